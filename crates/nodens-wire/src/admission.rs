@@ -1,0 +1,217 @@
+//! The one function that decides whether a request may be looked at, for every transport.
+//!
+//! It allocates nothing and does bounded work: the order is length, QR, OPCODE, counts, then the
+//! records, of which an admissible request has at most four.
+
+use crate::edns::{Edns, Options};
+use crate::header::{Flags, Header};
+use crate::name::NameRef;
+use crate::reader::{Reader, WireError};
+use crate::record::{Records, Section};
+use crate::types::{Class, Opcode, Rcode, Type};
+use crate::{HEADER_LEN, UDP_SIZE_MIN};
+
+/// Most answer records of an admissible request (a NOTIFY may carry one SOA, RFC 1996).
+const ANSWERS_MAX: u16 = 1;
+/// Most authority records (an IXFR request carries one SOA, RFC 1995).
+const AUTHORITY_MAX: u16 = 1;
+/// Most additional records: OPT and TSIG.
+const ADDITIONAL_MAX: u16 = 2;
+
+/// The verdict over a datagram or a framed message from a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// A well-formed request with one question.
+    Accept(Query),
+    /// Answer with nothing but this header.
+    Reject(Header),
+    /// Say nothing: not a request, or too short to have an ID.
+    Ignore,
+}
+
+/// A request's question and EDNS by value and position; the octets stay where they are.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Query {
+    /// Identifier chosen by the client.
+    pub id: u16,
+    /// The flags as received.
+    pub flags: Flags,
+    /// Octets of the QNAME, which starts behind the header and is not compressed.
+    pub qname_len: usize,
+    /// QTYPE.
+    pub qtype: Type,
+    /// QCLASS.
+    pub qclass: Class,
+    /// The OPT record.
+    pub edns: Option<Edns>,
+}
+
+impl Query {
+    /// The QNAME in `request`, the octets this query was read from.
+    pub fn qname<'r>(&self, request: &'r [u8]) -> NameRef<'r> {
+        let wire = request.get(HEADER_LEN..HEADER_LEN + self.qname_len).unwrap_or_default();
+        NameRef::new(wire).unwrap_or(NameRef::root())
+    }
+
+    /// Where the question section ends.
+    pub fn question_end(&self) -> usize {
+        HEADER_LEN + self.qname_len + 4
+    }
+
+    /// Whether the client set the DO bit.
+    pub fn dnssec_ok(&self) -> bool {
+        self.edns.as_ref().is_some_and(Edns::dnssec_ok)
+    }
+
+    /// The largest UDP response the client takes, in octets; at least 512 (RFC 6891 6.2.3).
+    pub fn udp_size(&self) -> u16 {
+        self.edns.as_ref().map_or(UDP_SIZE_MIN, |edns| edns.udp_size.max(UDP_SIZE_MIN))
+    }
+}
+
+/// Decides over `request`.
+pub fn admit(request: &[u8]) -> Admission {
+    let Ok(header) = Header::read(request) else { return Admission::Ignore };
+    if header.flags.has(Flags::QR) {
+        return Admission::Ignore;
+    }
+    if !matches!(header.flags.opcode(), Opcode::QUERY | Opcode::NOTIFY) {
+        return reject(header, Rcode::NOTIMP);
+    }
+    let [questions, answers, authority, additional] = header.counts;
+    if questions != 1
+        || answers > ANSWERS_MAX
+        || authority > AUTHORITY_MAX
+        || additional > ADDITIONAL_MAX
+    {
+        return reject(header, Rcode::FORMERR);
+    }
+    match read_query(request, header) {
+        Ok(query) => Admission::Accept(query),
+        Err(_) => reject(header, Rcode::FORMERR),
+    }
+}
+
+fn reject(header: Header, rcode: Rcode) -> Admission {
+    let flags = header.flags.with(Flags::QR, true).with(Flags::AA, false).with_rcode(rcode);
+    Admission::Reject(Header { id: header.id, flags, counts: [0; 4] })
+}
+
+fn read_query(request: &[u8], header: Header) -> Result<Query, WireError> {
+    let qname_len = read_qname(request)?;
+    let mut reader = Reader::new(request, HEADER_LEN + qname_len);
+    let qtype = Type(reader.u16("QTYPE")?);
+    let qclass = Class(reader.u16("QCLASS")?);
+    let edns = read_edns(request, reader.at(), header.counts)?;
+    Ok(Query { id: header.id, flags: header.flags, qname_len, qtype, qclass, edns })
+}
+
+/// The length of an uncompressed QNAME; the first name of a message has nothing to point to.
+fn read_qname(request: &[u8]) -> Result<usize, WireError> {
+    let mut reader = Reader::new(request, HEADER_LEN);
+    loop {
+        let at = reader.at();
+        let len = reader.u8("QNAME")?;
+        match len {
+            0 => break,
+            1..=63 => _ = reader.take(usize::from(len), "label")?,
+            64..=191 => return Err(WireError::LabelType(at)),
+            192..=255 => return Err(WireError::Pointer(at)),
+        }
+    }
+    let len = reader.at() - HEADER_LEN;
+    if len > crate::name::NAME_LEN_MAX { Err(WireError::NameTooLong(HEADER_LEN)) } else { Ok(len) }
+}
+
+fn read_edns(
+    request: &[u8],
+    question_end: usize,
+    counts: [u16; 4],
+) -> Result<Option<Edns>, WireError> {
+    let mut edns = None;
+    let mut records = Records::new(request, question_end, counts);
+    for record in records.by_ref() {
+        let record = record?;
+        if record.rtype != Type::OPT {
+            record.check(request)?;
+            continue;
+        }
+        if record.section != Section::Additional || edns.is_some() {
+            return Err(WireError::Opt(record.owner_at));
+        }
+        let options = request.get(record.rdata.clone()).unwrap_or_default();
+        Options::check(options)?;
+        edns = Some(Edns::from_fields(record.class.0, record.ttl, record.rdata.clone()));
+    }
+    Ok(edns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUESTION: &[u8] = b"\x07example\x03org\x00\x00\x01\x00\x01";
+
+    fn request(flags: u16, counts: [u16; 4], rest: &[u8]) -> Vec<u8> {
+        let mut bytes = Header { id: 7, flags: Flags(flags), counts }.to_bytes().to_vec();
+        bytes.extend(rest);
+        bytes
+    }
+
+    fn rejected(request: &[u8]) -> Rcode {
+        match admit(request) {
+            Admission::Reject(header) => {
+                assert!(header.flags.has(Flags::QR));
+                header.flags.rcode()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_plain_query_is_accepted() {
+        let bytes = request(0x0100, [1, 0, 0, 0], QUESTION);
+        let Admission::Accept(query) = admit(&bytes) else { panic!() };
+        assert_eq!(query.qname(&bytes).to_string(), "example.org.");
+        assert_eq!((query.qtype, query.qclass, query.udp_size()), (Type::A, Class::IN, 512));
+        assert_eq!(query.question_end(), bytes.len());
+    }
+
+    #[test]
+    fn edns_is_read_and_a_second_opt_is_refused() {
+        let opt = b"\x00\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x04\x00\x03\x00\x00";
+        let bytes = request(0, [1, 0, 0, 1], &[QUESTION, opt].concat());
+        let Admission::Accept(query) = admit(&bytes) else { panic!() };
+        assert!(query.dnssec_ok());
+        assert_eq!(query.udp_size(), 1232);
+        let edns = query.edns.unwrap();
+        assert_eq!(edns.options(&bytes).collect::<Vec<_>>(), [(3, &b""[..])]);
+        let bytes = request(0, [1, 0, 0, 2], &[QUESTION, opt, opt].concat());
+        assert_eq!(rejected(&bytes), Rcode::FORMERR);
+        let bytes = request(0, [1, 1, 0, 0], &[QUESTION, opt].concat());
+        assert_eq!(rejected(&bytes), Rcode::FORMERR);
+    }
+
+    #[test]
+    fn what_is_not_a_request_is_ignored() {
+        assert_eq!(admit(&[0; 11]), Admission::Ignore);
+        assert_eq!(admit(&request(0x8000, [1, 0, 0, 0], QUESTION)), Admission::Ignore);
+    }
+
+    #[test]
+    fn opcodes_and_counts_are_checked_before_records() {
+        assert_eq!(rejected(&request(0x2800, [1, 0, 0, 0], QUESTION)), Rcode::NOTIMP);
+        for counts in [[0, 0, 0, 0], [2, 0, 0, 0], [1, 2, 0, 0], [1, 0, 2, 0], [1, 0, 0, 3]] {
+            assert_eq!(rejected(&request(0, counts, QUESTION)), Rcode::FORMERR, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn every_cut_of_a_query_is_refused_or_ignored() {
+        let opt = b"\x00\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x04\x00\x03\x00\x00";
+        let bytes = request(0, [1, 0, 0, 1], &[QUESTION, opt].concat());
+        for len in 0..bytes.len() {
+            assert!(!matches!(admit(&bytes[..len]), Admission::Accept(_)), "{len}");
+        }
+    }
+}

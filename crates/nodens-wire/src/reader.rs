@@ -1,0 +1,201 @@
+//! A cursor over the octets of a message: every read is checked, none can panic.
+
+use thiserror::Error;
+
+/// Why a message could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WireError {
+    /// The message ends before the field that was announced.
+    #[error("message ends at octet {at} inside {what}")]
+    Short {
+        /// Where reading stopped, in octets from the start of the message.
+        at: usize,
+        /// The field being read.
+        what: &'static str,
+    },
+    /// A label starts with the reserved bits 01 or 10 (RFC 1035 section 4.1.4).
+    #[error("label at octet {0} has a reserved type")]
+    LabelType(usize),
+    /// A compression pointer does not point to earlier octets.
+    #[error("compression pointer at octet {0} does not point backwards")]
+    Pointer(usize),
+    /// A name is longer than 255 octets (RFC 1035 section 2.3.4).
+    #[error("name at octet {0} is longer than 255 octets")]
+    NameTooLong(usize),
+    /// RDATA does not have the form its type prescribes.
+    #[error("RDATA at octet {0} does not fit its type")]
+    Rdata(usize),
+    /// Octets follow the last record that the header announced.
+    #[error("{0} octets follow the last record")]
+    Trailing(usize),
+    /// More than one OPT record, or one that is not in the additional section (RFC 6891 6.1.1).
+    #[error("OPT record at octet {0} is misplaced or repeated")]
+    Opt(usize),
+    /// A message would grow past 65,535 octets.
+    #[error("message would be longer than 65535 octets")]
+    TooLong,
+}
+
+/// Reads a message from front to back.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    message: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader at octet `at` of `message`; `at` may lie behind the end, reads then fail.
+    pub fn new(message: &'a [u8], at: usize) -> Self {
+        Self { message, at }
+    }
+
+    /// The position of the next octet.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// How many octets are left.
+    pub fn left(&self) -> usize {
+        self.message.len().saturating_sub(self.at)
+    }
+
+    /// The next `len` octets.
+    pub fn take(&mut self, len: usize, what: &'static str) -> Result<&'a [u8], WireError> {
+        let end = self.at.checked_add(len).ok_or(WireError::Short { at: self.at, what })?;
+        let bytes = self.message.get(self.at..end).ok_or(WireError::Short { at: self.at, what })?;
+        self.at = end;
+        Ok(bytes)
+    }
+
+    /// One octet.
+    pub fn u8(&mut self, what: &'static str) -> Result<u8, WireError> {
+        let at = self.at;
+        self.take(1, what)?.first().copied().ok_or(WireError::Short { at, what })
+    }
+
+    /// Two octets in network order.
+    pub fn u16(&mut self, what: &'static str) -> Result<u16, WireError> {
+        let at = self.at;
+        let bytes = self.take(2, what)?.first_chunk::<2>();
+        bytes.map(|b| u16::from_be_bytes(*b)).ok_or(WireError::Short { at, what })
+    }
+
+    /// Four octets in network order.
+    pub fn u32(&mut self, what: &'static str) -> Result<u32, WireError> {
+        let at = self.at;
+        let bytes = self.take(4, what)?.first_chunk::<4>();
+        bytes.map(|b| u32::from_be_bytes(*b)).ok_or(WireError::Short { at, what })
+    }
+
+    /// Passes over a name, compressed or not, without following pointers.
+    ///
+    /// A pointer's target is not looked at; [`Reader::name`] does that.
+    pub fn skip_name(&mut self) -> Result<(), WireError> {
+        let start = self.at;
+        loop {
+            let at = self.at;
+            let len = self.u8("name")?;
+            match len >> 6 {
+                0 if len == 0 => return self.check_name_len(start),
+                0 => {
+                    self.take(usize::from(len), "label")?;
+                    self.check_name_len(start)?;
+                }
+                3 => {
+                    self.u8("compression pointer")?;
+                    return self.check_name_len(start);
+                }
+                _ => return Err(WireError::LabelType(at)),
+            }
+        }
+    }
+
+    fn check_name_len(&self, start: usize) -> Result<(), WireError> {
+        // 256: a name of 254 octets may be followed by a two-octet pointer to the root.
+        if self.at - start > 256 { Err(WireError::NameTooLong(start)) } else { Ok(()) }
+    }
+
+    /// Appends the name at the cursor to `out`, decompressed, and moves behind it.
+    ///
+    /// Each pointer must lead to octets before the run of labels that holds it, so a chain of
+    /// pointers gets shorter with every step and cannot loop.
+    pub fn name(&mut self, out: &mut Vec<u8>) -> Result<(), WireError> {
+        let start = self.at;
+        let out_start = out.len();
+        let mut resume = None;
+        let mut run_start = self.at;
+        loop {
+            let at = self.at;
+            let len = self.u8("name")?;
+            match len >> 6 {
+                0 => {
+                    out.push(len);
+                    out.extend_from_slice(self.take(usize::from(len), "label")?);
+                    if out.len() - out_start > crate::name::NAME_LEN_MAX {
+                        return Err(WireError::NameTooLong(start));
+                    }
+                    if len == 0 {
+                        self.at = resume.unwrap_or(self.at);
+                        return Ok(());
+                    }
+                }
+                3 => {
+                    let low = self.u8("compression pointer")?;
+                    let target = usize::from(len & 0x3f) << 8 | usize::from(low);
+                    if target >= run_start {
+                        return Err(WireError::Pointer(at));
+                    }
+                    resume.get_or_insert(self.at);
+                    run_start = target;
+                    self.at = target;
+                }
+                _ => return Err(WireError::LabelType(at)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_pointer_is_decompressed() {
+        let message = b"\x03org\x00\x07example\xc0\x00\xff";
+        let mut reader = Reader::new(message, 5);
+        let mut out = Vec::new();
+        reader.name(&mut out).unwrap();
+        assert_eq!(out, b"\x07example\x03org\x00");
+        assert_eq!(reader.at(), 15);
+    }
+
+    #[test]
+    fn pointers_that_do_not_point_backwards_are_refused() {
+        for message in [&b"\xc0\x00"[..], b"\x01a\xc0\x00", b"\xc0\x02\xc0\x00"] {
+            let mut out = Vec::new();
+            let error = Reader::new(message, 0).name(&mut out).unwrap_err();
+            assert!(matches!(error, WireError::Pointer(_)), "{message:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_short_message_is_an_error_everywhere() {
+        let message = b"\x03www\x07example\x00\x00\x01";
+        for len in 0..message.len() - 2 {
+            let mut reader = Reader::new(&message[..len], 0);
+            assert!(reader.skip_name().is_err(), "{len}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_256_octets_is_refused() {
+        let mut message = Vec::new();
+        for _ in 0..4 {
+            message.push(63);
+            message.extend([b'a'; 63]);
+        }
+        message.push(0);
+        let mut out = Vec::new();
+        assert!(Reader::new(&message, 0).name(&mut out).is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! The last step of a response: its OPT record, the client's size limit, and TC.
+
+use crate::HEADER_LEN;
+use crate::edns::OPT_LEN;
+use crate::header::{Flags, Header};
+use crate::message::Message;
+use crate::reader::WireError;
+use crate::record::{Records, Section};
+use crate::types::{Rcode, Type};
+
+/// What the OPT record of a response is to say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResponseEdns<'o> {
+    /// Largest UDP payload to announce, in octets.
+    pub udp_size: u16,
+    /// DO and reserved bits.
+    pub flags: u16,
+    /// Options as they stand in RDATA.
+    pub options: &'o [u8],
+}
+
+/// Gives `response` its final form.
+///
+/// An OPT record it carries is removed; `edns` is appended if the client spoke EDNS. If the
+/// result is longer than `limit` octets, whole records are dropped from the end and TC is set
+/// (RFC 2181 section 9). The RCODE is `rcode`, whose upper bits need `edns`.
+pub fn shape(
+    response: &mut Vec<u8>,
+    rcode: Rcode,
+    edns: Option<ResponseEdns<'_>>,
+    limit: usize,
+) -> Result<(), WireError> {
+    let mut header = Header::read(response)?;
+    header.flags = header.flags.with_rcode(rcode);
+    if header.counts[3] > 0 {
+        remove_opt(response, &mut header)?;
+    }
+    let opt_len = edns.map_or(0, |edns| OPT_LEN + edns.options.len());
+    if response.len() + opt_len > limit {
+        truncate(response, &mut header, limit.saturating_sub(opt_len))?;
+    }
+    if let Some(edns) = edns {
+        push_opt(response, rcode, edns);
+        header.counts[3] = header.counts[3].saturating_add(1);
+    }
+    header.write_to(response);
+    Ok(())
+}
+
+fn remove_opt(response: &mut Vec<u8>, header: &mut Header) -> Result<(), WireError> {
+    let mut opt = None;
+    for record in Records::of(response)? {
+        let record = record?;
+        if record.rtype == Type::OPT {
+            opt = Some(record.owner_at..record.end());
+        }
+    }
+    let Some(opt) = opt else { return Ok(()) };
+    header.counts[3] = header.counts[3].saturating_sub(1);
+    if opt.end == response.len() {
+        response.truncate(opt.start);
+        return Ok(());
+    }
+    // Records behind the OPT may point at each other, so they cannot just be moved.
+    let mut message = Message::parse(response)?;
+    for section in Section::ALL {
+        message.section_mut(section).retain(|record| record.rtype != Type::OPT);
+    }
+    message.write(response)
+}
+
+/// Drops records from the end until `response` has at most `limit` octets; the question stays.
+fn truncate(response: &mut Vec<u8>, header: &mut Header, limit: usize) -> Result<(), WireError> {
+    let [questions, ..] = header.counts;
+    let mut kept = [questions, 0, 0, 0];
+    let records = Records::of(response)?;
+    let mut end = records.at();
+    for record in records {
+        let record = record?;
+        if record.end() > limit {
+            header.flags = header.flags.with(Flags::TC, true);
+            break;
+        }
+        end = record.end();
+        if let Some(count) = kept.get_mut(record.section.count_index()) {
+            *count += 1;
+        }
+    }
+    response.truncate(end.max(HEADER_LEN));
+    header.counts = kept;
+    Ok(())
+}
+
+fn push_opt(response: &mut Vec<u8>, rcode: Rcode, edns: ResponseEdns<'_>) {
+    let options = edns.options.get(..usize::from(u16::MAX)).unwrap_or(edns.options);
+    response.push(0);
+    response.extend(Type::OPT.0.to_be_bytes());
+    response.extend(edns.udp_size.to_be_bytes());
+    response.extend([(rcode.0 >> 4) as u8, 0]);
+    response.extend(edns.flags.to_be_bytes());
+    response.extend((options.len() as u16).to_be_bytes());
+    response.extend_from_slice(options);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Builder, Class, Name};
+
+    fn response(records: u8) -> Vec<u8> {
+        let mut out = Vec::new();
+        let owner = Name::parse("example.org").unwrap();
+        let mut builder = Builder::new(&mut out, 1, Flags(0x8180));
+        builder.question(owner.view(), Type::A, Class::IN);
+        for last in 0..records {
+            let fields = (Type::A, Class::IN, 60);
+            builder.record(Section::Answer, owner.view(), fields, &[192, 0, 2, last]).unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn a_response_that_fits_only_gets_its_opt() {
+        let mut bytes = response(2);
+        let plain = bytes.clone();
+        shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
+        assert_eq!(bytes, plain);
+        let edns = ResponseEdns { udp_size: 1232, flags: 0x8000, options: &[] };
+        shape(&mut bytes, Rcode::BADVERS, Some(edns), 512).unwrap();
+        let message = Message::parse(&bytes).unwrap();
+        let (read, _) = message.edns().unwrap();
+        assert_eq!((read.extended_rcode, read.udp_size, read.dnssec_ok()), (1, 1232, true));
+        // A second pass replaces the record and does not add another.
+        shape(&mut bytes, Rcode::NOERROR, Some(edns), 512).unwrap();
+        assert_eq!(Message::parse(&bytes).unwrap().additional.len(), 1);
+        shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
+        assert_eq!(bytes, plain);
+    }
+
+    #[test]
+    fn a_response_that_does_not_fit_is_cut_at_a_record_and_says_so() {
+        let mut bytes = response(40);
+        let edns = ResponseEdns { udp_size: 1232, ..ResponseEdns::default() };
+        shape(&mut bytes, Rcode::NOERROR, Some(edns), 512).unwrap();
+        assert!(bytes.len() <= 512 && bytes.len() > 512 - 16);
+        let message = Message::parse(&bytes).unwrap();
+        assert!(message.flags.has(Flags::TC));
+        assert_eq!(message.answer.len(), 29);
+        assert_eq!(message.additional.len(), 1);
+    }
+
+    #[test]
+    fn an_opt_in_front_of_other_records_is_removed() {
+        let mut message = Message::parse(&response(1)).unwrap();
+        let glue = message.answer[0].clone();
+        let mut with_opt = response(1);
+        shape(&mut with_opt, Rcode::NOERROR, Some(ResponseEdns::default()), 512).unwrap();
+        let opt = Message::parse(&with_opt).unwrap().additional.remove(0);
+        message.additional = vec![opt, glue.clone()];
+        let mut bytes = Vec::new();
+        message.write(&mut bytes).unwrap();
+        shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
+        assert_eq!(Message::parse(&bytes).unwrap().additional, [glue]);
+    }
+}
