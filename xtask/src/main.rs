@@ -1,3 +1,54 @@
-//! Developer tasks: `cargo xtask TASK`.
+//! Developer tasks: `cargo xtask TASK [ARGUMENT…]`.
+//!
+//! Every rule and every long check of the project is a task here, so that a developer's machine and CI run the
+//! same commands. The crate deliberately shares no code with the server: what judges must not depend on the judged.
 
-fn main() {}
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a command-line tool reports on stdout")]
+
+mod peers;
+mod repo;
+mod tidy;
+
+use std::process::ExitCode;
+
+/// One task: its name, what `cargo xtask` prints about it, and its entry point, which gets the remaining arguments
+/// and says whether the check passed.
+struct Task {
+    name: &'static str,
+    help: &'static str,
+    run: fn(&[String]) -> anyhow::Result<bool>,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "peers",
+        help: "[NAME…]  make CoreDNS and the Debian tools that checks compare with available",
+        run: peers::run,
+    },
+    Task {
+        name: "tidy",
+        help: "check the repository's own rules; prints file:line: message",
+        run: tidy::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let task = args.first().and_then(|name| TASKS.iter().find(|task| task.name == name));
+    let Some(task) = task else {
+        eprintln!("usage: cargo xtask TASK [ARGUMENT…]");
+        for task in TASKS {
+            eprintln!("  {:<12} {}", task.name, task.help);
+        }
+        return ExitCode::from(2);
+    };
+    match (task.run)(&args[1..]) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cargo xtask {}: {error:#}", task.name);
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! `cargo xtask peers`: the programs that checks compare Nodens with or drive it by.
+//!
+//! A check that needs a peer calls [`coredns`] and fails when it cannot be had; nothing is skipped because a peer is
+//! missing.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::repo;
+
+/// The version of CoreDNS whose behaviour is the reference.
+pub(crate) const COREDNS_VERSION: &str = "1.15.0";
+/// The Go module that holds CoreDNS, its READMEs among it.
+pub(crate) const COREDNS_MODULE: &str = "github.com/coredns/coredns";
+
+/// The interpreter that Debian's Python packages are for; another one may come first in `PATH`.
+const DEBIAN_PYTHON: &str = "/usr/bin/python3";
+
+/// How to see that a Debian package is there, without asking a package manager.
+enum Probe {
+    Program(&'static str),
+    File(&'static str),
+    PythonModule(&'static str),
+}
+
+struct Package {
+    name: &'static str,
+    probe: Probe,
+}
+
+const fn program(name: &'static str, program: &'static str) -> Package {
+    Package { name, probe: Probe::Program(program) }
+}
+
+const PACKAGES: &[Package] = &[
+    program("dnsutils", "dig"),
+    program("knot-dnsutils", "kdig"),
+    program("unbound", "unbound"),
+    program("dnsdist", "dnsdist"),
+    program("dnsperf", "dnsperf"),
+    program("gcc", "gcc"),
+    program("musl-tools", "musl-gcc"),
+    program("valgrind", "valgrind"),
+    program("nftables", "nft"),
+    program("iproute2", "ip"),
+    Package { name: "libc-ares-dev", probe: Probe::File("/usr/include/ares.h") },
+    Package { name: "python3-dnspython", probe: Probe::PythonModule("dns") },
+];
+
+/// Makes the named peers available, or all of them when none is named.
+pub(crate) fn run(names: &[String]) -> Result<bool> {
+    let known = |name: &str| name == "coredns" || PACKAGES.iter().any(|p| p.name == name);
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        let all: Vec<_> = PACKAGES.iter().map(|p| p.name).collect();
+        bail!("unknown peer '{unknown}', expected coredns or one of: {}", all.join(" "));
+    }
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
+    let mut complete = true;
+    if wanted("coredns") {
+        match coredns() {
+            Ok(path) => println!("coredns {COREDNS_VERSION}: {}", path.display()),
+            Err(error) => {
+                complete = false;
+                println!("coredns {COREDNS_VERSION}: missing: {error:#}");
+            }
+        }
+    }
+    let packages: Vec<&Package> = PACKAGES.iter().filter(|p| wanted(p.name)).collect();
+    Ok(debian(&packages)? && complete)
+}
+
+/// The path of the CoreDNS binary of [`COREDNS_VERSION`], built with the Go toolchain when it is not there yet.
+///
+/// It is kept in `$NODENS_PEERS_CACHE/bin`, or `.cache/peers/bin` in the repository when that is unset.
+pub(crate) fn coredns() -> Result<PathBuf> {
+    let bin = match std::env::var_os("NODENS_PEERS_CACHE") {
+        Some(cache) => std::path::absolute(PathBuf::from(cache).join("bin"))?,
+        None => repo::root().join(".cache/peers/bin"),
+    };
+    let path = bin.join("coredns");
+    if is_wanted_coredns(&path) {
+        return Ok(path);
+    }
+    let go = repo::find_program("go").context(
+        "needs Go to build it: no 'go' in PATH (https://go.dev/dl/ or Debian's golang-go)",
+    )?;
+    eprintln!("building CoreDNS {COREDNS_VERSION} (once, a few minutes) …");
+    std::fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
+    repo::run(
+        Command::new(go)
+            .arg("install")
+            .arg(format!("{COREDNS_MODULE}@v{COREDNS_VERSION}"))
+            .env("GOBIN", &bin)
+            .env("CGO_ENABLED", "0"),
+    )?;
+    if !is_wanted_coredns(&path) {
+        bail!("{} does not report version {COREDNS_VERSION}", path.display());
+    }
+    Ok(path)
+}
+
+fn is_wanted_coredns(path: &Path) -> bool {
+    repo::output(Command::new(path).arg("-version"))
+        .is_ok_and(|text| text.lines().next() == Some(&format!("CoreDNS-{COREDNS_VERSION}")))
+}
+
+/// Installs what is missing when that is possible, and reports each package; false when one is still missing.
+fn debian(packages: &[&Package]) -> Result<bool> {
+    let missing: Vec<&str> =
+        packages.iter().filter(|p| !present(&p.probe)).map(|p| p.name).collect();
+    if !missing.is_empty()
+        && let Err(error) = apt_get_install(&missing)
+    {
+        println!("cannot install {}: {error:#}", missing.join(" "));
+    }
+    let mut complete = true;
+    for package in packages {
+        if present(&package.probe) {
+            println!("{}: present", package.name);
+        } else {
+            complete = false;
+            println!("{}: missing: {}", package.name, describe(&package.probe));
+        }
+    }
+    Ok(complete)
+}
+
+fn apt_get_install(names: &[&str]) -> Result<()> {
+    let Some(apt_get) = repo::find_program("apt-get") else {
+        bail!("no apt-get here; install them by hand");
+    };
+    if repo::output(Command::new("id").arg("-u"))?.trim() != "0" {
+        bail!("not root; run: sudo apt-get install {}", names.join(" "));
+    }
+    let apt = |arguments: &[&str]| {
+        repo::run(Command::new(&apt_get).args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    apt(&["update", "-qq"])?;
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(names);
+    apt(&arguments)
+}
+
+fn present(probe: &Probe) -> bool {
+    match probe {
+        Probe::Program(name) => repo::find_program(name).is_some(),
+        Probe::File(path) => Path::new(path).exists(),
+        Probe::PythonModule(module) => {
+            repo::output(Command::new(DEBIAN_PYTHON).arg("-c").arg(format!("import {module}")))
+                .is_ok()
+        }
+    }
+}
+
+fn describe(probe: &Probe) -> String {
+    match probe {
+        Probe::Program(name) => format!("no program '{name}'"),
+        Probe::File(path) => format!("no file {path}"),
+        Probe::PythonModule(module) => format!("{DEBIAN_PYTHON} cannot import '{module}'"),
+    }
+}

@@ -1,0 +1,217 @@
+//! Rules on crates: which may depend on which, and where `unsafe` may be.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::tokens::SANS_IO;
+use super::{Finding, Tree, finding};
+use crate::repo;
+
+/// What each crate of the workspace may depend on inside the workspace (development dependencies aside). A name that
+/// ends in `*` stands for every crate whose name begins so.
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("nodens-wire", &[]),
+    ("nodens-corefile", &[]),
+    ("nodens-gotemplate", &[]),
+    ("nodens-expr", &[]),
+    ("nodens-zone", &["nodens-wire"]),
+    (
+        "nodens-core",
+        &["nodens-wire", "nodens-zone", "nodens-corefile", "nodens-gotemplate", "nodens-expr"],
+    ),
+    ("nodens-net", &["nodens-wire", "nodens-zone", "nodens-core"]),
+    ("nodens-kube", &["nodens-wire", "nodens-zone", "nodens-core"]),
+    ("nodens-node", &["nodens-core"]),
+    ("nodens", &["nodens-*"]),
+    ("nodens-lab", &["nodens-wire", "lab-*"]),
+    ("lab-*", &["nodens-wire", "lab-*"]),
+    ("xtask", &[]),
+];
+
+/// Crates with sockets, clocks or an async runtime in them, which the crates of [`SANS_IO`] must do without.
+const IO_CRATES: &[&str] =
+    &["tokio", "mio", "async-std", "smol", "socket2", "libc", "nix", "rustix", "hyper", "reqwest"];
+
+/// The one crate that may hold `unsafe`.
+const UNSAFE_CRATE: &str = "nodens-net";
+
+/// The part of `cargo metadata` that the rules look at.
+#[derive(Debug, Deserialize)]
+pub(super) struct Package {
+    name: String,
+    manifest_path: String,
+    dependencies: Vec<Dependency>,
+    targets: Vec<Target>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+    path: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    src_path: String,
+}
+
+/// Reads the packages of the workspace from the JSON of `cargo metadata --no-deps`, with paths made relative.
+pub(super) fn packages(metadata: &str) -> Result<Vec<Package>> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    let metadata: Metadata = serde_json::from_str(metadata).context("cargo metadata")?;
+    let root = format!("{}/", repo::root().display());
+    let mut packages = metadata.packages;
+    for package in &mut packages {
+        package.manifest_path = package.manifest_path.replace(&root, "");
+        for target in &mut package.targets {
+            target.src_path = target.src_path.replace(&root, "");
+        }
+    }
+    Ok(packages)
+}
+
+pub(super) fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        direction(tree, package, &mut findings);
+        if package.name != UNSAFE_CRATE {
+            forbids_unsafe(tree, package, &mut findings);
+        }
+    }
+    findings
+}
+
+fn direction(tree: &Tree, package: &Package, findings: &mut Vec<Finding>) {
+    let manifest = &package.manifest_path;
+    let entry = MAY_DEPEND_ON
+        .iter()
+        .find(|(name, _)| *name == package.name)
+        .or_else(|| MAY_DEPEND_ON.iter().find(|(pattern, _)| matches(pattern, &package.name)));
+    let Some((_, allowed)) = entry else {
+        let message = format!(
+            "crate `{}` has no place in the dependency direction: add it to MAY_DEPEND_ON in \
+             xtask/src/tidy/crates.rs",
+            package.name
+        );
+        findings.push(finding(manifest, 1, message));
+        return;
+    };
+    for dependency in &package.dependencies {
+        let line = line_of(tree, manifest, &dependency.name);
+        if dependency.kind.as_deref() != Some("dev")
+            && dependency.path.is_some()
+            && !allowed.iter().any(|pattern| matches(pattern, &dependency.name))
+        {
+            let message = format!(
+                "`{}` must not depend on `{}` (allowed: {})",
+                package.name,
+                dependency.name,
+                if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") }
+            );
+            findings.push(finding(manifest, line, message));
+        }
+        if SANS_IO.contains(&package.name.as_str()) && IO_CRATES.contains(&&*dependency.name) {
+            let message = format!(
+                "`{}` must do without `{}`: sockets and clocks belong to nodens-net",
+                package.name, dependency.name
+            );
+            findings.push(finding(manifest, line, message));
+        }
+    }
+}
+
+fn forbids_unsafe(tree: &Tree, package: &Package, findings: &mut Vec<Finding>) {
+    const ATTRIBUTE: &str = "#![forbid(unsafe_code";
+    let roots = package.targets.iter().filter(|target| {
+        target.kind.iter().any(|kind| kind == "lib" || kind == "bin" || kind == "proc-macro")
+    });
+    for target in roots {
+        let has = tree.file(&target.src_path).is_some_and(|file| file.text.contains(ATTRIBUTE));
+        if !has {
+            let message =
+                "a crate root needs `#![forbid(unsafe_code)]`; only nodens-net may do without";
+            findings.push(finding(&target.src_path, 1, message));
+        }
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => pattern == name,
+    }
+}
+
+fn line_of(tree: &Tree, path: &str, word: &str) -> usize {
+    let text = tree.file(path).map_or("", |file| &file.text);
+    text.lines().position(|line| line.starts_with(word)).map_or(1, |index| index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, dependency: &str, kind: Option<&str>, path: Option<&str>) -> Package {
+        Package {
+            name: name.into(),
+            manifest_path: format!("crates/{name}/Cargo.toml"),
+            dependencies: vec![Dependency {
+                name: dependency.into(),
+                kind: kind.map(Into::into),
+                path: path.map(Into::into),
+            }],
+            targets: vec![Target {
+                kind: vec!["lib".into()],
+                src_path: format!("crates/{name}/src/lib.rs"),
+            }],
+        }
+    }
+
+    fn findings(package: Package, root: &str) -> Vec<String> {
+        let manifest = format!("[dependencies]\n{} = \"1\"\n", package.dependencies[0].name);
+        let tree =
+            Tree::of(&[(&package.manifest_path, &manifest), (&package.targets[0].src_path, root)]);
+        check(&tree, &[package]).iter().map(ToString::to_string).collect()
+    }
+
+    const FORBID: &str = "#![forbid(unsafe_code)]\n";
+
+    #[test]
+    fn dependencies_point_one_way() {
+        let upwards = package("nodens-core", "nodens-net", None, Some("x"));
+        assert_eq!(findings(upwards, FORBID).len(), 1);
+        let downwards = package("nodens-core", "nodens-wire", None, Some("x"));
+        assert!(findings(downwards, FORBID).is_empty());
+        let lab = package("lab-stats", "nodens-core", None, Some("x"));
+        assert!(findings(lab, FORBID)[0].contains("Cargo.toml:2: `lab-stats` must not"));
+        let in_tests = package("nodens-core", "nodens-net", Some("dev"), Some("x"));
+        assert!(findings(in_tests, FORBID).is_empty());
+        let judge = package("xtask", "nodens-wire", None, Some("x"));
+        assert!(findings(judge, FORBID)[0].contains("allowed: none"));
+    }
+
+    #[test]
+    fn a_new_crate_needs_a_place() {
+        let new = package("nodens2", "x", None, None);
+        assert!(findings(new, FORBID)[0].contains("no place"));
+    }
+
+    #[test]
+    fn the_core_does_without_io_crates() {
+        let core = package("nodens-core", "tokio", None, None);
+        assert!(findings(core, FORBID)[0].contains("without `tokio`"));
+        assert!(findings(package("nodens-net", "tokio", None, None), "").is_empty());
+    }
+
+    #[test]
+    fn unsafe_is_forbidden_but_in_one_crate() {
+        let wire = package("nodens-wire", "thiserror", None, None);
+        assert!(findings(wire, "//! Docs.\n")[0].contains("forbid(unsafe_code)"));
+        assert!(findings(package(UNSAFE_CRATE, "libc", None, None), "").is_empty());
+    }
+}
