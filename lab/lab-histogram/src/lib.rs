@@ -1,0 +1,213 @@
+//! A log-linear histogram of durations in nanoseconds.
+//!
+//! Values below 512 have a bucket each; above, every power of two is divided into 256 buckets, so
+//! a bucket is never wider than 1/256 (0.39 %) of its lowest value. This is the layout of hg64
+//! (used by dnsperf) with more bits: its buckets refine dnsperf's, so re-binning is exact.
+//!
+//! Counts are integers, so merging is exact and in any order gives the same histogram. Values that
+//! are only known to exceed a bound (a query that timed out) are kept as *right-censored*: they
+//! have a rank, at the slow end, but no value.
+//!
+//! What is deliberately absent: floating-point bucket bounds, decay, and any I/O or clock.
+
+#![forbid(unsafe_code)]
+
+/// Bits of precision below the leading one.
+const BITS: u32 = 8;
+/// Buckets per power of two.
+const PER_OCTAVE: u64 = 1 << BITS;
+/// Below this, every value has its own bucket.
+const EXACT: u64 = PER_OCTAVE * 2;
+
+/// What is known about the value at some rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quantile {
+    /// Nothing was recorded.
+    Empty,
+    /// A duration in nanoseconds, within 0.2 % of a recorded one.
+    Value(u64),
+    /// The rank lies among the censored values: at least this many nanoseconds.
+    AtLeast(u64),
+}
+
+impl Quantile {
+    /// The nanoseconds, for a censored value its bound; `None` if there is nothing.
+    pub fn nanos(self) -> Option<u64> {
+        match self {
+            Self::Empty => None,
+            Self::Value(nanos) | Self::AtLeast(nanos) => Some(nanos),
+        }
+    }
+}
+
+/// Counts of durations; see the crate's documentation for the layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// Grown up to the highest bucket in use.
+    counts: Vec<u64>,
+    recorded: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+    censored: u64,
+    /// The lowest bound of any censored value; meaningless without one.
+    floor: u64,
+}
+
+impl Histogram {
+    /// An empty histogram.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Records `nanos` once.
+    pub fn record(&mut self, nanos: u64) {
+        self.record_n(nanos, 1);
+    }
+
+    /// Records `nanos` `count` times.
+    pub fn record_n(&mut self, nanos: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let index = index(nanos);
+        if index >= self.counts.len() {
+            self.counts.resize(index + 1, 0);
+        }
+        if let Some(slot) = self.counts.get_mut(index) {
+            *slot += count;
+        }
+        self.min = if self.recorded == 0 { nanos } else { self.min.min(nanos) };
+        self.max = self.max.max(nanos);
+        self.recorded += count;
+        self.sum += u128::from(nanos) * u128::from(count);
+    }
+
+    /// Records a value that is only known to be at least `floor` nanoseconds.
+    pub fn record_censored(&mut self, floor: u64) {
+        self.floor = if self.censored == 0 { floor } else { self.floor.min(floor) };
+        self.censored += 1;
+    }
+
+    /// Adds every value of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        if other.counts.len() > self.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (slot, count) in self.counts.iter_mut().zip(&other.counts) {
+            *slot += count;
+        }
+        if other.recorded > 0 {
+            self.min = if self.recorded == 0 { other.min } else { self.min.min(other.min) };
+            self.max = self.max.max(other.max);
+        }
+        if other.censored > 0 {
+            self.floor = if self.censored == 0 { other.floor } else { self.floor.min(other.floor) };
+        }
+        self.recorded += other.recorded;
+        self.censored += other.censored;
+        self.sum += other.sum;
+    }
+
+    /// Forgets all values and keeps the allocation.
+    pub fn clear(&mut self) {
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.clear();
+        *self = Self { counts, ..Self::default() };
+    }
+
+    /// How many values are known exactly up to their bucket.
+    pub fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// How many values are only known to exceed a bound.
+    pub fn censored(&self) -> u64 {
+        self.censored
+    }
+
+    /// The lowest recorded value.
+    pub fn min(&self) -> Option<u64> {
+        (self.recorded > 0).then_some(self.min)
+    }
+
+    /// The highest recorded value; censored values are not considered.
+    pub fn max(&self) -> Option<u64> {
+        (self.recorded > 0).then_some(self.max)
+    }
+
+    /// The exact mean of the recorded values in nanoseconds; censored values are not considered.
+    pub fn mean(&self) -> Option<f64> {
+        (self.recorded > 0).then(|| self.sum as f64 / self.recorded as f64)
+    }
+
+    /// The value below or at which `fraction` (0 to 1) of all values lie, censored ones included.
+    ///
+    /// Censored values rank above every recorded one. If a recorded value at the rank is not below
+    /// their bound, the order between the two is unknown, and so only the bound is reported.
+    pub fn quantile(&self, fraction: f64) -> Quantile {
+        let total = self.recorded + self.censored;
+        if total == 0 {
+            return Quantile::Empty;
+        }
+        let rank = ((fraction.clamp(0.0, 1.0) * total as f64).ceil() as u64).clamp(1, total);
+        let found = self.value_at(rank);
+        match found {
+            Some(value) if self.censored == 0 || value < self.floor => Quantile::Value(value),
+            _ => Quantile::AtLeast(self.floor),
+        }
+    }
+
+    /// The recorded value with this rank, counted from 1; `None` behind the last.
+    fn value_at(&self, rank: u64) -> Option<u64> {
+        let mut seen = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                let (low, high) = bounds(index);
+                return Some((low + (high - low) / 2).clamp(self.min, self.max));
+            }
+        }
+        None
+    }
+
+    /// How many recorded values lie in buckets entirely above `nanos`.
+    pub fn count_above(&self, nanos: u64) -> u64 {
+        self.counts.iter().skip(index(nanos) + 1).sum()
+    }
+
+    /// The buckets in use as `(lowest, highest, count)`, both bounds inclusive.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        used.map(|(index, &count)| {
+            let (low, high) = bounds(index);
+            (low, high, count)
+        })
+    }
+}
+
+/// The bucket of `value`.
+fn index(value: u64) -> usize {
+    if value < EXACT {
+        return value as usize;
+    }
+    let octave = value.ilog2();
+    let shift = octave - BITS;
+    let first = EXACT + u64::from(octave - BITS - 1) * PER_OCTAVE;
+    (first + ((value >> shift) - PER_OCTAVE)) as usize
+}
+
+/// The lowest and highest value of a bucket.
+fn bounds(index: usize) -> (u64, u64) {
+    let index = index as u64;
+    if index < EXACT {
+        return (index, index);
+    }
+    let octave = (index - EXACT) / PER_OCTAVE + 1;
+    let mantissa = PER_OCTAVE + (index - EXACT) % PER_OCTAVE;
+    let low = mantissa << octave;
+    (low, low + ((1 << octave) - 1))
+}
+
+#[cfg(test)]
+mod tests;

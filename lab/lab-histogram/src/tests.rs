@@ -1,0 +1,89 @@
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn buckets_are_adjacent_and_narrow_from_zero_to_the_largest_value() {
+    let mut expected = 0;
+    for at in 0..=index(u64::MAX) {
+        let (low, high) = bounds(at);
+        assert_eq!(low, expected, "bucket {at}");
+        assert_eq!((index(low), index(high)), (at, at));
+        assert!((high - low) as f64 <= 0.004 * low as f64);
+        expected = high.wrapping_add(1);
+    }
+    assert_eq!(expected, 0, "the last bucket ends at the largest value");
+}
+
+#[test]
+fn buckets_refine_those_of_hg64_with_five_bits() {
+    for at in 0..=index(10_000_000_000) {
+        let (low, high) = bounds(at);
+        let coarse = |value: u64| value >> value.max(64).ilog2().saturating_sub(5);
+        assert_eq!(coarse(low), coarse(high));
+    }
+}
+
+#[test]
+fn timeouts_count_in_percentiles_as_at_least_the_timeout() {
+    let mut histogram = Histogram::new();
+    (0..980).for_each(|_| histogram.record(1_000));
+    (0..20).for_each(|_| histogram.record_censored(5_000_000_000));
+    assert_eq!(histogram.quantile(0.5), Quantile::Value(1_000));
+    assert_eq!(histogram.quantile(0.98), Quantile::Value(1_000));
+    assert_eq!(histogram.quantile(0.99), Quantile::AtLeast(5_000_000_000));
+    assert_eq!(histogram.max(), Some(1_000));
+}
+
+#[test]
+fn a_value_whose_order_to_a_censored_one_is_unknown_is_not_named() {
+    let mut histogram = Histogram::new();
+    histogram.record(10);
+    histogram.record(900);
+    histogram.record_censored(500);
+    assert_eq!(histogram.quantile(0.3), Quantile::Value(10));
+    assert_eq!(histogram.quantile(0.6), Quantile::AtLeast(500));
+}
+
+#[test]
+fn nothing_recorded_has_no_statistics() {
+    let histogram = Histogram::new();
+    assert_eq!(histogram.quantile(0.5), Quantile::Empty);
+    assert_eq!((histogram.min(), histogram.max(), histogram.mean()), (None, None, None));
+}
+
+proptest! {
+    #[test]
+    fn quantiles_are_those_of_the_sorted_values(
+        mut values in prop::collection::vec(0_u64..100_000_000_000, 1..300), fraction in 0.0_f64..=1.0
+    ) {
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|value| histogram.record(*value));
+        values.sort_unstable();
+        let rank = ((fraction * values.len() as f64).ceil() as usize).max(1);
+        let exact = values[rank - 1] as f64;
+        let Quantile::Value(found) = histogram.quantile(fraction) else { panic!() };
+        prop_assert!((found as f64 - exact).abs() <= 0.004 * exact, "{} for {}", found, exact);
+        prop_assert_eq!(histogram.max(), values.last().copied());
+        prop_assert_eq!(histogram.buckets().map(|bucket| bucket.2).sum::<u64>(), values.len() as u64);
+    }
+
+    #[test]
+    fn merging_parts_equals_recording_the_whole(
+        values in prop::collection::vec(any::<u64>(), 0..200), cut in any::<prop::sample::Index>()
+    ) {
+        let record = |values: &[u64]| {
+            let mut histogram = Histogram::new();
+            for value in values {
+                if value % 5 == 0 { histogram.record_censored(*value) } else { histogram.record(*value) }
+            }
+            histogram
+        };
+        let (left, right) = values.split_at(cut.index(values.len() + 1));
+        let mut forward = record(left);
+        forward.merge(&record(right));
+        let mut backward = record(right);
+        backward.merge(&record(left));
+        prop_assert_eq!(&forward, &record(&values));
+        prop_assert_eq!(&forward, &backward);
+    }
+}
