@@ -32,8 +32,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const IO_CRATES: &[&str] =
     &["tokio", "mio", "async-std", "smol", "socket2", "libc", "nix", "rustix", "hyper", "reqwest"];
 
-/// The one crate that may hold `unsafe`.
-const UNSAFE_CRATE: &str = "nodens-net";
+/// The crates that may hold `unsafe`: one for the server, one for the lab.
+const UNSAFE_CRATES: &[&str] = &["nodens-net", "lab-sys"];
 
 /// The part of `cargo metadata` that the rules look at.
 #[derive(Debug, Deserialize)]
@@ -79,7 +79,7 @@ pub(super) fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
         direction(tree, package, &mut findings);
-        if package.name != UNSAFE_CRATE {
+        if !UNSAFE_CRATES.contains(&&*package.name) {
             forbids_unsafe(tree, package, &mut findings);
         }
     }
@@ -133,8 +133,7 @@ fn forbids_unsafe(tree: &Tree, package: &Package, findings: &mut Vec<Finding>) {
     for target in roots {
         let has = tree.file(&target.src_path).is_some_and(|file| file.text.contains(ATTRIBUTE));
         if !has {
-            let message =
-                "a crate root needs `#![forbid(unsafe_code)]`; only nodens-net may do without";
+            let message = "a crate root needs `#![forbid(unsafe_code)]`; only nodens-net and lab-sys may do without";
             findings.push(finding(&target.src_path, 1, message));
         }
     }
@@ -209,9 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_is_forbidden_but_in_one_crate() {
+    fn unsafe_is_forbidden_but_in_two_crates() {
         let wire = package("nodens-wire", "thiserror", None, None);
         assert!(findings(wire, "//! Docs.\n")[0].contains("forbid(unsafe_code)"));
-        assert!(findings(package(UNSAFE_CRATE, "libc", None, None), "").is_empty());
+        for name in UNSAFE_CRATES {
+            assert!(findings(package(name, "libc", None, None), "").is_empty());
+        }
     }
 }

@@ -1,0 +1,219 @@
+//! Many datagrams per system call.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Buffers for up to `capacity` datagrams, sent or received together.
+///
+/// With peer addresses it serves an unconnected socket: what was received can be changed in place
+/// and sent back to where it came from.
+pub struct Batch {
+    buffers: Vec<u8>,
+    buffer_len: usize,
+    lens: Vec<usize>,
+    /// Addresses of the peers; empty for a connected socket.
+    peers: Vec<libc::sockaddr_storage>,
+    peer_lens: Vec<libc::socklen_t>,
+    vectors: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+    used: usize,
+}
+
+impl Batch {
+    /// A batch for a connected socket: `capacity` datagrams of up to `buffer_len` octets.
+    pub fn connected(capacity: usize, buffer_len: usize) -> Self {
+        Self::new(capacity, buffer_len, 0)
+    }
+
+    /// A batch for an unconnected socket, which keeps the address of each peer.
+    pub fn with_peers(capacity: usize, buffer_len: usize) -> Self {
+        Self::new(capacity, buffer_len, capacity)
+    }
+
+    fn new(capacity: usize, buffer_len: usize, peers: usize) -> Self {
+        // SAFETY: these are plain structures of the C library, for which all zeroes is a valid
+        // value: null pointers with zero lengths, and an address of the unspecified family.
+        let (vector, header, peer) = unsafe { (mem::zeroed(), mem::zeroed(), mem::zeroed()) };
+        Self {
+            buffers: vec![0; capacity * buffer_len],
+            buffer_len,
+            lens: vec![0; capacity],
+            peers: vec![peer; peers],
+            peer_lens: vec![0; peers],
+            vectors: vec![vector; capacity],
+            headers: vec![header; capacity],
+            used: 0,
+        }
+    }
+
+    /// How many datagrams are in the batch.
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether there is no datagram in the batch.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Whether no further datagram fits.
+    pub fn is_full(&self) -> bool {
+        self.used == self.lens.len()
+    }
+
+    /// Forgets all datagrams.
+    pub fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// The octets of datagram `at`; empty if there is none.
+    pub fn get(&self, at: usize) -> &[u8] {
+        let len = self.lens.get(at).copied().filter(|_| at < self.used).unwrap_or(0);
+        let start = at.saturating_mul(self.buffer_len);
+        self.buffers.get(start..start.saturating_add(len)).unwrap_or_default()
+    }
+
+    /// The octets of datagram `at` for changing in place; empty if there is none.
+    pub fn get_mut(&mut self, at: usize) -> &mut [u8] {
+        let len = self.lens.get(at).copied().filter(|_| at < self.used).unwrap_or(0);
+        let start = at.saturating_mul(self.buffer_len);
+        self.buffers.get_mut(start..start.saturating_add(len)).unwrap_or_default()
+    }
+
+    /// Appends a datagram; false if the batch is full or `datagram` too long.
+    pub fn push(&mut self, datagram: &[u8]) -> bool {
+        let start = self.used * self.buffer_len;
+        let fits = datagram.len() <= self.buffer_len;
+        let (Some(len), Some(buffer), true) = (
+            self.lens.get_mut(self.used),
+            self.buffers.get_mut(start..start.saturating_add(datagram.len())),
+            fits,
+        ) else {
+            return false;
+        };
+        buffer.copy_from_slice(datagram);
+        *len = datagram.len();
+        self.used += 1;
+        true
+    }
+
+    /// Receives what is there, without waiting; the batch then holds exactly that.
+    ///
+    /// Errors are those of `recvmmsg`, `WouldBlock` if nothing is there. A datagram longer than a
+    /// buffer is cut.
+    pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        self.used = 0;
+        let capacity = self.lens.len();
+        self.point_headers(0, capacity, Direction::Receive);
+        // SAFETY: `headers` holds `capacity` headers, each of which `point_headers` has just
+        // pointed at its own buffer of `buffer_len` octets, at its own vector and (if any) at its
+        // own address. All of them are owned by `self`, which is borrowed mutably during the call.
+        let received = crate::check(libc::c_long::from(unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                capacity as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+                std::ptr::null_mut(),
+            )
+        }))?;
+        for ((len, header), at) in self.lens.iter_mut().zip(&self.headers).zip(0..received) {
+            *len = (header.msg_len as usize).min(self.buffer_len);
+            if let Some(peer_len) = self.peer_lens.get_mut(at) {
+                *peer_len = header.msg_hdr.msg_namelen;
+            }
+        }
+        self.used = received;
+        Ok(received)
+    }
+
+    /// Sends the datagrams from `first` on, without waiting, and says how many were taken.
+    ///
+    /// An error concerns datagram `first`; one that concerns a later datagram shows in the next call.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, first: usize) -> io::Result<usize> {
+        let Some(count) = self.used.checked_sub(first).filter(|count| *count > 0) else {
+            return Ok(0);
+        };
+        self.point_headers(first, count, Direction::Send);
+        // SAFETY: as in `receive`; `first + count` is `used`, which never exceeds the capacity.
+        crate::check(libc::c_long::from(unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr().add(first),
+                count as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+            )
+        }))
+    }
+
+    /// Fills in `count` headers from `first` on.
+    fn point_headers(&mut self, first: usize, count: usize, direction: Direction) {
+        let buffers = self.buffers.chunks_mut(self.buffer_len);
+        let rows =
+            buffers.zip(&mut self.vectors).zip(&mut self.headers).zip(&self.lens).enumerate();
+        for (at, (((buffer, vector), header), len)) in rows.skip(first).take(count) {
+            vector.iov_base = buffer.as_mut_ptr().cast();
+            vector.iov_len = match direction {
+                Direction::Receive => buffer.len(),
+                Direction::Send => *len,
+            };
+            header.msg_hdr.msg_iov = vector;
+            header.msg_hdr.msg_iovlen = 1;
+            if let (Some(peer), Some(peer_len)) = (self.peers.get_mut(at), self.peer_lens.get(at)) {
+                header.msg_hdr.msg_name = std::ptr::from_mut(peer).cast();
+                header.msg_hdr.msg_namelen = match direction {
+                    Direction::Receive => mem::size_of::<libc::sockaddr_storage>() as _,
+                    Direction::Send => *peer_len,
+                };
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Receive,
+    Send,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    #[test]
+    fn a_batch_goes_there_and_back() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(server.local_addr().unwrap()).unwrap();
+        let mut out = Batch::connected(4, 16);
+        for text in [&b"one"[..], b"two", b"three", b"four"] {
+            assert!(out.push(text));
+        }
+        assert!(!out.push(b"five") && out.is_full());
+        assert_eq!(out.send(client.as_fd(), 1).unwrap(), 3);
+        let mut served = Batch::with_peers(8, 16);
+        server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        server.peek(&mut [0]).unwrap();
+        assert_eq!(served.receive(server.as_fd()).unwrap(), 3);
+        served.get_mut(1)[0] = b'T';
+        assert_eq!(served.send(server.as_fd(), 0).unwrap(), 3);
+        client.peek(&mut [0]).unwrap();
+        let mut back = Batch::connected(8, 4);
+        assert_eq!(back.receive(client.as_fd()).unwrap(), 3);
+        let texts: Vec<_> = (0..4).map(|at| back.get(at)).collect();
+        assert_eq!(texts, [&b"two"[..], b"Thre", b"four", b""]);
+        assert_eq!(back.receive(client.as_fd()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut batch = Batch::connected(1, 2);
+        assert!(!batch.push(b"abc") && batch.is_empty());
+        assert!(batch.push(b"ab"));
+        assert_eq!(batch.get(7), b"");
+    }
+}
