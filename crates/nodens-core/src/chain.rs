@@ -1,0 +1,181 @@
+//! Runs a question through a server block's handlers: two plain loops and a stack of lookups.
+
+use crate::config::{Config, ServerBlock};
+use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
+use crate::job::{Job, Resolution};
+use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX};
+use crate::time::Now;
+use crate::worker::WorkerState;
+use nodens_wire::Rcode;
+
+/// Where a run begins.
+#[derive(Debug)]
+pub enum Start<'e> {
+    /// A new question: choose the server block first.
+    Top,
+    /// A refresh: behind the handler that wants it.
+    Behind,
+    /// The handler that waited.
+    Resume(Event<'e>),
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The outermost response is decided.
+    Done,
+    /// A handler waits.
+    Waiting,
+    /// The client gets no response.
+    Dropped,
+}
+
+/// Runs `job` until it is decided or has to wait.
+pub fn run(
+    config: &Config,
+    worker: &mut WorkerState,
+    now: Now,
+    job: &mut Job,
+    start: Start<'_>,
+) -> Outcome {
+    let mut step = match start {
+        Start::Top => enter(config, worker, now, job),
+        Start::Behind => {
+            job.current.position += 1;
+            descend(config, worker, now, job)
+        }
+        Start::Resume(event) => resumed(config, worker, now, job, event),
+    };
+    loop {
+        step = match step {
+            Step::Wait => return Outcome::Waiting,
+            Step::Drop => return Outcome::Dropped,
+            Step::Next => {
+                job.current.position += 1;
+                descend(config, worker, now, job)
+            }
+            Step::Lookup(lookup) => begin_lookup(config, worker, now, job, lookup),
+            Step::Answered | Step::Fail(_) => {
+                settle(config, job, &step);
+                ascend(config, worker, now, job);
+                match job.outer.pop() {
+                    None => return Outcome::Done,
+                    Some(outer) => {
+                        let inner = std::mem::replace(&mut job.current, outer);
+                        job.inner = Some(Box::new(inner));
+                        resumed(config, worker, now, job, Event::LookedUp)
+                    }
+                }
+            }
+        };
+    }
+}
+
+/// Chooses the server block for the current question and starts at its first handler.
+fn enter(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -> Step {
+    match config.select(job) {
+        Some((block, zone)) => {
+            job.current.block = block;
+            job.current.zone = zone;
+            job.current.position = 0;
+            job.current.floor = 0;
+            descend(config, worker, now, job)
+        }
+        None => {
+            config.count_unserved(worker, job);
+            job.current.block = usize::MAX;
+            Step::Fail(Rcode::REFUSED)
+        }
+    }
+}
+
+/// Calls handlers from the current position until one does not pass the question on.
+fn descend(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -> Step {
+    let Some(block) = config.blocks.get(job.current.block) else {
+        return Step::Fail(Rcode::REFUSED);
+    };
+    while let Some(handler) = block.handlers.get(job.current.position) {
+        let mut cx = Cx { now, job, block, config, worker };
+        match handler.answer(&mut cx) {
+            Step::Next => job.current.position += 1,
+            step => return step,
+        }
+    }
+    end_of_chain(block, job)
+}
+
+fn end_of_chain(block: &ServerBlock, job: &mut Job) -> Step {
+    if block.handlers.is_empty() {
+        return Step::Fail(Rcode::REFUSED);
+    }
+    let last = block.handlers.last().map_or("", |handler| handler.name());
+    job.error = format!("plugin/{last}: no next plugin found");
+    Step::Fail(Rcode::SERVFAIL)
+}
+
+fn resumed(
+    config: &Config,
+    worker: &mut WorkerState,
+    now: Now,
+    job: &mut Job,
+    event: Event<'_>,
+) -> Step {
+    if let Some(rcode) = job.abandoned {
+        return Step::Fail(rcode);
+    }
+    let block = config.blocks.get(job.current.block);
+    let Some((block, handler)) =
+        block.and_then(|block| Some((block, block.handlers.get(job.current.position)?)))
+    else {
+        return Step::Fail(Rcode::SERVFAIL);
+    };
+    handler.resumed(&mut Cx { now, job, block, config, worker }, event)
+}
+
+/// Notes who answered, or that the server has to answer with an RCODE alone.
+fn settle(config: &Config, job: &mut Job, step: &Step) {
+    let q = &mut job.current;
+    let handler = config.blocks.get(q.block).and_then(|block| block.handlers.get(q.position));
+    q.response.answered_by = handler.map_or("", |handler| handler.name());
+    if let Step::Fail(rcode) = step {
+        q.response.wire.clear();
+        q.response.written = false;
+        q.response.rcode = *rcode;
+    }
+}
+
+/// Lets the handlers that were passed look at the response, last first.
+fn ascend(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) {
+    let Some(block) = config.blocks.get(job.current.block) else { return };
+    while job.current.position > job.current.floor {
+        job.current.position -= 1;
+        let Some(handler) = block.handlers.get(job.current.position) else { continue };
+        handler.amend(&mut Cx { now, job, block, config, worker });
+    }
+}
+
+fn begin_lookup(
+    config: &Config,
+    worker: &mut WorkerState,
+    now: Now,
+    job: &mut Job,
+    lookup: Lookup,
+) -> Step {
+    job.lookups += 1;
+    if job.outer.len() >= LOOKUP_DEPTH_MAX || job.lookups > LOOKUPS_PER_JOB_MAX {
+        job.error = format!("lookup of {} {} is nested too deeply", lookup.qname, lookup.qtype);
+        return Step::Fail(Rcode::SERVFAIL);
+    }
+    let mut inner = Resolution::default();
+    inner.begin(lookup.qname.view(), lookup.qtype, lookup.qclass, job.current.flags);
+    inner.edns.clone_from(&job.current.edns);
+    inner.block = job.current.block;
+    inner.zone = job.current.zone;
+    inner.position = job.current.position + 1;
+    inner.floor = inner.position;
+    job.outer.push(std::mem::replace(&mut job.current, inner));
+    match lookup.scope {
+        Scope::Server => enter(config, worker, now, job),
+        Scope::Behind => descend(config, worker, now, job),
+    }
+}

@@ -1,0 +1,323 @@
+//! Syntax tree → typed configuration → chains.
+
+use super::{BlockSettings, Config, Listener, Server, ServerBlock, Services};
+use crate::directives::{self, DIRECTIVES};
+use crate::handlers::Handler;
+use crate::handlers::view::View;
+use crate::shared::Shared;
+use nodens_corefile::key::{Scheme, ZoneKey, parse_key};
+use nodens_corefile::{Corefile, Directive, Error, ErrorKind, nearest};
+use nodens_wire::Name;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+/// What is not in the Corefile.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// Port of keys that name none and whose scheme is `dns` (`-dns.port`).
+    pub port: u16,
+    /// Addresses of each network interface, for `bind eth0`.
+    pub interfaces: HashMap<String, Vec<IpAddr>>,
+    /// This host's name, for `nsid` and `chaos`.
+    pub hostname: String,
+    /// Random octets for names that nobody may guess (`loop`); fresh for every build.
+    pub secret: [u8; 16],
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        let (interfaces, hostname) = (HashMap::new(), "localhost".to_owned());
+        Self { port: 53, interfaces, hostname, secret: [0; 16] }
+    }
+}
+
+/// What a directive's `setup` may look at and add to.
+pub struct BlockBuilder<'a> {
+    /// The zones of the block, as in the Corefile.
+    pub zones: Vec<Name>,
+    /// The server's label, such as `dns://:53`.
+    pub server: String,
+    /// The address the chain will be reached at.
+    pub listen: SocketAddr,
+    /// Identifies the block in the Corefile.
+    pub source: usize,
+    /// What the process shares.
+    pub shared: &'a Arc<Shared>,
+    /// What is not in the Corefile.
+    pub options: &'a BuildOptions,
+    /// The chain so far, in order.
+    pub handlers: Vec<Handler>,
+    /// Settings so far.
+    pub settings: BlockSettings,
+    /// `view`.
+    pub view: Option<View>,
+    /// What runs beside the chains.
+    pub services: &'a mut Services,
+    /// Names of the directives of the block, in order of action.
+    pub present: Vec<&'static str>,
+}
+
+impl BlockBuilder<'_> {
+    /// Appends a handler to the chain.
+    pub fn push(&mut self, handler: impl Into<Handler>) {
+        self.handlers.push(handler.into());
+    }
+
+    /// The labels `server`, `zones`-less `view` that most metrics carry.
+    pub fn view_name(&self) -> String {
+        self.view.as_ref().map_or_else(String::new, |view| view.name().to_owned())
+    }
+
+    /// `path` below the block's `root` unless it is absolute.
+    pub fn path(&self, path: &str) -> std::path::PathBuf {
+        self.settings.root.join(path)
+    }
+}
+
+/// A block's place in the Corefile and one of the servers it belongs to.
+struct Placement {
+    source: usize,
+    address: SocketAddr,
+    /// `None` if the block has no `bind`.
+    bound: Option<IpAddr>,
+    zones: Vec<Name>,
+    settings: BlockSettings,
+}
+
+/// Compiles `corefile`, whole or not at all.
+pub fn build(
+    corefile: &Corefile,
+    options: &BuildOptions,
+    shared: &Arc<Shared>,
+) -> Result<Config, Error> {
+    let mut placements = Vec::new();
+    for (source, block) in corefile.blocks.iter().enumerate() {
+        check_directives(&block.directives)?;
+        place(source, block, options, shared, &mut placements)?;
+    }
+    check_overlap(corefile, &placements)?;
+    let mut services = Services::default();
+    let mut blocks = Vec::new();
+    for placement in &placements {
+        let Some(source) = corefile.blocks.get(placement.source) else { continue };
+        let directives = &source.directives;
+        blocks.push(compile(placement, directives, options, shared, &mut services)?);
+    }
+    Ok(assemble(placements, blocks, services, shared))
+}
+
+fn check_directives(directives: &[Directive]) -> Result<(), Error> {
+    for directive in directives {
+        let word = directive.name.text.as_str();
+        let kind = match directives::find(word) {
+            Some(spec) if spec.setup.is_some() => continue,
+            Some(_) => ErrorKind::Invalid(format!(
+                "directive '{word}' is known to CoreDNS, but Nodens does not have it yet"
+            )),
+            None => {
+                let known = DIRECTIVES.iter().filter(|spec| spec.setup.is_some());
+                let nearest = nearest(word, known.map(|spec| spec.name)).map(str::to_owned);
+                ErrorKind::UnknownDirective { word: word.to_owned(), nearest, known: String::new() }
+            }
+        };
+        return Err(Error::at(&directive.name, kind));
+    }
+    Ok(())
+}
+
+/// Which servers a block belongs to: its keys' ports, times the addresses it binds.
+fn place(
+    source: usize,
+    block: &nodens_corefile::ServerBlock,
+    options: &BuildOptions,
+    shared: &Arc<Shared>,
+    placements: &mut Vec<Placement>,
+) -> Result<(), Error> {
+    let settings = settings_of(block, options, shared)?;
+    let mut ports: BTreeMap<u16, Vec<Name>> = BTreeMap::new();
+    for key in &block.keys {
+        for ZoneKey { scheme, zone, port } in parse_key(key)? {
+            if scheme != Scheme::Dns {
+                let text = format!("transport '{scheme}' is not served yet, only 'dns'");
+                return Err(Error::invalid(key, text));
+            }
+            let zone =
+                Name::parse(&zone).map_err(|error| Error::invalid(key, error.to_string()))?;
+            ports.entry(port.unwrap_or(options.port)).or_default().push(zone);
+        }
+    }
+    for (port, zones) in ports {
+        let everywhere = [(IpAddr::V6(Ipv6Addr::UNSPECIFIED), None)];
+        let bound: Vec<_> = settings.bind.iter().map(|ip| (*ip, Some(*ip))).collect();
+        let addresses = if bound.is_empty() { everywhere.to_vec() } else { bound };
+        for (ip, bound) in addresses {
+            let address = SocketAddr::new(ip, port);
+            let (zones, settings) = (zones.clone(), settings.clone());
+            placements.push(Placement { source, address, bound, zones, settings });
+        }
+    }
+    Ok(())
+}
+
+/// The block's settings, which decide where it listens before any chain is built.
+fn settings_of(
+    block: &nodens_corefile::ServerBlock,
+    options: &BuildOptions,
+    shared: &Arc<Shared>,
+) -> Result<BlockSettings, Error> {
+    let mut services = Services::default();
+    let listen = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), options.port);
+    let mut builder = builder(listen, Vec::new(), 0, options, shared, &mut services);
+    for directive in block.directives.iter().filter(|d| d.name.text == "bind") {
+        crate::handlers::bind::setup(directive, &mut builder)?;
+    }
+    Ok(builder.settings)
+}
+
+fn check_overlap(corefile: &Corefile, placements: &[Placement]) -> Result<(), Error> {
+    let mut seen: BTreeMap<(u16, Name), Vec<&Placement>> = BTreeMap::new();
+    for placement in placements {
+        let Some(block) = corefile.blocks.get(placement.source) else { continue };
+        if block.directives.iter().any(|directive| directive.name.text == "view") {
+            continue;
+        }
+        for zone in &placement.zones {
+            let port = placement.address.port();
+            let earlier = seen.entry((port, zone.clone())).or_default();
+            for other in earlier.iter() {
+                if let (Some(text), Some(key)) =
+                    (conflict(zone, placement, other), block.keys.first())
+                {
+                    return Err(Error::invalid(key, text));
+                }
+            }
+            earlier.push(placement);
+        }
+    }
+    Ok(())
+}
+
+/// CoreDNS's message if two blocks cannot both serve `zone`.
+fn conflict(zone: &Name, new: &Placement, old: &Placement) -> Option<String> {
+    let port = new.address.port();
+    let key = |bound: Option<IpAddr>| match bound {
+        Some(ip) => format!("dns://{zone}:{port} on {ip}"),
+        None => format!("dns://{zone}:{port}"),
+    };
+    if new.bound == old.bound {
+        return Some(format!("cannot serve {} - it is already defined", key(new.bound)));
+    }
+    if new.bound.is_some() == old.bound.is_some() {
+        return None;
+    }
+    let (new, old) = (key(new.bound), key(old.bound));
+    Some(format!(
+        "cannot serve {new} - it is already defined and/or zone overlap listener capacity with {old}"
+    ))
+}
+
+fn builder<'a>(
+    listen: SocketAddr,
+    zones: Vec<Name>,
+    source: usize,
+    options: &'a BuildOptions,
+    shared: &'a Arc<Shared>,
+    services: &'a mut Services,
+) -> BlockBuilder<'a> {
+    BlockBuilder {
+        server: server_label(listen),
+        zones,
+        listen,
+        source,
+        shared,
+        options,
+        handlers: Vec::new(),
+        settings: BlockSettings::default(),
+        view: None,
+        services,
+        present: Vec::new(),
+    }
+}
+
+/// `dns://:53`, or `dns://192.0.2.1:53` for a bound address.
+fn server_label(listen: SocketAddr) -> String {
+    if listen.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+        format!("dns://:{}", listen.port())
+    } else {
+        format!("dns://{listen}")
+    }
+}
+
+fn compile(
+    placement: &Placement,
+    directives: &[Directive],
+    options: &BuildOptions,
+    shared: &Arc<Shared>,
+    services: &mut Services,
+) -> Result<ServerBlock, Error> {
+    let (listen, zones) = (placement.address, placement.zones.clone());
+    let mut builder = builder(listen, zones, placement.source, options, shared, services);
+    builder.settings.bind.clone_from(&placement.settings.bind);
+    let present = |spec: &&directives::Spec| directives.iter().any(|d| d.name.text == spec.name);
+    builder.present = DIRECTIVES.iter().filter(present).map(|spec| spec.name).collect();
+    // Settings that handlers look at come before the chain, wherever they act in it.
+    for name in ["root", "debug", "view"] {
+        set_up(name, directives, &mut builder)?;
+    }
+    for spec in DIRECTIVES {
+        if !matches!(spec.name, "root" | "debug" | "view" | "bind") {
+            set_up(spec.name, directives, &mut builder)?;
+        }
+    }
+    let BlockBuilder { zones, server, source, handlers, settings, view, .. } = builder;
+    Ok(ServerBlock { zones, server, source, view, handlers, settings })
+}
+
+fn set_up(
+    name: &str,
+    directives: &[Directive],
+    builder: &mut BlockBuilder<'_>,
+) -> Result<(), Error> {
+    let Some(setup) = directives::find(name).and_then(|spec| spec.setup) else { return Ok(()) };
+    directives
+        .iter()
+        .filter(|directive| directive.name.text == name)
+        .try_for_each(|directive| setup(directive, builder))
+}
+
+/// Groups blocks into servers and servers into listeners.
+fn assemble(
+    placements: Vec<Placement>,
+    blocks: Vec<ServerBlock>,
+    services: Services,
+    shared: &Arc<Shared>,
+) -> Config {
+    let mut order: Vec<SocketAddr> = Vec::new();
+    for placement in &placements {
+        if !order.contains(&placement.address) {
+            order.push(placement.address);
+        }
+    }
+    let mut servers = Vec::new();
+    let mut listeners = Vec::new();
+    for address in order {
+        let members = || placements.iter().zip(&blocks).enumerate();
+        let here: Vec<_> = members().filter(|(_, (p, _))| p.address == address).collect();
+        let mut zones: HashMap<_, Vec<_>, _> = HashMap::default();
+        for (block, (placement, _)) in &here {
+            for (zone, name) in placement.zones.iter().enumerate() {
+                let folded = name.to_folded().as_wire().to_vec();
+                zones.entry(folded).or_default().push((*block, zone));
+            }
+        }
+        let chains: Vec<_> = here.iter().map(|(_, (_, block))| *block).collect();
+        let sockets = chains.iter().find_map(|block| block.settings.multisocket);
+        let label = server_label(address);
+        let unserved = crate::handlers::prometheus::unserved_counter(&shared.registry, &label);
+        let any_class = Config::serves_any_class(&chains);
+        listeners.push(Listener { address, server: servers.len(), sockets });
+        servers.push(Server { label, zones, any_class, unserved });
+    }
+    Config { listeners, servers, blocks, services }
+}

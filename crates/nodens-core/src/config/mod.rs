@@ -1,0 +1,146 @@
+//! A compiled configuration: immutable, built whole beside the old one, swapped in at once.
+
+mod build;
+mod services;
+mod settings;
+
+pub use build::{BlockBuilder, BuildOptions, build};
+pub use services::{
+    HealthService, LoopProbe, PrometheusService, ReadyService, ReloadService, Services, Task,
+};
+pub use settings::{BlockSettings, Timeouts};
+
+use crate::directives::CHAOS_CLASS_DIRECTIVES;
+use crate::handlers::Handler;
+use crate::handlers::view::View;
+use crate::job::Job;
+use crate::metrics::Counter;
+use crate::worker::WorkerState;
+use foldhash::fast::RandomState;
+use nodens_wire::{Class, Name, Type};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// Everything a worker needs to answer questions.
+#[derive(Debug)]
+pub struct Config {
+    /// Addresses to listen on, each for UDP and TCP.
+    pub listeners: Vec<Listener>,
+    /// What answers at an address and port.
+    pub servers: Vec<Server>,
+    /// Server blocks, one per block of the Corefile and server.
+    pub blocks: Vec<ServerBlock>,
+    /// What runs beside the answering of questions.
+    pub services: Services,
+}
+
+/// An address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Address and port; an unspecified IPv6 address stands for all addresses of both families.
+    pub address: SocketAddr,
+    /// Index into [`Config::servers`].
+    pub server: usize,
+    /// How many sockets `multisocket` asks for; `None` leaves the choice to the sockets' owner.
+    pub sockets: Option<usize>,
+}
+
+/// The zones served at one address and port.
+#[derive(Debug)]
+pub struct Server {
+    /// The label `server` of metrics, such as `dns://:53`.
+    pub label: String,
+    /// Folded zone name → blocks that serve it, in the order of the Corefile.
+    zones: HashMap<Vec<u8>, Vec<(usize, usize)>, RandomState>,
+    /// Whether questions of classes other than IN are looked at.
+    any_class: bool,
+    /// Counts questions no zone matched.
+    unserved: Counter,
+}
+
+/// A server block compiled for one server.
+#[derive(Debug)]
+pub struct ServerBlock {
+    /// The zones it serves.
+    pub zones: Vec<Name>,
+    /// The server's label.
+    pub server: String,
+    /// Identifies the block in the Corefile, whatever the server: blocks share caches by it.
+    pub source: usize,
+    /// `view`: a condition on the question.
+    pub view: Option<View>,
+    /// The chain.
+    pub handlers: Vec<Handler>,
+    /// What the block says beside its chain.
+    pub settings: BlockSettings,
+}
+
+impl ServerBlock {
+    /// The name of the view, or an empty text; the metrics label `view`.
+    pub fn view_name(&self) -> &str {
+        self.view.as_ref().map_or("", |view| view.name())
+    }
+}
+
+impl Config {
+    /// The server block and zone for the current question of `job`: the longest zone that
+    /// contains the name and whose view, if any, wants the question.
+    ///
+    /// A DS question belongs to the parent side of a zone cut (RFC 4035 section 3.1.4.1), so a
+    /// block for a shorter zone is preferred where there is one.
+    pub fn select(&self, job: &Job) -> Option<(usize, usize)> {
+        let listener = self.listeners.get(usize::from(job.client().listener))?;
+        let server = self.servers.get(listener.server)?;
+        if job.current.qclass != Class::IN && !server.any_class {
+            return None;
+        }
+        let mut folded = [0; nodens_wire::name::NAME_LEN_MAX];
+        let wire = job.current.qname.as_wire();
+        let folded = folded.get_mut(..wire.len())?;
+        folded.copy_from_slice(wire);
+        folded.make_ascii_lowercase();
+        let mut rest: &[u8] = folded;
+        let mut delegated = None;
+        loop {
+            if let Some(found) = self.first_in_view(server.zones.get(rest), job) {
+                if job.current.qtype != Type::DS {
+                    return Some(found);
+                }
+                delegated = match delegated {
+                    None if rest.len() == wire.len() => Some(found),
+                    _ => return Some(found),
+                };
+            }
+            match rest.split_first() {
+                Some((0, _)) | None => return delegated,
+                Some((len, tail)) => rest = tail.get(usize::from(*len)..)?,
+            }
+        }
+    }
+
+    fn first_in_view(
+        &self,
+        candidates: Option<&Vec<(usize, usize)>>,
+        job: &Job,
+    ) -> Option<(usize, usize)> {
+        let wanted = |(block, _): &&(usize, usize)| {
+            let view = self.blocks.get(*block).and_then(|block| block.view.as_ref());
+            view.is_none_or(|view| view.wants(job))
+        };
+        candidates?.iter().find(wanted).copied()
+    }
+
+    /// Counts a question that no zone matched.
+    pub fn count_unserved(&self, worker: &WorkerState, job: &Job) {
+        let listener = self.listeners.get(usize::from(job.client().listener));
+        if let Some(server) = listener.and_then(|listener| self.servers.get(listener.server)) {
+            worker.cells.add(server.unserved, 1);
+        }
+    }
+
+    /// Whether a block of this server answers classes other than IN.
+    fn serves_any_class(blocks: &[&ServerBlock]) -> bool {
+        let mut handlers = blocks.iter().flat_map(|block| &block.handlers);
+        handlers.any(|handler| CHAOS_CLASS_DIRECTIVES.contains(&handler.name()))
+    }
+}

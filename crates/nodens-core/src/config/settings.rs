@@ -1,0 +1,56 @@
+//! What a server block says beside its chain.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Settings of one server block.
+#[derive(Clone, Debug)]
+pub struct BlockSettings {
+    /// `bind`: addresses to listen on; empty means all.
+    pub bind: Vec<IpAddr>,
+    /// `root`: where relative paths start.
+    pub root: PathBuf,
+    /// `debug`: debug lines are written, and faults are not contained.
+    pub debug: bool,
+    /// `timeouts` of streams.
+    pub timeouts: Timeouts,
+    /// `multisocket`: sockets per address.
+    pub multisocket: Option<usize>,
+    /// The largest UDP response in octets, whatever the client takes.
+    pub udp_size_max: u16,
+}
+
+/// Time limits of streams (CoreDNS's defaults).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the first question of a stream has arrived.
+    pub read: Duration,
+    /// Until a response has been taken by the client.
+    pub write: Duration,
+    /// Between two questions.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            read: Duration::from_secs(3),
+            write: Duration::from_secs(5),
+            idle: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for BlockSettings {
+    fn default() -> Self {
+        Self {
+            bind: Vec::new(),
+            root: PathBuf::from("."),
+            debug: false,
+            timeouts: Timeouts::default(),
+            multisocket: None,
+            udp_size_max: u16::MAX,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The directives in the order in which they act: that of CoreDNS 1.14.7, whatever the order in
+//! the Corefile.
+
+use crate::config::BlockBuilder;
+use crate::handlers;
+use nodens_corefile::{Directive, Error};
+
+/// Reads one occurrence of a directive and adds what it asks for to the block.
+pub type Setup = fn(&Directive, &mut BlockBuilder<'_>) -> Result<(), Error>;
+
+/// A directive CoreDNS knows.
+pub struct Spec {
+    /// Its name in a Corefile.
+    pub name: &'static str,
+    /// How to read it; `None` if Nodens does not have it yet.
+    pub setup: Option<Setup>,
+}
+
+const fn has(name: &'static str, setup: Setup) -> Spec {
+    Spec { name, setup: Some(setup) }
+}
+
+const fn lacks(name: &'static str) -> Spec {
+    Spec { name, setup: None }
+}
+
+/// Handlers that answer questions of other classes than IN.
+pub const CHAOS_CLASS_DIRECTIVES: &[&str] = &["chaos", "forward"];
+
+/// Every directive, in order.
+pub static DIRECTIVES: &[Spec] = &[
+    has("root", handlers::root::setup),
+    has("metadata", handlers::metadata::setup),
+    lacks("geoip"),
+    has("cancel", handlers::cancel::setup),
+    lacks("proxyproto"),
+    lacks("quic"),
+    lacks("grpc_server"),
+    lacks("https"),
+    lacks("https3"),
+    has("timeouts", handlers::timeouts::setup),
+    has("multisocket", handlers::multisocket::setup),
+    has("reload", handlers::reload::setup),
+    has("nsid", handlers::nsid::setup),
+    has("bufsize", handlers::bufsize::setup),
+    has("bind", handlers::bind::setup),
+    has("debug", handlers::debug::setup),
+    lacks("trace"),
+    has("ready", handlers::ready::setup),
+    has("health", handlers::health::setup),
+    lacks("pprof"),
+    lacks("shed"),
+    has("prometheus", handlers::prometheus::setup),
+    has("errors", handlers::errors::setup),
+    has("log", handlers::log::setup),
+    lacks("dnstap"),
+    has("local", handlers::local::setup),
+    has("dns64", handlers::dns64::setup),
+    has("any", handlers::any::setup),
+    has("chaos", handlers::chaos::setup),
+    has("loadbalance", handlers::loadbalance::setup),
+    lacks("tsig"),
+    has("rewrite", handlers::rewrite::setup),
+    has("autopath", handlers::autopath::setup),
+    has("acl", handlers::acl::setup),
+    has("cache", handlers::cache::setup),
+    has("header", handlers::header::setup),
+    lacks("dnssec"),
+    lacks("tls"),
+    has("minimal", handlers::minimal::setup),
+    has("template", handlers::template::setup),
+    lacks("transfer"),
+    has("hosts", handlers::hosts::setup),
+    lacks("route53"),
+    lacks("azure"),
+    lacks("clouddns"),
+    lacks("k8s_external"),
+    lacks("kubernetes"),
+    lacks("file"),
+    lacks("auto"),
+    lacks("secondary"),
+    lacks("etcd"),
+    has("loop", handlers::loops::setup),
+    has("forward", handlers::forward::setup),
+    lacks("grpc"),
+    has("erratic", handlers::erratic::setup),
+    has("whoami", handlers::whoami::setup),
+    lacks("on"),
+    lacks("sign"),
+    has("view", handlers::view::setup),
+    lacks("nomad"),
+];
+
+/// The directive called `name`.
+pub fn find(name: &str) -> Option<&'static Spec> {
+    DIRECTIVES.iter().find(|spec| spec.name == name)
+}

@@ -1,0 +1,17 @@
+//! `acl`.
+
+use crate::config::BlockBuilder;
+use crate::handler::Handle;
+use nodens_corefile::{Directive, Error};
+
+/// The directive at work.
+#[derive(Debug)]
+pub struct Acl;
+
+impl Handle for Acl {}
+
+/// Reads the directive.
+pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    block.push(Acl);
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! `dns64`.
+
+use crate::config::BlockBuilder;
+use crate::handler::Handle;
+use nodens_corefile::{Directive, Error};
+
+/// The directive at work.
+#[derive(Debug)]
+pub struct Dns64;
+
+impl Handle for Dns64 {}
+
+/// Reads the directive.
+pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    block.push(Dns64);
+    Ok(())
+}
+
+/// What the handler remembers between lookups.
+#[derive(Debug, Default)]
+pub struct State {}

@@ -1,0 +1,17 @@
+//! `header`.
+
+use crate::config::BlockBuilder;
+use crate::handler::Handle;
+use nodens_corefile::{Directive, Error};
+
+/// The directive at work.
+#[derive(Debug)]
+pub struct HeaderRules;
+
+impl Handle for HeaderRules {}
+
+/// Reads the directive.
+pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    block.push(HeaderRules);
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! `minimal`.
+
+use crate::config::BlockBuilder;
+use crate::handler::Handle;
+use nodens_corefile::{Directive, Error};
+
+/// The directive at work.
+#[derive(Debug)]
+pub struct Minimal;
+
+impl Handle for Minimal {}
+
+/// Reads the directive.
+pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    block.push(Minimal);
+    Ok(())
+}

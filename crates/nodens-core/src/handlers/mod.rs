@@ -1,0 +1,107 @@
+//! The handlers, one folder per directive: `mod.rs` acts, `config.rs` reads the Corefile,
+//! `README.md` is what operators read, `tests.rs` what keeps it true.
+//!
+//! The set is closed: [`Handler`] has one variant per directive that takes part in a chain.
+
+use crate::handler::{Cx, Event, Handle, Step};
+
+/// What a handler that does nested lookups remembers between them.
+#[derive(Debug, Default)]
+pub enum LookupState {
+    /// No lookup is under way.
+    #[default]
+    None,
+    /// `dns64`.
+    Dns64(dns64::State),
+    /// `autopath`.
+    Autopath(autopath::State),
+    /// `rewrite` with a `cname` rule.
+    Rewrite(rewrite::CnameState),
+    /// `template` with an answer that is a CNAME.
+    Template(template::State),
+}
+
+macro_rules! handlers {
+    ($($module:ident::$variant:ident = $name:literal,)*) => {
+        $(pub mod $module;)*
+
+        /// A directive at work in a chain.
+        #[derive(Debug)]
+        pub enum Handler {
+            $(#[doc = concat!("`", $name, "`.")] $variant($module::$variant),)*
+        }
+
+        impl Handler {
+            /// The directive's name.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $name,)*
+                }
+            }
+        }
+
+        impl Handle for Handler {
+            fn answer(&self, cx: &mut Cx<'_>) -> Step {
+                match self {
+                    $(Self::$variant(handler) => handler.answer(cx),)*
+                }
+            }
+
+            fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {
+                match self {
+                    $(Self::$variant(handler) => handler.resumed(cx, event),)*
+                }
+            }
+
+            fn amend(&self, cx: &mut Cx<'_>) {
+                match self {
+                    $(Self::$variant(handler) => handler.amend(cx),)*
+                }
+            }
+        }
+
+        $(impl From<$module::$variant> for Handler {
+            fn from(handler: $module::$variant) -> Self {
+                Self::$variant(handler)
+            }
+        })*
+    };
+}
+
+handlers! {
+    acl::Acl = "acl",
+    any::Any = "any",
+    autopath::Autopath = "autopath",
+    bufsize::Bufsize = "bufsize",
+    cache::Cache = "cache",
+    cancel::Cancel = "cancel",
+    chaos::Chaos = "chaos",
+    dns64::Dns64 = "dns64",
+    erratic::Erratic = "erratic",
+    errors::Errors = "errors",
+    forward::Forward = "forward",
+    header::HeaderRules = "header",
+    hosts::Hosts = "hosts",
+    loadbalance::Loadbalance = "loadbalance",
+    local::Local = "local",
+    log::Log = "log",
+    loops::Loop = "loop",
+    minimal::Minimal = "minimal",
+    nsid::Nsid = "nsid",
+    prometheus::Prometheus = "prometheus",
+    rewrite::Rewrite = "rewrite",
+    template::Template = "template",
+    whoami::Whoami = "whoami",
+}
+
+// Directives that change how a block is served and take no part in its chain.
+pub mod bind;
+pub mod debug;
+pub mod health;
+pub mod metadata;
+pub mod multisocket;
+pub mod ready;
+pub mod reload;
+pub mod root;
+pub mod timeouts;
+pub mod view;

@@ -1,0 +1,231 @@
+//! `prometheus`: counts questions and answers, and asks for the HTTP endpoint that shows them.
+
+use crate::config::{BlockBuilder, PrometheusService};
+use crate::directives::DIRECTIVES;
+use crate::handler::{Cx, Handle};
+use crate::job::Transport;
+use crate::metrics::{Counter, Histogram, LazyCounters, Registry};
+use nodens_corefile::{Directive, Error};
+use nodens_wire::{Rcode, Type};
+use std::net::IpAddr;
+
+#[cfg(test)]
+mod tests;
+
+const REQUESTS: &str = "coredns_dns_requests_total";
+const REQUESTS_HELP: &str = "Counter of DNS requests made per zone, protocol and family.";
+const RESPONSES: &str = "coredns_dns_responses_total";
+const RESPONSES_HELP: &str = "Counter of response status codes.";
+
+/// Seconds: 250 µs doubled fifteen times.
+static DURATION_BOUNDS: [f64; 16] = [
+    0.00025, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024,
+    2.048, 4.096, 8.192,
+];
+/// Octets.
+static SIZE_BOUNDS: [f64; 14] = [
+    0.0, 100.0, 200.0, 300.0, 400.0, 511.0, 1023.0, 2047.0, 4095.0, 8291.0, 16e3, 32e3, 48e3,
+    64e3,
+];
+
+/// Types with a label of their own; all others are `other`, so that clients cannot make series.
+static TYPES: [Type; 19] = [
+    Type::A,
+    Type::AAAA,
+    Type::CNAME,
+    Type::DNSKEY,
+    Type::DS,
+    Type::MX,
+    Type::NSEC3,
+    Type::NSEC,
+    Type::NS,
+    Type::PTR,
+    Type::RRSIG,
+    Type::SOA,
+    Type::SRV,
+    Type::TXT,
+    Type::HTTPS,
+    Type::SVCB,
+    Type::IXFR,
+    Type::AXFR,
+    Type::ANY,
+];
+/// RCODEs up to this have a series each.
+const RCODES: usize = 24;
+const PROTOCOLS: [&str; 2] = ["udp", "tcp"];
+const FAMILIES: [&str; 2] = ["1", "2"];
+
+/// The directive at work.
+#[derive(Debug)]
+pub struct Prometheus {
+    zones: Vec<ZoneSeries>,
+}
+
+/// The series of one zone.
+#[derive(Debug)]
+struct ZoneSeries {
+    server: String,
+    zone: String,
+    view: String,
+    requests: LazyCounters,
+    responses: LazyCounters,
+    do_requests: LazyCounters,
+    duration: Histogram,
+    request_size: [Histogram; 2],
+    response_size: [Histogram; 2],
+}
+
+/// Reads `prometheus [ADDRESS]`.
+pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    let address = match directive.args() {
+        [] => "localhost:9153".to_owned(),
+        [address] => super::health::listen_address(address, "localhost:9153")?,
+        [_, extra, ..] => return Err(Error::expected(extra, "at most one address")),
+    };
+    if directive.body.is_some() {
+        directive.expect_no_body()?;
+    }
+    block.services.prometheus.push(PrometheusService { address });
+    let view = block.view_name();
+    let registry = &block.shared.registry;
+    let series = |zone: &nodens_wire::Name| ZoneSeries::new(registry, &block.server, zone, &view);
+    let zones = block.zones.iter().map(series).collect();
+    enabled(block, &view);
+    block.push(Prometheus { zones });
+    Ok(())
+}
+
+/// `coredns_plugin_enabled`, once per directive and zone.
+fn enabled(block: &BlockBuilder<'_>, view: &str) {
+    let help = "A metric that indicates whether a plugin is enabled on per server and zone basis.";
+    for zone in &block.zones {
+        let zone = zone.to_string();
+        for name in &block.present {
+            let labels =
+                [("server", &*block.server), ("zone", &*zone), ("view", view), ("name", name)];
+            let one: crate::metrics::Gauge = std::sync::Arc::new(|| 1.0);
+            block.shared.registry.gauge("coredns_plugin_enabled", help, &labels, one);
+        }
+    }
+}
+
+impl ZoneSeries {
+    fn new(registry: &Registry, server: &str, zone: &nodens_wire::Name, view: &str) -> Self {
+        let zone = zone.to_string();
+        let labels = [("server", server), ("zone", &*zone), ("view", view)];
+        let seconds = 1e-9;
+        let duration = registry.histogram(
+            "coredns_dns_request_duration_seconds",
+            "Histogram of the time (in seconds) each request took per zone.",
+            &labels,
+            &DURATION_BOUNDS,
+            seconds,
+        );
+        let sizes = |name, help| {
+            PROTOCOLS.map(|proto| {
+                let labels = [labels[0], labels[1], labels[2], ("proto", proto)];
+                registry.histogram(name, help, &labels, &SIZE_BOUNDS, 1.0)
+            })
+        };
+        let request_size = sizes(
+            "coredns_dns_request_size_bytes",
+            "Size of the EDNS0 UDP buffer in bytes (64K for TCP) per zone and protocol.",
+        );
+        let response_size = sizes(
+            "coredns_dns_response_size_bytes",
+            "Size of the returned response in bytes.",
+        );
+        Self {
+            requests: LazyCounters::new(PROTOCOLS.len() * FAMILIES.len() * (TYPES.len() + 1)),
+            responses: LazyCounters::new((RCODES + 1) * (DIRECTIVES.len() + 1)),
+            do_requests: LazyCounters::new(1),
+            duration,
+            request_size,
+            response_size,
+            server: server.to_owned(),
+            zone,
+            view: view.to_owned(),
+        }
+    }
+
+    fn labels(&self) -> [(&str, &str); 3] {
+        [("server", &self.server), ("zone", &self.zone), ("view", &self.view)]
+    }
+
+    fn count_request(&self, cx: &mut Cx<'_>, protocol: usize) {
+        let client = cx.job.client().peer.ip().to_canonical();
+        let family = usize::from(matches!(client, IpAddr::V6(_)));
+        let qtype = TYPES.iter().position(|known| *known == cx.job.query.qtype);
+        let index = qtype.unwrap_or(TYPES.len());
+        let series = (index * FAMILIES.len() + family) * PROTOCOLS.len() + protocol;
+        let worker = &mut *cx.worker;
+        let registry = &worker.shared.registry;
+        let register = || {
+            let text = qtype.map_or_else(|| "other".to_owned(), |i| TYPES[i].to_string());
+            let [server, zone, view] = self.labels();
+            let (proto, family) = (PROTOCOLS[protocol], FAMILIES[family]);
+            let labels =
+                [server, zone, view, ("proto", proto), ("family", family), ("type", &text)];
+            registry.counter(REQUESTS, REQUESTS_HELP, &labels)
+        };
+        self.requests.add(series, &mut worker.cells, worker.index, registry, register);
+        if cx.job.query.dnssec_ok() {
+            let help = "Counter of DNS requests with DO bit set per zone.";
+            let register =
+                || registry.counter("coredns_dns_do_requests_total", help, &self.labels());
+            self.do_requests.add(0, &mut worker.cells, worker.index, registry, register);
+        }
+    }
+
+    fn count_response(&self, cx: &mut Cx<'_>) {
+        let response = &cx.job.current.response;
+        let (rcode, by) = (response.rcode, response.answered_by);
+        let by_index = DIRECTIVES.iter().position(|spec| spec.name == by);
+        let rcode_index = usize::from(rcode.0).min(RCODES);
+        let series = rcode_index * (DIRECTIVES.len() + 1) + by_index.unwrap_or(DIRECTIVES.len());
+        let worker = &mut *cx.worker;
+        let registry = &worker.shared.registry;
+        let register = || {
+            let [server, zone, view] = self.labels();
+            let rcode = rcode_text(rcode);
+            let labels = [server, zone, view, ("rcode", &rcode), ("plugin", by)];
+            registry.counter(RESPONSES, RESPONSES_HELP, &labels)
+        };
+        self.responses.add(series, &mut worker.cells, worker.index, registry, register);
+    }
+}
+
+impl Handle for Prometheus {
+    fn amend(&self, cx: &mut Cx<'_>) {
+        let Some(series) = self.zones.get(cx.job.current.zone) else { return };
+        let protocol = match cx.job.client().transport {
+            Transport::Udp => 0,
+            Transport::Tcp => 1,
+        };
+        series.count_request(cx, protocol);
+        series.count_response(cx);
+        let cells = &cx.worker.cells;
+        let took = cx.now.since(cx.job.received.mono_ns);
+        cells.observe(series.duration, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        let response = &cx.job.current.response;
+        let size = if response.written { response.wire.len() } else { 0 };
+        cells.observe(series.request_size[protocol], cx.job.request.len() as u64);
+        cells.observe(series.response_size[protocol], size as u64);
+    }
+}
+
+fn rcode_text(rcode: Rcode) -> String {
+    rcode.mnemonic().map_or_else(|| rcode.0.to_string(), str::to_owned)
+}
+
+/// Counts questions that no zone of the server `label` matched (`zone="dropped"`).
+pub fn unserved_counter(registry: &Registry, label: &str) -> Counter {
+    let labels = [
+        ("server", label),
+        ("zone", "dropped"),
+        ("view", ""),
+        ("rcode", "REFUSED"),
+        ("plugin", ""),
+    ];
+    registry.counter(RESPONSES, RESPONSES_HELP, &labels)
+}

@@ -1,0 +1,21 @@
+//! `template`.
+
+use crate::config::BlockBuilder;
+use crate::handler::Handle;
+use nodens_corefile::{Directive, Error};
+
+/// The directive at work.
+#[derive(Debug)]
+pub struct Template;
+
+impl Handle for Template {}
+
+/// Reads the directive.
+pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    block.push(Template);
+    Ok(())
+}
+
+/// What the handler remembers between lookups.
+#[derive(Debug, Default)]
+pub struct State {}

@@ -1,0 +1,233 @@
+//! A question on its way to an answer: who asked, what is being resolved now, what has been
+//! decided. A job is reused, so that a hit allocates nothing.
+
+use crate::config::Config;
+use crate::handlers;
+use crate::response::Response;
+use crate::time::Now;
+use nodens_wire::{Class, Flags, Name, NameRef, Query, Rcode, Type};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// How a question arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// One datagram.
+    Udp,
+    /// A stream with two-octet lengths (RFC 7766).
+    Tcp,
+}
+
+/// Who asked, and where the answer has to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// The address asked, as far as the transport knows it.
+    pub local: SocketAddr,
+    /// How it asked.
+    pub transport: Transport,
+    /// Index into [`Config::listeners`].
+    pub listener: u16,
+    /// Names the connection to whoever owns the sockets; opaque here.
+    pub token: u64,
+}
+
+/// Where an answer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// A client over a socket.
+    Client(Client),
+    /// Nobody: the job only refreshes what the handlers keep (prefetch, stale refresh).
+    Nobody(Client),
+}
+
+impl Recipient {
+    /// The client in whose name the chain is run.
+    pub fn client(&self) -> &Client {
+        match self {
+            Self::Client(client) | Self::Nobody(client) => client,
+        }
+    }
+}
+
+/// The request's EDNS as handlers may change it before it is asked upstream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestEdns {
+    /// Largest UDP payload announced, in octets.
+    pub udp_size: u16,
+    /// DO and reserved bits.
+    pub flags: u16,
+    /// Options as they stand in RDATA.
+    pub options: Vec<u8>,
+}
+
+/// One resolution: a question, the place in a chain, and the response as far as it is.
+///
+/// A nested lookup saves the whole value and starts with a fresh one.
+#[derive(Debug, Default)]
+pub struct Resolution {
+    /// The name being looked up, in the case it was asked.
+    pub qname: Name,
+    /// QTYPE.
+    pub qtype: Type,
+    /// QCLASS.
+    pub qclass: Class,
+    /// The request's flags as handlers may have changed them (`header query`).
+    pub flags: Flags,
+    /// The request's EDNS as handlers may have changed it (`rewrite edns0`, `bufsize`).
+    pub edns: Option<RequestEdns>,
+    /// The response.
+    pub response: Response,
+    /// Index into [`Config::blocks`].
+    pub block: usize,
+    /// Index into the block's zones: the one that matched.
+    pub zone: usize,
+    /// Index of the handler at work in the block's chain.
+    pub position: usize,
+    /// The first position: amending stops here on the way back.
+    pub floor: usize,
+    /// What `cache` remembers between a miss and the answer.
+    pub cache: handlers::cache::State,
+    /// What `forward` remembers between attempts.
+    pub forward: handlers::forward::State,
+    /// What `rewrite` has to undo.
+    pub rewrite: handlers::rewrite::State,
+    /// What a handler that does nested lookups remembers (`dns64`, `autopath`, `template`, …).
+    pub lookup: handlers::LookupState,
+}
+
+/// A question in progress.
+#[derive(Debug)]
+pub struct Job {
+    /// Where the answer goes.
+    pub recipient: Recipient,
+    /// When the request was read from its socket.
+    pub received: Now,
+    /// The request as it came.
+    pub request: Vec<u8>,
+    /// What admission read from it.
+    pub query: Query,
+    /// The resolution at work.
+    pub current: Resolution,
+    /// Resolutions that wait for the current one, outermost first.
+    pub outer: Vec<Resolution>,
+    /// The result of the nested lookup that just ended.
+    pub inner: Option<Box<Resolution>>,
+    /// Lookups started so far.
+    pub lookups: u32,
+    /// Why the resolution failed, for `errors`; empty if it did not.
+    pub error: String,
+    /// When the waiting handler wants [`crate::handler::Event::Timer`], monotonic nanoseconds.
+    pub timer_at: u64,
+    /// Set when the job has to end without an answer.
+    pub abandoned: Option<Rcode>,
+    /// The configuration the job started with, held while it waits.
+    pub config: Option<Arc<Config>>,
+}
+
+impl Job {
+    /// A job ready for [`Job::start`].
+    pub fn new() -> Self {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let client = Client {
+            peer: nowhere,
+            local: nowhere,
+            transport: Transport::Udp,
+            listener: 0,
+            token: 0,
+        };
+        Self {
+            recipient: Recipient::Nobody(client),
+            received: Now::default(),
+            request: Vec::with_capacity(512),
+            query: Query::default(),
+            current: Resolution::default(),
+            outer: Vec::new(),
+            inner: None,
+            lookups: 0,
+            error: String::new(),
+            timer_at: 0,
+            abandoned: None,
+            config: None,
+        }
+    }
+
+    /// Begins with a request that was admitted as `query`.
+    pub fn start(&mut self, now: Now, recipient: Recipient, request: &[u8], query: Query) {
+        self.recipient = recipient;
+        self.received = now;
+        self.request.clear();
+        self.request.extend_from_slice(request);
+        self.outer.clear();
+        self.inner = None;
+        self.lookups = 0;
+        self.error.clear();
+        self.timer_at = 0;
+        self.abandoned = None;
+        self.current.begin(query.qname(request), query.qtype, query.qclass, query.flags);
+        self.current.copy_edns(&query, request);
+        self.query = query;
+    }
+
+    /// The client in whose name the chain is run.
+    pub fn client(&self) -> &Client {
+        self.recipient.client()
+    }
+
+    /// Makes the job end with `rcode` when it next runs; nested lookups end with it.
+    pub fn abandon(&mut self, rcode: Rcode) {
+        self.abandoned = Some(rcode);
+    }
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Resolution {
+    /// Resets to a new question; buffers keep their capacity.
+    pub fn begin(&mut self, qname: NameRef<'_>, qtype: Type, qclass: Class, flags: Flags) {
+        self.qname.assign(qname);
+        self.qtype = qtype;
+        self.qclass = qclass;
+        self.flags = flags;
+        self.response.clear();
+        self.position = 0;
+        self.floor = 0;
+        self.cache.clear();
+        self.forward.clear();
+        self.rewrite.clear();
+        self.lookup = handlers::LookupState::default();
+    }
+
+    fn copy_edns(&mut self, query: &Query, request: &[u8]) {
+        let Some(edns) = &query.edns else {
+            self.edns = None;
+            return;
+        };
+        let current = self.edns.get_or_insert_default();
+        current.udp_size = edns.udp_size;
+        current.flags = edns.flags;
+        current.options.clear();
+        let options = request.get(edns.options.clone()).unwrap_or_default();
+        current.options.extend_from_slice(options);
+    }
+
+    /// Whether the client wants DNSSEC records.
+    pub fn dnssec_ok(&self) -> bool {
+        self.edns.as_ref().is_some_and(|edns| edns.flags & nodens_wire::edns::DO != 0)
+    }
+
+    /// Starts a response of our own: QR, the request's OPCODE, RD and CD, AA as given.
+    pub fn reply(&mut self, rcode: Rcode, authoritative: bool) -> nodens_wire::Builder<'_> {
+        let flags = self.flags.reply().with(Flags::AA, authoritative).with_rcode(rcode);
+        self.response.rcode = rcode;
+        self.response.written = true;
+        let mut builder = nodens_wire::Builder::new(&mut self.response.wire, 0, flags);
+        builder.question(self.qname.view(), self.qtype, self.qclass);
+        builder
+    }
+}

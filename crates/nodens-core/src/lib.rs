@@ -1,0 +1,37 @@
+//! Decides every response. Takes `(now, client, octets)`, returns octets and actions.
+//!
+//! What is deliberately absent: sockets, clocks, threads, an async runtime, `unsafe`. Whoever owns
+//! the sockets calls [`worker::Worker`] with what arrived and does what [`worker::Action`]s say.
+//! Files are read when a configuration is built and by the tasks it hands out, never while a
+//! question is being answered.
+//!
+//! The life of a question: [`worker::Worker::receive`] admits it, picks the server block and runs
+//! [`chain::run`]: down the handlers until one answers, then back up over those it passed. A
+//! question that has to wait is parked; [`worker::Worker::reply`] and its sisters continue it.
+
+#![forbid(unsafe_code)]
+
+pub mod chain;
+pub mod config;
+pub mod directives;
+pub mod finish;
+pub mod handler;
+pub mod handlers;
+pub mod job;
+pub mod kind;
+pub mod limits;
+pub mod log;
+pub mod metrics;
+pub mod response;
+pub mod shared;
+#[doc(hidden)]
+pub mod testing;
+pub mod time;
+pub mod upstream;
+pub mod worker;
+
+pub use config::{Config, build};
+pub use job::{Client, Job, Transport};
+pub use shared::Shared;
+pub use time::Now;
+pub use worker::{Action, Verdict, Worker};

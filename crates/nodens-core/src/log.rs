@@ -1,0 +1,71 @@
+//! What the core has to say, as values: formatting and writing happen elsewhere.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+/// Severity, as CoreDNS prints it in front of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// `[DEBUG]`
+    Debug,
+    /// `[INFO]`
+    Info,
+    /// `[WARNING]`
+    Warning,
+    /// `[ERROR]`
+    Error,
+    /// `[FATAL]`
+    Fatal,
+}
+
+/// One thing to write.
+#[derive(Debug)]
+pub enum Record {
+    /// A line of text; `origin` is the directive, empty for the server itself.
+    Line {
+        /// Severity.
+        level: Level,
+        /// The directive, printed as `plugin/ORIGIN: `.
+        origin: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// A query log line, formatted by the log writer from these facts.
+    Query(Box<crate::handlers::log::QueryRecord>),
+    /// An error for `errors`, which may consolidate it.
+    Failure(Box<crate::handlers::errors::FailureRecord>),
+}
+
+/// Hands records to the log writer without waiting; what does not fit is counted.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    sender: SyncSender<Record>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Sink {
+    /// A sink into a bounded channel.
+    pub fn new(sender: SyncSender<Record>) -> Self {
+        Self { sender, dropped: Arc::default() }
+    }
+
+    /// Hands over one record, or counts it as dropped.
+    pub fn send(&self, record: Record) {
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+            self.sender.try_send(record)
+        {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A line of text.
+    pub fn line(&self, level: Level, origin: &'static str, text: impl Into<String>) {
+        self.send(Record::Line { level, origin, text: text.into() });
+    }
+
+    /// Records dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,346 @@
+//! Counters that each worker keeps for itself and a scrape adds up, so that a hit writes no
+//! cache line that another CPU writes. The text is Prometheus exposition format 0.0.4.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// Cells of a page; pages are added as series are registered.
+const PAGE_CELLS: usize = 1024;
+
+type Page = Arc<[AtomicU64]>;
+
+/// A series that only grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter(u32);
+
+/// A series of cumulative buckets; observations are in nanoseconds or octets.
+#[derive(Clone, Copy, Debug)]
+pub struct Histogram {
+    first: u32,
+    bounds: &'static [f64],
+    /// What one unit of an observation is worth in the unit of the bounds.
+    scale: f64,
+}
+
+/// Counters that are registered when they are first used, so that a label combination nobody
+/// needs makes no series. The set of combinations is fixed and small.
+#[derive(Debug)]
+pub struct LazyCounters {
+    counters: Box<[OnceLock<Counter>]>,
+}
+
+impl LazyCounters {
+    /// Room for `len` counters.
+    pub fn new(len: usize) -> Self {
+        Self { counters: (0..len).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// Adds one to counter `index` of writer `writer`, whose cells are `cells`; the first use
+    /// registers the counter. An index out of range counts nothing.
+    pub fn add(
+        &self,
+        index: usize,
+        cells: &mut Cells,
+        writer: usize,
+        registry: &Registry,
+        register: impl FnOnce() -> Counter,
+    ) {
+        let Some(slot) = self.counters.get(index) else { return };
+        let counter = *slot.get_or_init(register);
+        if !cells.hold(counter) {
+            *cells = registry.cells(writer);
+        }
+        cells.add(counter, 1);
+    }
+}
+
+/// A value read at scrape time.
+pub type Gauge = Arc<dyn Fn() -> f64 + Send + Sync>;
+
+enum Series {
+    Counter(Counter),
+    Histogram(Histogram),
+    Gauge(Gauge),
+}
+
+struct Family {
+    help: &'static str,
+    kind: &'static str,
+    series: BTreeMap<String, Series>,
+}
+
+#[derive(Default)]
+struct Inner {
+    families: BTreeMap<&'static str, Family>,
+    next: u32,
+    pages: Vec<Vec<Page>>,
+}
+
+/// All series of the process. Series outlive a reload: registering a known one gives it back.
+pub struct Registry {
+    inner: Mutex<Inner>,
+}
+
+/// One writer's cells.
+#[derive(Clone, Default)]
+pub struct Cells {
+    pages: Vec<Page>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Registry")
+    }
+}
+
+impl std::fmt::Debug for Cells {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cells({} pages)", self.pages.len())
+    }
+}
+
+impl Registry {
+    /// A registry for `writers` threads that count.
+    pub fn new(writers: usize) -> Self {
+        let inner = Inner { pages: vec![Vec::new(); writers], ..Inner::default() };
+        Self { inner: Mutex::new(inner) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The counter `name` with `labels` as `(name, value)` pairs.
+    pub fn counter(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+    ) -> Counter {
+        let mut inner = self.lock();
+        let key = label_text(labels);
+        if let Some(Series::Counter(known)) = inner.find(name, &key) {
+            return *known;
+        }
+        let counter = Counter(inner.allocate(1));
+        inner.insert(name, help, "counter", key, Series::Counter(counter));
+        counter
+    }
+
+    /// The histogram `name`; `scale` converts an observation into the unit of `bounds`.
+    pub fn histogram(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        bounds: &'static [f64],
+        scale: f64,
+    ) -> Histogram {
+        let mut inner = self.lock();
+        let key = label_text(labels);
+        if let Some(Series::Histogram(known)) = inner.find(name, &key) {
+            return *known;
+        }
+        // One cell per bucket, one for +Inf, one for the sum.
+        let first = inner.allocate(bounds.len() + 2);
+        let histogram = Histogram { first, bounds, scale };
+        inner.insert(name, help, "histogram", key, Series::Histogram(histogram));
+        histogram
+    }
+
+    /// A value that `read` gives at each scrape; replaces a gauge of the same name and labels.
+    pub fn gauge(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        read: Gauge,
+    ) {
+        self.lock().insert(name, help, "gauge", label_text(labels), Series::Gauge(read));
+    }
+
+    /// Removes all series of the family `name`.
+    pub fn clear(&self, name: &str) {
+        self.lock().families.remove(name);
+    }
+
+    /// The cells of writer `writer`, with room for every series registered so far.
+    pub fn cells(&self, writer: usize) -> Cells {
+        Cells { pages: self.lock().pages.get(writer).cloned().unwrap_or_default() }
+    }
+
+    /// The current sum of a counter over all writers.
+    pub fn value(&self, counter: Counter) -> u64 {
+        self.lock().sum(counter.0)
+    }
+
+    /// All series as text.
+    pub fn render(&self) -> String {
+        let inner = self.lock();
+        let mut out = String::with_capacity(16 * 1024);
+        for (name, family) in &inner.families {
+            _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {}", family.help, family.kind);
+            for (labels, series) in &family.series {
+                inner.render_series(&mut out, name, labels, series);
+            }
+        }
+        out
+    }
+}
+
+impl Inner {
+    fn find(&self, name: &str, key: &str) -> Option<&Series> {
+        self.families.get(name)?.series.get(key)
+    }
+
+    fn insert(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        kind: &'static str,
+        key: String,
+        series: Series,
+    ) {
+        let family = self.families.entry(name).or_insert_with(|| Family {
+            help,
+            kind,
+            series: BTreeMap::new(),
+        });
+        family.series.insert(key, series);
+    }
+
+    fn allocate(&mut self, cells: usize) -> u32 {
+        let first = self.next;
+        self.next += u32::try_from(cells).unwrap_or(u32::MAX);
+        let pages = (self.next as usize).div_ceil(PAGE_CELLS);
+        for writer in &mut self.pages {
+            while writer.len() < pages {
+                writer.push((0..PAGE_CELLS).map(|_| AtomicU64::new(0)).collect());
+            }
+        }
+        first
+    }
+
+    fn sum(&self, cell: u32) -> u64 {
+        let (page, slot) = (cell as usize / PAGE_CELLS, cell as usize % PAGE_CELLS);
+        let cells = self.pages.iter().filter_map(|pages| pages.get(page)?.get(slot));
+        cells.map(|cell| cell.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+    }
+
+    fn render_series(&self, out: &mut String, name: &str, labels: &str, series: &Series) {
+        match series {
+            Series::Counter(Counter(cell)) => {
+                _ = writeln!(out, "{name}{} {}", braces(labels), self.sum(*cell));
+            }
+            Series::Gauge(read) => _ = writeln!(out, "{name}{} {}", braces(labels), read()),
+            Series::Histogram(histogram) => self.render_histogram(out, name, labels, histogram),
+        }
+    }
+
+    fn render_histogram(&self, out: &mut String, name: &str, labels: &str, of: &Histogram) {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let mut count = 0;
+        let infinity = std::iter::once(f64::INFINITY);
+        for (cell, bound) in (of.first..).zip(of.bounds.iter().copied().chain(infinity)) {
+            count += self.sum(cell);
+            let le = if bound.is_infinite() { "+Inf".to_owned() } else { bound.to_string() };
+            _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{le}\"}} {count}");
+        }
+        let sum = self.sum(of.first + of.bounds.len() as u32 + 1) as f64 * of.scale;
+        _ = writeln!(out, "{name}_sum{} {sum}", braces(labels));
+        _ = writeln!(out, "{name}_count{} {count}", braces(labels));
+    }
+}
+
+fn label_text(labels: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, value) in labels {
+        let comma = if text.is_empty() { "" } else { "," };
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        _ = write!(text, "{comma}{name}=\"{value}\"");
+    }
+    text
+}
+
+fn braces(labels: &str) -> String {
+    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
+}
+
+impl Cells {
+    /// Adds to a counter. Only the owner of these cells may call this: the addition is two
+    /// separate relaxed accesses, which is what makes it free of bus locks.
+    pub fn add(&self, counter: Counter, n: u64) {
+        self.add_cell(counter.0, n);
+    }
+
+    /// Adds one observation to a histogram.
+    pub fn observe(&self, histogram: Histogram, value: u64) {
+        let scaled = value as f64 * histogram.scale;
+        let bucket = histogram.bounds.partition_point(|bound| *bound < scaled) as u32;
+        self.add_cell(histogram.first + bucket, 1);
+        self.add_cell(histogram.first + histogram.bounds.len() as u32 + 1, value);
+    }
+
+    fn hold(&self, counter: Counter) -> bool {
+        (counter.0 as usize / PAGE_CELLS) < self.pages.len()
+    }
+
+    fn add_cell(&self, cell: u32, n: u64) {
+        let (page, slot) = (cell as usize / PAGE_CELLS, cell as usize % PAGE_CELLS);
+        if let Some(cell) = self.pages.get(page).and_then(|page| page.get(slot)) {
+            cell.store(cell.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_are_added_up_and_a_reload_keeps_the_count() {
+        let registry = Registry::new(2);
+        let counter = registry.counter("nodens_test_total", "Test.", &[("a", "x\"y")]);
+        registry.cells(0).add(counter, 2);
+        registry.cells(1).add(counter, 3);
+        let again = registry.counter("nodens_test_total", "Test.", &[("a", "x\"y")]);
+        assert_eq!(counter, again);
+        assert_eq!(registry.value(again), 5);
+        assert!(registry.render().contains("nodens_test_total{a=\"x\\\"y\"} 5\n"));
+    }
+
+    #[test]
+    fn histogram_buckets_are_cumulative() {
+        let registry = Registry::new(1);
+        let bounds = &[0.001, 0.01];
+        let histogram = registry.histogram("h_seconds", "Test.", &[], bounds, 1e-9);
+        let cells = registry.cells(0);
+        for ns in [1_000_000, 1_000_001, 5_000_000_000] {
+            cells.observe(histogram, ns);
+        }
+        let text = registry.render();
+        for line in [
+            "h_seconds_bucket{le=\"0.001\"} 1\n",
+            "h_seconds_bucket{le=\"0.01\"} 2\n",
+            "h_seconds_bucket{le=\"+Inf\"} 3\n",
+            "h_seconds_count 3\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn more_series_than_a_page_holds_are_all_counted() {
+        let registry = Registry::new(1);
+        let names: Vec<_> = (0..3 * PAGE_CELLS).map(|n| n.to_string()).collect();
+        let counters: Vec<_> =
+            names.iter().map(|n| registry.counter("n_total", "Test.", &[("n", n)])).collect();
+        let cells = registry.cells(0);
+        for counter in &counters {
+            cells.add(*counter, 1);
+        }
+        assert!(counters.iter().all(|counter| registry.value(*counter) == 1));
+    }
+}

@@ -1,0 +1,66 @@
+//! The response of a resolution: one owner of the octets.
+
+use nodens_wire::reader::WireError;
+use nodens_wire::{Flags, Header, Message, Rcode, edns};
+
+/// A response in wire form, and what goes into its OPT record.
+///
+/// Handlers write it once ([`crate::job::Resolution::reply`], or a copy of an upstream's or cached
+/// message) and may change it on the way back, in place or through [`Response::edit`]. ID, the
+/// case of the question, OPT, size and TC are the server's business, at the very end.
+#[derive(Debug, Default)]
+pub struct Response {
+    /// The message; empty until something is written.
+    pub wire: Vec<u8>,
+    /// The whole RCODE; the header holds its lower four bits.
+    pub rcode: Rcode,
+    /// Whether a handler wrote the response; otherwise the server answers with `rcode` alone.
+    pub written: bool,
+    /// The directive that answered, for metrics.
+    pub answered_by: &'static str,
+    /// EDNS options to send, as they stand in RDATA (NSID, EDE, cookie, …).
+    pub options: Vec<u8>,
+}
+
+impl Response {
+    /// Forgets everything but the buffers.
+    pub fn clear(&mut self) {
+        self.wire.clear();
+        self.options.clear();
+        self.rcode = Rcode::NOERROR;
+        self.written = false;
+        self.answered_by = "";
+    }
+
+    /// The flags of the message.
+    pub fn flags(&self) -> Flags {
+        Header::read(&self.wire).map(|header| header.flags).unwrap_or_default()
+    }
+
+    /// Replaces the flags.
+    pub fn set_flags(&mut self, flags: Flags) {
+        nodens_wire::header::set_flags(&mut self.wire, flags);
+    }
+
+    /// Takes an upstream's message as the response.
+    pub fn adopt(&mut self, message: &[u8]) {
+        self.wire.clear();
+        self.wire.extend_from_slice(message);
+        self.rcode = self.flags().rcode();
+        self.written = true;
+    }
+
+    /// Takes the message apart, lets `change` edit it, and writes it again.
+    ///
+    /// Not for the hot path: it allocates per record.
+    pub fn edit(&mut self, change: impl FnOnce(&mut Message)) -> Result<(), WireError> {
+        let mut message = Message::parse(&self.wire)?;
+        change(&mut message);
+        message.write(&mut self.wire)
+    }
+
+    /// Adds an extended DNS error (RFC 8914), sent if the client speaks EDNS.
+    pub fn extended_error(&mut self, info_code: u16, extra_text: &str) {
+        edns::push_extended_error(&mut self.options, info_code, extra_text);
+    }
+}

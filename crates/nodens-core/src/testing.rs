@@ -1,0 +1,197 @@
+//! A server without sockets, for tests, fuzzing and instruction counts: a Corefile in, questions
+//! in presentation format, answers out, upstreams as closures, time under control.
+
+use crate::config::{BuildOptions, Config, build};
+use crate::job::{Client, Transport};
+use crate::log::{Record, Sink};
+use crate::shared::Shared;
+use crate::time::Now;
+use crate::upstream::{Ask, Fault};
+use crate::worker::{Action, Verdict, Worker};
+use nodens_corefile::{Error, SystemSources, parse};
+use nodens_wire::edns::OPT_LEN;
+use nodens_wire::{Builder, Class, Flags, Message, Name, Type};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// What an upstream does with a question.
+#[derive(Debug)]
+pub enum Reaction {
+    /// Answers with this message; its ID is set to the question's.
+    Reply(Vec<u8>),
+    /// The attempt fails.
+    Fail(Fault),
+    /// Nothing, ever.
+    Silence,
+}
+
+/// An upstream: sees whom and what is asked.
+pub type Upstream = Box<dyn FnMut(&Ask, &Message) -> Reaction>;
+
+/// One worker with a clock that stands still unless it is moved.
+pub struct Bench {
+    /// The worker.
+    pub worker: Worker,
+    /// What a process would share between workers.
+    pub shared: Arc<Shared>,
+    /// The time the next call gets.
+    pub now: Now,
+    /// Who asks next.
+    pub client: Client,
+    /// Log records so far.
+    pub log: Receiver<Record>,
+    /// How many questions reached an upstream.
+    pub asked: usize,
+    upstream: Upstream,
+}
+
+impl std::fmt::Debug for Bench {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bench({} asked)", self.asked)
+    }
+}
+
+impl Bench {
+    /// A server for `corefile`.
+    ///
+    /// # Panics
+    /// If the Corefile is not accepted.
+    pub fn new(corefile: &str) -> Self {
+        match Self::try_new(corefile) {
+            Ok(bench) => bench,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// A server for `corefile`, or why not.
+    pub fn try_new(corefile: &str) -> Result<Self, Error> {
+        let (sender, log) = std::sync::mpsc::sync_channel(1024);
+        let shared = Arc::new(Shared::new(1, Sink::new(sender)));
+        let config = Self::compile(&shared, corefile)?;
+        let worker = Worker::new(0, shared.clone(), config, 42);
+        let now = Now { mono_ns: 1_000_000_000_000, unix_s: 1_700_000_000 };
+        let client = Client {
+            peer: SocketAddr::from(([192, 0, 2, 53], 40_000)),
+            local: SocketAddr::from(([192, 0, 2, 1], 53)),
+            transport: Transport::Udp,
+            listener: 0,
+            token: 0,
+        };
+        let upstream: Upstream = Box::new(|_, _| Reaction::Silence);
+        Ok(Self { worker, shared, now, client, log, asked: 0, upstream })
+    }
+
+    fn compile(shared: &Arc<Shared>, corefile: &str) -> Result<Arc<Config>, Error> {
+        let tree = parse("Corefile", corefile, &SystemSources)?;
+        build(&tree, &BuildOptions::default(), shared).map(Arc::new)
+    }
+
+    /// Replaces the configuration, as a reload does.
+    pub fn reload(&mut self, corefile: &str) -> Result<(), Error> {
+        let config = Self::compile(&self.shared, corefile)?;
+        self.worker.set_config(config);
+        Ok(())
+    }
+
+    /// Sets what upstreams do.
+    pub fn upstream(&mut self, react: impl FnMut(&Ask, &Message) -> Reaction + 'static) {
+        self.upstream = Box::new(react);
+    }
+
+    /// Moves the clock and fires timers.
+    pub fn pass(&mut self, time: Duration) -> Vec<(Client, Vec<u8>)> {
+        self.now.mono_ns += time.as_nanos() as u64;
+        self.now.unix_s = 1_700_000_000 + (self.now.mono_ns - 1_000_000_000_000) / 1_000_000_000;
+        self.worker.tick(self.now);
+        self.act()
+    }
+
+    /// Asks `NAME TYPE [CLASS] [+do] [+cd] [+ad] [+norec] [+edns]` and gives the answer.
+    ///
+    /// # Panics
+    /// If there is no answer, or none that is a message.
+    pub fn ask(&mut self, question: &str) -> Message {
+        let bytes = self.ask_bytes(&request(question));
+        let bytes = bytes.unwrap_or_else(|| panic!("no answer to {question}"));
+        Message::parse(&bytes).unwrap_or_else(|error| panic!("answer to {question}: {error}"))
+    }
+
+    /// Asks with a request of your own; waits for an upstream but moves no clock.
+    pub fn ask_bytes(&mut self, request: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let verdict = self.worker.receive(self.now, self.client, request, &mut out);
+        let sent = self.act();
+        match verdict {
+            Verdict::Answered => Some(out),
+            Verdict::Silent => None,
+            Verdict::Pending => sent.into_iter().next().map(|(_, wire)| wire),
+        }
+    }
+
+    /// Does what the worker wants until it wants nothing; gives what it sent to clients.
+    pub fn act(&mut self) -> Vec<(Client, Vec<u8>)> {
+        let mut sent = Vec::new();
+        loop {
+            let mut actions = Vec::new();
+            self.worker.take_actions(&mut actions);
+            if actions.is_empty() {
+                return sent;
+            }
+            for action in actions {
+                match action {
+                    Action::Ask(ask) => self.react(&ask),
+                    Action::Send { client, wire } => sent.push((client, wire)),
+                    Action::Wake(_) => self.worker.collect_mail(self.now),
+                    Action::Forget { .. } | Action::Silence(_) => {}
+                }
+            }
+        }
+    }
+
+    fn react(&mut self, ask: &Ask) {
+        let Some(message) = self.worker.ask_message(ask.ticket).cloned() else { return };
+        self.asked += 1;
+        let question = Message::parse(&message).expect("questions to upstreams are messages");
+        match (self.upstream)(ask, &question) {
+            Reaction::Reply(mut reply) => {
+                nodens_wire::header::set_id(&mut reply, question.id);
+                self.worker.reply(self.now, ask.ticket, ask.attempt, &reply);
+            }
+            Reaction::Fail(fault) => {
+                self.worker.failed(self.now, ask.ticket, ask.attempt, &fault);
+            }
+            Reaction::Silence => {}
+        }
+    }
+}
+
+/// A request from text, see [`Bench::ask`].
+///
+/// # Panics
+/// If the text is not a question.
+pub fn request(text: &str) -> Vec<u8> {
+    let mut words = text.split_whitespace();
+    let qname: Name = words.next().and_then(|name| name.parse().ok()).expect("a name");
+    let qtype: Type = words.next().and_then(|qtype| qtype.parse().ok()).expect("a type");
+    let (mut qclass, mut flags, mut edns) = (Class::IN, Flags(Flags::RD), None);
+    for word in words {
+        match word {
+            "+do" => edns = Some(nodens_wire::edns::DO),
+            "+edns" => edns = edns.or(Some(0)),
+            "+cd" => flags = flags.with(Flags::CD, true),
+            "+ad" => flags = flags.with(Flags::AD, true),
+            "+norec" => flags = flags.with(Flags::RD, false),
+            class => qclass = class.parse().expect("a class or +flag"),
+        }
+    }
+    let mut out = Vec::with_capacity(64 + OPT_LEN);
+    Builder::new(&mut out, 4711, flags).question(qname.view(), qtype, qclass);
+    if let Some(flags) = edns {
+        let edns = nodens_wire::shape::ResponseEdns { udp_size: 1232, flags, options: &[] };
+        nodens_wire::shape::shape(&mut out, nodens_wire::Rcode::NOERROR, Some(edns), 512)
+            .expect("a question fits");
+    }
+    out
+}

@@ -1,0 +1,368 @@
+//! One worker: the questions of one thread, from octets to octets.
+
+use crate::chain::{self, Outcome, Start};
+use crate::config::Config;
+use crate::finish;
+use crate::handler::Event;
+use crate::job::{Client, Job, Recipient, Resolution};
+use crate::limits::{PENDING_PER_WORKER_MAX, SPARE_JOBS_MAX};
+use crate::log::Sink;
+use crate::metrics::Cells;
+use crate::shared::Shared;
+use crate::time::Now;
+use crate::upstream::{Ask, Fault};
+use nodens_wire::{Admission, Query, Rcode, admit};
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// Names a waiting job. A ticket of a job that ended matches no later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket {
+    /// Place in the worker's slab.
+    pub slot: u32,
+    /// Counts jobs that waited.
+    pub serial: u32,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The response is in the buffer.
+    Answered,
+    /// The response will come as [`Action::Send`].
+    Pending,
+    /// There is nothing to say.
+    Silent,
+}
+
+/// What the owner of the sockets has to do.
+#[derive(Debug)]
+pub enum Action {
+    /// Ask an upstream; the message is [`Worker::ask_message`].
+    Ask(Ask),
+    /// Nobody waits for the answer to this attempt any more.
+    Forget {
+        /// The job that asked.
+        ticket: Ticket,
+        /// The attempt.
+        attempt: u32,
+    },
+    /// Send a response to a client that waited.
+    Send {
+        /// Where it goes.
+        client: Client,
+        /// The whole message.
+        wire: Vec<u8>,
+    },
+    /// A client that waited gets no response (`acl drop`, shutdown): its place is free.
+    Silence(Client),
+    /// Another worker has mail: wake it.
+    Wake(usize),
+}
+
+/// A refresh to run without a client.
+#[derive(Debug)]
+pub struct Background {
+    /// The client whose question led to it; its address stands in for a client's.
+    pub client: Client,
+    /// The request to start from.
+    pub request: Vec<u8>,
+    /// The same, read.
+    pub query: Query,
+    /// The resolution, with `position` at the handler that wants the refresh.
+    pub resolution: Resolution,
+}
+
+/// What handlers may use of the worker.
+#[derive(Debug)]
+pub struct WorkerState {
+    /// Which worker this is, from 0.
+    pub index: usize,
+    /// What the process shares.
+    pub shared: Arc<Shared>,
+    /// This worker's metric cells.
+    pub cells: Cells,
+    /// Where log records go.
+    pub sink: Sink,
+    /// Random numbers for shuffling and choosing; not for IDs, which the sockets' owner draws.
+    pub rng: fastrand::Rng,
+    /// What the sockets have to do.
+    pub actions: Vec<Action>,
+    /// Refreshes to run after the current question.
+    pub background: Vec<Background>,
+    /// The ticket the current job has, or will have if it waits.
+    pub ticket: Ticket,
+    /// Jobs of this worker that another job has an answer for, set by handlers.
+    pub local_mail: Vec<crate::shared::Mail>,
+    timers: BinaryHeap<Reverse<(u64, Ticket)>>,
+}
+
+impl WorkerState {
+    /// Wakes the current job at `at_ns`; a later call replaces an earlier one.
+    pub fn set_timer(&mut self, job: &mut Job, at_ns: u64) {
+        job.timer_at = at_ns;
+        self.timers.push(Reverse((at_ns, self.ticket)));
+    }
+
+    /// Hands a shared answer to a waiting job, of this worker or another.
+    pub fn deliver(&mut self, worker: usize, mail: crate::shared::Mail) {
+        if worker == self.index {
+            self.local_mail.push(mail);
+        } else if self.shared.post(worker, mail) {
+            self.actions.push(Action::Wake(worker));
+        }
+    }
+}
+
+/// The questions of one thread.
+#[derive(Debug)]
+pub struct Worker {
+    config: Arc<Config>,
+    state: WorkerState,
+    jobs: Slab<Parked>,
+    // Boxed, because jobs move between here and the slab and are large.
+    #[allow(clippy::vec_box)]
+    spare: Vec<Box<Job>>,
+    serial: u32,
+}
+
+#[derive(Debug)]
+struct Parked {
+    serial: u32,
+    /// Absent only while the job runs.
+    job: Option<Box<Job>>,
+}
+
+impl Worker {
+    /// Worker `index` of the process; `seed` feeds [`WorkerState::rng`].
+    pub fn new(index: usize, shared: Arc<Shared>, config: Arc<Config>, seed: u64) -> Self {
+        let state = WorkerState {
+            index,
+            cells: shared.registry.cells(index),
+            sink: shared.sink.clone(),
+            shared,
+            rng: fastrand::Rng::with_seed(seed),
+            actions: Vec::new(),
+            background: Vec::new(),
+            ticket: Ticket { slot: 0, serial: 0 },
+            local_mail: Vec::new(),
+            timers: BinaryHeap::new(),
+        };
+        Self { config, state, jobs: Slab::new(), spare: Vec::new(), serial: 0 }
+    }
+
+    /// Takes up a new configuration; jobs that wait end with the one they started with.
+    pub fn set_config(&mut self, config: Arc<Config>) {
+        self.state.cells = self.state.shared.registry.cells(self.state.index);
+        self.config = config;
+    }
+
+    /// The configuration new questions get.
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// How many jobs wait.
+    pub fn pending(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// The worker's metric cells.
+    pub fn cells(&self) -> &Cells {
+        &self.state.cells
+    }
+
+    /// Handles one request; an immediate response is written to `out`.
+    pub fn receive(
+        &mut self,
+        now: Now,
+        client: Client,
+        request: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Verdict {
+        let query = match admit(request) {
+            Admission::Ignore => return Verdict::Silent,
+            Admission::Reject(header) => {
+                out.clear();
+                out.extend(header.to_bytes());
+                return Verdict::Answered;
+            }
+            Admission::Accept(query) => query,
+        };
+        let mut job = self.spare.pop().unwrap_or_default();
+        job.start(now, Recipient::Client(client), request, query);
+        self.reserve_ticket();
+        let outcome = chain::run(&self.config, &mut self.state, now, &mut job, Start::Top);
+        let verdict = match outcome {
+            Outcome::Done => {
+                finish::finish(&self.config, &mut job);
+                std::mem::swap(out, &mut job.current.response.wire);
+                Verdict::Answered
+            }
+            Outcome::Dropped => Verdict::Silent,
+            Outcome::Waiting if self.jobs.len() >= PENDING_PER_WORKER_MAX => {
+                finish::refuse_overload(&mut job);
+                finish::finish(&self.config, &mut job);
+                std::mem::swap(out, &mut job.current.response.wire);
+                Verdict::Answered
+            }
+            Outcome::Waiting => {
+                self.park(job);
+                self.settle(now);
+                return Verdict::Pending;
+            }
+        };
+        self.recycle(job);
+        self.settle(now);
+        verdict
+    }
+
+    /// An upstream answered; the caller has matched the message to the question.
+    pub fn reply(&mut self, now: Now, ticket: Ticket, attempt: u32, message: &[u8]) {
+        self.resume(now, ticket, Event::Reply { attempt, message });
+        self.settle(now);
+    }
+
+    /// An attempt to ask failed.
+    pub fn failed(&mut self, now: Now, ticket: Ticket, attempt: u32, fault: &Fault) {
+        self.resume(now, ticket, Event::Failed { attempt, fault });
+        self.settle(now);
+    }
+
+    /// Takes this worker's mail.
+    pub fn collect_mail(&mut self, now: Now) {
+        for mail in self.state.shared.clone().collect(self.state.index) {
+            self.resume(now, mail.ticket, Event::Shared(mail.message.as_deref()));
+        }
+        self.settle(now);
+    }
+
+    /// When [`Worker::tick`] has something to do next, on the monotonic clock.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.state.timers.peek().map(|Reverse((at_ns, _))| *at_ns)
+    }
+
+    /// Fires the timers that are due.
+    pub fn tick(&mut self, now: Now) {
+        while let Some(Reverse((at_ns, ticket))) = self.state.timers.peek().copied() {
+            if at_ns > now.mono_ns {
+                break;
+            }
+            self.state.timers.pop();
+            if self.job(ticket).is_some_and(|job| job.timer_at == at_ns) {
+                self.resume(now, ticket, Event::Timer);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// The message to send for an [`Action::Ask`]; its ID is the caller's to choose.
+    pub fn ask_message(&mut self, ticket: Ticket) -> Option<&mut Vec<u8>> {
+        self.job(ticket).map(|job| &mut job.current.forward.message)
+    }
+
+    /// What the sockets have to do since the last call.
+    pub fn take_actions(&mut self, into: &mut Vec<Action>) {
+        into.append(&mut self.state.actions);
+    }
+
+    fn job(&mut self, ticket: Ticket) -> Option<&mut Job> {
+        let parked = self.jobs.get_mut(ticket.slot as usize)?;
+        if parked.serial == ticket.serial { parked.job.as_deref_mut() } else { None }
+    }
+
+    fn reserve_ticket(&mut self) {
+        let slot = u32::try_from(self.jobs.vacant_key()).unwrap_or(u32::MAX);
+        self.state.ticket = Ticket { slot, serial: self.serial };
+    }
+
+    fn park(&mut self, mut job: Box<Job>) {
+        job.config.get_or_insert_with(|| self.config.clone());
+        self.jobs.insert(Parked { serial: self.serial, job: Some(job) });
+        self.serial = self.serial.wrapping_add(1);
+    }
+
+    fn recycle(&mut self, mut job: Box<Job>) {
+        job.config = None;
+        if self.spare.len() < SPARE_JOBS_MAX {
+            self.spare.push(job);
+        }
+    }
+
+    fn resume(&mut self, now: Now, ticket: Ticket, event: Event<'_>) {
+        let Some(parked) = self.jobs.get_mut(ticket.slot as usize) else { return };
+        if parked.serial != ticket.serial {
+            return;
+        }
+        let Some(mut job) = parked.job.take() else { return };
+        let config = job.config.take().unwrap_or_else(|| self.config.clone());
+        self.state.ticket = ticket;
+        match chain::run(&config, &mut self.state, now, &mut job, Start::Resume(event)) {
+            Outcome::Waiting => {
+                job.config = Some(config);
+                if let Some(parked) = self.jobs.get_mut(ticket.slot as usize) {
+                    parked.job = Some(job);
+                }
+                return;
+            }
+            Outcome::Done => {
+                if let Recipient::Client(client) = job.recipient {
+                    finish::finish(&config, &mut job);
+                    let wire = std::mem::take(&mut job.current.response.wire);
+                    self.state.actions.push(Action::Send { client, wire });
+                }
+            }
+            Outcome::Dropped => {
+                if let Recipient::Client(client) = job.recipient {
+                    self.state.actions.push(Action::Silence(client));
+                }
+            }
+        }
+        self.jobs.remove(ticket.slot as usize);
+        self.recycle(job);
+    }
+
+    /// Does what the questions so far left behind: local mail, then refreshes.
+    fn settle(&mut self, now: Now) {
+        while let Some(mail) = self.state.local_mail.pop() {
+            self.resume(now, mail.ticket, Event::Shared(mail.message.as_deref()));
+        }
+        while let Some(background) = self.state.background.pop() {
+            self.run_background(now, background);
+        }
+    }
+
+    fn run_background(&mut self, now: Now, background: Background) {
+        if self.jobs.len() >= PENDING_PER_WORKER_MAX {
+            return;
+        }
+        let Background { client, request, query, resolution } = background;
+        let mut job = self.spare.pop().unwrap_or_default();
+        job.start(now, Recipient::Nobody(client), &request, query);
+        job.current = resolution;
+        job.current.floor = job.current.position;
+        self.reserve_ticket();
+        let config = self.config.clone();
+        match chain::run(&config, &mut self.state, now, &mut job, Start::Behind) {
+            Outcome::Waiting => self.park(job),
+            Outcome::Done | Outcome::Dropped => self.recycle(job),
+        }
+    }
+
+    /// Ends every waiting job with SERVFAIL, for shutdown.
+    pub fn abandon_all(&mut self, now: Now) {
+        let tickets: Vec<_> = self
+            .jobs
+            .iter()
+            .map(|(slot, parked)| Ticket { slot: slot as u32, serial: parked.serial })
+            .collect();
+        for ticket in tickets {
+            if let Some(job) = self.job(ticket) {
+                job.abandon(Rcode::SERVFAIL);
+            }
+            self.resume(now, ticket, Event::Timer);
+        }
+    }
+}
