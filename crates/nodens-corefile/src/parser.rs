@@ -1,6 +1,8 @@
 //! Words → syntax tree.
 
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
