@@ -1,0 +1,137 @@
+//! Whether the generator vouches for its own numbers.
+
+use crate::run::{Config, Outcome, Pace};
+use crate::tally::RATE_STEP;
+use crate::{SECOND, tally};
+
+/// Questions later than this were not sent on schedule.
+const LATE: u64 = 1_000_000;
+/// The part of all questions that may be late.
+const LATE_PART: f64 = 0.01;
+/// How far the sent questions of a whole second may be from the planned ones.
+const SECOND_ERROR: f64 = 0.005;
+/// How far those of a tenth of a second may be.
+const STEP_ERROR: f64 = 0.02;
+/// The part of the seconds (or tenths) that may be further off.
+const OFF_PART: f64 = 0.02;
+/// How busy a thread may be that does not spin.
+const BUSY: f64 = 0.8;
+
+/// Reasons not to believe a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why the numbers are no measurement of the server; empty if they are.
+    pub invalid: Vec<String>,
+    /// What a reader should know and what does not spoil the run.
+    pub notes: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether the generator vouches for the run.
+    pub fn is_valid(&self) -> bool {
+        self.invalid.is_empty()
+    }
+}
+
+pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
+    let mut verdict = Verdict::default();
+    let (tally, counts) = (&outcome.tally, &outcome.tally.counts);
+    for what in tally.contradictions() {
+        verdict.invalid.push(format!("the generator has a fault: {what} do not add up"));
+    }
+    let dropped: u64 = outcome.threads.iter().map(|thread| thread.dropped).sum();
+    if dropped > 0 {
+        let text = "answers were dropped because the generator did not fetch them in time";
+        verdict.invalid.push(format!("{dropped} {text}"));
+    }
+    if counts.send_errors > 0 {
+        verdict.invalid.push(format!("{} questions could not be sent", counts.send_errors));
+    }
+    if counts.skipped > 0 && !outcome.interrupted {
+        verdict.invalid.push(format!("{} questions found no free ID", counts.skipped));
+    }
+    if let Pace::Open { .. } = config.pace {
+        judge_schedule(tally, &mut verdict);
+        for (at, thread) in outcome.threads.iter().enumerate().filter(|(_, thread)| !thread.spun) {
+            let busy = thread.cpu.as_secs_f64() / thread.wall.as_secs_f64().max(1e-9);
+            if busy > BUSY {
+                let percent = busy * 100.0;
+                verdict.invalid.push(format!("load thread {at} used {percent:.0} % of its CPU"));
+            }
+        }
+    } else {
+        verdict.notes.push(little(config, outcome));
+    }
+    if outcome.interrupted {
+        verdict.notes.push("the run was interrupted".to_owned());
+    }
+    let blocked: u64 = outcome.threads.iter().map(|thread| thread.blocked).sum();
+    if blocked > 0 {
+        verdict.notes.push(format!("sending had to wait for the kernel {blocked} times"));
+    }
+    verdict
+}
+
+fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {
+    let late = tally.lateness.count_above(LATE);
+    let part = late as f64 / (tally.lateness.recorded() as f64).max(1.0);
+    if part > LATE_PART {
+        let percent = part * 100.0;
+        let text = "of the questions left more than 1 ms after their time";
+        verdict.invalid.push(format!("{percent:.1} % {text}"));
+    }
+    let steps = (SECOND / RATE_STEP) as usize;
+    for (size, error, what) in
+        [(steps, SECOND_ERROR, "seconds"), (1, STEP_ERROR, "tenths of a second")]
+    {
+        let (off, all) = off_rate(&tally.rate, size, error);
+        if off as f64 > OFF_PART * all as f64 && off > 1 {
+            let percent = error * 100.0;
+            verdict.invalid.push(format!(
+                "the rate was off by more than {percent} % in {off} of {all} {what}"
+            ));
+        }
+    }
+}
+
+/// In how many groups of `size` steps the sent questions are further than `error` from the planned
+/// ones; two questions are always allowed, a group's edge may fall between planning and sending.
+fn off_rate(rate: &[tally::RateStep], size: usize, error: f64) -> (usize, usize) {
+    let groups = rate.chunks(size).map(|steps| {
+        let planned: u64 = steps.iter().map(|step| step.planned).sum();
+        let sent: u64 = steps.iter().map(|step| step.sent).sum();
+        planned.abs_diff(sent) as f64 > (error * planned as f64).max(2.0)
+    });
+    (groups.filter(|off| *off).count(), rate.len().div_ceil(size))
+}
+
+/// In a closed loop, rate and latency are one number (Little's law).
+fn little(config: &Config, outcome: &Outcome) -> String {
+    let Pace::Closed { window } = config.pace else { return String::new() };
+    let mean = outcome.tally.service.mean().unwrap_or(0.0) / SECOND as f64;
+    let product = outcome.answer_rate() * mean;
+    let all = window * config.clients;
+    format!(
+        "closed loop: rate x mean latency = {product:.0} of {all} questions in flight; the latency \
+         says how full the window was, not how fast the server is"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::RateStep;
+
+    #[test]
+    fn a_stall_shows_in_the_rate_and_a_late_edge_does_not() {
+        let mut rate = vec![RateStep { planned: 100, sent: 100 }; 20];
+        assert_eq!(off_rate(&rate, 1, STEP_ERROR), (0, 20));
+        rate[3].sent = 98;
+        rate[4].sent = 102;
+        assert_eq!(off_rate(&rate, 1, STEP_ERROR), (0, 20));
+        rate[7].sent = 0;
+        rate[8].sent = 200;
+        assert_eq!(off_rate(&rate, 1, STEP_ERROR), (2, 20));
+        assert_eq!(off_rate(&rate, 10, SECOND_ERROR), (0, 2), "it was made up within the second");
+    }
+}

@@ -1,0 +1,40 @@
+//! Load on a DNS server, and what it did to the questions.
+//!
+//! Truthful before fast. The default is an *open loop*: every question has an intended time on an
+//! absolute schedule, and is sent then whether or not earlier ones were answered. Two latencies are
+//! kept: *response* (from the intended time, what a client suffers) and *service* (from the system
+//! call that sent the question). A question that times out stays in the percentiles as
+//! right-censored. Every question ends in exactly one outcome, every datagram in exactly one
+//! counter ([`tally`]), and a run that the generator itself has spoilt says so ([`judge`]).
+//!
+//! The layers, lowest first:
+//!
+//! - [`rng`]: seeded numbers by position, the same on every machine and for any number of threads;
+//! - [`workload`], [`names`], [`cluster`]: which questions are asked, and by which client;
+//! - [`schedule`] says when each of them is sent;
+//! - `table`, `session`: questions in flight, matched by socket, ID and question; no I/O, no clock;
+//! - `udp`, `tcp`: the loops that send and receive;
+//! - [`run`]: pre-flight checks, threads, progress, the merged [`run::Outcome`].
+//!
+//! What is deliberately absent: printing, files, and any opinion about the server.
+
+#![forbid(unsafe_code)]
+
+pub mod cluster;
+pub mod judge;
+pub mod names;
+pub mod rng;
+pub mod run;
+pub mod schedule;
+mod session;
+mod table;
+pub mod tally;
+mod tcp;
+mod udp;
+pub mod workload;
+
+pub use run::{Config, Outcome, Pace, Progress, Spin, Transport, run};
+pub use workload::Workload;
+
+/// Nanoseconds in a second.
+pub const SECOND: u64 = 1_000_000_000;

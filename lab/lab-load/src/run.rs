@@ -1,0 +1,501 @@
+//! A whole run: what is asked for, checks before it starts, its threads, and what came out.
+
+use crate::judge::{self, Verdict};
+use crate::schedule::{Arrivals, Schedule};
+use crate::session::{Limits, Session};
+use crate::table::Rest;
+use crate::tally::{Cohort, Counts, Tally};
+use crate::workload::PlanHash;
+use crate::{SECOND, Workload, tcp, udp};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How IDs of answered questions rest in a closed loop, where the rate is not known beforehand.
+const CLOSED_LOOP_REST: u64 = SECOND / 50;
+/// Time between the start of the threads and the start of the schedule.
+const LEAD: Duration = Duration::from_millis(20);
+
+/// How questions travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// One connected UDP socket per client.
+    Udp,
+    /// One persistent TCP connection per client, pipelined (RFC 7766 section 6.2.1.1).
+    Tcp,
+}
+
+/// What decides when the next question is sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// A schedule that no answer and no loss of one can delay.
+    Open {
+        /// Questions a second, over all clients.
+        rate: f64,
+        /// How they are spread.
+        arrivals: Arrivals,
+    },
+    /// Each client keeps this many questions in flight: for maximum rates, not for latency.
+    Closed {
+        /// Questions in flight per client.
+        window: usize,
+    },
+}
+
+/// What a thread does while it has nothing to send or receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spin {
+    /// Looks again at once if the next question is near, else sleeps.
+    Auto,
+    /// Always looks again at once: the sharpest stamps for one CPU per thread.
+    Always,
+    /// Always sleeps: latencies include waking up, as in a real client.
+    Never,
+}
+
+/// A run as asked for.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The server.
+    pub server: SocketAddr,
+    /// UDP or TCP.
+    pub transport: Transport,
+    /// Open or closed loop.
+    pub pace: Pace,
+    /// How long new questions are sent.
+    pub duration: Duration,
+    /// Stop after this many questions even before `duration` is over.
+    pub queries: Option<u64>,
+    /// When a question is given up.
+    pub timeout: Duration,
+    /// Clients, each with a socket or connection of its own.
+    pub clients: usize,
+    /// Sending and receiving threads; more than clients are not used.
+    pub threads: usize,
+    /// CPUs to pin the threads to, in turn; empty leaves them where they are.
+    pub cpus: Vec<usize>,
+    /// What idle threads do.
+    pub spin: Spin,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+impl Config {
+    /// An open loop over UDP at `rate` questions a second for ten seconds, and defaults for the rest.
+    pub fn new(server: SocketAddr, rate: f64) -> Self {
+        Self {
+            server,
+            transport: Transport::Udp,
+            pace: Pace::Open { rate, arrivals: Arrivals::Poisson },
+            duration: Duration::from_secs(10),
+            queries: None,
+            timeout: Duration::from_secs(2),
+            clients: 32,
+            threads: 1,
+            cpus: Vec::new(),
+            spin: Spin::Auto,
+            seed: 1,
+        }
+    }
+}
+
+/// Why a run could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No question.
+    #[error("the workload has no question")]
+    NoQuestion,
+    /// A rate, window or number of clients that is not positive.
+    #[error("{0} must be positive")]
+    NotPositive(&'static str),
+    /// More questions in flight than IDs.
+    #[error(
+        "{rate:.0} questions a second, each of whose IDs must rest for {rest:?}, need at least \
+         {clients} clients"
+    )]
+    TooFewClients {
+        /// Questions a second.
+        rate: f64,
+        /// Timeout and window for late answers.
+        rest: Duration,
+        /// How many clients would do.
+        clients: usize,
+    },
+    /// A socket could not be opened.
+    #[error("cannot open socket {number} to {server}: {source}")]
+    Socket {
+        /// The server.
+        server: SocketAddr,
+        /// The client, counted from 1.
+        number: usize,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A thread could not be set up or ended without a report.
+    #[error("cannot run a load thread: {0}")]
+    Thread(io::Error),
+}
+
+/// What one second brought, while the run goes on; not final, answers may still come.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// The second, counted from 0.
+    pub second: u64,
+    /// What was counted during this second.
+    pub counts: Counts,
+    /// Questions in flight at its end.
+    pub in_flight: u64,
+    /// The questions intended for this second, as far as known.
+    pub cohort: Cohort,
+}
+
+/// What a thread says about itself.
+#[derive(Clone, Debug)]
+pub struct ThreadReport {
+    /// CPU time used from the start of the schedule to the last outcome.
+    pub cpu: Duration,
+    /// The time that took.
+    pub wall: Duration,
+    /// Whether it kept looking instead of sleeping.
+    pub spun: bool,
+    /// Datagrams that the kernel dropped because this thread did not fetch them in time.
+    pub dropped: u64,
+    /// How often the kernel had no room for a datagram or segment to be sent.
+    pub blocked: u64,
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// All measurements.
+    pub tally: Tally,
+    /// Wall-clock time of the start, a label only.
+    pub started: SystemTime,
+    /// From the start to the end of sending or the last answer, whichever was later.
+    pub active: Duration,
+    /// From the start to the last outcome.
+    pub elapsed: Duration,
+    /// One report per thread.
+    pub threads: Vec<ThreadReport>,
+    /// Names the plan: questions, order, schedule, seed.
+    pub plan_hash: u64,
+    /// Whether the run was ended from outside.
+    pub interrupted: bool,
+    /// Whether the generator vouches for the numbers.
+    pub verdict: Verdict,
+}
+
+impl Outcome {
+    /// Answers a second.
+    pub fn answer_rate(&self) -> f64 {
+        let seconds = self.active.as_secs_f64();
+        if seconds > 0.0 { self.tally.counts.answered as f64 / seconds } else { 0.0 }
+    }
+
+    /// The part of the sent questions that was lost; 0 if nothing was sent.
+    pub fn loss(&self) -> f64 {
+        let counts = &self.tally.counts;
+        if counts.sent == 0 { 0.0 } else { counts.lost() as f64 / counts.sent as f64 }
+    }
+}
+
+/// What a thread needs to know.
+pub(crate) struct Shard<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) workload: &'a Workload,
+    pub(crate) index: usize,
+    pub(crate) threads: usize,
+    pub(crate) start: Instant,
+    stop: &'a AtomicBool,
+    ticks: mpsc::Sender<Progress>,
+}
+
+impl Shard<'_> {
+    /// Nanoseconds since the start.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// How many clients this thread has. Client `c` belongs to thread `c % threads`.
+    pub(crate) fn clients(&self) -> usize {
+        (self.config.clients + self.threads - 1 - self.index) / self.threads
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn spins(&self) -> bool {
+        match (self.config.spin, self.config.pace) {
+            (Spin::Always, _) | (Spin::Auto, Pace::Closed { .. }) => true,
+            (Spin::Never, _) => false,
+            (Spin::Auto, Pace::Open { rate, .. }) => rate / self.threads as f64 > 5_000.0,
+        }
+    }
+
+    pub(crate) fn session(&self) -> Session<'_> {
+        Session::new(self.workload, self.clients(), limits(self.config, self.index as u64))
+    }
+
+    pub(crate) fn tick(&self, progress: Progress) {
+        // The receiver only goes away when the run is over.
+        _ = self.ticks.send(progress);
+    }
+}
+
+/// One item with its time and the thread's own client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(crate) item: u64,
+    pub(crate) intended: u64,
+    pub(crate) client: usize,
+}
+
+/// The items of one thread in the order of their times. Every thread walks the whole schedule, so
+/// that the plan does not depend on the number of threads.
+pub(crate) struct Source<'a> {
+    shard: &'a Shard<'a>,
+    schedule: Schedule,
+    item: u64,
+    end: u64,
+    head: Option<Due>,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(shard: &'a Shard<'a>, rate: f64, arrivals: Arrivals) -> Self {
+        let schedule = Schedule::new(arrivals, rate, shard.config.seed);
+        let end = u64::try_from(shard.config.duration.as_nanos()).unwrap_or(u64::MAX);
+        let mut source = Self { shard, schedule, item: 0, end, head: None };
+        source.advance();
+        source
+    }
+
+    pub(crate) fn peek(&self) -> Option<Due> {
+        self.head
+    }
+
+    pub(crate) fn advance(&mut self) {
+        let (config, threads) = (self.shard.config, self.shard.threads);
+        self.head = loop {
+            let Some(intended) = self.schedule.next().filter(|intended| *intended < self.end)
+            else {
+                break None;
+            };
+            let item = self.item;
+            if config.queries.is_some_and(|queries| item >= queries) {
+                break None;
+            }
+            self.item += 1;
+            let client = self.shard.workload.client(item, config.clients);
+            if client % threads == self.shard.index {
+                break Some(Due { item, intended, client: client / threads });
+            }
+        };
+    }
+}
+
+/// Sends second by second what a session has counted.
+pub(crate) struct Ticker {
+    second: u64,
+    last: Counts,
+}
+
+impl Ticker {
+    pub(crate) fn new() -> Self {
+        Self { second: 0, last: Counts::default() }
+    }
+
+    pub(crate) fn turn(&mut self, shard: &Shard<'_>, session: &Session<'_>, now: u64) {
+        while now >= (self.second + 1) * SECOND {
+            let counts = session.tally.counts;
+            let cohort = session.tally.cohorts.get(self.second as usize).cloned();
+            shard.tick(Progress {
+                second: self.second,
+                counts: counts.since(&self.last),
+                in_flight: counts.in_flight(),
+                cohort: cohort.unwrap_or_default(),
+            });
+            self.last = counts;
+            self.second += 1;
+        }
+    }
+}
+
+impl Counts {
+    /// Sent items without an outcome yet.
+    pub fn in_flight(&self) -> u64 {
+        self.sent.saturating_sub(self.answered + self.lost() + self.interrupted)
+    }
+}
+
+fn limits(config: &Config, shard: u64) -> Limits {
+    let timeout =
+        u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
+    let given_up = 2 * timeout;
+    let (ids, answered) = match config.pace {
+        Pace::Open { rate, .. } => (ids_needed(config, rate), given_up),
+        Pace::Closed { window } => {
+            let share = (1 << 19) / config.clients.max(1);
+            (share.max(4 * window).max(4_096), CLOSED_LOOP_REST)
+        }
+    };
+    let seed = crate::rng::at(config.seed, 1_000 + shard);
+    Limits { ids, timeout, rest: Rest { answered, given_up }, seed }
+}
+
+/// IDs of one client in an open loop: twice what rests on average, and some for bursts.
+fn ids_needed(config: &Config, rate: f64) -> usize {
+    let resting = rate * 2.0 * config.timeout.as_secs_f64() / config.clients.max(1) as f64;
+    (resting * 2.0) as usize + 64
+}
+
+fn preflight(config: &Config, workload: &Workload) -> Result<(), RunError> {
+    if workload.is_empty() {
+        return Err(RunError::NoQuestion);
+    }
+    let positive = [
+        (config.clients > 0, "the number of clients"),
+        (config.threads > 0, "the number of threads"),
+        (!config.timeout.is_zero(), "the timeout"),
+    ];
+    if let Some((_, what)) = positive.iter().find(|(holds, _)| !holds) {
+        return Err(RunError::NotPositive(what));
+    }
+    match config.pace {
+        Pace::Closed { window: 0 } => Err(RunError::NotPositive("the window")),
+        Pace::Closed { .. } => Ok(()),
+        Pace::Open { rate, .. } if rate.is_nan() || rate <= 0.0 => {
+            Err(RunError::NotPositive("the rate"))
+        }
+        Pace::Open { rate, .. } if ids_needed(config, rate) > 1 << 16 => {
+            let rest = 2 * config.timeout;
+            let clients = (rate * rest.as_secs_f64() * 2.0 / 65_000.0).ceil() as usize;
+            Err(RunError::TooFewClients { rate, rest, clients })
+        }
+        Pace::Open { .. } => Ok(()),
+    }
+}
+
+fn plan_hash(config: &Config, workload: &Workload) -> u64 {
+    let mut hash = PlanHash::default();
+    workload.hash_into(&mut hash);
+    let pace = format!("{:?} {:?} {:?}", config.pace, config.duration, config.queries);
+    hash.write(pace.as_bytes());
+    hash.write(&config.seed.to_be_bytes());
+    hash.write(&(config.clients as u64).to_be_bytes());
+    hash.finish()
+}
+
+/// Runs `config` until its duration and then at most its timeout are over, or until `stop` is set.
+///
+/// `progress` is called on the calling thread once for every full second.
+pub fn run(
+    config: &Config,
+    workload: &Workload,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(&Progress),
+) -> Result<Outcome, RunError> {
+    preflight(config, workload)?;
+    let threads = config.threads.min(config.clients);
+    let (ticks, received) = mpsc::channel();
+    let start = Instant::now() + LEAD;
+    let started = SystemTime::now() + LEAD;
+    let shards = (0..threads).map(|index| {
+        let ticks = ticks.clone();
+        Shard { config, workload, index, threads, start, stop, ticks }
+    });
+    let shards: Vec<_> = shards.collect();
+    drop(ticks);
+    let reports = std::thread::scope(|scope| {
+        let handles: Vec<_> =
+            shards.into_iter().map(|shard| scope.spawn(move || run_shard(shard))).collect();
+        gather(&received, threads, &mut progress);
+        let lost = || RunError::Thread(io::Error::other("it panicked"));
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|_| Err(lost())))
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    let mut tally = Tally::default();
+    reports.iter().for_each(|report| tally.merge(&report.tally));
+    let longest =
+        |of: fn(&ShardReport) -> Duration| reports.iter().map(of).max().unwrap_or_default();
+    let (active, elapsed) = (longest(|r| r.active), longest(|r| r.thread.wall));
+    let threads: Vec<_> = reports.iter().map(|report| report.thread.clone()).collect();
+    let mut outcome = Outcome {
+        tally,
+        started,
+        active,
+        elapsed,
+        threads,
+        plan_hash: plan_hash(config, workload),
+        interrupted: stop.load(Ordering::Relaxed),
+        verdict: Verdict::default(),
+    };
+    outcome.verdict = judge::judge(config, &outcome);
+    Ok(outcome)
+}
+
+/// Adds up the ticks of all threads and passes on the seconds that all have reported.
+fn gather(ticks: &mpsc::Receiver<Progress>, threads: usize, report: &mut impl FnMut(&Progress)) {
+    let mut open: Vec<(usize, Progress)> = Vec::new();
+    for tick in ticks {
+        let found = open.iter().position(|(_, progress)| progress.second == tick.second);
+        let at = found.unwrap_or_else(|| {
+            open.push((0, Progress { second: tick.second, ..Progress::default() }));
+            open.len() - 1
+        });
+        let Some((reported, sum)) = open.get_mut(at) else { continue };
+        *reported += 1;
+        sum.counts.add(&tick.counts);
+        sum.in_flight += tick.in_flight;
+        sum.cohort.sent += tick.cohort.sent;
+        sum.cohort.answered += tick.cohort.answered;
+        sum.cohort.lost += tick.cohort.lost;
+        sum.cohort.response.merge(&tick.cohort.response);
+        if *reported == threads {
+            report(&open.remove(at).1);
+        }
+    }
+}
+
+/// What a thread brings back.
+pub(crate) struct ShardReport {
+    pub(crate) tally: Tally,
+    pub(crate) active: Duration,
+    pub(crate) thread: ThreadReport,
+}
+
+/// What a transport's loop brings back.
+pub(crate) struct LoopReport {
+    pub(crate) tally: Tally,
+    pub(crate) dropped: u64,
+    pub(crate) blocked: u64,
+    /// When the last answer came, in nanoseconds from the start.
+    pub(crate) last_answer: u64,
+}
+
+fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
+    let cpus = &shard.config.cpus;
+    if let Some(cpu) = cpus.get(shard.index % cpus.len().max(1)) {
+        lab_sys::cpu::pin(&[*cpu]).map_err(RunError::Thread)?;
+    }
+    lab_sys::cpu::tighten_timers();
+    let report = match shard.config.transport {
+        Transport::Udp => udp::run(&shard),
+        Transport::Tcp => tcp::run(&shard),
+    }?;
+    let (cpu, LoopReport { tally, dropped, blocked, last_answer }) = report;
+    let wall = Duration::from_nanos(shard.now());
+    let active = Duration::from_nanos(last_answer).max(shard.config.duration.min(wall));
+    let thread = ThreadReport { cpu, wall, spun: shard.spins(), dropped, blocked };
+    Ok(ShardReport { tally, active, thread })
+}
+
+/// Waits for the start and returns the CPU time used up to then.
+pub(crate) fn await_start(shard: &Shard<'_>) -> Result<Duration, RunError> {
+    std::thread::sleep(shard.start.saturating_duration_since(Instant::now()));
+    lab_sys::cpu::thread_time().map_err(RunError::Thread)
+}

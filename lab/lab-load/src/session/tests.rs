@@ -1,0 +1,158 @@
+use super::*;
+use lab_histogram::Quantile;
+use nodens_wire::header::set_flags;
+use nodens_wire::{Name, Type};
+use proptest::prelude::*;
+
+const TIMEOUT: u64 = 1_000;
+
+fn workload() -> Workload {
+    let mut workload = Workload::new(1);
+    for name in ["a.example.", "b.example."] {
+        workload.push(Name::parse(name).unwrap().view(), Type::A, None);
+    }
+    workload
+}
+
+fn session(workload: &Workload) -> Session<'_> {
+    let rest = Rest { answered: 2 * TIMEOUT, given_up: 2 * TIMEOUT };
+    Session::new(workload, 2, Limits { ids: 64, timeout: TIMEOUT, rest, seed: 1 })
+}
+
+/// Sends `item` from `client`, intended for `intended`, at `now`, and returns its response.
+fn ask(session: &mut Session<'_>, client: usize, item: u64, intended: u64, now: u64) -> Vec<u8> {
+    let mut message = Vec::new();
+    session.schedule(intended);
+    let id = session.issue(client, now, (item, intended), &mut message).unwrap();
+    session.sent(client, id, now);
+    set_flags(&mut message, Flags(Flags::QR | Flags::RD));
+    message
+}
+
+#[test]
+fn response_time_counts_from_the_intended_time_and_service_time_from_sending() {
+    let workload = workload();
+    let mut session = session(&workload);
+    let answer = ask(&mut session, 0, 0, 100, 300);
+    session.receive(0, &answer, 350);
+    assert_eq!(session.tally.response.quantile(0.5), Quantile::Value(250));
+    assert_eq!(session.tally.service.quantile(0.5), Quantile::Value(50));
+    assert_eq!(session.tally.lateness.quantile(0.5), Quantile::Value(200));
+    assert_eq!(session.tally.contradictions(), [""; 0]);
+}
+
+#[test]
+fn each_message_has_its_own_counter() {
+    let workload = workload();
+    let mut session = session(&workload);
+    let first = ask(&mut session, 0, 0, 0, 0);
+    let second = ask(&mut session, 0, 1, 0, 0);
+    let mut forged = first.clone();
+    forged.splice(12.., second[12..].to_vec());
+    session.receive(0, &forged, 10);
+    let mut not_a_response = first.clone();
+    set_flags(&mut not_a_response, Flags(Flags::RD));
+    session.receive(0, &not_a_response, 10);
+    assert_eq!(session.tally.counts.mismatched, 2);
+    session.receive(1, &first, 10);
+    assert_eq!(session.tally.counts.unknown, 1, "another socket does not know the ID");
+    session.receive(0, &first[..11], 10);
+    session.receive(0, &first[..12], 10);
+    assert_eq!(session.tally.counts.malformed, 2);
+    session.receive(0, &first, 10);
+    session.receive(0, &first, 11);
+    assert_eq!((session.tally.counts.answered, session.tally.counts.duplicate), (1, 1));
+    session.expire(TIMEOUT + 1);
+    session.receive(0, &second, TIMEOUT + 5);
+    session.receive(0, &second, TIMEOUT + 6);
+    let counts = session.tally.counts;
+    assert_eq!((counts.timed_out, counts.late, counts.duplicate), (1, 1, 2));
+    assert_eq!(session.tally.response.censored(), 1);
+    assert_eq!(session.tally.contradictions(), [""; 0]);
+}
+
+#[test]
+fn a_timeout_is_decided_by_the_receive_stamp() {
+    let workload = workload();
+    let mut session = session(&workload);
+    let (first, second) = (ask(&mut session, 0, 0, 0, 0), ask(&mut session, 1, 1, 0, 0));
+    session.receive(0, &first, TIMEOUT);
+    session.receive(1, &second, TIMEOUT + 1);
+    let counts = session.tally.counts;
+    assert_eq!((counts.answered, counts.timed_out, counts.late), (1, 1, 1));
+    assert_eq!(session.tally.contradictions(), [""; 0]);
+}
+
+#[test]
+fn a_loss_belongs_to_the_second_that_it_was_intended_for() {
+    let workload = workload();
+    let mut session = session(&workload);
+    ask(&mut session, 0, 0, 2 * crate::SECOND, 2 * crate::SECOND);
+    session.expire(9 * crate::SECOND);
+    let lost: Vec<_> = session.tally.cohorts.iter().map(|cohort| cohort.lost).collect();
+    assert_eq!(lost, [0, 0, 1]);
+}
+
+#[test]
+fn refused_and_interrupted_are_outcomes_of_their_own() {
+    let workload = workload();
+    let mut session = session(&workload);
+    let refused = ask(&mut session, 0, 0, 0, 0);
+    ask(&mut session, 0, 1, 0, 0);
+    ask(&mut session, 1, 0, 0, 0);
+    session.refuse(0, &refused);
+    session.disconnect(1);
+    session.interrupt();
+    let counts = session.tally.counts;
+    assert_eq!((counts.refused, counts.connection_failed, counts.interrupted), (1, 1, 1));
+    assert_eq!(session.tally.contradictions(), [""; 0]);
+}
+
+proptest! {
+    /// Whatever a server does to the questions, every count adds up and no late answer is moved
+    /// back to the answered.
+    #[test]
+    fn counts_add_up_under_any_treatment(events in prop::collection::vec((0_usize..2, 0_u8..9, 1_u64..600), 1..200)) {
+        let workload = workload();
+        let mut session = session(&workload);
+        let (mut now, mut pool): (u64, Vec<(usize, Vec<u8>)>) = (0, Vec::new());
+        for (item, (client, action, step)) in events.into_iter().enumerate() {
+            now += step;
+            session.expire(now);
+            let mut message = Vec::new();
+            let intended = now.saturating_sub(step / 2);
+            session.schedule(intended);
+            match session.issue(client, now, (item as u64, intended), &mut message) {
+                Some(id) => {
+                    session.sent(client, id, now);
+                    set_flags(&mut message, Flags(Flags::QR));
+                    pool.push((client, message));
+                }
+                None => session.tally.counts.skipped += 1,
+            }
+            let Some((client, mut message)) = pool.pop() else { continue };
+            match action {
+                0 => session.receive(client, &message, now),
+                1 => {
+                    session.receive(client, &message, now + 1);
+                    session.receive(client, &message, now + 2);
+                }
+                2 => pool.insert(0, (client, message)),
+                3 => session.receive(1 - client, &message, now),
+                4 => session.refuse(client, &message),
+                5 => {
+                    message.truncate(now as usize % message.len());
+                    session.receive(client, &message, now);
+                }
+                6 => session.disconnect(client),
+                7 => session.receive(client, &message, now + 2 * TIMEOUT),
+                _ => {}
+            }
+            if let Some((client, message)) = pool.first().filter(|_| step > 500).cloned() {
+                session.receive(client, &message, now);
+            }
+        }
+        session.interrupt();
+        prop_assert_eq!(session.tally.contradictions(), [""; 0]);
+    }
+}

@@ -1,0 +1,234 @@
+//! The questions in flight on one socket, by ID, and the IDs that must rest before they are reused.
+
+use crate::rng;
+use std::collections::VecDeque;
+
+/// How many IDs are looked at for a free one before giving up for now.
+const SCAN_MAX: usize = 256;
+
+/// What became of the question that last used an ID.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Never used.
+    Free,
+    /// In flight.
+    Waiting,
+    /// Answered in time: another answer is a duplicate.
+    Answered,
+    /// Given up, or failed: an answer is late.
+    GivenUp,
+    /// Given up and answered late: another answer is a duplicate.
+    AnsweredLate,
+}
+
+/// One use of an ID.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// The item of the workload.
+    pub(crate) item: u64,
+    /// When it should have been sent, in nanoseconds from the start.
+    pub(crate) intended: u64,
+    /// When it was sent.
+    pub(crate) sent: u64,
+    pub(crate) state: State,
+    /// The bits of the ID above the index: another each time.
+    salt: u16,
+}
+
+/// How long IDs rest, in nanoseconds from when their question was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest {
+    /// After an answer.
+    pub(crate) answered: u64,
+    /// After being given up: the timeout and the window for late answers.
+    pub(crate) given_up: u64,
+}
+
+pub(crate) struct Table {
+    slots: Vec<Slot>,
+    bits: u32,
+    next: usize,
+    /// `(ID, sent)` in the order of sending; entries of settled questions are dropped lazily.
+    order: VecDeque<(u16, u64)>,
+    waiting: usize,
+    rest: Rest,
+    seed: u64,
+    issued: u64,
+}
+
+impl Table {
+    /// A table of `capacity` IDs, rounded up to a power of two and at most 65,536.
+    pub(crate) fn new(capacity: usize, rest: Rest, seed: u64) -> Self {
+        let capacity = capacity.clamp(16, 1 << 16).next_power_of_two();
+        let slot = Slot { item: 0, intended: 0, sent: 0, state: State::Free, salt: 0 };
+        Self {
+            slots: vec![slot; capacity],
+            bits: capacity.ilog2(),
+            next: 0,
+            order: VecDeque::new(),
+            waiting: 0,
+            rest,
+            seed,
+            issued: 0,
+        }
+    }
+
+    /// How many questions are in flight.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Takes an ID for `item`; `None` if no ID near the cursor has rested long enough.
+    pub(crate) fn issue(&mut self, now: u64, item: u64, intended: u64) -> Option<u16> {
+        let mask = self.slots.len() - 1;
+        for _ in 0..SCAN_MAX.min(self.slots.len()) {
+            let at = self.next;
+            self.next = (self.next + 1) & mask;
+            let slot = self.slots.get_mut(at)?;
+            let rested = match slot.state {
+                State::Free => true,
+                State::Waiting => false,
+                State::Answered => now >= slot.sent.saturating_add(self.rest.answered),
+                State::GivenUp | State::AnsweredLate => {
+                    now >= slot.sent.saturating_add(self.rest.given_up)
+                }
+            };
+            if rested {
+                self.issued += 1;
+                let salt = if self.bits >= 16 { 0 } else { rng::at(self.seed, self.issued) as u16 };
+                let salt = salt & (u16::MAX.checked_shr(self.bits).unwrap_or(0));
+                *slot = Slot { item, intended, sent: now, state: State::Waiting, salt };
+                self.waiting += 1;
+                return Some(salt.checked_shl(self.bits).unwrap_or(0) | at as u16);
+            }
+        }
+        None
+    }
+
+    /// Takes back an ID whose question was not sent.
+    pub(crate) fn withdraw(&mut self, id: u16) {
+        if let Some(slot) = self.find_mut(id).filter(|slot| slot.state == State::Waiting) {
+            slot.state = State::Free;
+            self.waiting -= 1;
+        }
+    }
+
+    /// Notes that the question with `id` went out at `now`.
+    pub(crate) fn sent(&mut self, id: u16, now: u64) {
+        if let Some(slot) = self.find_mut(id) {
+            slot.sent = now;
+            self.order.push_back((id, now));
+        }
+    }
+
+    /// The last use of `id`, if there was one.
+    pub(crate) fn find(&self, id: u16) -> Option<Slot> {
+        self.slots.get(self.index(id)).copied().filter(|slot| self.is_use(slot, id))
+    }
+
+    fn find_mut(&mut self, id: u16) -> Option<&mut Slot> {
+        let at = self.index(id);
+        let salt = id.checked_shr(self.bits).unwrap_or(0);
+        self.slots.get_mut(at).filter(|slot| slot.state != State::Free && slot.salt == salt)
+    }
+
+    fn is_use(&self, slot: &Slot, id: u16) -> bool {
+        slot.state != State::Free && slot.salt == id.checked_shr(self.bits).unwrap_or(0)
+    }
+
+    fn index(&self, id: u16) -> usize {
+        usize::from(id) & (self.slots.len() - 1)
+    }
+
+    /// Changes what became of the question with `id`.
+    pub(crate) fn settle(&mut self, id: u16, state: State) {
+        if let Some(slot) = self.find_mut(id) {
+            let was_waiting = slot.state == State::Waiting;
+            slot.state = state;
+            self.waiting -= usize::from(was_waiting);
+        }
+    }
+
+    /// Gives up the oldest question if it was sent before `deadline`, and returns it.
+    pub(crate) fn expire(&mut self, deadline: u64) -> Option<(u16, Slot)> {
+        while let Some(&(id, sent)) = self.order.front() {
+            let current = self.find(id).filter(|s| s.state == State::Waiting && s.sent == sent);
+            match current {
+                Some(_) if sent >= deadline => return None,
+                Some(slot) => {
+                    self.order.pop_front();
+                    self.settle(id, State::GivenUp);
+                    return Some((id, slot));
+                }
+                None => _ = self.order.pop_front(),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REST: Rest = Rest { answered: 100, given_up: 1_000 };
+
+    #[test]
+    fn an_id_rests_after_an_answer_and_longer_after_a_timeout() {
+        let mut table = Table::new(16, REST, 1);
+        let ids: Vec<u16> = (0..16).map(|item| table.issue(0, item, 0).unwrap()).collect();
+        ids.iter().for_each(|id| table.sent(*id, 0));
+        assert_eq!(table.issue(50, 99, 0), None, "all are in flight");
+        table.settle(ids[3], State::Answered);
+        assert_eq!(table.issue(99, 99, 0), None, "the answered one still rests");
+        let reused = table.issue(100, 99, 0).unwrap();
+        assert_eq!(reused & 15, ids[3] & 15);
+        table.sent(reused, 100);
+        let mut expired = Vec::new();
+        while let Some((id, _)) = table.expire(1) {
+            expired.push(id);
+        }
+        assert_eq!((expired.len(), table.waiting()), (15, 1));
+        assert_eq!(table.issue(999, 7, 0), None, "late answers may still come");
+        assert!(table.issue(1_000, 7, 0).is_some());
+    }
+
+    #[test]
+    fn an_old_id_does_not_find_the_new_use_of_its_slot() {
+        let mut table = Table::new(16, Rest { answered: 0, given_up: 0 }, 1);
+        let mut stale = 0;
+        let mut old = Vec::new();
+        for item in 0..1_600 {
+            let id = table.issue(item, item, 0).unwrap();
+            table.sent(id, item);
+            table.settle(id, State::Answered);
+            old.push(id);
+        }
+        for id in &old[..1_584] {
+            stale += usize::from(table.find(*id).is_some());
+        }
+        assert!(stale < 16, "12 bits of salt hide all but chance matches: {stale}");
+    }
+
+    #[test]
+    fn a_question_that_was_not_sent_leaves_no_trace() {
+        let mut table = Table::new(16, REST, 1);
+        let id = table.issue(0, 1, 0).unwrap();
+        table.withdraw(id);
+        assert_eq!((table.waiting(), table.find(id).is_none()), (0, true));
+        assert!(table.expire(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn one_lost_question_does_not_stop_the_others() {
+        let mut table = Table::new(16, Rest { answered: 5, given_up: 1_000_000 }, 1);
+        let lost = table.issue(0, 0, 0).unwrap();
+        table.sent(lost, 0);
+        for now in 1..1_000 {
+            let id = table.issue(now, now, 0).unwrap();
+            table.sent(id, now);
+            table.settle(id, State::Answered);
+        }
+        assert_eq!(table.find(lost).unwrap().state, State::Waiting);
+    }
+}

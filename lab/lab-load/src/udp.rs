@@ -1,0 +1,355 @@
+//! The loop over connected UDP sockets.
+
+use crate::run::{Due, LoopReport, Pace, RunError, Shard, Source, Ticker, await_start};
+use crate::session::Session;
+use lab_sys::batch::Batch;
+use lab_sys::poll::{Interest, Poller};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// Datagrams per system call.
+const BATCH: usize = 32;
+/// The longest query: 12 octets of header, 255 of name, type and class, an OPT record.
+const QUERY_LEN_MAX: usize = 320;
+/// The longest response that is not cut: what a server may send without being asked for less.
+const RESPONSE_LEN_MAX: usize = 4_096;
+/// Full batches taken from one socket before the others have their turn.
+const BATCHES_PER_TURN: usize = 4;
+/// Items taken from the schedule before sockets are looked at again.
+const DUE_PER_TURN: usize = 256;
+/// Up to this many sockets a spinning thread asks each of them instead of epoll.
+const SCAN_MAX: usize = 64;
+/// Nanoseconds between looks for timeouts.
+const EXPIRE_STEP: u64 = 1_000_000;
+/// The longest sleep, so that a stop is noticed.
+const SLEEP_MAX: u64 = 50_000_000;
+/// Receive buffer asked for; the kernel may give less.
+const RECEIVE_BUFFER: usize = 4 << 20;
+/// Tries to send a datagram over errors left by earlier ones.
+const SEND_TRIES: u32 = 4;
+
+struct Udp<'a> {
+    shard: &'a Shard<'a>,
+    session: Session<'a>,
+    sockets: Vec<Socket>,
+    poller: Option<Poller>,
+    spins: bool,
+    out: Batch,
+    into: Batch,
+    message: Vec<u8>,
+    /// `(ID, item, intended)` of the datagrams in `out`.
+    batch: Vec<(u16, u64, u64)>,
+    /// Items whose time has come, by client.
+    queues: Vec<VecDeque<(u64, u64)>>,
+    /// Clients with something in their queue.
+    dirty: Vec<usize>,
+    blocked: u64,
+    last_answer: u64,
+    next_expire: u64,
+    ticker: Ticker,
+}
+
+/// Runs the thread's part and returns the CPU time it took.
+pub(crate) fn run(shard: &Shard<'_>) -> Result<(Duration, LoopReport), RunError> {
+    let mut udp = Udp::open(shard)?;
+    let before = await_start(shard)?;
+    match shard.config.pace {
+        Pace::Open { rate, arrivals } => udp.open_loop(Source::new(shard, rate, arrivals)),
+        Pace::Closed { window } => udp.closed_loop(window),
+    }
+    .map_err(RunError::Thread)?;
+    let cpu = lab_sys::cpu::thread_time().map_err(RunError::Thread)?.saturating_sub(before);
+    let dropped = udp.sockets.iter().map(|socket| lab_sys::socket::dropped(socket.as_fd()));
+    let dropped = dropped.map(|drops| u64::from(drops.unwrap_or(0))).sum();
+    let Udp { session, blocked, last_answer, .. } = udp;
+    Ok((cpu, LoopReport { tally: session.tally, dropped, blocked, last_answer }))
+}
+
+fn connect(shard: &Shard<'_>) -> io::Result<Socket> {
+    let server = shard.config.server;
+    let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    socket.set_nonblocking(true)?;
+    lab_sys::socket::queue_errors(socket.as_fd(), server.is_ipv6())?;
+    socket.connect(&server.into())?;
+    Ok(socket)
+}
+
+impl<'a> Udp<'a> {
+    fn open(shard: &'a Shard<'a>) -> Result<Self, RunError> {
+        let clients = shard.clients();
+        let server = shard.config.server;
+        let sockets = (0..clients).map(|client| {
+            let number = client * shard.threads + shard.index + 1;
+            connect(shard).map_err(|source| RunError::Socket { server, number, source })
+        });
+        let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+        let spins = shard.spins();
+        let poller = if spins && clients <= SCAN_MAX { None } else { Some(watch(&sockets)?) };
+        Ok(Self {
+            shard,
+            session: shard.session(),
+            sockets,
+            poller,
+            spins,
+            out: Batch::connected(BATCH, QUERY_LEN_MAX),
+            into: Batch::connected(BATCH, RESPONSE_LEN_MAX),
+            message: Vec::with_capacity(QUERY_LEN_MAX),
+            batch: Vec::with_capacity(BATCH),
+            queues: vec![VecDeque::new(); clients],
+            dirty: Vec::with_capacity(clients),
+            blocked: 0,
+            last_answer: 0,
+            next_expire: 0,
+            ticker: Ticker::new(),
+        })
+    }
+
+    fn open_loop(&mut self, mut source: Source<'_>) -> io::Result<()> {
+        loop {
+            let now = self.shard.now();
+            if self.shard.stopped() {
+                self.session.interrupt();
+                self.drop_queues();
+                return Ok(());
+            }
+            for _ in 0..DUE_PER_TURN {
+                let Some(due) = source.peek().filter(|due| due.intended <= now) else { break };
+                self.enqueue(due);
+                source.advance();
+            }
+            self.send_queues();
+            self.receive(source.peek().map(|due| due.intended))?;
+            self.housekeeping();
+            if source.peek().is_none() && self.dirty.is_empty() && self.in_flight() == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn closed_loop(&mut self, window: usize) -> io::Result<()> {
+        let config = self.shard.config;
+        let end = u64::try_from(config.duration.as_nanos()).unwrap_or(u64::MAX);
+        let mut item = self.shard.index as u64;
+        loop {
+            let now = self.shard.now();
+            if self.shard.stopped() {
+                self.session.interrupt();
+                return Ok(());
+            }
+            let over = now >= end || config.queries.is_some_and(|queries| item >= queries);
+            for client in 0..if over { 0 } else { self.sockets.len() } {
+                let room = window.saturating_sub(self.session.waiting(client)).min(BATCH);
+                self.top_up(client, room, &mut item, now);
+            }
+            self.receive(None)?;
+            self.housekeeping();
+            if over && self.in_flight() == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.session.tally.counts.in_flight()
+    }
+
+    fn enqueue(&mut self, due: Due) {
+        self.session.schedule(due.intended);
+        let Some(queue) = self.queues.get_mut(due.client) else { return };
+        if queue.is_empty() {
+            self.dirty.push(due.client);
+        }
+        queue.push_back((due.item, due.intended));
+    }
+
+    /// Counts what was due and could not be sent before the run was stopped.
+    fn drop_queues(&mut self) {
+        let queued: usize = self.queues.iter().map(VecDeque::len).sum();
+        self.session.tally.counts.skipped += queued as u64;
+    }
+
+    fn send_queues(&mut self) {
+        let mut at = 0;
+        while let Some(&client) = self.dirty.get(at) {
+            self.send_queue(client);
+            if self.queues.get(client).is_none_or(VecDeque::is_empty) {
+                self.dirty.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Sends what is due for `client` until its queue is empty or the kernel has no room.
+    fn send_queue(&mut self, client: usize) {
+        loop {
+            let now = self.shard.now();
+            self.out.clear();
+            self.batch.clear();
+            while !self.out.is_full() {
+                let next = self.queues.get_mut(client).and_then(VecDeque::pop_front);
+                let Some((item, intended)) = next else { break };
+                if !self.push(client, now, item, intended) {
+                    self.session.tally.counts.skipped += 1;
+                }
+            }
+            if self.out.is_empty() || !self.send_batch(client) {
+                return;
+            }
+        }
+    }
+
+    /// Puts one question into the batch; false if no ID is free.
+    fn push(&mut self, client: usize, now: u64, item: u64, intended: u64) -> bool {
+        self.message.clear();
+        let issued = self.session.issue(client, now, (item, intended), &mut self.message);
+        let Some(id) = issued else { return false };
+        self.out.push(&self.message);
+        self.batch.push((id, item, intended));
+        true
+    }
+
+    /// Sends up to `room` new questions, intended for when they are sent.
+    fn top_up(&mut self, client: usize, room: usize, item: &mut u64, now: u64) {
+        self.out.clear();
+        self.batch.clear();
+        while self.batch.len() < room && self.push(client, now, *item, now) {
+            self.session.schedule(now);
+            *item += self.shard.threads as u64;
+        }
+        if !self.out.is_empty() {
+            self.send_batch(client);
+        }
+    }
+
+    /// Sends the batch; what the kernel has no room for goes back into the queue (false).
+    fn send_batch(&mut self, client: usize) -> bool {
+        let Some(socket) = self.sockets.get(client) else { return false };
+        let (mut first, mut tries) = (0, 0);
+        while first < self.out.len() {
+            let now = self.shard.now();
+            match self.out.send(socket.as_fd(), first) {
+                Ok(count) => {
+                    for (id, ..) in self.batch.iter().skip(first).take(count) {
+                        self.session.sent(client, *id, now);
+                    }
+                    (first, tries) = (first + count, 0);
+                }
+                Err(error) if has_no_room(&error) => {
+                    self.blocked += 1;
+                    self.put_back(client, first);
+                    return false;
+                }
+                Err(error) if is_refusal(&error) && tries < SEND_TRIES => {
+                    tries += 1;
+                    take_refusals(socket.as_fd(), client, &mut self.session);
+                }
+                Err(_) => {
+                    if let Some((id, ..)) = self.batch.get(first) {
+                        self.session.withdraw(client, *id);
+                        self.session.tally.counts.send_errors += 1;
+                    }
+                    (first, tries) = (first + 1, 0);
+                }
+            }
+        }
+        true
+    }
+
+    fn put_back(&mut self, client: usize, first: usize) {
+        let Some(queue) = self.queues.get_mut(client) else { return };
+        if queue.is_empty() && !self.dirty.contains(&client) {
+            self.dirty.push(client);
+        }
+        for (id, item, intended) in self.batch.drain(first..).rev() {
+            self.session.withdraw(client, id);
+            queue.push_front((item, intended));
+        }
+    }
+
+    /// Receives what is there; sleeps until `next` or a datagram if this thread does not spin.
+    fn receive(&mut self, next: Option<u64>) -> io::Result<()> {
+        let Some(mut poller) = self.poller.take() else {
+            for client in 0..self.sockets.len() {
+                if self.session.waiting(client) > 0 {
+                    self.receive_from(client);
+                }
+            }
+            return Ok(());
+        };
+        let now = self.shard.now();
+        let until = next.unwrap_or(u64::MAX).min(self.next_expire.max(now)).min(now + SLEEP_MAX);
+        let idle = !self.spins && self.dirty.is_empty();
+        let sleep = if idle { until.saturating_sub(now) } else { 0 };
+        for ready in poller.wait(Duration::from_nanos(sleep))? {
+            self.receive_from(ready.token as usize);
+        }
+        self.poller = Some(poller);
+        Ok(())
+    }
+
+    fn receive_from(&mut self, client: usize) {
+        let Some(socket) = self.sockets.get(client) else { return };
+        for _ in 0..BATCHES_PER_TURN {
+            match self.into.receive(socket.as_fd()) {
+                Ok(count) => {
+                    let now = self.shard.now();
+                    let answered = self.session.tally.counts.answered;
+                    for at in 0..count {
+                        self.session.receive(client, self.into.get(at), now);
+                    }
+                    if self.session.tally.counts.answered > answered {
+                        self.last_answer = now;
+                    }
+                    if count < BATCH {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => take_refusals(socket.as_fd(), client, &mut self.session),
+            }
+        }
+    }
+
+    fn housekeeping(&mut self) {
+        let now = self.shard.now();
+        if now >= self.next_expire {
+            self.session.expire(now);
+            self.next_expire = now + EXPIRE_STEP;
+        }
+        self.ticker.turn(self.shard, &self.session, now);
+    }
+}
+
+fn watch(sockets: &[Socket]) -> Result<Poller, RunError> {
+    let poller = Poller::new(sockets.len().min(1_024)).map_err(RunError::Thread)?;
+    for (client, socket) in sockets.iter().enumerate() {
+        poller.add(socket.as_fd(), client as u64, Interest::Read).map_err(RunError::Thread)?;
+    }
+    Ok(poller)
+}
+
+fn has_no_room(error: &io::Error) -> bool {
+    // ENOBUFS has no kind of its own.
+    const ENOBUFS: i32 = 105;
+    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
+    )
+}
+
+/// Gives every question that came back in an ICMP message its outcome.
+fn take_refusals(socket: BorrowedFd<'_>, client: usize, session: &mut Session<'_>) {
+    let mut datagram = [0; QUERY_LEN_MAX];
+    while let Ok(len) = lab_sys::socket::take_error(socket, &mut datagram) {
+        session.refuse(client, datagram.get(..len).unwrap_or_default());
+    }
+}
