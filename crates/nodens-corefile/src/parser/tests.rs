@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::import::resolve;
 use super::*;
 use crate::sources::PatternError;
 
