@@ -130,6 +130,12 @@ impl Config {
         candidates?.iter().find(wanted).copied()
     }
 
+    /// The zones of a server, with repeats where views share one.
+    pub fn zones_of(&self, server: usize) -> impl Iterator<Item = &Name> {
+        let places = self.servers.get(server).into_iter().flat_map(|server| server.zones.values());
+        places.flatten().filter_map(|(block, zone)| self.blocks.get(*block)?.zones.get(*zone))
+    }
+
     /// Counts a question that no zone matched.
     pub fn count_unserved(&self, worker: &WorkerState, job: &Job) {
         let listener = self.listeners.get(usize::from(job.client().listener));
@@ -144,3 +150,9 @@ impl Config {
         handlers.any(|handler| CHAOS_CLASS_DIRECTIVES.contains(&handler.name()))
     }
 }
+
+/// Workers share a configuration.
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Config>();
+};

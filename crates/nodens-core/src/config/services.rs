@@ -79,7 +79,7 @@ pub struct Task {
     /// Time between two runs; the first run is one interval after start.
     pub interval: Duration,
     /// The work. It may read files and must not block for long.
-    pub run: Box<dyn FnMut() + Send>,
+    pub run: Box<dyn FnMut() + Send + Sync>,
 }
 
 impl fmt::Debug for Task {
