@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command-line tool reports on stdout")]
 
+mod conformance;
 mod peers;
 mod repo;
 mod tidy;
@@ -21,6 +22,11 @@ struct Task {
 }
 
 const TASKS: &[Task] = &[
+    Task {
+        name: "conformance",
+        help: "[OPTION…]  ask Nodens and CoreDNS the same and compare; --help lists the options",
+        run: conformance::run,
+    },
     Task {
         name: "peers",
         help: "[NAME…]  make CoreDNS and the Debian tools that checks compare with available",

@@ -1,0 +1,299 @@
+//! Changes a Corefile so that two servers can run it side by side on loopback: the same change for both, but for the
+//! port numbers.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use super::authority::{self, Upstreams};
+use super::corefile::{Corefile, Directive, Key, Word};
+
+/// A port that a server listens on, by what the Corefile calls it: `53` for what `-dns.port` sets.
+pub(crate) type Ports = BTreeMap<u16, u16>;
+
+/// A Corefile made ready for one server.
+#[derive(Debug)]
+pub(crate) struct Adapted {
+    pub(crate) text: String,
+    /// The value for `-dns.port`.
+    pub(crate) dns_port: u16,
+    /// Every port that serves DNS, with what the Corefile called it.
+    pub(crate) dns_ports: Ports,
+    /// HTTP endpoints: directive and port.
+    pub(crate) http_ports: Vec<(String, u16)>,
+    /// Addresses that `bind` names; empty when it listens on all.
+    pub(crate) binds: Vec<IpAddr>,
+    /// The ports of the server blocks, as the Corefile calls them.
+    served: Vec<u16>,
+}
+
+impl Adapted {
+    /// True when a server block has the port that the Corefile calls `port`.
+    pub(crate) fn serves(&self, port: u16) -> bool {
+        self.served.contains(&port)
+    }
+
+    /// The ports of the server blocks, as the Corefile calls them.
+    pub(crate) fn served(&self) -> &[u16] {
+        &self.served
+    }
+
+    /// The address to ask at, for a question from `client` to the port that the Corefile calls `port`.
+    pub(crate) fn target(&self, client: IpAddr, port: u16) -> SocketAddr {
+        let port = self.dns_ports.get(&port).copied().unwrap_or(self.dns_port);
+        let loopback = if client.is_ipv4() { authority::loopback(1) } else { IPV6_LOOPBACK };
+        let same_family = self.binds.iter().find(|bind| bind.is_ipv4() == client.is_ipv4());
+        SocketAddr::new(*same_family.unwrap_or(&loopback), port)
+    }
+}
+
+const IPV6_LOOPBACK: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
+
+/// Adapts `text`; `free_port` gives a port that nobody uses.
+pub(crate) fn adapt(
+    text: &str,
+    upstreams: &Upstreams,
+    mut free_port: impl FnMut() -> u16,
+) -> Adapted {
+    let corefile = Corefile::parse(text);
+    let mut dns_ports = Ports::new();
+    dns_ports.insert(53, free_port());
+    let mut served: Vec<u16> = corefile.keys().map(|key| key.port.unwrap_or(53)).collect();
+    served.sort_unstable();
+    served.dedup();
+    for port in &served {
+        dns_ports.entry(*port).or_insert_with(&mut free_port);
+    }
+    let mut edits =
+        Edits { edits: Vec::new(), dns_ports, http_ports: Vec::new(), binds: Vec::new() };
+    for word in corefile.blocks.iter().flat_map(|block| &block.keys) {
+        edits.key(word);
+    }
+    let mut forwards = 0;
+    for directive in corefile.directives() {
+        match directive.name.text.as_str() {
+            "forward" => {
+                edits.forward(directive, forwards, upstreams);
+                forwards += 1;
+            }
+            "health" | "ready" | "prometheus" | "pprof" => edits.endpoint(directive, free_port()),
+            "bind" => edits.bind(directive),
+            "acl" => edits.acl(directive),
+            _ => {}
+        }
+    }
+    Adapted {
+        text: apply(text, edits.edits),
+        dns_port: edits.dns_ports[&53],
+        dns_ports: edits.dns_ports,
+        http_ports: edits.http_ports,
+        binds: edits.binds,
+        served,
+    }
+}
+
+struct Edits {
+    edits: Vec<(std::ops::Range<usize>, String)>,
+    dns_ports: Ports,
+    http_ports: Vec<(String, u16)>,
+    binds: Vec<IpAddr>,
+}
+
+impl Edits {
+    fn replace(&mut self, word: &Word, text: String) {
+        self.edits.push((word.span.clone(), text));
+    }
+
+    fn key(&mut self, word: &Word) {
+        let parts = word.text.split(',').map(|part| match Key::parse(part) {
+            Some(Key { scheme, zone, port: Some(port) }) => {
+                format!("{scheme}://{zone}:{}", self.dns_ports[&port])
+            }
+            _ => part.to_owned(),
+        });
+        let text = parts.collect::<Vec<_>>().join(",");
+        if text != word.text {
+            self.replace(word, text);
+        }
+    }
+
+    /// Points a `forward` at the local authority. The n-th `forward` of a Corefile gets the n-th flavour, so that
+    /// answers show which one was asked; with `policy sequential` each address of the list gets its own.
+    fn forward(&mut self, directive: &Directive, nth: usize, upstreams: &Upstreams) {
+        let sequential = directive.options.iter().any(|option| {
+            option.iter().map(|word| word.text.as_str()).eq(["policy", "sequential"])
+        });
+        for (index, to) in directive.arguments.iter().skip(1).enumerate() {
+            let (flavour, host) = if sequential { (nth + index, 0) } else { (nth, index) };
+            let (scheme, address) = match to.text.split_once("://") {
+                Some((scheme, address)) => (format!("{scheme}://"), address),
+                None => (String::new(), to.text.as_str()),
+            };
+            let upstream = match upstream_kind(address) {
+                _ if !matches!(scheme.as_str(), "" | "dns://") => upstreams.closed(),
+                Kind::Own(port) if self.dns_ports.contains_key(&port) => {
+                    SocketAddr::new(authority::loopback(1), self.dns_ports[&port])
+                }
+                Kind::Closed => upstreams.closed(),
+                Kind::Mute => upstreams.mute(),
+                Kind::Flavour(flavour, host) => upstreams.address(flavour, host),
+                Kind::Own(_) | Kind::Any => upstreams.address(flavour, host),
+                Kind::NotAnAddress => continue,
+            };
+            self.replace(to, format!("{scheme}{upstream}"));
+        }
+    }
+
+    fn endpoint(&mut self, directive: &Directive, port: u16) {
+        let name = directive.name.text.clone();
+        match directive.arguments.first() {
+            Some(address) => {
+                let host = address.text.split_once(':').map_or("", |(host, _)| host);
+                self.replace(address, format!("{host}:{port}"));
+            }
+            None => self.replace(&directive.name, format!("{name} 127.0.0.1:{port}")),
+        }
+        self.http_ports.push((name, port));
+    }
+
+    /// Loopback addresses and interface names stay; others become a loopback alias with the same last octet.
+    fn bind(&mut self, directive: &Directive) {
+        let excepted: Vec<&str> = directive
+            .options
+            .iter()
+            .filter(|option| option.first().is_some_and(|word| word.text == "except"))
+            .flat_map(|option| option.iter().skip(1).map(|word| word.text.as_str()))
+            .collect();
+        for word in &directive.arguments {
+            let Ok(address) = word.text.parse::<IpAddr>() else {
+                let loopbacks = [authority::loopback(1), IPV6_LOOPBACK];
+                let kept = loopbacks.into_iter().filter(|a| !excepted.contains(&&*a.to_string()));
+                self.binds.extend(kept);
+                continue;
+            };
+            let alias = match address {
+                IpAddr::V4(v4) if !v4.is_loopback() => authority::loopback(v4.octets()[3].max(2)),
+                other => other,
+            };
+            self.binds.push(alias);
+            if alias != address {
+                self.replace(word, alias.to_string());
+            }
+        }
+    }
+
+    /// Maps networks of documentation and private use into 127.0.0.0/8, so that clients inside them can be had.
+    fn acl(&mut self, directive: &Directive) {
+        for word in directive.options.iter().flatten() {
+            let (address, length) = word.text.split_once('/').unwrap_or((&word.text, ""));
+            let Ok(IpAddr::V4(v4)) = address.parse::<IpAddr>() else { continue };
+            let [a, b, c, d] = v4.octets();
+            let mapped = match a {
+                127 => continue,
+                192 if b == 168 => Ipv4Addr::new(127, b, c, d),
+                _ => Ipv4Addr::new(127, a, c, d),
+            };
+            let slash = if length.is_empty() { "" } else { "/" };
+            self.replace(word, format!("{mapped}{slash}{length}"));
+        }
+    }
+}
+
+/// What an upstream's address in a Corefile stands for.
+enum Kind {
+    /// `127.0.0.1:PORT`: perhaps a server block of the same Corefile.
+    Own(u16),
+    /// `10.53.0.1`: nothing listens there.
+    Closed,
+    /// `10.53.0.2`: takes everything and never answers.
+    Mute,
+    /// `10.53.F.H` with F ≥ 1: flavour F - 1, host H.
+    Flavour(usize, usize),
+    Any,
+    NotAnAddress,
+}
+
+fn upstream_kind(text: &str) -> Kind {
+    if text.starts_with('/') {
+        return Kind::Any;
+    }
+    let bare = text.split_once('%').map_or(text, |(address, _)| address);
+    let address = bare.parse::<SocketAddr>().ok();
+    let ip = address.map(|a| a.ip()).or_else(|| bare.parse().ok());
+    match (ip, address) {
+        (Some(IpAddr::V4(v4)), Some(address)) if v4.is_loopback() => Kind::Own(address.port()),
+        (Some(IpAddr::V4(v4)), _) => match v4.octets() {
+            [10, 53, 0, 1] => Kind::Closed,
+            [10, 53, 0, 2] => Kind::Mute,
+            [10, 53, flavour, host] if flavour > 0 => {
+                Kind::Flavour(flavour as usize - 1, host as usize)
+            }
+            _ => Kind::Any,
+        },
+        (Some(_), _) => Kind::Any,
+        (None, _) => Kind::NotAnAddress,
+    }
+}
+
+fn apply(text: &str, mut edits: Vec<(std::ops::Range<usize>, String)>) -> String {
+    edits.sort_by_key(|(span, _)| span.start);
+    let mut adapted = text.to_owned();
+    for (span, new) in edits.into_iter().rev() {
+        adapted.replace_range(span, &new);
+    }
+    adapted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adapted(text: &str) -> Adapted {
+        let mut port = 20_000;
+        let upstreams = Upstreams::fixed(9000);
+        adapt(text, &upstreams, || {
+            port += 1;
+            port
+        })
+    }
+
+    #[test]
+    fn ports_of_keys_and_endpoints() {
+        let out = adapted("a.org:53, b.org:1053 {\n health\n ready :8181\n}\n. {\n whoami\n}\n");
+        assert_eq!(
+            out.text,
+            "dns://a.org:20001, dns://b.org:20002 {\n health 127.0.0.1:20003\n ready :20004\n}\n\
+             . {\n whoami\n}\n"
+        );
+        assert_eq!(out.dns_port, 20_001);
+        assert_eq!(out.http_ports[1], ("ready".to_owned(), 20_004));
+    }
+
+    #[test]
+    fn upstreams_become_the_authority() {
+        let out = adapted(
+            ". {\n forward a.org 8.8.8.8 9.9.9.9:53\n forward . /etc/resolv.conf 10.53.0.1\n}\n",
+        );
+        assert_eq!(
+            out.text,
+            ". {\n forward a.org 127.0.0.1:9000 127.0.0.2:9000\n forward . 127.0.0.1:9001 \
+             127.0.0.1:9101\n}\n"
+        );
+        let own = adapted(". {\n forward . 127.0.0.1:5301\n}\n.:5301 {\n whoami\n}\n");
+        assert!(own.text.contains("forward . 127.0.0.1:20002"), "{}", own.text);
+    }
+
+    #[test]
+    fn networks_of_acl_move_to_loopback() {
+        let out = adapted(". {\n acl {\n  block type A net 192.168.0.0/16 10.1.2.3\n }\n}\n");
+        assert!(out.text.contains("net 127.168.0.0/16 127.10.2.3"), "{}", out.text);
+    }
+
+    #[test]
+    fn binds_decide_where_to_ask() {
+        let out = adapted(". {\n bind lo {\n  except 127.0.0.1\n }\n}\n");
+        assert_eq!(out.binds, [IPV6_LOOPBACK]);
+        let v4 = adapted(". {\n bind 10.0.0.7\n}\n");
+        assert!(v4.text.contains("bind 127.0.0.7"));
+        assert_eq!(v4.target(authority::loopback(1), 53).to_string(), "127.0.0.7:20001");
+    }
+}

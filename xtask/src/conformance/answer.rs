@@ -1,0 +1,259 @@
+//! What came back, in a form that two answers can be compared in.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use domain::base::iana::{Class, Opcode, OptRcode, OptionCode, Rtype};
+use domain::base::message::RecordSection;
+use domain::base::opt::UnknownOptData;
+use domain::base::wire::ParseError;
+use domain::base::{Message, ParsedName, ToName};
+use domain::rdata::AllRecordData;
+
+use super::question::bits;
+
+/// How far apart the TTLs of two records may be, in seconds: the clock of a cache may tick between two questions.
+const TTL_TOLERANCE: u32 = 1;
+
+/// What a server did with a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Answer(Box<Answer>),
+    /// Nothing came in time.
+    Silent,
+    /// The TCP connection was closed without an answer.
+    Closed,
+    /// Something came that is no DNS message: why, and its bytes in hexadecimal.
+    Unreadable(String),
+}
+
+/// A response taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    rcode: String,
+    opcode: String,
+    flags: String,
+    question: String,
+    /// Answer, authority, additional (without OPT).
+    sections: [Section; 3],
+    edns: String,
+}
+
+/// Records of a section as a multiset: record without TTL, and the TTLs it came with.
+type Section = BTreeMap<String, Vec<u32>>;
+
+const SECTION_NAMES: [&str; 3] = ["answer", "authority", "additional"];
+
+/// A field in which two answers differ, with both values as text.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Difference {
+    pub(crate) field: &'static str,
+    pub(crate) coredns: String,
+    pub(crate) nodens: String,
+}
+
+impl Outcome {
+    /// Takes a message apart.
+    pub(crate) fn read(bytes: &[u8]) -> Self {
+        let hex = || bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        match Answer::read(bytes) {
+            Ok(answer) => Outcome::Answer(Box::new(answer)),
+            Err(error) => Outcome::Unreadable(format!("{error}: {}", hex())),
+        }
+    }
+
+    fn kind(&self) -> &str {
+        match self {
+            Outcome::Answer(_) => "answer",
+            Outcome::Silent => "silent",
+            Outcome::Closed => "closed",
+            Outcome::Unreadable(text) => text,
+        }
+    }
+}
+
+impl Answer {
+    fn read(bytes: &[u8]) -> Result<Self, ParseError> {
+        let message = Message::from_octets(bytes).map_err(|_| ParseError::ShortInput)?;
+        let header = message.header();
+        let word = bytes.get(2..4).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
+        let flags = bits::NAMES.iter().filter(|(bit, _)| word & bit != 0).map(|(_, name)| *name);
+        let mut questions = Vec::new();
+        for question in message.question() {
+            let question = question?;
+            let (name, qtype, qclass) = (question.qname(), question.qtype(), question.qclass());
+            questions.push(format!("{} {qclass} {qtype}", name.fmt_with_dot()));
+        }
+        let (_, answer, authority, additional) = message.sections()?;
+        let opt = message.opt();
+        let rcode =
+            opt.as_ref().map_or_else(|| OptRcode::from(header.rcode()), |o| o.rcode(header));
+        Ok(Answer {
+            rcode: rcode.to_string(),
+            opcode: Opcode::from_int(header.opcode().to_int()).to_string(),
+            flags: flags.collect::<Vec<_>>().join(" "),
+            question: questions.join(", "),
+            sections: [section(answer)?, section(authority)?, section(additional)?],
+            edns: match opt {
+                None => "none".to_owned(),
+                Some(opt) => {
+                    let dnssec_ok = if opt.dnssec_ok() { " do" } else { "" };
+                    let mut text =
+                        format!("v{} size={}{dnssec_ok}", opt.version(), opt.udp_payload_size());
+                    for option in opt.opt().iter::<UnknownOptData<_>>() {
+                        let option = option?;
+                        text.push_str(&option_text(option.code(), option.data()));
+                    }
+                    text
+                }
+            },
+        })
+    }
+}
+
+fn option_text(code: OptionCode, data: &[u8]) -> String {
+    let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!(" {code}:{hex}")
+}
+
+fn section(records: RecordSection<'_, &[u8]>) -> Result<Section, ParseError> {
+    let mut section = Section::new();
+    for record in records {
+        let record = record?;
+        let (rtype, class, ttl) = (record.rtype(), record.class(), record.ttl().as_secs());
+        if rtype == Rtype::OPT {
+            continue;
+        }
+        let owner = record.owner().fmt_with_dot().to_string().to_ascii_lowercase();
+        let data = record.to_any_record::<AllRecordData<&[u8], ParsedName<&[u8]>>>();
+        let data = data.map_or_else(|error| format!("(broken: {error})"), |r| r.data().to_string());
+        let class = if class == Class::IN { "IN".to_owned() } else { class.to_string() };
+        section.entry(format!("{owner} {class} {rtype} {data}")).or_default().push(ttl);
+    }
+    for ttls in section.values_mut() {
+        ttls.sort_unstable();
+    }
+    Ok(section)
+}
+
+/// Every field in which the two outcomes differ.
+pub(crate) fn compare(coredns: &Outcome, nodens: &Outcome) -> Vec<Difference> {
+    let (Outcome::Answer(theirs), Outcome::Answer(ours)) = (coredns, nodens) else {
+        if coredns == nodens {
+            return Vec::new();
+        }
+        let describe = |outcome: &Outcome| match outcome {
+            Outcome::Answer(answer) => format!("answer {}", answer.rcode),
+            other => other.kind().to_owned(),
+        };
+        let (coredns, nodens) = (describe(coredns), describe(nodens));
+        return vec![Difference { field: "response", coredns, nodens }];
+    };
+    let mut differences = Vec::new();
+    let mut field = |field, coredns: &str, nodens: &str| {
+        if coredns != nodens {
+            let (coredns, nodens) = (coredns.to_owned(), nodens.to_owned());
+            differences.push(Difference { field, coredns, nodens });
+        }
+    };
+    field("rcode", &theirs.rcode, &ours.rcode);
+    field("opcode", &theirs.opcode, &ours.opcode);
+    field("flags", &theirs.flags, &ours.flags);
+    field("question", &theirs.question, &ours.question);
+    field("edns", &theirs.edns, &ours.edns);
+    let mut ttls = (Vec::new(), Vec::new());
+    for ((theirs, ours), name) in theirs.sections.iter().zip(&ours.sections).zip(SECTION_NAMES) {
+        let (only_theirs, only_ours) = (missing(theirs, ours), missing(ours, theirs));
+        field(name, &only_theirs.join("; "), &only_ours.join("; "));
+        for (record, their_ttls) in theirs {
+            let our_ttls = ours.get(record).map_or(&[][..], Vec::as_slice);
+            let far = their_ttls.iter().zip(our_ttls).any(|(a, b)| a.abs_diff(*b) > TTL_TOLERANCE);
+            if far {
+                ttls.0.push(format!("{record} {their_ttls:?}"));
+                ttls.1.push(format!("{record} {our_ttls:?}"));
+            }
+        }
+    }
+    field("ttl", &ttls.0.join("; "), &ttls.1.join("; "));
+    differences
+}
+
+/// Records of `a` that `b` lacks or has fewer times.
+fn missing(a: &Section, b: &Section) -> Vec<String> {
+    let mut missing = Vec::new();
+    for (record, ttls) in a {
+        let there = b.get(record).map_or(0, Vec::len);
+        missing.extend(std::iter::repeat_n(record.clone(), ttls.len().saturating_sub(there)));
+    }
+    missing
+}
+
+/// Several lines, for the report.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome::Answer(answer) = self else { return writeln!(f, "({})", self.kind()) };
+        writeln!(f, "{} {}, flags: {}", answer.opcode, answer.rcode, answer.flags)?;
+        writeln!(f, "edns: {}", answer.edns)?;
+        writeln!(f, "question: {}", answer.question)?;
+        for (section, name) in answer.sections.iter().zip(SECTION_NAMES) {
+            for (record, ttls) in section {
+                let ttls: Vec<String> = ttls.iter().map(u32::to_string).collect();
+                writeln!(f, "{name}: {record} (ttl {})", ttls.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::base::MessageBuilder;
+    use domain::base::Name;
+    use domain::base::iana::Rcode;
+    use domain::rdata::A;
+
+    fn message(records: &[(&str, u32, [u8; 4])], rcode: Rcode, ra: bool) -> Outcome {
+        let mut builder = MessageBuilder::new_vec();
+        builder.header_mut().set_rcode(rcode);
+        builder.header_mut().set_ra(ra);
+        let name: Name<Vec<u8>> = "a.example.".parse().unwrap();
+        let mut question = builder.question();
+        question.push((name, Rtype::A)).unwrap();
+        let mut answer = question.answer();
+        for (owner, ttl, address) in records {
+            let owner: Name<Vec<u8>> = owner.parse().unwrap();
+            answer.push((owner, *ttl, A::from(std::net::Ipv4Addr::from(*address)))).unwrap();
+        }
+        Outcome::read(&answer.finish())
+    }
+
+    fn fields(a: &Outcome, b: &Outcome) -> Vec<&'static str> {
+        compare(a, b).iter().map(|difference| difference.field).collect()
+    }
+
+    const ONE: (&str, u32, [u8; 4]) = ("a.example.", 30, [192, 0, 2, 1]);
+    const TWO: (&str, u32, [u8; 4]) = ("a.example.", 30, [192, 0, 2, 2]);
+
+    #[test]
+    fn order_case_of_owners_and_a_tick_do_not_matter() {
+        let a = message(&[ONE, TWO], Rcode::NOERROR, true);
+        let b = message(&[TWO, ("A.Example.", 31, ONE.2)], Rcode::NOERROR, true);
+        assert_eq!(fields(&a, &b), [""; 0]);
+    }
+
+    #[test]
+    fn each_field_is_told_apart() {
+        let a = message(&[ONE], Rcode::NOERROR, true);
+        assert_eq!(fields(&a, &message(&[ONE], Rcode::NXDOMAIN, true)), ["rcode"]);
+        assert_eq!(fields(&a, &message(&[ONE], Rcode::NOERROR, false)), ["flags"]);
+        assert_eq!(fields(&a, &message(&[TWO], Rcode::NOERROR, true)), ["answer"]);
+        assert_eq!(fields(&a, &message(&[ONE, ONE], Rcode::NOERROR, true)), ["answer"]);
+        let late = message(&[("a.example.", 32, ONE.2)], Rcode::NOERROR, true);
+        assert_eq!(fields(&a, &late), ["ttl"]);
+        assert_eq!(fields(&a, &Outcome::Silent), ["response"]);
+        assert_eq!(fields(&Outcome::Closed, &Outcome::Silent), ["response"]);
+        assert_eq!(fields(&Outcome::Silent, &Outcome::Silent), [""; 0]);
+        assert_eq!(fields(&a, &Outcome::read(b"abc")), ["response"]);
+    }
+}

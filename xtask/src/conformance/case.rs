@@ -1,0 +1,254 @@
+//! Cases: a Corefile with what to ask it. Ours lie in `xtask/conformance/DIRECTIVE/NAME.corefile`; CoreDNS's are the
+//! examples of its plugins' READMEs, read from the Go module at run time.
+//!
+//! Our Corefiles steer their questions with comments of the form `#! KEY: VALUE` (see [`Settings`]).
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::corefile::Corefile;
+use crate::peers;
+use crate::repo;
+
+/// Directives whose READMEs are used, and which a README's Corefile may consist of.
+pub(crate) const DIRECTIVES: &[&str] = &[
+    "acl",
+    "any",
+    "autopath",
+    "bind",
+    "bufsize",
+    "cache",
+    "cancel",
+    "chaos",
+    "debug",
+    "dns64",
+    "erratic",
+    "errors",
+    "forward",
+    "header",
+    "health",
+    "hosts",
+    "import",
+    "loadbalance",
+    "local",
+    "log",
+    "loop",
+    "metadata",
+    "minimal",
+    "multisocket",
+    "nsid",
+    "prometheus",
+    "ready",
+    "reload",
+    "rewrite",
+    "root",
+    "template",
+    "timeouts",
+    "view",
+    "whoami",
+];
+
+/// What a case's comments say about its questions. Lists are separated by blanks.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Settings {
+    /// `names`: what to ask for, instead of names taken from the Corefile.
+    pub(crate) names: Vec<String>,
+    /// `types`: types to ask each name for, instead of A and AAAA.
+    pub(crate) types: Vec<String>,
+    /// `clients`: addresses to ask from.
+    pub(crate) clients: Vec<IpAddr>,
+    /// `count`: how many questions over each transport.
+    pub(crate) count: Option<usize>,
+    /// `silence`: milliseconds without an answer from either that count as none.
+    pub(crate) silence: Option<Duration>,
+    /// `ask`: a question of its own, `NAME TYPE` and then options as `dig` has them.
+    pub(crate) asks: Vec<String>,
+    /// `plain`: without the random variations of flags, EDNS and defects.
+    pub(crate) plain: bool,
+    /// `log`: compare what the servers wrote to their logs too.
+    pub(crate) log: bool,
+    /// `pause`: milliseconds to wait before all questions are asked once more.
+    pub(crate) pause: Option<Duration>,
+}
+
+/// One Corefile.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) directive: String,
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// A folder whose files the Corefile refers to.
+    pub(crate) files: Option<PathBuf>,
+    pub(crate) settings: Settings,
+}
+
+/// Our own cases.
+pub(crate) fn own() -> Result<Vec<Case>> {
+    let root = repo::root().join("xtask/conformance");
+    let mut cases = Vec::new();
+    for directive in entries(&root)? {
+        for file in entries(&directive)? {
+            if file.extension().is_some_and(|extension| extension == "corefile") {
+                cases.push(from_file(&file)?);
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// The case in one file; its folder is its directive, and `files` beside it holds what it refers to.
+pub(crate) fn from_file(path: &Path) -> Result<Case> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let files = folder.join("files");
+    let name = |path: &Path| {
+        path.file_stem().map_or(String::new(), |name| name.to_string_lossy().into_owned())
+    };
+    Ok(Case {
+        directive: name(folder),
+        name: format!("{}/{}", name(folder), name(path)),
+        settings: settings(&text).with_context(|| path.display().to_string())?,
+        text,
+        files: files.is_dir().then_some(files),
+    })
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let listing = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut paths = listing.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.retain(|path| path.is_dir() || path.is_file());
+    paths.sort();
+    if folder.file_name().is_some_and(|name| name != "conformance") {
+        paths.retain(|path| path.is_file());
+    } else {
+        paths.retain(|path| path.is_dir());
+    }
+    Ok(paths)
+}
+
+fn settings(text: &str) -> Result<Settings> {
+    let mut settings = Settings::default();
+    let words = |value: &str| value.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    for line in text.lines().filter_map(|line| line.trim().strip_prefix("#!")) {
+        let (key, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.trim();
+        let millis = || value.parse().map(Duration::from_millis);
+        let at = || format!("in '#!{line}'");
+        match key.trim() {
+            "names" => settings.names.extend(words(value)),
+            "types" => settings.types.extend(words(value)),
+            "clients" => {
+                for word in words(value) {
+                    settings.clients.push(word.parse().with_context(at)?);
+                }
+            }
+            "count" => settings.count = Some(value.parse().with_context(at)?),
+            "silence" => settings.silence = Some(millis().with_context(at)?),
+            "pause" => settings.pause = Some(millis().with_context(at)?),
+            "ask" => settings.asks.push(value.to_owned()),
+            "plain" => settings.plain = true,
+            "log" => settings.log = true,
+            key => bail!("unknown setting '{key}'"),
+        }
+    }
+    Ok(settings)
+}
+
+/// The Corefiles of CoreDNS's plugin READMEs that use only [`DIRECTIVES`].
+pub(crate) fn readmes() -> Result<Vec<Case>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Module {
+        dir: PathBuf,
+    }
+    let go = repo::find_program("go").context("needs Go to fetch CoreDNS's READMEs")?;
+    let module = format!("{}@v{}", peers::COREDNS_MODULE, peers::COREDNS_VERSION);
+    let json = repo::output(Command::new(go).args(["mod", "download", "-json", &module]))?;
+    let module: Module = serde_json::from_str(&json).context("go mod download -json")?;
+    let mut cases = Vec::new();
+    let listing = std::fs::read_dir(module.dir.join("plugin"))?;
+    let mut plugins = listing.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    plugins.sort();
+    for plugin in plugins {
+        let Ok(readme) = std::fs::read_to_string(plugin.join("README.md")) else { continue };
+        let directory = plugin.file_name().unwrap_or_default().to_string_lossy();
+        let directive = if directory == "metrics" { "prometheus" } else { &directory };
+        for (line, text) in corefile_blocks(&readme) {
+            if DIRECTIVES.contains(&directive) && uses_only_ours(&text) {
+                cases.push(Case {
+                    directive: directive.to_owned(),
+                    name: format!("readme/{directory}:{line}"),
+                    text,
+                    files: None,
+                    settings: Settings { count: Some(25), ..Settings::default() },
+                });
+            }
+        }
+    }
+    Ok(cases)
+}
+
+fn uses_only_ours(text: &str) -> bool {
+    let corefile = Corefile::parse(text);
+    !corefile.blocks.is_empty()
+        && corefile.directives().all(|d| DIRECTIVES.contains(&d.name.text.as_str()))
+}
+
+/// The code blocks of the kind `corefile` with the line each begins at.
+fn corefile_blocks(readme: &str) -> Vec<(usize, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (index, line) in readme.lines().enumerate() {
+        let fence = line.strip_prefix("~~~").or_else(|| line.strip_prefix("```"));
+        match (&mut open, fence) {
+            (None, Some(kind)) if kind.trim() == "corefile" => {
+                open = Some((index + 1, String::new()));
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some((_, text)), None) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+            _ => {}
+        }
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_a_readme() {
+        let readme =
+            "x\n~~~ corefile\n. {\n    any\n}\n~~~\n\n~~~\nno\n~~~\n``` corefile\nb\n```\n";
+        let blocks = corefile_blocks(readme);
+        assert_eq!(blocks, [(2, ". {\n    any\n}\n".into()), (11, "b\n".into())]);
+        assert!(uses_only_ours(&blocks[0].1));
+        assert!(!uses_only_ours(". {\n any\n tls a b\n}\n"));
+        assert!(!uses_only_ours("(snippet) {\n ...\n}\n"));
+    }
+
+    #[test]
+    fn settings_are_comments() {
+        let text = "#! names: a b\n#! clients: 127.0.0.9\n#! count: 7\n#! plain\n. {\n}\n";
+        let settings = settings(text).unwrap();
+        assert_eq!((settings.names.len(), settings.count, settings.plain), (2, Some(7), true));
+        assert!(super::settings("#! nmaes: a\n").is_err());
+        assert!(super::settings("#! count: many\n").is_err());
+    }
+
+    #[test]
+    fn every_case_of_ours_has_a_known_directive() {
+        for case in own().unwrap() {
+            let known = DIRECTIVES.contains(&case.directive.as_str()) || case.directive == "server";
+            assert!(known, "{}", case.name);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Compares the HTTP endpoints of two servers: status and body of `/health` and `/ready`, and which metrics
+//! `/metrics` has with which labels and counts.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::adapt::Adapted;
+use super::answer::Difference;
+use super::authority::loopback;
+
+/// One comparison: what was asked, and the difference if there is one.
+pub(crate) type Comparison = (String, Option<Difference>);
+
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Metrics whose values cannot be equal: times, what the process is, and how often the health check asked itself.
+const INCOMPARABLE: &[&str] =
+    &["coredns_build_info", "coredns_health_", "coredns_reload_version_info", "_seconds"];
+
+/// Compares every endpoint that the Corefile opens; `adapted` are the first and the second server's.
+pub(crate) fn compare(adapted: [&Adapted; 2]) -> Vec<Comparison> {
+    let mut comparisons = Vec::new();
+    let pairs = adapted[0].http_ports.iter().zip(&adapted[1].http_ports);
+    for ((directive, theirs), (_, ours)) in pairs {
+        let path = match directive.as_str() {
+            "prometheus" => "/metrics",
+            "health" => "/health",
+            "ready" => "/ready",
+            _ => continue,
+        };
+        let (coredns, nodens) = (get(*theirs, path), get(*ours, path));
+        if path == "/metrics" {
+            comparisons.extend(compare_metrics(
+                &normal(&coredns, adapted[0]),
+                &normal(&nodens, adapted[1]),
+            ));
+        } else {
+            let difference =
+                (coredns != nodens).then_some(Difference { field: "http", coredns, nodens });
+            comparisons.push((format!("GET {path}"), difference));
+        }
+    }
+    comparisons
+}
+
+/// Status line without the reason, a blank, and the body; or what went wrong.
+fn get(port: u16, path: &str) -> String {
+    let ask = || -> std::io::Result<String> {
+        let address = SocketAddr::new(loopback(1), port);
+        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response)?;
+        Ok(response)
+    };
+    match ask() {
+        Ok(response) => {
+            let status = response.split_whitespace().nth(1).unwrap_or("no status").to_owned();
+            let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+            format!("{status} {body}")
+        }
+        Err(error) => error.kind().to_string(),
+    }
+}
+
+/// The text with the ports as the Corefile called them.
+fn normal(text: &str, adapted: &Adapted) -> String {
+    let mut text = text.to_owned();
+    for (name, port) in &adapted.dns_ports {
+        text = text.replace(&format!(":{port}"), &format!(":{name}"));
+    }
+    text
+}
+
+/// Compares the exposition by metric family.
+fn compare_metrics(coredns: &str, nodens: &str) -> Vec<Comparison> {
+    let (theirs, ours) = (families(coredns), families(nodens));
+    let mut names: Vec<&String> = theirs.keys().chain(ours.keys()).collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| {
+            let empty = Vec::new();
+            let theirs = theirs.get(name).unwrap_or(&empty);
+            let ours = ours.get(name).unwrap_or(&empty);
+            let only = |a: &[String], b: &[String]| {
+                let missing: Vec<&str> =
+                    a.iter().filter(|line| !b.contains(line)).map(String::as_str).collect();
+                missing.join("; ")
+            };
+            let (coredns, nodens) = (only(theirs, ours), only(ours, theirs));
+            let difference =
+                (coredns != nodens).then_some(Difference { field: "metrics", coredns, nodens });
+            (format!("GET /metrics {name}"), difference)
+        })
+        .collect()
+}
+
+/// The lines of each `coredns_` family that can be compared: of histograms the count, of others all.
+fn families(exposition: &str) -> BTreeMap<String, Vec<String>> {
+    let mut families: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in exposition.lines().filter(|line| line.starts_with("coredns_")) {
+        let name = line.split(['{', ' ']).next().unwrap_or(line);
+        if name.ends_with("_bucket") || name.ends_with("_sum") {
+            continue;
+        }
+        let labels = line.rsplit_once(' ').map_or(line, |(labels, _)| labels);
+        let incomparable = INCOMPARABLE.iter().any(|part| name.contains(part));
+        let line = if incomparable { labels } else { line };
+        families.entry(name.to_owned()).or_default().push(line.to_owned());
+    }
+    families
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_compared_by_family() {
+        let theirs = "# TYPE x\ncoredns_a_total{zone=\".\"} 3\ncoredns_b_seconds_count{zone=\".\"} 3\n\
+                      coredns_b_seconds_bucket{le=\"1\"} 2\ngo_threads 5\n";
+        let ours = "coredns_a_total{zone=\".\"} 4\ncoredns_b_seconds_count{zone=\".\"} 9\n";
+        let found = compare_metrics(theirs, ours);
+        assert_eq!(found.len(), 2);
+        assert!(found[0].1.as_ref().is_some_and(|d| d.coredns.ends_with('3')));
+        assert_eq!(found[1], ("GET /metrics coredns_b_seconds_count".into(), None));
+        assert!(compare_metrics(theirs, "")[1].1.is_some());
+    }
+}

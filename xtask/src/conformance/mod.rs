@@ -1,0 +1,228 @@
+//! `cargo xtask conformance`: the same Corefile and the same questions to Nodens and to CoreDNS, answers compared.
+//!
+//! Corefiles are the examples of CoreDNS's READMEs and our own in `xtask/conformance/`. Each is adapted to run on
+//! loopback beside the other server, with a local authority as every upstream. What differs must match a line of
+//! `docs/differences.md`; anything else fails the run.
+
+mod adapt;
+mod answer;
+mod authority;
+mod case;
+mod client;
+mod corefile;
+mod differences;
+mod generate;
+mod http;
+mod question;
+mod report;
+mod run;
+mod server;
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use self::case::Case;
+use self::differences::Differences;
+use self::run::{Bench, CaseReport};
+use self::server::PortPool;
+use crate::{peers, repo};
+
+const USAGE: &str = "usage: cargo xtask conformance [--nodens PATH] [--only DIRECTIVE] [--corefile FILE] \
+                     [--jobs N] [--show N] [--report FILE] [--keep]";
+
+#[derive(Default)]
+struct Options {
+    nodens: Option<PathBuf>,
+    only: Option<String>,
+    corefile: Option<PathBuf>,
+    jobs: Option<usize>,
+    show: Option<usize>,
+    report: Option<PathBuf>,
+    keep: bool,
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Result<Self> {
+        let mut options = Options::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            if arg == "--keep" {
+                options.keep = true;
+                continue;
+            }
+            let value = args.next().with_context(|| format!("{arg} needs a value\n{USAGE}"))?;
+            match arg.as_str() {
+                "--nodens" => options.nodens = Some(std::path::absolute(value)?),
+                "--only" => options.only = Some(value.clone()),
+                "--corefile" => options.corefile = Some(PathBuf::from(value)),
+                "--jobs" => options.jobs = Some(value.parse().context("--jobs")?),
+                "--show" => options.show = Some(value.parse().context("--show")?),
+                "--report" => options.report = Some(PathBuf::from(value)),
+                _ => bail!("unknown option '{arg}'\n{USAGE}"),
+            }
+        }
+        Ok(options)
+    }
+
+    /// True when every case runs, so that a listed difference can be said never to occur.
+    fn is_whole(&self) -> bool {
+        self.only.is_none() && self.corefile.is_none()
+    }
+}
+
+/// Runs the comparison; true when nothing unexplained was seen.
+pub(crate) fn run(args: &[String]) -> Result<bool> {
+    let options = Options::parse(args)?;
+    let started = Instant::now();
+    let coredns = peers::coredns()?;
+    let target = target_directory()?;
+    let nodens = match &options.nodens {
+        Some(path) => path.clone(),
+        None => build_nodens(&target)?,
+    };
+    let cases = cases(&options)?;
+    let document = std::fs::read_to_string(repo::root().join("docs/differences.md"))
+        .context("docs/differences.md")?;
+    let ports = PortPool::new();
+    let bench = Bench {
+        coredns,
+        nodens,
+        upstreams: authority::start(|| ports.take())?,
+        ports,
+        differences: Differences::parse(&document).context("docs/differences.md")?,
+        folder: std::env::temp_dir().join(format!("nodens-conformance-{}", std::process::id())),
+    };
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let results = run_cases(&bench, &cases, options.jobs.unwrap_or(cores * 2).max(1));
+    if options.keep {
+        println!("kept {}", bench.folder.display());
+    } else {
+        std::fs::remove_dir_all(&bench.folder)?;
+    }
+    let passed = conclude(&options, &bench, results, &target)?;
+    eprintln!("conformance took {:.0?}", started.elapsed());
+    Ok(passed)
+}
+
+fn cases(options: &Options) -> Result<Vec<Case>> {
+    let mut cases = match &options.corefile {
+        Some(path) => vec![case::from_file(path)?],
+        None => {
+            let mut cases = case::own()?;
+            cases.extend(case::readmes()?);
+            cases
+        }
+    };
+    if let Some(only) = &options.only {
+        cases.retain(|case| case.directive == *only);
+    }
+    if cases.is_empty() {
+        bail!("no Corefile to run");
+    }
+    // The slow ones first, so that none is left alone at the end.
+    cases.sort_by_key(|case| std::cmp::Reverse((case.settings.pause, case.settings.silence)));
+    Ok(cases)
+}
+
+fn target_directory() -> Result<PathBuf> {
+    let metadata = repo::output(Command::new(env!("CARGO")).current_dir(repo::root()).args([
+        "metadata",
+        "--format-version=1",
+        "--no-deps",
+    ]))?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
+    let target =
+        metadata["target_directory"].as_str().context("cargo metadata: no target_directory")?;
+    Ok(PathBuf::from(target))
+}
+
+fn build_nodens(target: &Path) -> Result<PathBuf> {
+    let mut build = Command::new(env!("CARGO"));
+    repo::run(build.current_dir(repo::root()).args(["build", "-p", "nodens"]))?;
+    Ok(target.join("debug/nodens"))
+}
+
+/// Runs the cases, several at a time; the results are in the order of the cases.
+fn run_cases(bench: &Bench, cases: &[Case], jobs: usize) -> Vec<(String, Result<CaseReport>)> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(cases.len()) {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = run::run(bench, case);
+                    if let Ok(mut results) = results.lock() {
+                        results.push((case.name.clone(), result));
+                        progress(results.len(), cases.len(), &case.name);
+                    }
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_default();
+    results.sort_by(|a, b| a.0.cmp(&b.0));
+    results
+}
+
+fn progress(done: usize, all: usize, name: &str) {
+    let mut stderr = std::io::stderr();
+    if stderr.is_terminal() {
+        let _ = write!(stderr, "\r\x1b[K{done}/{all} {name}");
+        if done == all {
+            let _ = writeln!(stderr);
+        }
+    } else if done.is_multiple_of(20) || done == all {
+        let _ = writeln!(stderr, "{done}/{all} Corefiles");
+    }
+}
+
+/// Prints and writes what the run came to; true when nothing is unexplained and every case could be run.
+fn conclude(
+    options: &Options,
+    bench: &Bench,
+    results: Vec<(String, Result<CaseReport>)>,
+    target: &Path,
+) -> Result<bool> {
+    let mut reports = Vec::new();
+    let mut broken = 0;
+    for (name, result) in results {
+        match result {
+            Ok(report) => reports.push(report),
+            Err(error) => {
+                broken += 1;
+                println!("{name}: could not be run: {error:#}");
+            }
+        }
+    }
+    print!("{}", report::unexplained(&reports, options.show.unwrap_or(20)));
+    println!("\n{}", report::table(&reports));
+    let mut counts: std::collections::BTreeMap<&str, usize> = Default::default();
+    for (id, count) in reports.iter().flat_map(|report| &report.explained) {
+        *counts.entry(id).or_default() += count;
+    }
+    for (id, count) in counts {
+        println!("explained by {id}: {count}");
+    }
+    if options.is_whole() {
+        for id in report::stale(&reports, &bench.differences) {
+            println!("docs/differences.md: `{id}` did not occur: is it still so?");
+        }
+    }
+    let path = match &options.report {
+        Some(path) => path.clone(),
+        None => target.join("conformance.json"),
+    };
+    let json = serde_json::to_string_pretty(&report::json(&reports, &bench.differences))?;
+    std::fs::write(&path, json).with_context(|| path.display().to_string())?;
+    println!("report: {}", path.display());
+    let failed = broken + reports.iter().map(|report| report.unexplained.len()).sum::<usize>();
+    let passed: usize = reports.iter().map(|r| r.equal + r.explained_questions).sum();
+    println!("{passed} passed, {failed} failed");
+    Ok(failed == 0)
+}

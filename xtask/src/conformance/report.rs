@@ -1,0 +1,100 @@
+//! What a run shows: a table by directive, unexplained differences at length, JSON for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::differences::Differences;
+use super::run::{CaseReport, Unexplained};
+
+#[derive(Default)]
+struct Row {
+    corefiles: usize,
+    questions: usize,
+    equal: usize,
+    explained: usize,
+    unexplained: usize,
+}
+
+/// The table: a line per directive and their sum.
+pub(crate) fn table(reports: &[CaseReport]) -> String {
+    let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
+    for report in reports {
+        for name in [report.directive.as_str(), "~"] {
+            let row = rows.entry(name).or_default();
+            row.corefiles += 1;
+            row.questions += report.questions();
+            row.equal += report.equal;
+            row.explained += report.explained_questions;
+            row.unexplained += report.unexplained.len();
+        }
+    }
+    let mut text = format!(
+        "{:<14}{:>10}{:>11}{:>9}{:>11}{:>13}\n",
+        "directive", "Corefiles", "questions", "equal", "explained", "unexplained"
+    );
+    for (name, row) in rows {
+        let name = if name == "~" { "all" } else { name };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{name:<14}{:>10}{:>11}{:>9}{:>11}{:>13}",
+            row.corefiles, row.questions, row.equal, row.explained, row.unexplained
+        );
+    }
+    text
+}
+
+/// The first `limit` unexplained comparisons. Those of one case that differ in the same fields are shown once.
+pub(crate) fn unexplained(reports: &[CaseReport], limit: usize) -> String {
+    let mut text = String::new();
+    let mut shown = 0;
+    for report in reports {
+        let mut kinds: BTreeMap<Vec<&str>, Vec<&Unexplained>> = BTreeMap::new();
+        for one in &report.unexplained {
+            let fields = one.differences.iter().map(|difference| difference.field).collect();
+            kinds.entry(fields).or_default().push(one);
+        }
+        for (fields, all) in kinds {
+            if shown == limit {
+                let _ = writeln!(text, "… and more; see the JSON report or --show N");
+                return text;
+            }
+            shown += 1;
+            show(&mut text, report, &fields, &all);
+        }
+    }
+    text
+}
+
+fn show(text: &mut String, report: &CaseReport, fields: &[&str], all: &[&Unexplained]) {
+    let Some(first) = all.first() else { return };
+    let _ = writeln!(text, "\n{}: {} ({} alike)", report.case, fields.join(", "), all.len());
+    let _ = writeln!(text, "  {}", first.question);
+    for difference in &first.differences {
+        let _ = writeln!(text, "  {} coredns: {}", difference.field, difference.coredns);
+        let _ = writeln!(text, "  {} nodens:  {}", difference.field, difference.nodens);
+    }
+    for (name, answer) in [("coredns", &first.coredns), ("nodens", &first.nodens)] {
+        for line in answer.lines().take(25) {
+            let _ = writeln!(text, "    {name} | {line}");
+        }
+    }
+}
+
+/// Listed differences that did not occur.
+pub(crate) fn stale<'a>(reports: &[CaseReport], known: &'a Differences) -> Vec<&'a str> {
+    let seen = |id: &str| reports.iter().any(|report| report.explained.contains_key(id));
+    known.ids().into_iter().filter(|id| !seen(id)).collect()
+}
+
+/// The whole run for programs.
+pub(crate) fn json(reports: &[CaseReport], known: &Differences) -> serde_json::Value {
+    json!({
+        "questions": reports.iter().map(CaseReport::questions).sum::<usize>(),
+        "unexplained": reports.iter().map(|report| report.unexplained.len()).sum::<usize>(),
+        "stale_differences": stale(reports, known),
+        "cases": reports,
+    })
+}

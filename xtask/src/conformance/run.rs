@@ -1,0 +1,232 @@
+//! Runs one case: starts both servers, asks every question over both transports, compares.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::adapt::adapt;
+use super::answer::{self, Difference};
+use super::authority::Upstreams;
+use super::case::Case;
+use super::client::{Client, Transport};
+use super::differences::{Differences, Place};
+use super::generate;
+use super::http;
+use super::server::{PortPool, Server, Started};
+
+/// What every case needs.
+pub(crate) struct Bench {
+    pub(crate) coredns: PathBuf,
+    pub(crate) nodens: PathBuf,
+    pub(crate) upstreams: Upstreams,
+    pub(crate) ports: PortPool,
+    pub(crate) differences: Differences,
+    /// Where each case gets a folder.
+    pub(crate) folder: PathBuf,
+}
+
+/// A comparison that no listed difference explains.
+#[derive(Debug, Serialize)]
+pub(crate) struct Unexplained {
+    pub(crate) question: String,
+    pub(crate) differences: Vec<Difference>,
+    /// Both answers at length; empty when the differences say it all.
+    pub(crate) coredns: String,
+    pub(crate) nodens: String,
+}
+
+/// What a case came to.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct CaseReport {
+    pub(crate) directive: String,
+    pub(crate) case: String,
+    /// Neither server accepted the Corefile.
+    pub(crate) rejected: bool,
+    pub(crate) equal: usize,
+    /// How often each listed difference was seen.
+    pub(crate) explained: BTreeMap<String, usize>,
+    pub(crate) explained_questions: usize,
+    pub(crate) unexplained: Vec<Unexplained>,
+}
+
+impl CaseReport {
+    pub(crate) fn questions(&self) -> usize {
+        self.equal + self.explained_questions + self.unexplained.len()
+    }
+
+    /// Counts one comparison.
+    fn record(
+        &mut self,
+        known: &Differences,
+        question: String,
+        differences: Vec<Difference>,
+        answers: impl FnOnce() -> (String, String),
+    ) {
+        if differences.is_empty() {
+            self.equal += 1;
+            return;
+        }
+        let place = Place { directive: &self.directive, case: &self.case, question: &question };
+        if let Some(ids) = known.explain(place, &differences) {
+            self.explained_questions += 1;
+            for id in ids {
+                *self.explained.entry(id.to_owned()).or_default() += 1;
+            }
+        } else {
+            let (coredns, nodens) = answers();
+            self.unexplained.push(Unexplained { question, differences, coredns, nodens });
+        }
+    }
+}
+
+/// Runs `case`.
+pub(crate) fn run(bench: &Bench, case: &Case) -> Result<CaseReport> {
+    let mut report = CaseReport {
+        directive: case.directive.clone(),
+        case: case.name.clone(),
+        ..CaseReport::default()
+    };
+    let dir = bench.folder.join(case.name.replace(['/', ':'], "-"));
+    prepare(&dir, case)?;
+    let start = |program: &Path, name: &str| {
+        let adapted = adapt(&case.text, &bench.upstreams, || bench.ports.take());
+        Server::start(program, name, &dir, adapted)
+    };
+    let (coredns, nodens) = (start(&bench.coredns, "coredns")?, start(&bench.nodens, "nodens")?);
+    let verdict = |started: &Started| match started {
+        Started::Running(_) => "accepted".to_owned(),
+        Started::Rejected(_) => "rejected".to_owned(),
+    };
+    let (theirs, ours) = (verdict(&coredns), verdict(&nodens));
+    let mut differences = Vec::new();
+    if theirs != ours {
+        differences.push(Difference { field: "start", coredns: theirs, nodens: ours });
+    }
+    let said = |started: &Started| match started {
+        Started::Running(_) => "(runs)\n".to_owned(),
+        Started::Rejected(log) => log.clone(),
+    };
+    report.record(&bench.differences, "start".into(), differences, || {
+        (said(&coredns), said(&nodens))
+    });
+    match (coredns, nodens) {
+        (Started::Running(mut coredns), Started::Running(mut nodens)) => {
+            ask_all(bench, case, &mut report, [&mut coredns, &mut nodens])?;
+        }
+        (Started::Rejected(_), Started::Rejected(_)) => report.rejected = true,
+        _ => {}
+    }
+    Ok(report)
+}
+
+/// Makes the folder with the files that the Corefile refers to.
+fn prepare(dir: &Path, case: &Case) -> Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    let Some(files) = &case.files else { return Ok(()) };
+    for entry in std::fs::read_dir(files)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), dir.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+fn ask_all(
+    bench: &Bench,
+    case: &Case,
+    report: &mut CaseReport,
+    mut servers: [&mut Server; 2],
+) -> Result<()> {
+    let questions = generate::questions(case, &servers[0].adapted)?;
+    let [first, second] = &servers;
+    let mut client = Client::new([&first.adapted, &second.adapted], case.settings.silence);
+    let rounds = 1 + usize::from(case.settings.pause.is_some());
+    for round in 0..rounds {
+        if round > 0 {
+            thread::sleep(case.settings.pause.unwrap_or_default());
+        }
+        for question in &questions {
+            for transport in [Transport::Udp, Transport::Tcp] {
+                let [theirs, ours] = client.ask(question, transport)?;
+                let differences = answer::compare(&theirs, &ours);
+                let again = if round > 0 { "again " } else { "" };
+                let text = format!("{again}{} {question}", transport.name());
+                report.record(&bench.differences, text, differences, || {
+                    (theirs.to_string(), ours.to_string())
+                });
+            }
+        }
+    }
+    for (question, difference) in http::compare([&first.adapted, &second.adapted]) {
+        let differences = difference.into_iter().collect();
+        report.record(&bench.differences, question, differences, Default::default);
+    }
+    let alive = servers
+        .each_mut()
+        .map(|server| if server.is_alive() { "runs".to_owned() } else { "ended".to_owned() });
+    let [coredns, nodens] = alive;
+    let ended = (coredns != nodens).then_some(Difference { field: "exit", coredns, nodens });
+    let logs = || (servers[0].log(), servers[1].log());
+    report.record(&bench.differences, "exit".into(), ended.into_iter().collect(), logs);
+    if case.settings.log {
+        let [theirs, ours] = servers.each_ref().map(|server| log_lines(&server.log()));
+        let lines = theirs.keys().chain(ours.keys());
+        let mut lines: Vec<&String> = lines.collect();
+        lines.sort();
+        lines.dedup();
+        for line in lines {
+            let count = |log: &BTreeMap<String, usize>| {
+                format!("{} times", log.get(line).copied().unwrap_or(0))
+            };
+            let (coredns, nodens) = (count(&theirs), count(&ours));
+            let difference =
+                (coredns != nodens).then_some(Difference { field: "log", coredns, nodens });
+            let differences = difference.into_iter().collect();
+            report.record(&bench.differences, format!("log {line}"), differences, Default::default);
+        }
+    }
+    Ok(())
+}
+
+/// The lines of a server's log about questions, with how often each occurs; durations are made equal.
+fn log_lines(log: &str) -> BTreeMap<String, usize> {
+    let mut lines = BTreeMap::new();
+    for line in log.lines() {
+        let about_a_question = line.starts_with("[INFO] ") || line.starts_with("[ERROR] ");
+        let plugin = line.split_whitespace().nth(1).unwrap_or("");
+        let other_plugin = plugin.starts_with("plugin/") && plugin != "plugin/errors:";
+        if about_a_question && !other_plugin {
+            *lines.entry(without_duration(line)).or_default() += 1;
+        }
+    }
+    lines
+}
+
+/// The line with what looks like a duration in seconds replaced.
+fn without_duration(line: &str) -> String {
+    let words = line.split(' ').map(|word| {
+        let number = word.strip_suffix('s').and_then(|n| n.split_once('.'));
+        let is_duration = number.is_some_and(|(whole, fraction)| {
+            fraction.len() == 9 && format!("{whole}{fraction}").bytes().all(|b| b.is_ascii_digit())
+        });
+        if is_duration { "DURATION" } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_lines_are_made_comparable() {
+        let log = "CoreDNS-1.15.0\n[INFO] plugin/reload: x\n\
+                   [INFO] 127.0.0.1:5 - 1 \"A IN a. udp 1 false 512\" NOERROR qr 68 0.037990251s\n\
+                   [ERROR] plugin/errors: 2 a. A: x\n";
+        let lines = log_lines(log);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines.keys().any(|line| line.ends_with("qr 68 DURATION")));
+    }
+}
