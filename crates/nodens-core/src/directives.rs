@@ -95,3 +95,22 @@ pub static DIRECTIVES: &[Spec] = &[
 pub fn find(name: &str) -> Option<&'static Spec> {
     DIRECTIVES.iter().find(|spec| spec.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order documented for CoreDNS 1.14.7.
+    const COREDNS: &str = "root metadata geoip cancel proxyproto quic grpc_server https https3 timeouts \
+        multisocket reload nsid bufsize bind debug trace ready health pprof shed \
+        prometheus errors log dnstap local dns64 any chaos loadbalance tsig rewrite \
+        autopath acl cache header dnssec tls minimal template transfer hosts route53 \
+        azure clouddns k8s_external kubernetes file auto secondary etcd loop forward \
+        grpc erratic whoami on sign view nomad";
+
+    #[test]
+    fn the_order_is_that_of_coredns() {
+        let ours: Vec<_> = DIRECTIVES.iter().map(|spec| spec.name).collect();
+        assert_eq!(ours.join(" "), COREDNS);
+    }
+}

@@ -1,0 +1,43 @@
+# Every target does its own set-up on Debian, or says what is missing.
+
+CARGO ?= cargo
+FUZZ_SECONDS ?= 30
+
+.PHONY: help demo test check conformance e2e bench fuzz setup
+
+help:
+	@echo "make demo         ten seconds of a cluster's questions through Nodens, and what it saved"
+	@echo "make test         every test"
+	@echo "make check        format, lints, docs, repository rules"
+	@echo "make conformance  the same questions to CoreDNS and to Nodens"
+	@echo "make bench        Nodens beside CoreDNS, Unbound and dnsdist"
+	@echo "make fuzz         every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
+
+# Tools the tests ask with: dig, kdig, c-ares, dnspython, a musl compiler, Go.
+setup:
+	@$(CARGO) xtask peers --tests
+
+demo:
+	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
+	@target/release/nodens-lab demo --nodens target/release/nodens
+
+test: setup
+	$(CARGO) test --workspace
+
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+	$(CARGO) xtask tidy
+
+conformance:
+	@$(CARGO) xtask peers coredns
+	@$(CARGO) xtask conformance
+
+bench:
+	@$(CARGO) xtask peers coredns unbound dnsdist
+	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
+	@target/release/nodens-lab bench --nodens target/release/nodens
+
+fuzz:
+	@$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS)
