@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, reason = "a command-line tool reports on stdout")]
 
 mod conformance;
+mod fuzz;
 mod peers;
 mod repo;
 mod tidy;
@@ -26,6 +27,11 @@ const TASKS: &[Task] = &[
         name: "conformance",
         help: "[OPTION…]  ask Nodens and CoreDNS the same and compare; --help lists the options",
         run: conformance::run,
+    },
+    Task {
+        name: "fuzz",
+        help: "[--seconds N]  run every fuzz target for a bounded time",
+        run: fuzz::run,
     },
     Task {
         name: "peers",

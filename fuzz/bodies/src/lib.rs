@@ -1,0 +1,153 @@
+//! The bodies of the fuzz targets. Each takes any octets and panics if a property is broken.
+
+#![forbid(unsafe_code)]
+
+use nodens_core::testing::{Bench, Reaction};
+use nodens_wire::{Admission, Flags, Header, Message, Name, admit};
+use std::cell::RefCell;
+
+/// A fuzz target: its name, which is also its corpus folder, and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    ("message", message),
+    ("admission", admission),
+    ("name", name),
+    ("corefile", corefile),
+    ("question", question),
+    ("reply", reply),
+];
+
+/// What parses is written, and what was written parses to the same.
+pub fn message(data: &[u8]) {
+    let Ok(message) = Message::parse(data) else { return };
+    let mut out = Vec::new();
+    if message.write(&mut out).is_ok() {
+        assert_eq!(Message::parse(&out).as_ref(), Ok(&message));
+    }
+}
+
+/// What is admitted has one question that reads the same in the general parser.
+pub fn admission(data: &[u8]) {
+    match admit(data) {
+        Admission::Accept(query) => {
+            let qname = query.qname(data).to_name();
+            let header = Header::read(data).expect("an admitted request has a header");
+            assert!(!header.flags.has(Flags::QR));
+            assert_eq!(header.counts[0], 1);
+            if let Ok(message) = Message::parse(data) {
+                assert_eq!(message.questions[0].qname, qname);
+                assert_eq!(message.questions[0].qtype, query.qtype);
+            }
+        }
+        Admission::Reject(header) => assert!(header.flags.has(Flags::QR)),
+        Admission::Ignore => {}
+    }
+}
+
+/// Presentation format goes both ways.
+pub fn name(data: &[u8]) {
+    if let Ok(name) = Name::from_wire(data) {
+        assert_eq!(Name::parse(&name.to_string()).as_ref(), Ok(&name));
+    }
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(name) = Name::parse(text)
+    {
+        assert_eq!(Name::from_wire(name.as_wire()).as_ref(), Ok(&name));
+    }
+}
+
+/// A Corefile is parsed or refused with a place; what is parsed is compiled or refused.
+pub fn corefile(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let sources = nodens_corefile::NoSources;
+    match nodens_corefile::parse("Corefile", text, &sources) {
+        Ok(_) => _ = Bench::try_new(text).map(drop),
+        Err(error) => assert!(!error.render(text).is_empty()),
+    }
+}
+
+/// Directives that look at, change and make messages, in one chain.
+const COREFILE: &str = "example.org:53 {
+    errors
+    log
+    prometheus
+    nsid nodens
+    any
+    loadbalance
+    dns64 {
+        allow_ipv4
+    }
+    rewrite name suffix .rewritten.example.org .example.org answer auto
+    rewrite ttl regex .* 10-100
+    acl {
+        block type TXT net 198.51.100.0/24
+    }
+    cache
+    header {
+        response set ra
+    }
+    minimal
+    template IN TXT {
+        match ^t\\.
+        answer \"{{ .Name }} 60 IN TXT {{ .Question.Name }}\"
+        fallthrough
+    }
+    hosts {
+        192.0.2.9 h.example.org
+        fallthrough
+    }
+    forward . 192.0.2.53
+}
+.:53 {
+    chaos
+    whoami
+}";
+
+thread_local! {
+    static BENCH: RefCell<Option<Bench>> = const { RefCell::new(None) };
+}
+
+fn with_bench(run: impl FnOnce(&mut Bench)) {
+    BENCH.with_borrow_mut(|bench| run(bench.get_or_insert_with(|| Bench::new(COREFILE))));
+}
+
+/// Any request gets a well-formed response with its ID, or none.
+pub fn question(data: &[u8]) {
+    with_bench(|bench| {
+        bench.upstream(|_, question| {
+            let mut answer = question.clone();
+            answer.flags = answer.flags.with(Flags::QR, true).with(Flags::RA, true);
+            let mut out = Vec::new();
+            _ = answer.write(&mut out);
+            Reaction::Reply(out)
+        });
+        if let Some(response) = bench.ask_bytes(data) {
+            let header = Header::read(&response).expect("a response has a header");
+            assert!(header.flags.has(Flags::QR));
+            assert_eq!(response.get(..2), data.get(..2));
+            assert!(Message::parse(&response).is_ok(), "malformed response");
+        }
+        while bench.log.try_recv().is_ok() {}
+    });
+}
+
+/// Whatever an upstream says, the client gets a well-formed response, now or after the timeouts.
+pub fn reply(data: &[u8]) {
+    let reply = data.to_vec();
+    with_bench(|bench| {
+        bench.upstream(move |_, _| Reaction::Reply(reply.clone()));
+        let qname = format!("n{}.example.org", bench.now.mono_ns % 1_000_003);
+        let request = nodens_core::testing::request(&format!("{qname} A +edns"));
+        let mut responses: Vec<_> = bench.ask_bytes(&request).into_iter().collect();
+        for _ in 0..70 {
+            let sent = bench.pass(std::time::Duration::from_millis(100));
+            responses.extend(sent.into_iter().map(|(_, wire)| wire));
+        }
+        assert_eq!(responses.len(), 1, "exactly one response");
+        assert!(Message::parse(&responses[0]).is_ok(), "malformed response");
+        assert_eq!(bench.worker.pending(), 0, "a job was left behind");
+        while bench.log.try_recv().is_ok() {}
+    });
+}
