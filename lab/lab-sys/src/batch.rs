@@ -98,6 +98,33 @@ impl Batch {
         true
     }
 
+    /// Puts `datagram` in the place of datagram `at`; false if there is none or it does not fit.
+    pub fn replace(&mut self, at: usize, datagram: &[u8]) -> bool {
+        let start = at.saturating_mul(self.buffer_len);
+        let fits = at < self.used && datagram.len() <= self.buffer_len;
+        let buffer = self.buffers.get_mut(start..start.saturating_add(datagram.len()));
+        let (Some(buffer), Some(len), true) = (buffer, self.lens.get_mut(at), fits) else {
+            return false;
+        };
+        buffer.copy_from_slice(datagram);
+        *len = datagram.len();
+        true
+    }
+
+    /// Drops datagram `at`; the last one takes its place.
+    pub fn swap_remove(&mut self, at: usize) {
+        let Some(last) = self.used.checked_sub(1).filter(|last| at <= *last) else { return };
+        let (from, to) = (last * self.buffer_len, at * self.buffer_len);
+        let len = self.lens.get(last).copied().unwrap_or(0);
+        self.buffers.copy_within(from..from + len, to);
+        self.lens.swap(at, last);
+        if !self.peers.is_empty() {
+            self.peers.swap(at, last);
+            self.peer_lens.swap(at, last);
+        }
+        self.used = last;
+    }
+
     /// Receives what is there, without waiting; the batch then holds exactly that.
     ///
     /// Errors are those of `recvmmsg`, `WouldBlock` if nothing is there. A datagram longer than a
@@ -207,6 +234,18 @@ mod tests {
         let texts: Vec<_> = (0..4).map(|at| back.get(at)).collect();
         assert_eq!(texts, [&b"two"[..], b"Thre", b"four", b""]);
         assert_eq!(back.receive(client.as_fd()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_dropped_datagram_is_replaced_by_the_last() {
+        let mut batch = Batch::connected(3, 8);
+        assert!(batch.push(b"one") && batch.push(b"three") && batch.push(b"five!"));
+        batch.swap_remove(0);
+        assert_eq!((batch.len(), batch.get(0), batch.get(1)), (2, &b"five!"[..], &b"three"[..]));
+        batch.swap_remove(1);
+        batch.swap_remove(9);
+        assert!(!batch.replace(1, b"x") && !batch.replace(0, b"far too long"));
+        assert_eq!((batch.len(), batch.get(0), batch.get(1)), (1, &b"five!"[..], &b""[..]));
     }
 
     #[test]

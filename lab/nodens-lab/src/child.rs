@@ -1,0 +1,189 @@
+//! Servers that this program starts: confined to CPUs, watched, and ended whatever happens.
+
+use anyhow::{Context, Result, bail};
+use nodens_wire::{Name, Type};
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a server may take until it answers.
+const START_MAX: Duration = Duration::from_secs(20);
+/// How long one question of the start-up check is waited for.
+const ASK_MAX: Duration = Duration::from_millis(200);
+/// How much of a log is shown when a server does not start.
+const LOG_TAIL: usize = 12;
+
+/// A server process. It is killed when the value goes, and when this process ends in any way.
+pub(crate) struct Server {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts `command` on `cpus` (anywhere if empty) with its output in `log`.
+    pub(crate) fn start(
+        name: &str,
+        command: &mut Command,
+        cpus: &[usize],
+        log: &Path,
+    ) -> Result<Self> {
+        let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let command = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let child = lab_sys::cpu::spawn_confined(command, cpus)
+            .with_context(|| format!("cannot start {name}"))?;
+        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
+    }
+
+    /// Asks `address` for `name` until there is an answer without an error.
+    pub(crate) fn await_answer(
+        &mut self,
+        address: SocketAddr,
+        name: &Name,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let mut workload = lab_load::Workload::new(1);
+        workload.push(name.view(), Type::A, None);
+        let mut query = Vec::new();
+        workload.append(0, 0x4e6f, &mut query);
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        socket.connect(address)?;
+        socket.set_read_timeout(Some(ASK_MAX))?;
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended at once ({status}):\n{}", self.name, self.tail());
+            }
+            if begin.elapsed() > START_MAX {
+                bail!("{} did not answer within {START_MAX:?}:\n{}", self.name, self.tail());
+            }
+            if stop.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            let mut response = [0; 512];
+            // Refused while nobody listens yet: asking again is all there is to do.
+            let got = socket.send(&query).and_then(|_| socket.recv(&mut response));
+            let rcode = response.get(3).map_or(15, |octet| octet & 15);
+            if got.is_ok_and(|len| len >= query.len()) && rcode == 0 {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn tail(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        let skip = lines.len().saturating_sub(LOG_TAIL);
+        lines.iter().skip(skip).map(|line| format!("  {line}\n")).collect()
+    }
+
+    /// CPU time of all threads so far, from the scheduler's own account in nanoseconds.
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let mut total = 0;
+        for task in std::fs::read_dir(&tasks).with_context(|| format!("cannot read {tasks}"))? {
+            // A thread that ends between the two reads takes its account with it.
+            let Ok(text) = std::fs::read_to_string(task?.path().join("schedstat")) else {
+                continue;
+            };
+            let nanos = text.split_ascii_whitespace().next().and_then(|text| text.parse().ok());
+            total += nanos.unwrap_or(0_u64);
+        }
+        Ok(Duration::from_nanos(total))
+    }
+
+    /// Octets of memory in use now.
+    pub(crate) fn resident(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+        Some(kib * 1024)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // An error means that it has already ended.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// A loopback address whose port is free for UDP and TCP at this moment.
+pub(crate) fn free_address() -> Result<SocketAddr> {
+    for _ in 0..20 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        if UdpSocket::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    bail!("found no port that is free for UDP and TCP")
+}
+
+/// A directory for files of this run, removed with the value.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nodens-lab-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file and returns its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left in the temporary directory does no harm.
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_ends_at_once_shows_its_log() {
+        let scratch = Scratch::new().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo the reason; exit 3"]);
+        let log = scratch.path().join("log");
+        let mut server = Server::start("sh", &mut command, &[], &log).unwrap();
+        let (address, stop) = (free_address().unwrap(), AtomicBool::new(false));
+        let error = server.await_answer(address, &Name::root(), &stop).unwrap_err().to_string();
+        assert!(error.contains("sh ended at once (exit status: 3)"), "{error}");
+        assert!(error.contains("the reason"), "{error}");
+    }
+
+    #[test]
+    fn a_server_is_gone_when_its_value_goes() {
+        let scratch = Scratch::new().unwrap();
+        let log = scratch.path().join("log2");
+        let mut command = Command::new("sleep");
+        let server = Server::start("sleep", command.arg("600"), &[], &log).unwrap();
+        let status = format!("/proc/{}/status", server.child.id());
+        assert!(server.cpu_time().is_ok() && Path::new(&status).exists());
+        drop(server);
+        assert!(!Path::new(&status).exists());
+    }
+}

@@ -1,0 +1,268 @@
+//! `nodens-lab load`: questions to one server, and what became of them.
+
+mod report;
+
+use crate::term::{self, Live, Style};
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use lab_load::schedule::Arrivals;
+use lab_load::workload::Edns;
+use lab_load::{Config, Pace, Progress, Spin, Transport, Workload, cluster, names};
+use nodens_wire::{Name, Type};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Draws before a drawn order repeats.
+const ORDER_LEN: usize = 1 << 20;
+/// Questions made for the cluster mix: more would repeat what a longer run would ask anyway.
+const MIX_MAX: usize = 4 << 20;
+/// The UDP payload size announced with EDNS.
+const UDP_SIZE: u16 = 1232;
+
+/// Arguments of `load`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Address of the server.
+    #[arg(short, long, default_value = "127.0.0.1")]
+    server: IpAddr,
+    /// Port of the server.
+    #[arg(short, long, default_value_t = 53)]
+    port: u16,
+    /// Transport.
+    #[arg(short, long, value_enum, default_value = "udp")]
+    mode: Mode,
+    /// Questions a second, sent on schedule whether or not answers come (open loop).
+    #[arg(short = 'Q', long, default_value_t = 1_000.0)]
+    rate: f64,
+    /// How the questions of a second are spread.
+    #[arg(long, value_enum, default_value = "poisson")]
+    arrivals: Spread,
+    /// Keep this many questions in flight per client instead of a rate (closed loop, for maxima).
+    #[arg(short = 'q', long, value_name = "WINDOW", conflicts_with = "rate")]
+    closed_loop: Option<usize>,
+    /// Seconds to send for.
+    #[arg(short = 'l', long, default_value_t = 10.0)]
+    duration: f64,
+    /// Stop after this many questions.
+    #[arg(short = 'n', long)]
+    queries: Option<u64>,
+    /// Seconds until a question is given up.
+    #[arg(short, long, default_value_t = 2.0)]
+    timeout: f64,
+    /// Clients, each with a socket or connection of its own.
+    #[arg(short, long, default_value_t = 32)]
+    clients: usize,
+    /// Threads.
+    #[arg(short = 'T', long, default_value_t = 1)]
+    threads: usize,
+    /// CPUs to pin the threads to, as 2,3.
+    #[arg(long, value_delimiter = ',')]
+    cpus: Vec<usize>,
+    /// What an idle thread does: sleep (as a real client), spin (sharpest stamps, one CPU each).
+    #[arg(long, value_enum, default_value = "auto")]
+    idle: Idle,
+    /// File of questions in dnsperf's format: a name and a type per line.
+    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["workload", "qtype"])]
+    names: Option<PathBuf>,
+    /// Questions to make if there is no file.
+    #[arg(short, long, value_enum, default_value = "cluster")]
+    workload: Built,
+    /// Suffix of made names, but for the cluster mix.
+    #[arg(long, default_value = "example.")]
+    suffix: Name,
+    /// How many different made names, but for the cluster mix and unique names.
+    #[arg(long, default_value_t = 10_000)]
+    count: usize,
+    /// Types of made questions, in turn.
+    #[arg(long, value_delimiter = ',', default_value = "A")]
+    qtype: Vec<Type>,
+    /// Send EDNS.
+    #[arg(short, long)]
+    edns: bool,
+    /// Send EDNS with the DO bit.
+    #[arg(short = 'D', long)]
+    dnssec: bool,
+    /// Seed of everything random: the same seed is the same plan.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the result as JSON to standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    Udp,
+    Tcp,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Spread {
+    Uniform,
+    Poisson,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Idle {
+    Auto,
+    Sleep,
+    Spin,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Built {
+    /// The pods of a Kubernetes node with their search lists.
+    Cluster,
+    /// Names by Zipf's law.
+    Zipf,
+    /// Names evenly.
+    Uniform,
+    /// A name never asked before each time: nothing can be cached.
+    Unique,
+}
+
+pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
+    let config = config(args)?;
+    let workload = workload(args)?;
+    let live = Live::new();
+    if !args.json {
+        term::out(&heading(args, &config, &workload));
+    }
+    let outcome = lab_load::run(&config, &workload, stop, |progress| {
+        live.show(progress.second as f64 + 1.0, args.duration, &progress_line(progress));
+    })?;
+    live.clear();
+    if args.json {
+        term::out(&serde_json::to_string_pretty(&report::json(&config, &outcome))?);
+    } else {
+        report::print(&config, &outcome);
+    }
+    let code = if outcome.verdict.is_valid() { 0 } else { crate::EXIT_INVALID };
+    Ok(ExitCode::from(code))
+}
+
+fn config(args: &Args) -> Result<Config> {
+    let seconds = |value: f64, what: &str| {
+        Duration::try_from_secs_f64(value).with_context(|| format!("{what} of {value} seconds"))
+    };
+    let arrivals = match args.arrivals {
+        Spread::Uniform => Arrivals::Uniform,
+        Spread::Poisson => Arrivals::Poisson,
+    };
+    let pace = match args.closed_loop {
+        Some(window) => Pace::Closed { window },
+        None => Pace::Open { rate: args.rate, arrivals },
+    };
+    Ok(Config {
+        server: SocketAddr::new(args.server, args.port),
+        transport: match args.mode {
+            Mode::Udp => Transport::Udp,
+            Mode::Tcp => Transport::Tcp,
+        },
+        pace,
+        duration: seconds(args.duration, "a duration")?,
+        queries: args.queries,
+        timeout: seconds(args.timeout, "a timeout")?,
+        clients: args.clients,
+        threads: args.threads,
+        cpus: args.cpus.clone(),
+        spin: match args.idle {
+            Idle::Auto => Spin::Auto,
+            Idle::Sleep => Spin::Never,
+            Idle::Spin => Spin::Always,
+        },
+        seed: args.seed,
+    })
+}
+
+fn workload(args: &Args) -> Result<Workload> {
+    let edns = Edns { udp_size: UDP_SIZE, dnssec_ok: args.dnssec };
+    let edns = (args.edns || args.dnssec).then_some(edns);
+    if let Some(path) = &args.names {
+        return from_file(path, edns, args.seed);
+    }
+    if args.qtype.is_empty() {
+        bail!("--qtype names no type");
+    }
+    let made = |workload: &mut Workload| -> Result<()> {
+        for (n, qtype) in (0..args.count).zip(args.qtype.iter().cycle()) {
+            let name = Name::parse(&format!("name{n}"))?.join(args.suffix.view())?;
+            workload.push(name.view(), *qtype, edns);
+        }
+        Ok(())
+    };
+    let mut workload = Workload::new(args.seed);
+    match args.workload {
+        Built::Cluster => {
+            let wanted = args.queries.map_or(args.rate * args.duration, |queries| queries as f64);
+            let questions = (wanted as usize).clamp(10_000, MIX_MAX);
+            return Ok(mix(args.clients, questions, args.seed).workload);
+        }
+        Built::Unique => {
+            let qtype = args.qtype.first().copied().unwrap_or(Type::A);
+            return Ok(Workload::unique(args.seed, args.suffix.view(), qtype)?);
+        }
+        Built::Zipf => {
+            made(&mut workload)?;
+            workload.zipf(1.0, ORDER_LEN);
+        }
+        Built::Uniform => {
+            made(&mut workload)?;
+            workload.shuffle(ORDER_LEN);
+        }
+    }
+    Ok(workload)
+}
+
+fn mix(pods: usize, questions: usize, seed: u64) -> cluster::Mix {
+    cluster::mix(&cluster::Cluster::default(), pods, questions, seed)
+}
+
+fn from_file(path: &std::path::Path, edns: Option<Edns>, seed: u64) -> Result<Workload> {
+    let octets = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut workload = Workload::new(seed);
+    let errors = names::read(&String::from_utf8_lossy(&octets), edns, &mut workload);
+    for error in errors.iter().take(10) {
+        eprintln!("{}: {error}, skipped", path.display());
+    }
+    if errors.len() > 10 {
+        eprintln!("{}: {} more lines skipped", path.display(), errors.len() - 10);
+    }
+    if workload.is_empty() {
+        bail!("{} has no question", path.display());
+    }
+    Ok(workload)
+}
+
+fn heading(args: &Args, config: &Config, workload: &Workload) -> String {
+    let pace = match config.pace {
+        Pace::Open { rate, arrivals } => {
+            format!("{} questions/s ({arrivals:?})", term::count(rate as u64))
+        }
+        Pace::Closed { window } => format!("closed loop of {window} in flight per client"),
+    };
+    let title = term::paint(Style::Bold, &format!("{}/{:?}", config.server, config.transport));
+    format!(
+        "{title}  {pace} for {} s  {} clients  {} different questions",
+        args.duration,
+        config.clients,
+        workload.period().map_or("all".to_owned(), |_| term::count(workload.len() as u64)),
+    )
+}
+
+/// What one second brought, on one line.
+pub(crate) fn progress_line(progress: &Progress) -> String {
+    let quantile = |part| term::quantile(progress.cohort.response.quantile(part));
+    format!(
+        "{:>3} s  {:>7}/s  p50 {}  p99 {}  in flight {}  lost {}",
+        progress.second + 1,
+        term::rate(progress.counts.answered as f64),
+        quantile(0.5),
+        quantile(0.99),
+        progress.in_flight,
+        progress.counts.lost(),
+    )
+}

@@ -1,0 +1,62 @@
+//! `nodens-lab`: measures DNS servers.
+//!
+//! One folder or file per subcommand; what they share is here: [`term`] (what people look at),
+//! [`child`] (servers that this program starts and ends), [`authority`] (a small upstream inside
+//! this process), [`stop`] (Ctrl-C).
+
+#![forbid(unsafe_code)]
+
+mod authority;
+mod child;
+mod demo;
+mod echo;
+mod load;
+mod term;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Exit code of a run whose numbers the generator does not vouch for.
+const EXIT_INVALID: u8 = 3;
+
+/// Measures DNS servers, truthfully before fast.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Send questions to a server and report latency, loss and whether the numbers can be trusted.
+    Load(load::Args),
+    /// Answer every UDP question with itself: the baseline that no server can beat.
+    Echo(echo::Args),
+    /// Show what a Nodens cache on a node does to the questions of its pods.
+    Demo(demo::Args),
+}
+
+fn main() -> ExitCode {
+    let result = stop().and_then(|stop| match Cli::parse().command {
+        Command::Load(args) => load::run(&args, &stop),
+        Command::Echo(args) => echo::run(&args, &stop),
+        Command::Demo(args) => demo::run(&args, &stop),
+    });
+    result.unwrap_or_else(|error| {
+        eprintln!("nodens-lab: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// A flag that Ctrl-C or SIGTERM sets; the second one ends the program at once.
+fn stop() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
