@@ -29,6 +29,7 @@ pub mod testing;
 pub mod time;
 pub mod upstream;
 pub mod worker;
+pub mod zones;
 
 pub use config::{Config, build};
 pub use job::{Client, Job, Transport};

@@ -56,12 +56,26 @@ pub struct BlockBuilder<'a> {
     pub services: &'a mut Services,
     /// Names of the directives of the block, in order of action.
     pub present: Vec<&'static str>,
+    /// Names of the directives that may not come again, see [`BlockBuilder::once`].
+    single: Vec<String>,
 }
 
 impl BlockBuilder<'_> {
     /// Appends a handler to the chain.
     pub fn push(&mut self, handler: impl Into<Handler>) {
         self.handlers.push(handler.into());
+    }
+
+    /// Refuses a second occurrence of a directive that a block may have only once.
+    ///
+    /// # Errors
+    /// From the second call for a directive on, at its name.
+    pub fn once(&mut self, directive: &Directive) -> Result<(), Error> {
+        if self.single.contains(&directive.name.text) {
+            return Err(directive.invalid("this plugin can only be used once per Server Block"));
+        }
+        self.single.push(directive.name.text.clone());
+        Ok(())
     }
 
     /// The labels `server`, `zones`-less `view` that most metrics carry.
@@ -237,6 +251,7 @@ fn builder<'a>(
         view: None,
         services,
         present: Vec::new(),
+        single: Vec::new(),
     }
 }
 

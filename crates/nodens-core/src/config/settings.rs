@@ -1,6 +1,8 @@
 //! What a server block says beside its chain.
 
+use crate::zones::Zones;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ pub struct BlockSettings {
     pub timeouts: Timeouts,
     /// `multisocket`: sockets per address.
     pub multisocket: Option<usize>,
+    /// `metadata`: the zones whose questions have metadata; `None` without the directive.
+    pub metadata: Option<Zones>,
     /// The largest UDP response in octets, whatever the client takes.
     pub udp_size_max: u16,
 }
@@ -30,6 +34,8 @@ pub struct Timeouts {
     pub write: Duration,
     /// Between two questions.
     pub idle: Duration,
+    /// Questions after which a stream is closed; `None` for no limit.
+    pub queries_max: Option<NonZeroU32>,
 }
 
 impl Default for Timeouts {
@@ -38,6 +44,7 @@ impl Default for Timeouts {
             read: Duration::from_secs(3),
             write: Duration::from_secs(5),
             idle: Duration::from_secs(10),
+            queries_max: None,
         }
     }
 }
@@ -50,6 +57,7 @@ impl Default for BlockSettings {
             debug: false,
             timeouts: Timeouts::default(),
             multisocket: None,
+            metadata: None,
             udp_size_max: u16::MAX,
         }
     }

@@ -1,9 +1,20 @@
-//! `multisocket`.
+//! `multisocket`: how many sockets share each address.
 
 use crate::config::BlockBuilder;
-use nodens_corefile::{Directive, Error};
+use nodens_corefile::{Directive, Error, take};
 
-/// Reads the directive.
-pub fn setup(_directive: &Directive, _block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+#[cfg(test)]
+mod tests;
+
+/// The most sockets an address may have, as in CoreDNS.
+const SOCKETS_MAX: usize = 1024;
+
+/// Reads `multisocket [NUMBER]`; without a number the owner of the sockets chooses.
+pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    block.once(directive)?;
+    directive.expect_no_body()?;
+    let number = directive.expect_args_within(0..=1)?.first();
+    block.settings.multisocket =
+        number.map(|number| take::parse_integer(number, 1..=SOCKETS_MAX)).transpose()?;
     Ok(())
 }

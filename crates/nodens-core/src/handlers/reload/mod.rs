@@ -1,9 +1,34 @@
-//! `reload`.
+//! `reload`: take up a changed Corefile.
 
-use crate::config::BlockBuilder;
-use nodens_corefile::{Directive, Error};
+use crate::config::{BlockBuilder, ReloadService};
+use nodens_corefile::{Directive, Error, take};
+use std::time::Duration;
 
-/// Reads the directive.
-pub fn setup(_directive: &Directive, _block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+#[cfg(test)]
+mod tests;
+
+const INTERVAL_DEFAULT: Duration = Duration::from_secs(30);
+const INTERVAL_LEAST: Duration = Duration::from_secs(2);
+const JITTER_DEFAULT: Duration = Duration::from_secs(15);
+const JITTER_LEAST: Duration = Duration::from_secs(1);
+
+/// Reads `reload [INTERVAL] [JITTER]`; the last of all blocks counts.
+pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    directive.expect_no_body()?;
+    let mut service = ReloadService { interval: INTERVAL_DEFAULT, jitter: JITTER_DEFAULT };
+    let args = directive.expect_args_within(0..=2)?;
+    if let Some(interval) = args.first() {
+        service.interval = take::parse_go_duration_within(interval, INTERVAL_LEAST..=Duration::MAX)
+            .map_err(|_| Error::expected(interval, "a duration of 2s or more"))?;
+    }
+    if let Some(jitter) = args.get(1) {
+        let wanted = || Error::expected(jitter, "a duration: 0, or 1s or more");
+        service.jitter = take::parse_go_duration(jitter).map_err(|_| wanted())?;
+        if !service.jitter.is_zero() && service.jitter < JITTER_LEAST {
+            return Err(wanted());
+        }
+    }
+    service.jitter = service.jitter.min(service.interval / 2);
+    block.services.reload = Some(service);
     Ok(())
 }

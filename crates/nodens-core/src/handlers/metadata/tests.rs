@@ -1,0 +1,33 @@
+use crate::log::Record;
+use crate::testing::Bench;
+
+fn lines(bench: &Bench) -> Vec<String> {
+    let records = bench.log.try_iter();
+    records
+        .filter_map(|record| match record {
+            Record::Query(query) => Some(query.line()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn without_the_directive_there_are_no_values() {
+    let text = ". {\n log . \"{/view/name}\"\n view inner {\n expr true\n }\n whoami\n}";
+    let mut bench = Bench::new(text);
+    bench.ask("a.example.org. A");
+    assert_eq!(lines(&bench), ["-"]);
+}
+
+#[test]
+fn malformed_uses_are_refused() {
+    let cases = [
+        ("metadata\n metadata", "3:2: this plugin can only be used once per Server Block"),
+        ("metadata {\n }", "2:2: 'metadata' takes no block"),
+        ("metadata a..b", "2:11: "),
+    ];
+    for (line, wanted) in cases {
+        let error = Bench::try_new(&format!(". {{\n {line}\n}}")).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{line}: {error}");
+    }
+}
