@@ -9,7 +9,7 @@ const SECONDS_DEFAULT: u64 = 30;
 /// An input that takes longer than this is a finding.
 const INPUT_SECONDS_MAX: u64 = 10;
 
-pub fn run(args: &[String]) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &[String]) -> anyhow::Result<bool> {
     let seconds = match args {
         [] => SECONDS_DEFAULT,
         [flag, value] if flag == "--seconds" => {
