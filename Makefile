@@ -2,6 +2,8 @@
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 30
+# What the tests ask with, by Debian package.
+TEST_TOOLS = dnsutils knot-dnsutils gcc musl-tools iproute2 libc-ares-dev python3-dnspython
 
 .PHONY: help demo test check conformance e2e bench fuzz setup
 
@@ -13,9 +15,8 @@ help:
 	@echo "make bench        Nodens beside CoreDNS, Unbound and dnsdist"
 	@echo "make fuzz         every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
-# Tools the tests ask with: dig, kdig, c-ares, dnspython, a musl compiler, Go.
 setup:
-	@$(CARGO) xtask peers --tests
+	@$(CARGO) xtask peers $(TEST_TOOLS)
 
 demo:
 	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
