@@ -35,7 +35,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "peers",
-        help: "[NAME…]  make CoreDNS and the Debian tools that checks compare with available",
+        help: "[--tests] [NAME…]  make CoreDNS and the Debian tools that checks compare with available",
         run: peers::run,
     },
     Task {

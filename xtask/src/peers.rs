@@ -28,37 +28,46 @@ enum Probe {
 struct Package {
     name: &'static str,
     probe: Probe,
+    /// `cargo test` needs it; others serve longer checks.
+    for_tests: bool,
 }
 
-const fn program(name: &'static str, program: &'static str) -> Package {
-    Package { name, probe: Probe::Program(program) }
+const fn tool(name: &'static str, program: &'static str) -> Package {
+    Package { name, probe: Probe::Program(program), for_tests: true }
+}
+
+const fn peer(name: &'static str, program: &'static str) -> Package {
+    Package { name, probe: Probe::Program(program), for_tests: false }
 }
 
 const PACKAGES: &[Package] = &[
-    program("dnsutils", "dig"),
-    program("knot-dnsutils", "kdig"),
-    program("unbound", "unbound"),
-    program("dnsdist", "dnsdist"),
-    program("dnsperf", "dnsperf"),
-    program("gcc", "gcc"),
-    program("musl-tools", "musl-gcc"),
-    program("valgrind", "valgrind"),
-    program("nftables", "nft"),
-    program("iproute2", "ip"),
-    Package { name: "libc-ares-dev", probe: Probe::File("/usr/include/ares.h") },
-    Package { name: "python3-dnspython", probe: Probe::PythonModule("dns") },
+    tool("dnsutils", "dig"),
+    tool("knot-dnsutils", "kdig"),
+    tool("gcc", "gcc"),
+    tool("musl-tools", "musl-gcc"),
+    tool("golang-go", "go"),
+    Package { name: "libc-ares-dev", probe: Probe::File("/usr/include/ares.h"), for_tests: true },
+    Package { name: "python3-dnspython", probe: Probe::PythonModule("dns"), for_tests: true },
+    peer("unbound", "unbound"),
+    peer("dnsdist", "dnsdist"),
+    peer("dnsperf", "dnsperf"),
+    peer("valgrind", "valgrind"),
+    peer("nftables", "nft"),
+    peer("iproute2", "ip"),
 ];
 
-/// Makes the named peers available, or all of them when none is named.
+/// Makes the named peers available, with `--tests` those that `cargo test` needs, or all when none is named.
 pub(crate) fn run(names: &[String]) -> Result<bool> {
-    let known = |name: &str| name == "coredns" || PACKAGES.iter().any(|p| p.name == name);
+    let known = |name: &str| {
+        name == "coredns" || name == "--tests" || PACKAGES.iter().any(|p| p.name == name)
+    };
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         let all: Vec<_> = PACKAGES.iter().map(|p| p.name).collect();
         bail!("unknown peer '{unknown}', expected coredns or one of: {}", all.join(" "));
     }
-    let wanted = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
+    let named = |name: &str| names.iter().any(|n| n == name);
     let mut complete = true;
-    if wanted("coredns") {
+    if names.is_empty() || named("coredns") {
         match coredns() {
             Ok(path) => println!("coredns {COREDNS_VERSION}: {}", path.display()),
             Err(error) => {
@@ -67,7 +76,10 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
             }
         }
     }
-    let packages: Vec<&Package> = PACKAGES.iter().filter(|p| wanted(p.name)).collect();
+    let wanted = |package: &&Package| {
+        names.is_empty() || named(package.name) || (package.for_tests && named("--tests"))
+    };
+    let packages: Vec<&Package> = PACKAGES.iter().filter(wanted).collect();
     Ok(debian(&packages)? && complete)
 }
 

@@ -58,6 +58,10 @@ pub(crate) fn adapt(
     let mut dns_ports = Ports::new();
     dns_ports.insert(53, free_port());
     let mut served: Vec<u16> = corefile.keys().map(|key| key.port.unwrap_or(53)).collect();
+    if served.is_empty() {
+        // A Corefile of one block may leave the braces out.
+        served.push(53);
+    }
     served.sort_unstable();
     served.dedup();
     for port in &served {

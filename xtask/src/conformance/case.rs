@@ -72,6 +72,8 @@ pub(crate) struct Settings {
     pub(crate) plain: bool,
     /// `log`: compare what the servers wrote to their logs too.
     pub(crate) log: bool,
+    /// `gap`: milliseconds between two questions, for servers that refresh something after an answer.
+    pub(crate) gap: Option<Duration>,
     /// `pause`: milliseconds to wait before all questions are asked once more.
     pub(crate) pause: Option<Duration>,
 }
@@ -150,6 +152,7 @@ fn settings(text: &str) -> Result<Settings> {
             "count" => settings.count = Some(value.parse().with_context(at)?),
             "silence" => settings.silence = Some(millis().with_context(at)?),
             "pause" => settings.pause = Some(millis().with_context(at)?),
+            "gap" => settings.gap = Some(millis().with_context(at)?),
             "ask" => settings.asks.push(value.to_owned()),
             "plain" => settings.plain = true,
             "log" => settings.log = true,

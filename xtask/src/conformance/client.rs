@@ -111,8 +111,10 @@ impl<'a> Client<'a> {
             socket.set_read_timeout(Some(left))?;
             let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
             let message = &buffer[..length];
+            // The first answer counts: a server that answers twice has answered with the first.
             if let Some(index) = targets.iter().position(|target| *target == from)
                 && same_id(message, bytes)
+                && outcomes[index] == Outcome::Silent
             {
                 outcomes[index] = Outcome::read(message);
             }

@@ -329,6 +329,17 @@ fn rtype(text: &str) -> Result<u16> {
     }
 }
 
+fn class(text: &str) -> Result<u16> {
+    match text {
+        "ANY" => Ok(255),
+        "NONE" => Ok(254),
+        text => match Class::from_str(text) {
+            Ok(class) => Ok(class.to_int()),
+            Err(_) => bail!("unknown class '{text}'"),
+        },
+    }
+}
+
 /// Reads `NAME TYPE [-b ADDRESS] [-p PORT] [-c CLASS] [+norec] [+ad] [+cd] [+dnssec] [+bufsize=N] [+nsid]
 /// [+opcode=N] [+ednsopt=CODE:HEX]`.
 fn parse_ask(text: &str) -> Result<Question> {
@@ -344,8 +355,7 @@ fn parse_ask(text: &str) -> Result<Question> {
             "-b" => question.client = words.next().context("-b needs an address")?.parse()?,
             "-p" => question.port = words.next().context("-p needs a port")?.parse()?,
             "-c" => {
-                let class = Class::from_str(words.next().context("-c needs a class")?);
-                question.qclass = class.map_err(|_| anyhow::anyhow!("unknown class"))?.to_int();
+                question.qclass = class(words.next().context("-c needs a class")?)?;
             }
             "+norec" => question.flags &= !bits::RD,
             "+ad" => question.flags |= bits::AD,

@@ -1,8 +1,9 @@
 //! Runs one case: starts both servers, asks every question over both transports, compares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -149,6 +150,7 @@ fn ask_all(
         }
         for question in &questions {
             for transport in [Transport::Udp, Transport::Tcp] {
+                thread::sleep(case.settings.gap.unwrap_or_default());
                 let [theirs, ours] = client.ask(question, transport)?;
                 let differences = answer::compare(&theirs, &ours);
                 let again = if round > 0 { "again " } else { "" };
@@ -171,23 +173,24 @@ fn ask_all(
     let logs = || (servers[0].log(), servers[1].log());
     report.record(&bench.differences, "exit".into(), ended.into_iter().collect(), logs);
     if case.settings.log {
-        let [theirs, ours] = servers.each_ref().map(|server| log_lines(&server.log()));
-        let lines = theirs.keys().chain(ours.keys());
-        let mut lines: Vec<&String> = lines.collect();
-        lines.sort();
-        lines.dedup();
-        for line in lines {
-            let count = |log: &BTreeMap<String, usize>| {
-                format!("{} times", log.get(line).copied().unwrap_or(0))
-            };
-            let (coredns, nodens) = (count(&theirs), count(&ours));
-            let difference =
-                (coredns != nodens).then_some(Difference { field: "log", coredns, nodens });
-            let differences = difference.into_iter().collect();
-            report.record(&bench.differences, format!("log {line}"), differences, Default::default);
-        }
+        // A line is written after its answer was sent.
+        thread::sleep(Duration::from_millis(200));
+        compare_logs(bench, report, servers.each_ref().map(|server| log_lines(&server.log())));
     }
     Ok(())
+}
+
+/// Counts one comparison for each line that either log has.
+fn compare_logs(bench: &Bench, report: &mut CaseReport, logs: [BTreeMap<String, usize>; 2]) {
+    let lines: BTreeSet<&String> = logs.iter().flat_map(BTreeMap::keys).collect();
+    for line in lines {
+        let [coredns, nodens] =
+            logs.each_ref().map(|log| format!("{} times", log.get(line).copied().unwrap_or(0)));
+        let difference =
+            (coredns != nodens).then_some(Difference { field: "log", coredns, nodens });
+        let differences = difference.into_iter().collect();
+        report.record(&bench.differences, format!("log {line}"), differences, Default::default);
+    }
 }
 
 /// The lines of a server's log about questions, with how often each occurs; durations are made equal.
@@ -208,9 +211,8 @@ fn log_lines(log: &str) -> BTreeMap<String, usize> {
 fn without_duration(line: &str) -> String {
     let words = line.split(' ').map(|word| {
         let number = word.strip_suffix('s').and_then(|n| n.split_once('.'));
-        let is_duration = number.is_some_and(|(whole, fraction)| {
-            fraction.len() == 9 && format!("{whole}{fraction}").bytes().all(|b| b.is_ascii_digit())
-        });
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let is_duration = number.is_some_and(|(whole, fraction)| digits(whole) && digits(fraction));
         if is_duration { "DURATION" } else { word }
     });
     words.collect::<Vec<_>>().join(" ")

@@ -46,6 +46,7 @@ pub(super) fn is_test_path(path: &str) -> bool {
     ["/tests/", "/benches/", "/fuzz_targets/"].iter().any(|dir| path.contains(dir))
         || path.starts_with("fuzz/")
         || name == "tests.rs"
+        || name == "testing.rs"
         || name.ends_with("_tests.rs")
 }
 

@@ -181,7 +181,7 @@ fn records(owner: &str, seen: &Seen, flavour: usize, word: &str, ttl: u32) -> Ve
         Rtype::TXT if word == "big" => {
             (0..12).map(|n| format!("\"{n:03} {}\"", "x".repeat(200))).collect()
         }
-        Rtype::TXT => vec![format!("\"text of {owner}\" \"flavour {flavour}\"")],
+        Rtype::TXT => vec![format!("\"text {hash}\" \"flavour {flavour}\"")],
         Rtype::MX => lines(&["10 mx1.example.net.", "20 MX2.example.net."]),
         Rtype::SRV => lines(&["0 50 8080 a.example.net.", "1 50 8443 b.example.net."]),
         Rtype::NS => lines(&["ns1.example.net.", "ns2.example.net."]),
@@ -231,12 +231,12 @@ fn saw(seen: &Seen) -> String {
         }
     };
     format!(
-        "\"{} name={} rd={} ad={} cd={}\" \"edns {edns}\"",
+        "\"{} rd={} ad={} cd={}\" \"edns {edns}\" \"{}\"",
         if seen.tcp { "tcp" } else { "udp" },
-        seen.qname,
         bit(seen.rd),
         bit(seen.ad),
-        bit(seen.cd)
+        bit(seen.cd),
+        seen.qname.replace(['\\', '"'], "?"),
     )
 }
 
