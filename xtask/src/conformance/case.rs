@@ -226,6 +226,7 @@ fn corefile_blocks(readme: &str) -> Vec<(usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::generate::DEFAULT_COUNT;
 
     #[test]
     fn blocks_of_a_readme() {
@@ -248,10 +249,17 @@ mod tests {
     }
 
     #[test]
-    fn every_case_of_ours_has_a_known_directive() {
-        for case in own().unwrap() {
+    fn every_directive_has_its_questions() {
+        let cases = own().unwrap();
+        for case in &cases {
             let known = DIRECTIVES.contains(&case.directive.as_str()) || case.directive == "server";
             assert!(known, "{}", case.name);
+        }
+        for directive in DIRECTIVES {
+            let of_it = cases.iter().filter(|case| case.directive == *directive);
+            let questions: usize =
+                of_it.map(|case| case.settings.count.unwrap_or(DEFAULT_COUNT)).sum();
+            assert!(questions >= 200, "{directive}: {questions} questions over each transport");
         }
     }
 }

@@ -13,7 +13,7 @@ use super::corefile::Corefile;
 use super::question::{Defect, Edns, Question, bits};
 
 /// Questions per transport when the case does not say.
-const DEFAULT_COUNT: usize = 70;
+pub(super) const DEFAULT_COUNT: usize = 70;
 
 /// First labels that the local authority has rules for.
 const LABELS: &[&str] = &[
