@@ -1,17 +1,127 @@
-//! `acl`.
+//! `acl`: who may ask what.
+//!
+//! Nested lookups run through the chain like questions of the client, so a CNAME made by
+//! `template` or a search path of `autopath` leads to nothing the client may not ask itself.
 
-use crate::config::BlockBuilder;
-use crate::handler::Handle;
-use nodens_corefile::{Directive, Error};
+mod config;
+mod networks;
+
+use crate::handler::{Cx, Handle, Step};
+use crate::metrics::Counter;
+use crate::zones::Zones;
+use networks::Networks;
+use nodens_wire::edns::extended_error;
+use nodens_wire::{Rcode, Type};
+use std::net::IpAddr;
+
+pub use config::setup;
+
+#[cfg(test)]
+mod tests;
 
 /// The directive at work.
 #[derive(Debug)]
-pub struct Acl;
+pub struct Acl {
+    /// In the order of the Corefile.
+    rules: Vec<Rule>,
+    allowed: Counter,
+}
 
-impl Handle for Acl {}
+/// One `acl` of the Corefile.
+#[derive(Debug)]
+struct Rule {
+    zones: Zones,
+    /// The first that matches counts.
+    policies: Vec<Policy>,
+    /// One per zone.
+    counters: Vec<Counters>,
+}
 
-/// Reads the directive.
-pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
-    block.push(Acl);
-    Ok(())
+#[derive(Debug)]
+struct Counters {
+    blocked: Counter,
+    filtered: Counter,
+    dropped: Counter,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Allow,
+    Block,
+    Filter,
+    Drop,
+}
+
+/// A line of the block: `ACTION [type QTYPE…] [net SOURCE…]`.
+#[derive(Debug)]
+struct Policy {
+    verdict: Verdict,
+    /// `None` stands for all types.
+    types: Option<Vec<Type>>,
+    /// `None` stands for all addresses.
+    networks: Option<Networks>,
+}
+
+impl Handle for Acl {
+    fn answer(&self, cx: &mut Cx<'_>) -> Step {
+        let client = cx.job.client().peer.ip().to_canonical();
+        let qtype = cx.job.current.qtype;
+        for rule in &self.rules {
+            let Some(zone) = rule.zones.longest(cx.job.current.qname.view()) else { continue };
+            match rule.verdict(client, qtype) {
+                None => {}
+                Some(Verdict::Allow) => break,
+                Some(verdict) => return rule.refuse(cx, verdict, zone),
+            }
+        }
+        cx.worker.cells.add(self.allowed, 1);
+        Step::Next
+    }
+}
+
+impl Rule {
+    fn verdict(&self, client: IpAddr, qtype: Type) -> Option<Verdict> {
+        self.policies.iter().find(|policy| policy.wants(client, qtype)).map(|p| p.verdict)
+    }
+
+    fn refuse(&self, cx: &mut Cx<'_>, verdict: Verdict, zone: usize) -> Step {
+        let count = |cx: &Cx<'_>, counter: fn(&Counters) -> Counter| {
+            if let Some(counters) = self.counters.get(zone) {
+                cx.worker.cells.add(counter(counters), 1);
+            }
+        };
+        match verdict {
+            Verdict::Drop if cx.job.outer.is_empty() => {
+                count(cx, |counters| counters.dropped);
+                Step::Drop
+            }
+            // The client asked for something else, which still has an answer.
+            Verdict::Drop => {
+                count(cx, |counters| counters.dropped);
+                Step::Fail(Rcode::REFUSED)
+            }
+            Verdict::Filter => {
+                count(cx, |counters| counters.filtered);
+                reply(cx, Rcode::NOERROR, extended_error::FILTERED)
+            }
+            Verdict::Block | Verdict::Allow => {
+                count(cx, |counters| counters.blocked);
+                reply(cx, Rcode::REFUSED, extended_error::BLOCKED)
+            }
+        }
+    }
+}
+
+/// An empty response that says why (RFC 8914 sections 4.16 and 4.18).
+fn reply(cx: &mut Cx<'_>, rcode: Rcode, info_code: u16) -> Step {
+    cx.q().reply(rcode, false);
+    cx.q().response.extended_error(info_code, "");
+    Step::Answered
+}
+
+impl Policy {
+    fn wants(&self, client: IpAddr, qtype: Type) -> bool {
+        self.types.as_ref().is_none_or(|types| types.contains(&qtype))
+            && self.networks.as_ref().is_none_or(|networks| networks.contain(client))
+    }
 }

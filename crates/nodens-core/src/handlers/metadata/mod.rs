@@ -11,7 +11,9 @@ mod tests;
 /// Reads `metadata [ZONES…]`.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
-    directive.expect_no_body()?;
+    if let Some(line) = directive.lines().first() {
+        return Err(line.unknown_property(&[]));
+    }
     block.settings.metadata = Some(Zones::of(directive.args(), block)?);
     Ok(())
 }

@@ -23,7 +23,7 @@ fn without_the_directive_there_are_no_values() {
 fn malformed_uses_are_refused() {
     let cases = [
         ("metadata\n metadata", "3:2: this plugin can only be used once per Server Block"),
-        ("metadata {\n }", "2:2: 'metadata' takes no block"),
+        ("metadata {\n all\n }", "3:2: unknown property 'all'"),
         ("metadata a..b", "2:11: "),
     ];
     for (line, wanted) in cases {

@@ -14,7 +14,9 @@ const JITTER_LEAST: Duration = Duration::from_secs(1);
 
 /// Reads `reload [INTERVAL] [JITTER]`; the last of all blocks counts.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
-    directive.expect_no_body()?;
+    if let Some(line) = directive.lines().first() {
+        return Err(line.unknown_property(&[]));
+    }
     let mut service = ReloadService { interval: INTERVAL_DEFAULT, jitter: JITTER_DEFAULT };
     let args = directive.expect_args_within(0..=2)?;
     if let Some(interval) = args.first() {

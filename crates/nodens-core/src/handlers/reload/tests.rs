@@ -32,7 +32,7 @@ fn short_times_are_refused() {
         ("reload 10s 500ms", "2:13: expected a duration: 0, or 1s or more, found `500ms`"),
         ("reload 10s x", "2:13: expected a duration: 0, or 1s or more"),
         ("reload 10s 1s 1s", "2:16: Wrong argument count"),
-        ("reload 10s {\n }", "takes no block"),
+        ("reload 10s {\n now\n }", "3:2: unknown property 'now'"),
     ];
     for (line, wanted) in cases {
         let error = Bench::try_new(&format!(". {{\n {line}\n}}")).unwrap_err().to_string();
