@@ -23,6 +23,25 @@ pub(crate) struct Server {
     log: PathBuf,
 }
 
+/// What the scheduler knows about a process, to the nanosecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// CPU time used.
+    pub(crate) ran: Duration,
+    /// Time that threads could have run and did not, because others had the CPU.
+    pub(crate) waited: Duration,
+}
+
+impl Account {
+    /// What was added since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            ran: self.ran.saturating_sub(earlier.ran),
+            waited: self.waited.saturating_sub(earlier.waited),
+        }
+    }
+}
+
 impl Server {
     /// Starts `command` on `cpus` (anywhere if empty) with its output in `log`.
     pub(crate) fn start(
@@ -81,19 +100,20 @@ impl Server {
         lines.iter().skip(skip).map(|line| format!("  {line}\n")).collect()
     }
 
-    /// CPU time of all threads so far, from the scheduler's own account in nanoseconds.
-    pub(crate) fn cpu_time(&self) -> Result<Duration> {
+    /// The scheduler's account of all threads so far.
+    pub(crate) fn account(&self) -> Result<Account> {
         let tasks = format!("/proc/{}/task", self.child.id());
-        let mut total = 0;
+        let mut total = Account::default();
         for task in std::fs::read_dir(&tasks).with_context(|| format!("cannot read {tasks}"))? {
             // A thread that ends between the two reads takes its account with it.
             let Ok(text) = std::fs::read_to_string(task?.path().join("schedstat")) else {
                 continue;
             };
-            let nanos = text.split_ascii_whitespace().next().and_then(|text| text.parse().ok());
-            total += nanos.unwrap_or(0_u64);
+            let mut numbers = text.split_ascii_whitespace().map(|text| text.parse().unwrap_or(0));
+            total.ran += Duration::from_nanos(numbers.next().unwrap_or(0));
+            total.waited += Duration::from_nanos(numbers.next().unwrap_or(0));
         }
-        Ok(Duration::from_nanos(total))
+        Ok(total)
     }
 
     /// Octets of memory in use now.
@@ -182,7 +202,7 @@ mod tests {
         let mut command = Command::new("sleep");
         let server = Server::start("sleep", command.arg("600"), &[], &log).unwrap();
         let status = format!("/proc/{}/status", server.child.id());
-        assert!(server.cpu_time().is_ok() && Path::new(&status).exists());
+        assert!(server.account().is_ok() && Path::new(&status).exists());
         drop(server);
         assert!(!Path::new(&status).exists());
     }

@@ -89,9 +89,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let before =
         phase(args, stop, &live, &upstream, (upstream.address, before_seconds), "without")?.0;
     upstream.take_asked();
-    let cpu = server.cpu_time()?;
+    let before_account = server.account()?;
     let (after, mix) = phase(args, stop, &live, &upstream, (address, args.seconds), "with Nodens")?;
-    let cpu = server.cpu_time()?.saturating_sub(cpu);
+    let cpu = server.account()?.since(before_account).ran;
     live.clear();
     if stop.load(Ordering::Relaxed) {
         bail!("interrupted");

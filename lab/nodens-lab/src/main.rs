@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod authority;
+mod bench;
 mod child;
 mod demo;
 mod echo;
@@ -37,6 +38,8 @@ enum Command {
     Echo(echo::Args),
     /// Show what a Nodens cache on a node does to the questions of its pods.
     Demo(demo::Args),
+    /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(&args, &stop),
         Command::Echo(args) => echo::run(&args, &stop),
         Command::Demo(args) => demo::run(&args, &stop),
+        Command::Bench(args) => bench::run(&args, &stop),
     });
     result.unwrap_or_else(|error| {
         eprintln!("nodens-lab: {error:#}");

@@ -136,7 +136,6 @@ impl Table {
     }
 
     /// The table in Markdown.
-    #[allow(dead_code, reason = "for the benchmark, which follows")]
     pub(crate) fn markdown(&self) -> String {
         let row = |cells: &[String]| format!("| {} |", cells.join(" | "));
         let rules = (0..self.header.len()).map(|at| if at == 0 { "---" } else { "---:" });
