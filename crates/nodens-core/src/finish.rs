@@ -15,17 +15,16 @@ pub fn finish(config: &Config, job: &mut Job) {
     }
     restore_question(job);
     let response = &mut job.current.response;
+    let own = block.map_or(u16::MAX, |block| block.settings.udp_size_max);
+    let udp_size = job.query.udp_size().min(own);
     let edns = job.query.edns.as_ref().map(|edns| ResponseEdns {
-        udp_size: job.query.udp_size(),
+        udp_size,
         flags: edns.flags & nodens_wire::edns::DO,
         options: &response.options,
     });
     let limit = match job.recipient.client().transport {
         Transport::Tcp => MESSAGE_LEN_MAX,
-        Transport::Udp => {
-            let own = block.map_or(u16::MAX, |block| block.settings.udp_size_max);
-            usize::from(job.query.udp_size().min(own))
-        }
+        Transport::Udp => usize::from(udp_size),
     };
     let shaped = shape(&mut response.wire, rcode, edns, limit);
     if shaped.is_err() {
