@@ -1,17 +1,75 @@
-//! `header`.
+//! `header`: sets or clears flags of requests and responses.
 
 use crate::config::BlockBuilder;
-use crate::handler::Handle;
+use crate::handler::{Cx, Handle, Step};
+use crate::handlers::Handler;
+use crate::log::Level;
 use nodens_corefile::{Directive, Error};
+use nodens_wire::Flags;
+
+mod config;
+#[cfg(test)]
+mod tests;
 
 /// The directive at work.
-#[derive(Debug)]
-pub struct HeaderRules;
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct HeaderRules {
+    query: Mask,
+    response: Mask,
+}
 
-impl Handle for HeaderRules {}
+/// Rules in the order of the Corefile, folded into what they do in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Mask {
+    set: u16,
+    clear: u16,
+}
 
-/// Reads the directive.
-pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
-    block.push(HeaderRules);
+impl Mask {
+    /// One more rule, which outdoes the earlier ones.
+    fn rule(&mut self, bits: u16, on: bool) {
+        let (to, from) =
+            if on { (&mut self.set, &mut self.clear) } else { (&mut self.clear, &mut self.set) };
+        *to |= bits;
+        *from &= !bits;
+    }
+
+    fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    fn apply(self, flags: Flags) -> Flags {
+        flags.with(self.set, true).with(self.clear, false)
+    }
+}
+
+/// Reads `header`. As in CoreDNS only the first one of a block counts.
+pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    let rules = config::read(directive)?;
+    if block.handlers.iter().any(|handler| matches!(handler, Handler::HeaderRules(_))) {
+        let text = format!(
+            "{}: only the first 'header' of a server block counts, this one is ignored",
+            directive.name.position
+        );
+        block.shared.sink.line(Level::Warning, "header", text);
+        return Ok(());
+    }
+    block.push(rules);
     Ok(())
+}
+
+impl Handle for HeaderRules {
+    fn answer(&self, cx: &mut Cx<'_>) -> Step {
+        let q = cx.q();
+        q.flags = self.query.apply(q.flags);
+        Step::Next
+    }
+
+    /// A response that nobody wrote is the server's, whose flags are not ours to change.
+    fn amend(&self, cx: &mut Cx<'_>) {
+        let response = &mut cx.q().response;
+        if response.written && !self.response.is_empty() {
+            response.set_flags(self.response.apply(response.flags()));
+        }
+    }
 }
