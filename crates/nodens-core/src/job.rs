@@ -120,6 +120,8 @@ pub struct Job {
     pub error: String,
     /// When the waiting handler wants [`crate::handler::Event::Timer`], monotonic nanoseconds.
     pub timer_at: u64,
+    /// When the client is to be answered with what `cache` has, monotonic nanoseconds; 0 if never.
+    pub client_timer_at: u64,
     /// Set when the job has to end without an answer.
     pub abandoned: Option<Rcode>,
     /// The configuration the job started with, held while it waits.
@@ -148,6 +150,7 @@ impl Job {
             lookups: 0,
             error: String::new(),
             timer_at: 0,
+            client_timer_at: 0,
             abandoned: None,
             config: None,
         }
@@ -164,6 +167,7 @@ impl Job {
         self.lookups = 0;
         self.error.clear();
         self.timer_at = 0;
+        self.client_timer_at = 0;
         self.abandoned = None;
         self.current.begin(query.qname(request), query.qtype, query.qclass, query.flags);
         self.current.copy_edns(&query, request);
@@ -173,6 +177,21 @@ impl Job {
     /// The client in whose name the chain is run.
     pub fn client(&self) -> &Client {
         self.recipient.client()
+    }
+
+    /// Hands the client over to `early`, a job that stands at the `cache` handler and can answer
+    /// from there; this one goes on for nobody. False if there is nothing to answer with.
+    pub(crate) fn part_with_client(&mut self, early: &mut Job) -> bool {
+        let Recipient::Client(client) = self.recipient else { return false };
+        let waiting = self.outer.iter_mut().chain([&mut self.current]);
+        let cached = waiting.enumerate().find(|(_, resolution)| resolution.cache.has_fallback());
+        let Some((depth, resolution)) = cached else { return false };
+        early.start(self.received, self.recipient, &self.request, self.query.clone());
+        early.current = resolution.part();
+        early.outer.extend(self.outer.drain(..depth));
+        early.lookups = self.lookups;
+        self.recipient = Recipient::Nobody(client);
+        true
     }
 
     /// Makes the job end with `rcode` when it next runs; nested lookups end with it.
@@ -201,6 +220,24 @@ impl Resolution {
         self.forward.clear();
         self.rewrite.clear();
         self.lookup = handlers::LookupState::default();
+    }
+
+    /// Divides the resolution at the `cache` handler, where it stands or passed: what is in front
+    /// goes into the result, what is behind stays and ends there.
+    fn part(&mut self) -> Self {
+        let mut front = Self::default();
+        front.begin(self.qname.view(), self.qtype, self.qclass, self.flags);
+        front.edns.clone_from(&self.edns);
+        (front.block, front.zone, front.floor) = (self.block, self.zone, self.floor);
+        front.position = self.cache.position();
+        front.cache = self.cache.part();
+        front.rewrite = std::mem::take(&mut self.rewrite);
+        // `template` is behind `cache`, all others are in front of it.
+        if !matches!(self.lookup, handlers::LookupState::Template(_)) {
+            front.lookup = std::mem::take(&mut self.lookup);
+        }
+        self.floor = front.position;
+        front
     }
 
     fn copy_edns(&mut self, query: &Query, request: &[u8]) {

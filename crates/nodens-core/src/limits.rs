@@ -20,3 +20,18 @@ pub const UDP_SIZE_DEFAULT: u16 = 1232;
 
 const _: () = assert!(SPARE_JOBS_MAX <= PENDING_PER_WORKER_MAX);
 const _: () = assert!(LOOKUP_DEPTH_MAX <= LOOKUPS_PER_JOB_MAX as usize);
+
+/// What the cache may take, in octets, where no `memory` says otherwise.
+pub const CACHE_MEMORY_DEFAULT: usize = 64 << 20;
+/// The least `memory` may say, in octets.
+pub const CACHE_MEMORY_MIN: usize = 1 << 20;
+/// The most `memory` may say, in octets.
+pub const CACHE_MEMORY_MAX: usize = 16 << 30;
+/// One part in this many of the cache belongs to expired entries kept for `serve_stale`.
+pub const CACHE_STALE_SHARE: usize = 4;
+/// One part in this many of the cache is for entries nobody has asked for a second time.
+pub const CACHE_PROBATION_SHARE: usize = 10;
+/// Buckets one insertion looks at for an entry nobody asked for; then it takes any.
+pub const CACHE_PATIENCE: usize = 64;
+/// CNAME records the cache follows to see whether a response answers its question.
+pub const CACHE_CNAME_CHAIN_MAX: usize = 32;

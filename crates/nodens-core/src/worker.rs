@@ -106,6 +106,13 @@ impl WorkerState {
         self.timers.push(Reverse((at_ns, self.ticket)));
     }
 
+    /// Answers the client of the current job at `at_ns` with what `cache` has, if nothing newer
+    /// has come by then.
+    pub fn set_client_timer(&mut self, job: &mut Job, at_ns: u64) {
+        job.client_timer_at = at_ns;
+        self.timers.push(Reverse((at_ns, self.ticket)));
+    }
+
     /// Hands a shared answer to a waiting job, of this worker or another.
     pub fn deliver(&mut self, worker: usize, mail: crate::shared::Mail) {
         if worker == self.index {
@@ -251,6 +258,9 @@ impl Worker {
                 break;
             }
             self.state.timers.pop();
+            if self.job(ticket).is_some_and(|job| job.client_timer_at == at_ns) {
+                self.answer_early(now, ticket);
+            }
             if self.job(ticket).is_some_and(|job| job.timer_at == at_ns) {
                 self.resume(now, ticket, Event::Timer);
             }
@@ -284,8 +294,24 @@ impl Worker {
         self.serial = self.serial.wrapping_add(1);
     }
 
+    /// Answers the client of a waiting job with what `cache` has; the job goes on without it.
+    fn answer_early(&mut self, now: Now, ticket: Ticket) {
+        let config = self.config.clone();
+        let mut early = self.spare.pop().unwrap_or_default();
+        let Some(job) = self.job(ticket) else { return };
+        let config = job.config.clone().unwrap_or(config);
+        job.client_timer_at = 0;
+        if !job.part_with_client(&mut early) {
+            return;
+        }
+        early.config = Some(config);
+        self.reserve_ticket();
+        self.advance(now, early, Event::Timer, None);
+    }
+
     fn recycle(&mut self, mut job: Box<Job>) {
         job.config = None;
+        job.current.cache.clear();
         if self.spare.len() < SPARE_JOBS_MAX {
             self.spare.push(job);
         }
@@ -296,14 +322,20 @@ impl Worker {
         if parked.serial != ticket.serial {
             return;
         }
-        let Some(mut job) = parked.job.take() else { return };
-        let config = job.config.take().unwrap_or_else(|| self.config.clone());
+        let Some(job) = parked.job.take() else { return };
         self.state.ticket = ticket;
+        self.advance(now, job, event, Some(ticket));
+    }
+
+    /// Calls the handler that `job` waits at. `ticket` is the place of a job that is parked.
+    fn advance(&mut self, now: Now, mut job: Box<Job>, event: Event<'_>, ticket: Option<Ticket>) {
+        let config = job.config.take().unwrap_or_else(|| self.config.clone());
         match chain::run(&config, &mut self.state, now, &mut job, Start::Resume(event)) {
             Outcome::Waiting => {
                 job.config = Some(config);
-                if let Some(parked) = self.jobs.get_mut(ticket.slot as usize) {
-                    parked.job = Some(job);
+                match ticket.and_then(|ticket| self.jobs.get_mut(ticket.slot as usize)) {
+                    Some(parked) => parked.job = Some(job),
+                    None => self.park(job),
                 }
                 return;
             }
@@ -320,7 +352,9 @@ impl Worker {
                 }
             }
         }
-        self.jobs.remove(ticket.slot as usize);
+        if let Some(ticket) = ticket {
+            self.jobs.remove(ticket.slot as usize);
+        }
         self.recycle(job);
     }
 

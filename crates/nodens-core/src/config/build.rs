@@ -4,11 +4,13 @@ use super::{BlockSettings, Config, Listener, Server, ServerBlock, Services};
 use crate::directives::{self, DIRECTIVES};
 use crate::handlers::Handler;
 use crate::handlers::view::View;
+use crate::limits::CACHE_MEMORY_DEFAULT;
 use crate::shared::Shared;
 use nodens_corefile::key::{Scheme, ZoneKey, parse_key};
 use nodens_corefile::{Corefile, Directive, Error, ErrorKind, nearest};
 use nodens_wire::Name;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -42,6 +44,8 @@ pub struct BlockBuilder<'a> {
     pub listen: SocketAddr,
     /// Identifies the block in the Corefile.
     pub source: usize,
+    /// Differs if the block's zones or directives differ: what may outlive a reload depends on it.
+    pub fingerprint: u64,
     /// What the process shares.
     pub shared: &'a Arc<Shared>,
     /// What is not in the Corefile.
@@ -118,7 +122,19 @@ pub fn build(
         let directives = &source.directives;
         blocks.push(compile(placement, directives, options, shared, &mut services)?);
     }
-    Ok(assemble(placements, blocks, services, shared))
+    let config = assemble(placements, blocks, services, shared);
+    shared.cache.set_budget(cache_memory(&config));
+    Ok(config)
+}
+
+/// The most any `cache` asks for; all blocks share it.
+fn cache_memory(config: &Config) -> usize {
+    let handlers = config.blocks.iter().flat_map(|block| &block.handlers);
+    let asked = handlers.filter_map(|handler| match handler {
+        Handler::Cache(cache) => cache.memory(),
+        _ => None,
+    });
+    asked.max().unwrap_or(CACHE_MEMORY_DEFAULT)
 }
 
 fn check_directives(directives: &[Directive]) -> Result<(), Error> {
@@ -244,6 +260,7 @@ fn builder<'a>(
         zones,
         listen,
         source,
+        fingerprint: 0,
         shared,
         options,
         handlers: Vec::new(),
@@ -273,6 +290,7 @@ fn compile(
 ) -> Result<ServerBlock, Error> {
     let (listen, zones) = (placement.address, placement.zones.clone());
     let mut builder = builder(listen, zones, placement.source, options, shared, services);
+    builder.fingerprint = fingerprint(placement, directives);
     builder.settings.bind.clone_from(&placement.settings.bind);
     let present = |spec: &&directives::Spec| directives.iter().any(|d| d.name.text == spec.name);
     builder.present = DIRECTIVES.iter().filter(present).map(|spec| spec.name).collect();
@@ -287,6 +305,23 @@ fn compile(
     }
     let BlockBuilder { zones, server, source, handlers, settings, view, .. } = builder;
     Ok(ServerBlock { zones, server, source, view, handlers, settings })
+}
+
+/// A hash over everything the block says, positions left out.
+fn fingerprint(placement: &Placement, directives: &[Directive]) -> u64 {
+    fn add(directives: &[Directive], hasher: &mut DefaultHasher) {
+        directives.len().hash(hasher);
+        for directive in directives {
+            directive.name.text.hash(hasher);
+            directive.args.len().hash(hasher);
+            directive.args.iter().for_each(|arg| arg.text.hash(hasher));
+            add(directive.lines(), hasher);
+        }
+    }
+    let mut hasher = DefaultHasher::new();
+    (placement.address.port(), &placement.zones).hash(&mut hasher);
+    add(directives, &mut hasher);
+    hasher.finish()
 }
 
 fn set_up(

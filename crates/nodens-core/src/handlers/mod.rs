@@ -26,6 +26,8 @@ macro_rules! handlers {
         $(pub mod $module;)*
 
         /// A directive at work in a chain.
+        // There are only a few, side by side in a chain.
+        #[allow(clippy::large_enum_variant)]
         #[derive(Debug)]
         pub enum Handler {
             $(#[doc = concat!("`", $name, "`.")] $variant($module::$variant),)*

@@ -1,31 +1,494 @@
-//! `cache`.
+//! `cache`: keeps answers in wire form and serves them again, fresh and, if asked to, stale.
 
 use crate::config::BlockBuilder;
-use crate::handler::Handle;
+use crate::handler::{Cx, Event, Handle, Step};
+use crate::handlers::Handler;
+use crate::job::{Job, Resolution, Transport};
+use crate::kind::Kind as ResponseKind;
+use crate::time::Now;
+use crate::worker::{Background, WorkerState};
+use classify::{Question, Reply, assess};
+use config::{Options, Stale};
+use entry::{Entry, Facts, Kind, View};
+use key::{KeyBits, KeyOctets};
+use metrics::Counters;
 use nodens_corefile::{Directive, Error};
+use nodens_wire::edns::{self, extended_error};
+use nodens_wire::shape::shape;
+use nodens_wire::{Flags, MESSAGE_LEN_MAX, NameRef, Opcode, Rcode};
+use refresh::Refresh;
+use std::sync::Arc;
+use store::{Found, Lease};
+
+mod classify;
+mod config;
+mod entry;
+mod key;
+mod metrics;
+mod refresh;
+mod store;
+mod subnet;
+mod table;
+
+#[cfg(test)]
+mod store_tests;
+#[cfg(test)]
+mod tests;
+
+pub use store::Store;
+
+/// The TTL of responses that have none of their own: those without records, and referrals.
+const TTL_DEFAULT_S: u32 = 5;
 
 /// The directive at work.
 #[derive(Debug)]
-pub struct Cache;
-
-impl Handle for Cache {}
+pub struct Cache {
+    options: Options,
+    lease: Arc<Lease>,
+    counters: Counters,
+}
 
 /// Reads the directive.
-pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
-    block.push(Cache);
+pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    if block.handlers.iter().any(|handler| matches!(handler, Handler::Cache(_))) {
+        return Err(directive.invalid("this plugin can only be used once per Server Block"));
+    }
+    let options = config::parse(directive, &block.zones)?;
+    let counters = Counters::register(block, &options.zones);
+    let lease = block.shared.cache.lease(block.fingerprint, counters.evictions);
+    metrics::register_gauges(block, &options.zones, &lease);
+    block.push(Cache { options, lease, counters });
     Ok(())
+}
+
+impl Cache {
+    /// `memory`, if the directive has it.
+    pub(crate) fn memory(&self) -> Option<usize> {
+        self.options.memory
+    }
 }
 
 /// What the handler remembers while a question is under way.
 #[derive(Debug, Default)]
 pub struct State {
+    phase: Phase,
+    /// Where the handler is in its chain.
+    position: usize,
+    /// The bits of the key.
+    bits: KeyBits,
+    /// The client set AD, which upstreams always see set.
+    client_ad: bool,
+    /// What to serve if nothing better comes.
+    fallback: Option<Entry>,
+    /// The refresh that this resolution does.
+    refresh: Option<Refresh>,
+    scratch: Vec<u8>,
+    ttls_at: Vec<u16>,
+}
+
+/// Why the question went on behind the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// It did not, or the cache is not concerned.
+    #[default]
+    Idle,
+    /// Nothing was found.
+    Miss,
+    /// Something stale was found and the upstream is asked first.
+    Verify,
+    /// Something popular is about to expire.
+    Prefetch,
+    /// Something stale was served.
+    StaleRefresh,
 }
 
 impl State {
     /// Forgets everything but buffers.
-    pub fn clear(&mut self) {}
+    pub fn clear(&mut self) {
+        self.phase = Phase::Idle;
+        self.fallback = None;
+        self.refresh = None;
+    }
+
+    /// Whether a client that has waited long enough can be given something.
+    pub(crate) fn has_fallback(&self) -> bool {
+        self.phase == Phase::Verify && self.fallback.is_some()
+    }
+
+    /// Where the handler is in its chain.
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The state for the client's part of a resolution that goes on without it.
+    pub(crate) fn part(&mut self) -> Self {
+        self.phase = Phase::StaleRefresh;
+        Self {
+            bits: self.bits,
+            client_ad: self.client_ad,
+            fallback: self.fallback.take(),
+            ..Self::default()
+        }
+    }
 }
 
-/// Answers kept for all server blocks.
-#[derive(Debug, Default)]
-pub struct Store {}
+impl Handle for Cache {
+    fn answer(&self, cx: &mut Cx<'_>) -> Step {
+        let q = &mut cx.job.current;
+        if q.flags.opcode() != Opcode::QUERY || !self.options.serves(q.qname.view()) {
+            return Step::Next;
+        }
+        if !self.options.forward_subnet {
+            subnet::strip(cx.job);
+        }
+        let q = &mut cx.job.current;
+        q.cache.bits = KeyBits::new(q.dnssec_ok(), q.flags.has(Flags::CD));
+        let Some(octets) = KeyOctets::new(q.qname.view(), subnet::of(&q.edns)) else {
+            return Step::Next;
+        };
+        cx.worker.cells.add(self.counters.requests, 1);
+        let key = octets.key(q.qtype, q.qclass, q.cache.bits);
+        let (store, scope) = (&cx.worker.shared.cache, self.lease.scope());
+        let hash = store.hash(scope, &key);
+        match store.find(scope, &key, hash, |view| self.rank(view, cx.now)) {
+            Some(found) => self.hit(cx, &found),
+            None => {
+                cx.worker.cells.add(self.counters.misses, 1);
+                self.pass_on(&mut cx.job.current, Phase::Miss)
+            }
+        }
+    }
+
+    /// The client has waited long enough for something newer.
+    fn resumed(&self, cx: &mut Cx<'_>, _event: Event<'_>) -> Step {
+        let Some(entry) = cx.job.current.cache.fallback.take() else {
+            return Step::Fail(Rcode::SERVFAIL);
+        };
+        let q = &mut cx.job.current;
+        q.flags = q.flags.with(Flags::AD, q.cache.client_ad);
+        self.serve(q, entry::view(&entry), cx.now, cx.worker);
+        Step::Answered
+    }
+
+    fn amend(&self, cx: &mut Cx<'_>) {
+        let q = &mut cx.job.current;
+        let phase = std::mem::take(&mut q.cache.phase);
+        if phase == Phase::Idle {
+            return;
+        }
+        q.flags = q.flags.with(Flags::AD, q.cache.client_ad);
+        let (refresh, fallback) = (q.cache.refresh.take(), q.cache.fallback.take());
+        let hits = refresh.as_ref().map_or(0, Refresh::hits);
+        let accepted = if q.response.written {
+            self.take_in(q, phase, hits, cx.now, cx.worker)
+        } else {
+            if phase == Phase::Miss && cx.job.abandoned.is_none() {
+                self.note_failure(q, cx.now, cx.worker);
+            }
+            false
+        };
+        if let Some(refresh) = refresh {
+            refresh.finish(cx.now, accepted);
+        }
+        if let (Phase::Verify, false, Some(entry)) = (phase, accepted, fallback) {
+            q.response.options.clear();
+            self.serve(q, entry::view(&entry), cx.now, cx.worker);
+            cx.job.error.clear();
+        }
+    }
+}
+
+/// On the way down.
+impl Cache {
+    /// Which of the entries for a question is served: what can be served at all, good answers
+    /// before failures. There is a success beside a denial only under `prefer_positive`.
+    fn rank(&self, view: View<'_>, now: Now) -> u8 {
+        match view.kind() {
+            _ if !view.is_servable(now) => 0,
+            Kind::Success => 4,
+            Kind::Denial => 3,
+            Kind::Hollow => 2,
+            Kind::Failure => 1,
+        }
+    }
+
+    /// Lets the next handler answer; AD asks the upstream for the AD bit (RFC 6840 section 5.7).
+    fn pass_on(&self, q: &mut Resolution, phase: Phase) -> Step {
+        q.cache.phase = phase;
+        q.cache.position = q.position;
+        q.cache.client_ad = q.flags.has(Flags::AD);
+        q.flags = q.flags.with(Flags::AD, true);
+        Step::Next
+    }
+
+    fn hit(&self, cx: &mut Cx<'_>, found: &Found) -> Step {
+        let Some(view) = found.view() else { return Step::Next };
+        cx.worker.cells.add(self.counters.hits(view.kind()), 1);
+        view.visit();
+        match self.options.stale {
+            Some(stale) if view.is_expired(cx.now) => {
+                if stale.verify && self.verify(cx, found, stale) {
+                    return self.pass_on(&mut cx.job.current, Phase::Verify);
+                }
+                if !stale.verify {
+                    self.refresh(cx, found, Phase::StaleRefresh);
+                }
+            }
+            _ if self.is_due(view, cx.now) => self.refresh(cx, found, Phase::Prefetch),
+            _ => {}
+        }
+        self.serve(&mut cx.job.current, view, cx.now, cx.worker);
+        Step::Answered
+    }
+
+    /// Whether a fresh entry is popular and near its end. Counts the question.
+    fn is_due(&self, view: View<'_>, now: Now) -> bool {
+        let Some(prefetch) = self.options.prefetch else { return false };
+        let hits = view.count(now, prefetch.gap, prefetch.amount);
+        let threshold = (u64::from(prefetch.percentage) * u64::from(view.ttl_s())).div_ceil(100);
+        hits >= prefetch.amount && u64::from(view.remaining_s(now)) <= threshold
+    }
+
+    /// Writes the response from an entry.
+    fn serve(&self, q: &mut Resolution, view: View<'_>, now: Now, worker: &WorkerState) {
+        let expired = view.is_expired(now);
+        let stale_ttl_s = self.options.stale.map_or(0, |stale| stale.ttl_s);
+        let ttl_s = match (expired, self.options.keep_ttl) {
+            (true, _) if stale_ttl_s > 0 => stale_ttl_s,
+            (_, true) => view.ttl_s(),
+            (_, false) => view.remaining_s(now),
+        };
+        let wants_ad = q.cache.bits.dnssec_ok() || q.flags.has(Flags::AD);
+        let flags = Flags(q.flags.reply().0 | view.flags().0);
+        let flags = flags.with(Flags::AD, flags.has(Flags::AD) && wants_ad);
+        view.write(q.qname.as_wire(), flags, ttl_s, &mut q.response.wire);
+        q.response.rcode = flags.rcode();
+        q.response.written = true;
+        if expired {
+            worker.cells.add(self.counters.served_stale, 1);
+            let info = match flags.rcode() {
+                Rcode::NXDOMAIN => extended_error::STALE_NXDOMAIN,
+                _ => extended_error::STALE_ANSWER,
+            };
+            let options = &mut q.response.options;
+            edns::push_option(options, edns::code::EXTENDED_ERROR, &info.to_be_bytes());
+        }
+    }
+
+    /// Prepares to ask the upstream before something stale is served; false if another question
+    /// does so already or it is too early after a failure.
+    fn verify(&self, cx: &mut Cx<'_>, found: &Found, stale: Stale) -> bool {
+        let Some(entry) = found.keep() else { return false };
+        if !stale.recheck.is_zero() || !stale.timeout.is_zero() {
+            match Refresh::begin(entry.clone(), cx.now, stale.recheck) {
+                Some(refresh) => cx.job.current.cache.refresh = Some(refresh),
+                None => return false,
+            }
+        }
+        cx.job.current.cache.fallback = Some(entry);
+        if !stale.timeout.is_zero() {
+            cx.worker.set_client_timer(cx.job, cx.now.plus(stale.timeout));
+        }
+        true
+    }
+
+    /// Asks again behind the client's back, unless that is being done.
+    fn refresh(&self, cx: &mut Cx<'_>, found: &Found, phase: Phase) {
+        let Some(entry) = found.keep() else { return };
+        let recheck = match (phase, self.options.stale) {
+            (Phase::StaleRefresh, Some(stale)) => stale.recheck,
+            _ => std::time::Duration::ZERO,
+        };
+        let Some(refresh) = Refresh::begin(entry, cx.now, recheck) else { return };
+        cx.worker.cells.add(self.counters.prefetches, 1);
+        let background = background(cx.job, phase, refresh);
+        cx.worker.background.push(background);
+    }
+}
+
+/// The question of `job` once more, from here on. An answer over TCP is never truncated.
+fn background(job: &Job, phase: Phase, refresh: Refresh) -> Background {
+    let q = &job.current;
+    let mut resolution = Resolution::default();
+    let flags = q.flags.with(Flags::AD, true);
+    resolution.begin(q.qname.view(), q.qtype, q.qclass, flags);
+    resolution.edns.clone_from(&q.edns);
+    (resolution.block, resolution.zone) = (q.block, q.zone);
+    resolution.position = q.position;
+    resolution.cache.phase = phase;
+    resolution.cache.bits = q.cache.bits;
+    resolution.cache.client_ad = true;
+    resolution.cache.refresh = Some(refresh);
+    let mut client = *job.client();
+    client.transport = Transport::Tcp;
+    Background { client, request: job.request.clone(), query: job.query.clone(), resolution }
+}
+
+/// On the way back.
+impl Cache {
+    /// Looks at what was answered behind the cache: gives all its records the TTL that the cache
+    /// gives them, and stores it. False if a stale answer is better.
+    fn take_in(
+        &self,
+        q: &mut Resolution,
+        phase: Phase,
+        hits: u64,
+        now: Now,
+        worker: &WorkerState,
+    ) -> bool {
+        let rcode = q.response.rcode;
+        let signed_until = q.cache.bits.dnssec_ok().then_some(now.unix_s);
+        let question =
+            Question { qname: q.qname.view(), qtype: q.qtype, qclass: q.qclass };
+        let reply = shape(&mut q.response.wire, rcode, None, MESSAGE_LEN_MAX).and_then(|()| {
+            assess(&q.response.wire, rcode, question, signed_until, &mut q.cache.ttls_at)
+        });
+        let Ok(reply) = reply else {
+            worker.cells.add(self.counters.drops, 1);
+            return false;
+        };
+        let ttl_s = self.ttl_s(&reply);
+        set_ttls(&mut q.response.wire, &q.cache.ttls_at, ttl_s);
+        let accepted = self.is_acceptable(&reply, rcode, phase);
+        if reply.is_cacheable && ttl_s > 0 {
+            if !reply.is_matching {
+                worker.cells.add(self.counters.drops, 1);
+            } else if accepted || self.options.prefers_positive() {
+                self.store(q, &reply, ttl_s, if accepted { hits } else { 0 }, now, worker);
+            }
+        }
+        if !q.cache.bits.dnssec_ok() && !q.cache.client_ad {
+            let flags = q.response.flags();
+            q.response.set_flags(flags.with(Flags::AD, false));
+        }
+        accepted
+    }
+
+    /// How long the reply may be kept.
+    fn ttl_s(&self, reply: &Reply) -> u32 {
+        let [success, denial] = &self.options.classes;
+        let (class, own) = match reply.kind {
+            ResponseKind::ServerError => {
+                return u32::try_from(self.options.failure_ttl.as_secs()).unwrap_or(u32::MAX);
+            }
+            // The TTL of the SOA record counts (RFC 2308 section 5).
+            ResponseKind::NameError | ResponseKind::NoData => (denial, reply.ttl_min_s),
+            ResponseKind::NoError => (success, reply.ttl_min_s),
+            _ => (success, None),
+        };
+        own.unwrap_or(TTL_DEFAULT_S).max(class.ttl_min_s).min(class.ttl_max_s)
+    }
+
+    /// Whether the reply may take the place of what is stale (RFC 8767 section 4): a failure may
+    /// not. Where nothing is stale, everything may.
+    fn is_acceptable(&self, reply: &Reply, rcode: Rcode, phase: Phase) -> bool {
+        if !matches!(phase, Phase::Verify | Phase::StaleRefresh) {
+            return true;
+        }
+        let whole = reply.is_matching && !reply.is_truncated;
+        if self.options.prefers_positive() {
+            return whole && reply.kind == ResponseKind::NoError && reply.is_answering;
+        }
+        let definite = matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN);
+        whole && definite && !matches!(reply.kind, ResponseKind::OtherError | ResponseKind::Meta)
+    }
+
+    fn store(
+        &self,
+        q: &mut Resolution,
+        reply: &Reply,
+        ttl_s: u32,
+        hits: u64,
+        now: Now,
+        worker: &WorkerState,
+    ) {
+        let kind = match reply.kind {
+            ResponseKind::NameError | ResponseKind::NoData => Kind::Denial,
+            ResponseKind::ServerError => Kind::Failure,
+            _ if self.options.prefers_positive() && !reply.is_answering => Kind::Hollow,
+            _ => Kind::Success,
+        };
+        let stale_s = match (kind, self.options.stale) {
+            (Kind::Failure, _) | (_, None) => 0,
+            (_, Some(stale)) => stale.window_s,
+        };
+        let flags = q.response.flags();
+        let facts = Facts {
+            message: &q.response.wire,
+            records_at: reply.records_at,
+            counts: reply.counts,
+            ttls_at: &q.cache.ttls_at,
+            flags,
+            kind,
+            ttl_s,
+            stale_s,
+            hits,
+        };
+        let (bits, qname) = (q.cache.bits, q.qname.view());
+        let subnet = subnet::of(&q.edns);
+        let Some(octets) = KeyOctets::new(qname, subnet) else { return };
+        let key = octets.key(q.qtype, q.qclass, bits);
+        self.insert(qname, &key, &facts, now, worker, &mut q.cache.scratch);
+    }
+
+    /// Remembers for a short time that there was no response at all.
+    fn note_failure(&self, q: &mut Resolution, now: Now, worker: &WorkerState) {
+        let ttl_s = u32::try_from(self.options.failure_ttl.as_secs()).unwrap_or(u32::MAX);
+        if q.response.rcode != Rcode::SERVFAIL || ttl_s == 0 {
+            return;
+        }
+        let facts = Facts {
+            message: &[],
+            records_at: 0,
+            counts: [0; 3],
+            ttls_at: &[],
+            flags: Flags::default().with_rcode(Rcode::SERVFAIL),
+            kind: Kind::Failure,
+            ttl_s,
+            stale_s: 0,
+            hits: 0,
+        };
+        let qname = q.qname.view();
+        let Some(octets) = KeyOctets::new(qname, subnet::of(&q.edns)) else { return };
+        let key = octets.key(q.qtype, q.qclass, q.cache.bits);
+        self.insert(qname, &key, &facts, now, worker, &mut q.cache.scratch);
+    }
+
+    fn insert(
+        &self,
+        qname: NameRef<'_>,
+        key: &key::Key<'_>,
+        facts: &Facts<'_>,
+        now: Now,
+        worker: &WorkerState,
+        scratch: &mut Vec<u8>,
+    ) {
+        let kind = facts.kind;
+        let class = self.options.class(kind.class());
+        if !class.keeps(qname) {
+            return;
+        }
+        let entry = entry::make(self.lease.scope(), key, facts, now, scratch);
+        let keeps_positive = self.options.prefers_positive();
+        let replaces = |old: Kind| match kind {
+            Kind::Success => true,
+            Kind::Denial | Kind::Hollow => old != Kind::Success || !keeps_positive,
+            Kind::Failure => false,
+        };
+        let mut evicted = |scope: &store::Scope, class: usize| {
+            if let Some(counter) = scope.evictions.get(class) {
+                worker.cells.add(*counter, 1);
+            }
+        };
+        worker.shared.cache.insert(entry, now, replaces, class.capacity, &mut evicted);
+    }
+}
+
+fn set_ttls(wire: &mut [u8], ttls_at: &[u16], ttl_s: u32) {
+    for at in ttls_at {
+        let at = usize::from(*at);
+        if let Some(ttl) = wire.get_mut(at..at + 4) {
+            ttl.copy_from_slice(&ttl_s.to_be_bytes());
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What an entry is found by.
+
+use nodens_wire::name::NAME_LEN_MAX;
+use nodens_wire::{Class, NameRef, Type};
+
+/// The longest client subnet option that means something: an IPv6 prefix (RFC 7871 section 6).
+pub(crate) const SUBNET_LEN_MAX: usize = 20;
+
+/// The bits of the request that are part of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct KeyBits(u8);
+
+impl KeyBits {
+    /// DO and CD as the client set them.
+    pub(crate) fn new(dnssec_ok: bool, checking_disabled: bool) -> Self {
+        Self(u8::from(dnssec_ok) | u8::from(checking_disabled) << 1)
+    }
+
+    /// DO.
+    pub(crate) fn dnssec_ok(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
+/// A key within a scope: the folded QNAME, QTYPE, QCLASS, DO, CD, and the client subnet that is
+/// sent upstream, if any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key<'k> {
+    octets: &'k [u8],
+    name_len: u8,
+    pub(crate) qtype: Type,
+    pub(crate) qclass: Class,
+    pub(crate) bits: KeyBits,
+}
+
+impl<'k> Key<'k> {
+    /// A key from its parts; the first `name_len` of `octets` are the QNAME.
+    pub(crate) fn new(
+        octets: &'k [u8],
+        name_len: u8,
+        qtype: Type,
+        qclass: Class,
+        bits: KeyBits,
+    ) -> Self {
+        Self { octets, name_len, qtype, qclass, bits }
+    }
+
+    /// The folded QNAME and behind it the client subnet option.
+    pub(crate) fn octets(&self) -> &'k [u8] {
+        self.octets
+    }
+
+    /// How many of the octets are the QNAME.
+    pub(crate) fn name_len(&self) -> u8 {
+        self.name_len
+    }
+
+    /// Everything that is not in the octets, for the hash.
+    pub(crate) fn packed(&self) -> u64 {
+        u64::from(self.qtype.0)
+            | u64::from(self.qclass.0) << 16
+            | u64::from(self.bits.0) << 32
+            | u64::from(self.name_len) << 40
+    }
+}
+
+/// Room for the octets of a key, on the stack of whoever looks it up.
+pub(crate) struct KeyOctets {
+    octets: [u8; NAME_LEN_MAX + SUBNET_LEN_MAX],
+    name_len: u8,
+    len: usize,
+}
+
+impl KeyOctets {
+    /// Folds `qname`; `None` if `subnet` is longer than any client subnet option.
+    pub(crate) fn new(qname: NameRef<'_>, subnet: &[u8]) -> Option<Self> {
+        let name = qname.as_wire();
+        let (name_len, len) = (u8::try_from(name.len()).ok()?, name.len() + subnet.len());
+        if subnet.len() > SUBNET_LEN_MAX {
+            return None;
+        }
+        let mut octets = [0; NAME_LEN_MAX + SUBNET_LEN_MAX];
+        let (front, back) = octets.split_at_mut_checked(name.len())?;
+        front.copy_from_slice(name);
+        front.make_ascii_lowercase();
+        back.get_mut(..subnet.len())?.copy_from_slice(subnet);
+        Some(Self { octets, name_len, len })
+    }
+
+    /// The key with these octets.
+    pub(crate) fn key(&self, qtype: Type, qclass: Class, bits: KeyBits) -> Key<'_> {
+        let octets = self.octets.get(..self.len).unwrap_or_default();
+        Key::new(octets, self.name_len, qtype, qclass, bits)
+    }
+}

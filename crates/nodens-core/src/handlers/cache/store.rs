@@ -1,0 +1,469 @@
+//! All cached answers of the process: one table and one budget for all server blocks.
+
+use super::entry::{self, Entry, Kind, View};
+use super::key::Key;
+use super::table::{Bucket, Held, SEGMENT_SIZE, Slot, Sweep, Table};
+use crate::limits::{
+    CACHE_MEMORY_DEFAULT, CACHE_MEMORY_MAX, CACHE_MEMORY_MIN, CACHE_PATIENCE,
+    CACHE_PROBATION_SHARE, CACHE_STALE_SHARE,
+};
+use crate::metrics::Counter;
+use crate::time::Now;
+use foldhash::quality::RandomState;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Whose answers: a server block as it stands in the Corefile. Blocks never see each other's.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    /// Unique for the life of the process.
+    id: u64,
+    /// The block is gone from the configuration.
+    retired: AtomicBool,
+    /// Entries by class, see [`Kind::class`].
+    counts: [AtomicUsize; 2],
+    /// Counts what was evicted, by class.
+    pub(crate) evictions: [Counter; 2],
+}
+
+impl Scope {
+    /// Whether no configuration has the block any more.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed)
+    }
+
+    /// How many entries there are of `class`.
+    pub(crate) fn count(&self, class: usize) -> usize {
+        self.counts.get(class).map_or(0, |count| count.load(Relaxed))
+    }
+}
+
+/// Keeps a scope's answers alive as long as a configuration has the block.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    scope: Arc<Scope>,
+}
+
+impl Lease {
+    /// The scope.
+    pub(crate) fn scope(&self) -> &Arc<Scope> {
+        &self.scope
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.scope.retired.store(true, Relaxed);
+    }
+}
+
+/// Answers kept for all server blocks.
+///
+/// Readers take no lock and write nothing that another reader or a writer reads. Writers lock the
+/// bucket's stripe.
+///
+/// When the budget is spent, a hand goes round the table and takes entries nobody asked for. The
+/// rules are those of S3-FIFO (Yang et al., SOSP 2023) with the table's order instead of queues:
+/// new entries are on probation, and as long as these have more than their share, one of them
+/// goes, so that names asked once cannot push out those asked often. Who was asked for stays and
+/// from then on goes only after it was not asked for during a whole round. Who comes back soon
+/// after it went, as far as the table remembers, needs no probation.
+#[derive(Default)]
+pub struct Store {
+    table: Table,
+    hasher: RandomState,
+    ledger: Ledger,
+    scopes: Mutex<Scopes>,
+}
+
+/// What writers count, away from what readers read.
+#[repr(align(128))]
+struct Ledger {
+    budget: AtomicUsize,
+    used: AtomicUsize,
+    stale: AtomicUsize,
+    probation: AtomicUsize,
+    entries: AtomicUsize,
+    /// Where eviction goes on, in buckets.
+    hand: Mutex<usize>,
+    /// Where tidying goes on, in buckets.
+    broom: AtomicUsize,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self {
+            budget: AtomicUsize::new(CACHE_MEMORY_DEFAULT),
+            used: AtomicUsize::new(SEGMENT_SIZE),
+            stale: AtomicUsize::new(0),
+            probation: AtomicUsize::new(0),
+            entries: AtomicUsize::new(0),
+            hand: Mutex::new(0),
+            broom: AtomicUsize::new(0),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Scopes {
+    by_fingerprint: HashMap<u64, Weak<Lease>>,
+    next_id: u64,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Store({} entries, {} octets)", self.entries(), self.used())
+    }
+}
+
+/// What an eviction is for.
+#[derive(Clone, Copy)]
+enum Goal<'s> {
+    /// The budget in octets.
+    Octets,
+    /// A scope's limit on entries of a class.
+    Count(&'s Arc<Scope>, usize, usize),
+}
+
+/// An entry found; holding it writes no reference count.
+pub(crate) struct Found {
+    held: Held,
+}
+
+impl Found {
+    /// Looks at it.
+    pub(crate) fn view(&self) -> Option<View<'_>> {
+        self.held.as_ref().map(entry::view)
+    }
+
+    /// Keeps it.
+    pub(crate) fn keep(&self) -> Option<Entry> {
+        self.held.clone()
+    }
+}
+
+impl Store {
+    /// The scope of the block with this fingerprint; blocks that did not change over a reload
+    /// keep theirs. `evictions` are the counters of a new scope.
+    pub(crate) fn lease(&self, fingerprint: u64, evictions: [Counter; 2]) -> Arc<Lease> {
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = scopes.by_fingerprint.get(&fingerprint).and_then(Weak::upgrade);
+        if let Some(lease) = known {
+            return lease;
+        }
+        scopes.by_fingerprint.retain(|_, lease| lease.strong_count() > 0);
+        scopes.next_id += 1;
+        let (id, counts) = (scopes.next_id, Default::default());
+        let scope = Scope { id, retired: AtomicBool::new(false), counts, evictions };
+        let lease = Arc::new(Lease { scope: Arc::new(scope) });
+        scopes.by_fingerprint.insert(fingerprint, Arc::downgrade(&lease));
+        lease
+    }
+
+    /// Sets the budget in octets; at once less if entries have to go for it.
+    pub fn set_budget(&self, octets: usize) {
+        let budget = octets.clamp(CACHE_MEMORY_MIN, CACHE_MEMORY_MAX);
+        self.ledger.budget.store(budget, Relaxed);
+        self.make_room(Goal::Octets, Now::default(), &mut |_, _| {});
+    }
+
+    /// Octets taken by entries and table.
+    pub fn used(&self) -> usize {
+        self.ledger.used.load(Relaxed)
+    }
+
+    /// The budget in octets.
+    pub fn budget(&self) -> usize {
+        self.ledger.budget.load(Relaxed)
+    }
+
+    /// How many entries there are, expired ones included.
+    pub fn entries(&self) -> usize {
+        self.ledger.entries.load(Relaxed)
+    }
+
+    /// The hash of a key: its place in the table.
+    pub(crate) fn hash(&self, scope: &Scope, key: &Key<'_>) -> u32 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key.octets());
+        hasher.write_u64(key.packed());
+        hasher.write_u64(scope.id);
+        let hash = hasher.finish();
+        (hash ^ (hash >> 32)) as u32
+    }
+
+    /// The entry for `key` that `rank` puts highest; 0 means not at all.
+    pub(crate) fn find(
+        &self,
+        scope: &Scope,
+        key: &Key<'_>,
+        hash: u32,
+        rank: impl Fn(View<'_>) -> u8,
+    ) -> Option<Found> {
+        let (mut best, mut found) = (0, None);
+        self.table.search(hash, |held| {
+            let Some(view) = held.as_ref().map(entry::view) else { return false };
+            if !view.matches(scope, key) {
+                return false;
+            }
+            let own = rank(view);
+            if own > best {
+                (best, found) = (own, Some(Found { held }));
+            }
+            own > 0
+        });
+        found
+    }
+
+    /// Stores `entry` and removes the others of its key that it `replaces`. No more than
+    /// `capacity` entries of its class stay in its scope, as far as they are found quickly.
+    pub(crate) fn insert(
+        &self,
+        entry: Entry,
+        now: Now,
+        replaces: impl Fn(Kind) -> bool,
+        capacity: Option<usize>,
+        evicted: &mut dyn FnMut(&Scope, usize),
+    ) {
+        let size = entry::size(&entry);
+        if size > self.budget() / 8 {
+            return;
+        }
+        let kind = entry::view(&entry).kind();
+        let scope = entry::view(&entry).scope().clone();
+        self.ledger.used.fetch_add(size, Relaxed);
+        self.make_room(Goal::Octets, now, evicted);
+        self.place(entry, size, now, replaces, evicted);
+        if let Some(capacity) = capacity {
+            self.make_room(Goal::Count(&scope, kind.class(), capacity), now, evicted);
+        }
+        self.tidy(now);
+        let growth = self.table.grow(self.entries(), self.budget());
+        self.ledger.used.fetch_add(growth.allocated, Relaxed);
+        self.ledger.used.fetch_sub(growth.freed, Relaxed);
+    }
+
+    /// Puts an entry whose size is booked into its bucket.
+    fn place(
+        &self,
+        entry: Entry,
+        size: usize,
+        now: Now,
+        replaces: impl Fn(Kind) -> bool,
+        evicted: &mut dyn FnMut(&Scope, usize),
+    ) {
+        let view = entry::view(&entry);
+        let (key, scope, kind) = (view.key(), view.scope().clone(), view.kind());
+        let hash = self.hash(&scope, &key);
+        let _lock = self.table.lock(hash as usize);
+        let Some(bucket) = self.table.home(hash) else { return };
+        bucket.each(|_, slot| {
+            let held = slot.load();
+            let Some(old) = held.as_ref().map(entry::view) else { return Sweep::On };
+            let same = old.matches(&scope, &key) && (old.kind() == kind || replaces(old.kind()));
+            if same {
+                view.inherit(old);
+            }
+            if same || old.is_dead(now) {
+                self.remove(slot);
+            }
+            Sweep::On
+        });
+        if bucket.remembers(hash) {
+            view.end_probation();
+        }
+        if view.is_on_probation() {
+            self.ledger.probation.fetch_add(size, Relaxed);
+        }
+        if let Some(count) = scope.counts.get(kind.class()) {
+            count.fetch_add(1, Relaxed);
+        }
+        self.ledger.entries.fetch_add(1, Relaxed);
+        let (mut left, allocated) = self.table.put(hash, entry);
+        self.ledger.used.fetch_add(allocated, Relaxed);
+        if left.is_some() {
+            self.evict_from(bucket, evicted);
+            left = left.and_then(|entry| self.table.put(hash, entry).0);
+        }
+        if let Some(entry) = left {
+            self.forget(&entry);
+        }
+    }
+
+    /// Takes one entry out of a full bucket, one that nobody asked for if there is one.
+    fn evict_from(&self, bucket: &Bucket, evicted: &mut dyn FnMut(&Scope, usize)) {
+        for last_resort in [false, true] {
+            let mut done = false;
+            bucket.each(|_, slot| {
+                let held = slot.load();
+                let Some(view) = held.as_ref().map(entry::view) else { return Sweep::On };
+                if view.spend_visit() && !last_resort {
+                    return Sweep::On;
+                }
+                evicted(view.scope(), view.kind().class());
+                self.remove(slot);
+                done = true;
+                Sweep::Stop
+            });
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// Empties a slot whose stripe the caller holds.
+    fn remove(&self, slot: &Slot) {
+        if let Some(entry) = slot.swap(None) {
+            self.forget(&entry);
+        }
+    }
+
+    /// Takes an entry out of all accounts.
+    fn forget(&self, entry: &Entry) {
+        let (view, size) = (entry::view(entry), entry::size(entry));
+        self.ledger.used.fetch_sub(size, Relaxed);
+        self.ledger.entries.fetch_sub(1, Relaxed);
+        if view.is_booked_stale() {
+            self.ledger.stale.fetch_sub(size, Relaxed);
+        }
+        if view.is_on_probation() {
+            self.ledger.probation.fetch_sub(size, Relaxed);
+        }
+        if let Some(count) = view.scope().counts.get(view.kind().class()) {
+            count.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Moves the hand until `goal` is reached; gives up after one round and a bit.
+    fn make_room(&self, goal: Goal<'_>, now: Now, evicted: &mut dyn FnMut(&Scope, usize)) {
+        if self.is_reached(goal) {
+            return;
+        }
+        let mut hand = self.hand();
+        let rounds = match goal {
+            Goal::Octets => 2 * self.table.len(),
+            Goal::Count(..) => 2 * CACHE_PATIENCE,
+        };
+        let mut patience = CACHE_PATIENCE;
+        for _ in 0..rounds {
+            if self.is_reached(goal) {
+                return;
+            }
+            let freed = self.sweep(*hand % self.table.len(), goal, patience == 0, now, evicted);
+            patience = if freed { CACHE_PATIENCE } else { patience.saturating_sub(1) };
+            if !self.is_reached(goal) {
+                *hand = hand.wrapping_add(1);
+            }
+        }
+    }
+
+    fn hand(&self) -> MutexGuard<'_, usize> {
+        self.ledger.hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_reached(&self, goal: Goal<'_>) -> bool {
+        match goal {
+            Goal::Octets => self.used() <= self.budget(),
+            Goal::Count(scope, class, capacity) => scope.count(class) <= capacity,
+        }
+    }
+
+    /// Goes through one bucket until `goal` is reached; true if something was removed.
+    fn sweep(
+        &self,
+        index: usize,
+        goal: Goal<'_>,
+        impatient: bool,
+        now: Now,
+        evicted: &mut dyn FnMut(&Scope, usize),
+    ) -> bool {
+        let _lock = self.table.lock(index);
+        let Some(bucket) = self.table.bucket(index) else { return false };
+        let mut removed = false;
+        bucket.each(|_, slot| {
+            let held = slot.load();
+            let Some(entry) = held.as_ref() else { return Sweep::On };
+            let view = entry::view(entry);
+            if view.is_dead(now) {
+                self.remove(slot);
+                removed = true;
+                return Sweep::On;
+            }
+            self.book(view, entry::size(entry), now);
+            if self.is_reached(goal) {
+                return Sweep::Stop;
+            }
+            if self.is_candidate(view, goal) && (!self.is_spared(entry) || impatient) {
+                evicted(view.scope(), view.kind().class());
+                self.remove(slot);
+                removed = true;
+            }
+            Sweep::On
+        });
+        removed
+    }
+
+    /// Whether evicting the entry would help: with octets, whether those like it, stale or on
+    /// probation or neither, have more than their share.
+    fn is_candidate(&self, view: View<'_>, goal: Goal<'_>) -> bool {
+        if let Goal::Count(scope, class, _) = goal {
+            return Arc::ptr_eq(view.scope(), scope) && view.kind().class() == class;
+        }
+        let (budget, stale) = (self.budget(), self.ledger.stale.load(Relaxed));
+        let share = budget / CACHE_STALE_SHARE;
+        if view.is_booked_stale() {
+            return stale > share;
+        }
+        let probation = self.ledger.probation.load(Relaxed);
+        let on_probation = probation > budget / CACHE_PROBATION_SHARE;
+        self.used().saturating_sub(stale) > budget - share && view.is_on_probation() == on_probation
+    }
+
+    /// Whether the hand passes a candidate by this time, because someone asked for it or it has
+    /// just come.
+    fn is_spared(&self, entry: &Entry) -> bool {
+        let view = entry::view(entry);
+        if !view.is_on_probation() {
+            return view.spend_visit();
+        }
+        if view.is_visited() {
+            self.end_probation(view, entry::size(entry));
+            return true;
+        }
+        !view.was_seen()
+    }
+
+    fn end_probation(&self, view: View<'_>, size: usize) {
+        if view.end_probation() {
+            self.ledger.probation.fetch_sub(size, Relaxed);
+        }
+    }
+
+    /// Books an entry as stale once it has expired.
+    fn book(&self, view: View<'_>, size: usize, now: Now) {
+        if view.is_expired(now) && view.book_stale() {
+            self.ledger.stale.fetch_add(size, Relaxed);
+            self.end_probation(view, size);
+        }
+    }
+
+    /// Removes what is dead from one bucket, so that with every insertion a little is done.
+    fn tidy(&self, now: Now) {
+        let index = self.ledger.broom.fetch_add(1, Relaxed) % self.table.len();
+        let _lock = self.table.lock(index);
+        let Some(bucket) = self.table.bucket(index) else { return };
+        bucket.each(|_, slot| {
+            if let Some(held) = &*slot.load() {
+                let view = entry::view(held);
+                if view.is_dead(now) {
+                    self.remove(slot);
+                } else {
+                    self.book(view, entry::size(held), now);
+                }
+            }
+            Sweep::On
+        });
+    }
+}
