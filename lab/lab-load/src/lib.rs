@@ -13,7 +13,7 @@
 //! - [`workload`], [`names`], [`cluster`]: which questions are asked, and by which client;
 //! - [`schedule`] says when each of them is sent;
 //! - `table`, `session`: questions in flight, matched by socket, ID and question; no I/O, no clock;
-//! - `udp`, `tcp`: the loops that send and receive;
+//! - `shard`, `udp`, `tcp`: one thread, and the loops that send and receive;
 //! - [`run`]: pre-flight checks, threads, progress, the merged [`run::Outcome`].
 //!
 //! What is deliberately absent: printing, files, and any opinion about the server.
@@ -27,6 +27,7 @@ pub mod rng;
 pub mod run;
 pub mod schedule;
 mod session;
+mod shard;
 mod table;
 pub mod tally;
 mod tcp;

@@ -1,20 +1,17 @@
 //! A whole run: what is asked for, checks before it starts, its threads, and what came out.
 
+use crate::Workload;
 use crate::judge::{self, Verdict};
-use crate::schedule::{Arrivals, Schedule};
-use crate::session::{Limits, Session};
-use crate::table::Rest;
+use crate::schedule::Arrivals;
+use crate::shard::{Shard, ShardReport, ids_needed, run_shard};
 use crate::tally::{Cohort, Counts, Tally};
 use crate::workload::PlanHash;
-use crate::{SECOND, Workload, tcp, udp};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How IDs of answered questions rest in a closed loop, where the rate is not known beforehand.
-const CLOSED_LOOP_REST: u64 = SECOND / 50;
 /// Time between the start of the threads and the start of the schedule.
 const LEAD: Duration = Duration::from_millis(20);
 
@@ -201,156 +198,6 @@ impl Outcome {
     }
 }
 
-/// What a thread needs to know.
-pub(crate) struct Shard<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) workload: &'a Workload,
-    pub(crate) index: usize,
-    pub(crate) threads: usize,
-    pub(crate) start: Instant,
-    stop: &'a AtomicBool,
-    ticks: mpsc::Sender<Progress>,
-}
-
-impl Shard<'_> {
-    /// Nanoseconds since the start.
-    pub(crate) fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// How many clients this thread has. Client `c` belongs to thread `c % threads`.
-    pub(crate) fn clients(&self) -> usize {
-        (self.config.clients + self.threads - 1 - self.index) / self.threads
-    }
-
-    pub(crate) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn spins(&self) -> bool {
-        match (self.config.spin, self.config.pace) {
-            (Spin::Always, _) | (Spin::Auto, Pace::Closed { .. }) => true,
-            (Spin::Never, _) => false,
-            (Spin::Auto, Pace::Open { rate, .. }) => rate / self.threads as f64 > 5_000.0,
-        }
-    }
-
-    pub(crate) fn session(&self) -> Session<'_> {
-        Session::new(self.workload, self.clients(), limits(self.config, self.index as u64))
-    }
-
-    pub(crate) fn tick(&self, progress: Progress) {
-        // The receiver only goes away when the run is over.
-        _ = self.ticks.send(progress);
-    }
-}
-
-/// One item with its time and the thread's own client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Due {
-    pub(crate) item: u64,
-    pub(crate) intended: u64,
-    pub(crate) client: usize,
-}
-
-/// The items of one thread in the order of their times. Every thread walks the whole schedule, so
-/// that the plan does not depend on the number of threads.
-pub(crate) struct Source<'a> {
-    shard: &'a Shard<'a>,
-    schedule: Schedule,
-    item: u64,
-    end: u64,
-    head: Option<Due>,
-}
-
-impl<'a> Source<'a> {
-    pub(crate) fn new(shard: &'a Shard<'a>, rate: f64, arrivals: Arrivals) -> Self {
-        let schedule = Schedule::new(arrivals, rate, shard.config.seed);
-        let end = u64::try_from(shard.config.duration.as_nanos()).unwrap_or(u64::MAX);
-        let mut source = Self { shard, schedule, item: 0, end, head: None };
-        source.advance();
-        source
-    }
-
-    pub(crate) fn peek(&self) -> Option<Due> {
-        self.head
-    }
-
-    pub(crate) fn advance(&mut self) {
-        let (config, threads) = (self.shard.config, self.shard.threads);
-        self.head = loop {
-            let Some(intended) = self.schedule.next().filter(|intended| *intended < self.end)
-            else {
-                break None;
-            };
-            let item = self.item;
-            if config.queries.is_some_and(|queries| item >= queries) {
-                break None;
-            }
-            self.item += 1;
-            let client = self.shard.workload.client(item, config.clients);
-            if client % threads == self.shard.index {
-                break Some(Due { item, intended, client: client / threads });
-            }
-        };
-    }
-}
-
-/// Sends second by second what a session has counted.
-pub(crate) struct Ticker {
-    second: u64,
-    last: Counts,
-}
-
-impl Ticker {
-    pub(crate) fn new() -> Self {
-        Self { second: 0, last: Counts::default() }
-    }
-
-    pub(crate) fn turn(&mut self, shard: &Shard<'_>, session: &Session<'_>, now: u64) {
-        while now >= (self.second + 1) * SECOND {
-            let counts = session.tally.counts;
-            let cohort = session.tally.cohorts.get(self.second as usize).cloned();
-            shard.tick(Progress {
-                second: self.second,
-                counts: counts.since(&self.last),
-                in_flight: counts.in_flight(),
-                cohort: cohort.unwrap_or_default(),
-            });
-            self.last = counts;
-            self.second += 1;
-        }
-    }
-}
-
-impl Counts {
-    /// Sent items without an outcome yet.
-    pub fn in_flight(&self) -> u64 {
-        self.sent.saturating_sub(self.answered + self.lost() + self.interrupted)
-    }
-}
-
-fn limits(config: &Config, shard: u64) -> Limits {
-    let timeout =
-        u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
-    let given_up = 2 * timeout;
-    let (ids, answered) = match config.pace {
-        Pace::Open { rate, .. } => (ids_needed(config, rate), given_up),
-        Pace::Closed { window } => {
-            let share = (1 << 19) / config.clients.max(1);
-            (share.max(4 * window).max(4_096), CLOSED_LOOP_REST)
-        }
-    };
-    let seed = crate::rng::at(config.seed, 1_000 + shard);
-    Limits { ids, timeout, rest: Rest { answered, given_up }, seed }
-}
-
-/// IDs of one client in an open loop: twice what rests on average, and some for bursts.
-fn ids_needed(config: &Config, rate: f64) -> usize {
-    let resting = rate * 2.0 * config.timeout.as_secs_f64() / config.clients.max(1) as f64;
-    (resting * 2.0) as usize + 64
-}
-
 fn preflight(config: &Config, workload: &Workload) -> Result<(), RunError> {
     if workload.is_empty() {
         return Err(RunError::NoQuestion);
@@ -459,43 +306,4 @@ fn gather(ticks: &mpsc::Receiver<Progress>, threads: usize, report: &mut impl Fn
             report(&open.remove(at).1);
         }
     }
-}
-
-/// What a thread brings back.
-pub(crate) struct ShardReport {
-    pub(crate) tally: Tally,
-    pub(crate) active: Duration,
-    pub(crate) thread: ThreadReport,
-}
-
-/// What a transport's loop brings back.
-pub(crate) struct LoopReport {
-    pub(crate) tally: Tally,
-    pub(crate) dropped: u64,
-    pub(crate) blocked: u64,
-    /// When the last answer came, in nanoseconds from the start.
-    pub(crate) last_answer: u64,
-}
-
-fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
-    let cpus = &shard.config.cpus;
-    if let Some(cpu) = cpus.get(shard.index % cpus.len().max(1)) {
-        lab_sys::cpu::pin(&[*cpu]).map_err(RunError::Thread)?;
-    }
-    lab_sys::cpu::tighten_timers();
-    let report = match shard.config.transport {
-        Transport::Udp => udp::run(&shard),
-        Transport::Tcp => tcp::run(&shard),
-    }?;
-    let (cpu, LoopReport { tally, dropped, blocked, last_answer }) = report;
-    let wall = Duration::from_nanos(shard.now());
-    let active = Duration::from_nanos(last_answer).max(shard.config.duration.min(wall));
-    let thread = ThreadReport { cpu, wall, spun: shard.spins(), dropped, blocked };
-    Ok(ShardReport { tally, active, thread })
-}
-
-/// Waits for the start and returns the CPU time used up to then.
-pub(crate) fn await_start(shard: &Shard<'_>) -> Result<Duration, RunError> {
-    std::thread::sleep(shard.start.saturating_duration_since(Instant::now()));
-    lab_sys::cpu::thread_time().map_err(RunError::Thread)
 }

@@ -113,6 +113,11 @@ impl Counts {
     pub fn lost(&self) -> u64 {
         self.timed_out + self.refused + self.connection_failed
     }
+
+    /// Sent items without an outcome yet.
+    pub fn in_flight(&self) -> u64 {
+        self.sent.saturating_sub(self.answered + self.lost() + self.interrupted)
+    }
 }
 
 /// The items intended for one second.

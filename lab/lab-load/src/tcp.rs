@@ -1,7 +1,8 @@
 //! The loop over persistent TCP connections.
 
-use crate::run::{LoopReport, Pace, RunError, Shard, Source, Ticker, await_start};
+use crate::run::{Pace, RunError};
 use crate::session::Session;
+use crate::shard::{LoopReport, Shard, Source, Ticker, await_start};
 use lab_sys::poll::{Interest, Poller};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;

@@ -1,7 +1,8 @@
 //! The loop over connected UDP sockets.
 
-use crate::run::{Due, LoopReport, Pace, RunError, Shard, Source, Ticker, await_start};
+use crate::run::{Pace, RunError};
 use crate::session::Session;
+use crate::shard::{Due, LoopReport, Shard, Source, Ticker, await_start};
 use lab_sys::batch::Batch;
 use lab_sys::poll::{Interest, Poller};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -37,6 +38,8 @@ struct Udp<'a> {
     sockets: Vec<Socket>,
     poller: Option<Poller>,
     spins: bool,
+    /// Whether equal datagrams leave as segments of one: in a closed loop they are ready together.
+    segments: bool,
     out: Batch,
     into: Batch,
     message: Vec<u8>,
@@ -95,6 +98,7 @@ impl<'a> Udp<'a> {
             sockets,
             poller,
             spins,
+            segments: matches!(shard.config.pace, Pace::Closed { .. }),
             out: Batch::connected(BATCH, QUERY_LEN_MAX),
             into: Batch::connected(BATCH, RESPONSE_LEN_MAX),
             message: Vec::with_capacity(QUERY_LEN_MAX),
@@ -232,7 +236,12 @@ impl<'a> Udp<'a> {
         let (mut first, mut tries) = (0, 0);
         while first < self.out.len() {
             let now = self.shard.now();
-            match self.out.send(socket.as_fd(), first) {
+            let sent = if self.segments {
+                self.out.send_segments(socket.as_fd(), first)
+            } else {
+                self.out.send(socket.as_fd(), first)
+            };
+            match sent {
                 Ok(count) => {
                     for (id, ..) in self.batch.iter().skip(first).take(count) {
                         self.session.sent(client, *id, now);
@@ -244,6 +253,7 @@ impl<'a> Udp<'a> {
                     self.put_back(client, first);
                     return false;
                 }
+                Err(error) if self.segments && !is_refusal(&error) => self.segments = false,
                 Err(error) if is_refusal(&error) && tries < SEND_TRIES => {
                     tries += 1;
                     take_refusals(socket.as_fd(), client, &mut self.session);
