@@ -2,6 +2,7 @@
 
 use crate::config::{Config, ServerBlock};
 use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
+use crate::handlers::forward;
 use crate::job::{Job, Resolution};
 use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX};
 use crate::time::Now;
@@ -56,6 +57,8 @@ pub fn run(
             }
             Step::Lookup(lookup) => begin_lookup(config, worker, now, job, lookup),
             Step::Answered | Step::Fail(_) => {
+                // A job that is abandoned does not go through the handler it waited in.
+                forward::leave(&mut job.current, worker);
                 settle(config, job, &step);
                 ascend(config, worker, now, job);
                 match job.outer.pop() {

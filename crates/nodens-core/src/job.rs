@@ -118,6 +118,8 @@ pub struct Job {
     pub lookups: u32,
     /// Why the resolution failed, for `errors`; empty if it did not.
     pub error: String,
+    /// When the job has to have ended, monotonic nanoseconds (`cancel` may bring it forward).
+    pub deadline_ns: u64,
     /// When the waiting handler wants [`crate::handler::Event::Timer`], monotonic nanoseconds.
     pub timer_at: u64,
     /// When the client is to be answered with what `cache` has, monotonic nanoseconds; 0 if never.
@@ -149,6 +151,7 @@ impl Job {
             inner: None,
             lookups: 0,
             error: String::new(),
+            deadline_ns: 0,
             timer_at: 0,
             client_timer_at: 0,
             abandoned: None,
@@ -168,6 +171,7 @@ impl Job {
         self.error.clear();
         self.timer_at = 0;
         self.client_timer_at = 0;
+        self.deadline_ns = now.plus(crate::limits::QUESTION_TIME_MAX);
         self.abandoned = None;
         self.current.begin(query.qname(request), query.qtype, query.qclass, query.flags);
         self.current.copy_edns(&query, request);

@@ -12,6 +12,18 @@ pub const PENDING_PER_WORKER_MAX: usize = 65_536;
 pub const WAITERS_PER_FLIGHT_MAX: usize = 16_384;
 /// Finished jobs a worker keeps for reuse.
 pub const SPARE_JOBS_MAX: usize = 1024;
+/// Shortest time after which a question that is not answered is asked elsewhere as well.
+pub const HEDGE_TIME_MIN: Duration = Duration::from_millis(50);
+/// Longest such time.
+pub const HEDGE_TIME_MAX: Duration = Duration::from_secs(1);
+/// Attempts to ask upstreams for one question, whatever the Corefile says.
+pub const ATTEMPTS_PER_QUESTION_MAX: u32 = 64;
+/// Words that may stand as TO in one `forward`.
+pub const DESTINATIONS_PER_FORWARD_MAX: usize = 15;
+/// Upstreams of one `forward`: a file or a name among its destinations can stand for several.
+pub const UPSTREAMS_PER_FORWARD_MAX: usize = 64;
+/// Time a health check has to be answered.
+pub const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 /// Longest time a question may take from receipt to answer.
 pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(5);
 /// The UDP payload Nodens announces and the most it sends where no `bufsize` says otherwise

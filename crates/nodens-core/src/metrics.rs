@@ -56,6 +56,37 @@ impl LazyCounters {
     }
 }
 
+/// Histograms that are registered when they are first used, as [`LazyCounters`] are.
+#[derive(Debug)]
+pub struct LazyHistograms {
+    histograms: Box<[OnceLock<Histogram>]>,
+}
+
+impl LazyHistograms {
+    /// Room for `len` histograms.
+    pub fn new(len: usize) -> Self {
+        Self { histograms: (0..len).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// Adds observation `value` to histogram `index` of writer `writer`, as
+    /// [`LazyCounters::add`] does.
+    pub fn observe(
+        &self,
+        (index, value): (usize, u64),
+        cells: &mut Cells,
+        writer: usize,
+        registry: &Registry,
+        register: impl FnOnce() -> Histogram,
+    ) {
+        let Some(slot) = self.histograms.get(index) else { return };
+        let histogram = *slot.get_or_init(register);
+        if !cells.hold(Counter(histogram.first + histogram.bounds.len() as u32 + 1)) {
+            *cells = registry.cells(writer);
+        }
+        cells.observe(histogram, value);
+    }
+}
+
 /// A value read at scrape time.
 pub type Gauge = Arc<dyn Fn() -> f64 + Send + Sync>;
 

@@ -7,7 +7,7 @@ use crate::log::{Record, Sink};
 use crate::shared::Shared;
 use crate::time::Now;
 use crate::upstream::{Ask, Fault};
-use crate::worker::{Action, Verdict, Worker};
+use crate::worker::{Action, Ticket, Verdict, Worker};
 use nodens_corefile::{Error, SystemSources, parse};
 use nodens_wire::edns::OPT_LEN;
 use nodens_wire::{Builder, Class, Flags, Message, Name, Type};
@@ -25,6 +25,8 @@ pub enum Reaction {
     Fail(Fault),
     /// Nothing, ever.
     Silence,
+    /// This, but later.
+    After(Duration, Box<Reaction>),
 }
 
 /// An upstream: sees whom and what is asked.
@@ -45,6 +47,16 @@ pub struct Bench {
     /// How many questions reached an upstream.
     pub asked: usize,
     upstream: Upstream,
+    late: Vec<Late>,
+}
+
+/// What an upstream will do.
+#[derive(Debug)]
+struct Late {
+    at_ns: u64,
+    ask: Ask,
+    id: u16,
+    reaction: Reaction,
 }
 
 impl std::fmt::Debug for Bench {
@@ -80,7 +92,7 @@ impl Bench {
             token: 0,
         };
         let upstream: Upstream = Box::new(|_, _| Reaction::Silence);
-        Ok(Self { worker, shared, now, client, log, asked: 0, upstream })
+        Ok(Self { worker, shared, now, client, log, asked: 0, upstream, late: Vec::new() })
     }
 
     fn compile(shared: &Arc<Shared>, corefile: &str) -> Result<Arc<Config>, Error> {
@@ -100,12 +112,56 @@ impl Bench {
         self.upstream = Box::new(react);
     }
 
-    /// Moves the clock and fires timers.
+    /// Moves the clock; timers fire and upstreams react at their time.
     pub fn pass(&mut self, time: Duration) -> Vec<(Client, Vec<u8>)> {
-        self.now.mono_ns += time.as_nanos() as u64;
-        self.now.unix_s = 1_700_000_000 + (self.now.mono_ns - 1_000_000_000_000) / 1_000_000_000;
+        let end_ns = self.now.mono_ns + time.as_nanos() as u64;
+        let mut sent = self.act();
+        while let Some(at_ns) = self.next_event().filter(|at_ns| *at_ns <= end_ns) {
+            self.step(at_ns);
+            sent.append(&mut self.act());
+        }
+        self.move_to(end_ns);
+        sent
+    }
+
+    /// When a timer fires or an upstream reacts next.
+    fn next_event(&self) -> Option<u64> {
+        let late = self.late.iter().map(|late| late.at_ns).min();
+        let at_ns = self.worker.next_deadline().into_iter().chain(late).min()?;
+        Some(at_ns.max(self.now.mono_ns))
+    }
+
+    fn move_to(&mut self, at_ns: u64) {
+        self.now.mono_ns = at_ns;
+        self.now.unix_s = 1_700_000_000 + (at_ns - 1_000_000_000_000) / 1_000_000_000;
+    }
+
+    fn step(&mut self, at_ns: u64) {
+        self.move_to(at_ns);
+        let due = |late: &Late| late.at_ns <= at_ns;
+        while let Some(index) = self.late.iter().position(due) {
+            let Late { ask, id, reaction, .. } = self.late.remove(index);
+            self.do_now(&ask, id, reaction);
+        }
         self.worker.tick(self.now);
-        self.act()
+    }
+
+    /// Asks as [`Bench::ask`] does and moves the clock until there is an answer, at most by
+    /// `limit`; gives the answer and how long it took.
+    ///
+    /// # Panics
+    /// If the answer is no message.
+    pub fn ask_for(&mut self, question: &str, limit: Duration) -> Option<(Message, Duration)> {
+        let start_ns = self.now.mono_ns;
+        let end_ns = start_ns + limit.as_nanos() as u64;
+        let mut answer = self.ask_bytes(&request(question));
+        while answer.is_none() {
+            let at_ns = self.next_event().filter(|at_ns| *at_ns <= end_ns)?;
+            self.step(at_ns);
+            answer = self.act().into_iter().next().map(|(_, wire)| wire);
+        }
+        let answer = Message::parse(&answer?).unwrap_or_else(|error| panic!("{question}: {error}"));
+        Some((answer, Duration::from_nanos(self.now.mono_ns - start_ns)))
     }
 
     /// Asks `NAME TYPE [CLASS] [+do] [+cd] [+ad] [+norec] [+edns]` and gives the answer.
@@ -141,29 +197,53 @@ impl Bench {
             }
             for action in actions {
                 match action {
-                    Action::Ask(ask) => self.react(&ask),
+                    Action::Ask(ask) => self.react(ask),
                     Action::Send { client, wire } => sent.push((client, wire)),
                     Action::Wake(_) => self.worker.collect_mail(self.now),
-                    Action::Forget { .. } | Action::Silence(_) => {}
+                    Action::Forget { ticket, attempt } => self.forget(ticket, attempt),
+                    Action::GiveUp { ticket, attempt } => {
+                        self.forget(ticket, attempt);
+                        let fault = Fault::Timeout(
+                            "read udp 192.0.2.1:40000->192.0.2.9:53: i/o timeout".to_owned(),
+                        );
+                        self.worker.failed(self.now, ticket, attempt, &fault);
+                    }
+                    Action::Silence(_) => {}
                 }
             }
         }
     }
 
-    fn react(&mut self, ask: &Ask) {
+    fn react(&mut self, ask: Ask) {
         let Some(message) = self.worker.ask_message(ask.ticket).cloned() else { return };
         self.asked += 1;
         let question = Message::parse(&message).expect("questions to upstreams are messages");
-        match (self.upstream)(ask, &question) {
+        let reaction = (self.upstream)(&ask, &question);
+        self.do_now(&ask, question.id, reaction);
+    }
+
+    fn do_now(&mut self, ask: &Ask, id: u16, reaction: Reaction) {
+        match reaction {
             Reaction::Reply(mut reply) => {
-                nodens_wire::header::set_id(&mut reply, question.id);
+                nodens_wire::header::set_id(&mut reply, id);
                 self.worker.reply(self.now, ask.ticket, ask.attempt, &reply);
             }
             Reaction::Fail(fault) => {
                 self.worker.failed(self.now, ask.ticket, ask.attempt, &fault);
             }
             Reaction::Silence => {}
+            Reaction::After(time, reaction) => {
+                let at_ns = self.now.plus(time);
+                let Ask { ticket, attempt, carrier, elsewhere, .. } = *ask;
+                let upstream = ask.upstream.clone();
+                let ask = Ask { ticket, attempt, upstream, carrier, elsewhere };
+                self.late.push(Late { at_ns, ask, id, reaction: *reaction });
+            }
         }
+    }
+
+    fn forget(&mut self, ticket: Ticket, attempt: u32) {
+        self.late.retain(|late| (late.ask.ticket, late.ask.attempt) != (ticket, attempt));
     }
 }
 

@@ -4,6 +4,8 @@ use crate::chain::{self, Outcome, Start};
 use crate::config::Config;
 use crate::finish;
 use crate::handler::Event;
+use crate::handlers::forward::probes::{self, Probes};
+use crate::handlers::forward::{self, Waiters};
 use crate::job::{Client, Job, Recipient, Resolution};
 use crate::limits::{PENDING_PER_WORKER_MAX, SPARE_JOBS_MAX};
 use crate::log::Sink;
@@ -18,7 +20,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Names a waiting job. A ticket of a job that ended matches no later one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket {
     /// Place in the worker's slab.
     pub slot: u32,
@@ -42,6 +44,14 @@ pub enum Verdict {
 pub enum Action {
     /// Ask an upstream; the message is [`Worker::ask_message`].
     Ask(Ask),
+    /// The attempt takes too long: stop waiting for its answer and report
+    /// [`Fault::Timeout`] with [`Worker::failed`].
+    GiveUp {
+        /// The job that asked.
+        ticket: Ticket,
+        /// The attempt.
+        attempt: u32,
+    },
     /// Nobody waits for the answer to this attempt any more.
     Forget {
         /// The job that asked.
@@ -97,9 +107,27 @@ pub struct WorkerState {
     /// Jobs of this worker that another job has an answer for, set by handlers.
     pub local_mail: Vec<crate::shared::Mail>,
     timers: BinaryHeap<Reverse<(u64, Ticket)>>,
+    attempts: u32,
+    /// Health checks of upstreams this worker looks after.
+    pub(crate) probes: Probes,
+    /// Room for octets that are needed only for a moment.
+    pub(crate) scratch: Vec<u8>,
+    /// Room for the jobs that get a shared answer.
+    pub(crate) waiters: Waiters,
 }
 
 impl WorkerState {
+    /// A number for the next attempt to ask an upstream; unique in this worker until it wraps.
+    pub fn attempt_number(&mut self) -> u32 {
+        self.attempts = self.attempts.wrapping_add(1);
+        self.attempts
+    }
+
+    /// Fires the timer of `ticket` at `at_ns`.
+    pub(crate) fn wake_at(&mut self, ticket: Ticket, at_ns: u64) {
+        self.timers.push(Reverse((at_ns, ticket)));
+    }
+
     /// Wakes the current job at `at_ns`; a later call replaces an earlier one.
     pub fn set_timer(&mut self, job: &mut Job, at_ns: u64) {
         job.timer_at = at_ns;
@@ -156,6 +184,10 @@ impl Worker {
             ticket: Ticket { slot: 0, serial: 0 },
             local_mail: Vec::new(),
             timers: BinaryHeap::new(),
+            attempts: 0,
+            probes: Probes::default(),
+            scratch: Vec::new(),
+            waiters: Waiters::default(),
         };
         Self { config, state, jobs: Slab::new(), spare: Vec::new(), serial: 0 }
     }
@@ -228,12 +260,18 @@ impl Worker {
 
     /// An upstream answered; the caller has matched the message to the question.
     pub fn reply(&mut self, now: Now, ticket: Ticket, attempt: u32, message: &[u8]) {
+        if probes::is_probe(ticket) {
+            return probes::answered(&mut self.state, now, ticket, attempt);
+        }
         self.resume(now, ticket, Event::Reply { attempt, message });
         self.settle(now);
     }
 
     /// An attempt to ask failed.
     pub fn failed(&mut self, now: Now, ticket: Ticket, attempt: u32, fault: &Fault) {
+        if probes::is_probe(ticket) {
+            return probes::failed(&mut self.state, now, ticket, attempt);
+        }
         self.resume(now, ticket, Event::Failed { attempt, fault });
         self.settle(now);
     }
@@ -261,15 +299,21 @@ impl Worker {
             if self.job(ticket).is_some_and(|job| job.client_timer_at == at_ns) {
                 self.answer_early(now, ticket);
             }
-            if self.job(ticket).is_some_and(|job| job.timer_at == at_ns) {
+            if probes::is_probe(ticket) {
+                probes::due(&mut self.state, now, ticket);
+            } else if self.job(ticket).is_some_and(|job| job.timer_at == at_ns) {
                 self.resume(now, ticket, Event::Timer);
             }
         }
         self.settle(now);
     }
 
-    /// The message to send for an [`Action::Ask`]; its ID is the caller's to choose.
+    /// The message to send for an [`Action::Ask`]; its ID is the caller's to choose. `None` if
+    /// nobody waits any more, and so there is nothing to send.
     pub fn ask_message(&mut self, ticket: Ticket) -> Option<&mut Vec<u8>> {
+        if probes::is_probe(ticket) {
+            return self.state.probes.message(ticket);
+        }
         self.job(ticket).map(|job| &mut job.current.forward.message)
     }
 
@@ -312,6 +356,7 @@ impl Worker {
     fn recycle(&mut self, mut job: Box<Job>) {
         job.config = None;
         job.current.cache.clear();
+        forward::leave(&mut job.current, &mut self.state);
         if self.spare.len() < SPARE_JOBS_MAX {
             self.spare.push(job);
         }

@@ -12,6 +12,7 @@ use nodens_wire::Name;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What is not in the Corefile.
@@ -25,12 +26,31 @@ pub struct BuildOptions {
     pub hostname: String,
     /// Random octets for names that nobody may guess (`loop`); fresh for every build.
     pub secret: [u8; 16],
+    /// Finds the addresses of a host that a directive names, asking the given servers, or the
+    /// system's if there are none. Called while a configuration is built; may block for seconds.
+    pub lookup_host: LookupHost,
+    /// Where systemd-resolved writes the servers it asks itself.
+    pub resolved_conf: PathBuf,
+}
+
+/// See [`BuildOptions::lookup_host`].
+pub type LookupHost = fn(&str, &[SocketAddr]) -> Result<Vec<IpAddr>, String>;
+
+fn no_lookup(_host: &str, _servers: &[SocketAddr]) -> Result<Vec<IpAddr>, String> {
+    Err("host names are not looked up here, expected an IP address or a file".to_owned())
 }
 
 impl Default for BuildOptions {
     fn default() -> Self {
         let (interfaces, hostname) = (HashMap::new(), "localhost".to_owned());
-        Self { port: 53, interfaces, hostname, secret: [0; 16] }
+        Self {
+            port: 53,
+            interfaces,
+            hostname,
+            secret: [0; 16],
+            lookup_host: no_lookup,
+            resolved_conf: PathBuf::from("/run/systemd/resolve/resolv.conf"),
+        }
     }
 }
 

@@ -4,9 +4,10 @@ mod build;
 mod services;
 mod settings;
 
-pub use build::{BlockBuilder, BuildOptions, build};
+pub use build::{BlockBuilder, BuildOptions, LookupHost, build};
 pub use services::{
-    HealthService, LoopProbe, PrometheusService, ReadyService, ReloadService, Services, Task,
+    HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME, LoopProbe,
+    PrometheusService, ReadyService, ReloadService, Services, Task,
 };
 pub use settings::{BlockSettings, Timeouts};
 

@@ -1,11 +1,10 @@
 //! What a configuration wants to run beside the answering of questions, as plain data: the
 //! program that owns clocks and sockets runs it.
 
-use nodens_wire::Name;
+use nodens_wire::{Builder, Class, Flags, Type};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Everything beside the chains.
@@ -60,16 +59,38 @@ pub struct ReloadService {
 }
 
 /// `loop`: a question to ourselves that must not come back.
+///
+/// Whoever owns clocks and sockets calls [`State::begin`](crate::handlers::loops::State::begin),
+/// sends the [`question`](LoopProbe::question) to `target` over UDP (again each second, after a
+/// new `begin`, until there is an answer, for at most [`LOOP_PROBE_TIME`]), waits for
+/// [`LOOP_PROBE_GRACE`] and calls [`State::end`](crate::handlers::loops::State::end). If that
+/// says there is a loop, all of it again after [`LOOP_PROBE_INTERVAL`].
 #[derive(Clone, Debug)]
 pub struct LoopProbe {
-    /// A name that nobody can guess, below the zone.
-    pub qname: Name,
     /// Where to send it: an address of the same server block.
     pub target: SocketAddr,
-    /// Set by the handler once the question came back too often.
-    pub looped: Arc<AtomicBool>,
-    /// Set by whoever sends the probe when the time for it is over.
-    pub done: Arc<AtomicBool>,
+    /// Name of the question, and what came of it.
+    pub state: Arc<crate::handlers::loops::State>,
+}
+
+/// How long to try to get the probe answered.
+pub const LOOP_PROBE_TIME: Duration = Duration::from_secs(30);
+/// How long a probe that was answered may still come back.
+pub const LOOP_PROBE_GRACE: Duration = Duration::from_secs(2);
+/// Time until a server block that loops is tried again.
+pub const LOOP_PROBE_INTERVAL: Duration = Duration::from_secs(300);
+
+impl LoopProbe {
+    /// The message to send: HINFO, with RD.
+    pub fn question(&self, id: u16) -> Vec<u8> {
+        let mut out = Vec::with_capacity(300);
+        Builder::new(&mut out, id, Flags(Flags::RD)).question(
+            self.state.qname().view(),
+            Type::HINFO,
+            Class::IN,
+        );
+        out
+    }
 }
 
 /// Repeated work.

@@ -1,35 +1,216 @@
-//! `forward`.
+//! `forward`: asks other servers.
+//!
+//! This module decides what becomes of a question and of a reply; [`attempts`] whom to ask when,
+//! [`policy`] in which order, [`flights`] who waits for whose answer, [`probes`] when an upstream
+//! that failed is well again. Sending is up to whoever owns the sockets.
 
-use crate::config::BlockBuilder;
-use crate::handler::Handle;
-use nodens_corefile::{Directive, Error};
+mod attempts;
+mod config;
+mod destination;
+mod flights;
+mod message;
+mod policy;
+pub mod probes;
+
+pub use attempts::State;
+pub use config::setup;
+pub use flights::{Flights, Seat, Waiters};
+pub use policy::Policy;
+
+use crate::handler::{Cx, Event, Handle, Step};
+use crate::handlers::Handler;
+use crate::handlers::loops;
+use crate::job::{Resolution, Transport};
+use crate::metrics::Counter;
+use crate::upstream::{Carrier, Upstream};
+use crate::worker::WorkerState;
+use config::Options;
+use nodens_wire::edns::extended_error;
+use nodens_wire::{Name, NameRef, Rcode};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[cfg(test)]
+mod tests;
 
 /// The directive at work.
 #[derive(Debug)]
-pub struct Forward;
-
-impl Handle for Forward {}
-
-/// Reads the directive.
-pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
-    block.push(Forward);
-    Ok(())
+pub struct Forward {
+    from: Name,
+    except: Vec<Name>,
+    upstreams: Vec<Arc<Upstream>>,
+    options: Box<Options>,
+    /// Questions under way, if they are limited.
+    concurrent: Arc<AtomicU32>,
+    /// Tells this `forward` from others in [`Flights`].
+    instance: u64,
+    /// `loop` of the same server block.
+    loops: Option<Arc<loops::State>>,
+    /// Why a flight failed last, for those who waited for it.
+    last_error: Mutex<String>,
+    series: Series,
 }
 
-/// What the handler remembers while a question is under way.
-#[derive(Debug, Default)]
-pub struct State {
-    /// The message to send upstream.
-    pub message: Vec<u8>,
+/// Metric series without labels.
+#[derive(Debug)]
+struct Series {
+    all_down: Counter,
+    rejects: Counter,
 }
 
-impl State {
-    /// Forgets everything but buffers.
-    pub fn clear(&mut self) {
-        self.message.clear();
+impl Handle for Forward {
+    fn answer(&self, cx: &mut Cx<'_>) -> Step {
+        if !self.wants(cx.job.current.qname.view()) {
+            return Step::Next;
+        }
+        let probes_loop = self.loops.as_ref().is_some_and(|loops| loops.is_probe(&cx.job.current));
+        if !probes_loop && self.loops.as_ref().is_some_and(|loops| loops.is_looped()) {
+            return isolated(cx);
+        }
+        let carrier = self.carrier(cx);
+        self.prepare(cx, carrier);
+        if !self.enter(cx) {
+            return self.refuse(cx);
+        }
+        let question = message::compose(&mut cx.job.current, &mut cx.worker.scratch);
+        if !probes_loop {
+            let [a, b, c, d, e, f, g, h] = self.instance.to_be_bytes();
+            let scope = [a, b, c, d, e, f, g, h, u8::from(carrier == Carrier::Tcp)];
+            let state = &mut cx.job.current.forward;
+            flights::board(state, cx.worker, cx.now, &scope, question);
+        }
+        match cx.job.current.forward.seat {
+            Seat::Waiter(_) => {
+                let deadline_ns = cx.job.deadline_ns;
+                cx.worker.set_timer(cx.job, deadline_ns);
+                Step::Wait
+            }
+            Seat::Alone | Seat::Owner(_) => self.ask_next(cx),
+        }
+    }
+
+    fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {
+        match event {
+            Event::Reply { attempt, message } => self.replied(cx, attempt, message),
+            Event::Failed { attempt, fault } => self.on_failure(cx, attempt, fault),
+            Event::Timer => self.on_timer(cx),
+            Event::Shared(Some(message)) => match message::examine(message) {
+                Ok(facts) => self.conclude(cx, message, &facts),
+                Err(_) => self.fail(cx),
+            },
+            Event::Shared(None) => self.shared_nothing(cx),
+            Event::LookedUp => Step::Wait,
+        }
     }
 }
 
-/// Questions under way, for those who ask the same meanwhile.
-#[derive(Debug, Default)]
-pub struct Flights {}
+impl Forward {
+    /// Whether questions for this name are forwarded here.
+    fn wants(&self, qname: NameRef<'_>) -> bool {
+        let excepted = |name: &Name| qname.is_in_domain(name.view());
+        qname.is_in_domain(self.from.view())
+            && (qname == self.from.view() || !self.except.iter().any(excepted))
+    }
+
+    /// Takes a place among the concurrent questions; false if there is none.
+    fn enter(&self, cx: &mut Cx<'_>) -> bool {
+        let Some(most) = self.options.max_concurrent else { return true };
+        if self.concurrent.fetch_add(1, Ordering::Relaxed) >= most {
+            self.concurrent.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        cx.job.current.forward.concurrent = Some(self.concurrent.clone());
+        true
+    }
+
+    fn refuse(&self, cx: &mut Cx<'_>) -> Step {
+        cx.worker.cells.add(self.series.rejects, 1);
+        let most = self.options.max_concurrent.unwrap_or_default();
+        cx.job.error = format!("concurrent queries exceeded maximum {most}");
+        Step::Fail(Rcode::REFUSED)
+    }
+
+    fn replied(&self, cx: &mut Cx<'_>, attempt: u32, message: &[u8]) -> Step {
+        let Some(answered) = self.on_reply(cx, attempt) else { return Step::Wait };
+        let (carrier, upstream) = (answered.carrier, answered.upstream);
+        let mut cut = Vec::new();
+        let (message, examined) = match message::examine(message) {
+            Err(_) if carrier == Carrier::Udp
+                && message::cut_to_question(message, &mut cut).is_some() =>
+            {
+                (&*cut, message::examine(&cut))
+            }
+            examined => (message, examined),
+        };
+        let facts = match examined {
+            Ok(facts) => facts,
+            Err(error) => {
+                cx.job.error = format!("reply from {} is malformed: {error}", upstream.name);
+                self.count_failure(cx, &upstream, carrier);
+                return self.ask_next(cx);
+            }
+        };
+        let WorkerState { cells, index, shared, .. } = &mut *cx.worker;
+        let counter = (cells, *index, &shared.registry);
+        upstream.series.count_answer(counter, &upstream.name, facts.rcode, answered.took);
+        if facts.truncated && carrier == Carrier::Udp && self.wants_whole(cx) {
+            return self.ask_again(cx, answered.member, Carrier::Tcp);
+        }
+        if self.options.failover.contains(&facts.rcode) && self.fails_over(cx) {
+            return if cx.job.current.forward.waits() { self.wait(cx) } else { self.ask_next(cx) };
+        }
+        let state = &mut cx.job.current.forward;
+        state.answered = Some(upstream);
+        flights::land(state, cx.worker, Some(message));
+        self.conclude(cx, message, &facts)
+    }
+
+    /// Whether a truncated reply is of no use: the client can take a whole one, or `prefer_udp`
+    /// promises it.
+    fn wants_whole(&self, cx: &Cx<'_>) -> bool {
+        self.options.prefer_udp || cx.job.client().transport == Transport::Tcp
+    }
+
+    /// Passes the question to the next `forward`, if `next` says so, or takes the reply.
+    fn conclude(&self, cx: &mut Cx<'_>, message: &[u8], facts: &message::Facts) -> Step {
+        // Whatever failed on the way to this answer is no error of the question.
+        cx.job.error.clear();
+        cx.job.current.forward.seat = Seat::Alone;
+        attempts::leave(&mut cx.job.current.forward, cx.worker);
+        let next = cx.block.handlers.get(cx.job.current.position + 1);
+        let unwanted = self.options.next.contains(&facts.rcode)
+            || (self.options.next_on_nodata && facts.no_data);
+        if unwanted && matches!(next, Some(Handler::Forward(_))) {
+            return Step::Next;
+        }
+        message::adopt(&mut cx.job.current.response, message, facts);
+        Step::Answered
+    }
+
+    /// The job this one waited for has no answer.
+    fn shared_nothing(&self, cx: &mut Cx<'_>) -> Step {
+        if flights::takes_over(&mut cx.job.current.forward, cx.worker) {
+            return self.ask_next(cx);
+        }
+        cx.job.error.clone_from(&self.last_error.lock().unwrap_or_else(PoisonError::into_inner));
+        self.fail(cx)
+    }
+
+    fn remember_error(&self, error: &str) {
+        let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        error.clone_into(&mut last);
+    }
+}
+
+/// Forwarding would only bring the question back here.
+fn isolated(cx: &mut Cx<'_>) -> Step {
+    cx.job.error.push_str("loop detected: questions that are forwarded come back here");
+    let response = &mut cx.job.current.response;
+    response.extended_error(extended_error::NETWORK_ERROR, "loop detected");
+    Step::Fail(Rcode::SERVFAIL)
+}
+
+/// Lets go of what `forward` holds for a resolution that ends, however it ends.
+pub(crate) fn leave(resolution: &mut Resolution, worker: &mut WorkerState) {
+    attempts::leave(&mut resolution.forward, worker);
+}

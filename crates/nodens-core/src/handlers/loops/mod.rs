@@ -1,17 +1,146 @@
-//! `loop`.
+//! `loop`: notices that forwarded questions come back, and has `forward` stop.
+//!
+//! A probe is a question for a name nobody can guess, sent to this server. Seen once, that is the
+//! probe itself; seen again and again, it was forwarded in a circle.
 
-use crate::config::BlockBuilder;
-use crate::handler::Handle;
+use crate::config::{BlockBuilder, LoopProbe};
+use crate::handler::{Cx, Handle, Step};
+use crate::job::Resolution;
+use crate::log::Level;
 use nodens_corefile::{Directive, Error};
+use nodens_wire::edns::extended_error;
+use nodens_wire::{Name, Rcode, Type};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+#[cfg(test)]
+mod tests;
+
+/// More sightings of a probe than this are a loop: upstreams may ask twice for good reasons.
+const SIGHTINGS_MAX: u32 = 2;
 
 /// The directive at work.
 #[derive(Debug)]
-pub struct Loop;
+pub struct Loop {
+    zone: Name,
+    /// Where the probe is sent, as CoreDNS prints it: `:53` for all addresses.
+    target: String,
+    state: Arc<State>,
+}
 
-impl Handle for Loop {}
+/// What is known about loops of one server block.
+#[derive(Debug)]
+pub struct State {
+    qname: Name,
+    sightings: AtomicU32,
+    /// Probes are being sent; sightings count.
+    active: AtomicBool,
+    looped: AtomicBool,
+}
 
-/// Reads the directive.
-pub fn setup(_directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
-    block.push(Loop);
+impl State {
+    /// Watches for probes for `qname`.
+    pub fn new(qname: Name) -> Self {
+        let (sightings, active) = (AtomicU32::new(0), AtomicBool::new(true));
+        Self { qname, sightings, active, looped: AtomicBool::new(false) }
+    }
+
+    /// The name that nobody can guess.
+    pub fn qname(&self) -> &Name {
+        &self.qname
+    }
+
+    /// Whether questions that are forwarded come back.
+    pub fn is_looped(&self) -> bool {
+        self.looped.load(Relaxed)
+    }
+
+    /// Whether the question at work is a probe, which is forwarded even then.
+    pub fn is_probe(&self, q: &Resolution) -> bool {
+        q.qtype == Type::HINFO && self.active.load(Relaxed) && q.qname == self.qname
+    }
+
+    /// Starts to count sightings from zero: a probe is about to be sent.
+    pub fn begin(&self) {
+        self.sightings.store(0, Relaxed);
+        self.active.store(true, Relaxed);
+    }
+
+    /// Stops counting. Questions are forwarded again unless the probe came back; true if it did.
+    pub fn end(&self) -> bool {
+        self.active.store(false, Relaxed);
+        let looped = self.sightings.load(Relaxed) > SIGHTINGS_MAX;
+        self.looped.store(looped, Relaxed);
+        looped
+    }
+}
+
+impl Loop {
+    /// Shared with `forward` of the same server block.
+    pub fn state(&self) -> Arc<State> {
+        self.state.clone()
+    }
+}
+
+impl Handle for Loop {
+    fn answer(&self, cx: &mut Cx<'_>) -> Step {
+        if !self.state.is_probe(&cx.job.current) {
+            return Step::Next;
+        }
+        let sightings = self.state.sightings.fetch_add(1, Relaxed) + 1;
+        if sightings <= SIGHTINGS_MAX {
+            return Step::Next;
+        }
+        if !self.state.looped.swap(true, Relaxed) {
+            let (zone, qname) = (&self.zone, &self.state.qname);
+            let text = format!(
+                "Loop ({} -> {}) detected for zone {:?}, see \
+                 https://coredns.io/plugins/loop#troubleshooting. Query: \"HINFO {qname}\"",
+                cx.job.client().peer,
+                self.target,
+                zone.to_string(),
+            );
+            cx.worker.sink.line(Level::Error, "loop", text);
+        }
+        let response = &mut cx.job.current.response;
+        response.extended_error(extended_error::NETWORK_ERROR, "loop detected");
+        Step::Fail(Rcode::SERVFAIL)
+    }
+}
+
+/// Reads `loop`, which takes no arguments.
+pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    directive.expect_no_args()?;
+    directive.expect_no_body()?;
+    if block.handlers.iter().any(|handler| handler.name() == "loop") {
+        return Err(directive.invalid("this plugin can only be used once per Server Block"));
+    }
+    let zone = block.zones.first().cloned().unwrap_or_default();
+    let qname = secret_name(block).join(zone.view()).map_err(|error| {
+        directive.invalid(format!("no room for two labels in front of zone {zone}: {error}"))
+    })?;
+    let unspecified = block.listen.ip().is_unspecified();
+    let target = if unspecified { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { block.listen.ip() };
+    let state = Arc::new(State::new(qname));
+    let target = SocketAddr::new(target, block.listen.port());
+    block.services.loops.push(LoopProbe { target, state: state.clone() });
+    let port = block.listen.port();
+    let target = if unspecified { format!(":{port}") } else { block.listen.to_string() };
+    block.push(Loop { zone, target, state });
     Ok(())
+}
+
+/// Two labels from the secret, as CoreDNS writes them: decimal numbers of 62 bits. Blocks for
+/// the same zone need different ones, or one would take the other's probe for its own.
+fn secret_name(block: &BlockBuilder<'_>) -> Name {
+    let secret = u128::from_be_bytes(block.options.secret);
+    let place = match block.listen.ip() {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    let place = place.rotate_left(32) ^ u128::from(block.listen.port());
+    let own = secret ^ place ^ ((block.source as u128) << 16);
+    let (high, low) = ((own >> 64) as u64 >> 2, own as u64 >> 2);
+    Name::parse(&format!("{high}.{low}")).unwrap_or_default()
 }

@@ -32,6 +32,10 @@ pub fn value(cx: &Cx<'_>, label: &str) -> Option<String> {
     }
     match label {
         "view/name" => cx.block.view.as_ref().map(|view| view.name().to_owned()),
+        "forward/upstream" => {
+            let answered = cx.job.current.forward.answered.as_ref();
+            answered.map(|upstream| upstream.name.clone())
+        }
         _ => None,
     }
 }

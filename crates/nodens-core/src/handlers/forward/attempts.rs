@@ -1,0 +1,359 @@
+//! The attempts to get one question answered: whom to ask next, when, and when to stop.
+//!
+//! The first attempt goes to the first upstream of the policy's order. A further one starts as
+//! soon as an attempt fails, and also when no answer has come within the time in which that
+//! upstream answers nearly always ([`Forward::patience`]); then the earlier attempt goes on, and
+//! whichever answers first wins. An attempt fails for good after `read_timeout`.
+
+use super::{Forward, flights, probes};
+use crate::handler::{Cx, Step};
+use crate::limits::{ATTEMPTS_PER_QUESTION_MAX, HEDGE_TIME_MAX, HEDGE_TIME_MIN};
+use crate::job::Transport;
+use crate::upstream::{Ask, Carrier, Fault, Upstream};
+use crate::worker::{Action, Ticket, WorkerState};
+use nodens_wire::Rcode;
+use nodens_wire::edns::extended_error;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the handler remembers while a question is under way.
+#[derive(Debug, Default)]
+pub struct State {
+    /// The message to send upstream; its ID is the sender's to choose.
+    pub message: Vec<u8>,
+    /// The upstream that answered; the metadata `forward/upstream`.
+    pub answered: Option<Arc<Upstream>>,
+    pub(super) ticket: Ticket,
+    pub(super) seat: flights::Seat,
+    pub(super) key: Vec<u8>,
+    /// The job counts for `max_concurrent`.
+    pub(super) concurrent: Option<Arc<std::sync::atomic::AtomicU32>>,
+    order: super::policy::Order,
+    cursor: usize,
+    /// Attempts that may still be answered.
+    pending: Vec<Attempt>,
+    started: u32,
+    failures: u32,
+    failovers: usize,
+    /// When to start another attempt although none has failed, monotonic nanoseconds.
+    hedge_at: u64,
+    hedge_wait: Duration,
+    /// Upstreams (by bit) whose broken connection was made good once.
+    mended: u64,
+    timed_out: bool,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    number: u32,
+    member: usize,
+    carrier: Carrier,
+    upstream: Arc<Upstream>,
+    sent_ns: u64,
+    late: bool,
+    given_up: bool,
+}
+
+/// An attempt that was answered.
+pub(super) struct Answered {
+    pub carrier: Carrier,
+    pub member: usize,
+    pub upstream: Arc<Upstream>,
+    pub took: Duration,
+}
+
+impl State {
+    /// Forgets everything but buffers.
+    pub fn clear(&mut self) {
+        self.message.clear();
+        self.key.clear();
+        self.answered = None;
+        self.concurrent = None;
+        self.seat = flights::Seat::Alone;
+        self.pending.clear();
+        (self.started, self.failures, self.failovers) = (0, 0, 0);
+        (self.cursor, self.hedge_at, self.mended) = (0, 0, 0);
+        self.timed_out = false;
+    }
+
+    /// Whether an attempt may still be answered.
+    pub(super) fn waits(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Takes the attempt out, if it is one of this resolution that still counts.
+    fn take(&mut self, number: u32) -> Option<Attempt> {
+        let at = self.pending.iter().position(|attempt| attempt.number == number)?;
+        let attempt = self.pending.swap_remove(at);
+        attempt.upstream.path(attempt.carrier).arrived();
+        Some(attempt)
+    }
+
+    /// Nobody waits any more.
+    pub(super) fn forget_all(&mut self, worker: &mut WorkerState) {
+        for attempt in self.pending.drain(..) {
+            attempt.upstream.path(attempt.carrier).arrived();
+            let (ticket, attempt) = (self.ticket, attempt.number);
+            worker.actions.push(Action::Forget { ticket, attempt });
+        }
+    }
+}
+
+impl Forward {
+    /// Gets ready to ask.
+    pub(super) fn prepare(&self, cx: &mut Cx<'_>, carrier: Carrier) {
+        let worker = &mut *cx.worker;
+        let state = &mut cx.job.current.forward;
+        state.clear();
+        state.ticket = worker.ticket;
+        let wary = self.options.max_fails > 0;
+        state.order = self.options.policy.order(&self.upstreams, carrier, wary, &mut worker.rng);
+    }
+
+    /// How to ask by default: as the client did, unless the Corefile says otherwise.
+    pub(super) fn carrier(&self, cx: &Cx<'_>) -> Carrier {
+        if self.options.force_tcp {
+            return Carrier::Tcp;
+        }
+        if self.options.prefer_udp {
+            return Carrier::Udp;
+        }
+        match cx.job.client().transport {
+            Transport::Udp => Carrier::Udp,
+            Transport::Tcp => Carrier::Tcp,
+        }
+    }
+
+    /// Starts an attempt with whoever is next, or fails if there is nothing left to try.
+    pub(super) fn ask_next(&self, cx: &mut Cx<'_>) -> Step {
+        let carrier = self.carrier(cx);
+        let now = cx.now;
+        if self.may_start(&cx.job.current.forward) {
+            // Attempts that fail at once must not follow each other without a pause for ever.
+            let state = &mut cx.job.current.forward;
+            if state.failures >= self.two_rounds() && state.hedge_at > now.mono_ns {
+                return self.wait(cx);
+            }
+            if let Some(member) = self.pick(cx, carrier) {
+                self.start(cx, member, carrier, false);
+                let patience = self.patience(member, carrier);
+                let state = &mut cx.job.current.forward;
+                let doubled = (state.hedge_wait * 2).min(HEDGE_TIME_MAX);
+                state.hedge_wait = if state.started == 1 { patience } else { patience.max(doubled) };
+                state.hedge_at = now.plus(state.hedge_wait);
+                return self.wait(cx);
+            }
+        }
+        if cx.job.current.forward.waits() { self.wait(cx) } else { self.fail(cx) }
+    }
+
+    /// Asks the same upstream again.
+    pub(super) fn ask_again(&self, cx: &mut Cx<'_>, member: usize, carrier: Carrier) -> Step {
+        if cx.job.current.forward.started >= ATTEMPTS_PER_QUESTION_MAX {
+            return self.ask_next(cx);
+        }
+        self.start(cx, member, carrier, true);
+        cx.job.current.forward.hedge_at = cx.now.plus(self.patience(member, carrier));
+        self.wait(cx)
+    }
+
+    fn start(&self, cx: &mut Cx<'_>, member: usize, carrier: Carrier, elsewhere: bool) {
+        let Some(upstream) = self.upstreams.get(member) else { return };
+        let worker = &mut *cx.worker;
+        let state = &mut cx.job.current.forward;
+        let number = worker.attempt_number();
+        let same = |attempt: &Attempt| attempt.member == member && attempt.carrier == carrier;
+        let elsewhere = elsewhere || state.pending.iter().any(same);
+        state.started += 1;
+        upstream.path(carrier).departed();
+        worker.cells.add(upstream.series.requests(), 1);
+        let (ticket, sent_ns, upstream) = (state.ticket, cx.now.mono_ns, upstream.clone());
+        state.pending.push(Attempt {
+            number,
+            member,
+            carrier,
+            upstream: upstream.clone(),
+            sent_ns,
+            late: false,
+            given_up: false,
+        });
+        let ask = Ask { ticket, attempt: number, upstream, carrier, elsewhere };
+        worker.actions.push(Action::Ask(ask));
+    }
+
+    /// Whether the limits allow another attempt.
+    fn may_start(&self, state: &State) -> bool {
+        state.started < ATTEMPTS_PER_QUESTION_MAX
+            && match self.options.max_connect_attempts {
+                Some(0) => true,
+                Some(most) => state.started < most,
+                // As many failures as CoreDNS allows by default.
+                None => state.failures < self.two_rounds(),
+            }
+    }
+
+    fn two_rounds(&self) -> u32 {
+        2 * self.upstreams.len() as u32
+    }
+
+    /// The next upstream that is not down; if all are, any, because the health checks may be
+    /// wrong, or none (`failfast_all_unhealthy_upstreams`).
+    fn pick(&self, cx: &mut Cx<'_>, carrier: Carrier) -> Option<usize> {
+        let worker = &mut *cx.worker;
+        let state = &mut cx.job.current.forward;
+        for _ in 0..self.upstreams.len() {
+            let member = state.order.get(state.cursor)?;
+            state.cursor += 1;
+            let upstream = self.upstreams.get(member)?;
+            if !upstream.path(carrier).is_down(self.options.max_fails) {
+                return Some(member);
+            }
+        }
+        worker.cells.add(self.series.all_down, 1);
+        if self.options.failfast || self.upstreams.is_empty() {
+            return None;
+        }
+        Some(worker.rng.usize(..self.upstreams.len()))
+    }
+
+    /// How long to wait for this upstream before somebody else is asked as well.
+    fn patience(&self, member: usize, carrier: Carrier) -> Duration {
+        let upstream = self.upstreams.get(member);
+        let p99 = upstream.map_or(Duration::ZERO, |upstream| upstream.path(carrier).p99());
+        p99.clamp(HEDGE_TIME_MIN, HEDGE_TIME_MAX)
+    }
+
+    /// Sets the timer to whatever comes first.
+    pub(super) fn wait(&self, cx: &mut Cx<'_>) -> Step {
+        let state = &cx.job.current.forward;
+        let timeout = u64::try_from(self.options.read_timeout.as_nanos()).unwrap_or(u64::MAX);
+        let open = state.pending.iter().filter(|attempt| !attempt.given_up);
+        let mut at = cx.job.deadline_ns;
+        for attempt in open {
+            at = at.min(attempt.sent_ns.saturating_add(timeout));
+        }
+        if self.may_start(state) {
+            at = at.min(state.hedge_at);
+        }
+        cx.worker.set_timer(cx.job, at);
+        Step::Wait
+    }
+
+    pub(super) fn on_timer(&self, cx: &mut Cx<'_>) -> Step {
+        let now = cx.now;
+        let state = &mut cx.job.current.forward;
+        if now.mono_ns >= cx.job.deadline_ns {
+            state.timed_out = true;
+            return self.fail(cx);
+        }
+        if matches!(state.seat, flights::Seat::Waiter(_)) {
+            return Step::Wait;
+        }
+        let ticket = state.ticket;
+        for attempt in &mut state.pending {
+            if !attempt.given_up && now.since(attempt.sent_ns) >= self.options.read_timeout {
+                attempt.given_up = true;
+                let attempt = attempt.number;
+                cx.worker.actions.push(Action::GiveUp { ticket, attempt });
+            }
+        }
+        let due = state.hedge_at <= now.mono_ns && self.may_start(state);
+        if !due {
+            return self.wait(cx);
+        }
+        self.mark_late(cx);
+        self.ask_next(cx)
+    }
+
+    fn mark_late(&self, cx: &mut Cx<'_>) {
+        for attempt in &mut cx.job.current.forward.pending {
+            if attempt.late {
+                continue;
+            }
+            attempt.late = true;
+            let path = attempt.upstream.path(attempt.carrier);
+            path.late();
+            if path.is_suspect() && self.options.max_fails > 0 {
+                probes::start(cx.worker, cx.now, &attempt.upstream, attempt.carrier);
+            }
+        }
+    }
+
+    /// Notes an answer; `None` if nobody waits for it.
+    pub(super) fn on_reply(&self, cx: &mut Cx<'_>, number: u32) -> Option<Answered> {
+        let attempt = cx.job.current.forward.take(number)?;
+        let took = cx.now.since(attempt.sent_ns);
+        attempt.upstream.path(attempt.carrier).answered(took);
+        let Attempt { member, carrier, upstream, .. } = attempt;
+        Some(Answered { carrier, member, upstream, took })
+    }
+
+    pub(super) fn on_failure(&self, cx: &mut Cx<'_>, number: u32, fault: &Fault) -> Step {
+        let Some(attempt) = cx.job.current.forward.take(number) else { return Step::Wait };
+        let state = &mut cx.job.current.forward;
+        let bit = 1_u64.checked_shl(attempt.member as u32).unwrap_or(0);
+        let stale = attempt.carrier == Carrier::Tcp && matches!(fault, Fault::Broken(_));
+        if stale && state.mended & bit == 0 && self.options.max_connect_attempts != Some(1) {
+            // A connection that was idle may have been closed by its peer at any time.
+            state.mended |= bit;
+            return self.ask_again(cx, attempt.member, attempt.carrier);
+        }
+        state.timed_out = matches!(fault, Fault::Timeout(_));
+        cx.job.error = fault.to_string();
+        self.count_failure(cx, &attempt.upstream, attempt.carrier);
+        self.ask_next(cx)
+    }
+
+    /// An upstream failed to answer properly.
+    pub(super) fn count_failure(&self, cx: &mut Cx<'_>, upstream: &Arc<Upstream>, carrier: Carrier) {
+        cx.job.current.forward.failures += 1;
+        upstream.path(carrier).failed();
+        if self.options.max_fails > 0 {
+            probes::start(cx.worker, cx.now, upstream, carrier);
+        }
+    }
+
+    /// The upstream answered with an RCODE of `failover`. Whether another is to be asked.
+    pub(super) fn fails_over(&self, cx: &mut Cx<'_>) -> bool {
+        let state = &mut cx.job.current.forward;
+        state.failovers += 1;
+        state.failovers < self.upstreams.len()
+    }
+
+    /// Ends without an answer.
+    pub(super) fn fail(&self, cx: &mut Cx<'_>) -> Step {
+        if cx.job.error.is_empty() {
+            cx.job.error = self.reason(&cx.job.current.forward);
+        }
+        let q = &mut cx.job.current;
+        let (code, text) = if q.forward.timed_out {
+            (extended_error::NO_REACHABLE_AUTHORITY, "upstreams did not answer in time")
+        } else {
+            (extended_error::NETWORK_ERROR, "no upstream could be asked")
+        };
+        q.response.extended_error(code, text);
+        if q.forward.seat != flights::Seat::Alone {
+            self.remember_error(&cx.job.error);
+        }
+        flights::land(&mut cx.job.current.forward, cx.worker, None);
+        Step::Fail(Rcode::SERVFAIL)
+    }
+
+    fn reason(&self, state: &State) -> String {
+        let late = state.pending.last();
+        late.map_or_else(
+            || "no healthy proxies".to_owned(),
+            |late| format!("read {} ->{}: i/o timeout", late.carrier.name(), late.upstream.name),
+        )
+    }
+}
+
+/// Lets go of everything that outlives a resolution: attempts, the flight, the place among the
+/// concurrent questions. Does nothing for a resolution that holds none of it.
+pub(crate) fn leave(state: &mut State, worker: &mut WorkerState) {
+    state.forget_all(worker);
+    flights::bail_out(state, worker);
+    if let Some(count) = state.concurrent.take() {
+        count.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,300 @@
+//! Reads `forward FROM TO... { ... }`.
+
+use super::{Forward, Policy, Series, destination};
+use crate::config::BlockBuilder;
+use crate::handlers::Handler;
+use crate::log::Level;
+use crate::upstream::{Key, Settings};
+use nodens_corefile::take::{
+    format_go_duration, parse_go_duration, parse_integer, parse_ip, parse_zones,
+};
+use nodens_corefile::{Directive, Error, Token};
+use nodens_wire::{Name, Rcode};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+/// The properties, as their users know them.
+const PROPERTIES: [&str; 21] = [
+    "except",
+    "force_tcp",
+    "prefer_udp",
+    "policy",
+    "max_fails",
+    "health_check",
+    "expire",
+    "max_age",
+    "max_idle_conns",
+    "read_timeout",
+    "max_concurrent",
+    "max_connect_attempts",
+    "next",
+    "next_on_nodata",
+    "failover",
+    "failfast_all_unhealthy_upstreams",
+    "source_address",
+    "resolver",
+    "tls",
+    "tls_servername",
+    "doh_method",
+];
+
+/// What the body says.
+#[derive(Debug)]
+pub(super) struct Options {
+    pub except: Vec<Name>,
+    pub force_tcp: bool,
+    pub prefer_udp: bool,
+    pub policy: Policy,
+    /// Failed health checks in a row that are still tolerated; 0 for no health checks.
+    pub max_fails: u32,
+    /// How long one attempt may take.
+    pub read_timeout: Duration,
+    pub max_concurrent: Option<u32>,
+    /// `None` by default; 0 for no limit.
+    pub max_connect_attempts: Option<u32>,
+    pub next: Vec<Rcode>,
+    pub next_on_nodata: bool,
+    pub failover: Vec<Rcode>,
+    pub failfast: bool,
+    pub source: Option<IpAddr>,
+    pub resolvers: Vec<SocketAddr>,
+    pub settings: Settings,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            except: Vec::new(),
+            force_tcp: false,
+            prefer_udp: false,
+            policy: Policy::Random,
+            max_fails: 2,
+            read_timeout: Duration::from_secs(2),
+            max_concurrent: None,
+            max_connect_attempts: None,
+            next: Vec::new(),
+            next_on_nodata: false,
+            failover: Vec::new(),
+            failfast: false,
+            source: None,
+            resolvers: Vec::new(),
+            settings: Settings::default(),
+        }
+    }
+}
+
+/// Reads one `forward`. Several in a block are asked in their order; the first whose FROM
+/// contains the name has it.
+pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    let [from, to @ ..] = directive.expect_args_from(2)? else {
+        return Err(directive.invalid("expected FROM and at least one TO"));
+    };
+    let from = zone_of_from(from, block)?;
+    let mut options = Options::default();
+    for line in directive.lines() {
+        line.expect_no_body()?;
+        property(line, &mut options)?;
+    }
+    let Settings { expire, max_age, .. } = options.settings;
+    if !max_age.is_zero() && max_age < expire {
+        let (age, expire) = (format_go_duration(max_age), format_go_duration(expire));
+        return Err(directive.invalid(format!("max_age ({age}) must not be less than expire ({expire})")));
+    }
+    let addresses = destination::addresses(to, &options.resolvers, block)?;
+    let key = |address| Key {
+        address,
+        source: options.source,
+        tls_name: None,
+        settings: options.settings.clone(),
+    };
+    let registry = &block.shared.registry;
+    let upstreams = &block.shared.upstreams;
+    let upstreams = addresses.into_iter().map(|to| upstreams.get(key(to), registry)).collect();
+    let loops = block.handlers.iter().find_map(|handler| match handler {
+        Handler::Loop(handler) => Some(handler.state()),
+        _ => None,
+    });
+    block.push(Forward {
+        from,
+        except: std::mem::take(&mut options.except),
+        upstreams,
+        options: Box::new(options),
+        concurrent: Default::default(),
+        instance: block.shared.flights.instance(),
+        loops,
+        last_error: Default::default(),
+        series: Series::new(registry),
+    });
+    Ok(())
+}
+
+/// FROM is one zone. A prefix that needs several stands for its first, as in CoreDNS.
+fn zone_of_from(from: &Token, block: &BlockBuilder<'_>) -> Result<Name, Error> {
+    let zones = parse_zones(std::slice::from_ref(from))?;
+    let Some(first) = zones.first() else {
+        return Err(Error::invalid(from, format!("unable to normalize '{}'", from.text)));
+    };
+    if zones.len() > 1 {
+        let text = format!(
+            "Unsupported CIDR notation: '{}' expands to multiple zones. Using only '{first}'.",
+            from.text
+        );
+        block.shared.sink.line(Level::Warning, "forward", text);
+    }
+    name(from, first)
+}
+
+fn name(token: &Token, text: &str) -> Result<Name, Error> {
+    Name::parse(text).map_err(|error| Error::invalid(token, format!("{text}: {error}")))
+}
+
+fn property(line: &Directive, options: &mut Options) -> Result<(), Error> {
+    let settings = &mut options.settings;
+    match line.name.text.as_str() {
+        "except" => {
+            for zone in parse_zones(line.expect_args_from(1)?)? {
+                options.except.push(name(&line.name, &zone)?);
+            }
+        }
+        "force_tcp" => options.force_tcp = flag(line)?,
+        "prefer_udp" => options.prefer_udp = flag(line)?,
+        "next_on_nodata" => options.next_on_nodata = flag(line)?,
+        "failfast_all_unhealthy_upstreams" => options.failfast = flag(line)?,
+        "policy" => options.policy = policy(line)?,
+        "max_fails" => options.max_fails = number(line)?,
+        "max_connect_attempts" => options.max_connect_attempts = Some(number(line)?),
+        "max_concurrent" => {
+            options.max_concurrent = Some(number(line)?).filter(|most| *most > 0);
+        }
+        "max_idle_conns" => settings.idle_max = number(line)? as usize,
+        "health_check" => health_check(line, settings)?,
+        "expire" => settings.expire = duration(line)?,
+        "max_age" => settings.max_age = duration(line)?,
+        "read_timeout" => {
+            options.read_timeout = duration(line)?;
+            if options.read_timeout.is_zero() {
+                return Err(line.invalid("read_timeout must be positive: 0s"));
+            }
+        }
+        "next" => options.next.extend(rcodes(line)?),
+        "failover" => failover(line, options)?,
+        "source_address" => {
+            let [address] = line.expect_args()?;
+            options.source = Some(parse_ip(address)?);
+        }
+        "resolver" => {
+            let servers = line.expect_args_from(1)?.iter().map(destination::resolver);
+            options.resolvers = servers.collect::<Result<_, _>>()?;
+        }
+        "tls" | "tls_servername" => return Err(no_encryption_yet(line)),
+        "doh_method" => {
+            let [method] = line.expect_args()?;
+            if !["GET", "POST"].contains(&method.text.as_str()) {
+                return Err(Error::expected(method, "GET or POST"));
+            }
+        }
+        _ => return Err(line.unknown_property(&PROPERTIES)),
+    }
+    Ok(())
+}
+
+fn no_encryption_yet(line: &Directive) -> Error {
+    line.invalid(format!(
+        "'{}' of 'forward': Nodens does not ask upstreams over TLS yet, only over UDP and TCP",
+        line.name.text
+    ))
+}
+
+fn flag(line: &Directive) -> Result<bool, Error> {
+    line.expect_no_args().map(|()| true)
+}
+
+fn number(line: &Directive) -> Result<u32, Error> {
+    let [number] = line.expect_args()?;
+    parse_integer(number, 0..=u32::MAX)
+}
+
+fn duration(line: &Directive) -> Result<Duration, Error> {
+    let [duration] = line.expect_args()?;
+    parse_go_duration(duration)
+}
+
+fn policy(line: &Directive) -> Result<Policy, Error> {
+    let [word] = line.expect_args()?;
+    match word.text.as_str() {
+        "random" => Ok(Policy::Random),
+        "round_robin" => Ok(Policy::RoundRobin(AtomicUsize::new(0))),
+        "sequential" => Ok(Policy::Sequential),
+        "rtt" => Ok(Policy::Rtt),
+        other => Err(Error::invalid(
+            word,
+            format!("unknown policy '{other}': expected random, round_robin, sequential or rtt"),
+        )),
+    }
+}
+
+/// `health_check DURATION [no_rec] [domain NAME]`
+fn health_check(line: &Directive, settings: &mut Settings) -> Result<(), Error> {
+    let [interval, rest @ ..] = line.expect_args_from(1)? else {
+        return Err(line.invalid("health_check: expected a duration"));
+    };
+    settings.probe_interval = parse_go_duration(interval)?;
+    settings.probe_domain = Name::root();
+    let mut rest = rest.iter();
+    while let Some(word) = rest.next() {
+        match word.text.as_str() {
+            "no_rec" => settings.probe_recursion = false,
+            "domain" => {
+                let domain = rest.next().ok_or_else(|| Error::expected(word, "a name after it"))?;
+                let parsed = Name::parse(&domain.text);
+                settings.probe_domain = parsed.map_err(|error| {
+                    let text = &domain.text;
+                    let text = format!("health_check: invalid domain name {text}: {error}");
+                    Error::invalid(domain, text)
+                })?;
+            }
+            other => {
+                let text = format!(
+                    "health_check: unknown option {other}: expected no_rec or domain NAME"
+                );
+                return Err(Error::invalid(word, text));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rcodes(line: &Directive) -> Result<Vec<Rcode>, Error> {
+    let rcode = |word: &Token| {
+        let parsed = word.text.parse::<Rcode>().ok().filter(|rcode| rcode.mnemonic().is_some());
+        parsed.ok_or_else(|| Error::invalid(word, format!("{} is not a valid rcode", word.text)))
+    };
+    line.expect_args_from(1)?.iter().map(rcode).collect()
+}
+
+fn failover(line: &Directive, options: &mut Options) -> Result<(), Error> {
+    let rcodes = rcodes(line)?;
+    if rcodes.contains(&Rcode::NOERROR) {
+        return Err(line.invalid("NoError cannot be used in failover"));
+    }
+    options.failover.extend(rcodes);
+    Ok(())
+}
+
+impl Series {
+    fn new(registry: &crate::metrics::Registry) -> Self {
+        Self {
+            all_down: registry.counter(
+                "coredns_forward_healthcheck_broken_total",
+                "Counter of the number of complete failures of the healthchecks.",
+                &[],
+            ),
+            rejects: registry.counter(
+                "coredns_forward_max_concurrent_rejects_total",
+                "Counter of the number of queries rejected because the concurrent queries were at maximum.",
+                &[],
+            ),
+        }
+    }
+}

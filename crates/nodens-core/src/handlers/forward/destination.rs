@@ -1,0 +1,217 @@
+//! The TO of `forward`: addresses, resolv.conf-like files, names.
+
+use crate::config::BlockBuilder;
+use crate::limits::{DESTINATIONS_PER_FORWARD_MAX, UPSTREAMS_PER_FORWARD_MAX};
+use crate::log::Level;
+use nodens_corefile::{Error, Token};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+/// Addresses systemd-resolved listens on. Asking it is fine for most programs; a DNS server
+/// that it asks in turn would ask itself.
+const STUBS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 54))];
+const PORT: u16 = 53;
+
+/// Schemes CoreDNS has for upstreams and Nodens has not.
+const ENCRYPTED: [&str; 3] = ["tls", "quic", "https"];
+
+/// Turns TO words into addresses, each once, in order.
+pub(super) fn addresses(
+    to: &[Token],
+    resolvers: &[SocketAddr],
+    block: &BlockBuilder<'_>,
+) -> Result<Vec<SocketAddr>, Error> {
+    let mut all = Vec::new();
+    for word in to {
+        for address in expand(word, resolvers, block)? {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+    }
+    let Some(first) = to.first() else { return Ok(all) };
+    if to.len() > DESTINATIONS_PER_FORWARD_MAX {
+        let text = format!("more than {DESTINATIONS_PER_FORWARD_MAX} TOs configured: {}", to.len());
+        return Err(Error::invalid(first, text));
+    }
+    if all.len() > UPSTREAMS_PER_FORWARD_MAX {
+        let text = format!("more than {UPSTREAMS_PER_FORWARD_MAX} upstreams: {}", all.len());
+        return Err(Error::invalid(first, text));
+    }
+    if all.is_empty() {
+        return Err(Error::invalid(first, "no valid upstream addresses found"));
+    }
+    Ok(all)
+}
+
+fn expand(
+    word: &Token,
+    resolvers: &[SocketAddr],
+    block: &BlockBuilder<'_>,
+) -> Result<Vec<SocketAddr>, Error> {
+    let text = match word.text.split_once("://") {
+        None | Some(("dns", _)) => word.text.strip_prefix("dns://").unwrap_or(&word.text),
+        Some((scheme, _)) if ENCRYPTED.contains(&scheme) => {
+            let text = format!(
+                "'{}': Nodens does not ask upstreams over '{scheme}' yet, only over UDP and TCP",
+                word.text
+            );
+            return Err(Error::invalid(word, text));
+        }
+        Some((scheme, _)) => {
+            let text = format!(
+                "'{scheme}' is not supported as a destination protocol in forward: {}",
+                word.text
+            );
+            return Err(Error::invalid(word, text));
+        }
+    };
+    if text.is_empty() {
+        return Err(Error::invalid(word, format!("invalid address: {:?}", word.text)));
+    }
+    if let Some(address) = address(text) {
+        return Ok(vec![address]);
+    }
+    if Path::new(text).exists() {
+        return from_file(word, text, block);
+    }
+    by_name(word, text, resolvers, block)
+}
+
+/// `192.0.2.1`, `192.0.2.1:53`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:53`; a zone
+/// (`%eth0`) is dropped, as by CoreDNS.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (host, port) = match (text.strip_prefix('['), text.rsplit_once(':')) {
+        (Some(_), Some((host, port))) if host.ends_with(']') => (host, port.parse().ok()?),
+        (None, Some((host, port))) if !host.contains(':') => (host, port.parse().ok()?),
+        _ => (text, PORT),
+    };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let host = host.split_once('%').map_or(host, |(host, _)| host);
+    host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port))
+}
+
+/// An argument of `resolver`: an address, with or without port.
+pub(super) fn resolver(word: &Token) -> Result<SocketAddr, Error> {
+    address(&word.text).ok_or_else(|| {
+        let text = format!("resolver must be an IP address or IP:port: {:?}", word.text);
+        Error::invalid(word, text)
+    })
+}
+
+fn from_file(word: &Token, path: &str, block: &BlockBuilder<'_>) -> Result<Vec<SocketAddr>, Error> {
+    let read = |path: &Path| std::fs::read_to_string(path).map(|text| nameservers(&text));
+    let servers = read(Path::new(path)).map_err(|error| {
+        Error::invalid(word, format!("not an IP address or file {path:?}: {error}"))
+    })?;
+    if !only_stubs(&servers) {
+        return Ok(servers);
+    }
+    let real_path = &block.options.resolved_conf;
+    let real = read(real_path).unwrap_or_default();
+    let real_path = real_path.display();
+    let (servers, stubs) = behind_stubs(servers, real);
+    let sink = &block.shared.sink;
+    if stubs {
+        let text = format!(
+            "{path} names only the stub of systemd-resolved, and {real_path} has no other \
+             nameserver: forwarding there loops if systemd-resolved asks this server"
+        );
+        sink.line(Level::Warning, "forward", text);
+    } else {
+        let text = format!("{path} names only the stub of systemd-resolved: using {real_path}");
+        sink.line(Level::Info, "forward", text);
+    }
+    Ok(servers)
+}
+
+/// The servers of a resolv.conf-like file (resolv.conf(5)); words that are no address are left
+/// out.
+fn nameservers(text: &str) -> Vec<SocketAddr> {
+    let mut servers = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        if words.next() == Some("nameserver") {
+            let host = words.next().unwrap_or_default();
+            let host = host.split_once('%').map_or(host, |(host, _)| host);
+            servers.extend(host.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT)));
+        }
+    }
+    servers
+}
+
+fn only_stubs(servers: &[SocketAddr]) -> bool {
+    !servers.is_empty() && servers.iter().all(|server| STUBS.contains(&server.ip()))
+}
+
+/// The servers behind the stubs, if the real file names any that is not a stub; and whether the
+/// stubs had to be kept.
+fn behind_stubs(stubs: Vec<SocketAddr>, real: Vec<SocketAddr>) -> (Vec<SocketAddr>, bool) {
+    if real.is_empty() || only_stubs(&real) { (stubs, true) } else { (real, false) }
+}
+
+fn by_name(
+    word: &Token,
+    text: &str,
+    resolvers: &[SocketAddr],
+    block: &BlockBuilder<'_>,
+) -> Result<Vec<SocketAddr>, Error> {
+    let (host, port) = match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+        Some((host, Ok(port))) => (host, port),
+        _ => (text, PORT),
+    };
+    let valid = !host.contains('/') && nodens_wire::Name::parse(host).is_ok();
+    if !valid {
+        let text = format!("not an IP address, file, or valid domain: {:?}", word.text);
+        return Err(Error::invalid(word, text));
+    }
+    let found = (block.options.lookup_host)(host, resolvers)
+        .map_err(|error| Error::invalid(word, format!("failed to resolve {host:?}: {error}")))?;
+    Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn addresses_with_and_without_port() {
+        for (text, expected) in [
+            ("192.0.2.1", Some("192.0.2.1:53")),
+            ("192.0.2.1:1053", Some("192.0.2.1:1053")),
+            ("2001:db8::1", Some("[2001:db8::1]:53")),
+            ("[2001:db8::1]", Some("[2001:db8::1]:53")),
+            ("[2001:db8::1]:1053", Some("[2001:db8::1]:1053")),
+            ("fe80::1%eth0", Some("[fe80::1]:53")),
+            ("192.0.2.1:", None),
+            ("192.0.2.1:70000", None),
+            ("192.0.2.256", None),
+            ("dns.example", None),
+            ("", None),
+        ] {
+            assert_eq!(address(text), expected.map(server), "{text}");
+        }
+    }
+
+    #[test]
+    fn nameservers_of_a_file() {
+        let text = "# nameserver 1.1.1.1\nsearch a b\nnameserver 192.0.2.1\n\
+                    nameserver\tfe80::1%eth0 # x\nnameserver bogus\nnameserver\noptions ndots:5\n";
+        assert_eq!(nameservers(text), [server("192.0.2.1:53"), server("[fe80::1]:53")]);
+    }
+
+    #[test]
+    fn the_stub_is_followed_to_the_real_servers() {
+        let stub = vec![server("127.0.0.53:53")];
+        let real = vec![server("192.0.2.1:53")];
+        assert!(only_stubs(&stub) && !only_stubs(&real) && !only_stubs(&[]));
+        assert_eq!(behind_stubs(stub.clone(), real.clone()), (real, false));
+        assert_eq!(behind_stubs(stub.clone(), Vec::new()), (stub.clone(), true));
+        assert_eq!(behind_stubs(stub.clone(), stub.clone()), (stub, true));
+    }
+}

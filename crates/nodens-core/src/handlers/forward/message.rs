@@ -1,0 +1,93 @@
+//! The message that is asked, and what a reply says.
+
+use crate::job::Resolution;
+use crate::response::Response;
+use nodens_wire::edns::{Edns, Options, code, push_option};
+use nodens_wire::shape::{ResponseEdns, shape};
+use nodens_wire::{
+    Builder, Flags, HEADER_LEN, Header, MESSAGE_LEN_MAX, Rcode, Reader, Records, Section,
+    Type, WireError,
+};
+use std::ops::Range;
+
+/// Options that concern one hop only (RFC 7873 section 4, RFC 7828 section 3, RFC 7830 section 3)
+/// and so are neither passed on to an upstream nor back to a client.
+const HOP_BY_HOP: [u16; 3] = [code::COOKIE, code::TCP_KEEPALIVE, code::PADDING];
+
+/// Writes the question as the chain left it; the ID is 0. Gives the place of the question in it.
+pub(super) fn compose(q: &mut Resolution, scratch: &mut Vec<u8>) -> Range<usize> {
+    let out = &mut q.forward.message;
+    let flags = q.flags.with(Flags::QR, false).with_rcode(Rcode::NOERROR);
+    Builder::new(out, 0, flags).question(q.qname.view(), q.qtype, q.qclass);
+    let question = HEADER_LEN..out.len();
+    if let Some(edns) = &q.edns {
+        scratch.clear();
+        for (code, data) in Options::new(&edns.options) {
+            if !HOP_BY_HOP.contains(&code) {
+                push_option(scratch, code, data);
+            }
+        }
+        let (udp_size, flags) = (edns.udp_size, edns.flags);
+        let edns = ResponseEdns { udp_size, flags, options: scratch };
+        let shaped = shape(out, Rcode::NOERROR, Some(edns), MESSAGE_LEN_MAX);
+        debug_assert!(shaped.is_ok(), "a question was just written");
+    }
+    question
+}
+
+/// What matters of a reply here.
+#[derive(Debug)]
+pub(super) struct Facts {
+    /// With the upper bits of the OPT record.
+    pub rcode: Rcode,
+    /// TC is set.
+    pub truncated: bool,
+    /// NOERROR without a record in the answer section.
+    pub no_data: bool,
+    edns: Option<Edns>,
+}
+
+/// Reads a whole reply. What passes is well-formed to the last record.
+pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
+    let header = Header::read(reply)?;
+    let mut edns: Option<Edns> = None;
+    for record in Records::of(reply)? {
+        let record = record?;
+        record.check(reply)?;
+        if record.rtype == Type::OPT && record.section == Section::Additional {
+            edns = Some(Edns::from_fields(record.class.0, record.ttl, record.rdata.clone()));
+        }
+    }
+    let upper = edns.as_ref().map_or(0, |edns| u16::from(edns.extended_rcode) << 4);
+    let rcode = Rcode(header.flags.rcode().0 | upper);
+    let [_, answers, ..] = header.counts;
+    let no_data = rcode == Rcode::NOERROR && answers == 0;
+    Ok(Facts { rcode, truncated: header.flags.has(Flags::TC), no_data, edns })
+}
+
+/// Cuts a reply that is malformed behind its question down to header and question with TC set,
+/// so that the client asks again over TCP. `None` if there is no question to keep.
+pub(super) fn cut_to_question(reply: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let mut header = Header::read(reply).ok()?;
+    let mut reader = Reader::new(reply, HEADER_LEN);
+    reader.skip_name().ok()?;
+    reader.take(4, "question").ok()?;
+    out.clear();
+    out.extend_from_slice(reply.get(..reader.at())?);
+    header.flags = header.flags.with(Flags::TC, true);
+    header.counts = [1, 0, 0, 0];
+    header.write_to(out);
+    Some(())
+}
+
+/// Takes `reply` as the response, with what its OPT record says.
+pub(super) fn adopt(response: &mut Response, reply: &[u8], facts: &Facts) {
+    response.adopt(reply);
+    response.rcode = facts.rcode;
+    let Some(edns) = &facts.edns else { return };
+    for (code, data) in edns.options(reply) {
+        if !HOP_BY_HOP.contains(&code) {
+            push_option(&mut response.options, code, data);
+        }
+    }
+}

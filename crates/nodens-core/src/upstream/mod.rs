@@ -1,0 +1,177 @@
+//! Upstreams: the servers questions are forwarded to, one pool for the process.
+//!
+//! What all workers learn about an upstream (is it up, how fast does it answer) is kept here per
+//! carrier, in atomics: a server whose TCP is stuck may well answer over UDP.
+
+mod path;
+mod series;
+
+pub use path::Path;
+pub use series::Series;
+
+use crate::metrics::Registry;
+use crate::worker::Ticket;
+use nodens_wire::Name;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// How an upstream is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Carrier {
+    /// A datagram from a fresh port.
+    Udp,
+    /// A stream shared by many questions (RFC 7766).
+    Tcp,
+}
+
+impl Carrier {
+    /// `udp` or `tcp`, as in metrics and errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+/// What makes two upstreams the same: questions of all server blocks that agree on it share
+/// connections and what is known about the upstream's health.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The address to ask from; `None` leaves the choice to the system.
+    pub source: Option<IpAddr>,
+    /// The name its certificate must have; `None` without TLS.
+    pub tls_name: Option<String>,
+    /// How it is treated.
+    pub settings: Settings,
+}
+
+/// How an upstream's connections and health are looked after.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// Idle connections are closed after this time.
+    pub expire: Duration,
+    /// Connections are replaced after this time; zero means never.
+    pub max_age: Duration,
+    /// Idle connections to keep; 0 means any number.
+    pub idle_max: usize,
+    /// Time between two health checks while they fail.
+    pub probe_interval: Duration,
+    /// Whether health checks set RD.
+    pub probe_recursion: bool,
+    /// QNAME of health checks; their QTYPE is NS.
+    pub probe_domain: Name,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            expire: Duration::from_secs(10),
+            max_age: Duration::ZERO,
+            idle_max: 0,
+            probe_interval: Duration::from_millis(500),
+            probe_recursion: true,
+            probe_domain: Name::root(),
+        }
+    }
+}
+
+/// One upstream. Everything that changes is atomic: all workers share it.
+#[derive(Debug)]
+pub struct Upstream {
+    /// A small number, unique for the life of the process.
+    pub id: u32,
+    /// Identity.
+    pub key: Key,
+    /// Address and port as in metrics: `10.0.0.10:53`.
+    pub name: String,
+    /// Its metric series.
+    pub series: Series,
+    udp: Path,
+    tcp: Path,
+}
+
+impl Upstream {
+    /// What is known about asking it over `carrier`.
+    pub fn path(&self, carrier: Carrier) -> &Path {
+        match carrier {
+            Carrier::Udp => &self.udp,
+            Carrier::Tcp => &self.tcp,
+        }
+    }
+}
+
+/// A question to send.
+#[derive(Debug)]
+pub struct Ask {
+    /// The job that waits.
+    pub ticket: Ticket,
+    /// Names the attempt; unique in its worker until the number wraps; comes back with the reply.
+    pub attempt: u32,
+    /// Whom to ask.
+    pub upstream: Arc<Upstream>,
+    /// How to ask.
+    pub carrier: Carrier,
+    /// An earlier attempt to ask this upstream is late or broke: take another connection than
+    /// that one.
+    pub elsewhere: bool,
+}
+
+/// Why an attempt failed. The texts are those of Go's `net` package, for which CoreDNS's users
+/// search their logs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// No connection could be made: `dial tcp 192.0.2.1:53: connect: connection refused`.
+    #[error("{0}")]
+    Connect(String),
+    /// The connection broke or the port is closed: `read udp A->B: read: connection refused`.
+    #[error("{0}")]
+    Broken(String),
+    /// The question could not be sent.
+    #[error("{0}")]
+    Send(String),
+    /// The attempt was given up for its age: `read udp A->B: i/o timeout`.
+    #[error("{0}")]
+    Timeout(String),
+}
+
+/// All upstreams by identity.
+#[derive(Debug, Default)]
+pub struct Upstreams {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    next_id: u32,
+    by_key: HashMap<Key, Weak<Upstream>>,
+}
+
+impl Upstreams {
+    /// The upstream with this identity, made if there is none yet. It lives as long as somebody
+    /// holds it, so a reload that keeps it keeps what is known about it.
+    pub fn get(&self, key: Key, registry: &Registry) -> Arc<Upstream> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(upstream) = known.by_key.get(&key).and_then(Weak::upgrade) {
+            return upstream;
+        }
+        known.by_key.retain(|_, upstream| upstream.strong_count() > 0);
+        let id = known.next_id;
+        known.next_id = id.wrapping_add(1);
+        let name = key.address.to_string();
+        let upstream = Arc::new(Upstream {
+            id,
+            series: Series::new(registry, &name),
+            name,
+            udp: Path::default(),
+            tcp: Path::default(),
+            key: key.clone(),
+        });
+        known.by_key.insert(key, Arc::downgrade(&upstream));
+        upstream
+    }
+}

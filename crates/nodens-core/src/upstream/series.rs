@@ -1,0 +1,122 @@
+//! The metric series of one upstream, under CoreDNS's present names and those of before 1.10.
+
+use super::Carrier;
+use crate::metrics::{Cells, Counter, Histogram, LazyCounters, LazyHistograms, Registry};
+use nodens_wire::Rcode;
+use std::time::Duration;
+
+/// RCODEs up to this have a series each; the others share one.
+const RCODES: usize = 24;
+
+/// Seconds: 250 µs doubled fifteen times.
+static DURATION_BOUNDS: [f64; 16] = [
+    0.00025, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024,
+    2.048, 4.096, 8.192,
+];
+
+/// Series with the label `to` of one upstream.
+#[derive(Debug)]
+pub struct Series {
+    requests: Counter,
+    probe_failures: Counter,
+    /// UDP, TCP.
+    conn_hits: [Counter; 2],
+    conn_misses: [Counter; 2],
+    /// By RCODE.
+    responses: LazyCounters,
+    durations: LazyHistograms,
+    old_durations: LazyHistograms,
+}
+
+impl Series {
+    pub(super) fn new(registry: &Registry, to: &str) -> Self {
+        let proxy = ("proxy_name", "forward");
+        let per_carrier = |name, help| {
+            [Carrier::Udp, Carrier::Tcp].map(|carrier| {
+                registry.counter(name, help, &[proxy, ("to", to), ("proto", carrier.name())])
+            })
+        };
+        Self {
+            requests: registry.counter(
+                "coredns_forward_requests_total",
+                "Counter of requests made per upstream.",
+                &[("to", to)],
+            ),
+            probe_failures: registry.counter(
+                "coredns_proxy_healthcheck_failures_total",
+                "Counter of the number of failed healthchecks.",
+                &[proxy, ("to", to)],
+            ),
+            conn_hits: per_carrier(
+                "coredns_proxy_conn_cache_hits_total",
+                "Counter of connection cache hits per upstream and protocol.",
+            ),
+            conn_misses: per_carrier(
+                "coredns_proxy_conn_cache_misses_total",
+                "Counter of connection cache misses per upstream and protocol.",
+            ),
+            responses: LazyCounters::new(RCODES + 1),
+            durations: LazyHistograms::new(RCODES + 1),
+            old_durations: LazyHistograms::new(RCODES + 1),
+        }
+    }
+
+    /// Questions sent over a connection that was there.
+    pub fn conn_hits(&self, carrier: Carrier) -> Counter {
+        let [udp, tcp] = self.conn_hits;
+        if carrier == Carrier::Udp { udp } else { tcp }
+    }
+
+    /// Questions a connection or socket was made for.
+    pub fn conn_misses(&self, carrier: Carrier) -> Counter {
+        let [udp, tcp] = self.conn_misses;
+        if carrier == Carrier::Udp { udp } else { tcp }
+    }
+
+    /// Health checks that failed.
+    pub fn probe_failures(&self) -> Counter {
+        self.probe_failures
+    }
+
+    /// Questions sent.
+    pub fn requests(&self) -> Counter {
+        self.requests
+    }
+
+    /// Counts an answer with `rcode` from the upstream called `to`, by writer `writer`.
+    pub fn count_answer(
+        &self,
+        (cells, writer, registry): (&mut Cells, usize, &Registry),
+        to: &str,
+        rcode: Rcode,
+        took: Duration,
+    ) {
+        let index = usize::from(rcode.0).min(RCODES);
+        let text = || match rcode.mnemonic() {
+            Some(text) => text.to_owned(),
+            None if index < RCODES => rcode.0.to_string(),
+            None => "other".to_owned(),
+        };
+        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.responses.add(index, cells, writer, registry, || {
+            registry.counter(
+                "coredns_forward_responses_total",
+                "Counter of responses received per upstream.",
+                &[("to", to), ("rcode", &text())],
+            )
+        });
+        self.durations.observe((index, ns), cells, writer, registry, || {
+            let labels = [("proxy_name", "forward"), ("to", to), ("rcode", &text())];
+            duration(registry, "coredns_proxy_request_duration_seconds", &labels)
+        });
+        self.old_durations.observe((index, ns), cells, writer, registry, || {
+            let labels = [("to", to), ("rcode", &text())];
+            duration(registry, "coredns_forward_request_duration_seconds", &labels)
+        });
+    }
+}
+
+fn duration(registry: &Registry, name: &'static str, labels: &[(&str, &str)]) -> Histogram {
+    let help = "Histogram of the time each request took.";
+    registry.histogram(name, help, labels, &DURATION_BOUNDS, 1e-9)
+}
