@@ -271,4 +271,20 @@ impl Resolution {
         builder.question(self.qname.view(), self.qtype, self.qclass);
         builder
     }
+
+    /// As [`Resolution::reply`], and lets `fill` add records; it is given QNAME, the usual owner.
+    /// Allocates nothing once the buffer has grown.
+    pub fn reply_with(
+        &mut self,
+        rcode: Rcode,
+        authoritative: bool,
+        fill: impl FnOnce(&mut nodens_wire::Builder<'_>, NameRef<'_>),
+    ) {
+        let flags = self.flags.reply().with(Flags::AA, authoritative).with_rcode(rcode);
+        self.response.rcode = rcode;
+        self.response.written = true;
+        let mut builder = nodens_wire::Builder::new(&mut self.response.wire, 0, flags);
+        builder.question(self.qname.view(), self.qtype, self.qclass);
+        fill(&mut builder, self.qname.view());
+    }
 }

@@ -1,0 +1,82 @@
+//! The file behind a table: read at the start, and again when it has changed.
+
+use super::table::Table;
+use crate::log::Level;
+use crate::shared::Shared;
+use crate::zones::Zones;
+use arc_swap::ArcSwap;
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A hosts file.
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) zones: Zones,
+    pub(super) auto_reverse: bool,
+    /// Entries of the Corefile, which the metric counts too.
+    pub(super) inline_entries: usize,
+    pub(super) published: Arc<ArcSwap<Table>>,
+    pub(super) shared: Arc<Shared>,
+    /// What the file was like when it was last read.
+    pub(super) seen: Option<Stamp>,
+}
+
+/// Tells one version of a file from another: modification time in seconds and nanoseconds, size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    seconds: i64,
+    nanoseconds: i64,
+    size: u64,
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+            size: metadata.size(),
+        }
+    }
+}
+
+impl Source {
+    /// Publishes the file's entries if it has changed. While it cannot be read, the last good
+    /// entries stay.
+    pub(super) fn refresh(&mut self) {
+        let Ok(metadata) = fs::metadata(&self.path) else { return };
+        let stamp = Stamp::of(&metadata);
+        if self.seen == Some(stamp) || metadata.is_dir() {
+            return;
+        }
+        let text = match fs::read(&self.path) {
+            Ok(text) => text,
+            Err(error) => {
+                if error.kind() != ErrorKind::NotFound {
+                    let text = format!("unable to read hosts file {}: {error}", self.path.display());
+                    self.shared.sink.line(Level::Warning, "hosts", text);
+                }
+                return;
+            }
+        };
+        let table = Table::parse(&text, &self.zones, self.auto_reverse);
+        self.report(&table, stamp);
+        self.published.store(Arc::new(table));
+        self.seen = Some(stamp);
+    }
+
+    fn report(&self, table: &Table, stamp: Stamp) {
+        let registry = &self.shared.registry;
+        let entries = (table.entries() + self.inline_entries) as f64;
+        let help = "The combined number of entries in hosts and Corefile.";
+        let path = self.path.to_string_lossy();
+        let labels = [("hostsfile", &*path)];
+        registry.gauge("coredns_hosts_entries", help, &labels, Arc::new(move || entries));
+        let help = "The timestamp of the last reload of hosts file.";
+        let time = stamp.seconds as f64 + stamp.nanoseconds as f64 / 1e9;
+        let name = "coredns_hosts_reload_timestamp_seconds";
+        registry.gauge(name, help, &[], Arc::new(move || time));
+    }
+}
