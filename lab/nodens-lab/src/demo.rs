@@ -3,7 +3,6 @@
 
 use crate::authority::{Asked, Authority, Data};
 use crate::child::{Scratch, Server, free_address};
-use crate::load::progress_line;
 use crate::term::{self, Live, Style, Table};
 use anyhow::{Context, Result, bail};
 use lab_load::cluster::{self, Cluster, Looked, Mix};
@@ -22,7 +21,7 @@ const UPSTREAM_DELAY: std::ops::Range<Duration> =
 /// The part of the measured time that goes to the comparison without a cache.
 const BEFORE_PART: f64 = 0.4;
 /// How many names that exist nowhere are shown.
-const LEAKS_SHOWN: usize = 5;
+const LEAKS_SHOWN: usize = 3;
 
 /// Arguments of `demo`.
 #[derive(clap::Args)]
@@ -185,13 +184,16 @@ fn phase(
     let outcome = lab_load::run(&config, &mix.workload, stop, |progress| {
         let asked = upstream.questions() - seen;
         seen += asked;
-        let done = progress.second as f64 + 1.0;
-        let line = progress_line(progress);
-        live.show(
-            done,
-            seconds,
-            &format!("{what}: {line}  upstream {}/s", term::rate(asked as f64)),
+        let quantile = |part| term::quantile(progress.cohort.response.quantile(part));
+        let line = format!(
+            "{what} {:>2} s  p50 {}  p99 {}  upstream {}/s of {}/s",
+            progress.second + 1,
+            quantile(0.5),
+            quantile(0.99),
+            term::rate(asked as f64),
+            term::rate(progress.counts.sent as f64),
         );
+        live.show(progress.second as f64 + 1.0, seconds, &line);
     })
     .with_context(|| format!("the phase {what}"))?;
     let upstream = upstream.questions() - first;
@@ -211,7 +213,7 @@ fn picture(args: &Args) -> String {
         dim("── TCP ──▶"),
         bold("cluster DNS"),
         dim(&format!(
-            "{} questions/s, search list with ndots:5; the cluster DNS is embedded here and takes 0.3 to 2 ms",
+            "{} questions/s with search lists (ndots:5); an embedded cluster DNS that takes 0.3 to 2 ms",
             term::count(args.rate as u64)
         )),
     )
@@ -263,9 +265,7 @@ fn leaks(mix: &Mix, asked: &Asked) {
         term::count(mix.questions()),
     ));
     let leaks: Vec<&Looked> = mix.looked.iter().filter(|looked| !looked.exists).collect();
-    if leaks.is_empty() {
-        return;
-    }
+    let Some(worst) = leaks.first().copied() else { return };
     let header =
         ["names that exist nowhere", "lookups", "questions", "per lookup", "reached cluster DNS"];
     let mut table = Table::new(&header);
@@ -282,16 +282,32 @@ fn leaks(mix: &Mix, asked: &Asked) {
         if at == 0 { table.styled(Style::Bad, cells) } else { table.row(cells) }
     }
     term::out(&table.framed());
+    remedy(worst);
 }
 
-/// What the generator has to say about its own numbers.
+/// Says so if the machine was too busy for exact latencies.
 fn verdicts(phases: &[(&str, &Phase)]) {
     for (what, phase) in phases {
         for why in &phase.outcome.verdict.invalid {
-            let text = format!("  The latencies {what} are not to be trusted: {why}.");
-            term::out(&term::paint(Style::Bad, &text));
+            let text = format!("  The machine was too busy for exact latencies {what}: {why}.");
+            term::out(&term::paint(Style::Dim, &text));
         }
     }
+}
+
+/// How an operator stops a leak on the node.
+fn remedy(leak: &Looked) {
+    let pattern = leak.text.replace('.', "\\.");
+    term::out(&format!(
+        "  {}\n{}",
+        "To answer the first of them at once, before it is fixed where it comes from:",
+        term::paint(
+            Style::Accent,
+            &format!(
+                "    template IN ANY {{\n        match \"^{pattern}\\.\"\n        rcode NXDOMAIN\n        fallthrough\n    }}"
+            )
+        ),
+    ));
 }
 
 fn next_steps(program: &Path) {

@@ -254,10 +254,10 @@ fn heading(args: &Args, config: &Config, workload: &Workload) -> String {
 }
 
 /// What one second brought, on one line.
-pub(crate) fn progress_line(progress: &Progress) -> String {
+fn progress_line(progress: &Progress) -> String {
     let quantile = |part| term::quantile(progress.cohort.response.quantile(part));
     format!(
-        "{:>3} s  {:>7}/s  p50 {}  p99 {}  in flight {}  lost {}",
+        "{:>3} s  {}/s  p50 {}  p99 {}  in flight {}  lost {}",
         progress.second + 1,
         term::rate(progress.counts.answered as f64),
         quantile(0.5),

@@ -159,6 +159,10 @@ fn line(cells: &[String], widths: &[usize], style: Option<Style>) -> String {
     format!("{bar}{}{bar}", cells.join(&bar))
 }
 
+/// Characters of the bar of progress, and of its whole line.
+const BAR: usize = 10;
+const LINE: usize = 80;
+
 /// A line on standard error that tells what is going on: rewritten on a terminal, else one per step.
 pub(crate) struct Live {
     terminal: bool,
@@ -173,10 +177,11 @@ impl Live {
     pub(crate) fn show(&self, done: f64, all: f64, text: &str) {
         let mut stderr = io::stderr().lock();
         _ = if self.terminal {
-            let filled = if all > 0.0 { (done / all * 20.0).clamp(0.0, 20.0) as usize } else { 0 };
-            let bar = format!("{}{}", "━".repeat(filled), "╌".repeat(20 - filled));
+            let part = if all > 0.0 { (done / all).clamp(0.0, 1.0) } else { 0.0 };
+            let filled = (part * BAR as f64) as usize;
+            let bar = format!("{}{}", "━".repeat(filled), "╌".repeat(BAR - filled));
             // Cut to one line: a wrapped one could not be rewritten.
-            let text: String = text.chars().take(96).collect();
+            let text: String = text.chars().take(LINE - BAR - 2).collect();
             write!(stderr, "\r\x1b[2K\x1b[36m{bar}\x1b[0m {text}").and_then(|()| stderr.flush())
         } else {
             writeln!(stderr, "{text}")

@@ -1,0 +1,136 @@
+//! The program as its users run it.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Output, Stdio};
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nodens-lab")).args(arguments).output().unwrap()
+}
+
+/// An echo on a free port, killed with the value.
+struct Echo {
+    child: Child,
+    port: String,
+}
+
+impl Echo {
+    fn start() -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
+            .args(["echo", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.split(['/', ':']).nth(1).unwrap().to_owned();
+        Self { child, port }
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+fn a_load_of_every_built_workload_ends_with_valid_json_and_all_answers() {
+    let echo = Echo::start();
+    for workload in ["cluster", "zipf", "uniform", "unique"] {
+        let arguments =
+            ["load", "-p", &echo.port, "-Q", "500", "-l", "0.4", "-w", workload, "--json"];
+        let result = json(&lab(&arguments));
+        let sent = result["counts"]["sent"].as_u64().unwrap();
+        assert!((150..=250).contains(&sent), "{workload}: {sent}");
+        assert_eq!(result["counts"]["answered"], sent);
+        assert_eq!(result["rcodes"]["NOERROR"], sent);
+        let buckets = result["response"]["buckets"].as_array().unwrap();
+        let sum: u64 = buckets.iter().map(|bucket| bucket[2].as_u64().unwrap()).sum();
+        assert_eq!(sum, sent);
+        assert!(result["response"]["p50"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn a_seed_is_a_plan() {
+    let echo = Echo::start();
+    let plan = |seed| {
+        let arguments =
+            ["load", "-p", &echo.port, "-n", "50", "-l", "0.2", "--seed", seed, "--json"];
+        json(&lab(&arguments))["plan"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(plan("1"), plan("1"));
+    assert_ne!(plan("1"), plan("2"));
+}
+
+#[test]
+fn a_dead_server_gives_a_result_without_nan_and_without_colour() {
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let output = lab(&["load", "-p", &port, "-Q", "200", "-l", "0.3", "-t", "0.3"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("refused"), "{text}");
+    assert!(text.contains("≥ 300 ms"), "{text}");
+    assert!(!text.to_lowercase().contains("nan") && !text.contains('\x1b'), "{text}");
+    let result =
+        json(&lab(&["load", "-p", &port, "-Q", "200", "-l", "0.2", "-t", "0.2", "--json"]));
+    assert_eq!(result["counts"]["answered"], 0);
+    assert_eq!(result["response"]["p99_censored"], true);
+    assert_eq!(result["response"]["mean"], Value::Null);
+}
+
+#[test]
+fn bad_lines_of_a_names_file_are_named_and_an_empty_one_is_refused() {
+    let echo = Echo::start();
+    let path = std::env::temp_dir().join(format!("nodens-lab-names-{}", std::process::id()));
+    let file = path.to_str().unwrap();
+    std::fs::write(&path, "one.example A\nbad..name A\ntwo.example BOGUS\n").unwrap();
+    let output = lab(&["load", "-p", &echo.port, "-d", file, "-n", "20", "-l", "0.2", "--json"]);
+    let errors = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(errors.contains(":") && errors.contains("line 2:") && errors.contains("line 3:"));
+    assert!(json(&output)["counts"]["answered"].as_u64().unwrap() > 0);
+    std::fs::write(&path, "; nothing\n").unwrap();
+    let output = lab(&["load", "-p", &echo.port, "-d", file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("has no question"));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_benchmark_names_what_is_missing_and_writes_its_numbers() {
+    let out = std::env::temp_dir().join(format!("nodens-lab-bench-{}", std::process::id()));
+    let folder = out.to_str().unwrap();
+    let arguments = [
+        "bench",
+        "--servers",
+        "echo,nodens",
+        "--nodens",
+        "/nonexistent",
+        "-r",
+        "1",
+        "-l",
+        "0.2",
+        "-Q",
+        "1000",
+        "-o",
+        folder,
+    ];
+    let output = lab(&arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("nodens is missing: get it with"), "{text}");
+    let markdown = std::fs::read_to_string(out.join("bench.md")).unwrap();
+    assert!(markdown.contains("| echo |") && markdown.contains("nodens is missing"), "{markdown}");
+    let numbers: Value =
+        serde_json::from_str(&std::fs::read_to_string(out.join("bench.json")).unwrap()).unwrap();
+    let samples = numbers["samples"].as_array().unwrap();
+    assert_eq!(samples.len(), 3);
+    assert!(samples.iter().all(|s| s["answered"].as_u64() > Some(0) && s["server"] == "echo"));
+    std::fs::remove_dir_all(&out).unwrap();
+}
