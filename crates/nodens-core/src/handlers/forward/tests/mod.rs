@@ -1,5 +1,9 @@
 //! Tests of `forward`, with upstreams that follow a script and a clock that stands still.
 
+mod attempts;
+mod config;
+mod flights;
+mod health;
 mod questions;
 
 use crate::job::Transport;

@@ -1,0 +1,167 @@
+//! One question upstream for any number of clients.
+
+use super::*;
+use crate::shared::Shared;
+use crate::testing::request;
+use crate::worker::{Action, Verdict, Worker};
+use std::sync::Arc;
+
+/// Workers over one [`Shared`], with every upstream's question kept for the test to answer.
+struct Floor {
+    shared: Arc<Shared>,
+    workers: Vec<Worker>,
+    asks: Vec<(usize, Ask)>,
+    sent: usize,
+    rcodes: Vec<Rcode>,
+    bench: Bench,
+}
+
+impl Floor {
+    fn new(body: &str) -> Self {
+        let bench = bench("192.0.2.1", body);
+        let shared = Arc::new(Shared::new(2, bench.shared.sink.clone()));
+        let text = format!(".:53 {{\n forward . 192.0.2.1 {{\n{body}\n }}\n}}");
+        let tree = nodens_corefile::parse("Corefile", &text, &nodens_corefile::NoSources).unwrap();
+        let config = crate::config::build(&tree, &Default::default(), &shared).map(Arc::new);
+        let config = config.unwrap();
+        let workers =
+            (0..2).map(|n| Worker::new(n, shared.clone(), config.clone(), n as u64)).collect();
+        let (asks, rcodes) = (Vec::new(), Vec::new());
+        Self { shared, workers, asks, sent: 0, rcodes, bench }
+    }
+
+    fn ask(&mut self, worker: usize, question: &str) -> Verdict {
+        let mut out = Vec::new();
+        let (now, client) = (self.bench.now, self.bench.client);
+        let verdict = self.workers[worker].receive(now, client, &request(question), &mut out);
+        self.act();
+        verdict
+    }
+
+    fn act(&mut self) {
+        loop {
+            let before = self.sent + self.asks.len();
+            let mut woken = Vec::new();
+            for index in 0..self.workers.len() {
+                let mut actions = Vec::new();
+                self.workers[index].take_actions(&mut actions);
+                for action in actions {
+                    match action {
+                        Action::Ask(ask) => self.asks.push((index, ask)),
+                        Action::Send { wire, .. } => {
+                            self.sent += 1;
+                            self.rcodes.push(Message::parse(&wire).unwrap().flags.rcode());
+                        }
+                        Action::Wake(other) => woken.push(other),
+                        Action::Forget { .. } | Action::GiveUp { .. } | Action::Silence(_) => {}
+                    }
+                }
+            }
+            for worker in &woken {
+                self.workers[*worker].collect_mail(self.bench.now);
+            }
+            if woken.is_empty() && before == self.sent + self.asks.len() {
+                return;
+            }
+        }
+    }
+
+    /// Answers the oldest question that an upstream has.
+    fn answer(&mut self, rcode: Rcode) {
+        let (worker, ask) = self.asks.remove(0);
+        let message = self.workers[worker].ask_message(ask.ticket).unwrap().clone();
+        let reply = answer(&Message::parse(&message).unwrap(), rcode, 1);
+        self.workers[worker].reply(self.bench.now, ask.ticket, ask.attempt, &reply);
+        self.act();
+    }
+
+    fn pending(&self) -> usize {
+        self.workers.iter().map(Worker::pending).sum()
+    }
+}
+
+#[test]
+fn a_thousand_equal_questions_on_two_workers_are_asked_once() {
+    let mut floor = Floor::new("");
+    for n in 0..1000 {
+        let qname = if n % 3 == 0 { "Example.ORG." } else { "example.org." };
+        assert_eq!(floor.ask(n % 2, &format!("{qname} A")), Verdict::Pending);
+    }
+    assert_eq!((floor.asks.len(), floor.shared.flights.len()), (1, 1));
+    floor.answer(Rcode::NOERROR);
+    assert_eq!((floor.sent, floor.pending()), (1000, 0));
+    assert!(floor.rcodes.iter().all(|rcode| *rcode == Rcode::NOERROR));
+    assert!(floor.shared.flights.is_empty());
+    floor.ask(0, "example.org. A");
+    assert_eq!(floor.asks.len(), 1);
+}
+
+#[test]
+fn questions_that_differ_are_asked_each() {
+    let mut floor = Floor::new("");
+    let questions = ["a. A", "a. AAAA", "b. A", "a. A +do", "a. A +cd", "a. A CH", "a. A +norec"];
+    for question in questions {
+        floor.ask(0, question);
+        floor.ask(1, question);
+    }
+    over_tcp(&mut floor.bench);
+    floor.ask(0, "a. A");
+    assert_eq!(floor.asks.len(), questions.len() + 1);
+}
+
+#[test]
+fn all_who_wait_learn_of_a_failure() {
+    let mut floor = Floor::new("force_tcp\n max_fails 0\n max_connect_attempts 1");
+    for n in 0..10 {
+        floor.ask(n % 2, "example.org. A");
+    }
+    let (worker, ask) = floor.asks.remove(0);
+    let fault = Fault::Connect("dial tcp 192.0.2.1:53: connect: connection refused".to_owned());
+    floor.workers[worker].failed(floor.bench.now, ask.ticket, ask.attempt, &fault);
+    floor.act();
+    assert_eq!(floor.rcodes, [Rcode::SERVFAIL; 10]);
+    assert!(floor.asks.is_empty() && floor.shared.flights.is_empty());
+}
+
+#[test]
+fn when_the_one_who_asks_leaves_the_next_in_line_asks() {
+    let mut floor = Floor::new("");
+    floor.ask(0, "example.org. A");
+    for n in 0..9 {
+        floor.ask(1 - n % 2, "example.org. A");
+    }
+    assert_eq!(floor.asks.len(), 1);
+    floor.workers[0].abandon_all(floor.bench.now);
+    floor.asks.clear();
+    floor.act();
+    assert_eq!(floor.workers[0].pending(), 0);
+    assert_eq!(floor.asks.len(), 1, "one of the other worker's jobs has taken over");
+    floor.answer(Rcode::NXDOMAIN);
+    assert_eq!((floor.sent, floor.pending()), (10, 0));
+    assert_eq!(floor.rcodes.iter().filter(|rcode| **rcode == Rcode::NXDOMAIN).count(), 5);
+    assert!(floor.shared.flights.is_empty());
+}
+
+#[test]
+fn who_waits_for_another_keeps_to_its_own_time() {
+    let mut floor = Floor::new("max_fails 0");
+    floor.ask(0, "example.org. A");
+    floor.ask(1, "example.org. A");
+    floor.bench.now.mono_ns += 5_000_000_000;
+    floor.workers[1].tick(floor.bench.now);
+    floor.act();
+    assert_eq!(floor.rcodes, [Rcode::SERVFAIL]);
+    floor.answer(Rcode::NOERROR);
+    assert_eq!((floor.sent, floor.pending()), (2, 0));
+    assert!(floor.shared.flights.is_empty());
+}
+
+#[test]
+fn a_reload_starts_flights_of_its_own() {
+    let mut bench = bench("192.0.2.1", "");
+    script(&mut bench, |_, question| after(10 * MS, replies(question)));
+    bench.ask_bytes(&request("example.org. A"));
+    bench.reload(".:53 {\n forward . 192.0.2.2\n}").unwrap();
+    bench.ask_bytes(&request("example.org. A"));
+    assert_eq!((bench.asked, bench.pass(10 * MS).len()), (2, 2));
+}
