@@ -35,10 +35,11 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_hit_allocates_nothing() {
-    let corefile = ".:53 {\n cache {\n  prefetch 5\n  serve_stale 1h immediate 30s 30s\n }\n whoami\n}";
+    let corefile =
+        ".:53 {\n cache {\n  prefetch 5\n  serve_stale 1h immediate 30s 30s\n }\n whoami\n}";
     let mut bench = Bench::new(corefile);
-    let requests = ["a.example.org. A", "b.Example.org. AAAA +do", "c.example.org. A +cd +edns"]
-        .map(request);
+    let requests =
+        ["a.example.org. A", "b.Example.org. AAAA +do", "c.example.org. A +cd +edns"].map(request);
     let mut out = Vec::with_capacity(4096);
     let mut ask_all = |bench: &mut Bench| {
         let before = ALLOCATIONS.load(Ordering::Relaxed);

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 
 /// How IDs of answered questions rest in a closed loop, where the rate is not known beforehand.
 const CLOSED_LOOP_REST: u64 = SECOND / 50;
+/// Nanoseconds that waking up may take; a thread looks out for its next item during these.
+const WAKE_UP: u64 = 60_000;
+/// The longest sleep, so that a stop is noticed.
+const SLEEP_MAX: u64 = SECOND / 20;
 
 /// What a thread needs to know.
 pub(crate) struct Shard<'a> {
@@ -45,6 +49,15 @@ impl Shard<'_> {
             (Spin::Never, _) => false,
             (Spin::Auto, Pace::Open { rate, .. }) => rate / self.threads as f64 > 5_000.0,
         }
+    }
+
+    /// How long a thread that does not spin may sleep at `now`: until shortly before `next`, since
+    /// waking up takes some time, or until `housekeeping`.
+    pub(crate) fn sleep(&self, now: u64, next: Option<u64>, housekeeping: u64) -> Duration {
+        let early = if self.config.spin == Spin::Auto { WAKE_UP } else { 0 };
+        let next = next.map_or(u64::MAX, |next| next.saturating_sub(early));
+        let until = next.min(housekeeping).min(now + SLEEP_MAX);
+        Duration::from_nanos(until.saturating_sub(now))
     }
 
     pub(crate) fn session(&self) -> Session<'_> {

@@ -18,8 +18,6 @@ const BATCH: usize = 32;
 const DUE_PER_TURN: usize = 256;
 /// Nanoseconds between looks for timeouts.
 const EXPIRE_STEP: u64 = 1_000_000;
-/// The longest sleep, so that a stop is noticed.
-const SLEEP_MAX: u64 = 50_000_000;
 /// Nanoseconds before a lost connection is asked for again.
 const RECONNECT: u64 = 100_000_000;
 /// EINPROGRESS: the connection is on its way.
@@ -239,10 +237,10 @@ impl<'a> Tcp<'a> {
 
     fn receive(&mut self, next: Option<u64>) -> io::Result<()> {
         let now = self.shard.now();
-        let until = next.unwrap_or(u64::MAX).min(self.next_expire.max(now)).min(now + SLEEP_MAX);
         let idle = !self.shard.spins() && self.queued() == 0;
-        let sleep = if idle { until.saturating_sub(now) } else { 0 };
-        let ready: Vec<_> = self.poller.wait(Duration::from_nanos(sleep))?.collect();
+        let sleep =
+            if idle { self.shard.sleep(now, next, self.next_expire) } else { Duration::ZERO };
+        let ready: Vec<_> = self.poller.wait(sleep)?.collect();
         for ready in ready {
             let client = ready.token as usize;
             let opening = self.connections.get(client).is_some_and(Connection::is_opening);

@@ -25,8 +25,6 @@ const DUE_PER_TURN: usize = 256;
 const SCAN_MAX: usize = 64;
 /// Nanoseconds between looks for timeouts.
 const EXPIRE_STEP: u64 = 1_000_000;
-/// The longest sleep, so that a stop is noticed.
-const SLEEP_MAX: u64 = 50_000_000;
 /// Receive buffer asked for; the kernel may give less.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// Tries to send a datagram over errors left by earlier ones.
@@ -292,10 +290,10 @@ impl<'a> Udp<'a> {
             return Ok(());
         };
         let now = self.shard.now();
-        let until = next.unwrap_or(u64::MAX).min(self.next_expire.max(now)).min(now + SLEEP_MAX);
         let idle = !self.spins && self.dirty.is_empty();
-        let sleep = if idle { until.saturating_sub(now) } else { 0 };
-        for ready in poller.wait(Duration::from_nanos(sleep))? {
+        let sleep =
+            if idle { self.shard.sleep(now, next, self.next_expire) } else { Duration::ZERO };
+        for ready in poller.wait(sleep)? {
             self.receive_from(ready.token as usize);
         }
         self.poller = Some(poller);

@@ -18,7 +18,7 @@ pub(super) fn print(config: &Config, outcome: &Outcome) {
     let tally = &outcome.tally;
     let mut header = vec![""];
     header.extend(PERCENTILES.iter().map(|(name, _)| *name));
-    header.extend(["mean", "max"]);
+    header.extend(["mean of answers", "max"]);
     let mut table = Table::new(&header);
     let rows = [
         ("response (from intended time)", &tally.response),
