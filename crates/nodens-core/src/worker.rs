@@ -357,6 +357,7 @@ impl Worker {
         job.config = None;
         job.current.cache.clear();
         forward::leave(&mut job.current, &mut self.state);
+        job.current.forward.clear();
         if self.spare.len() < SPARE_JOBS_MAX {
             self.spare.push(job);
         }

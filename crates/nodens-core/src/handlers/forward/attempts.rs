@@ -137,9 +137,14 @@ impl Forward {
             if let Some(member) = self.pick(cx, carrier) {
                 self.start(cx, member, carrier, false);
                 let patience = self.patience(member, carrier);
+                let everybody = self.upstreams.len() as u32;
                 let state = &mut cx.job.current.forward;
-                let doubled = (state.hedge_wait * 2).min(HEDGE_TIME_MAX);
-                state.hedge_wait = if state.started == 1 { patience } else { patience.max(doubled) };
+                // Once everybody was asked, it is more likely the question that takes long.
+                state.hedge_wait = if state.started <= everybody {
+                    patience
+                } else {
+                    patience.max((state.hedge_wait * 4).min(HEDGE_TIME_MAX))
+                };
                 state.hedge_at = now.plus(state.hedge_wait);
                 return self.wait(cx);
             }

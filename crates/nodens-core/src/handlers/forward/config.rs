@@ -181,7 +181,7 @@ fn property(line: &Directive, options: &mut Options) -> Result<(), Error> {
         "failover" => failover(line, options)?,
         "source_address" => {
             let [address] = line.expect_args()?;
-            options.source = Some(parse_ip(address)?);
+            options.source = Some(parse_ip(address)?.to_canonical());
         }
         "resolver" => {
             let servers = line.expect_args_from(1)?.iter().map(destination::resolver);
@@ -266,9 +266,14 @@ fn health_check(line: &Directive, settings: &mut Settings) -> Result<(), Error> 
 }
 
 fn rcodes(line: &Directive) -> Result<Vec<Rcode>, Error> {
-    let rcode = |word: &Token| {
-        let parsed = word.text.parse::<Rcode>().ok().filter(|rcode| rcode.mnemonic().is_some());
-        parsed.ok_or_else(|| Error::invalid(word, format!("{} is not a valid rcode", word.text)))
+    let rcode = |word: &Token| match word.text.to_ascii_uppercase().as_str() {
+        // Names that only CoreDNS's library has.
+        "NOTIMPL" => Ok(Rcode::NOTIMP),
+        "BADSIG" => Ok(Rcode::BADVERS),
+        text => {
+            let parsed = text.parse::<Rcode>().ok().filter(|rcode| rcode.mnemonic().is_some());
+            parsed.ok_or_else(|| Error::invalid(word, format!("{} is not a valid rcode", word.text)))
+        }
     };
     line.expect_args_from(1)?.iter().map(rcode).collect()
 }

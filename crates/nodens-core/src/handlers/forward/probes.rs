@@ -18,6 +18,9 @@ const PATIENCE: u32 = 8;
 /// How far it doubles.
 const INTERVAL_FACTOR_MAX: u32 = 4;
 
+/// `health_check 0` must not keep a worker busy.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+
 /// The health checks one worker looks after.
 #[derive(Debug, Default)]
 pub struct Probes {
@@ -131,6 +134,7 @@ fn ask(worker: &mut WorkerState, now: Now, index: usize) {
     }
     probe.asked = Some((attempt, now.mono_ns));
     let (carrier, ticket) = (probe.carrier, ticket(index));
+    // A connection that is stuck says nothing about whether a new one would work.
     let ask = Ask { ticket, attempt, upstream, carrier, elsewhere: true };
     worker.actions.push(Action::Ask(ask));
     set_timer(worker, index, now.plus(PROBE_TIME_MAX));
@@ -156,5 +160,5 @@ fn ticket(index: usize) -> Ticket {
 
 fn interval(first: Duration, failures: u32) -> Duration {
     let doublings = failures.saturating_sub(PATIENCE).min(INTERVAL_FACTOR_MAX.ilog2());
-    first * (1 << doublings)
+    first.max(INTERVAL_MIN) * (1 << doublings)
 }

@@ -129,7 +129,7 @@ fn an_upstream_that_is_always_slow_gets_the_time_it_needs() {
     let mut bench = bench(&to(2), "policy sequential");
     let log = script(&mut bench, |_, question| after(200 * MS, replies(question)));
     bench.ask_for("example.org. A", 1000 * MS).unwrap();
-    assert_eq!(asked(&log), [1, 2, 1], "at 0, 50 and 150 ms");
+    assert_eq!(asked(&log), [1, 2, 1], "at 0, 50 and 100 ms");
     for _ in 0..20 {
         let (_, took) = bench.ask_for("example.org. A", 1000 * MS).unwrap();
         assert_eq!(took, 200 * MS);
@@ -145,11 +145,11 @@ fn a_single_upstream_is_asked_again_on_another_connection() {
     assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
     let (_, mut options) = answer.edns().unwrap();
     assert_eq!(options.next().map(|(_, data)| data[..2].to_vec()), Some(vec![0, 22]));
-    // At 0, 50, 150, 350, 750 and 1550 ms, and at 2000 because the first fails then; after the
-    // second failure no more.
+    // At 0, 50, 250 and 1050 ms, and at 2000 because the first fails then; after the second
+    // failure no more.
     assert_eq!(took, 4000 * MS);
     let elsewhere: Vec<_> = log.borrow().iter().map(|(_, _, elsewhere)| *elsewhere).collect();
-    assert_eq!(elsewhere, [false, true, true, true, true, true, true]);
+    assert_eq!(elsewhere, [false, true, true, true, true]);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn attempts_are_limited() {
     let log = script(&mut bench, |ask, _| refused(ask));
     let (_, took) = bench.ask_for("example.org. A", 10_000 * MS).unwrap();
     assert_eq!(took, 5000 * MS);
-    assert!((8..40).contains(&asked(&log).len()));
+    assert!((6..20).contains(&asked(&log).len()));
 }
 
 #[test]
