@@ -322,6 +322,11 @@ impl Worker {
         into.append(&mut self.state.actions);
     }
 
+    /// Whether [`Worker::take_actions`] has something to give.
+    pub fn has_actions(&self) -> bool {
+        !self.state.actions.is_empty()
+    }
+
     fn job(&mut self, ticket: Ticket) -> Option<&mut Job> {
         let parked = self.jobs.get_mut(ticket.slot as usize)?;
         if parked.serial == ticket.serial { parked.job.as_deref_mut() } else { None }

@@ -1,0 +1,50 @@
+//! What the sockets count.
+
+use nodens_core::Shared;
+use nodens_core::metrics::{Cells, Counter};
+use std::sync::Arc;
+
+/// The counters of one worker.
+pub(crate) struct Counters {
+    cells: Cells,
+    /// Datagrams not looked at: longer than any request, or without a port to answer to.
+    pub(crate) datagrams_refused: Counter,
+    /// Answers the kernel did not take.
+    pub(crate) answers_lost: Counter,
+    /// Connections accepted.
+    pub(crate) accepted: Counter,
+    /// Connections closed for room: the oldest idle one, or a new one.
+    pub(crate) evicted: Counter,
+    /// Connections closed because a timeout passed.
+    pub(crate) timed_out: Counter,
+    /// Messages from upstreams that answer no question.
+    pub(crate) strays: Counter,
+}
+
+impl Counters {
+    pub(crate) fn new(shared: &Arc<Shared>, worker: usize) -> Self {
+        let registry = &shared.registry;
+        let dropped = |reason| {
+            let help = "Counter of datagrams dropped by the sockets.";
+            registry.counter("nodens_udp_dropped_total", help, &[("reason", reason)])
+        };
+        let closed = |reason| {
+            let help = "Counter of client connections closed by the server.";
+            registry.counter("nodens_tcp_closed_total", help, &[("reason", reason)])
+        };
+        let (datagrams_refused, answers_lost) = (dropped("request_refused"), dropped("send"));
+        let (evicted, timed_out) = (closed("limit"), closed("timeout"));
+        let help = "Counter of client connections accepted.";
+        let accepted = registry.counter("nodens_tcp_accepted_total", help, &[]);
+        let help = "Counter of messages from upstreams that match no question.";
+        let strays = registry.counter("nodens_upstream_strays_total", help, &[]);
+        let cells = registry.cells(worker);
+        Self { cells, datagrams_refused, answers_lost, accepted, evicted, timed_out, strays }
+    }
+
+    pub(crate) fn add(&self, counter: Counter, n: u64) {
+        if n > 0 {
+            self.cells.add(counter, n);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Which CPUs this process may use, and how many of them are worth a thread.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::path::{Path, PathBuf};
+
+/// The CPUs the process may run on, in ascending order; never empty.
+pub fn allowed() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// How many workers to run: one per allowed CPU, but no more than the control group's quota of CPU
+/// time can keep busy, since threads beyond it only make the kernel throttle all of them.
+pub fn workers() -> usize {
+    let cpus = allowed().len();
+    quota().map_or(cpus, |quota| cpus.min(quota.ceil() as usize)).max(1)
+}
+
+/// Keeps the calling thread on one CPU. Without the right to do so it stays where it may be.
+pub(crate) fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    _ = sched_setaffinity(None, &set);
+}
+
+/// The CPU time per second of wall time that the control group allows, in CPUs.
+fn quota() -> Option<f64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    quota_of(&groups, Path::new("/sys/fs/cgroup"))
+}
+
+/// The tightest quota on the way from the process's control group to the root.
+fn quota_of(groups: &str, root: &Path) -> Option<f64> {
+    let group = |line: &str| -> Option<(PathBuf, bool)> {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let path = path.trim_start_matches('/');
+        if controllers.is_empty() {
+            return Some((root.join(path), true));
+        }
+        let cpu = controllers.split(',').any(|controller| controller == "cpu");
+        cpu.then(|| (root.join("cpu").join(path), false))
+    };
+    let mut tightest: Option<f64> = None;
+    for (start, unified) in groups.lines().filter_map(group) {
+        for directory in start.ancestors().take_while(|path| path.starts_with(root)) {
+            let found = if unified { unified_quota(directory) } else { legacy_quota(directory) };
+            if let Some(found) = found {
+                tightest = Some(tightest.map_or(found, |known| known.min(found)));
+            }
+        }
+    }
+    tightest
+}
+
+/// `cpu.max` holds `max` or the quota, then the period, in microseconds.
+fn unified_quota(directory: &Path) -> Option<f64> {
+    let text = std::fs::read_to_string(directory.join("cpu.max")).ok()?;
+    let mut words = text.split_whitespace();
+    ratio(words.next()?, words.next()?)
+}
+
+fn legacy_quota(directory: &Path) -> Option<f64> {
+    let read = |name| std::fs::read_to_string(directory.join(name)).ok();
+    ratio(read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim())
+}
+
+fn ratio(quota: &str, period: &str) -> Option<f64> {
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_always_a_cpu_and_a_worker() {
+        assert!(!allowed().is_empty());
+        assert!((1..=allowed().len()).contains(&workers()));
+    }
+
+    #[test]
+    fn the_tightest_quota_of_the_hierarchy_counts() {
+        let root = std::env::temp_dir().join(format!("nodens-cpu-{}", std::process::id()));
+        let pod = root.join("kubepods/pod1");
+        std::fs::create_dir_all(&pod).unwrap();
+        std::fs::write(pod.join("cpu.max"), "250000 100000\n").unwrap();
+        std::fs::write(root.join("kubepods/cpu.max"), "max 100000\n").unwrap();
+        assert_eq!(quota_of("0::/kubepods/pod1\n", &root), Some(2.5));
+        std::fs::write(root.join("kubepods/cpu.max"), "100000 100000\n").unwrap();
+        assert_eq!(quota_of("0::/kubepods/pod1\n", &root), Some(1.0));
+        assert_eq!(quota_of("0::/elsewhere\n", &root), None);
+        let legacy = root.join("cpu/kubepods");
+        std::fs::create_dir_all(&legacy).unwrap();
+        std::fs::write(legacy.join("cpu.cfs_quota_us"), "-1\n").unwrap();
+        std::fs::write(legacy.join("cpu.cfs_period_us"), "100000\n").unwrap();
+        assert_eq!(quota_of("4:cpu,cpuacct:/kubepods\n", &root), None);
+        std::fs::write(legacy.join("cpu.cfs_quota_us"), "50000\n").unwrap();
+        assert_eq!(quota_of("4:cpu,cpuacct:/kubepods\n", &root), Some(0.5));
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}

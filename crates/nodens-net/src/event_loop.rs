@@ -1,0 +1,280 @@
+//! The loop of one worker's thread: wait, let the worker decide, do what it wants.
+
+use crate::clock;
+use crate::context::Context;
+use crate::counters::Counters;
+use crate::poll::{Interest, Poll, Ready, Waker};
+use crate::slots::{Key, Kind};
+use crate::tcp::{Endpoint, Quota, TcpServer, Times};
+use crate::udp::UdpServer;
+use crate::upstream::Asker;
+use nodens_core::config::Timeouts;
+use nodens_core::{Action, Client, Config, Now, Shared, Worker};
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+/// What the control thread tells a worker.
+pub(crate) enum Command {
+    /// Take up a configuration and its listeners; answer when it is done.
+    Configure(Setup, SyncSender<()>),
+    /// Take no more questions; end when those under way are answered, or at this time.
+    Stop(u64),
+}
+
+/// A configuration and its listeners, for one worker.
+pub(crate) struct Setup {
+    pub(crate) config: Arc<Config>,
+    /// One per listener of the configuration, in the same order.
+    pub(crate) listeners: Vec<ListenerSetup>,
+}
+
+/// A listener, for one worker.
+pub(crate) struct ListenerSetup {
+    /// Its number for good: a listener that a reload does not touch keeps it.
+    pub(crate) id: u32,
+    /// The address with the port it got.
+    pub(crate) bound: SocketAddr,
+    /// Sockets that are new.
+    pub(crate) sockets: Vec<(UdpSocket, TcpListener)>,
+}
+
+/// One worker and its sockets.
+pub(crate) struct EventLoop {
+    worker: Worker,
+    poll: Poll,
+    wakers: Arc<Vec<Waker>>,
+    index: usize,
+    commands: Receiver<Command>,
+    counters: Counters,
+    udp: UdpServer,
+    tcp: TcpServer,
+    asker: Asker,
+    actions: Vec<Action>,
+    /// Once stopping: when to end at the latest.
+    stop_at: Option<u64>,
+}
+
+impl EventLoop {
+    pub(crate) fn new(
+        index: usize,
+        (shared, config): (Arc<Shared>, Arc<Config>),
+        wakers: Arc<Vec<Waker>>,
+        commands: Receiver<Command>,
+        quota: Arc<Quota>,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        if let Some(waker) = wakers.get(index) {
+            poll.add(waker, Kind::Wake, Key::ONLY, Interest::READ)?;
+        }
+        let counters = Counters::new(&shared, index);
+        let mut asker = Asker::new();
+        let worker = Worker::new(index, shared, config, asker.seed());
+        Ok(Self {
+            worker,
+            poll,
+            wakers,
+            index,
+            commands,
+            counters,
+            udp: UdpServer::new(),
+            tcp: TcpServer::new(quota),
+            asker,
+            actions: Vec::new(),
+            stop_at: None,
+        })
+    }
+
+    /// Runs until it is told to stop.
+    pub(crate) fn run(&mut self) {
+        let mut now = clock::now();
+        while !self.is_done(now) {
+            let timeout = self.next_deadline().map(|at| at.saturating_sub(now.mono_ns));
+            let count = self.poll.wait(timeout);
+            now = clock::now();
+            for index in 0..count {
+                if let Some(ready) = self.poll.ready(index) {
+                    self.dispatch(ready, now);
+                }
+            }
+            self.tick(now);
+            self.act(now);
+        }
+    }
+
+    fn dispatch(&mut self, ready: Ready, now: Now) {
+        let key = ready.key;
+        match ready.kind {
+            Kind::UdpServer => self.udp.receive(key, now, &mut self.worker, &self.counters),
+            Kind::TcpListener => self.split(now, |tcp, _, cx| tcp.accept(key, cx)),
+            Kind::TcpServer => self.split(now, |tcp, _, cx| tcp.ready(key, ready, cx)),
+            Kind::UdpUpstream | Kind::TcpUpstream => {
+                self.split(now, |_, asker, cx| asker.ready(ready, cx));
+            }
+            Kind::Wake => self.wake_up(now),
+        }
+    }
+
+    /// Lends the parts to each other for one call.
+    fn split(&mut self, now: Now, act: impl FnOnce(&mut TcpServer, &mut Asker, &mut Context<'_>)) {
+        let (poll, worker, counters) = (&self.poll, &mut self.worker, &self.counters);
+        let mut cx = Context { now, poll, worker, counters };
+        act(&mut self.tcp, &mut self.asker, &mut cx);
+    }
+
+    fn wake_up(&mut self, now: Now) {
+        if let Some(waker) = self.wakers.get(self.index) {
+            waker.reset();
+        }
+        self.worker.collect_mail(now);
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Configure(setup, done) => {
+                    self.configure(setup, now);
+                    // Nobody waits for it any more: no harm.
+                    _ = done.try_send(());
+                }
+                Command::Stop(at) => {
+                    self.stop(now);
+                    self.stop_at = Some(at);
+                }
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        let deadlines = [
+            self.worker.next_deadline(),
+            self.tcp.next_deadline(),
+            self.asker.next_deadline(),
+            self.stop_at,
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn tick(&mut self, now: Now) {
+        if self.worker.next_deadline().is_some_and(|at| at <= now.mono_ns) {
+            self.worker.tick(now);
+        }
+        self.tcp.tick(now, &self.counters);
+        self.split(now, |_, asker, cx| asker.tick(cx));
+    }
+
+    /// Does what the worker wants until it wants nothing, then sends what has come together.
+    fn act(&mut self, now: Now) {
+        loop {
+            let mut actions = std::mem::take(&mut self.actions);
+            self.worker.take_actions(&mut actions);
+            for action in actions.drain(..) {
+                self.perform(action, now);
+            }
+            self.actions = actions;
+            self.split(now, |tcp, asker, cx| {
+                tcp.flush(cx);
+                asker.flush(cx);
+            });
+            if !self.worker.has_actions() {
+                return;
+            }
+        }
+    }
+
+    fn perform(&mut self, action: Action, now: Now) {
+        match action {
+            Action::Ask(ask) => self.split(now, |_, asker, cx| asker.ask(&ask, cx)),
+            Action::Forget { attempt, .. } => self.asker.forget(attempt),
+            Action::GiveUp { ticket, attempt } => {
+                self.split(now, |_, asker, cx| asker.give_up(ticket, attempt, cx));
+            }
+            Action::Send { client, wire } => self.deliver(&client, Some(&wire)),
+            Action::Silence(client) => self.deliver(&client, None),
+            Action::Wake(worker) => {
+                if let Some(waker) = self.wakers.get(worker) {
+                    waker.wake();
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, client: &Client, wire: Option<&[u8]>) {
+        match (Key::unpack(client.token), wire) {
+            (Some((Kind::UdpServer, key)), Some(wire)) => {
+                self.udp.send(key, client, wire, &self.counters);
+            }
+            (Some((Kind::UdpServer, key)), None) => self.udp.forget(key),
+            (Some((Kind::TcpServer, key)), Some(wire)) => self.tcp.send(key, wire),
+            (Some((Kind::TcpServer, key)), None) => self.tcp.forget(key),
+            _ => {}
+        }
+    }
+
+    /// Takes up a configuration. What has arrived at listeners that go is still answered by the
+    /// old one.
+    fn configure(&mut self, setup: Setup, now: Now) {
+        let Setup { config, listeners } = setup;
+        let ids: Vec<u32> = listeners.iter().map(|listener| listener.id).collect();
+        let place = |wanted: u32| ids.iter().position(|id| *id == wanted);
+        let place = |id: u32| place(id).and_then(|place| u16::try_from(place).ok());
+        let endpoints = listeners.iter().zip(0u16..).map(|(listener, number)| Endpoint {
+            id: listener.id,
+            listener: number,
+            times: times(&config, usize::from(number)),
+        });
+        let endpoints: Vec<Endpoint> = endpoints.collect();
+        for key in self.udp.gone(place) {
+            self.retire(key, now);
+        }
+        self.split(now, |tcp, _, cx| tcp.configure(endpoints, cx));
+        self.worker.set_config(config);
+        for listener in listeners {
+            for (udp, tcp) in listener.sockets {
+                let key = self.udp.add(udp, listener.id, listener.bound);
+                if let Some(socket) = self.udp.socket(key) {
+                    _ = self.poll.add(socket, Kind::UdpServer, key, Interest::READ);
+                }
+                self.tcp.listen(tcp, listener.id, &self.poll);
+            }
+        }
+        self.udp.renumber(place);
+    }
+
+    fn retire(&mut self, key: Key, now: Now) {
+        self.udp.drain(key, now, &mut self.worker, &self.counters);
+        if let Some(socket) = self.udp.socket(key) {
+            self.poll.remove(socket);
+        }
+        self.udp.retire(key);
+    }
+
+    fn stop(&mut self, now: Now) {
+        for key in self.udp.gone(|_| None) {
+            self.retire(key, now);
+        }
+        self.split(now, |tcp, _, cx| tcp.stop(cx));
+    }
+
+    /// Whether everything is answered after a stop, or the time for it is over.
+    fn is_done(&mut self, now: Now) -> bool {
+        let Some(at) = self.stop_at else { return false };
+        if self.udp.is_empty() && self.tcp.is_empty() {
+            return true;
+        }
+        if now.mono_ns < at {
+            return false;
+        }
+        self.worker.abandon_all(now);
+        self.act(now);
+        self.tcp.close_all();
+        true
+    }
+}
+
+/// The timeouts of a listener: those of the last of its server blocks that sets any, as in
+/// CoreDNS, where they too belong to the server.
+fn times(config: &Config, listener: usize) -> Times {
+    let server = config.listeners.get(listener).and_then(|at| config.servers.get(at.server));
+    let here = config.blocks.iter().filter(|block| server.is_some_and(|s| s.label == block.server));
+    let set = here.map(|block| block.settings.timeouts).rfind(|set| *set != Timeouts::default());
+    Times::from(set.unwrap_or_default())
+}

@@ -1,0 +1,33 @@
+//! Sockets and clock: one event loop per worker of `nodens-core`, on a CPU of its own.
+//!
+//! A worker's thread waits for its own sockets only: UDP sockets and TCP listeners that share
+//! their addresses with those of the other workers (`SO_REUSEPORT`), so that a question is
+//! answered on the CPU on which it arrived, client connections, connections to upstreams, and one
+//! descriptor by which other threads wake it. Whatever arrives goes to
+//! [`nodens_core::Worker`], which decides; what it wants done comes back as
+//! [`nodens_core::Action`]s.
+//!
+//! What is deliberately absent: an async runtime, locks between workers on the way of a question,
+//! and any opinion about what an answer should be.
+
+#![deny(unsafe_code)]
+
+pub mod clock;
+mod context;
+mod counters;
+pub mod cpu;
+mod event_loop;
+mod fault;
+pub mod limits;
+mod listeners;
+mod poll;
+mod random;
+pub mod runtime;
+mod slots;
+mod sys;
+mod tcp;
+mod udp;
+mod upstream;
+
+pub use listeners::ListenError;
+pub use runtime::{Options, Runtime, StartError};

@@ -1,0 +1,76 @@
+//! Every maximum of the sockets in one place, with compile-time checks of how they relate.
+
+use std::time::Duration;
+
+/// Datagrams taken from a socket by one system call.
+pub const BATCH: usize = 64;
+/// Full batches taken from one socket before the other sockets get their turn.
+pub const BATCHES_IN_A_ROW: usize = 4;
+/// The longest datagram from a client, in octets; a request is rarely longer than 300.
+pub const REQUEST_LEN_MAX: usize = 4096;
+/// What is asked of the kernel as receive buffer of each UDP socket of a listener, in octets.
+pub const RECEIVE_BUFFER: usize = 4 << 20;
+/// Events taken from epoll by one system call.
+pub const EVENTS: usize = 256;
+/// Sockets one listener may have, whatever `multisocket` says (CoreDNS's bound).
+pub const SOCKETS_PER_LISTENER_MAX: usize = 1024;
+/// Ports tried for a listener on port 0 until one is free for UDP and for TCP.
+pub const FREE_PORT_ATTEMPTS: usize = 32;
+
+/// Connections the kernel completes before they are accepted.
+pub const BACKLOG: i32 = 4096;
+/// Connections accepted from one listener before other sockets get their turn.
+pub const ACCEPTS_IN_A_ROW: usize = 64;
+/// Questions of one connection that may be under way; reading pauses there.
+pub const IN_FLIGHT_PER_CONNECTION: usize = 128;
+/// Unsent response octets of a connection at which reading its questions pauses.
+pub const UNSENT_PAUSE: usize = 64 << 10;
+/// Unsent response octets of a connection at which it is closed.
+pub const UNSENT_MAX: usize = 2 << 20;
+/// Octets a slow reader must have taken for its write timeout to start anew.
+pub const WRITE_PROGRESS: usize = 16 << 10;
+/// Descriptors kept free of client connections: listeners, upstreams, files.
+pub const DESCRIPTOR_RESERVE: usize = 1024;
+/// Client connections where the descriptor limit says nothing.
+pub const CONNECTIONS_MAX: usize = 1 << 20;
+/// One client address may hold the whole divided by this many connections.
+pub const CONNECTIONS_CLIENT_SHARE: usize = 4;
+/// Buffers a worker keeps for its connections' use.
+pub const SPARE_BUFFERS: usize = 256;
+/// The largest buffer kept, in octets.
+pub const SPARE_BUFFER_LEN: usize = 16 << 10;
+
+/// Questions sent from one UDP port before it is given up.
+pub const USES_PER_PORT: u32 = 16;
+/// How long a UDP port is used.
+pub const PORT_AGE_MAX: Duration = Duration::from_secs(5);
+/// Open UDP ports towards one upstream below which every question opens a fresh one.
+pub const FRESH_PORTS: usize = 32;
+/// UDP ports one worker may have open towards upstreams.
+pub const PORTS_PER_WORKER: usize = 1024;
+/// Datagrams taken from an upstream's socket before other sockets get their turn.
+pub const REPLIES_IN_A_ROW: usize = 16;
+
+/// Connections a worker may have to one upstream.
+pub const UPSTREAM_CONNECTIONS: usize = 4;
+/// Questions under way on every connection before another is opened.
+pub const UPSTREAM_SPREAD: usize = 16;
+/// Questions under way or forgotten on one connection; an upstream that is so far behind gets no more.
+pub const UPSTREAM_IN_FLIGHT: usize = 8192;
+/// How long a connection to an upstream may take to be made.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an upstream's host may leave our octets unacknowledged.
+pub const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
+/// Connections take no more questions at this age less up to half of it, at random, where
+/// `max_age` says nothing, so that what balances the load between us and the upstream gets its
+/// chance, and not for all connections at once.
+pub const UPSTREAM_AGE: Duration = Duration::from_secs(120);
+/// How often connections and ports to upstreams are looked over for age.
+pub const SWEEP: Duration = Duration::from_millis(250);
+
+const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
+// IDs are drawn at random until one is free, which is quick only while most are.
+const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
+const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
+const _: () = assert!(FRESH_PORTS <= PORTS_PER_WORKER);
+const _: () = assert!(nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);

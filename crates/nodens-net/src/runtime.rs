@@ -1,0 +1,273 @@
+//! Starting, reconfiguring and stopping the workers, for the binary.
+
+use crate::clock;
+use crate::cpu;
+use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
+use crate::limits::{CONNECTIONS_CLIENT_SHARE, CONNECTIONS_MAX, DESCRIPTOR_RESERVE};
+use crate::listeners::{self, ListenError, Opened};
+use crate::poll::Waker;
+use crate::tcp::Quota;
+use nodens_core::config::Listener;
+use nodens_core::{Config, Shared};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long [`Runtime::apply`] waits for a worker to take up a configuration.
+const CONFIGURE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the owner of the runtime may choose.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether each worker stays on a CPU of its own; only if there are as many workers as CPUs.
+    pub pin: bool,
+    /// Client connections there may be at once; `None` derives it from the descriptor limit.
+    pub connections_max: Option<usize>,
+    /// Client connections one address may have at once; `None` is a share of all.
+    pub connections_per_client: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { pin: true, connections_max: None, connections_per_client: None }
+    }
+}
+
+/// Why the runtime could not start or take up a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener could not be opened.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A worker's thread or descriptors could not be had.
+    #[error("start worker {worker}: {source}")]
+    Worker {
+        /// Which worker.
+        worker: usize,
+        /// Why.
+        source: io::Error,
+    },
+    /// A worker did not take up the configuration.
+    #[error("worker {0} does not answer")]
+    Unresponsive(usize),
+}
+
+/// The running workers. Dropping it without [`Runtime::shutdown`] leaves them running.
+pub struct Runtime {
+    workers: Vec<WorkerThread>,
+    wakers: Arc<Vec<Waker>>,
+    listeners: Vec<Open>,
+    next_id: u32,
+    cpus: Option<Vec<usize>>,
+    quota: Arc<Quota>,
+}
+
+struct WorkerThread {
+    commands: Sender<Command>,
+    thread: JoinHandle<()>,
+}
+
+/// A listener that is open.
+#[derive(Clone, Debug)]
+struct Open {
+    id: u32,
+    /// As in the configuration.
+    address: SocketAddr,
+    /// How many sockets it has.
+    sockets: usize,
+    /// Where it listens.
+    bound: SocketAddr,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Runtime({} workers, {:?})", self.workers.len(), self.listeners)
+    }
+}
+
+impl Runtime {
+    /// Opens the listeners of `config` and starts `shared.workers()` workers
+    /// ([`cpu::workers`] is how many there should be).
+    pub fn start(
+        shared: Arc<Shared>,
+        config: Arc<Config>,
+        options: &Options,
+    ) -> Result<Self, StartError> {
+        let count = shared.workers();
+        let cpus = cpu::allowed();
+        // Fewer workers than CPUs must be free to go where there is room.
+        let cpus = (options.pin && cpus.len() == count).then_some(cpus);
+        let wakers: io::Result<Vec<Waker>> = (0..count).map(|_| Waker::new()).collect();
+        let wakers = wakers.map_err(|source| StartError::Worker { worker: 0, source })?;
+        let wakers = Arc::new(wakers);
+        let quota = Arc::new(quota(options));
+        register_gauge(&shared, &quota);
+        let workers = Vec::new();
+        let (listeners, next_id) = (Vec::new(), 0);
+        let mut runtime = Self { workers, wakers, listeners, next_id, cpus, quota };
+        match runtime.start_workers(&shared, config) {
+            Ok(()) => Ok(runtime),
+            Err(error) => {
+                runtime.shutdown(Duration::ZERO);
+                Err(error)
+            }
+        }
+    }
+
+    fn start_workers(
+        &mut self,
+        shared: &Arc<Shared>,
+        config: Arc<Config>,
+    ) -> Result<(), StartError> {
+        for worker in 0..shared.workers() {
+            let thread = self.spawn(worker, shared.clone(), config.clone());
+            self.workers.push(thread.map_err(|source| StartError::Worker { worker, source })?);
+        }
+        self.apply(config)
+    }
+
+    fn spawn(
+        &self,
+        worker: usize,
+        shared: Arc<Shared>,
+        config: Arc<Config>,
+    ) -> io::Result<WorkerThread> {
+        let (commands, receiver) = channel();
+        let (wakers, quota) = (self.wakers.clone(), self.quota.clone());
+        let cpu = self.cpus.as_ref().and_then(|cpus| cpus.get(worker)).copied();
+        let (report, started) = sync_channel(1);
+        let run = move || {
+            if let Some(cpu) = cpu {
+                cpu::pin(cpu);
+            }
+            match EventLoop::new(worker, (shared, config), wakers, receiver, quota) {
+                Ok(mut event_loop) => {
+                    _ = report.send(Ok(()));
+                    event_loop.run();
+                }
+                Err(error) => _ = report.send(Err(error)),
+            }
+        };
+        let name = format!("worker-{worker}");
+        let thread = std::thread::Builder::new().name(name).spawn(run)?;
+        started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
+        Ok(WorkerThread { commands, thread })
+    }
+
+    /// Takes up another configuration: sockets of listeners that are in both stay as they are; if
+    /// a new listener cannot be opened, everything stays as it is.
+    pub fn apply(&mut self, config: Arc<Config>) -> Result<(), StartError> {
+        let (open, setups) = self.plan(&config, self.workers.len())?;
+        self.listeners = open;
+        for (worker, setup) in setups.into_iter().enumerate() {
+            self.command(worker, setup)?;
+        }
+        Ok(())
+    }
+
+    /// Opens what `config` needs and is not open yet; gives what each worker has to know.
+    fn plan(
+        &mut self,
+        config: &Arc<Config>,
+        workers: usize,
+    ) -> Result<(Vec<Open>, Vec<Setup>), ListenError> {
+        let setup = || Setup { config: config.clone(), listeners: Vec::new() };
+        let mut setups: Vec<Setup> = (0..workers).map(|_| setup()).collect();
+        let mut open = Vec::new();
+        for listener in &config.listeners {
+            let (entry, opened) = self.open(listener, workers)?;
+            for setup in &mut setups {
+                let (id, bound, sockets) = (entry.id, entry.bound, Vec::new());
+                setup.listeners.push(ListenerSetup { id, bound, sockets });
+            }
+            for pair in opened.into_iter().flat_map(|opened| opened.pairs) {
+                let setup = setups.get_mut(pair.worker);
+                if let Some(last) = setup.and_then(|setup| setup.listeners.last_mut()) {
+                    last.sockets.push((pair.udp, pair.tcp));
+                }
+            }
+            open.push(entry);
+        }
+        Ok((open, setups))
+    }
+
+    fn open(
+        &mut self,
+        listener: &Listener,
+        workers: usize,
+    ) -> Result<(Open, Option<Opened>), ListenError> {
+        let sockets = listener.sockets.unwrap_or(workers).max(1);
+        let address = listener.address;
+        let same = |open: &&Open| (open.address, open.sockets) == (address, sockets);
+        if let Some(open) = self.listeners.iter().find(same) {
+            return Ok((open.clone(), None));
+        }
+        let opened = listeners::open(address, sockets, workers, self.cpus.as_deref())?;
+        let (id, bound) = (self.next_id, opened.bound);
+        self.next_id += 1;
+        Ok((Open { id, address, sockets, bound }, Some(opened)))
+    }
+
+    /// Hands a configuration to a worker and waits until it is taken up.
+    fn command(&self, worker: usize, setup: Setup) -> Result<(), StartError> {
+        let (done, wait) = sync_channel(1);
+        let fail = || StartError::Unresponsive(worker);
+        let thread = self.workers.get(worker).ok_or_else(fail)?;
+        thread.commands.send(Command::Configure(setup, done)).map_err(|_| fail())?;
+        self.wake(worker);
+        wait.recv_timeout(CONFIGURE_TIMEOUT).map_err(|_| fail())
+    }
+
+    fn wake(&self, worker: usize) {
+        if let Some(waker) = self.wakers.get(worker) {
+            waker.wake();
+        }
+    }
+
+    /// Where it listens, in the order of the configuration's listeners, with the ports that were
+    /// chosen where 0 was asked for.
+    pub fn local_addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(|listener| listener.bound).collect()
+    }
+
+    /// Takes no more questions, answers those under way for at most `grace`, and ends.
+    pub fn shutdown(self, grace: Duration) {
+        let at = clock::now().plus(grace);
+        for (worker, thread) in self.workers.iter().enumerate() {
+            // A worker that is gone needs no telling.
+            _ = thread.commands.send(Command::Stop(at));
+            self.wake(worker);
+        }
+        for worker in self.workers {
+            _ = worker.thread.join();
+        }
+    }
+}
+
+fn register_gauge(shared: &Shared, quota: &Arc<Quota>) {
+    let quota = quota.clone();
+    let read = Arc::new(move || quota.open() as f64);
+    let help = "Gauge of open client connections.";
+    shared.registry.gauge("nodens_tcp_connections", help, &[], read);
+}
+
+/// The limits of client connections, after making the most of the descriptor limit.
+fn quota(options: &Options) -> Quota {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
+        // If it cannot be raised, the limit stays what it is.
+        _ = setrlimit(Resource::Nofile, raised);
+    }
+    let descriptors = getrlimit(Resource::Nofile).current;
+    let descriptors = descriptors.map_or(CONNECTIONS_MAX, |n| usize::try_from(n).unwrap_or(0));
+    let reserve = DESCRIPTOR_RESERVE.max(descriptors / 4).min(descriptors / 2);
+    let max = options.connections_max.unwrap_or(CONNECTIONS_MAX);
+    let max = max.min(descriptors - reserve);
+    let per_client = options.connections_per_client;
+    Quota::new(max, per_client.unwrap_or(max / CONNECTIONS_CLIENT_SHARE))
+}

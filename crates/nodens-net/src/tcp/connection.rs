@@ -1,0 +1,138 @@
+//! One client connection: octets in, octets out, deadlines. Decides nothing about sockets.
+
+use super::outbox::Outbox;
+use super::quota::Place;
+use crate::limits::{IN_FLIGHT_PER_CONNECTION, UNSENT_PAUSE, WRITE_PROGRESS};
+use crate::poll::Interest;
+use nodens_core::Now;
+use nodens_core::config::Timeouts;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+
+/// Never.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// The timeouts of a listener in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    read: u64,
+    write: u64,
+    idle: u64,
+}
+
+impl From<Timeouts> for Times {
+    fn from(timeouts: Timeouts) -> Self {
+        let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(NEVER);
+        Self { read: ns(timeouts.read), write: ns(timeouts.write), idle: ns(timeouts.idle) }
+    }
+}
+
+/// A client connection.
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) endpoint: u32,
+    /// Octets received that are not a whole question yet, or may not be looked at yet.
+    pub(crate) input: Vec<u8>,
+    /// Answers to send.
+    pub(crate) output: Outbox,
+    /// Questions that wait for their answer.
+    pub(crate) in_flight: usize,
+    /// No more questions will come, or be taken.
+    pub(crate) closing: bool,
+    /// What epoll watches for.
+    pub(crate) interest: Interest,
+    /// Whether it is noted for [`Connection::output`] to be sent at the end of the round.
+    pub(crate) dirty: bool,
+    /// When it was accepted, its last question came or its last answer went, whichever is latest.
+    pub(crate) active_at: u64,
+    /// The earliest deadline that is queued for it.
+    pub(crate) queued: u64,
+    times: Times,
+    /// When the next whole question must have arrived.
+    read_deadline: u64,
+    /// When what is being sent must have been taken.
+    write_deadline: u64,
+    /// Octets still to be taken before `write_deadline` starts anew.
+    progress: usize,
+    /// Its place in the quota, given back when it closes.
+    _place: Place,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        stream: TcpStream,
+        (peer, local): (SocketAddr, SocketAddr),
+        endpoint: u32,
+        times: Times,
+        now: Now,
+        place: Place,
+    ) -> Self {
+        Self {
+            stream,
+            peer,
+            local,
+            endpoint,
+            input: Vec::new(),
+            output: Outbox::default(),
+            in_flight: 0,
+            closing: false,
+            interest: Interest::READ,
+            dirty: false,
+            active_at: now.mono_ns,
+            queued: NEVER,
+            times,
+            read_deadline: now.mono_ns.saturating_add(times.read),
+            write_deadline: NEVER,
+            progress: 0,
+            _place: place,
+        }
+    }
+
+    /// Whether it has to answer before it may ask more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.in_flight >= IN_FLIGHT_PER_CONNECTION || self.output.len() >= UNSENT_PAUSE
+    }
+
+    /// Whether nothing is owed to the client.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.output.is_empty()
+    }
+
+    /// What to watch for in this state.
+    pub(crate) fn wanted(&self) -> Interest {
+        Interest { read: !self.closing && !self.is_full(), write: !self.output.is_empty() }
+    }
+
+    /// A whole question has arrived, or the last answer is out: the client has `idle` for the next.
+    pub(crate) fn refresh(&mut self, now: Now) {
+        self.active_at = now.mono_ns;
+        self.read_deadline = now.mono_ns.saturating_add(self.times.idle);
+    }
+
+    /// A question has begun to arrive, so the rest must not take long; single octets do not
+    /// buy more time.
+    pub(crate) fn began(&mut self, now: Now) {
+        self.read_deadline = self.read_deadline.min(now.mono_ns.saturating_add(self.times.read));
+    }
+
+    /// When to close unless something happens.
+    pub(crate) fn deadline(&self) -> u64 {
+        let reading = if self.is_idle() { self.read_deadline } else { NEVER };
+        reading.min(self.write_deadline)
+    }
+
+    /// Sends what the client takes now. An error means that the connection is of no more use.
+    pub(crate) fn flush(&mut self, now: Now) -> io::Result<()> {
+        let written = self.output.write_to(&self.stream)?;
+        self.progress = self.progress.saturating_sub(written);
+        if self.output.is_empty() {
+            self.write_deadline = NEVER;
+        } else if self.write_deadline == NEVER || self.progress == 0 {
+            self.write_deadline = now.mono_ns.saturating_add(self.times.write);
+            self.progress = WRITE_PROGRESS;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! How many client connections there may be: in all, and from one address.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Counts the connections of all workers. Touched when a connection opens or closes, never by a
+/// question.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    open: AtomicUsize,
+    max: usize,
+    per_client: usize,
+    clients: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// One counted connection; dropping it gives its place back.
+#[derive(Debug)]
+pub(crate) struct Place {
+    quota: Arc<Quota>,
+    client: IpAddr,
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// This client has as many as one may have.
+    Client,
+    /// All places are taken.
+    All,
+}
+
+impl Quota {
+    pub(crate) fn new(max: usize, per_client: usize) -> Self {
+        let (open, clients) = (AtomicUsize::new(0), Mutex::default());
+        Self { open, max: max.max(1), per_client: per_client.max(1), clients }
+    }
+
+    /// Takes a place for a connection from `client`.
+    pub(crate) fn take(self: &Arc<Self>, client: IpAddr) -> Result<Place, Full> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = clients.get(&client).copied().unwrap_or(0);
+        if count >= self.per_client {
+            return Err(Full::Client);
+        }
+        // All changes are made with the lock held.
+        if self.open.load(Ordering::Relaxed) >= self.max {
+            return Err(Full::All);
+        }
+        self.open.fetch_add(1, Ordering::Relaxed);
+        clients.insert(client, count + 1);
+        Ok(Place { quota: self.clone(), client })
+    }
+
+    /// How many connections are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut clients = self.quota.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        self.quota.open.fetch_sub(1, Ordering::Relaxed);
+        match clients.get_mut(&self.client) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => _ = clients.remove(&self.client),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_per_client_and_in_all() {
+        let quota = Arc::new(Quota::new(3, 2));
+        let [a, b]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
+        let first = quota.take(a).unwrap();
+        let second = quota.take(a).unwrap();
+        assert_eq!(quota.take(a).unwrap_err(), Full::Client);
+        let third = quota.take(b).unwrap();
+        assert_eq!(quota.take(b).unwrap_err(), Full::All);
+        drop(first);
+        let again = quota.take(a).unwrap();
+        assert_eq!(quota.open(), 3);
+        drop((second, third, again));
+        assert_eq!(quota.open(), 0);
+        assert!(quota.clients.lock().unwrap().is_empty());
+    }
+}

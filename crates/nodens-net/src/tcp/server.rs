@@ -1,0 +1,418 @@
+//! The TCP listeners and client connections of one worker.
+
+use super::connection::{Connection, NEVER, Times};
+use super::first_message;
+use super::idle::IdleQueue;
+use super::quota::{Full, Quota};
+use crate::context::Context;
+use crate::counters::Counters;
+use crate::limits::{ACCEPTS_IN_A_ROW, SPARE_BUFFER_LEN, SPARE_BUFFERS, UNSENT_MAX};
+use crate::poll::{Interest, Poll, Ready};
+use crate::slots::{Key, Kind, Slots};
+use nodens_core::{Client, Now, Transport, Verdict};
+use rustix::net::SocketFlags;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+/// What the server has to know about a listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Endpoint {
+    /// Its number for good.
+    pub(crate) id: u32,
+    /// Its place in the configuration at work.
+    pub(crate) listener: u16,
+    /// Its timeouts.
+    pub(crate) times: Times,
+}
+
+struct Listener {
+    socket: TcpListener,
+    endpoint: u32,
+}
+
+/// TCP of one worker.
+pub(crate) struct TcpServer {
+    endpoints: Vec<Endpoint>,
+    listeners: Slots<Listener>,
+    connections: Slots<Connection>,
+    idle: IdleQueue,
+    deadlines: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Connections with something to do at the end of the round.
+    dirty: Vec<Key>,
+    quota: Arc<Quota>,
+    /// Where every read goes first; a connection keeps only what is left of it.
+    scratch: Vec<u8>,
+    answer: Vec<u8>,
+    spare: Vec<Vec<u8>>,
+    /// A descriptor to give up when there are no others.
+    reserve: Option<Poll>,
+}
+
+impl TcpServer {
+    pub(crate) fn new(quota: Arc<Quota>) -> Self {
+        Self {
+            endpoints: Vec::new(),
+            listeners: Slots::default(),
+            connections: Slots::default(),
+            idle: IdleQueue::default(),
+            deadlines: BinaryHeap::new(),
+            dirty: Vec::new(),
+            quota,
+            scratch: vec![0; 64 << 10],
+            answer: Vec::with_capacity(512),
+            spare: Vec::new(),
+            reserve: Poll::new().ok(),
+        }
+    }
+
+    pub(crate) fn listen(&mut self, socket: TcpListener, endpoint: u32, poll: &Poll) {
+        let key = self.listeners.insert(Listener { socket, endpoint });
+        if let Some(listener) = self.listeners.get(key) {
+            _ = poll.add(&listener.socket, Kind::TcpListener, key, Interest::READ);
+        }
+    }
+
+    /// Takes up the listeners of a new configuration. Those that are not in it close, after the
+    /// connections that were waiting to be accepted; their connections end once they are answered.
+    pub(crate) fn configure(&mut self, endpoints: Vec<Endpoint>, cx: &mut Context<'_>) {
+        let known = |id: u32| endpoints.iter().any(|endpoint| endpoint.id == id);
+        for key in self.listeners.keys(|listener| !known(listener.endpoint)) {
+            self.accept(key, cx);
+            self.listeners.remove(key);
+        }
+        for key in self.connections.keys(|connection| !known(connection.endpoint)) {
+            self.read(key, cx);
+            self.finish_questions(key);
+        }
+        self.endpoints = endpoints;
+    }
+
+    /// Accepts no more connections and reads no more questions.
+    pub(crate) fn stop(&mut self, cx: &mut Context<'_>) {
+        self.configure(Vec::new(), cx);
+    }
+
+    /// Whether no connection is open.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.connections.len() == 0
+    }
+
+    /// Closes all connections, whatever they wait for.
+    pub(crate) fn close_all(&mut self) {
+        for key in self.connections.keys(|_| true) {
+            self.close(key);
+        }
+    }
+
+    fn finish_questions(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.closing = true;
+            mark(&mut self.dirty, connection, key);
+        }
+    }
+
+    /// Accepts what waits at a listener.
+    pub(crate) fn accept(&mut self, key: Key, cx: &mut Context<'_>) {
+        for _ in 0..ACCEPTS_IN_A_ROW {
+            let Some(listener) = self.listeners.get(key) else { return };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let endpoint = listener.endpoint;
+            match rustix::net::accept_with(&listener.socket, flags) {
+                Ok(fd) => self.admit(TcpStream::from(fd), endpoint, cx),
+                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                    if !self.make_room(cx) {
+                        self.refuse(key);
+                    }
+                }
+                // The client gave up while it waited.
+                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes a new connection, at the cost of the longest idle one if there is no place left.
+    fn admit(&mut self, stream: TcpStream, endpoint: u32, cx: &mut Context<'_>) {
+        let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
+        let (peer, local) = (canonical(peer), canonical(local));
+        cx.counters.add(cx.counters.accepted, 1);
+        let mut place = self.quota.take(peer.ip());
+        if matches!(place, Err(Full::All)) && self.make_room(cx) {
+            place = self.quota.take(peer.ip());
+        }
+        let Ok(place) = place else {
+            cx.counters.add(cx.counters.evicted, 1);
+            return;
+        };
+        let Some(times) = self.endpoint(endpoint).map(|endpoint| endpoint.times) else { return };
+        let connection = Connection::new(stream, (peer, local), endpoint, times, cx.now, place);
+        let key = self.connections.insert(connection);
+        self.idle.enter(key, cx.now.mono_ns);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if cx.poll.add(&connection.stream, Kind::TcpServer, key, Interest::READ).is_err() {
+            self.close(key);
+            return;
+        }
+        // Most clients have sent their question by now.
+        self.read(key, cx);
+    }
+
+    /// Closes the longest idle connection; says whether there was one.
+    fn make_room(&mut self, cx: &Context<'_>) -> bool {
+        let connections = &self.connections;
+        let idle_since = |key| {
+            let connection: &Connection = connections.get(key)?;
+            Some(if connection.is_idle() { connection.active_at } else { cx.now.mono_ns })
+        };
+        let Some(key) = self.idle.longest(cx.now.mono_ns, idle_since) else { return false };
+        cx.counters.add(cx.counters.evicted, 1);
+        self.close(key);
+        true
+    }
+
+    /// Takes a connection off the queue although there is no descriptor for it, and closes it.
+    fn refuse(&mut self, key: Key) {
+        self.reserve = None;
+        if let Some(listener) = self.listeners.get(key) {
+            drop(listener.socket.accept());
+        }
+        self.reserve = Poll::new().ok();
+    }
+
+    fn endpoint(&self, id: u32) -> Option<Endpoint> {
+        self.endpoints.iter().find(|endpoint| endpoint.id == id).copied()
+    }
+
+    /// Handles what epoll says about a connection.
+    pub(crate) fn ready(&mut self, key: Key, ready: Ready, cx: &mut Context<'_>) {
+        if ready.broken {
+            // Reset, or shut both ways: no answer can reach the client.
+            self.close(key);
+        } else if ready.readable {
+            self.read(key, cx);
+        }
+        if let Some(connection) = self.connections.get_mut(key) {
+            mark(&mut self.dirty, connection, key);
+        }
+    }
+
+    /// Reads once and takes the questions that have arrived whole; what is left over in the socket
+    /// is announced again.
+    fn read(&mut self, key: Key, cx: &mut Context<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.closing || connection.is_full() {
+            // Full: closed and broken connections are announced whether watched for or not.
+            mark(&mut self.dirty, connection, key);
+            return;
+        }
+        match connection.stream.read(&mut self.scratch) {
+            Ok(0) => connection.closing = true,
+            Ok(len) => {
+                let scratch = std::mem::take(&mut self.scratch);
+                self.take_octets(key, scratch.get(..len).unwrap_or_default(), cx);
+                self.scratch = scratch;
+            }
+            Err(error) if is_transient(&error) => {}
+            Err(_) => {
+                self.close(key);
+                return;
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(key) {
+            mark(&mut self.dirty, connection, key);
+        }
+    }
+
+    fn take_octets(&mut self, key: Key, octets: &[u8], cx: &mut Context<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.input.is_empty() {
+            let taken = self.take_questions(key, octets, cx);
+            let Some(connection) = self.connections.get_mut(key) else { return };
+            if let Some(rest) = octets.get(taken..).filter(|rest| !rest.is_empty()) {
+                connection.input = self.spare.pop().unwrap_or_default();
+                connection.input.extend_from_slice(rest);
+            }
+        } else {
+            connection.input.extend_from_slice(octets);
+            self.take_input(key, cx);
+        }
+    }
+
+    /// Takes the questions among the octets that are kept.
+    fn take_input(&mut self, key: Key, cx: &mut Context<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let mut input = std::mem::take(&mut connection.input);
+        let taken = self.take_questions(key, &input, cx);
+        input.drain(..taken);
+        if input.is_empty() {
+            keep_buffer(&mut self.spare, input);
+        } else if let Some(connection) = self.connections.get_mut(key) {
+            connection.input = input;
+        }
+    }
+
+    /// Answers the whole questions in `octets` as far as the connection may; gives the number of
+    /// octets they had.
+    fn take_questions(&mut self, key: Key, octets: &[u8], cx: &mut Context<'_>) -> usize {
+        let Some(connection) = self.connections.get_mut(key) else { return 0 };
+        let endpoint = self.endpoints.iter().find(|endpoint| endpoint.id == connection.endpoint);
+        let Some(endpoint) = endpoint else { return octets.len() };
+        let client = Client {
+            peer: connection.peer,
+            local: connection.local,
+            transport: Transport::Tcp,
+            listener: endpoint.listener,
+            token: key.pack(Kind::TcpServer),
+        };
+        let mut taken = 0;
+        while !connection.is_full()
+            && let Some((message, len)) = octets.get(taken..).and_then(first_message)
+        {
+            match cx.worker.receive(cx.now, client, message, &mut self.answer) {
+                Verdict::Answered => {
+                    connection.output.push(&self.answer, &mut self.spare);
+                }
+                Verdict::Pending => connection.in_flight += 1,
+                Verdict::Silent => {}
+            }
+            taken += len;
+            connection.refresh(cx.now);
+        }
+        if taken < octets.len() {
+            connection.began(cx.now);
+        }
+        taken
+    }
+
+    /// Sends an answer that had to be waited for, at the end of the round.
+    pub(crate) fn send(&mut self, key: Key, wire: &[u8]) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.output.push(wire, &mut self.spare);
+        self.forget(key);
+    }
+
+    /// A question that waited gets no answer, or has got it.
+    pub(crate) fn forget(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.in_flight = connection.in_flight.saturating_sub(1);
+        mark(&mut self.dirty, connection, key);
+    }
+
+    /// Ends the round: sends what is to be sent, takes questions that had to wait for it, watches
+    /// for what comes next.
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
+        while let Some(key) = self.dirty.pop() {
+            self.settle(key, cx);
+        }
+    }
+
+    fn settle(&mut self, key: Key, cx: &mut Context<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.dirty = false;
+        let owed = !connection.is_idle();
+        if connection.flush(cx.now).is_err() || connection.output.len() > UNSENT_MAX {
+            self.close(key);
+            return;
+        }
+        if owed && connection.is_idle() {
+            connection.refresh(cx.now);
+        }
+        if !connection.is_full() && first_message(&connection.input).is_some() {
+            self.take_input(key, cx);
+            let Some(connection) = self.connections.get_mut(key) else { return };
+            mark(&mut self.dirty, connection, key);
+            return;
+        }
+        if connection.closing && connection.is_idle() {
+            self.close(key);
+            return;
+        }
+        if let Some(buffer) = connection.output.take_buffer() {
+            keep_buffer(&mut self.spare, buffer);
+        }
+        self.rearm(key, cx.poll);
+    }
+
+    /// Brings epoll and the deadlines in line with the connection's state.
+    fn rearm(&mut self, key: Key, poll: &Poll) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let wanted = connection.wanted();
+        if wanted != connection.interest {
+            connection.interest = wanted;
+            _ = poll.modify(&connection.stream, Kind::TcpServer, key, wanted);
+        }
+        let deadline = connection.deadline();
+        if deadline < connection.queued {
+            connection.queued = deadline;
+            self.deadlines.push(Reverse((deadline, key.pack(Kind::TcpServer))));
+        }
+    }
+
+    /// When [`TcpServer::tick`] has something to look at.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Closes the connections whose deadline has passed.
+    ///
+    /// Deadlines move on with every question; an entry of the queue only says when to look.
+    pub(crate) fn tick(&mut self, now: Now, counters: &Counters) {
+        while let Some(Reverse((at, packed))) = self.deadlines.peek().copied() {
+            if at > now.mono_ns {
+                return;
+            }
+            self.deadlines.pop();
+            let Some((_, key)) = Key::unpack(packed) else { continue };
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            if connection.queued != at {
+                continue;
+            }
+            let deadline = connection.deadline();
+            if deadline <= now.mono_ns {
+                counters.add(counters.timed_out, 1);
+                self.close(key);
+                continue;
+            }
+            connection.queued = deadline;
+            if deadline != NEVER {
+                self.deadlines.push(Reverse((deadline, packed)));
+            }
+        }
+    }
+
+    fn close(&mut self, key: Key) {
+        let Some(connection) = self.connections.remove(key) else { return };
+        let connections = &self.connections;
+        self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
+        keep_buffer(&mut self.spare, connection.input);
+    }
+}
+
+fn mark(dirty: &mut Vec<Key>, connection: &mut Connection, key: Key) {
+    if !connection.dirty {
+        connection.dirty = true;
+        dirty.push(key);
+    }
+}
+
+fn keep_buffer(spare: &mut Vec<Vec<u8>>, mut buffer: Vec<u8>) {
+    if (1..=SPARE_BUFFER_LEN).contains(&buffer.capacity()) && spare.len() < SPARE_BUFFERS {
+        buffer.clear();
+        spare.push(buffer);
+    }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// IPv4 clients of an IPv6 socket are IPv4 clients.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip == address.ip() => address,
+        ip => SocketAddr::new(ip, address.port()),
+    }
+}

@@ -1,0 +1,164 @@
+//! Questions and answers in datagrams.
+
+use crate::counters::Counters;
+use crate::limits::{BATCH, BATCHES_IN_A_ROW};
+use crate::slots::{Key, Kind, Slots};
+use crate::sys::{self, Batch};
+use nodens_core::{Client, Now, Transport, Verdict, Worker};
+use std::net::{SocketAddr, UdpSocket};
+
+/// The UDP sockets of one worker.
+pub(crate) struct UdpServer {
+    sockets: Slots<Socket>,
+    batch: Batch,
+    /// The answer to each datagram of the batch. The worker swaps its buffer with ours, so that
+    /// buffers go round and none is allocated.
+    answers: Vec<Vec<u8>>,
+    /// Which datagrams of the batch have an answer.
+    answered: Vec<usize>,
+}
+
+struct Socket {
+    socket: UdpSocket,
+    /// The listener, as the control thread numbers them for good.
+    endpoint: u32,
+    /// The listener's place in the configuration at work.
+    listener: u16,
+    bound: SocketAddr,
+    /// Questions that wait for their answer.
+    waiting: usize,
+    /// Set when the listener is gone: the socket only sends what is still waited for.
+    retired: bool,
+}
+
+impl Socket {
+    /// Whether it is an IPv6 socket that serves IPv4 too.
+    fn mapped(&self) -> bool {
+        self.bound.is_ipv6()
+    }
+}
+
+impl UdpServer {
+    pub(crate) fn new() -> Self {
+        Self {
+            sockets: Slots::default(),
+            batch: Batch::new(),
+            answers: (0..BATCH).map(|_| Vec::with_capacity(512)).collect(),
+            answered: Vec::with_capacity(BATCH),
+        }
+    }
+
+    pub(crate) fn add(&mut self, socket: UdpSocket, endpoint: u32, bound: SocketAddr) -> Key {
+        let (listener, waiting, retired) = (u16::MAX, 0, false);
+        self.sockets.insert(Socket { socket, endpoint, listener, bound, waiting, retired })
+    }
+
+    pub(crate) fn socket(&self, key: Key) -> Option<&UdpSocket> {
+        self.sockets.get(key).map(|socket| &socket.socket)
+    }
+
+    /// Gives each socket the place its listener has in the configuration at work.
+    pub(crate) fn renumber(&mut self, place: impl Fn(u32) -> Option<u16>) {
+        for (_, socket) in self.sockets.iter_mut() {
+            socket.listener = place(socket.endpoint).unwrap_or(u16::MAX);
+        }
+    }
+
+    /// The sockets whose listener has no place in a new configuration.
+    pub(crate) fn gone(&self, place: impl Fn(u32) -> Option<u16>) -> Vec<Key> {
+        self.sockets.keys(|socket| !socket.retired && place(socket.endpoint).is_none())
+    }
+
+    /// Takes no more questions from this socket; it closes once nobody waits for it.
+    pub(crate) fn retire(&mut self, key: Key) {
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.retired = true;
+            if socket.waiting == 0 {
+                self.sockets.remove(key);
+            }
+        }
+    }
+
+    /// Answers what has arrived on one socket, in batches; a lone question at once.
+    pub(crate) fn receive(&mut self, key: Key, now: Now, worker: &mut Worker, counters: &Counters) {
+        for _ in 0..BATCHES_IN_A_ROW {
+            if self.receive_batch(key, now, worker, counters) < BATCH {
+                return;
+            }
+        }
+    }
+
+    /// Answers everything that has arrived so far, for a socket that is about to be retired.
+    pub(crate) fn drain(&mut self, key: Key, now: Now, worker: &mut Worker, counters: &Counters) {
+        // As many as a receive buffer of the size asked for can hold, at most.
+        for _ in 0..crate::limits::RECEIVE_BUFFER / (BATCH * 512) {
+            if self.receive_batch(key, now, worker, counters) == 0 {
+                return;
+            }
+        }
+    }
+
+    fn receive_batch(
+        &mut self,
+        key: Key,
+        now: Now,
+        worker: &mut Worker,
+        counters: &Counters,
+    ) -> usize {
+        let Some(socket) = self.sockets.get_mut(key) else { return 0 };
+        // An error is that of an earlier answer (an ICMP message) and concerns nobody here.
+        let count = self.batch.receive(&socket.socket).unwrap_or(0);
+        self.answered.clear();
+        for (index, answer) in self.answers.iter_mut().enumerate().take(count) {
+            let Some(datagram) = self.batch.datagram(index) else { break };
+            let Some(peer) = datagram.peer.filter(|peer| peer.port() != 0 && !datagram.cut) else {
+                counters.add(counters.datagrams_refused, 1);
+                continue;
+            };
+            let local =
+                datagram.local.map_or(socket.bound, |ip| SocketAddr::new(ip, socket.bound.port()));
+            let client = Client {
+                peer,
+                local,
+                transport: Transport::Udp,
+                listener: socket.listener,
+                token: key.pack(Kind::UdpServer),
+            };
+            match worker.receive(now, client, datagram.octets, answer) {
+                Verdict::Answered => self.answered.push(index),
+                Verdict::Pending => socket.waiting += 1,
+                Verdict::Silent => {}
+            }
+        }
+        if !self.answered.is_empty() {
+            let lost = self.batch.answer(&socket.socket, &self.answers, &self.answered);
+            counters.add(counters.answers_lost, lost as u64);
+        }
+        count
+    }
+
+    /// Sends an answer that had to be waited for.
+    pub(crate) fn send(&mut self, key: Key, client: &Client, wire: &[u8], counters: &Counters) {
+        let Some(socket) = self.sockets.get(key) else { return };
+        let wild = socket.bound.ip().is_unspecified();
+        let source = wild.then(|| client.local.ip());
+        if sys::send_to(&socket.socket, wire, client.peer, source, socket.mapped()).is_err() {
+            counters.add(counters.answers_lost, 1);
+        }
+        self.forget(key);
+    }
+
+    /// A client that waited gets no answer, or has got it.
+    pub(crate) fn forget(&mut self, key: Key) {
+        let Some(socket) = self.sockets.get_mut(key) else { return };
+        socket.waiting = socket.waiting.saturating_sub(1);
+        if socket.retired && socket.waiting == 0 {
+            self.sockets.remove(key);
+        }
+    }
+
+    /// Whether a socket is open.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sockets.len() == 0
+    }
+}

@@ -1,0 +1,140 @@
+//! Questions to upstreams, and the messages that answer them.
+//!
+//! When to ask whom, how long to wait and what to do about a fault is the core's business; here
+//! is what it takes to ask: ports, connections, IDs, and not believing every message.
+
+mod ports;
+mod streams;
+mod waiting;
+
+use crate::context::Context;
+use crate::limits::SWEEP;
+use crate::poll::Ready;
+use crate::random::Random;
+use crate::slots::{Key, Kind};
+use nodens_core::upstream::{Ask, Carrier, Fault};
+use nodens_core::worker::Ticket;
+use ports::Ports;
+use std::collections::HashMap;
+use streams::Streams;
+use waiting::Waiting;
+
+/// Where a question went.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    carrier: Carrier,
+    key: Key,
+    id: u16,
+}
+
+/// Which attempts are under way, and where.
+type Places = HashMap<u32, Place>;
+
+/// Asks upstreams for one worker.
+pub(crate) struct Asker {
+    random: Random,
+    ports: Ports,
+    streams: Streams,
+    places: Places,
+    /// The question being sent, with its ID.
+    message: Vec<u8>,
+    /// Where every message is read to.
+    scratch: Vec<u8>,
+    next_sweep: u64,
+}
+
+impl Asker {
+    pub(crate) fn new() -> Self {
+        Self {
+            random: Random::new(),
+            ports: Ports::default(),
+            streams: Streams::default(),
+            places: Places::new(),
+            message: Vec::with_capacity(512),
+            scratch: vec![0; 1 << 16],
+            next_sweep: 0,
+        }
+    }
+
+    /// A number nobody can foresee, for random numbers that may be foreseen.
+    pub(crate) fn seed(&mut self) -> u64 {
+        self.random.u64()
+    }
+
+    /// Sends a question; if that fails, the worker is told.
+    pub(crate) fn ask(&mut self, ask: &Ask, cx: &mut Context<'_>) {
+        // No message: the job is gone.
+        let Some(message) = cx.worker.ask_message(ask.ticket) else { return };
+        self.message.clone_from(message);
+        let Some(waiting) = Waiting::new(ask, &self.message, cx.now) else { return };
+        let (message, random) = (&mut self.message, &mut self.random);
+        let sent = match ask.carrier {
+            Carrier::Udp => self.ports.ask(ask, message, waiting, random, cx),
+            Carrier::Tcp => self.streams.ask(ask, message, waiting, random, cx),
+        };
+        match sent {
+            Ok((key, id)) => {
+                let place = Place { carrier: ask.carrier, key, id };
+                self.places.insert(ask.attempt, place);
+            }
+            Err(fault) => cx.worker.failed(cx.now, ask.ticket, ask.attempt, &fault),
+        }
+    }
+
+    /// Nobody waits for this attempt any more.
+    pub(crate) fn forget(&mut self, attempt: u32) {
+        self.drop_attempt(attempt);
+    }
+
+    /// This attempt took too long: the worker is told what for.
+    pub(crate) fn give_up(&mut self, ticket: Ticket, attempt: u32, cx: &mut Context<'_>) {
+        if let Some(text) = self.drop_attempt(attempt) {
+            cx.worker.failed(cx.now, ticket, attempt, &Fault::Timeout(text));
+        }
+    }
+
+    /// Marks an attempt as forgotten; says how Go would call its timeout.
+    fn drop_attempt(&mut self, attempt: u32) -> Option<String> {
+        let place = self.places.remove(&attempt)?;
+        match place.carrier {
+            Carrier::Udp => self.ports.forget(place.key, place.id),
+            Carrier::Tcp => self.streams.forget(place.key, place.id),
+        }
+    }
+
+    /// Handles what epoll says about a port or connection.
+    pub(crate) fn ready(&mut self, ready: Ready, cx: &mut Context<'_>) {
+        let (places, scratch) = (&mut self.places, &mut self.scratch);
+        match ready.kind {
+            Kind::UdpUpstream => self.ports.ready(ready.key, places, scratch, cx),
+            Kind::TcpUpstream => self.streams.ready(ready, places, scratch, cx),
+            _ => {}
+        }
+    }
+
+    /// Sends what has come together for the connections.
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
+        self.streams.flush(&mut self.places, cx);
+    }
+
+    /// When [`Asker::tick`] has something to look at.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let idle = self.ports.is_empty() && self.streams.is_empty();
+        (!idle).then_some(self.next_sweep)
+    }
+
+    /// Closes ports and connections that are too old, idle, or not made in time.
+    pub(crate) fn tick(&mut self, cx: &mut Context<'_>) {
+        if cx.now.mono_ns < self.next_sweep {
+            return;
+        }
+        self.next_sweep = cx.now.plus(SWEEP);
+        self.ports.sweep(cx.now);
+        self.streams.sweep(&mut self.places, cx);
+    }
+}
+
+/// Draws an ID that `taken` does not say is in use; `None` if luck or IDs have run out.
+fn draw_id(random: &mut Random, taken: impl Fn(u16) -> bool) -> Option<u16> {
+    (0..64).map(|_| random.u16()).find(|id| !taken(*id))
+}

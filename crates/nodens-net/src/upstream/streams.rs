@@ -1,0 +1,398 @@
+//! Questions in streams: a few connections per upstream, many questions on each, answers in any
+//! order (RFC 7766 sections 6.2.1.1 and 7).
+
+use super::waiting::Waiting;
+use super::{Places, draw_id};
+use crate::context::Context;
+use crate::fault;
+use crate::limits::{
+    CONNECT_TIMEOUT, UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_AGE, UPSTREAM_CONNECTIONS,
+    UPSTREAM_IN_FLIGHT, UPSTREAM_SPREAD,
+};
+use crate::poll::{Interest, Ready};
+use crate::random::Random;
+use crate::slots::{Key, Kind, Slots};
+use crate::tcp::{Outbox, first_message};
+use nodens_core::Now;
+use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
+use nodens_core::worker::Ticket;
+use nodens_wire::header;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Stream {
+    stream: TcpStream,
+    upstream: Arc<Upstream>,
+    waiting: HashMap<u16, Waiting>,
+    /// Questions that somebody waits for.
+    live: usize,
+    /// Whether the connection is made.
+    connected: bool,
+    /// It takes no more questions.
+    retiring: bool,
+    input: Vec<u8>,
+    output: Outbox,
+    interest: Interest,
+    /// Whether it is noted for what is in `output` to be sent at the end of the round.
+    dirty: bool,
+    opened_at: u64,
+    /// When it takes no more questions.
+    retire_at: u64,
+    /// When something was last received.
+    heard_at: u64,
+    /// When the last question was answered or given up.
+    idle_since: u64,
+}
+
+impl Stream {
+    fn takes_questions(&self, now: Now) -> bool {
+        !self.retiring
+            && now.mono_ns < self.retire_at
+            && self.waiting.len() < UPSTREAM_IN_FLIGHT
+            && self.output.len() < UNSENT_MAX
+    }
+
+    fn has_asked_for(&self, ticket: Ticket) -> bool {
+        self.waiting.values().any(|waiting| waiting.ticket == ticket)
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        self.stream.local_addr().ok()
+    }
+
+    fn wanted(&self) -> Interest {
+        Interest { read: self.connected, write: !self.connected || !self.output.is_empty() }
+    }
+
+    /// A question needs no answer any more, for whatever reason.
+    fn settled(&mut self, now: Now) {
+        self.live = self.live.saturating_sub(1);
+        self.idle_since = now.mono_ns;
+    }
+}
+
+/// The connections to upstreams of one worker.
+#[derive(Default)]
+pub(crate) struct Streams {
+    open: Slots<Stream>,
+    by_upstream: HashMap<u32, Vec<Key>>,
+    dirty: Vec<Key>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Streams {
+    /// Puts `message` on a connection to the upstream of `ask`; gives the connection and the ID.
+    pub(super) fn ask(
+        &mut self,
+        ask: &Ask,
+        message: &mut [u8],
+        waiting: Waiting,
+        random: &mut Random,
+        cx: &mut Context<'_>,
+    ) -> Result<(Key, u16), Fault> {
+        let key = self.choose(ask, random, cx)?;
+        let address = ask.upstream.key.address;
+        let refuse = |what: &str| Fault::Send(format!("write tcp {address}: {what}"));
+        let stream = self.open.get_mut(key).ok_or_else(|| refuse("no connection"))?;
+        let id = draw_id(random, |id| stream.waiting.contains_key(&id));
+        let id = id.ok_or_else(|| refuse("no ID"))?;
+        header::set_id(message, id);
+        stream.output.push(message, &mut self.spare);
+        stream.waiting.insert(id, waiting);
+        stream.live += 1;
+        if !stream.dirty {
+            stream.dirty = true;
+            self.dirty.push(key);
+        }
+        Ok((key, id))
+    }
+
+    /// The connection with the fewest questions, or a new one if all have many.
+    fn choose(
+        &mut self,
+        ask: &Ask,
+        random: &mut Random,
+        cx: &mut Context<'_>,
+    ) -> Result<Key, Fault> {
+        let series = &ask.upstream.series;
+        let keys = self.by_upstream.get(&ask.upstream.id).map(Vec::as_slice).unwrap_or_default();
+        let mut best: Option<(usize, Key)> = None;
+        let mut usable = 0;
+        for key in keys {
+            let Some(stream) = self.open.get(*key) else { continue };
+            if !stream.takes_questions(cx.now) {
+                continue;
+            }
+            usable += 1;
+            let avoided = ask.elsewhere && stream.has_asked_for(ask.ticket);
+            if !avoided && best.is_none_or(|(live, _)| stream.live < live) {
+                best = Some((stream.live, *key));
+            }
+        }
+        let opens = match best {
+            None => keys.len() < 2 * UPSTREAM_CONNECTIONS,
+            Some((live, _)) => live >= UPSTREAM_SPREAD && usable < UPSTREAM_CONNECTIONS,
+        };
+        if !opens && let Some((_, key)) = best {
+            cx.worker.cells().add(series.conn_hits(Carrier::Tcp), 1);
+            return Ok(key);
+        }
+        if !opens {
+            let text = format!("dial tcp {}: too many connections", ask.upstream.key.address);
+            return Err(Fault::Connect(text));
+        }
+        cx.worker.cells().add(series.conn_misses(Carrier::Tcp), 1);
+        self.open_stream(&ask.upstream, random, cx)
+    }
+
+    fn open_stream(
+        &mut self,
+        upstream: &Arc<Upstream>,
+        random: &mut Random,
+        cx: &Context<'_>,
+    ) -> Result<Key, Fault> {
+        let address = upstream.key.address;
+        let fail = |error: io::Error| Fault::Connect(fault::dial("tcp", address, &error));
+        let stream = connect(upstream).map_err(fail)?;
+        let age = match upstream.key.settings.max_age {
+            Duration::ZERO => UPSTREAM_AGE,
+            age => age,
+        };
+        let jitter = Duration::from_millis(random.below((age / 2).as_millis() as usize) as u64);
+        let key = self.open.insert(Stream {
+            stream,
+            upstream: upstream.clone(),
+            waiting: HashMap::new(),
+            live: 0,
+            connected: false,
+            retiring: false,
+            input: Vec::new(),
+            output: Outbox::default(),
+            interest: Interest::WRITE,
+            dirty: false,
+            opened_at: cx.now.mono_ns,
+            retire_at: cx.now.plus(age - jitter),
+            heard_at: cx.now.mono_ns,
+            idle_since: cx.now.mono_ns,
+        });
+        if let Some(stream) = self.open.get(key)
+            && let Err(error) = cx.poll.add(&stream.stream, Kind::TcpUpstream, key, Interest::WRITE)
+        {
+            self.open.remove(key);
+            return Err(fail(error));
+        }
+        self.by_upstream.entry(upstream.id).or_default().push(key);
+        Ok(key)
+    }
+
+    /// Nobody waits for this answer any more; gives the text of its timeout.
+    ///
+    /// If nothing at all has been heard since the question was sent, the connection may lead
+    /// nowhere (a NAT that forgot it, a host that is gone): it gets no more questions.
+    pub(super) fn forget(&mut self, key: Key, id: u16) -> Option<String> {
+        let stream = self.open.get_mut(key)?;
+        let waiting = stream.waiting.get_mut(&id)?;
+        waiting.forgotten = true;
+        stream.retiring |= stream.heard_at <= waiting.sent_at;
+        stream.live = stream.live.saturating_sub(1);
+        let upstream = stream.upstream.key.address;
+        match stream.local().filter(|_| stream.connected) {
+            Some(local) => Some(format!("read tcp {local}->{upstream}: i/o timeout")),
+            None => Some(fault::dial_timeout("tcp", upstream)),
+        }
+    }
+
+    /// Handles what epoll says about a connection.
+    pub(super) fn ready(
+        &mut self,
+        ready: Ready,
+        places: &mut Places,
+        scratch: &mut [u8],
+        cx: &mut Context<'_>,
+    ) {
+        let Some(stream) = self.open.get_mut(ready.key) else { return };
+        if !stream.connected {
+            let error = stream.stream.take_error().unwrap_or_else(Some);
+            if let Some(error) = error {
+                let text = fault::dial("tcp", stream.upstream.key.address, &error);
+                self.fail(ready.key, &Fault::Connect(text), places, cx);
+                return;
+            }
+            stream.connected = true;
+            stream.heard_at = cx.now.mono_ns;
+        }
+        if ready.readable {
+            self.read(ready.key, places, scratch, cx);
+        }
+        self.mark(ready.key);
+    }
+
+    fn read(&mut self, key: Key, places: &mut Places, scratch: &mut [u8], cx: &mut Context<'_>) {
+        let Some(stream) = self.open.get_mut(key) else { return };
+        match stream.stream.read(scratch) {
+            Ok(0) => self.fail(key, &Fault::Broken("EOF".to_owned()), places, cx),
+            Ok(len) => {
+                stream.heard_at = cx.now.mono_ns;
+                let octets = scratch.get(..len).unwrap_or_default();
+                take_octets(stream, octets, places, cx);
+            }
+            Err(error) if is_transient(&error) => {}
+            Err(error) => {
+                let address = stream.upstream.key.address;
+                let text = fault::read("tcp", stream.local(), address, &error);
+                self.fail(key, &Fault::Broken(text), places, cx);
+            }
+        }
+    }
+
+    fn mark(&mut self, key: Key) {
+        if let Some(stream) = self.open.get_mut(key).filter(|stream| !stream.dirty) {
+            stream.dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Sends what has come together, and watches for what comes next.
+    pub(super) fn flush(&mut self, places: &mut Places, cx: &mut Context<'_>) {
+        while let Some(key) = self.dirty.pop() {
+            let Some(stream) = self.open.get_mut(key) else { continue };
+            stream.dirty = false;
+            if stream.connected
+                && let Err(error) = stream.output.write_to(&stream.stream)
+            {
+                let address = stream.upstream.key.address;
+                let text = fault::write("tcp", stream.local(), address, &error);
+                self.fail(key, &Fault::Broken(text), places, cx);
+                continue;
+            }
+            let wanted = stream.wanted();
+            if wanted != stream.interest {
+                stream.interest = wanted;
+                _ = cx.poll.modify(&stream.stream, Kind::TcpUpstream, key, wanted);
+            }
+        }
+    }
+
+    /// Closes a connection and tells all who wait for it.
+    fn fail(&mut self, key: Key, fault: &Fault, places: &mut Places, cx: &mut Context<'_>) {
+        let Some(stream) = self.open.remove(key) else { return };
+        if let Some(keys) = self.by_upstream.get_mut(&stream.upstream.id) {
+            keys.retain(|other| *other != key);
+        }
+        for waiting in stream.waiting.into_values().filter(|waiting| !waiting.forgotten) {
+            places.remove(&waiting.attempt);
+            cx.worker.failed(cx.now, waiting.ticket, waiting.attempt, fault);
+        }
+    }
+
+    /// Closes connections that were not made in time, are idle, or have had their time.
+    pub(super) fn sweep(&mut self, places: &mut Places, cx: &mut Context<'_>) {
+        let now = cx.now;
+        let late =
+            |stream: &Stream| !stream.connected && now.since(stream.opened_at) >= CONNECT_TIMEOUT;
+        for key in self.open.keys(late) {
+            let address = self.open.get(key).map(|stream| stream.upstream.key.address);
+            if let Some(address) = address {
+                let fault = Fault::Connect(fault::dial_timeout("tcp", address));
+                self.fail(key, &fault, places, cx);
+            }
+        }
+        let over = |stream: &Stream| {
+            let retired = stream.retiring || now.mono_ns >= stream.retire_at;
+            // A little earlier than asked for: many upstreams close after the same time, and a
+            // question that meets their FIN on the way has to be asked again.
+            let expire = stream.upstream.key.settings.expire.mul_f64(0.8);
+            stream.live == 0 && (retired || now.since(stream.idle_since) >= expire)
+        };
+        for key in self.open.keys(over) {
+            self.fail(key, &Fault::Broken(String::new()), places, cx);
+        }
+        for keys in self.by_upstream.values() {
+            close_surplus(&mut self.open, keys);
+        }
+        let open = &self.open;
+        self.by_upstream.retain(|_, keys| {
+            keys.retain(|key| open.get(*key).is_some());
+            !keys.is_empty()
+        });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.len() == 0
+    }
+}
+
+/// Closes idle connections to one upstream beyond the number it wants kept.
+fn close_surplus(open: &mut Slots<Stream>, keys: &[Key]) {
+    let idle = |key: &&Key| open.get(**key).is_some_and(|stream| stream.live == 0);
+    let idle: Vec<Key> = keys.iter().filter(idle).copied().collect();
+    let first = idle.first().and_then(|key| open.get(*key));
+    let max = first.map_or(0, |stream| stream.upstream.key.settings.idle_max);
+    if max > 0 {
+        for key in idle.into_iter().skip(max) {
+            open.remove(key);
+        }
+    }
+}
+
+/// Hands the whole messages among `octets` and what was left before to their questions.
+fn take_octets(stream: &mut Stream, octets: &[u8], places: &mut Places, cx: &mut Context<'_>) {
+    let mut kept = std::mem::take(&mut stream.input);
+    let fresh = kept.is_empty();
+    if !fresh {
+        kept.extend_from_slice(octets);
+    }
+    let all = if fresh { octets } else { kept.as_slice() };
+    let mut taken = 0;
+    while let Some((message, len)) = all.get(taken..).and_then(first_message) {
+        take_answer(stream, message, places, cx);
+        taken += len;
+    }
+    if fresh {
+        kept.extend_from_slice(octets.get(taken..).unwrap_or_default());
+    } else {
+        kept.drain(..taken);
+    }
+    stream.input = kept;
+}
+
+/// Hands a message to the question it answers, if there is one.
+fn take_answer(stream: &mut Stream, message: &[u8], places: &mut Places, cx: &mut Context<'_>) {
+    let id = message.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
+    let answer = stream.waiting.get(&id).and_then(|waiting| waiting.answer(message));
+    let Some((answer, waiting)) =
+        answer.and_then(|answer| Some((answer, stream.waiting.remove(&id)?)))
+    else {
+        cx.counters.add(cx.counters.strays, 1);
+        return;
+    };
+    if !waiting.forgotten {
+        stream.settled(cx.now);
+        places.remove(&waiting.attempt);
+        cx.worker.reply(cx.now, waiting.ticket, waiting.attempt, &answer);
+    }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Starts to connect to the upstream.
+fn connect(upstream: &Upstream) -> io::Result<TcpStream> {
+    let address = upstream.key.address;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
+    if let Some(source) = upstream.key.source {
+        socket.bind(&SockAddr::from(SocketAddr::new(source, 0)))?;
+    }
+    match socket.connect(&SockAddr::from(address)) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(socket.into()),
+    }
+}
