@@ -1,6 +1,7 @@
 //! Tests of `forward`, with upstreams that follow a script and a clock that stands still.
 
 mod attempts;
+mod chaos;
 mod config;
 mod flights;
 mod health;
