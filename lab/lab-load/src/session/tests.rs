@@ -94,6 +94,17 @@ fn a_loss_belongs_to_the_second_that_it_was_intended_for() {
 }
 
 #[test]
+fn an_answer_belongs_to_the_second_that_its_question_was_intended_for() {
+    let workload = workload();
+    let mut session = session(&workload);
+    let end = crate::SECOND - 10;
+    let answer = ask(&mut session, 0, 0, end, end + 100);
+    session.receive(0, &answer, end + 200);
+    let [first] = &session.tally.cohorts[..] else { panic!("one second, not two") };
+    assert_eq!((first.sent, first.answered, first.response.recorded()), (1, 1, 1));
+}
+
+#[test]
 fn refused_and_interrupted_are_outcomes_of_their_own() {
     let workload = workload();
     let mut session = session(&workload);
