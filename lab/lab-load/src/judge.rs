@@ -14,6 +14,8 @@ const SECOND_ERROR: f64 = 0.005;
 const STEP_ERROR: f64 = 0.02;
 /// The part of the seconds (or tenths) that may be further off.
 const OFF_PART: f64 = 0.02;
+/// The part of its time that a thread may wait for a CPU before it is told.
+const ROBBED: f64 = 0.02;
 /// How busy a thread may be that does not spin.
 const BUSY: f64 = 0.8;
 
@@ -61,6 +63,14 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
         }
     } else {
         verdict.notes.push(little(config, outcome));
+    }
+    for (at, thread) in outcome.threads.iter().enumerate() {
+        let part = thread.waited.as_secs_f64() / thread.wall.as_secs_f64().max(1e-9);
+        if part > ROBBED {
+            let percent = part * 100.0;
+            let text = "of the time for a CPU that other processes used";
+            verdict.notes.push(format!("load thread {at} waited {percent:.0} % {text}"));
+        }
     }
     if outcome.interrupted {
         verdict.notes.push("the run was interrupted".to_owned());

@@ -121,7 +121,7 @@ pub enum RunError {
         clients: usize,
     },
     /// A socket could not be opened.
-    #[error("cannot open socket {number} to {server}: {source}")]
+    #[error("cannot open socket {number} to {server}")]
     Socket {
         /// The server.
         server: SocketAddr,
@@ -153,6 +153,8 @@ pub struct Progress {
 pub struct ThreadReport {
     /// CPU time used from the start of the schedule to the last outcome.
     pub cpu: Duration,
+    /// Time meanwhile that it could have run and others had its CPU.
+    pub waited: Duration,
     /// The time that took.
     pub wall: Duration,
     /// Whether it kept looking instead of sleeping.

@@ -179,6 +179,7 @@ pub(crate) struct ShardReport {
 /// What a transport's loop brings back.
 pub(crate) struct LoopReport {
     pub(crate) tally: Tally,
+    pub(crate) used: Used,
     pub(crate) dropped: u64,
     pub(crate) blocked: u64,
     /// When the last answer came, in nanoseconds from the start.
@@ -195,15 +196,43 @@ pub(crate) fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
         Transport::Udp => udp::run(&shard),
         Transport::Tcp => tcp::run(&shard),
     }?;
-    let (cpu, LoopReport { tally, dropped, blocked, last_answer }) = report;
+    let LoopReport { tally, used, dropped, blocked, last_answer } = report;
     let wall = Duration::from_nanos(shard.now());
     let active = Duration::from_nanos(last_answer).max(shard.config.duration.min(wall));
-    let thread = ThreadReport { cpu, wall, spun: shard.spins(), dropped, blocked };
+    let thread = ThreadReport {
+        cpu: used.ran,
+        waited: used.waited,
+        wall,
+        spun: shard.spins(),
+        dropped,
+        blocked,
+    };
     Ok(ShardReport { tally, active, thread })
 }
 
-/// Waits for the start and returns the CPU time used up to then.
-pub(crate) fn await_start(shard: &Shard<'_>) -> Result<Duration, RunError> {
+/// The scheduler's account of a thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Used {
+    ran: Duration,
+    waited: Duration,
+}
+
+impl Used {
+    fn now() -> Result<Self, RunError> {
+        let ran = lab_sys::cpu::thread_time().map_err(RunError::Thread)?;
+        Ok(Self { ran, waited: lab_sys::cpu::thread_waited() })
+    }
+
+    /// What was added since `self`.
+    pub(crate) fn until_now(self) -> Result<Self, RunError> {
+        let now = Self::now()?;
+        let ran = now.ran.saturating_sub(self.ran);
+        Ok(Self { ran, waited: now.waited.saturating_sub(self.waited) })
+    }
+}
+
+/// Waits for the start and returns what the thread has used up to then.
+pub(crate) fn await_start(shard: &Shard<'_>) -> Result<Used, RunError> {
     std::thread::sleep(shard.start.saturating_duration_since(Instant::now()));
-    lab_sys::cpu::thread_time().map_err(RunError::Thread)
+    Used::now()
 }

@@ -55,14 +55,14 @@ struct Tcp<'a> {
     ticker: Ticker,
 }
 
-/// Runs the thread's part and returns the CPU time it took.
-pub(crate) fn run(shard: &Shard<'_>) -> Result<(Duration, LoopReport), RunError> {
+/// Runs the thread's part.
+pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     let before = await_start(shard)?;
     let mut tcp = Tcp::new(shard).map_err(RunError::Thread)?;
     tcp.run().map_err(RunError::Thread)?;
-    let cpu = lab_sys::cpu::thread_time().map_err(RunError::Thread)?.saturating_sub(before);
+    let used = before.until_now()?;
     let Tcp { session, blocked, last_answer, .. } = tcp;
-    Ok((cpu, LoopReport { tally: session.tally, dropped: 0, blocked, last_answer }))
+    Ok(LoopReport { tally: session.tally, used, dropped: 0, blocked, last_answer })
 }
 
 impl<'a> Tcp<'a> {

@@ -53,8 +53,8 @@ struct Udp<'a> {
     ticker: Ticker,
 }
 
-/// Runs the thread's part and returns the CPU time it took.
-pub(crate) fn run(shard: &Shard<'_>) -> Result<(Duration, LoopReport), RunError> {
+/// Runs the thread's part.
+pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     let mut udp = Udp::open(shard)?;
     let before = await_start(shard)?;
     match shard.config.pace {
@@ -62,11 +62,11 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<(Duration, LoopReport), RunError>
         Pace::Closed { window } => udp.closed_loop(window),
     }
     .map_err(RunError::Thread)?;
-    let cpu = lab_sys::cpu::thread_time().map_err(RunError::Thread)?.saturating_sub(before);
+    let used = before.until_now()?;
     let dropped = udp.sockets.iter().map(|socket| lab_sys::socket::dropped(socket.as_fd()));
     let dropped = dropped.map(|drops| u64::from(drops.unwrap_or(0))).sum();
     let Udp { session, blocked, last_answer, .. } = udp;
-    Ok((cpu, LoopReport { tally: session.tally, dropped, blocked, last_answer }))
+    Ok(LoopReport { tally: session.tally, used, dropped, blocked, last_answer })
 }
 
 fn connect(shard: &Shard<'_>) -> io::Result<Socket> {

@@ -16,6 +16,14 @@ pub fn thread_time() -> io::Result<Duration> {
     Ok(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
+/// The time that the calling thread could have run and others had its CPU; zero if the kernel keeps
+/// no account of it.
+pub fn thread_waited() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = text.split_ascii_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(waited.unwrap_or(0))
+}
+
 /// The CPUs that the calling thread may run on, in order.
 pub fn allowed() -> io::Result<Vec<usize>> {
     // SAFETY: all zeroes is the empty set.
@@ -94,6 +102,22 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_shares_its_cpu_waits_for_it() {
+        let cpu = *allowed().unwrap().last().unwrap();
+        let share = move || {
+            pin(&[cpu]).unwrap();
+            let begin = std::time::Instant::now();
+            while begin.elapsed() < Duration::from_millis(200) {
+                std::hint::black_box(0);
+            }
+            thread_waited()
+        };
+        let others: Vec<_> = (0..2).map(|_| std::thread::spawn(share)).collect();
+        let waited: Vec<_> = others.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert!(waited.iter().any(|waited| *waited > Duration::from_millis(20)), "{waited:?}");
     }
 
     #[test]

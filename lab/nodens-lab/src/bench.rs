@@ -26,7 +26,7 @@ use std::time::Duration;
 const NAMES: usize = 10_000;
 /// Questions in flight at the maximum, over all clients: more would overflow the receive buffer
 /// that Linux gives a server by default.
-const IN_FLIGHT: usize = 256;
+const IN_FLIGHT: usize = 128;
 const CLIENTS: usize = 32;
 /// Draws before the order of names repeats.
 const ORDER_LEN: usize = 1 << 18;

@@ -123,7 +123,7 @@ pub(super) fn json(config: &Config, outcome: &Outcome) -> Value {
     let since_epoch = outcome.started.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let threads = outcome.threads.iter().map(|thread| {
         json!({
-            "cpu_ns": nanos(thread.cpu), "wall_ns": nanos(thread.wall), "spun": thread.spun,
+            "cpu_ns": nanos(thread.cpu), "waited_ns": nanos(thread.waited), "wall_ns": nanos(thread.wall), "spun": thread.spun,
             "dropped": thread.dropped, "blocked": thread.blocked,
         })
     });
