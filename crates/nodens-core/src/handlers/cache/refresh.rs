@@ -16,7 +16,8 @@ impl Refresh {
     /// Begins to refresh `entry`, unless that is being done, or failed less than `recheck` ago.
     pub(crate) fn begin(entry: Entry, now: Now, recheck: Duration) -> Option<Self> {
         let begun = entry::view(&entry).begin_refresh(now, recheck);
-        begun.then_some(Self { entry: Some(entry), began: now, recheck })
+        // Lazily: a value made and dropped would end the other refresh.
+        begun.then(|| Self { entry: Some(entry), began: now, recheck })
     }
 
     /// How often the entry was asked for.

@@ -1,0 +1,184 @@
+//! What becomes of a response on its way back through the cache.
+
+use super::classify::{Question, Reply, assess};
+use super::entry::{self, Facts, Kind};
+use super::key::{Key, KeyOctets};
+use super::store::Scope;
+use super::{Cache, Phase, subnet};
+use crate::job::Resolution;
+use crate::kind::Kind as ResponseKind;
+use crate::time::Now;
+use crate::worker::WorkerState;
+use nodens_wire::shape::shape;
+use nodens_wire::{Flags, MESSAGE_LEN_MAX, NameRef, Rcode};
+
+/// The TTL of responses that have none of their own: those without records, and referrals.
+const TTL_DEFAULT_S: u32 = 5;
+
+impl Cache {
+    /// Looks at what was answered behind the cache: gives all its records the TTL that the cache
+    /// gives them, and stores it. False if a stale answer is better.
+    pub(super) fn take_in(
+        &self,
+        q: &mut Resolution,
+        phase: Phase,
+        hits: u64,
+        now: Now,
+        worker: &WorkerState,
+    ) -> bool {
+        let rcode = q.response.rcode;
+        let signed_until = q.cache.bits.dnssec_ok().then_some(now.unix_s);
+        let question =
+            Question { qname: q.qname.view(), qtype: q.qtype, qclass: q.qclass };
+        let reply = shape(&mut q.response.wire, rcode, None, MESSAGE_LEN_MAX).and_then(|()| {
+            assess(&q.response.wire, rcode, question, signed_until, &mut q.cache.ttls_at)
+        });
+        let Ok(reply) = reply else {
+            worker.cells.add(self.counters.drops, 1);
+            return false;
+        };
+        let ttl_s = self.ttl_s(&reply);
+        set_ttls(&mut q.response.wire, &q.cache.ttls_at, ttl_s);
+        let accepted = self.is_acceptable(&reply, rcode, phase);
+        if reply.is_cacheable && ttl_s > 0 {
+            if !reply.is_matching {
+                worker.cells.add(self.counters.drops, 1);
+            } else if accepted || self.options.prefers_positive() {
+                self.store(q, &reply, ttl_s, if accepted { hits } else { 0 }, now, worker);
+            }
+        }
+        if !q.cache.bits.dnssec_ok() && !q.cache.client_ad {
+            let flags = q.response.flags();
+            q.response.set_flags(flags.with(Flags::AD, false));
+        }
+        accepted
+    }
+
+    /// How long the reply may be kept.
+    fn ttl_s(&self, reply: &Reply) -> u32 {
+        let [success, denial] = &self.options.classes;
+        let (class, own) = match reply.kind {
+            ResponseKind::ServerError => {
+                return u32::try_from(self.options.failure_ttl.as_secs()).unwrap_or(u32::MAX);
+            }
+            // The TTL of the SOA record counts (RFC 2308 section 5).
+            ResponseKind::NameError | ResponseKind::NoData => (denial, reply.ttl_min_s),
+            ResponseKind::NoError => (success, reply.ttl_min_s),
+            _ => (success, None),
+        };
+        own.unwrap_or(TTL_DEFAULT_S).max(class.ttl_min_s).min(class.ttl_max_s)
+    }
+
+    /// Whether the reply may take the place of what is stale (RFC 8767 section 4): a failure may
+    /// not. Where nothing is stale, everything may.
+    fn is_acceptable(&self, reply: &Reply, rcode: Rcode, phase: Phase) -> bool {
+        if !matches!(phase, Phase::Verify | Phase::StaleRefresh) {
+            return true;
+        }
+        let whole = reply.is_matching && !reply.is_truncated;
+        if self.options.prefers_positive() {
+            return whole && reply.kind == ResponseKind::NoError && reply.is_answering;
+        }
+        let definite = matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN);
+        whole && definite && !matches!(reply.kind, ResponseKind::OtherError | ResponseKind::Meta)
+    }
+
+    fn store(
+        &self,
+        q: &mut Resolution,
+        reply: &Reply,
+        ttl_s: u32,
+        hits: u64,
+        now: Now,
+        worker: &WorkerState,
+    ) {
+        let kind = match reply.kind {
+            ResponseKind::NameError | ResponseKind::NoData => Kind::Denial,
+            ResponseKind::ServerError => Kind::Failure,
+            _ if self.options.prefers_positive() && !reply.is_answering => Kind::Hollow,
+            _ => Kind::Success,
+        };
+        let stale_s = match (kind, self.options.stale) {
+            (Kind::Failure, _) | (_, None) => 0,
+            (_, Some(stale)) => stale.window_s,
+        };
+        let flags = q.response.flags();
+        let facts = Facts {
+            message: &q.response.wire,
+            records_at: reply.records_at,
+            counts: reply.counts,
+            ttls_at: &q.cache.ttls_at,
+            flags,
+            kind,
+            ttl_s,
+            stale_s,
+            hits,
+        };
+        let (bits, qname) = (q.cache.bits, q.qname.view());
+        let subnet = subnet::of(&q.edns);
+        let Some(octets) = KeyOctets::new(qname, subnet) else { return };
+        let key = octets.key(q.qtype, q.qclass, bits);
+        self.insert(qname, &key, &facts, now, worker, &mut q.cache.scratch);
+    }
+
+    /// Remembers for a short time that there was no response at all.
+    pub(super) fn note_failure(&self, q: &mut Resolution, now: Now, worker: &WorkerState) {
+        let ttl_s = u32::try_from(self.options.failure_ttl.as_secs()).unwrap_or(u32::MAX);
+        if q.response.rcode != Rcode::SERVFAIL || ttl_s == 0 {
+            return;
+        }
+        let facts = Facts {
+            message: &[],
+            records_at: 0,
+            counts: [0; 3],
+            ttls_at: &[],
+            flags: Flags::default().with_rcode(Rcode::SERVFAIL),
+            kind: Kind::Failure,
+            ttl_s,
+            stale_s: 0,
+            hits: 0,
+        };
+        let qname = q.qname.view();
+        let Some(octets) = KeyOctets::new(qname, subnet::of(&q.edns)) else { return };
+        let key = octets.key(q.qtype, q.qclass, q.cache.bits);
+        self.insert(qname, &key, &facts, now, worker, &mut q.cache.scratch);
+    }
+
+    fn insert(
+        &self,
+        qname: NameRef<'_>,
+        key: &Key<'_>,
+        facts: &Facts<'_>,
+        now: Now,
+        worker: &WorkerState,
+        scratch: &mut Vec<u8>,
+    ) {
+        let kind = facts.kind;
+        let class = self.options.class(kind.class());
+        if !class.keeps(qname) {
+            return;
+        }
+        let entry = entry::make(self.lease.scope(), key, facts, now, scratch);
+        let keeps_positive = self.options.prefers_positive();
+        let replaces = |old: Kind| match kind {
+            Kind::Success => true,
+            Kind::Denial | Kind::Hollow => old != Kind::Success || !keeps_positive,
+            Kind::Failure => false,
+        };
+        let mut evicted = |scope: &Scope, class: usize| {
+            if let Some(counter) = scope.evictions.get(class) {
+                worker.cells.add(*counter, 1);
+            }
+        };
+        worker.shared.cache.insert(entry, now, replaces, class.capacity, &mut evicted);
+    }
+}
+
+fn set_ttls(wire: &mut [u8], ttls_at: &[u16], ttl_s: u32) {
+    for at in ttls_at {
+        let at = usize::from(*at);
+        if let Some(ttl) = wire.get_mut(at..at + 4) {
+            ttl.copy_from_slice(&ttl_s.to_be_bytes());
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Which questions share an answer.
+
+use super::*;
+use nodens_wire::edns::{Options, code, push_option};
+use nodens_wire::shape::{ResponseEdns, shape};
+use nodens_wire::{Builder, edns};
+use proptest::prelude::*;
+
+/// Everything that is part of the key, and the case of the name, which is not.
+#[derive(Clone, Debug)]
+struct Question {
+    qname: String,
+    qtype: Type,
+    qclass: Class,
+    dnssec_ok: bool,
+    checking_disabled: bool,
+    subnet: Option<Vec<u8>>,
+}
+
+impl Question {
+    fn request(&self) -> Vec<u8> {
+        let flags = Flags(Flags::RD).with(Flags::CD, self.checking_disabled);
+        let mut out = Vec::new();
+        let mut options = Vec::new();
+        if let Some(subnet) = &self.subnet {
+            push_option(&mut options, code::CLIENT_SUBNET, subnet);
+        }
+        let qname = name(&self.qname);
+        Builder::new(&mut out, 1, flags).question(qname.view(), self.qtype, self.qclass);
+        let flags = if self.dnssec_ok { edns::DO } else { 0 };
+        let edns = ResponseEdns { udp_size: 1232, flags, options: &options };
+        shape(&mut out, Rcode::NOERROR, Some(edns), 512).unwrap();
+        out
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.qname.eq_ignore_ascii_case(&other.qname)
+            && (self.qtype, self.qclass) == (other.qtype, other.qclass)
+            && self.dnssec_ok == other.dnssec_ok
+            && self.checking_disabled == other.checking_disabled
+            && self.subnet == other.subnet
+    }
+}
+
+fn questions() -> impl Strategy<Value = Question> {
+    let subnet = prop_oneof![
+        3 => Just(None),
+        1 => any::<bool>().prop_map(|odd| Some(vec![0, 1, 24, 0, 198, 51, 100 + u8::from(odd)])),
+    ];
+    let types = prop::sample::select(vec![Type::A, Type::AAAA, Type(256)]);
+    let classes = prop::sample::select(vec![Class::IN, Class::CH]);
+    ("[aA]{1,2}\\.[eE]x", types, classes, any::<bool>(), any::<bool>(), subnet).prop_map(
+        |(qname, qtype, qclass, dnssec_ok, checking_disabled, subnet)| Question {
+            qname,
+            qtype,
+            qclass,
+            dnssec_ok,
+            checking_disabled,
+            subnet,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn questions_share_an_answer_only_if_all_parts_agree(a in questions(), b in questions()) {
+        let mut bench = bench("cache {\n client_subnet forward\n }", |q| {
+            reply(q, Rcode::NXDOMAIN).soa(60).send()
+        });
+        prop_assert!(bench.ask_bytes(&a.request()).is_some());
+        prop_assert!(bench.ask_bytes(&b.request()).is_some());
+        prop_assert_eq!(bench.asked == 1, a.is_same(&b));
+    }
+}
+
+#[test]
+fn a_clients_subnet_does_not_go_upstream() {
+    let script = |q: &Message| {
+        let (_, mut options) = q.edns().unwrap();
+        assert!(options.all(|(code, _)| code == code::NSID));
+        reply(q, Rcode::NOERROR).a(60, 1).send()
+    };
+    let mut bench = bench("cache", script);
+    let mut question = Question {
+        qname: "www.example".to_owned(),
+        qtype: Type::A,
+        qclass: Class::IN,
+        dnssec_ok: false,
+        checking_disabled: false,
+        subnet: None,
+    };
+    for last in 0..3 {
+        question.subnet = Some(vec![0, 1, 24, 0, 198, 51, last]);
+        assert!(bench.ask_bytes(&question.request()).is_some());
+    }
+    assert_eq!(bench.asked, 1);
+}
+
+#[test]
+fn with_client_subnet_forward_it_does() {
+    let script = |q: &Message| {
+        let (_, mut options) = q.edns().unwrap();
+        let last = options.find(|(code, _)| *code == code::CLIENT_SUBNET).unwrap().1[6];
+        reply(q, Rcode::NOERROR).a(60, last).send()
+    };
+    let mut bench = bench("cache {\n client_subnet forward\n }", script);
+    let mut question = Question {
+        qname: "www.example".to_owned(),
+        qtype: Type::A,
+        qclass: Class::IN,
+        dnssec_ok: true,
+        checking_disabled: false,
+        subnet: None,
+    };
+    for last in [1, 2, 1, 2] {
+        question.subnet = Some(vec![0, 1, 24, 0, 198, 51, last]);
+        let answer = bench.ask_bytes(&question.request()).unwrap();
+        assert_eq!(first(&Message::parse(&answer).unwrap()).0, last);
+    }
+    assert_eq!(bench.asked, 2);
+    assert!(Options::check(&[]).is_ok());
+}
+
+#[test]
+fn blocks_share_nothing() {
+    let corefile = "a.example {\n cache\n forward . 192.0.2.9\n}\n\
+                    . {\n cache\n forward . 192.0.2.9\n}";
+    let mut bench = Bench::new(corefile);
+    follow(&mut bench, |q| reply(q, Rcode::NOERROR).a(60, 1).send());
+    bench.ask("www.a.example. A");
+    assert_eq!(metric(&bench, "coredns_cache_entries", "zones=\"a.example.\""), 1.0);
+    assert_eq!(metric(&bench, "coredns_cache_entries", "zones=\".\""), 0.0);
+    // The same name in another block is another question.
+    bench.reload(". {\n cache\n forward . 192.0.2.9\n}").unwrap();
+    bench.ask("www.a.example. A");
+    assert_eq!(bench.asked, 2);
+}
+
+#[test]
+fn a_reload_keeps_the_answers_of_blocks_that_did_not_change() {
+    let script = |q: &Message| reply(q, Rcode::NOERROR).a(60, 1).send();
+    let mut bench = bench("cache 30", script);
+    bench.ask("www.example. A");
+    bench.reload("other.example {\n whoami\n}\n.:53 {\n cache 30\n forward . 192.0.2.9\n}").unwrap();
+    bench.ask("www.example. A");
+    assert_eq!(bench.asked, 1);
+    bench.reload(".:53 {\n cache 31\n forward . 192.0.2.9\n}").unwrap();
+    bench.ask("www.example. A");
+    assert_eq!(bench.asked, 2);
+}

@@ -1,0 +1,131 @@
+//! `prefetch`.
+
+use super::*;
+
+/// An upstream whose answers count up, one after the other, each for 100 s.
+fn counting() -> impl FnMut(&Message) -> Reaction {
+    let mut last = 0;
+    move |q| {
+        last += 1;
+        reply(q, Rcode::NOERROR).a(100, last).send()
+    }
+}
+
+fn ask(bench: &mut Bench) -> (u8, u32) {
+    first(&bench.ask("www.example. A"))
+}
+
+#[test]
+fn what_is_popular_is_asked_for_before_it_expires() {
+    let mut bench = bench("cache {\n prefetch 2 2m 20%\n }", counting());
+    ask(&mut bench);
+    bench.pass(79 * SECOND);
+    assert_eq!(ask(&mut bench), (1, 21));
+    assert_eq!(ask(&mut bench), (1, 21));
+    assert_eq!(bench.asked, 1, "too early");
+    bench.pass(SECOND);
+    assert_eq!(ask(&mut bench), (1, 20), "the client does not wait");
+    assert_eq!(bench.asked, 2);
+    assert_eq!(ask(&mut bench), (2, 100));
+    assert_eq!(metric(&bench, "coredns_cache_prefetch_total", ""), 1.0);
+    // The count goes on with the new answer.
+    bench.pass(80 * SECOND);
+    ask(&mut bench);
+    assert_eq!(bench.asked, 3);
+}
+
+#[test]
+fn a_pause_starts_the_count_again() {
+    let mut bench = bench("cache {\n prefetch 3 10s 50%\n }", counting());
+    for _ in 0..3 {
+        ask(&mut bench);
+    }
+    bench.pass(60 * SECOND);
+    ask(&mut bench);
+    ask(&mut bench);
+    assert_eq!(bench.asked, 1);
+    bench.pass(10 * SECOND);
+    ask(&mut bench);
+    assert_eq!(bench.asked, 2);
+}
+
+#[test]
+fn one_refresh_at_a_time() {
+    let calls = counter();
+    let counted = calls.clone();
+    let script = move |q: &Message| {
+        *counted.borrow_mut() += 1;
+        match *counted.borrow() {
+            1 => reply(q, Rcode::NOERROR).a(10, 1).send(),
+            _ => after(SECOND / 2, reply(q, Rcode::NOERROR).a(10, 2).send()),
+        }
+    };
+    let mut bench = bench("cache {\n prefetch 1\n }", script);
+    ask(&mut bench);
+    bench.pass(9 * SECOND);
+    for _ in 0..5 {
+        assert_eq!(ask(&mut bench), (1, 1));
+    }
+    assert_eq!(*calls.borrow(), 2);
+    assert_eq!(metric(&bench, "coredns_cache_prefetch_total", ""), 1.0);
+    bench.pass(SECOND / 2);
+    assert_eq!(ask(&mut bench), (2, 10));
+}
+
+#[test]
+fn a_refresh_that_fails_leaves_the_answer_and_is_repeated() {
+    let calls = counter();
+    let counted = calls.clone();
+    let script = move |q: &Message| {
+        *counted.borrow_mut() += 1;
+        match *counted.borrow() {
+            1 => reply(q, Rcode::NOERROR).a(100, 1).send(),
+            2 | 3 => reply(q, Rcode::SERVFAIL).send(),
+            _ => reply(q, Rcode::NOERROR).a(100, 2).send(),
+        }
+    };
+    let mut bench = bench("cache {\n prefetch 1\n }", script);
+    ask(&mut bench);
+    bench.pass(95 * SECOND);
+    for _ in 0..3 {
+        assert_eq!(ask(&mut bench).0, 1);
+    }
+    assert_eq!(ask(&mut bench).0, 2);
+}
+
+#[test]
+fn what_is_refreshed_is_what_counts() {
+    let calls = counter();
+    let script = move |q: &Message| {
+        *calls.borrow_mut() += 1;
+        match *calls.borrow() {
+            1 => reply(q, Rcode::NOERROR).a(100, 1).send(),
+            _ => reply(q, Rcode::NXDOMAIN).soa(50).send(),
+        }
+    };
+    let mut bench = bench("cache {\n prefetch 1\n }", script);
+    ask(&mut bench);
+    bench.pass(95 * SECOND);
+    ask(&mut bench);
+    // The name is gone, and the older answer does not come back after the denial has expired.
+    assert_eq!(bench.ask("www.example. A").flags.rcode(), Rcode::NXDOMAIN);
+    assert_eq!(metric(&bench, "coredns_cache_entries", "type=\"success\""), 0.0);
+}
+
+#[test]
+fn a_refresh_goes_over_tcp_with_the_clients_bits() {
+    let corefile = ".:53 {\n cache {\n prefetch 1\n }\n forward . 192.0.2.9\n}";
+    let mut bench = Bench::new(corefile);
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let seen = log.clone();
+    bench.upstream(move |ask, q| {
+        seen.borrow_mut().push((ask.carrier, q.edns().is_some_and(|(edns, _)| edns.dnssec_ok())));
+        reply(q, Rcode::NOERROR).a(10, 1).send()
+    });
+    bench.ask("www.example. A +do +cd");
+    bench.pass(9 * SECOND);
+    bench.ask("www.example. A +do +cd");
+    use crate::upstream::Carrier::{Tcp, Udp};
+    assert_eq!(*log.borrow(), [(Udp, true), (Tcp, true)]);
+    assert_eq!(first(&bench.ask("www.example. A +do +cd")), (1, 10));
+}
