@@ -15,6 +15,7 @@ pub mod chain;
 pub mod config;
 pub mod directives;
 pub mod finish;
+pub mod go_regex;
 pub mod handler;
 pub mod handlers;
 pub mod job;
