@@ -14,7 +14,6 @@
 pub mod chain;
 pub mod config;
 pub mod directives;
-pub mod expression;
 pub mod finish;
 pub mod go_regex;
 pub mod handler;
@@ -24,7 +23,6 @@ pub mod kind;
 pub mod limits;
 pub mod log;
 pub mod metrics;
-pub mod presentation;
 pub mod response;
 pub mod shared;
 #[doc(hidden)]

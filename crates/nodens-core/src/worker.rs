@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::finish;
 use crate::handler::Event;
 use crate::handlers::forward::probes::{self, Probes};
-use crate::handlers::forward::{self, Waiters};
+use crate::handlers::forward::{self, Landing};
 use crate::job::{Client, Job, Recipient, Resolution};
 use crate::limits::{PENDING_PER_WORKER_MAX, SPARE_JOBS_MAX};
 use crate::log::Sink;
@@ -112,8 +112,8 @@ pub struct WorkerState {
     pub(crate) probes: Probes,
     /// Room for octets that are needed only for a moment.
     pub(crate) scratch: Vec<u8>,
-    /// Room for the jobs that get a shared answer.
-    pub(crate) waiters: Waiters,
+    /// The flight whose answer is being decided.
+    pub(crate) landing: Landing,
 }
 
 impl WorkerState {
@@ -187,7 +187,7 @@ impl Worker {
             attempts: 0,
             probes: Probes::default(),
             scratch: Vec::new(),
-            waiters: Waiters::default(),
+            landing: Landing::default(),
         };
         Self { config, state, jobs: Slab::new(), spare: Vec::new(), serial: 0 }
     }
@@ -409,8 +409,9 @@ impl Worker {
         self.recycle(job);
     }
 
-    /// Does what the questions so far left behind: local mail, then refreshes.
+    /// Does what the questions so far left behind: flights that land, local mail, refreshes.
     fn settle(&mut self, now: Now) {
+        forward::finish_landing(&mut self.state);
         while let Some(mail) = self.state.local_mail.pop() {
             self.resume(now, mail.ticket, Event::Shared(mail.message.as_deref()));
         }

@@ -340,7 +340,7 @@ impl Forward {
         if q.forward.seat != flights::Seat::Alone {
             self.remember_error(&cx.job.error);
         }
-        flights::land(&mut cx.job.current.forward, cx.worker, None);
+        flights::crash(&mut cx.job.current.forward, cx.worker);
         Step::Fail(Rcode::SERVFAIL)
     }
 

@@ -207,19 +207,42 @@ pub(super) fn board(
     state.seat = worker.shared.flights.board(&state.key, now, me(state, worker));
 }
 
-/// Ends the flight, if the job owns one: all who wait get `message`, or learn that there is none.
-pub(super) fn land(state: &mut State, worker: &mut WorkerState, message: Option<&[u8]>) {
+/// The flight has its answer and ends as soon as the handlers above have seen it: whoever asks
+/// the same from then on finds it in their cache, so there is no moment to ask again in.
+pub(super) fn approach(state: &mut State, worker: &mut WorkerState, message: &[u8]) {
     let Seat::Owner(hash) = std::mem::take(&mut state.seat) else { return };
-    let mut waiters = std::mem::take(&mut worker.waiters);
-    worker.shared.flights.land(hash, me(state, worker), &mut waiters.0);
-    if !waiters.0.is_empty() {
+    finish_landing(worker);
+    let owner = me(state, worker);
+    worker.landing.flight = Some((hash, owner));
+    worker.landing.message.clear();
+    worker.landing.message.extend_from_slice(message);
+}
+
+/// Ends the flight that [`approach`] announced, if any.
+pub(crate) fn finish_landing(worker: &mut WorkerState) {
+    let Some((hash, owner)) = worker.landing.flight.take() else { return };
+    let message = std::mem::take(&mut worker.landing.message);
+    tell(hash, owner, worker, Some(&message));
+    worker.landing.message = message;
+}
+
+/// Ends the flight, if the job owns one: all who wait learn that there is no answer.
+pub(super) fn crash(state: &mut State, worker: &mut WorkerState) {
+    let Seat::Owner(hash) = std::mem::take(&mut state.seat) else { return };
+    tell(hash, me(state, worker), worker, None);
+}
+
+fn tell(hash: u64, owner: Waiter, worker: &mut WorkerState, message: Option<&[u8]>) {
+    let mut waiters = std::mem::take(&mut worker.landing.waiters);
+    worker.shared.flights.land(hash, owner, &mut waiters);
+    if !waiters.is_empty() {
         let message: Option<Arc<[u8]>> = message.map(Arc::from);
-        for waiter in waiters.0.drain(..) {
+        for waiter in waiters.drain(..) {
             let mail = Mail { ticket: waiter.ticket, message: message.clone() };
             worker.deliver(waiter.worker, mail);
         }
     }
-    worker.waiters = waiters;
+    worker.landing.waiters = waiters;
 }
 
 /// The job ends without having landed: somebody else takes over.
@@ -247,6 +270,10 @@ pub(super) fn takes_over(state: &mut State, worker: &WorkerState) -> bool {
     owner
 }
 
-/// Room to collect the waiters of a flight that landed.
+/// A flight that is about to land, and room to collect those who wait for it.
 #[derive(Debug, Default)]
-pub struct Waiters(Vec<Waiter>);
+pub struct Landing {
+    flight: Option<(u64, Waiter)>,
+    message: Vec<u8>,
+    waiters: Vec<Waiter>,
+}

@@ -14,7 +14,8 @@ pub mod probes;
 
 pub use attempts::State;
 pub use config::setup;
-pub use flights::{Flights, Seat, Waiters};
+pub(crate) use flights::finish_landing;
+pub use flights::{Flights, Landing, Seat};
 pub use policy::Policy;
 
 use crate::handler::{Cx, Event, Handle, Step};
@@ -161,7 +162,7 @@ impl Forward {
         }
         let state = &mut cx.job.current.forward;
         state.answered = Some(upstream);
-        flights::land(state, cx.worker, Some(message));
+        flights::approach(state, cx.worker, message);
         self.conclude(cx, message, &facts)
     }
 
