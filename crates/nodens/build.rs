@@ -1,0 +1,18 @@
+//! Puts the compiler's version and the commit into the binary.
+
+use std::process::Command;
+
+fn main() {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let rustc = output(&rustc, &["--version"]).unwrap_or_else(|| "rustc unknown".to_owned());
+    let words: Vec<_> = rustc.split_whitespace().take(2).collect();
+    println!("cargo::rustc-env=NODENS_RUSTC={}", words.join(""));
+    let commit = output("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_default();
+    println!("cargo::rustc-env=NODENS_COMMIT={commit}");
+    println!("cargo::rerun-if-changed=build.rs");
+}
+
+fn output(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

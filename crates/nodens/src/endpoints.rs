@@ -1,0 +1,235 @@
+//! The HTTP endpoints: `/health`, `/ready`, `/metrics`. They run on a thread of their own, so a
+//! scrape delays no answer.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use nodens_core::Shared;
+use nodens_core::config::{HealthService, Services};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// What the endpoints tell, and who changes it.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// The metrics.
+    pub(crate) shared: Arc<Shared>,
+    /// Set once questions are answered.
+    pub(crate) ready: AtomicBool,
+    /// Set when shutdown begins.
+    pub(crate) stopping: AtomicBool,
+}
+
+/// Which paths an address serves.
+#[derive(Debug, Default)]
+struct Routes {
+    health: AtomicBool,
+    ready: AtomicBool,
+    metrics: AtomicBool,
+}
+
+struct Running {
+    routes: Arc<Routes>,
+    _stop: oneshot::Sender<()>,
+}
+
+/// The endpoints that are open.
+pub(crate) struct Endpoints {
+    runtime: Option<Runtime>,
+    facts: Arc<Facts>,
+    running: BTreeMap<SocketAddr, Running>,
+    health_watch: Option<JoinHandle<()>>,
+}
+
+/// An address that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("plugin/{plugin}: listen tcp {address}: {error}")]
+pub(crate) struct ListenError {
+    plugin: &'static str,
+    address: String,
+    error: io::Error,
+}
+
+/// One path at one address.
+struct Wanted {
+    plugin: &'static str,
+    address: String,
+    path: fn(&Routes) -> &AtomicBool,
+}
+
+impl Endpoints {
+    /// No endpoint yet.
+    pub(crate) fn new(facts: Arc<Facts>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("http")
+            .enable_all()
+            .build()?;
+        Ok(Self { runtime: Some(runtime), facts, running: BTreeMap::new(), health_watch: None })
+    }
+
+    /// Opens what `services` wants and is not open, then closes what it does not want: all or
+    /// nothing.
+    pub(crate) fn apply(&mut self, services: &Services) -> Result<(), ListenError> {
+        let mut plan: BTreeMap<SocketAddr, Vec<Wanted>> = BTreeMap::new();
+        for wanted in wanted(services) {
+            let address = resolve(&wanted.address).map_err(|error| wanted.failed(error))?;
+            plan.entry(address).or_default().push(wanted);
+        }
+        let mut opened = Vec::new();
+        for (address, wants) in &plan {
+            if !self.running.contains_key(address) {
+                let bound = listen(*address).map_err(|error| match wants.first() {
+                    Some(wanted) => wanted.failed(error),
+                    None => ListenError { plugin: "", address: address.to_string(), error },
+                })?;
+                opened.push((*address, bound));
+            }
+        }
+        for (address, listener) in opened {
+            self.start(address, listener);
+        }
+        self.running.retain(|address, _| plan.contains_key(address));
+        for (address, running) in &self.running {
+            let routes = &running.routes;
+            for flag in [&routes.health, &routes.ready, &routes.metrics] {
+                flag.store(false, Ordering::Relaxed);
+            }
+            for wanted in plan.get(address).into_iter().flatten() {
+                (wanted.path)(routes).store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The thread's runtime, for other small work beside the questions.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(work);
+        }
+    }
+
+    /// Checks `service` once a second from now on; an earlier check ends.
+    pub(crate) fn watch_health(&mut self, service: Option<HealthService>) {
+        if let Some(running) = self.health_watch.take() {
+            running.abort();
+        }
+        if let (Some(service), Some(runtime)) = (service, &self.runtime) {
+            let shared = self.facts.shared.clone();
+            self.health_watch = Some(runtime.spawn(crate::probe::watch_health(service, shared)));
+        }
+    }
+
+    fn start(&mut self, address: SocketAddr, listener: TcpListener) {
+        let routes = Arc::new(Routes::default());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let state = (self.facts.clone(), routes.clone());
+        self.spawn(async move {
+            let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+            let app = Router::new().fallback(answer).with_state(state);
+            let serve = axum::serve(listener, app).into_future();
+            tokio::select! {
+                _ = serve => {}
+                _ = stopped => {}
+            }
+        });
+        self.running.insert(address, Running { routes, _stop: stop });
+    }
+}
+
+impl Drop for Endpoints {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Wanted {
+    fn failed(&self, error: io::Error) -> ListenError {
+        ListenError { plugin: self.plugin, address: self.address.clone(), error }
+    }
+}
+
+fn wanted(services: &Services) -> Vec<Wanted> {
+    let health = services.health.iter().map(|service| Wanted {
+        plugin: "health",
+        address: service.address.clone(),
+        path: |routes| &routes.health,
+    });
+    let ready = services.ready.iter().map(|service| Wanted {
+        plugin: "ready",
+        address: service.address.clone(),
+        path: |routes| &routes.ready,
+    });
+    let metrics = services.prometheus.iter().map(|service| Wanted {
+        plugin: "prometheus",
+        address: service.address.clone(),
+        path: |routes| &routes.metrics,
+    });
+    health.chain(ready).chain(metrics).collect()
+}
+
+/// `:8080` is every address of both families.
+fn resolve(address: &str) -> io::Result<SocketAddr> {
+    let text = match address.strip_prefix(':') {
+        Some(port) => format!("[::]:{port}"),
+        None => address.to_owned(),
+    };
+    let mut found = text.to_socket_addrs()?;
+    found.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such host"))
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let open = |address: SocketAddr| {
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        if address.is_ipv6() && address.ip().is_unspecified() {
+            socket.set_only_v6(false)?;
+        }
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(128)?;
+        Ok(TcpListener::from(socket))
+    };
+    open(address).or_else(|error: io::Error| {
+        // A host without IPv6 has no `[::]`.
+        if address.is_ipv6() && address.ip().is_unspecified() && error.raw_os_error() == Some(97) {
+            open(SocketAddr::from(([0, 0, 0, 0], address.port())))
+        } else {
+            Err(error)
+        }
+    })
+}
+
+async fn answer(State((facts, routes)): State<(Arc<Facts>, Arc<Routes>)>, uri: Uri) -> Response {
+    match uri.path() {
+        "/health" if routes.health.load(Ordering::Relaxed) => "OK".into_response(),
+        "/ready" if routes.ready.load(Ordering::Relaxed) => ready(&facts),
+        "/metrics" if routes.metrics.load(Ordering::Relaxed) => {
+            let kind = "text/plain; version=0.0.4; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], facts.shared.registry.render()).into_response()
+        }
+        _ => (StatusCode::NOT_FOUND, "404 page not found\n").into_response(),
+    }
+}
+
+fn ready(facts: &Facts) -> Response {
+    if facts.stopping.load(Ordering::Relaxed) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "Shutting down").into_response();
+    }
+    if facts.ready.load(Ordering::Relaxed) {
+        "OK".into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "server").into_response()
+    }
+}

@@ -1,0 +1,95 @@
+//! What the process prints about itself.
+
+#![allow(clippy::print_stdout, reason = "this is the program's output")]
+
+use crate::VERSION;
+use crate::flags::{FlagError, HELP};
+use nodens_core::Config;
+use nodens_core::directives::DIRECTIVES;
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+
+/// Exit code for a command line that is not understood, as in Go.
+const EXIT_USAGE: u8 = 2;
+
+/// `-help`.
+pub(crate) fn help() -> ExitCode {
+    print!("{}", usage());
+    ExitCode::SUCCESS
+}
+
+/// A command line that is not understood.
+pub(crate) fn usage_error(error: &FlagError) -> ExitCode {
+    eprint!("{error}\n{}", usage());
+    let extra = matches!(error, FlagError::Extra(_));
+    if extra { ExitCode::FAILURE } else { ExitCode::from(EXIT_USAGE) }
+}
+
+fn usage() -> String {
+    let mut text = String::from("Usage of nodens:\n");
+    for (name, value, meaning) in HELP {
+        let space = if value.is_empty() { "" } else { " " };
+        _ = writeln!(text, "  -{name}{space}{value}\n    \t{meaning}");
+    }
+    text
+}
+
+/// `-version`.
+pub(crate) fn version() -> ExitCode {
+    print!("{}", version_text());
+    ExitCode::SUCCESS
+}
+
+/// Name and version, then platform, compiler and commit, as CoreDNS prints them.
+pub(crate) fn version_text() -> String {
+    format!(
+        "Nodens-{VERSION}\n{}/{}, {}, {}\n",
+        std::env::consts::OS,
+        goarch(),
+        env!("NODENS_RUSTC"),
+        env!("NODENS_COMMIT")
+    )
+}
+
+/// The architecture by Go's name, which is what image tags and dashboards use.
+fn goarch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// `-plugins`: the directives in alphabetical order.
+pub(crate) fn plugins() -> ExitCode {
+    let mut names: Vec<_> =
+        DIRECTIVES.iter().filter(|spec| spec.setup.is_some()).map(|spec| spec.name).collect();
+    names.sort_unstable();
+    for name in names {
+        println!("{name}");
+    }
+    ExitCode::SUCCESS
+}
+
+/// One line per zone and address: `example.org.:53`, `example.org.:53 on 192.0.2.1`.
+///
+/// `bound` holds the addresses in use, which differ from the configured ones where port 0 asked
+/// for any port.
+pub(crate) fn banner(config: &Config, bound: &[SocketAddr]) -> String {
+    let mut text = String::new();
+    for (index, listener) in config.listeners.iter().enumerate() {
+        let port = bound.get(index).unwrap_or(&listener.address).port();
+        let mut zones: Vec<String> =
+            config.zones_of(listener.server).map(|zone| zone.to_folded().to_string()).collect();
+        zones.sort_unstable();
+        zones.dedup();
+        for zone in zones {
+            _ = match listener.address.ip() {
+                IpAddr::V6(Ipv6Addr::UNSPECIFIED) => writeln!(text, "{zone}:{port}"),
+                ip => writeln!(text, "{zone}:{port} on {ip}"),
+            };
+        }
+    }
+    text
+}

@@ -1,0 +1,220 @@
+//! The command line: CoreDNS's flags in Go's syntax (`-name value`, `-name=value`, one dash or
+//! two), and our own.
+
+use thiserror::Error;
+
+/// What the process is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Command {
+    /// Answer questions.
+    #[default]
+    Serve,
+    /// Say whether the Corefile is accepted.
+    Check,
+    /// Show the chains that result from the Corefile.
+    PrintEffective,
+    /// List the directives.
+    Plugins,
+    /// Say which version this is.
+    Version,
+    /// Explain the flags.
+    Help,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum LogFormat {
+    /// CoreDNS's lines.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The flags as given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flags {
+    /// What to do.
+    pub(crate) command: Command,
+    /// `-conf`: file name, or `stdin`; empty for `Corefile` in the working directory.
+    pub(crate) conf: String,
+    /// `-dns.port`, `-p`.
+    pub(crate) port: u16,
+    /// `-pidfile`.
+    pub(crate) pidfile: Option<String>,
+    /// `-quiet`.
+    pub(crate) quiet: bool,
+    /// `-log-format`.
+    pub(crate) log_format: LogFormat,
+    /// `-workers`: threads that answer; 0 for one per allowed CPU.
+    pub(crate) workers: usize,
+}
+
+impl Default for Flags {
+    fn default() -> Self {
+        Self {
+            command: Command::default(),
+            conf: String::new(),
+            port: 53,
+            pidfile: None,
+            quiet: false,
+            log_format: LogFormat::default(),
+            workers: 0,
+        }
+    }
+}
+
+/// Why the command line is not understood; the texts are Go's.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(crate) enum FlagError {
+    /// Not a flag of ours.
+    #[error("flag provided but not defined: -{0}")]
+    Unknown(String),
+    /// The last argument is a flag that wants a value.
+    #[error("flag needs an argument: -{0}")]
+    NoValue(String),
+    /// A value of the wrong kind.
+    #[error("invalid value {value:?} for flag -{flag}: expected {expected}")]
+    BadValue {
+        /// The flag.
+        flag: String,
+        /// As given.
+        value: String,
+        /// What would fit.
+        expected: &'static str,
+    },
+    /// Arguments that are not flags.
+    #[error("extra command line arguments: [{0}]")]
+    Extra(String),
+}
+
+/// Every flag with the text of `-help`.
+pub(crate) const HELP: &[(&str, &str, &str)] = &[
+    ("check", "", "Check the Corefile and exit: 0 if it is accepted, 1 if not"),
+    ("conf", "string", "Corefile to load, or stdin (default \"Corefile\")"),
+    ("dns.port", "string", "Default port (default \"53\")"),
+    ("log-format", "string", "Log format (text or json) (default \"text\")"),
+    ("p", "string", "Default port (default \"53\")"),
+    ("pidfile", "string", "Path to write pid file"),
+    ("plugins", "", "List installed plugins"),
+    ("print-effective", "", "Show the chain of each server block and where it came from, and exit"),
+    ("quiet", "", "Quiet mode (no initialization output)"),
+    ("version", "", "Show version"),
+    ("workers", "int", "Threads that answer questions (default: one per allowed CPU)"),
+];
+
+impl Flags {
+    /// Reads the arguments behind the program's name.
+    pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Self, FlagError> {
+        let mut flags = Self::default();
+        let mut args = args.into_iter();
+        while let Some(arg) = args.next() {
+            let name = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'));
+            let Some(name) = name.filter(|name| !name.is_empty()) else {
+                let rest: Vec<_> = std::iter::once(arg).chain(args).collect();
+                return Err(FlagError::Extra(rest.join(" ")));
+            };
+            let (name, value) = match name.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (name, None),
+            };
+            flags.set(name, value, &mut args)?;
+        }
+        Ok(flags)
+    }
+
+    fn set(
+        &mut self,
+        name: &str,
+        value: Option<String>,
+        rest: &mut impl Iterator<Item = String>,
+    ) -> Result<(), FlagError> {
+        let command = match name {
+            "check" => Some(Command::Check),
+            "print-effective" => Some(Command::PrintEffective),
+            "plugins" => Some(Command::Plugins),
+            "version" => Some(Command::Version),
+            "h" | "help" => Some(Command::Help),
+            _ => None,
+        };
+        if let Some(command) = command {
+            if boolean(name, value)? {
+                self.command = command;
+            }
+            return Ok(());
+        }
+        if name == "quiet" {
+            self.quiet = boolean(name, value)?;
+            return Ok(());
+        }
+        if !HELP.iter().any(|(known, _, _)| *known == name) {
+            return Err(FlagError::Unknown(name.to_owned()));
+        }
+        let value = value.or_else(|| rest.next());
+        let value = value.ok_or_else(|| FlagError::NoValue(name.to_owned()))?;
+        match name {
+            "conf" => self.conf = value,
+            "pidfile" => self.pidfile = Some(value).filter(|path| !path.is_empty()),
+            "log-format" => self.log_format = log_format(value)?,
+            "workers" => self.workers = number(name, value, "a number of threads")?,
+            _ => self.port = number(name, value, "a port from 0 to 65535")?,
+        }
+        Ok(())
+    }
+}
+
+fn boolean(flag: &str, value: Option<String>) -> Result<bool, FlagError> {
+    let Some(value) = value else { return Ok(true) };
+    match value.as_str() {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(bad(flag, value, "true or false")),
+    }
+}
+
+fn number<N: std::str::FromStr>(
+    flag: &str,
+    value: String,
+    expected: &'static str,
+) -> Result<N, FlagError> {
+    value.parse().map_err(|_| bad(flag, value, expected))
+}
+
+fn log_format(value: String) -> Result<LogFormat, FlagError> {
+    match value.as_str() {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(bad("log-format", value, "text or json")),
+    }
+}
+
+fn bad(flag: &str, value: String, expected: &'static str) -> FlagError {
+    FlagError::BadValue { flag: flag.to_owned(), value, expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Flags, FlagError> {
+        Flags::parse(args.iter().map(|arg| (*arg).to_owned()))
+    }
+
+    #[test]
+    fn go_syntax_is_understood() {
+        let flags = parse(&["-conf", "a", "--dns.port=1053", "-quiet", "-pidfile=/p"]).unwrap();
+        assert_eq!((flags.conf.as_str(), flags.port, flags.quiet), ("a", 1053, true));
+        assert_eq!(flags.pidfile.as_deref(), Some("/p"));
+        assert_eq!(parse(&["-p", "0", "-quiet=false"]).unwrap().port, 0);
+        assert_eq!(parse(&["-check", "-conf", "x"]).unwrap().command, Command::Check);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_said() {
+        assert_eq!(parse(&["-x"]), Err(FlagError::Unknown("x".into())));
+        assert_eq!(parse(&["-conf"]), Err(FlagError::NoValue("conf".into())));
+        assert_eq!(parse(&["a", "b"]), Err(FlagError::Extra("a b".into())));
+        assert!(matches!(parse(&["-p", "x"]), Err(FlagError::BadValue { .. })));
+        assert!(matches!(parse(&["-quiet=maybe"]), Err(FlagError::BadValue { .. })));
+    }
+}

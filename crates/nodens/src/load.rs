@@ -1,0 +1,146 @@
+//! Corefile on disk → configuration.
+
+use crate::flags::Flags;
+use nodens_core::config::BuildOptions;
+use nodens_core::{Config, Shared};
+use nodens_corefile::{Corefile, Error, SystemSources};
+use sha2::{Digest, Sha512};
+use std::collections::HashMap;
+use std::io::Read;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What is served where there is no Corefile: everything gets `whoami`, and a log line.
+const BUILT_IN: &str = "{\n whoami\n log\n}\n";
+const DEFAULT_FILE: &str = "Corefile";
+
+/// A Corefile's text and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// The name for messages.
+    pub(crate) name: String,
+    /// The text.
+    pub(crate) text: String,
+    /// The file, if it can be read again.
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// The file cannot be read.
+    #[error("loading Corefile: open {name}: {error}")]
+    Unreadable {
+        /// The file.
+        name: String,
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// The text is not accepted; the message shows the line.
+    #[error("{0}")]
+    Rejected(String),
+}
+
+/// A Corefile that was read and parsed.
+pub(crate) struct Loaded {
+    /// The text.
+    pub(crate) source: Source,
+    /// The syntax tree.
+    pub(crate) tree: Corefile,
+    /// SHA-512 of the text and all imported files, in hexadecimal.
+    pub(crate) hash: String,
+}
+
+/// Finds and reads the Corefile that the flags name.
+pub(crate) fn read(flags: &Flags) -> Result<Source, LoadError> {
+    match flags.conf.as_str() {
+        "stdin" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| LoadError::Unreadable { name: "stdin".into(), error })?;
+            Ok(Source { name: "stdin".into(), text, path: None })
+        }
+        "" => match read_file(DEFAULT_FILE) {
+            Err(LoadError::Unreadable { error, .. })
+                if error.kind() == std::io::ErrorKind::NotFound =>
+            {
+                let text = format!(".:{} {BUILT_IN}", flags.port);
+                Ok(Source { name: "built-in".into(), text, path: None })
+            }
+            found => found,
+        },
+        name => read_file(name),
+    }
+}
+
+fn read_file(name: &str) -> Result<Source, LoadError> {
+    match std::fs::read(name) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            Ok(Source { name: name.to_owned(), text, path: Some(PathBuf::from(name)) })
+        }
+        Err(error) => Err(LoadError::Unreadable { name: name.to_owned(), error }),
+    }
+}
+
+/// Parses what was read.
+pub(crate) fn parse(source: Source) -> Result<Loaded, LoadError> {
+    let tree = nodens_corefile::parse(&source.name, &source.text, &SystemSources)
+        .map_err(|error| rejected(&error, &source))?;
+    let hash = hash(&source, &tree);
+    Ok(Loaded { source, tree, hash })
+}
+
+/// Compiles what was parsed.
+pub(crate) fn compile(
+    loaded: &Loaded,
+    flags: &Flags,
+    shared: &Arc<Shared>,
+) -> Result<Config, LoadError> {
+    let options = build_options(flags.port);
+    nodens_core::build(&loaded.tree, &options, shared)
+        .map_err(|error| rejected(&error, &loaded.source))
+}
+
+/// The message with the line it is about, read anew if it is in an imported file.
+fn rejected(error: &Error, source: &Source) -> LoadError {
+    let file = &*error.position.file;
+    let text = if file == source.name {
+        source.text.clone()
+    } else {
+        std::fs::read_to_string(file).unwrap_or_default()
+    };
+    LoadError::Rejected(error.render(&text).trim_end().to_owned())
+}
+
+fn hash(source: &Source, tree: &Corefile) -> String {
+    let mut hasher = Sha512::new();
+    hasher.update(source.text.as_bytes());
+    for path in &tree.imported_files {
+        hasher.update(std::fs::read(path).unwrap_or_default());
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn build_options(port: u16) -> BuildOptions {
+    let mut interfaces: HashMap<String, Vec<IpAddr>> = HashMap::new();
+    for interface in if_addrs::get_if_addrs().unwrap_or_default() {
+        let ip = interface.ip();
+        interfaces.entry(interface.name).or_default().push(ip);
+    }
+    let mut secret = [0; 16];
+    if getrandom::fill(&mut secret).is_err() {
+        // No entropy source: time and process are better than nothing for a name to look for.
+        secret.iter_mut().for_each(|byte| *byte = fastrand::u8(..));
+    }
+    BuildOptions { port, interfaces, hostname: hostname(), secret, ..BuildOptions::default() }
+}
+
+fn hostname() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    let name = read.or_else(|_| std::env::var("HOSTNAME")).unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}

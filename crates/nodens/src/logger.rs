@@ -1,0 +1,305 @@
+//! The log writer: one thread that formats and writes what others hand over, so that nobody who
+//! answers questions waits for a terminal, a pipe or a disk.
+
+use crate::flags::LogFormat;
+use nodens_core::handlers::errors::{FailureRecord, Rules};
+use nodens_core::log::{Level, Record, Sink};
+use serde_json::{Value, json};
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Records that may wait for the writer; at about 300 octets each, 20 MiB at the most.
+const QUEUE_LEN: usize = 65_536;
+/// How long the writer waits for work before it looks at its counts again.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// The writer's handle.
+pub(crate) struct Logger {
+    /// Where to hand records to.
+    pub(crate) sink: Sink,
+    /// Lines that could not be written: full disk, closed pipe.
+    pub(crate) lost: Arc<AtomicU64>,
+    stop: SyncSender<Record>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Logger {
+    /// Starts the writer.
+    pub(crate) fn start(format: LogFormat, output: impl Write + Send + 'static) -> Self {
+        let (sender, receiver) = sync_channel(QUEUE_LEN);
+        let lost = Arc::new(AtomicU64::new(0));
+        let out = BufWriter::with_capacity(64 * 1024, output);
+        let mut writer = Writer { out, format, counts: Vec::new(), lost: lost.clone() };
+        let thread = std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || writer.run(&receiver))
+            .ok();
+        Self { sink: Sink::new(sender.clone()), lost, stop: sender, thread }
+    }
+
+    /// Writes what is queued and ends the writer.
+    pub(crate) fn stop(mut self) {
+        // An empty line of level Fatal is never sent otherwise.
+        let end = Record::Line { level: Level::Fatal, origin: "", text: String::new() };
+        if self.stop.send(end).is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            _ = thread.join();
+        }
+    }
+}
+
+/// Errors counted instead of written, until their period ends.
+struct Count {
+    rules: Arc<Rules>,
+    pattern: usize,
+    seen: u64,
+    until: Instant,
+}
+
+struct Writer<W: Write> {
+    out: BufWriter<W>,
+    format: LogFormat,
+    counts: Vec<Count>,
+    lost: Arc<AtomicU64>,
+}
+
+impl<W: Write> Writer<W> {
+    fn run(&mut self, receiver: &Receiver<Record>) {
+        loop {
+            let record = match receiver.try_recv() {
+                Ok(record) => Some(record),
+                Err(_) => {
+                    self.flush();
+                    match receiver.recv_timeout(self.patience()) {
+                        Ok(record) => Some(record),
+                        Err(RecvTimeoutError::Timeout) => None,
+                        Err(RecvTimeoutError::Disconnected) => break,
+                    }
+                }
+            };
+            match record {
+                Some(Record::Line { level: Level::Fatal, origin: "", text }) if text.is_empty() => {
+                    break;
+                }
+                Some(record) => self.write(record),
+                None => {}
+            }
+            self.report_counts(false);
+        }
+        self.report_counts(true);
+        self.flush();
+    }
+
+    fn patience(&self) -> Duration {
+        let next = self.counts.iter().map(|count| count.until).min();
+        next.map_or(IDLE, |until| until.saturating_duration_since(Instant::now()))
+    }
+
+    fn write(&mut self, record: Record) {
+        match record {
+            Record::Line { level, origin, text } => self.line(level, origin, &text),
+            Record::Query(query) => match self.format {
+                LogFormat::Text => self.line(Level::Info, "", &query.line()),
+                LogFormat::Json => {
+                    let fields = query_fields(&query);
+                    self.json(Level::Info, "", &query.line(), fields);
+                }
+            },
+            Record::Failure(failure) => self.failure(&failure),
+        }
+    }
+
+    /// Counts the error if a pattern says so, else writes it.
+    fn failure(&mut self, failure: &FailureRecord) {
+        let mut patterns = failure.rules.patterns.iter();
+        let Some(pattern) = patterns.position(|p| p.regex.is_match(&failure.error)) else {
+            return self.line(Level::Error, "errors", &failure.text);
+        };
+        let known = |count: &&mut Count| {
+            Arc::ptr_eq(&count.rules, &failure.rules) && count.pattern == pattern
+        };
+        if let Some(count) = self.counts.iter_mut().find(known) {
+            count.seen += 1;
+            return;
+        }
+        let Some(rule) = failure.rules.patterns.get(pattern) else { return };
+        let (until, level) = (Instant::now() + rule.period, rule.level);
+        self.counts.push(Count { rules: failure.rules.clone(), pattern, seen: 1, until });
+        if rule.show_first {
+            self.line(level, "errors", &failure.text);
+        }
+    }
+
+    /// Writes the counts whose period is over, or all of them.
+    fn report_counts(&mut self, all: bool) {
+        if self.counts.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let (over, open) = std::mem::take(&mut self.counts)
+            .into_iter()
+            .partition::<Vec<_>, _>(|count| all || count.until <= now);
+        self.counts = open;
+        for count in over {
+            let Some(rule) = count.rules.patterns.get(count.pattern) else { continue };
+            if count.seen > 1 || !rule.show_first {
+                let (seen, regex) = (count.seen, rule.regex.as_str());
+                let period = go_duration(rule.period);
+                let text = format!("{seen} errors like '{regex}' occurred in last {period}");
+                self.line(rule.level, "errors", &text);
+            }
+        }
+    }
+
+    fn line(&mut self, level: Level, origin: &str, text: &str) {
+        if self.format == LogFormat::Json {
+            return self.json(level, origin, text, json!({}));
+        }
+        let written = if origin.is_empty() {
+            writeln!(self.out, "[{}] {text}", level_name(level))
+        } else {
+            writeln!(self.out, "[{}] plugin/{origin}: {text}", level_name(level))
+        };
+        self.note(written);
+    }
+
+    fn json(&mut self, level: Level, origin: &str, text: &str, mut fields: Value) {
+        if let Some(fields) = fields.as_object_mut() {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            fields.insert("time".into(), json!(since.as_secs_f64()));
+            fields.insert("level".into(), json!(level_name(level)));
+            fields.insert("msg".into(), json!(text));
+            if !origin.is_empty() {
+                fields.insert("plugin".into(), json!(origin));
+            }
+        }
+        let written = writeln!(self.out, "{fields}");
+        self.note(written);
+    }
+
+    fn flush(&mut self) {
+        let flushed = self.out.flush();
+        self.note(flushed);
+    }
+
+    /// A log that cannot be written must not stop the server: the loss is counted.
+    fn note(&mut self, written: io::Result<()>) {
+        if written.is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Debug => "DEBUG",
+        Level::Info => "INFO",
+        Level::Warning => "WARNING",
+        Level::Error => "ERROR",
+        Level::Fatal => "FATAL",
+    }
+}
+
+fn query_fields(query: &nodens_core::handlers::log::QueryRecord) -> Value {
+    json!({
+        "remote": query.peer.ip().to_canonical().to_string(),
+        "port": query.peer.port(),
+        "id": query.id,
+        "type": query.qtype.to_string(),
+        "class": query.qclass.to_string(),
+        "name": query.qname.to_folded().to_string(),
+        "rcode": query.rcode.to_string(),
+        "rsize": query.response_size,
+        "duration": query.took.as_secs_f64(),
+    })
+}
+
+/// A duration as Go prints it: `30s`, `1m30s`, `500ms`.
+fn go_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if duration.subsec_nanos() != 0 || seconds == 0 {
+        return format!("{duration:?}");
+    }
+    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (h, m) {
+        (0, 0) => format!("{s}s"),
+        (0, _) => format!("{m}m{s}s"),
+        _ => format!("{h}h{m}m{s}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_core::handlers::errors::Pattern;
+    use std::sync::Mutex;
+
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct FullDisk;
+
+    impl Write for FullDisk {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn failure(rules: &Arc<Rules>, error: &str) -> Record {
+        let text = format!("2 example.org. A: {error}");
+        let (rules, error) = (rules.clone(), error.to_owned());
+        Record::Failure(Box::new(FailureRecord { rules, text, error }))
+    }
+
+    #[test]
+    fn alike_errors_are_counted_and_others_written() {
+        let memory = Memory::default();
+        let logger = Logger::start(LogFormat::Text, memory.clone());
+        let pattern = Pattern {
+            regex: regex::Regex::new("timeout$").unwrap(),
+            period: Duration::from_secs(90),
+            level: Level::Warning,
+            show_first: true,
+        };
+        let rules = Arc::new(Rules { patterns: vec![pattern] });
+        for error in ["i/o timeout", "i/o timeout", "refused"] {
+            logger.sink.send(failure(&rules, error));
+        }
+        logger.stop();
+        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(
+            text,
+            "[WARNING] plugin/errors: 2 example.org. A: i/o timeout\n\
+             [ERROR] plugin/errors: 2 example.org. A: refused\n\
+             [WARNING] plugin/errors: 2 errors like 'timeout$' occurred in last 1m30s\n"
+        );
+    }
+
+    #[test]
+    fn a_full_disk_is_counted_and_does_not_stop_the_writer() {
+        let logger = Logger::start(LogFormat::Text, FullDisk);
+        let lost = logger.lost.clone();
+        logger.sink.line(Level::Info, "", "x".repeat(100_000));
+        logger.sink.line(Level::Info, "", "y");
+        logger.stop();
+        assert!(lost.load(Ordering::Relaxed) > 0);
+    }
+}

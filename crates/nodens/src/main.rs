@@ -1,0 +1,39 @@
+//! `nodens`: the server. Flags, start, reload, signals and the HTTP endpoints; questions are
+//! answered by `nodens-core` over the sockets of `nodens-net`.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod effective;
+mod endpoints;
+mod face;
+mod flags;
+mod load;
+mod logger;
+mod probe;
+mod process;
+mod reload;
+mod serve;
+mod tasks;
+mod watch;
+
+use flags::{Command, Flags};
+use std::process::ExitCode;
+
+/// What `nodens -version` prints and what stands in `coredns_build_info`.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn main() -> ExitCode {
+    let flags = match Flags::parse(std::env::args().skip(1)) {
+        Ok(flags) => flags,
+        Err(error) => return face::usage_error(&error),
+    };
+    match flags.command {
+        Command::Help => face::help(),
+        Command::Version => face::version(),
+        Command::Plugins => face::plugins(),
+        Command::Check => check::run(&flags),
+        Command::PrintEffective => effective::run(&flags),
+        Command::Serve => serve::run(&flags),
+    }
+}

@@ -1,0 +1,110 @@
+//! Small questions to ourselves: the loop probe, and the health endpoint's own check.
+
+use nodens_core::Shared;
+use nodens_core::config::{
+    HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME, LoopProbe,
+};
+use nodens_core::log::Level;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+/// Time between attempts to send the probe.
+const LOOP_RETRY: Duration = Duration::from_secs(1);
+/// A health check slower than this is worth a warning.
+const HEALTH_SLOW: Duration = Duration::from_secs(1);
+/// Seconds: a quarter of a millisecond, then ten times as much, four times.
+static HEALTH_BOUNDS: [f64; 5] = [0.00025, 0.0025, 0.025, 0.25, 2.5];
+
+/// Asks ourselves the probe's question, and once more after a while as long as it came back.
+pub(crate) async fn watch_for_loop(probe: LoopProbe) {
+    loop {
+        let until = Instant::now() + LOOP_PROBE_TIME;
+        while Instant::now() < until {
+            probe.state.begin();
+            if ask_once(&probe).await.is_some() {
+                break;
+            }
+            tokio::time::sleep(LOOP_RETRY).await;
+        }
+        tokio::time::sleep(LOOP_PROBE_GRACE).await;
+        if !probe.state.end() {
+            return;
+        }
+        tokio::time::sleep(LOOP_PROBE_INTERVAL).await;
+    }
+}
+
+async fn ask_once(probe: &LoopProbe) -> Option<()> {
+    let target = reachable(probe.target);
+    let local = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(local).await.ok()?;
+    socket.connect(target).await.ok()?;
+    socket.send(&probe.question(fastrand::u16(..))).await.ok()?;
+    let mut reply = [0; 512];
+    let answered = tokio::time::timeout(LOOP_RETRY, socket.recv(&mut reply)).await;
+    answered.ok()?.ok().map(drop)
+}
+
+/// An address that stands for all is asked on loopback.
+fn reachable(target: SocketAddr) -> SocketAddr {
+    let ip = match target.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) | IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+            IpAddr::V4(Ipv4Addr::LOCALHOST)
+        }
+        ip => ip,
+    };
+    SocketAddr::new(ip, target.port())
+}
+
+/// Asks the health endpoint once a second and counts how it does, as CoreDNS's `health` does.
+pub(crate) async fn watch_health(service: HealthService, shared: Arc<Shared>) {
+    let writer = shared.workers();
+    let duration = shared.registry.histogram(
+        "coredns_health_request_duration_seconds",
+        "Histogram of the time (in seconds) each request took.",
+        &[],
+        &HEALTH_BOUNDS,
+        1e-9,
+    );
+    let failures = shared.registry.counter(
+        "coredns_health_request_failures_total",
+        "The number of times the health check failed.",
+        &[],
+    );
+    let address = match service.address.strip_prefix(':') {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => service.address.clone(),
+    };
+    let url = format!("http://{}/health", service.address);
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let start = Instant::now();
+        let answered = tokio::time::timeout(Duration::from_secs(5), get(&address)).await;
+        let took = start.elapsed();
+        let cells = shared.registry.cells(writer);
+        if !matches!(answered, Ok(Ok(()))) {
+            cells.add(failures, 1);
+            let text = format!("Local health request to {url:?} failed");
+            shared.sink.line(Level::Warning, "health", text);
+            continue;
+        }
+        cells.observe(duration, took.as_nanos() as u64);
+        if took > HEALTH_SLOW {
+            let text = format!("Local health request to {url:?} took more than 1s: {took:?}");
+            shared.sink.line(Level::Warning, "health", text);
+        }
+    }
+}
+
+async fn get(address: &str) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET /health HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut response = [0; 64];
+    let len = stream.read(&mut response).await?;
+    let ok = response.get(..len).is_some_and(|head| head.starts_with(b"HTTP/1.0 200"));
+    if ok { Ok(()) } else { Err(std::io::ErrorKind::InvalidData.into()) }
+}

@@ -1,0 +1,291 @@
+//! Start, events, shutdown.
+
+#![allow(clippy::print_stdout, reason = "the banner is the program's output")]
+
+use crate::endpoints::{Endpoints, Facts};
+use crate::flags::Flags;
+use crate::load::{self, Loaded};
+use crate::logger::Logger;
+use crate::reload::Reloads;
+use crate::tasks::Tasks;
+use crate::{face, probe, process};
+use nodens_core::log::Level;
+use nodens_core::{Config, Shared};
+use nodens_net::{Options, Runtime, cpu};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// How long shutdown waits for questions under way, as CoreDNS does.
+const GRACE: Duration = Duration::from_secs(5);
+/// A burst of file events is one change; this long without a further one ends it.
+const SETTLE: Duration = Duration::from_millis(100);
+/// Exit code after a second SIGINT.
+const EXIT_FORCED: i32 = 2;
+
+/// What the main thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A signal.
+    Signal(i32),
+    /// A watched file may have changed.
+    Look,
+}
+
+/// The running server.
+struct Server {
+    flags: Flags,
+    shared: Arc<Shared>,
+    facts: Arc<Facts>,
+    runtime: Option<Runtime>,
+    config: Arc<Config>,
+    endpoints: Endpoints,
+    tasks: Tasks,
+    reloads: Reloads,
+    lameduck: Duration,
+}
+
+/// Serves until a signal ends it.
+pub(crate) fn run(flags: &Flags) -> ExitCode {
+    let logger = Logger::start(flags.log_format, std::io::stdout());
+    let (sender, events) = channel();
+    let started = Server::start(flags.clone(), &logger, sender.clone());
+    let code = match started {
+        Ok(mut server) => {
+            server.greet();
+            match watch_signals(sender) {
+                Ok(()) => server.live(&events),
+                Err(error) => {
+                    eprintln!("signals: {error}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    };
+    if let Some(path) = &flags.pidfile {
+        _ = std::fs::remove_file(path);
+    }
+    logger.stop();
+    code
+}
+
+/// Signals become events; a second SIGINT ends the process at once.
+fn watch_signals(events: Sender<Event>) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGHUP])?;
+    let interrupted = AtomicBool::new(false);
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            if signal == SIGINT && interrupted.swap(true, Ordering::Relaxed) {
+                println!("[INFO] SIGINT: Force quit");
+                std::process::exit(EXIT_FORCED);
+            }
+            if events.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+impl Server {
+    fn start(flags: Flags, logger: &Logger, events: Sender<Event>) -> Result<Self, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let source = load::read(&flags).map_err(|error| text(&error))?;
+        let loaded = load::parse(source).map_err(|error| text(&error))?;
+        let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
+        let shared = Arc::new(Shared::new(workers, logger.sink.clone()));
+        process::register(&shared, logger);
+        let mut config = load::compile(&loaded, &flags, &shared).map_err(|error| text(&error))?;
+        let facts = Arc::new(Facts {
+            shared: shared.clone(),
+            ready: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        });
+        let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
+        let tasks = std::mem::take(&mut config.services.tasks);
+        let config = Arc::new(config);
+        let runtime = Runtime::start(shared.clone(), config.clone(), &Options::default())
+            .map_err(|error| text(&error))?;
+        endpoints.apply(&config.services).map_err(|error| text(&error))?;
+        if let Some(path) = &flags.pidfile {
+            std::fs::write(path, format!("{}\n", std::process::id()))
+                .map_err(|error| format!("pidfile {path}: {error}"))?;
+        }
+        facts.ready.store(true, Ordering::Relaxed);
+        let reloads = Reloads::new(shared.clone(), events);
+        let tasks = Tasks::start(tasks);
+        let lameduck = Duration::ZERO;
+        let runtime = Some(runtime);
+        let mut server =
+            Self { flags, shared, facts, runtime, config, endpoints, tasks, reloads, lameduck };
+        server.follow(&loaded);
+        Ok(server)
+    }
+
+    /// What has to happen after a configuration was taken up.
+    fn follow(&mut self, loaded: &Loaded) {
+        for warning in &loaded.tree.warnings {
+            self.shared.sink.line(Level::Warning, "", warning.to_string());
+        }
+        let config = self.config.clone();
+        let services = &config.services;
+        self.lameduck = services.health.iter().map(|h| h.lameduck).max().unwrap_or_default();
+        self.endpoints.watch_health(services.health.first().cloned());
+        for target in &services.loops {
+            self.endpoints.spawn(probe::watch_for_loop(target.clone()));
+        }
+        self.reloads.follow(loaded, services);
+    }
+
+    fn greet(&self) {
+        if self.flags.quiet {
+            return;
+        }
+        let bound = self.runtime.as_ref().map(Runtime::local_addresses).unwrap_or_default();
+        print!("{}{}", face::banner(&self.config, &bound), face::version_text());
+        // Someone may be waiting for these lines behind a pipe.
+        _ = std::io::Write::flush(&mut std::io::stdout());
+    }
+
+    fn live(&mut self, events: &Receiver<Event>) -> ExitCode {
+        let mut put_off = None;
+        loop {
+            let event = match (put_off.take(), self.reloads.wait()) {
+                (Some(event), _) => Ok(event),
+                (None, Some(wait)) => events.recv_timeout(wait),
+                (None, None) => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match event {
+                Ok(Event::Signal(SIGTERM)) => {
+                    self.say("SIGTERM: Shutting down servers then terminating");
+                    return self.stop();
+                }
+                Ok(Event::Signal(SIGINT)) => {
+                    self.say("SIGINT: Shutting down");
+                    return self.stop();
+                }
+                Ok(Event::Signal(SIGQUIT)) => {
+                    self.say("SIGQUIT: Quitting process immediately");
+                    return ExitCode::SUCCESS;
+                }
+                Ok(Event::Signal(SIGUSR1)) => {
+                    self.say("SIGUSR1: Reloading");
+                    if let Err(error) = self.reload() {
+                        let text = format!("SIGUSR1: {error}");
+                        self.shared.sink.line(Level::Error, "", text);
+                    }
+                }
+                Ok(Event::Signal(_)) => {}
+                Ok(Event::Look) => {
+                    put_off = settle(events);
+                    self.look();
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look();
+                    self.reloads.schedule();
+                }
+                Err(RecvTimeoutError::Disconnected) => return self.stop(),
+            }
+        }
+    }
+
+    /// Reloads if the Corefile differs from what was last looked at.
+    fn look(&mut self) {
+        if !self.reloads.active() {
+            return;
+        }
+        // A file that cannot be read is being replaced, or gone: what runs goes on.
+        let Ok(source) = load::read(&self.flags) else { return };
+        match load::parse(source) {
+            Ok(loaded) if !self.reloads.is_new(&loaded.hash) => {}
+            Ok(loaded) => {
+                if let Err(error) = self.take_up(loaded) {
+                    self.reloads.failed(&error);
+                }
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if self.reloads.is_new(&text) {
+                    let text = format!("Corefile parse failed: {text}");
+                    self.shared.sink.line(Level::Warning, "reload", text);
+                }
+            }
+        }
+    }
+
+    fn reload(&mut self) -> Result<(), String> {
+        let source = load::read(&self.flags).map_err(|error| error.to_string())?;
+        let loaded = load::parse(source).map_err(|error| error.to_string())?;
+        self.take_up(loaded)
+    }
+
+    /// Builds everything new beside the old, then swaps: all or nothing.
+    fn take_up(&mut self, loaded: Loaded) -> Result<(), String> {
+        self.say("Reloading");
+        let result = self.try_take_up(loaded);
+        match &result {
+            Ok(()) => self.say("Reloading complete"),
+            Err(error) => {
+                let text = format!("Restart failed: {error}");
+                self.shared.sink.line(Level::Error, "", text);
+            }
+        }
+        result
+    }
+
+    fn try_take_up(&mut self, loaded: Loaded) -> Result<(), String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let mut config =
+            load::compile(&loaded, &self.flags, &self.shared).map_err(|error| text(&error))?;
+        let tasks = std::mem::take(&mut config.services.tasks);
+        let config = Arc::new(config);
+        self.endpoints.apply(&config.services).map_err(|error| text(&error))?;
+        let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
+        if let Some(Err(error)) = applied {
+            // The endpoints of the old configuration are still bound or can be bound again.
+            _ = self.endpoints.apply(&self.config.services);
+            return Err(text(&error));
+        }
+        self.config = config;
+        self.tasks = Tasks::start(tasks);
+        self.follow(&loaded);
+        Ok(())
+    }
+
+    /// Says so, keeps answering for the lameduck time, then ends what is under way.
+    fn stop(&mut self) -> ExitCode {
+        self.facts.stopping.store(true, Ordering::Relaxed);
+        if !self.lameduck.is_zero() {
+            let text = format!("Going into lameduck mode for {:?}", self.lameduck);
+            self.shared.sink.line(Level::Info, "health", text);
+            std::thread::sleep(self.lameduck);
+        }
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown(GRACE);
+        }
+        ExitCode::SUCCESS
+    }
+
+    fn say(&self, text: &str) {
+        self.shared.sink.line(Level::Info, "", text);
+    }
+}
+
+/// Swallows the rest of a burst of file events; gives a signal that came in between.
+fn settle(events: &Receiver<Event>) -> Option<Event> {
+    loop {
+        match events.recv_timeout(SETTLE) {
+            Ok(Event::Look) => {}
+            Ok(signal) => return Some(signal),
+            Err(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Upstreams that fail in every way, and clients that misbehave: good questions get good answers
+//! throughout.
+
+use crate::fixture::{PATIENCE, Server, ask_udp, request};
+use crate::load::Load;
+use crate::upstreams::{Habit, Upstream, closed};
+use nodens_wire::{Message, Rcode, Type};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+const QUICK: Habit = Habit::Answers(Duration::ZERO);
+
+fn forwarding(name: &str, upstreams: &[SocketAddr], options: &str) -> Server {
+    let list: Vec<_> = upstreams.iter().map(ToString::to_string).collect();
+    let corefile = format!(
+        ".:PORT {{\n bind 127.0.0.1\n errors\n cache 30\n forward . {} {{\n {options}\n }}\n}}\n",
+        list.join(" ")
+    );
+    Server::start(name, &corefile)
+}
+
+#[test]
+fn one_dead_one_frozen_and_one_slow_upstream_fail_no_question() {
+    let frozen = Upstream::start(Habit::Frozen);
+    let slow = Upstream::start(Habit::Answers(Duration::from_millis(40)));
+    let upstreams = [closed(), frozen.address, slow.address];
+    let server = forwarding("three", &upstreams, "force_tcp");
+    let load = Load::start(server.address, 500, |n| format!("n{n}.example.org"));
+    std::thread::sleep(Duration::from_secs(6));
+    let tally = load.finish();
+    let p99 = tally.percentile(99.0);
+    eprintln!("p50 {:?}, p99 {p99:?}, {} questions", tally.percentile(50.0), tally.sent);
+    assert_eq!((tally.lost, tally.wrong), (0, 0), "of {}", tally.sent);
+    assert!(p99 < Duration::from_millis(150), "p99 {p99:?}");
+}
+
+#[test]
+fn identical_simultaneous_misses_ask_the_upstream_once() {
+    // Slow enough for many to arrive, quick enough that no second attempt is due.
+    let upstream = Upstream::start(Habit::Answers(Duration::from_millis(20)));
+    let server = forwarding("flight", &[upstream.address], "max_fails 0");
+    let sockets: Vec<_> = (0..1000)
+        .map(|_| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.connect(server.address).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.send(&request("same.example.org", Type::A)).unwrap();
+            socket
+        })
+        .collect();
+    for socket in sockets {
+        let mut reply = [0; 512];
+        let len = socket.recv(&mut reply).unwrap();
+        assert_eq!(Message::parse(&reply[..len]).unwrap().answer.len(), 1);
+    }
+    assert_eq!(upstream.asked(), 1);
+}
+
+#[test]
+fn babbling_resetting_refusing_and_truncating_upstreams_are_lived_with() {
+    for (name, habit, options) in [
+        ("babbles", Habit::Babbles, "max_fails 3"),
+        ("babbles-tcp", Habit::Babbles, "force_tcp"),
+        ("truncates", Habit::Truncates, "prefer_udp"),
+    ] {
+        let upstream = Upstream::start(habit);
+        let server = forwarding(name, &[upstream.address], options);
+        let answer = server.ask("www.example.org", Type::A);
+        assert_eq!((answer.flags.rcode(), answer.answer.len()), (Rcode::NOERROR, 1), "{name}");
+    }
+    for (name, bad) in [("resets", Upstream::start(Habit::Resets).address), ("refuses", closed())] {
+        let good = Upstream::start(QUICK);
+        let server = forwarding(name, &[bad, good.address], "force_tcp\n policy sequential");
+        for n in 0..20 {
+            let answer = server.ask(&format!("n{n}.example.org"), Type::A);
+            assert_eq!(answer.answer.len(), 1, "{name}");
+        }
+    }
+}
+
+#[test]
+fn an_upstream_may_fill_a_whole_message() {
+    let upstream = Upstream::start(Habit::Fills);
+    let server = forwarding("fills", &[upstream.address], "force_tcp");
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let answer = ask_stream(&mut stream, "big.example.org");
+    assert!(answer.answer.len() > 4000, "{} records", answer.answer.len());
+    let cut = server.ask("big.example.org", Type::A);
+    assert!(cut.flags.has(nodens_wire::Flags::TC) && cut.answer.len() < 40);
+}
+
+#[test]
+fn an_upstream_that_is_silent_costs_a_servfail_in_time() {
+    let upstream = Upstream::start(Habit::Frozen);
+    let server = forwarding("silent", &[upstream.address], "max_fails 2");
+    let start = Instant::now();
+    let answer = ask_udp(server.address, "www.example.org", Type::A).unwrap();
+    assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    server.wait_for("i/o timeout");
+}
+
+fn ask_stream(stream: &mut TcpStream, qname: &str) -> Message {
+    let request = request(qname, Type::A);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&(request.len() as u16).to_be_bytes()).unwrap();
+    stream.write_all(&request).unwrap();
+    let mut len = [0; 2];
+    stream.read_exact(&mut len).unwrap();
+    let mut reply = vec![0; usize::from(u16::from_be_bytes(len))];
+    stream.read_exact(&mut reply).unwrap();
+    Message::parse(&reply).unwrap()
+}
+
+#[test]
+fn bad_stream_clients_do_not_stop_good_ones() {
+    let upstream = Upstream::start(QUICK);
+    let server = forwarding("streams", &[upstream.address], "max_fails 3");
+    let connect = || TcpStream::connect(server.address).unwrap();
+    let mut bad = Vec::new();
+    for n in 0..200 {
+        let mut stream = connect();
+        let start: &[u8] = match n % 4 {
+            0 => b"",
+            1 => b"\x00",
+            2 => b"\xff\xff\x12",
+            _ => b"\x00\x05hello",
+        };
+        _ = stream.write_all(start);
+        bad.push(stream);
+    }
+    // One that asks and never reads.
+    let mut greedy = connect();
+    greedy.set_nonblocking(true).unwrap();
+    let question = request("greedy.example.org", Type::A);
+    let framed = [&(question.len() as u16).to_be_bytes()[..], &question].concat();
+    for _ in 0..20_000 {
+        if greedy.write_all(&framed).is_err() {
+            break;
+        }
+    }
+    for n in 0..50 {
+        let answer = ask_stream(&mut connect(), &format!("n{n}.example.org"));
+        assert_eq!(answer.answer.len(), 1);
+    }
+    server.ask("still.example.org", Type::A);
+}
+
+#[test]
+fn questions_from_many_ports_are_all_answered() {
+    let server = Server::start("ports", ".:PORT {\n bind 127.0.0.1\n whoami\n}\n");
+    for _ in 0..50 {
+        let sockets: Vec<_> = (0..1000)
+            .map(|_| {
+                let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+                socket.connect(server.address).unwrap();
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                socket.send(&request("a.example.org", Type::A)).unwrap();
+                socket
+            })
+            .collect();
+        for socket in sockets {
+            socket.recv(&mut [0; 512]).expect("an answer on every port");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Starts the binary, asks it, ends it.
+
+use nodens_wire::{Builder, Class, Flags, Message, Name, Type};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Longest wait for anything that has to happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A folder that goes away with the value.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nodens-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A port that was free for UDP and TCP on loopback a moment ago.
+pub(crate) fn free_port() -> u16 {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = tcp.local_addr().unwrap().port();
+        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// A running server.
+pub(crate) struct Server {
+    child: Child,
+    /// Lines of standard output as they come.
+    pub(crate) lines: Receiver<String>,
+    /// Where it answers.
+    pub(crate) address: SocketAddr,
+    pub(crate) conf: PathBuf,
+    pub(crate) folder: Folder,
+}
+
+impl Server {
+    /// Starts `nodens` with `corefile`, in which `PORT` stands for a free port.
+    pub(crate) fn start(name: &str, corefile: &str) -> Self {
+        let folder = Folder::new(name);
+        let port = free_port();
+        let conf = folder.write("Corefile", &corefile.replace("PORT", &port.to_string()));
+        let mut child = nodens().arg("-conf").arg(&conf).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let server = Self { child, lines, address, conf, folder };
+        server.wait_for("Nodens-");
+        server
+    }
+
+    /// Waits for a line of output that contains `text`, and gives it.
+    pub(crate) fn wait_for(&self, text: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("no line with {text:?}: {error}"),
+            }
+        }
+    }
+
+    pub(crate) fn ask(&self, qname: &str, qtype: Type) -> Message {
+        ask_udp(self.address, qname, qtype).unwrap_or_else(|| panic!("no answer to {qname}"))
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// Sends a signal and waits for the end.
+    pub(crate) fn end(mut self, signal: &str) -> ExitStatus {
+        self.signal(signal);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < until, "the server does not end after {signal}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// An HTTP GET; gives status line and body.
+    pub(crate) fn get(&self, port: u16, path: &str) -> (String, String) {
+        http_get(port, path).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            _ = self.child.kill();
+            _ = self.child.wait();
+        }
+    }
+}
+
+/// The binary under test.
+pub(crate) fn nodens() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_nodens"))
+}
+
+pub(crate) fn request(qname: &str, qtype: Type) -> Vec<u8> {
+    let mut out = Vec::new();
+    let qname: Name = qname.parse().unwrap();
+    Builder::new(&mut out, 4711, Flags(Flags::RD)).question(qname.view(), qtype, Class::IN);
+    out
+}
+
+pub(crate) fn ask_udp(address: SocketAddr, qname: &str, qtype: Type) -> Option<Message> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.connect(address).unwrap();
+    socket.send(&request(qname, qtype)).unwrap();
+    let mut reply = vec![0; 65_535];
+    let len = socket.recv(&mut reply).ok()?;
+    Some(Message::parse(&reply[..len]).unwrap())
+}
+
+pub(crate) fn http_get(port: u16, path: &str) -> std::io::Result<(String, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
+    Ok((head.lines().next().unwrap_or_default().to_owned(), body.to_owned()))
+}
+
+/// Waits until `condition` holds.
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < until, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Fails with a message that names the package if a tool is missing.
+pub(crate) fn need(tool: &str, package: &str) {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| Path::new(&folder).join(tool).exists())
+    });
+    assert!(found, "`{tool}` is missing: apt-get install {package} (or `make setup`)");
+}

@@ -1,0 +1,123 @@
+//! A steady stream of questions, for tests that do something else meanwhile. It loses no count: a
+//! question is answered with the right RCODE, answered wrongly, or lost.
+
+use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Type};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A client gives up after this long, as stub resolvers do.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What became of the questions.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) sent: u64,
+    pub(crate) wrong: u64,
+    pub(crate) lost: u64,
+    /// Sorted response times from the intended time of sending.
+    pub(crate) times: Vec<Duration>,
+}
+
+impl Tally {
+    pub(crate) fn percentile(&self, percent: f64) -> Duration {
+        let rank = (self.times.len() as f64 * percent / 100.0).ceil() as usize;
+        self.times.get(rank.saturating_sub(1)).copied().unwrap_or(TIMEOUT)
+    }
+}
+
+/// A running stream of questions.
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    sender: JoinHandle<u64>,
+    receiver: JoinHandle<Tally>,
+    slots: Arc<Vec<AtomicU64>>,
+}
+
+impl Load {
+    /// Asks `rate` questions a second for what `qname` gives.
+    pub(crate) fn start(
+        server: SocketAddr,
+        rate: u64,
+        qname: impl Fn(u64) -> String + Send + 'static,
+    ) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        // Nanoseconds since `start` of the intended sending, by ID; 0 when nothing is under way.
+        let slots: Arc<Vec<AtomicU64>> = Arc::new((0..=u16::MAX).map(|_| 0.into()).collect());
+        let start = Instant::now();
+        let sender = {
+            let (socket, slots, stop) = (socket.try_clone().unwrap(), slots.clone(), stop.clone());
+            std::thread::spawn(move || {
+                let mut sent = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let due = Duration::from_nanos(1 + sent * 1_000_000_000 / rate);
+                    if let Some(wait) = due.checked_sub(start.elapsed()) {
+                        std::thread::sleep(wait);
+                    }
+                    let id = sent as u16;
+                    let before =
+                        slots[usize::from(id)].swap(due.as_nanos() as u64, Ordering::Relaxed);
+                    assert_eq!(before, 0, "a question of {} s ago is still open", 65_536 / rate);
+                    socket.send(&question(id, &qname(sent))).unwrap();
+                    sent += 1;
+                }
+                sent
+            })
+        };
+        let receiver = {
+            let (slots, stop) = (slots.clone(), stop.clone());
+            std::thread::spawn(move || receive(&socket, &slots, &stop, start))
+        };
+        Self { stop, sender, receiver, slots }
+    }
+
+    /// Stops asking, waits for what is under way, and tells.
+    pub(crate) fn finish(self) -> Tally {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sender.join().unwrap();
+        let mut tally = self.receiver.join().unwrap();
+        tally.sent = sent;
+        let open = self.slots.iter().filter(|slot| slot.load(Ordering::Relaxed) != 0);
+        tally.lost = open.count() as u64;
+        tally.times.sort_unstable();
+        tally
+    }
+}
+
+fn question(id: u16, qname: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let qname: Name = qname.parse().unwrap();
+    Builder::new(&mut out, id, Flags(Flags::RD)).question(qname.view(), Type::A, Class::IN);
+    out
+}
+
+fn receive(socket: &UdpSocket, slots: &[AtomicU64], stop: &AtomicBool, start: Instant) -> Tally {
+    let mut tally = Tally::default();
+    let mut buffer = [0; 4096];
+    let mut deadline = None;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + TIMEOUT);
+            let open = slots.iter().any(|slot| slot.load(Ordering::Relaxed) != 0);
+            if !open || Instant::now() > deadline {
+                return tally;
+            }
+        }
+        let Ok(len) = socket.recv(&mut buffer) else { continue };
+        let now = start.elapsed();
+        let Ok(message) = Message::parse(&buffer[..len]) else {
+            tally.wrong += 1;
+            continue;
+        };
+        let due = slots[usize::from(message.id)].swap(0, Ordering::Relaxed);
+        if message.flags.rcode() != Rcode::NOERROR {
+            tally.wrong += 1;
+        }
+        tally.times.push(now.saturating_sub(Duration::from_nanos(due)));
+    }
+}

@@ -1,0 +1,10 @@
+//! Whole-server tests: the real binary, real sockets, real clients.
+
+mod clients;
+mod face;
+mod faults;
+mod fixture;
+mod flood;
+mod load;
+mod reload;
+mod upstreams;

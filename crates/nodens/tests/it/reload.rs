@@ -1,0 +1,76 @@
+//! Reload: by signal, by file event; all or nothing; sockets kept.
+
+use crate::fixture::{Server, eventually, free_port};
+use crate::load::Load;
+use nodens_wire::Type;
+use std::time::Duration;
+
+const OLD: &str = ".:PORT {\n bind 127.0.0.1\n reload 2s 1s\n whoami\n}\n";
+
+fn answers_with(server: &Server, additional: usize) -> bool {
+    server.ask("example.org", Type::A).additional.len() == additional
+}
+
+/// A Corefile whose answers have no additional section.
+fn new_corefile(server: &Server) -> String {
+    let port = server.address.port();
+    format!(".:{port} {{\n bind 127.0.0.1\n reload 2s 1s\n minimal\n whoami\n}}\n")
+}
+
+#[test]
+fn sigusr1_takes_up_a_new_corefile() {
+    let server = Server::start("usr1", OLD);
+    assert!(answers_with(&server, 2));
+    std::fs::write(&server.conf, new_corefile(&server)).unwrap();
+    server.signal("-USR1");
+    eventually("the new chain answers", || answers_with(&server, 0));
+}
+
+#[test]
+fn a_file_event_is_enough() {
+    let server = Server::start("event", OLD);
+    server.wait_for("Running configuration SHA512 = ");
+    // As a ConfigMap changes: a new folder, and a link renamed over the old one.
+    let staged = server.folder.write("staged", &new_corefile(&server));
+    std::fs::rename(staged, &server.conf).unwrap();
+    server.wait_for("[INFO] Reloading");
+    server.wait_for("[INFO] Reloading complete");
+    assert!(answers_with(&server, 0));
+}
+
+#[test]
+fn a_bad_corefile_changes_nothing() {
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().port();
+    let server = Server::start("bad", OLD);
+    let good = std::fs::read_to_string(&server.conf).unwrap();
+    let busy = format!(
+        "{good}\n.:{} {{\n bind 127.0.0.1\n prometheus 127.0.0.1:{taken}\n whoami\n}}\n",
+        free_port()
+    );
+    for broken in [".:53 {\n whoami", "whoamy", busy.as_str()] {
+        std::fs::write(&server.conf, broken).unwrap();
+        server.signal("-USR1");
+        server.wait_for("[ERROR]");
+        assert!(answers_with(&server, 2), "after {broken:?}");
+    }
+    std::fs::write(&server.conf, new_corefile(&server)).unwrap();
+    eventually("the mended file is taken up", || answers_with(&server, 0));
+}
+
+#[test]
+fn a_hundred_reloads_half_of_them_broken_lose_no_question() {
+    let server = Server::start("hundred", OLD);
+    let good = [std::fs::read_to_string(&server.conf).unwrap(), new_corefile(&server)];
+    let load = Load::start(server.address, 5000, |n| format!("n{}.example.org", n % 100));
+    for n in 0..100 {
+        let text = if n % 2 == 0 { good[n / 2 % 2].as_str() } else { "broken {\n whoami" };
+        std::fs::write(&server.conf, text).unwrap();
+        server.signal("-USR1");
+        server.wait_for(if n % 2 == 0 { "Reloading complete" } else { "[ERROR]" });
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let tally = load.finish();
+    eprintln!("{} questions, p99 {:?}", tally.sent, tally.percentile(99.0));
+    assert_eq!((tally.lost, tally.wrong), (0, 0), "of {}", tally.sent);
+}

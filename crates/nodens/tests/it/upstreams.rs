@@ -1,0 +1,161 @@
+//! Upstreams with every fault, over real sockets.
+
+use nodens_wire::{Class, Flags, Message, Record, Type};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What an upstream does with a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Habit {
+    /// Answers after this long.
+    Answers(Duration),
+    /// Accepts connections and datagrams, and never answers.
+    Frozen,
+    /// Answers, but first sends replies with another ID and another question.
+    Babbles,
+    /// Closes every connection at the first question.
+    Resets,
+    /// Answers with as much as a message can hold.
+    Fills,
+    /// Answers over UDP with TC, over TCP in full.
+    Truncates,
+}
+
+/// A running upstream on loopback.
+pub(crate) struct Upstream {
+    pub(crate) address: SocketAddr,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Upstream {
+    pub(crate) fn start(habit: Habit) -> Self {
+        let asked = Arc::new(AtomicUsize::new(0));
+        loop {
+            let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = tcp.local_addr().unwrap();
+            let Ok(udp) = UdpSocket::bind(address) else { continue };
+            let (count, udp_count) = (asked.clone(), asked.clone());
+            std::thread::spawn(move || serve_udp(&udp, habit, &udp_count));
+            std::thread::spawn(move || {
+                for stream in tcp.incoming().map_while(Result::ok) {
+                    let count = count.clone();
+                    std::thread::spawn(move || _ = serve_tcp(stream, habit, &count));
+                }
+            });
+            return Self { address, asked };
+        }
+    }
+
+    /// How many questions arrived.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+/// An address where nothing listens.
+pub(crate) fn closed() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+fn serve_udp(socket: &UdpSocket, habit: Habit, asked: &AtomicUsize) {
+    let mut buffer = [0; 65_535];
+    while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+        asked.fetch_add(1, Ordering::Relaxed);
+        let Ok(question) = Message::parse(&buffer[..len]) else { continue };
+        let replies = replies(habit, &question, true);
+        let socket = socket.try_clone().unwrap();
+        let send = move || {
+            for reply in replies {
+                _ = socket.send_to(&reply, from);
+            }
+        };
+        after(habit, send);
+    }
+}
+
+fn serve_tcp(mut stream: TcpStream, habit: Habit, asked: &AtomicUsize) -> std::io::Result<()> {
+    loop {
+        let mut len = [0; 2];
+        stream.read_exact(&mut len)?;
+        let mut request = vec![0; usize::from(u16::from_be_bytes(len))];
+        stream.read_exact(&mut request)?;
+        asked.fetch_add(1, Ordering::Relaxed);
+        let Ok(question) = Message::parse(&request) else { continue };
+        if habit == Habit::Resets {
+            return Ok(());
+        }
+        let replies = replies(habit, &question, false);
+        let mut stream = stream.try_clone()?;
+        after(habit, move || {
+            for reply in replies {
+                let mut framed = (reply.len() as u16).to_be_bytes().to_vec();
+                framed.extend(reply);
+                _ = stream.write_all(&framed);
+            }
+        });
+    }
+}
+
+fn after(habit: Habit, send: impl FnOnce() + Send + 'static) {
+    match habit {
+        Habit::Answers(delay) if !delay.is_zero() => {
+            std::thread::spawn(move || {
+                std::thread::sleep(delay);
+                send();
+            });
+        }
+        _ => send(),
+    }
+}
+
+/// What is sent back, in order.
+fn replies(habit: Habit, question: &Message, udp: bool) -> Vec<Vec<u8>> {
+    let answer = answer(question);
+    match habit {
+        Habit::Frozen | Habit::Resets => Vec::new(),
+        Habit::Answers(_) => vec![bytes(&answer)],
+        Habit::Babbles => {
+            let mut other_id = answer.clone();
+            other_id.id ^= 0x5555;
+            let mut other_question = answer.clone();
+            other_question.questions[0].qname = "other.example".parse().unwrap();
+            vec![vec![0; 5], bytes(&other_id), bytes(&other_question), bytes(&answer)]
+        }
+        Habit::Fills if udp => vec![truncated(&answer)],
+        Habit::Fills => {
+            let mut full = answer.clone();
+            // 16 octets each, the owner compressed.
+            full.answer = vec![answer.answer[0].clone(); 4080];
+            vec![bytes(&full)]
+        }
+        Habit::Truncates if udp => vec![truncated(&answer)],
+        Habit::Truncates => vec![bytes(&answer)],
+    }
+}
+
+fn truncated(answer: &Message) -> Vec<u8> {
+    let mut cut = answer.clone();
+    cut.answer.clear();
+    cut.flags = cut.flags.with(Flags::TC, true);
+    bytes(&cut)
+}
+
+fn answer(question: &Message) -> Message {
+    let mut answer = question.clone();
+    answer.flags = question.flags.reply().with(Flags::RA, true);
+    answer.additional.clear();
+    let owner = question.questions[0].qname.clone();
+    let (rtype, class, ttl) = (Type::A, Class::IN, 60);
+    answer.answer.push(Record { owner, rtype, class, ttl, rdata: vec![192, 0, 2, 1] });
+    answer
+}
+
+fn bytes(message: &Message) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.write(&mut out).unwrap();
+    out
+}
