@@ -398,3 +398,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn programs_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&Program::compile("name() in ['a', 'b']", &environment()).expect("good"));
+}

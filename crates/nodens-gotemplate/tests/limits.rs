@@ -230,3 +230,9 @@ proptest! {
         let _ = template.render(&data(), &mut String::new());
     }
 }
+
+#[test]
+fn templates_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&Template::parse("answer", "{{ .Name }}").expect("good"));
+}

@@ -3,8 +3,11 @@
 #![forbid(unsafe_code)]
 
 use nodens_core::testing::{Bench, Reaction};
+use nodens_expr::{CallError, Context, Environment, Program, Type, Value as ExprValue};
+use nodens_gotemplate::{Object, Template, Value as TemplateValue};
 use nodens_wire::{Admission, Flags, Header, Message, Name, admit};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// A fuzz target: its name, which is also its corpus folder, and its body.
 pub type Target = (&'static str, fn(&[u8]));
@@ -17,7 +20,74 @@ pub const TARGETS: &[Target] = &[
     ("corefile", corefile),
     ("question", question),
     ("reply", reply),
+    ("template", template),
+    ("expression", expression),
 ];
+
+/// A template is parsed or refused; what is parsed writes no more than it may.
+pub fn template(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(template) = Template::parse("answer", text) else { return };
+    let mut out = String::new();
+    _ = template.render(&Record, &mut out);
+    assert!(out.len() <= nodens_gotemplate::limits::OUTPUT_BYTES);
+    _ = template.to_string();
+}
+
+/// What templates see: a name, a list and a map, each under the name that CoreDNS gives it.
+#[derive(Debug)]
+struct Record;
+
+impl Object for Record {
+    fn type_name(&self) -> &str {
+        "record"
+    }
+
+    fn field(&self, name: &str) -> Option<TemplateValue<'_>> {
+        let list = || vec![TemplateValue::from("a"), TemplateValue::Int(1), TemplateValue::Nil];
+        match name {
+            "Name" => Some(TemplateValue::from("www.example.")),
+            "Match" => Some(TemplateValue::from(list())),
+            "Group" => {
+                let pairs = list().into_iter().enumerate();
+                let map: BTreeMap<_, _> =
+                    pairs.map(|(at, value)| (format!("k{at}"), value)).collect();
+                Some(TemplateValue::from(map))
+            }
+            "Record" => Some(TemplateValue::Object(self)),
+            _ => None,
+        }
+    }
+}
+
+/// An expression is compiled or refused; what is compiled has a value or a reason.
+pub fn expression(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let environment = Environment::new()
+        .with_function("name", 0, &[], Type::Str)
+        .with_function("group", 1, &[Type::Any], Type::Any)
+        .with_variable("words", 0, Type::array_of(Type::Str));
+    if let Ok(program) = Program::compile(text, &environment) {
+        _ = program.evaluate(&Question);
+    }
+}
+
+/// What expressions see.
+struct Question;
+
+impl Context for Question {
+    fn call<'a>(
+        &'a self,
+        _function: usize,
+        arguments: &[ExprValue<'a>],
+    ) -> Result<ExprValue<'a>, CallError> {
+        Ok(arguments.first().cloned().unwrap_or(ExprValue::from("www.example.")))
+    }
+
+    fn variable(&self, _variable: usize) -> ExprValue<'_> {
+        ExprValue::from(vec![ExprValue::from("one"), ExprValue::from("two")])
+    }
+}
 
 /// What parses is written, and what was written parses to the same.
 pub fn message(data: &[u8]) {

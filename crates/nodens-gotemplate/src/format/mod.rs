@@ -64,7 +64,7 @@ pub(crate) fn print(values: &[Value<'_>], out: &mut dyn Write) -> fmt::Result {
     spaced(values, out, |value, out| verb::write(value, 'v', &Flags::default(), out))
 }
 
-/// Like [`print`], with values that are missing shown as an action shows them.
+/// Like [`print()`], with values that are missing shown as an action shows them.
 pub(crate) fn print_shown(values: &[Value<'_>], out: &mut dyn Write) -> fmt::Result {
     spaced(values, out, action)
 }
