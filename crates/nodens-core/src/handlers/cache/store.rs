@@ -217,7 +217,7 @@ impl Store {
         let scope = entry::view(&entry).scope().clone();
         self.ledger.used.fetch_add(size, Relaxed);
         self.make_room(Goal::Octets, now, evicted);
-        self.place(entry, size, now, replaces, evicted);
+        self.place(entry, now, replaces, evicted);
         if let Some(capacity) = capacity {
             self.make_room(Goal::Count(&scope, kind.class(), capacity), now, evicted);
         }
@@ -227,42 +227,47 @@ impl Store {
         self.ledger.used.fetch_sub(growth.freed, Relaxed);
     }
 
-    /// Puts an entry whose size is booked into its bucket.
+    /// Puts an entry whose size is booked as used into its bucket. It takes the very place of the
+    /// entry it replaces, so that a reader finds the one or the other.
     fn place(
         &self,
         entry: Entry,
-        size: usize,
         now: Now,
         replaces: impl Fn(Kind) -> bool,
         evicted: &mut dyn FnMut(&Scope, usize),
     ) {
-        let view = entry::view(&entry);
-        let (key, scope, kind) = (view.key(), view.scope().clone(), view.kind());
-        let hash = self.hash(&scope, &key);
+        let itself = entry.clone();
+        let view = entry::view(&itself);
+        let (key, scope, kind) = (view.key(), view.scope(), view.kind());
+        let hash = self.hash(scope, &key);
         let _lock = self.table.lock(hash as usize);
-        let Some(bucket) = self.table.home(hash) else { return };
+        let Some(bucket) = self.table.home(hash) else {
+            self.ledger.used.fetch_sub(entry::size(&entry), Relaxed);
+            return;
+        };
+        let mut new = Some(entry);
         bucket.each(|_, slot| {
             let held = slot.load();
             let Some(old) = held.as_ref().map(entry::view) else { return Sweep::On };
-            let same = old.matches(&scope, &key) && (old.kind() == kind || replaces(old.kind()));
-            if same {
-                view.inherit(old);
-            }
-            if same || old.is_dead(now) {
-                self.remove(slot);
+            let same = old.matches(scope, &key) && (old.kind() == kind || replaces(old.kind()));
+            match new.take_if(|_| same) {
+                Some(entry) => {
+                    view.inherit(old);
+                    self.admit(view, &entry);
+                    if let Some(old) = slot.swap(Some(entry)) {
+                        self.forget(&old);
+                    }
+                }
+                None if same || old.is_dead(now) => self.remove(slot),
+                None => {}
             }
             Sweep::On
         });
+        let Some(entry) = new else { return };
         if bucket.remembers(hash) {
             view.end_probation();
         }
-        if view.is_on_probation() {
-            self.ledger.probation.fetch_add(size, Relaxed);
-        }
-        if let Some(count) = scope.counts.get(kind.class()) {
-            count.fetch_add(1, Relaxed);
-        }
-        self.ledger.entries.fetch_add(1, Relaxed);
+        self.admit(view, &entry);
         let (mut left, allocated) = self.table.put(hash, entry);
         self.ledger.used.fetch_add(allocated, Relaxed);
         if left.is_some() {
@@ -272,6 +277,17 @@ impl Store {
         if let Some(entry) = left {
             self.forget(&entry);
         }
+    }
+
+    /// Takes an entry whose size is booked as used into the other accounts.
+    fn admit(&self, view: View<'_>, entry: &Entry) {
+        if view.is_on_probation() {
+            self.ledger.probation.fetch_add(entry::size(entry), Relaxed);
+        }
+        if let Some(count) = view.scope().counts.get(view.kind().class()) {
+            count.fetch_add(1, Relaxed);
+        }
+        self.ledger.entries.fetch_add(1, Relaxed);
     }
 
     /// Empties a slot whose stripe the caller holds.
