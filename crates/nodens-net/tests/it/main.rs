@@ -1,0 +1,9 @@
+//! Whole workers over loopback sockets, with upstreams that follow a script.
+
+mod client;
+mod reload;
+mod server;
+mod tcp;
+mod udp;
+mod upstream;
+mod upstreams;

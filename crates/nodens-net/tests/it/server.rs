@@ -1,0 +1,79 @@
+//! A server in this process.
+
+use nodens_core::config::BuildOptions;
+use nodens_core::log::{Record, Sink};
+use nodens_core::{Config, Shared, build};
+use nodens_net::{Options, Runtime, StartError};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+pub(crate) const WORKERS: usize = 4;
+
+pub(crate) struct Server {
+    pub(crate) runtime: Runtime,
+    pub(crate) shared: Arc<Shared>,
+    log: Receiver<Record>,
+}
+
+impl Server {
+    pub(crate) fn start(corefile: &str) -> Self {
+        Self::with(corefile, &Options::default())
+    }
+
+    pub(crate) fn with(corefile: &str, options: &Options) -> Self {
+        let (sender, log) = std::sync::mpsc::sync_channel(1 << 16);
+        let shared = Arc::new(Shared::new(WORKERS, Sink::new(sender)));
+        let config = compile(&shared, corefile);
+        let runtime = Runtime::start(shared.clone(), config, options).unwrap();
+        Self { runtime, shared, log }
+    }
+
+    pub(crate) fn reload(&mut self, corefile: &str) -> Result<(), StartError> {
+        self.runtime.apply(compile(&self.shared, corefile))
+    }
+
+    /// Where its first listener is.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.runtime.local_addresses()[0]
+    }
+
+    /// The sum of all series of a metric family.
+    pub(crate) fn count(&self, family: &str) -> u64 {
+        let text = self.shared.registry.render();
+        let series = text.lines().filter(|line| !line.starts_with('#'));
+        let series = series.filter(|line| {
+            line.strip_prefix(family).is_some_and(|rest| rest.starts_with(['{', ' ']))
+        });
+        series.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()
+    }
+
+    /// Waits until a metric family has reached `count`.
+    pub(crate) fn wait_for(&self, family: &str, count: u64) {
+        eventually(|| self.count(family) >= count, &format!("{family} to reach {count}"));
+    }
+
+    /// The log so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.try_iter().map(|record| format!("{record:?}\n")).collect()
+    }
+
+    pub(crate) fn stop(self) {
+        self.runtime.shutdown(Duration::from_secs(1));
+    }
+}
+
+fn compile(shared: &Arc<Shared>, corefile: &str) -> Arc<Config> {
+    let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources);
+    Arc::new(build(&tree.unwrap(), &BuildOptions::default(), shared).unwrap())
+}
+
+/// Waits until `condition` holds.
+pub(crate) fn eventually(condition: impl Fn() -> bool, what: &str) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,187 @@
+//! Questions in streams, and clients that do not behave.
+
+use super::client::{Stream, ask_tcp, ask_udp, assert_answered, framed, question};
+use super::server::Server;
+use super::upstream::{Act, Upstream};
+use nodens_net::Options;
+use std::collections::HashSet;
+use std::io::Write;
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const WHOAMI: &str = ".:0 {\n bind 127.0.0.1\n whoami\n}";
+
+#[test]
+fn both_families_are_answered() {
+    let server = Server::start(".:0 {\n whoami\n}");
+    let port = server.address().port();
+    for ip in ["127.0.0.1", "::1"] {
+        let answer = ask_tcp(SocketAddr::new(ip.parse().unwrap(), port), "example.org A");
+        let rtype = answer.additional[0].rtype;
+        assert_eq!(rtype.to_string(), if ip == "::1" { "AAAA" } else { "A" });
+    }
+    server.stop();
+}
+
+#[test]
+fn many_questions_of_one_connection_are_answered_as_they_are_ready() {
+    let upstream = Upstream::start(|asked| {
+        let slow = asked.name().starts_with("slow");
+        let time = Duration::from_millis(if slow { 200 } else { 0 });
+        vec![Act::Wait(time), Act::Send(asked.answer())]
+    });
+    let corefile = format!(".:0 {{\n bind 127.0.0.1\n forward . {}\n}}", upstream.address);
+    let server = Server::start(&corefile);
+    let mut client = Stream::connect(server.address());
+    client.send(1, "slow.test A");
+    client.send(2, "quick.test A");
+    client.send(3, "other.test A");
+    let order: Vec<u16> = (0..3).map(|_| client.receive().id).collect();
+    assert_eq!(order[2], 1, "{order:?}");
+    server.stop();
+}
+
+#[test]
+fn one_connection_has_a_bounded_number_of_questions_under_way() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counter, peak) = (now.clone(), most.clone());
+    let upstream = Upstream::start(move |asked| {
+        peak.fetch_max(counter.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        vec![Act::Wait(Duration::from_millis(30)), Act::Send(asked.answer())]
+    });
+    let corefile = format!(".:0 {{\n bind 127.0.0.1\n forward . {}\n}}", upstream.address);
+    let server = Server::start(&corefile);
+    let mut client = Stream::connect(server.address());
+    let questions: Vec<u8> =
+        (0..400).flat_map(|id| framed(&question(id, &format!("n{id}.test A")))).collect();
+    client.0.write_all(&questions).unwrap();
+    let mut missing: HashSet<u16> = (0..400).collect();
+    while !missing.is_empty() {
+        assert!(missing.remove(&client.receive().id));
+        now.fetch_sub(1, Ordering::SeqCst);
+    }
+    let most = most.load(Ordering::SeqCst);
+    // Answers on their way to us still count here, so the bound of 128 is seen with some play.
+    assert!(most < 300, "{most} questions under way");
+    server.stop();
+}
+
+#[test]
+fn a_client_that_closes_its_side_still_gets_its_answers() {
+    let upstream = Upstream::start(|asked| {
+        vec![Act::Wait(Duration::from_millis(50)), Act::Send(asked.answer())]
+    });
+    let corefile = format!(".:0 {{\n bind 127.0.0.1\n forward . {}\n}}", upstream.address);
+    let server = Server::start(&corefile);
+    let mut client = Stream::connect(server.address());
+    client.send(5, "example.org A");
+    client.send(6, "example.com A");
+    client.0.shutdown(Shutdown::Write).unwrap();
+    let mut ids = [client.receive().id, client.receive().id];
+    ids.sort_unstable();
+    assert_eq!(ids, [5, 6]);
+    assert!(client.is_closed());
+    server.stop();
+}
+
+#[test]
+fn a_question_in_single_octets_is_answered() {
+    let server = Server::start(WHOAMI);
+    let mut client = Stream::connect(server.address());
+    let octets = [framed(&question(1, "example.org A")), framed(&question(2, "example.org A"))];
+    for octet in octets.concat() {
+        client.0.write_all(&[octet]).unwrap();
+    }
+    assert_eq!((client.receive().id, client.receive().id), (1, 2));
+    server.stop();
+}
+
+#[test]
+fn silent_and_dribbling_clients_are_closed_in_time() {
+    let corefile = ".:0 {\n bind 127.0.0.1\n timeouts {\n  read 1s\n  idle 1s\n }\n whoami\n}";
+    let server = Server::start(corefile);
+    let mut silent = Stream::connect(server.address());
+    let mut idle = Stream::connect(server.address());
+    assert_answered(&idle.ask("example.org A"));
+    let mut dribbling = Stream::connect(server.address());
+    let start = Instant::now();
+    let octets = framed(&question(1, "a-rather-long-name.example.org A"));
+    let mut sent = 0;
+    for octet in octets.chunks(1) {
+        if dribbling.0.write_all(octet).is_err() || !dribbling.is_open() {
+            break;
+        }
+        sent += 1;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(sent < octets.len(), "a question at 10 octets a second was waited for");
+    assert!(silent.is_closed() && idle.is_closed() && dribbling.is_closed());
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert_eq!(server.count("nodens_tcp_connections"), 0);
+    server.stop();
+}
+
+#[test]
+fn a_client_that_never_reads_is_closed_and_others_are_served() {
+    let upstream = Upstream::start(|asked| vec![Act::Send(asked.long_answer(60_000))]);
+    let corefile = format!(
+        ".:0 {{\n bind 127.0.0.1\n timeouts {{\n  write 1s\n }}\n forward . {}\n}}",
+        upstream.address
+    );
+    let server = Server::start(&corefile);
+    let mut rude = Stream::connect(server.address());
+    socket2::SockRef::from(&rude.0).set_recv_buffer_size(4096).unwrap();
+    rude.0.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    for id in 0..400 {
+        let octets = framed(&question(id, &format!("n{id}.test TXT")));
+        if rude.0.write_all(&octets).is_err() {
+            break;
+        }
+    }
+    assert!(ask_tcp(server.address(), "polite.test TXT").answer.len() > 100);
+    super::server::eventually(|| server.count("nodens_tcp_connections") == 0, "the end of it");
+    server.stop();
+}
+
+#[test]
+fn one_address_cannot_take_all_connections_and_accepting_never_stops() {
+    let options = Options {
+        connections_max: Some(40),
+        connections_per_client: Some(25),
+        ..Options::default()
+    };
+    let server = Server::with(".:0 {\n whoami\n}", &options);
+    let port = server.address().port();
+    let from = |last: u8| {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket.unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into()).unwrap();
+        socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into()).unwrap();
+        let stream: std::net::TcpStream = socket.into();
+        stream.set_read_timeout(Some(super::client::PATIENCE)).unwrap();
+        Stream(stream)
+    };
+    let greedy: Vec<Stream> = (0..60).map(|_| from(11)).collect();
+    server.wait_for("nodens_tcp_accepted_total", 60);
+    let open = greedy.iter().filter(|stream| stream.is_open()).count();
+    assert_eq!(open, 25);
+    // Others fill the rest, and then push out those who have been idle for longest.
+    let mut others: Vec<Stream> = Vec::new();
+    for last in 20..80 {
+        let mut stream = from(last);
+        stream.send(7, "example.org A");
+        if stream.receive_bytes().is_some() {
+            others.push(stream);
+        }
+    }
+    // A worker without an idle connection of its own refuses the new one instead.
+    assert!(others.len() > 30, "only {} of 60 were answered", others.len());
+    assert!(server.count("nodens_tcp_connections") <= 40);
+    assert_answered(&ask_udp(SocketAddr::from(([127, 0, 0, 1], port)), "example.org A"));
+    drop((greedy, others));
+    super::server::eventually(|| server.count("nodens_tcp_connections") == 0, "all to be closed");
+    assert_answered(&from(11).ask("example.org A"));
+    server.stop();
+}

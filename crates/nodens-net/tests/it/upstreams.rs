@@ -1,0 +1,249 @@
+//! Upstreams that answer well, badly, late or not at all.
+
+use super::client::{Stream, ask_tcp, ask_udp, assert_answered, question, receive, udp_client};
+use super::server::Server;
+use super::upstream::{Act, Upstream, with_id};
+use nodens_wire::{Rcode, Type};
+use std::collections::HashSet;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+fn forward(to: &[SocketAddr], options: &str) -> Server {
+    let to: Vec<String> = to.iter().map(ToString::to_string).collect();
+    let to = to.join(" ");
+    Server::start(&format!(
+        ".:0 {{\n bind 127.0.0.1\n errors\n forward . {to} {{\n{options}\n}}\n}}"
+    ))
+}
+
+/// An address where nobody listens.
+fn nobody() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+#[test]
+fn wrong_ids_and_questions_are_ignored_and_the_true_answer_counts() {
+    let upstream = Upstream::start(|asked| {
+        let wrong_id = with_id(asked.answer(), asked.message.id ^ 1);
+        let mut wrong_name = asked.answer();
+        wrong_name[14] ^= 1;
+        let mut wrong_type = asked.answer();
+        let type_at = 12 + asked.message.questions[0].qname.as_wire().len() + 1;
+        wrong_type[type_at] = 28;
+        let echo = asked.wire.clone();
+        let mut upper_case = asked.answer();
+        upper_case[13..17].make_ascii_uppercase();
+        [wrong_id, wrong_name, wrong_type, echo, upper_case].map(Act::Send).into()
+    });
+    let server = forward(&[upstream.address], "policy sequential");
+    let answer = ask_udp(server.address(), "name.test A");
+    assert_answered(&answer);
+    assert_eq!(answer.answer[0].rdata, [192, 0, 2, 1]);
+    assert_eq!(answer.questions[0].qname.to_string(), "name.test.");
+    let answer = ask_tcp(server.address(), "mane.test A");
+    assert_eq!(answer.answer[0].rdata, [192, 0, 2, 1]);
+    assert_eq!(server.count("nodens_upstream_strays_total"), 8);
+    server.stop();
+}
+
+#[test]
+fn a_header_alone_that_complains_is_an_answer() {
+    let upstream = Upstream::start(|asked| {
+        let mut header = asked.answer()[..12].to_vec();
+        header[3] = 0x80 | Rcode::NOTIMP.0 as u8;
+        header[4..].fill(0);
+        vec![Act::Send(header)]
+    });
+    let server = forward(&[upstream.address], "");
+    let answer = ask_udp(server.address(), "name.test A");
+    assert_eq!(answer.flags.rcode(), Rcode::NOTIMP);
+    assert_eq!(answer.questions[0].qname.to_string(), "name.test.");
+    server.stop();
+}
+
+#[test]
+fn a_silent_upstream_is_made_good_by_another() {
+    let (silent, prompt) = (Upstream::start(|_| Vec::new()), Upstream::prompt());
+    let server = forward(&[silent.address, prompt.address], "policy sequential");
+    let start = Instant::now();
+    assert_answered(&ask_udp(server.address(), "udp.test A"));
+    assert_answered(&ask_tcp(server.address(), "tcp.test A"));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(silent.count() >= 2 && prompt.count() >= 2);
+    server.stop();
+}
+
+#[test]
+fn a_silent_upstream_alone_ends_in_a_servfail_whose_reason_is_logged() {
+    let silent = Upstream::start(|_| Vec::new());
+    let options = "read_timeout 300ms\nmax_connect_attempts 1";
+    let server = forward(&[silent.address], options);
+    for transport in ["udp", "tcp"] {
+        let start = Instant::now();
+        let name = format!("{transport}.test A");
+        let answer = match transport {
+            "udp" => ask_udp(server.address(), &name),
+            _ => ask_tcp(server.address(), &name),
+        };
+        assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
+        assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+        let (log, to) = (server.log(), silent.address);
+        assert!(log.contains(&format!("read {transport} 127.0.0.1:")), "{log}");
+        assert!(log.contains(&format!("->{to}: i/o timeout")), "{log}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_refusal_is_logged_in_the_words_of_go() {
+    let nobody = nobody();
+    let server = forward(&[nobody], "");
+    assert_eq!(ask_udp(server.address(), "udp.test A").flags.rcode(), Rcode::SERVFAIL);
+    assert_eq!(ask_tcp(server.address(), "tcp.test A").flags.rcode(), Rcode::SERVFAIL);
+    let log = server.log();
+    let (udp, tcp) = (
+        format!("->{nobody}: read: connection refused"),
+        format!("dial tcp {nobody}: connect: connection refused"),
+    );
+    assert!(log.contains("read udp 127.0.0.1:") && log.contains(&udp), "{log}");
+    assert!(log.contains(&tcp), "{log}");
+    server.stop();
+}
+
+#[test]
+fn a_closed_port_is_noticed_at_once() {
+    let prompt = Upstream::prompt();
+    let server = forward(&[nobody(), prompt.address], "policy sequential");
+    let start = Instant::now();
+    assert_answered(&ask_udp(server.address(), "udp.test A"));
+    assert_answered(&ask_tcp(server.address(), "tcp.test A"));
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    server.stop();
+}
+
+#[test]
+fn a_reset_connection_loses_no_question() {
+    let upstream = Upstream::start(|asked| match asked.number {
+        2 | 5 => vec![Act::Reset],
+        _ => vec![Act::Send(asked.answer())],
+    });
+    let server = forward(&[upstream.address], "");
+    let mut client = Stream::connect(server.address());
+    for number in 0..10 {
+        assert_answered(&client.ask(&format!("n{number}.test A")));
+    }
+    server.stop();
+}
+
+#[test]
+fn the_longest_answer_there_can_be_comes_through() {
+    let upstream = Upstream::start(|asked| vec![Act::Send(asked.long_answer(65_535))]);
+    let server = forward(&[upstream.address], "force_tcp");
+    let mut client = Stream::connect(server.address());
+    client.send(1, "long.test TXT");
+    let answer = client.receive_bytes().unwrap();
+    assert!(answer.len() > 65_500, "{} octets", answer.len());
+    let cut = ask_udp(server.address(), "long.test TXT");
+    assert!(cut.flags.has(nodens_wire::Flags::TC));
+    server.stop();
+}
+
+#[test]
+fn answers_of_one_connection_may_come_in_any_order() {
+    // Keeps questions back until it has ten, then answers the last one first.
+    let held: Mutex<Vec<Vec<u8>>> = Mutex::default();
+    let upstream = Upstream::start(move |asked| {
+        let mut held = held.lock().unwrap();
+        held.push(asked.answer());
+        if held.len() < 10 {
+            return Vec::new();
+        }
+        held.drain(..).rev().map(Act::Send).collect()
+    });
+    let server = forward(&[upstream.address], "force_tcp");
+    let mut client = Stream::connect(server.address());
+    let ids: HashSet<u16> = (0..10).collect();
+    for id in &ids {
+        client.send(*id, &format!("n{id}.test A"));
+    }
+    let mut answered = HashSet::new();
+    for _ in 0..10 {
+        let answer = client.receive();
+        let expected = format!("n{}.test.", answer.id);
+        assert_eq!(answer.questions[0].qname.to_string(), expected);
+        assert_eq!(answer.answer[0].rtype, Type::A);
+        answered.insert(answer.id);
+    }
+    assert_eq!(answered, ids);
+    assert!(upstream.connections.load(std::sync::atomic::Ordering::SeqCst) <= 2);
+    server.stop();
+}
+
+#[test]
+fn many_questions_share_a_few_connections() {
+    let upstream = Upstream::start(|asked| {
+        vec![Act::Wait(Duration::from_millis(20)), Act::Send(asked.answer())]
+    });
+    let server = forward(&[upstream.address], "force_tcp");
+    let client = udp_client(server.address());
+    for round in 0..10 {
+        for number in 0..50 {
+            client.send(&question(number, &format!("n{round}-{number}.test A"))).unwrap();
+        }
+        for _ in 0..50 {
+            assert_answered(&receive(&client));
+        }
+    }
+    let connections = upstream.connections.load(std::sync::atomic::Ordering::SeqCst);
+    assert!((1..=16).contains(&connections), "{connections} connections");
+    server.stop();
+}
+
+#[test]
+fn ports_and_ids_towards_an_upstream_cannot_be_foreseen() {
+    let upstream = Upstream::prompt();
+    let server = forward(&[upstream.address], "");
+    let client = udp_client(server.address());
+    for number in 0..256 {
+        client.send(&question(number, &format!("n{number}.test A"))).unwrap();
+        receive(&client);
+    }
+    let seen = upstream.seen.lock().unwrap().clone();
+    let ports: HashSet<u16> = seen.iter().map(|(from, _)| from.port()).collect();
+    let ids: HashSet<u16> = seen.iter().map(|(_, id)| *id).collect();
+    assert!(ports.len() >= 32, "{} ports", ports.len());
+    assert!(ids.len() > 200, "{} IDs", ids.len());
+    let neighbours = seen.windows(2).filter(|pair| pair[0].1.abs_diff(pair[1].1) < 16).count();
+    assert!(neighbours < 10, "{neighbours} IDs are near the one before");
+    server.stop();
+}
+
+#[test]
+fn a_truncated_answer_is_asked_for_again_in_a_stream() {
+    let upstream = Upstream::start(|asked| {
+        let mut answer = asked.long_answer(3000);
+        if asked.number == 0 {
+            answer.truncate(12 + asked.message.questions[0].qname.as_wire().len() + 4);
+            answer[2] |= 0x02;
+            answer[6..8].fill(0);
+        }
+        vec![Act::Send(answer)]
+    });
+    let server = forward(&[upstream.address], "prefer_udp");
+    let answer = ask_tcp(server.address(), "long.test TXT");
+    assert!(answer.answer.len() > 5 && !answer.flags.has(nodens_wire::Flags::TC));
+    server.stop();
+}
+
+#[test]
+fn the_source_address_is_the_one_asked_for() {
+    let upstream = Upstream::start(|asked| {
+        assert_eq!(asked.from.ip().to_string(), "127.0.0.42");
+        vec![Act::Send(asked.answer())]
+    });
+    let server = forward(&[upstream.address], "source_address 127.0.0.42");
+    assert_answered(&ask_udp(server.address(), "udp.test A"));
+    assert_answered(&ask_tcp(server.address(), "tcp.test A"));
+    server.stop();
+}
