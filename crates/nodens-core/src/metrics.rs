@@ -192,6 +192,11 @@ impl Registry {
         self.lock().insert(name, help, "gauge", label_text(labels), Series::Gauge(read));
     }
 
+    /// A total that something else counts and `read` gives at each scrape.
+    pub fn total(&self, name: &'static str, help: &'static str, read: Gauge) {
+        self.lock().insert(name, help, "counter", String::new(), Series::Gauge(read));
+    }
+
     /// Removes all series of the family `name`.
     pub fn clear(&self, name: &str) {
         self.lock().families.remove(name);

@@ -42,6 +42,13 @@ pub(crate) enum LoadError {
     Rejected(String),
 }
 
+impl LoadError {
+    /// One line, for logs.
+    pub(crate) fn brief(&self) -> String {
+        self.to_string().lines().next().unwrap_or_default().to_owned()
+    }
+}
+
 /// A Corefile that was read and parsed.
 pub(crate) struct Loaded {
     /// The text.

@@ -39,20 +39,20 @@ pub(crate) fn register(shared: &Arc<Shared>, logger: &Logger) {
         "Virtual memory size in bytes.",
         Arc::new(|| memory_pages(0) * PAGE_LEN),
     );
-    gauge(
+    shared.registry.total(
         "process_cpu_seconds_total",
         "Total user and system CPU time spent in seconds.",
         Arc::new(cpu_seconds),
     );
     gauge("process_open_fds", "Number of open file descriptors.", Arc::new(open_files));
     let sink = shared.sink.clone();
-    gauge(
+    shared.registry.total(
         "nodens_log_dropped_total",
         "Log records dropped because the writer was behind.",
         Arc::new(move || sink.dropped() as f64),
     );
     let lost = logger.lost.clone();
-    gauge(
+    shared.registry.total(
         "nodens_log_write_errors_total",
         "Writes to the log that failed.",
         Arc::new(move || lost.load(Ordering::Relaxed) as f64),

@@ -212,7 +212,7 @@ impl Server {
                 }
             }
             Err(error) => {
-                let text = error.to_string();
+                let text = error.brief();
                 if self.reloads.is_new(&text) {
                     let text = format!("Corefile parse failed: {text}");
                     self.shared.sink.line(Level::Warning, "reload", text);
@@ -222,8 +222,8 @@ impl Server {
     }
 
     fn reload(&mut self) -> Result<(), String> {
-        let source = load::read(&self.flags).map_err(|error| error.to_string())?;
-        let loaded = load::parse(source).map_err(|error| error.to_string())?;
+        let source = load::read(&self.flags).map_err(|error| error.brief())?;
+        let loaded = load::parse(source).map_err(|error| error.brief())?;
         self.take_up(loaded)
     }
 
@@ -244,7 +244,7 @@ impl Server {
     fn try_take_up(&mut self, loaded: Loaded) -> Result<(), String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let mut config =
-            load::compile(&loaded, &self.flags, &self.shared).map_err(|error| text(&error))?;
+            load::compile(&loaded, &self.flags, &self.shared).map_err(|error| error.brief())?;
         let tasks = std::mem::take(&mut config.services.tasks);
         let config = Arc::new(config);
         self.endpoints.apply(&config.services).map_err(|error| text(&error))?;

@@ -9,11 +9,17 @@ use std::path::Path;
 use std::process::Command;
 
 /// Answers as a cluster would, with an external name that only the search path's end finds.
-const COREFILE: &str = "cluster.local:PORT {
+const COREFILE: &str = r#"cluster.local:PORT {
     bind 127.0.0.1
     hosts {
         10.0.0.7 web.default.svc.cluster.local
         fd00::7 web.default.svc.cluster.local
+    }
+    template ANY ANY {
+        match \.example\.org\.
+        rcode NXDOMAIN
+        authority "cluster.local. 60 IN SOA ns.cluster.local. root.cluster.local. 1 2 3 4 60"
+        fallthrough
     }
 }
 .:PORT {
@@ -24,7 +30,7 @@ const COREFILE: &str = "cluster.local:PORT {
         2001:db8::80 www.example.org
     }
 }
-";
+"#;
 
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();

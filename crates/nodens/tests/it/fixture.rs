@@ -1,11 +1,13 @@
 //! Starts the binary, asks it, ends it.
 
 use nodens_wire::{Builder, Class, Flags, Message, Name, Type};
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait for anything that has to happen.
@@ -49,7 +51,9 @@ pub(crate) fn free_port() -> u16 {
 pub(crate) struct Server {
     child: Child,
     /// Lines of standard output as they come.
-    pub(crate) lines: Receiver<String>,
+    lines: Receiver<String>,
+    /// Lines that came and were not waited for yet.
+    seen: RefCell<Vec<String>>,
     /// Where it answers.
     pub(crate) address: SocketAddr,
     pub(crate) conf: PathBuf,
@@ -73,20 +77,24 @@ impl Server {
             }
         });
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let server = Self { child, lines, address, conf, folder };
+        let seen = RefCell::default();
+        let server = Self { child, lines, seen, address, conf, folder };
         server.wait_for("Nodens-");
         server
     }
 
-    /// Waits for a line of output that contains `text`, and gives it.
+    /// Waits for a line of output that contains `text`, and takes it.
     pub(crate) fn wait_for(&self, text: &str) -> String {
         let until = Instant::now() + PATIENCE;
+        let mut seen = self.seen.borrow_mut();
         loop {
+            if let Some(at) = seen.iter().position(|line| line.contains(text)) {
+                return seen.remove(at);
+            }
             let left = until.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
-                Ok(line) if line.contains(text) => return line,
-                Ok(_) => {}
-                Err(error) => panic!("no line with {text:?}: {error}"),
+                Ok(line) => seen.push(line),
+                Err(error) => panic!("no line with {text:?}: {error}, but {seen:?}"),
             }
         }
     }
@@ -174,4 +182,10 @@ pub(crate) fn need(tool: &str, package: &str) {
         std::env::split_paths(&path).any(|folder| Path::new(&folder).join(tool).exists())
     });
     assert!(found, "`{tool}` is missing: apt-get install {package} (or `make setup`)");
+}
+
+/// Held by tests that need the machine for themselves, so that they run one after the other.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

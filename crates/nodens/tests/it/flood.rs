@@ -1,7 +1,7 @@
 //! Many packets, a third of them malformed: memory stays where it was, nothing panics, and good
 //! questions are answered throughout. `NODENS_FLOOD` sets the number of packets.
 
-use crate::fixture::{Server, free_port, request};
+use crate::fixture::{Server, alone, free_port, request};
 use crate::upstreams::{Habit, Upstream};
 use nodens_wire::Type;
 use std::net::UdpSocket;
@@ -59,6 +59,7 @@ fn resident(metrics_port: u16) -> u64 {
 
 #[test]
 fn memory_stays_flat_under_a_flood_with_malformed_packets() {
+    let _alone = alone();
     let packets: u64 = std::env::var("NODENS_FLOOD")
         .map_or(PACKETS_DEFAULT, |text| text.parse().expect("NODENS_FLOOD is a number"));
     let upstream = Upstream::start(Habit::Answers(Duration::ZERO));

@@ -46,6 +46,8 @@ impl Load {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(server).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        // A busy machine must not lose answers on this side.
+        socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         // Nanoseconds since `start` of the intended sending, by ID; 0 when nothing is under way.
         let slots: Arc<Vec<AtomicU64>> = Arc::new((0..=u16::MAX).map(|_| 0.into()).collect());

@@ -1,6 +1,6 @@
 //! Reload: by signal, by file event; all or nothing; sockets kept.
 
-use crate::fixture::{Server, eventually, free_port};
+use crate::fixture::{Server, alone, eventually, free_port};
 use crate::load::Load;
 use nodens_wire::Type;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn a_bad_corefile_changes_nothing() {
         "{good}\n.:{} {{\n bind 127.0.0.1\n prometheus 127.0.0.1:{taken}\n whoami\n}}\n",
         free_port()
     );
-    for broken in [".:53 {\n whoami", "whoamy", busy.as_str()] {
+    for broken in [".:53 {\n whoami", ".:53 {\n whoamy\n}", busy.as_str()] {
         std::fs::write(&server.conf, broken).unwrap();
         server.signal("-USR1");
         server.wait_for("[ERROR]");
@@ -60,6 +60,7 @@ fn a_bad_corefile_changes_nothing() {
 
 #[test]
 fn a_hundred_reloads_half_of_them_broken_lose_no_question() {
+    let _alone = alone();
     let server = Server::start("hundred", OLD);
     let good = [std::fs::read_to_string(&server.conf).unwrap(), new_corefile(&server)];
     let load = Load::start(server.address, 5000, |n| format!("n{}.example.org", n % 100));

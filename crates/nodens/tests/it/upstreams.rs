@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(crate) enum Habit {
     /// Answers after this long.
     Answers(Duration),
+    /// Answers after 400 ms if the name starts with `slow`, else after 100 ms.
+    Uneven,
     /// Accepts connections and datagrams, and never answers.
     Frozen,
     /// Answers, but first sends replies with another ID and another question.
@@ -73,7 +75,7 @@ fn serve_udp(socket: &UdpSocket, habit: Habit, asked: &AtomicUsize) {
                 _ = socket.send_to(&reply, from);
             }
         };
-        after(habit, send);
+        after(delay(habit, &question), send);
     }
 }
 
@@ -90,7 +92,7 @@ fn serve_tcp(mut stream: TcpStream, habit: Habit, asked: &AtomicUsize) -> std::i
         }
         let replies = replies(habit, &question, false);
         let mut stream = stream.try_clone()?;
-        after(habit, move || {
+        after(delay(habit, &question), move || {
             for reply in replies {
                 let mut framed = (reply.len() as u16).to_be_bytes().to_vec();
                 framed.extend(reply);
@@ -100,16 +102,23 @@ fn serve_tcp(mut stream: TcpStream, habit: Habit, asked: &AtomicUsize) -> std::i
     }
 }
 
-fn after(habit: Habit, send: impl FnOnce() + Send + 'static) {
+fn delay(habit: Habit, question: &Message) -> Duration {
+    let slow = question.questions[0].qname.to_string().starts_with("slow");
     match habit {
-        Habit::Answers(delay) if !delay.is_zero() => {
-            std::thread::spawn(move || {
-                std::thread::sleep(delay);
-                send();
-            });
-        }
-        _ => send(),
+        Habit::Answers(delay) => delay,
+        Habit::Uneven => Duration::from_millis(if slow { 400 } else { 100 }),
+        _ => Duration::ZERO,
     }
+}
+
+fn after(delay: Duration, send: impl FnOnce() + Send + 'static) {
+    if delay.is_zero() {
+        return send();
+    }
+    std::thread::spawn(move || {
+        std::thread::sleep(delay);
+        send();
+    });
 }
 
 /// What is sent back, in order.
@@ -117,7 +126,7 @@ fn replies(habit: Habit, question: &Message, udp: bool) -> Vec<Vec<u8>> {
     let answer = answer(question);
     match habit {
         Habit::Frozen | Habit::Resets => Vec::new(),
-        Habit::Answers(_) => vec![bytes(&answer)],
+        Habit::Answers(_) | Habit::Uneven => vec![bytes(&answer)],
         Habit::Babbles => {
             let mut other_id = answer.clone();
             other_id.id ^= 0x5555;
