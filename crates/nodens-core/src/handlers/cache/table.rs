@@ -208,6 +208,10 @@ impl Table {
     /// were allocated and freed for it. Does nothing while another thread does the same.
     pub(crate) fn grow(&self, entries: usize, budget: usize) -> Growth {
         let mut growth = Growth::default();
+        // The lock shares its cache line with what readers read.
+        if entries <= self.len() * LOAD {
+            return growth;
+        }
         let Ok(_only) = self.growth.try_lock() else { return growth };
         for _ in 0..2 {
             let len = self.len();

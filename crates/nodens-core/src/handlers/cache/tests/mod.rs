@@ -6,6 +6,7 @@ mod options;
 mod refreshes;
 mod stale;
 mod store;
+mod whole;
 
 use crate::testing::{Bench, Reaction};
 use crate::upstream::{Ask, Fault};
