@@ -1,19 +1,26 @@
-//! The last step of every answer: ID, question, OPT, size.
+//! The first and the last step of every answer: what EDNS does not allow; ID, question, OPT, size.
 
 use crate::config::Config;
+use crate::cookie;
 use crate::job::{Job, Transport};
-use nodens_wire::edns::extended_error;
+use crate::shared::Shared;
+use nodens_wire::edns::{code, extended_error, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
 use nodens_wire::{Builder, Flags, HEADER_LEN, MESSAGE_LEN_MAX, Rcode, header};
 
+#[cfg(test)]
+#[path = "finish_tests.rs"]
+mod tests;
+
 /// Turns the decided response of `job` into the message for its client, in place.
-pub fn finish(config: &Config, job: &mut Job) {
+pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
     let block = config.blocks.get(job.current.block);
     let rcode = job.current.response.rcode;
     if !job.current.response.written || job.current.response.wire.len() < HEADER_LEN {
         write_bare(job, rcode);
     }
     restore_question(job);
+    answer_options(config, shared, job);
     let response = &mut job.current.response;
     let own = block.map_or(u16::MAX, |block| block.settings.udp_size_max);
     let udp_size = job.query.udp_size().min(own);
@@ -32,6 +39,56 @@ pub fn finish(config: &Config, job: &mut Job) {
         write_bare(job, Rcode::SERVFAIL);
     }
     header::set_id(&mut job.current.response.wire, job.query.id);
+}
+
+/// Whether the request's EDNS rules out an answer; the reason is then the response.
+///
+/// A version other than 0 is answered with the version we have (RFC 6891 section 6.1.3), a cookie
+/// of a length none has with FORMERR (RFC 7873 section 5.2.2).
+pub fn objection(job: &mut Job) -> bool {
+    let Some(edns) = &job.query.edns else { return false };
+    let is_malformed = |(option, data)| option == code::COOKIE && !cookie::is_well_formed(data);
+    let rcode = if edns.version != 0 {
+        Rcode::BADVERS
+    } else if !edns.options.is_empty() && edns.options(&job.request).any(is_malformed) {
+        Rcode::FORMERR
+    } else {
+        return false;
+    };
+    job.current.block = usize::MAX;
+    job.current.response.rcode = rcode;
+    true
+}
+
+/// Answers the options of the request that the server itself answers, whatever the handlers did.
+fn answer_options(config: &Config, shared: &Shared, job: &mut Job) {
+    let Some(edns) = job.query.edns.as_ref().filter(|edns| !edns.options.is_empty()) else {
+        return;
+    };
+    let client = job.recipient.client();
+    let options = &mut job.current.response.options;
+    let (mut cookie, mut keepalive) = (None, false);
+    for (option, data) in edns.options(&job.request) {
+        match option {
+            // Only the first one counts (RFC 7873 section 5.2).
+            code::COOKIE if cookie.is_none() => cookie = Some(data),
+            code::TCP_KEEPALIVE => keepalive = true,
+            _ => {}
+        }
+    }
+    let (ip, now) = (client.peer.ip(), job.received.unix_s);
+    let secret = shared.cookies.get();
+    if let Some(cookie) = cookie.zip(secret).and_then(|(data, secret)| secret.answer(data, ip, now))
+    {
+        push_option(options, code::COOKIE, &cookie);
+    }
+    // Not over UDP (RFC 7828 section 3.2.1).
+    if keepalive && client.transport == Transport::Tcp {
+        let block = config.blocks.get(job.current.block);
+        let idle = block.map(|block| block.settings.timeouts).unwrap_or_default().idle;
+        let tenths = u16::try_from(idle.as_millis() / 100).unwrap_or(u16::MAX);
+        push_option(options, code::TCP_KEEPALIVE, &tenths.to_be_bytes());
+    }
 }
 
 /// Marks a question that cannot wait because too many do.

@@ -13,6 +13,8 @@
 
 pub mod chain;
 pub mod config;
+pub mod containment;
+pub mod cookie;
 pub mod directives;
 pub mod finish;
 pub mod go_regex;

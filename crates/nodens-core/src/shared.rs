@@ -1,10 +1,11 @@
 //! What all workers and all configurations of the process share.
 
+use crate::cookie::Secret;
 use crate::log::Sink;
-use crate::metrics::Registry;
+use crate::metrics::{Counter, Registry};
 use crate::upstream::Upstreams;
 use crate::worker::Ticket;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Lives as long as the process; a reload builds a new [`crate::Config`] over the same one.
 #[derive(Debug)]
@@ -19,6 +20,10 @@ pub struct Shared {
     pub cache: crate::handlers::cache::Store,
     /// Questions under way, for those who ask the same meanwhile.
     pub flights: crate::handlers::forward::Flights,
+    /// Counts panics that were contained.
+    pub panics: Counter,
+    /// The secret of DNS cookies, set by whoever has random numbers; without it none are given.
+    pub cookies: OnceLock<Secret>,
     mailboxes: Vec<Mutex<Vec<Mail>>>,
 }
 
@@ -34,9 +39,14 @@ pub struct Mail {
 impl Shared {
     /// For `workers` workers; one more writer of metrics is for everything else.
     pub fn new(workers: usize, sink: Sink) -> Self {
+        let registry = Registry::new(workers + 1);
+        let help = "A metrics that counts the number of panics.";
+        let panics = registry.counter("coredns_panics_total", help, &[]);
         Self {
-            registry: Registry::new(workers + 1),
+            registry,
             sink,
+            panics,
+            cookies: OnceLock::new(),
             upstreams: Upstreams::default(),
             cache: crate::handlers::cache::Store::default(),
             flights: crate::handlers::forward::Flights::default(),

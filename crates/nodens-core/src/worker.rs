@@ -1,7 +1,8 @@
 //! One worker: the questions of one thread, from octets to octets.
 
-use crate::chain::{self, Outcome, Start};
+use crate::chain::{Outcome, Start};
 use crate::config::Config;
+use crate::containment;
 use crate::finish;
 use crate::handler::Event;
 use crate::handlers::forward::probes::{self, Probes};
@@ -233,17 +234,20 @@ impl Worker {
         let mut job = self.spare.pop().unwrap_or_default();
         job.start(now, Recipient::Client(client), request, query);
         self.reserve_ticket();
-        let outcome = chain::run(&self.config, &mut self.state, now, &mut job, Start::Top);
+        let outcome = match finish::objection(&mut job) {
+            true => Outcome::Done,
+            false => containment::run(&self.config, &mut self.state, now, &mut job, Start::Top),
+        };
         let verdict = match outcome {
             Outcome::Done => {
-                finish::finish(&self.config, &mut job);
+                finish::finish(&self.config, &self.state.shared, &mut job);
                 std::mem::swap(out, &mut job.current.response.wire);
                 Verdict::Answered
             }
             Outcome::Dropped => Verdict::Silent,
             Outcome::Waiting if self.jobs.len() >= PENDING_PER_WORKER_MAX => {
                 finish::refuse_overload(&mut job);
-                finish::finish(&self.config, &mut job);
+                finish::finish(&self.config, &self.state.shared, &mut job);
                 std::mem::swap(out, &mut job.current.response.wire);
                 Verdict::Answered
             }
@@ -327,6 +331,11 @@ impl Worker {
         !self.state.actions.is_empty()
     }
 
+    #[cfg(test)]
+    pub(crate) fn state(&mut self) -> &mut WorkerState {
+        &mut self.state
+    }
+
     fn job(&mut self, ticket: Ticket) -> Option<&mut Job> {
         let parked = self.jobs.get_mut(ticket.slot as usize)?;
         if parked.serial == ticket.serial { parked.job.as_deref_mut() } else { None }
@@ -381,7 +390,7 @@ impl Worker {
     /// Calls the handler that `job` waits at. `ticket` is the place of a job that is parked.
     fn advance(&mut self, now: Now, mut job: Box<Job>, event: Event<'_>, ticket: Option<Ticket>) {
         let config = job.config.take().unwrap_or_else(|| self.config.clone());
-        match chain::run(&config, &mut self.state, now, &mut job, Start::Resume(event)) {
+        match containment::run(&config, &mut self.state, now, &mut job, Start::Resume(event)) {
             Outcome::Waiting => {
                 job.config = Some(config);
                 match ticket.and_then(|ticket| self.jobs.get_mut(ticket.slot as usize)) {
@@ -392,7 +401,7 @@ impl Worker {
             }
             Outcome::Done => {
                 if let Recipient::Client(client) = job.recipient {
-                    finish::finish(&config, &mut job);
+                    finish::finish(&config, &self.state.shared, &mut job);
                     let wire = std::mem::take(&mut job.current.response.wire);
                     self.state.actions.push(Action::Send { client, wire });
                 }
@@ -431,7 +440,7 @@ impl Worker {
         job.current.floor = job.current.position;
         self.reserve_ticket();
         let config = self.config.clone();
-        match chain::run(&config, &mut self.state, now, &mut job, Start::Behind) {
+        match containment::run(&config, &mut self.state, now, &mut job, Start::Behind) {
             Outcome::Waiting => self.park(job),
             Outcome::Done | Outcome::Dropped => self.recycle(job),
         }
