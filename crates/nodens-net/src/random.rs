@@ -16,7 +16,8 @@ impl Random {
         Self { octets: [0; LEN], at: LEN }
     }
 
-    fn take<const N: usize>(&mut self) -> [u8; N] {
+    /// `N` random octets.
+    pub(crate) fn octets<const N: usize>(&mut self) -> [u8; N] {
         if LEN - self.at < N {
             self.refill();
         }
@@ -45,11 +46,11 @@ impl Random {
     }
 
     pub(crate) fn u16(&mut self) -> u16 {
-        u16::from_ne_bytes(self.take())
+        u16::from_ne_bytes(self.octets())
     }
 
     pub(crate) fn u64(&mut self) -> u64 {
-        u64::from_ne_bytes(self.take())
+        u64::from_ne_bytes(self.octets())
     }
 
     /// A number below `bound`, or 0 if that is 0.

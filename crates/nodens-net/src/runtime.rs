@@ -6,12 +6,15 @@ use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
 use crate::limits::{CONNECTIONS_CLIENT_SHARE, CONNECTIONS_MAX, DESCRIPTOR_RESERVE};
 use crate::listeners::{self, ListenError, Opened};
 use crate::poll::Waker;
+use crate::random::Random;
 use crate::tcp::Quota;
 use nodens_core::config::Listener;
+use nodens_core::cookie::Secret;
 use nodens_core::{Config, Shared};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::JoinHandle;
@@ -19,6 +22,9 @@ use std::time::Duration;
 
 /// How long [`Runtime::apply`] waits for a worker to take up a configuration.
 const CONFIGURE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The exit status of a process that panicked, as of a Go program.
+const PANIC_EXIT: i32 = 2;
 
 /// What the owner of the runtime may choose.
 #[derive(Clone, Debug)]
@@ -106,6 +112,8 @@ impl Runtime {
         let wakers = Arc::new(wakers);
         let quota = Arc::new(quota(options));
         register_gauge(&shared, &quota);
+        let mut random = Random::new();
+        shared.cookies.get_or_init(|| Secret::new(random.octets()));
         let workers = Vec::new();
         let (listeners, next_id) = (Vec::new(), 0);
         let mut runtime = Self { workers, wakers, listeners, next_id, cpus, quota };
@@ -150,6 +158,13 @@ impl Runtime {
                     event_loop.run();
                 }
                 Err(error) => _ = report.send(Err(error)),
+            }
+        };
+        // A panic that `debug` lets through has been reported. A process that has lost a worker
+        // would leave a part of its questions unanswered, and nobody would start it anew.
+        let run = move || {
+            if catch_unwind(AssertUnwindSafe(run)).is_err() {
+                std::process::exit(PANIC_EXIT);
             }
         };
         let name = format!("worker-{worker}");

@@ -8,6 +8,7 @@ use nodens_core::Now;
 use nodens_core::config::Timeouts;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroU32;
 
 /// Never.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -18,12 +19,16 @@ pub(crate) struct Times {
     read: u64,
     write: u64,
     idle: u64,
+    /// Questions a connection may ask in all.
+    questions: u32,
 }
 
 impl From<Timeouts> for Times {
     fn from(timeouts: Timeouts) -> Self {
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(NEVER);
-        Self { read: ns(timeouts.read), write: ns(timeouts.write), idle: ns(timeouts.idle) }
+        let questions = timeouts.queries_max.map_or(u32::MAX, NonZeroU32::get);
+        let (read, write, idle) = (ns(timeouts.read), ns(timeouts.write), ns(timeouts.idle));
+        Self { read, write, idle, questions }
     }
 }
 
@@ -49,6 +54,8 @@ pub(crate) struct Connection {
     pub(crate) active_at: u64,
     /// The earliest deadline that is queued for it.
     pub(crate) queued: u64,
+    /// Questions it may still ask.
+    left: u32,
     times: Times,
     /// When the next whole question must have arrived.
     read_deadline: u64,
@@ -82,6 +89,7 @@ impl Connection {
             dirty: false,
             active_at: now.mono_ns,
             queued: NEVER,
+            left: times.questions,
             times,
             read_deadline: now.mono_ns.saturating_add(times.read),
             write_deadline: NEVER,
@@ -109,6 +117,17 @@ impl Connection {
     pub(crate) fn refresh(&mut self, now: Now) {
         self.active_at = now.mono_ns;
         self.read_deadline = now.mono_ns.saturating_add(self.times.idle);
+    }
+
+    /// Counts a question; after the last one allowed the connection closes once all are answered.
+    pub(crate) fn count_question(&mut self) {
+        self.left = self.left.saturating_sub(1);
+        self.closing |= self.left == 0;
+    }
+
+    /// Whether it may ask no more, however much has arrived.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.left == 0
     }
 
     /// A question has begun to arrive, so the rest must not take long; single octets do not

@@ -269,6 +269,7 @@ impl TcpServer {
         };
         let mut taken = 0;
         while !connection.is_full()
+            && !connection.is_spent()
             && let Some((message, len)) = octets.get(taken..).and_then(first_message)
         {
             match cx.worker.receive(cx.now, client, message, &mut self.answer) {
@@ -279,7 +280,11 @@ impl TcpServer {
                 Verdict::Silent => {}
             }
             taken += len;
+            connection.count_question();
             connection.refresh(cx.now);
+        }
+        if connection.is_spent() {
+            return octets.len();
         }
         if taken < octets.len() {
             connection.began(cx.now);
