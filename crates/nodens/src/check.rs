@@ -33,7 +33,7 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
 pub(crate) fn compile(flags: &Flags) -> Result<(Loaded, Config), load::LoadError> {
     let (sender, _receiver) = sync_channel(1);
     let shared = Arc::new(Shared::new(1, Sink::new(sender)));
-    let loaded = load::parse(load::read(flags)?)?;
+    let loaded = load::parse_first(load::read(flags)?, flags)?;
     let config = load::compile(&loaded, flags, &shared)?;
     Ok((loaded, config))
 }

@@ -73,8 +73,7 @@ pub(crate) fn read(flags: &Flags) -> Result<Source, LoadError> {
             Err(LoadError::Unreadable { error, .. })
                 if error.kind() == std::io::ErrorKind::NotFound =>
             {
-                let text = format!(".:{} {BUILT_IN}", flags.port);
-                Ok(Source { name: "built-in".into(), text, path: None })
+                Ok(Source { name: "built-in".into(), text: built_in(flags), path: None })
             }
             found => found,
         },
@@ -92,8 +91,33 @@ fn read_file(name: &str) -> Result<Source, LoadError> {
     }
 }
 
-/// Parses what was read.
-pub(crate) fn parse(source: Source) -> Result<Loaded, LoadError> {
+/// Parses a Corefile that is to replace a running one. One without any server block is refused:
+/// it is a file that is being written far more often than a wish to serve nothing.
+pub(crate) fn parse_anew(source: Source) -> Result<Loaded, LoadError> {
+    let loaded = parse(source)?;
+    if loaded.tree.blocks.is_empty() {
+        let text =
+            format!("{}: no server block, expected one such as `.:53 {{ }}`", loaded.source.name);
+        return Err(LoadError::Rejected(text));
+    }
+    Ok(loaded)
+}
+
+/// Parses what was read at start. One without any server block stands for the built-in
+/// Corefile, as in CoreDNS.
+pub(crate) fn parse_first(source: Source, flags: &Flags) -> Result<Loaded, LoadError> {
+    let loaded = parse(source)?;
+    if loaded.tree.blocks.is_empty() {
+        return parse(Source { text: built_in(flags), ..loaded.source });
+    }
+    Ok(loaded)
+}
+
+fn built_in(flags: &Flags) -> String {
+    format!(".:{} {BUILT_IN}", flags.port)
+}
+
+fn parse(source: Source) -> Result<Loaded, LoadError> {
     let tree = nodens_corefile::parse(&source.name, &source.text, &SystemSources)
         .map_err(|error| rejected(&error, &source))?;
     let hash = hash(&source, &tree);

@@ -99,7 +99,7 @@ impl Server {
     fn start(flags: Flags, logger: &Logger, events: Sender<Event>) -> Result<Self, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let source = load::read(&flags).map_err(|error| text(&error))?;
-        let loaded = load::parse(source).map_err(|error| text(&error))?;
+        let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
         let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
         let shared = Arc::new(Shared::new(workers, logger.sink.clone()));
         process::register(&shared, logger);
@@ -204,7 +204,7 @@ impl Server {
         }
         // A file that cannot be read is being replaced, or gone: what runs goes on.
         let Ok(source) = load::read(&self.flags) else { return };
-        match load::parse(source) {
+        match load::parse_anew(source) {
             Ok(loaded) if !self.reloads.is_new(&loaded.hash) => {}
             Ok(loaded) => {
                 if let Err(error) = self.take_up(loaded) {
@@ -223,7 +223,7 @@ impl Server {
 
     fn reload(&mut self) -> Result<(), String> {
         let source = load::read(&self.flags).map_err(|error| error.brief())?;
-        let loaded = load::parse(source).map_err(|error| error.brief())?;
+        let loaded = load::parse_anew(source).map_err(|error| error.brief())?;
         self.take_up(loaded)
     }
 

@@ -137,3 +137,11 @@ fn the_pidfile_comes_and_goes() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(!pidfile.exists());
 }
+
+#[test]
+fn an_empty_corefile_is_the_built_in_one() {
+    let server = Server::start("empty", "# nothing for port PORT\n");
+    let answer = server.ask("example.org", Type::A);
+    assert_eq!(answer.additional.len(), 2);
+    server.wait_for("\"A IN example.org. udp");
+}

@@ -66,7 +66,13 @@ impl Server {
         let folder = Folder::new(name);
         let port = free_port();
         let conf = folder.write("Corefile", &corefile.replace("PORT", &port.to_string()));
-        let mut child = nodens().arg("-conf").arg(&conf).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = nodens()
+            .args(["-p", &port.to_string()])
+            .arg("-conf")
+            .arg(&conf)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {

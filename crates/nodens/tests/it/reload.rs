@@ -48,7 +48,7 @@ fn a_bad_corefile_changes_nothing() {
         "{good}\n.:{} {{\n bind 127.0.0.1\n prometheus 127.0.0.1:{taken}\n whoami\n}}\n",
         free_port()
     );
-    for broken in [".:53 {\n whoami", ".:53 {\n whoamy\n}", busy.as_str()] {
+    for broken in ["", ".:53 {\n whoami", ".:53 {\n whoamy\n}", busy.as_str()] {
         std::fs::write(&server.conf, broken).unwrap();
         server.signal("-USR1");
         server.wait_for("[ERROR]");
