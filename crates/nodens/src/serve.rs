@@ -51,19 +51,17 @@ struct Server {
 
 /// Serves until a signal ends it.
 pub(crate) fn run(flags: &Flags) -> ExitCode {
-    let logger = Logger::start(flags.log_format, std::io::stdout());
     let (sender, events) = channel();
-    let started = Server::start(flags.clone(), &logger, sender.clone());
-    let code = match started {
+    // First of all: a signal must never meet its default action, which ends the process.
+    if let Err(error) = watch_signals(sender.clone()) {
+        eprintln!("signals: {error}");
+        return ExitCode::FAILURE;
+    }
+    let logger = Logger::start(flags.log_format, std::io::stdout());
+    let code = match Server::start(flags.clone(), &logger, sender) {
         Ok(mut server) => {
             server.greet();
-            match watch_signals(sender) {
-                Ok(()) => server.live(&events),
-                Err(error) => {
-                    eprintln!("signals: {error}");
-                    ExitCode::FAILURE
-                }
-            }
+            server.live(&events)
         }
         Err(error) => {
             eprintln!("{error}");

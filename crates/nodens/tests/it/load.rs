@@ -31,6 +31,8 @@ impl Tally {
 /// A running stream of questions.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
+    /// Set once nothing more will be sent.
+    sent_all: Arc<AtomicBool>,
     sender: JoinHandle<u64>,
     receiver: JoinHandle<Tally>,
     slots: Arc<Vec<AtomicU64>>,
@@ -48,7 +50,7 @@ impl Load {
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         // A busy machine must not lose answers on this side.
         socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, sent_all) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         // Nanoseconds since `start` of the intended sending, by ID; 0 when nothing is under way.
         let slots: Arc<Vec<AtomicU64>> = Arc::new((0..=u16::MAX).map(|_| 0.into()).collect());
         let start = Instant::now();
@@ -72,16 +74,17 @@ impl Load {
             })
         };
         let receiver = {
-            let (slots, stop) = (slots.clone(), stop.clone());
-            std::thread::spawn(move || receive(&socket, &slots, &stop, start))
+            let (slots, sent_all) = (slots.clone(), sent_all.clone());
+            std::thread::spawn(move || receive(&socket, &slots, &sent_all, start))
         };
-        Self { stop, sender, receiver, slots }
+        Self { stop, sent_all, sender, receiver, slots }
     }
 
     /// Stops asking, waits for what is under way, and tells.
     pub(crate) fn finish(self) -> Tally {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.sender.join().unwrap();
+        self.sent_all.store(true, Ordering::Relaxed);
         let mut tally = self.receiver.join().unwrap();
         tally.sent = sent;
         let open = self.slots.iter().filter(|slot| slot.load(Ordering::Relaxed) != 0);
@@ -98,12 +101,17 @@ fn question(id: u16, qname: &str) -> Vec<u8> {
     out
 }
 
-fn receive(socket: &UdpSocket, slots: &[AtomicU64], stop: &AtomicBool, start: Instant) -> Tally {
+fn receive(
+    socket: &UdpSocket,
+    slots: &[AtomicU64],
+    sent_all: &AtomicBool,
+    start: Instant,
+) -> Tally {
     let mut tally = Tally::default();
     let mut buffer = [0; 4096];
     let mut deadline = None;
     loop {
-        if stop.load(Ordering::Relaxed) {
+        if sent_all.load(Ordering::Relaxed) {
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + TIMEOUT);
             let open = slots.iter().any(|slot| slot.load(Ordering::Relaxed) != 0);
             if !open || Instant::now() > deadline {
