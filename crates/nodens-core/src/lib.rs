@@ -16,6 +16,7 @@ pub mod config;
 pub mod containment;
 pub mod cookie;
 pub mod directives;
+pub mod expression;
 pub mod finish;
 pub mod go_regex;
 pub mod handler;
@@ -25,6 +26,7 @@ pub mod kind;
 pub mod limits;
 pub mod log;
 pub mod metrics;
+pub mod presentation;
 pub mod response;
 pub mod shared;
 #[doc(hidden)]

@@ -1,7 +1,8 @@
 //! `metadata`: facts about a question that one directive knows and another may use, by label.
 
-use crate::config::BlockBuilder;
+use crate::config::{BlockBuilder, ServerBlock};
 use crate::handler::Cx;
+use crate::job::Job;
 use crate::zones::Zones;
 use nodens_corefile::{Directive, Error};
 
@@ -19,23 +20,38 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
 }
 
 /// The value of a metadata label for the current question, if anything knows it.
-///
-/// Values are looked up when they are used, so a label nobody uses costs nothing.
 pub fn value(cx: &Cx<'_>, label: &str) -> Option<String> {
-    let zones = cx.block.settings.metadata.as_ref()?;
-    let qname = match cx.job.outer.is_empty() {
-        true => cx.job.query.qname(&cx.job.request),
-        false => cx.job.current.qname.view(),
-    };
-    if !zones.contains(qname) {
-        return None;
-    }
-    match label {
-        "view/name" => cx.block.view.as_ref().map(|view| view.name().to_owned()),
-        "forward/upstream" => {
-            let answered = cx.job.current.forward.answered.as_ref();
-            answered.map(|upstream| upstream.name.clone())
+    Source { job: cx.job, block: cx.block }.value(label)
+}
+
+/// Where values come from. They are looked up when they are used, so a label nobody uses costs
+/// nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'j> {
+    /// The question.
+    pub job: &'j Job,
+    /// The server block at work.
+    pub block: &'j ServerBlock,
+}
+
+impl Source<'_> {
+    /// The value of a label, if anything knows it.
+    pub fn value(self, label: &str) -> Option<String> {
+        let zones = self.block.settings.metadata.as_ref()?;
+        let asked = match self.job.outer.is_empty() {
+            true => self.job.query.qname(&self.job.request),
+            false => self.job.current.qname.view(),
+        };
+        if !zones.contains(asked) {
+            return None;
         }
-        _ => None,
+        match label {
+            "view/name" => self.block.view.as_ref().map(|view| view.name().to_owned()),
+            "forward/upstream" => {
+                let upstream = self.job.current.forward.answered.as_ref()?;
+                Some(upstream.key.address.to_string())
+            }
+            _ => None,
+        }
     }
 }

@@ -31,3 +31,32 @@ fn malformed_uses_are_refused() {
         assert!(error.contains(wanted), "{line}: {error}");
     }
 }
+
+#[test]
+fn labels_have_values_only_in_the_zones_named() {
+    let text = ". {\n metadata example.org\n log . \"{name} {/view/name}\"\n \
+                view inner {\n expr true\n }\n whoami\n}";
+    let mut bench = Bench::new(text);
+    bench.ask("a.example.org. A");
+    bench.ask("a.example.net. A");
+    assert_eq!(lines(&bench), ["a.example.org. inner", "a.example.net. -"]);
+}
+
+#[test]
+fn the_upstream_that_answered_is_known() {
+    let text = ". {\n metadata\n log . \"{/forward/upstream}\"\n forward . 192.0.2.8:5353\n}";
+    let mut bench = Bench::new(text);
+    bench.upstream(|_, question| {
+        let mut reply = Vec::new();
+        let flags = question.flags.reply();
+        let asked = &question.questions[0];
+        nodens_wire::Builder::new(&mut reply, 0, flags).question(
+            asked.qname.view(),
+            asked.qtype,
+            asked.qclass,
+        );
+        crate::testing::Reaction::Reply(reply)
+    });
+    bench.ask("a.example.org. A");
+    assert_eq!(lines(&bench), ["192.0.2.8:5353"]);
+}

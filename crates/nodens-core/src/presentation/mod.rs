@@ -1,0 +1,122 @@
+//! Single records in presentation format (RFC 1035 section 5.1), as `template` makes them.
+//!
+//! The `domain` crate reads most RDATA. Read here are the owner and what stands before the type,
+//! and types that `domain` does not know, reads more strictly than operators are used to (`1h30m`
+//! for a number of seconds, text of more than 255 octets) or less (empty labels in names).
+
+mod rdata;
+mod svcb;
+mod tokens;
+
+use domain::base::Name as DomainName;
+use domain::base::rdata::ComposeRecordData;
+use domain::zonefile::inplace::{Entry, Zonefile};
+use nodens_wire::{Class, Record, Type};
+use tokens::{Token, Tokens};
+
+/// Seconds, where a record says nothing else.
+const TTL_DEFAULT: u32 = 3600;
+
+/// Why a text is not a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PresentationError {
+    /// Nothing but space and comments.
+    #[error("expected a record, found nothing")]
+    Empty,
+    /// A line such as `$ORIGIN`.
+    #[error("expected a record, found the directive `{0}`")]
+    Directive(String),
+    /// The text ends before everything is said.
+    #[error("expected {0}, found the end of the record")]
+    End(&'static str),
+    /// A word of another shape was wanted.
+    #[error("expected {expected}, found `{found}`")]
+    Expected {
+        /// What was wanted.
+        expected: &'static str,
+        /// The word.
+        found: String,
+    },
+    /// Words behind the last field.
+    #[error("expected the end of the record, found `{0}`")]
+    Trailing(String),
+    /// A quote or a parenthesis without its other half.
+    #[error("{0} is not closed")]
+    Unclosed(&'static str),
+    /// RDATA that the `domain` crate refuses.
+    #[error("bad RDATA of type {rtype}: {reason}")]
+    Rdata {
+        /// The type.
+        rtype: Type,
+        /// In the words of the crate.
+        reason: String,
+    },
+    /// More octets than RDATA can have.
+    #[error("RDATA is longer than 65535 octets")]
+    TooLong,
+}
+
+/// Reads the first record of `text`: `OWNER [TTL] [CLASS] TYPE RDATA`.
+///
+/// Names without a final dot are absolute, `@` is the root; class IN and a TTL of 3600 seconds
+/// are meant where they are left out. What follows on further lines is ignored.
+///
+/// # Errors
+/// [`PresentationError`], with the word that was wrong.
+pub fn record(text: &str) -> Result<Record, PresentationError> {
+    let text = text.trim_start_matches(['\n', '\r']);
+    let mut tokens = Tokens::new(text);
+    let owner = tokens.next()?.ok_or(PresentationError::Empty)?;
+    if owner.raw.starts_with('$') {
+        return Err(PresentationError::Directive(owner.raw.to_owned()));
+    }
+    let name = rdata::name(&owner)?;
+    let (mut ttl, mut class) = (None, None);
+    let rtype = loop {
+        let word = tokens.expect("a TTL, class or type")?;
+        if let Some(seconds) = rdata::seconds(word.raw).filter(|_| ttl.is_none()) {
+            ttl = Some(seconds);
+        } else if let Some(found) = word.raw.parse().ok().filter(|_| class.is_none()) {
+            class = Some(found);
+        } else {
+            break record_type(&word)?;
+        }
+    };
+    let (class, ttl) = (class.unwrap_or(Class::IN), ttl.unwrap_or(TTL_DEFAULT));
+    let rdata = match rdata::read(rtype, &mut tokens) {
+        Some(rdata) => rdata?,
+        None => read_with_domain(rtype, &tokens)?,
+    };
+    if rdata.len() > usize::from(u16::MAX) {
+        return Err(PresentationError::TooLong);
+    }
+    Ok(Record { owner: name, rtype, class, ttl, rdata })
+}
+
+fn record_type(word: &Token<'_>) -> Result<Type, PresentationError> {
+    let found = word.raw.parse().ok().filter(|found| !matches!(*found, Type::ANY | Type::OPT));
+    found.ok_or_else(|| word.unlike("a type such as AAAA"))
+}
+
+/// Lets the `domain` crate read the RDATA behind the tokens taken so far.
+fn read_with_domain(rtype: Type, tokens: &Tokens<'_>) -> Result<Vec<u8>, PresentationError> {
+    let refuse = |reason: String| PresentationError::Rdata { rtype, reason };
+    let (open, rest) = (tokens.open_parentheses(), tokens.rest());
+    let line = format!(". 0 IN {rtype} {}{rest}\n", "(".repeat(open));
+    let mut file = Zonefile::new();
+    file.set_origin(DomainName::root_bytes());
+    file.extend_from_slice(line.as_bytes());
+    match file.next_entry() {
+        Ok(Some(Entry::Record(record))) => {
+            let mut rdata = Vec::new();
+            // Writing to a Vec cannot fail.
+            _ = record.data().compose_rdata(&mut rdata);
+            Ok(rdata)
+        }
+        Ok(_) => Err(PresentationError::End("RDATA")),
+        Err(error) => Err(refuse(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests;
