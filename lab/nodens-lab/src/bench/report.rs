@@ -52,10 +52,24 @@ impl Numbers<'_> {
         self.summary(server, cell, Sample::cost)
     }
 
-    /// `server`'s median rate divided by that of `other`.
-    fn ratio(&self, server: &str, other: &str, cell: Cell) -> Option<f64> {
-        let (own, other) = (self.rate(server, cell)?, self.rate(other, cell)?);
-        (other.median > 0.0).then(|| own.median / other.median)
+    fn is_spoilt(&self, server: &str, cell: Cell) -> bool {
+        let mut samples = self.samples.iter().filter(|s| s.server == server && s.cell == cell);
+        samples.any(Sample::is_spoilt)
+    }
+
+    /// How many times the questions of `other` this server answers.
+    ///
+    /// From the median rates; if other processes spoilt one of them, from CPU per question, which
+    /// they hardly touch, with a star.
+    fn ratio(&self, server: &str, other: &str, cell: Cell) -> Option<String> {
+        let spoilt = self.is_spoilt(server, cell) || self.is_spoilt(other, cell);
+        let (over, under) = if spoilt {
+            (self.cost(other, cell)?, self.cost(server, cell)?)
+        } else {
+            (self.rate(server, cell)?, self.rate(other, cell)?)
+        };
+        let star = if spoilt { "*" } else { "" };
+        (under.median > 0.0).then(|| format!("{:.2}{star}", over.median / under.median))
     }
 }
 
@@ -76,7 +90,9 @@ pub(super) fn write(
     for (title, table) in [(rate_title, &rates), (&latency_title, &latencies)] {
         term::out(&format!("\n{}\n{}", term::paint(Style::Bold, title), table.framed()));
     }
-    warnings.iter().for_each(|warning| term::out(&term::paint(Style::Bad, warning)));
+    for line in summary_of_warnings(samples) {
+        term::out(&term::paint(Style::Bad, &line));
+    }
     let folder = &bench.args.out;
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -123,11 +139,7 @@ fn rates(peers: &[Peer], numbers: &Numbers<'_>) -> Table {
                 .cost(peer.name, cell)
                 .map_or("–".to_owned(), |cost| format!("{:.2} µs", cost.median))
         };
-        let ratio = |other, cell| {
-            numbers
-                .ratio(peer.name, other, cell)
-                .map_or("–".to_owned(), |ratio| format!("{ratio:.2}"))
-        };
+        let ratio = |other, cell| numbers.ratio(peer.name, other, cell).unwrap_or("–".to_owned());
         let cells = vec![
             peer.name.to_owned(),
             rate(Cell::OneName),
@@ -219,6 +231,27 @@ fn about(bench: &Bench<'_>, peers: &[Peer], missing: &[Missing]) -> Vec<String> 
     ];
     lines.extend(peers.iter().map(|peer| format!("- {}: {}", peer.name, peer.version)));
     lines.extend(missing.iter().map(|(name, why)| format!("- {name} is missing: {why}")));
+    lines
+}
+
+/// The warnings in a few lines; each of them is in the files.
+fn summary_of_warnings(samples: &[Sample]) -> Vec<String> {
+    let all = samples.len();
+    let spoilt = samples.iter().filter(|sample| sample.is_spoilt()).count();
+    let invalid = samples.iter().filter(|s| !s.outcome.verdict.is_valid()).count();
+    let mut lines = Vec::new();
+    if spoilt > 0 {
+        lines.push(format!(
+            "In {spoilt} of {all} measurements other processes used the server's CPU: compare CPU per \
+             question, and the ratios with * that come from it. For rates and latencies, repeat on a \
+             quiet machine."
+        ));
+    }
+    if invalid > 0 {
+        lines.push(format!(
+            "In {invalid} of {all} measurements the load generator was disturbed itself."
+        ));
+    }
     lines
 }
 
