@@ -28,6 +28,8 @@ const NAMES: usize = 10_000;
 /// that Linux gives a server by default.
 const IN_FLIGHT: usize = 128;
 const CLIENTS: usize = 32;
+/// The part of a server's CPU that others may take.
+const ROBBED: f64 = 0.05;
 /// Draws before the order of names repeats.
 const ORDER_LEN: usize = 1 << 18;
 
@@ -52,6 +54,9 @@ pub(crate) struct Args {
     /// Questions a second of the latency measurement, the same for all.
     #[arg(short = 'Q', long, default_value_t = 10_000.0)]
     rate: f64,
+    /// How often a measurement is taken again because others used the server's CPU.
+    #[arg(long, default_value_t = 2)]
+    retries: usize,
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -91,6 +96,8 @@ struct Sample {
     server: &'static str,
     repeat: usize,
     cell: Cell,
+    /// How often it was measured until others left the server its CPU; the best such is kept.
+    tries: usize,
     outcome: Outcome,
     /// What the server's threads did meanwhile.
     account: Account,
@@ -108,9 +115,17 @@ impl Sample {
         self.account.ran.as_secs_f64() * 1e6 / (self.outcome.tally.counts.answered as f64).max(1.0)
     }
 
-    /// The part of the time that the server's threads wanted to run and others had their CPU.
+    /// The part of the time that other processes had the server's CPU while it wanted to run.
     fn robbed(&self) -> f64 {
-        self.account.waited.as_secs_f64() / self.outcome.elapsed.as_secs_f64().max(1e-9)
+        let elapsed = self.outcome.elapsed.as_secs_f64().max(1e-9);
+        let waited = self.account.waited.as_secs_f64() / elapsed;
+        // A server with several threads on one CPU also waits for its own.
+        waited.min(1.0 - self.account.ran.as_secs_f64() / elapsed).max(0.0)
+    }
+
+    /// Whether others took too much of the CPU: a fault of the machine and not of the server.
+    fn is_spoilt(&self) -> bool {
+        self.robbed() > ROBBED
     }
 }
 
@@ -225,16 +240,29 @@ impl Bench<'_> {
         let mut server = Server::start(peer.name, &mut command, &self.cpus.server, &log)?;
         server.await_answer(address, &Name::parse("ready.bench.example")?, self.stop)?;
         self.load(Cell::ManyNames, address, &self.warm, Some(2 * NAMES as u64))?;
-        let unique = Workload::unique(
-            self.args.seed + repeat as u64,
-            Name::parse("miss.bench.example")?.view(),
-            Type::A,
-        )?;
         for cell in Cell::ALL {
             if cell == Cell::Misses && !peer.caches {
                 continue;
             }
             show(cell);
+            samples.push(self.sample((peer.name, repeat, cell), &server, address)?);
+        }
+        Ok(())
+    }
+
+    /// Measures one cell, again if others used the server's CPU, and keeps the least disturbed.
+    fn sample(
+        &self,
+        (name, repeat, cell): (&'static str, usize, Cell),
+        server: &Server,
+        address: SocketAddr,
+    ) -> Result<Sample> {
+        let mut best: Option<Sample> = None;
+        for tries in 1..=self.args.retries + 1 {
+            // Other names each time: those of an earlier try are in the cache now.
+            let seed = self.args.seed + 1_000 * repeat as u64 + tries as u64;
+            let suffix = Name::parse("miss.bench.example")?;
+            let unique = Workload::unique(seed, suffix.view(), Type::A)?;
             let workload = match cell {
                 Cell::OneName => &self.one,
                 Cell::ManyNames | Cell::Rate => &self.many,
@@ -244,10 +272,17 @@ impl Bench<'_> {
             let outcome = self.load(cell, address, workload, None)?;
             let account = server.account()?.since(before);
             let resident = server.resident();
-            let server = peer.name;
-            samples.push(Sample { server, repeat, cell, outcome, account, resident });
+            let sample = Sample { server: name, repeat, cell, tries, outcome, account, resident };
+            let done = !sample.is_spoilt();
+            best = match best {
+                Some(best) if best.robbed() <= sample.robbed() => Some(Sample { tries, ..best }),
+                _ => Some(sample),
+            };
+            if done {
+                break;
+            }
         }
-        Ok(())
+        best.context("nothing was measured")
     }
 
     fn load(

@@ -9,9 +9,6 @@ use serde_json::json;
 /// Quantiles of the latency table.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// The part of a server's CPU that others may take before it is told.
-const ROBBED: f64 = 0.05;
-
 /// The median of a few values and how far they lie apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Summary {
@@ -81,7 +78,7 @@ pub(super) fn write(
 ) -> Result<()> {
     let numbers = Numbers { samples };
     let (rates, latencies) = (rates(peers, &numbers), latencies(peers, &numbers));
-    let (about, warnings) = (about(bench, peers, missing), warnings(samples));
+    let (about, warnings) = (about(bench, (peers, missing), samples), warnings(samples));
     let latency_title = format!(
         "Latency at {} questions/s, 10,000 names in the cache",
         term::count(bench.args.rate as u64)
@@ -200,7 +197,11 @@ fn push(table: &mut Table, peer: &Peer, cells: Vec<String>) {
 }
 
 /// What a reader needs to judge the numbers.
-fn about(bench: &Bench<'_>, peers: &[Peer], missing: &[Missing]) -> Vec<String> {
+fn about(
+    bench: &Bench<'_>,
+    (peers, missing): (&[Peer], &[Missing]),
+    samples: &[Sample],
+) -> Vec<String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
     let model =
@@ -226,6 +227,10 @@ fn about(bench: &Bench<'_>, peers: &[Peer], missing: &[Missing]) -> Vec<String> 
         format!(
             "- load average {} (1, 5, 15 minutes)",
             read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
+        ),
+        format!(
+            "- measured again because others used the server's CPU: {} times",
+            samples.iter().map(|sample| sample.tries - 1).sum::<usize>()
         ),
         "- echo is `nodens-lab echo`: what sending and receiving alone cost".to_owned(),
     ];
@@ -264,11 +269,8 @@ fn warnings(samples: &[Sample]) -> Vec<String> {
         for why in &sample.outcome.verdict.invalid {
             warnings.push(format!("{place}: {why}"));
         }
-        // A server with several threads on one CPU also waits for its own.
-        let own = sample.account.ran.as_secs_f64() / sample.outcome.elapsed.as_secs_f64().max(1e-9);
-        let lost = 1.0 - own;
-        if sample.robbed().min(lost) > ROBBED {
-            let percent = sample.robbed().min(lost) * 100.0;
+        if sample.is_spoilt() {
+            let percent = sample.robbed() * 100.0;
             warnings
                 .push(format!("{place}: other processes took {percent:.0} % of the server's CPU"));
         }
@@ -283,6 +285,7 @@ fn sample_json(sample: &Sample) -> serde_json::Value {
     json!({
         "server": sample.server,
         "repeat": sample.repeat,
+        "tries": sample.tries,
         "cell": sample.cell.name(),
         "answers_per_second": sample.rate(),
         "cpu_us_per_answer": sample.cost(),
