@@ -37,7 +37,10 @@ pub fn shape(
     }
     let opt_len = edns.map_or(0, |edns| OPT_LEN + edns.options.len());
     if response.len() + opt_len > limit {
-        truncate(response, &mut header, limit.saturating_sub(opt_len))?;
+        compress(response)?;
+        if response.len() + opt_len > limit {
+            truncate(response, &mut header, limit.saturating_sub(opt_len))?;
+        }
     }
     if let Some(edns) = edns {
         push_opt(response, rcode, edns);
@@ -67,6 +70,19 @@ fn remove_opt(response: &mut Vec<u8>, header: &mut Header) -> Result<(), WireErr
         message.section_mut(section).retain(|record| record.rtype != Type::OPT);
     }
     message.write(response)
+}
+
+/// Writes the response anew with name compression, so that as much as possible fits: it may have
+/// come from an upstream that does not compress.
+fn compress(response: &mut Vec<u8>) -> Result<(), WireError> {
+    let message = Message::parse(response)?;
+    let before = response.len();
+    let mut compressed = Vec::with_capacity(before);
+    message.write(&mut compressed)?;
+    if compressed.len() < before {
+        *response = compressed;
+    }
+    Ok(())
 }
 
 /// Drops records from the end until `response` has at most `limit` octets; the question stays.
@@ -147,6 +163,22 @@ mod tests {
         assert!(message.flags.has(Flags::TC));
         assert_eq!(message.answer.len(), 29);
         assert_eq!(message.additional.len(), 1);
+    }
+
+    #[test]
+    fn names_are_compressed_before_anything_is_cut() {
+        let mut bytes = response(0);
+        let question_end = bytes.len();
+        let owner = bytes[HEADER_LEN..question_end - 4].to_vec();
+        for last in 0..20 {
+            bytes.extend(&owner);
+            bytes.extend([0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, last]);
+        }
+        bytes[7] = 20;
+        assert!(bytes.len() > 512);
+        shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
+        let message = Message::parse(&bytes).unwrap();
+        assert!(!message.flags.has(Flags::TC) && message.answer.len() == 20);
     }
 
     #[test]

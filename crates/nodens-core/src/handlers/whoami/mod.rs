@@ -4,7 +4,7 @@ use crate::config::BlockBuilder;
 use crate::handler::{Cx, Handle, Step};
 use crate::job::Transport;
 use nodens_corefile::{Directive, Error};
-use nodens_wire::{Class, Name, NameRef, Rcode, Section, Type};
+use nodens_wire::{Name, NameRef, Rcode, Section, Type};
 use std::net::IpAddr;
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ impl Handle for Whoami {
         if let Ok(service) = service {
             let srv = srv_rdata(peer.port());
             fits = fits
-                .and_then(|()| builder.record(section, service.view(), (Type::SRV, Class::IN, 0), &srv));
+                .and_then(|()| builder.record(section, service.view(), (Type::SRV, qclass, 0), &srv));
         }
         debug_assert!(fits.is_ok(), "two records fit any message");
         Step::Answered
