@@ -167,6 +167,30 @@ fn an_answer_given_early_passes_the_handlers_in_front() {
 }
 
 #[test]
+fn an_answer_can_be_given_early_while_something_behind_the_cache_looks_up_another_name() {
+    let corefile = ".:53 {\n cache {\n serve_stale 1h verify 100ms 30s\n }\n \
+                    template IN A www.example {\n \
+                    answer \"{{ .Name }} 10 IN CNAME b.example.\"\n }\n forward . 192.0.2.9\n}";
+    let mut bench = Bench::new(corefile);
+    let last = counter();
+    follow(&mut bench, move |q| {
+        *last.borrow_mut() += 1;
+        match *last.borrow() {
+            1 => reply(q, Rcode::NOERROR).a(10, 1).send(),
+            _ => after(SECOND, reply(q, Rcode::NOERROR).a(10, 2).send()),
+        }
+    });
+    let address = |answer: &Message| (*answer.answer[1].rdata.last().unwrap(), ttls(answer)[1]);
+    assert_eq!(address(&bench.ask("www.example. A")), (1, 10));
+    bench.pass(10 * SECOND);
+    let (answer, took) = bench.ask_for("www.example. A", 20 * SECOND).unwrap();
+    assert_eq!((address(&answer), took), ((1, 30), 100 * MS));
+    assert!(bench.pass(2 * SECOND).is_empty());
+    assert_eq!(address(&bench.ask("www.example. A")).0, 2);
+    assert_eq!(bench.worker.pending(), 0);
+}
+
+#[test]
 fn a_silent_upstream_is_asked_again_only_after_the_recheck_time() {
     let (mut bench, _) = bench_with("serve_stale 1h immediate 30s 30s", Then::Servfail);
     bench.pass(10 * SECOND);
