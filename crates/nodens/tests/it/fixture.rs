@@ -154,14 +154,21 @@ pub(crate) fn request(qname: &str, qtype: Type) -> Vec<u8> {
     out
 }
 
+/// Asks like a stub resolver: again after two seconds, until patience ends.
 pub(crate) fn ask_udp(address: SocketAddr, qname: &str, qtype: Type) -> Option<Message> {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket.connect(address).unwrap();
-    socket.send(&request(qname, qtype)).unwrap();
-    let mut reply = vec![0; 65_535];
-    let len = socket.recv(&mut reply).ok()?;
-    Some(Message::parse(&reply[..len]).unwrap())
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        socket.connect(address).unwrap();
+        let mut reply = vec![0; 65_535];
+        let answer = socket.send(&request(qname, qtype)).and_then(|_| socket.recv(&mut reply));
+        match answer {
+            Ok(len) => return Some(Message::parse(&reply[..len]).unwrap()),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    None
 }
 
 pub(crate) fn http_get(port: u16, path: &str) -> std::io::Result<(String, String)> {

@@ -6,5 +6,6 @@ mod faults;
 mod fixture;
 mod flood;
 mod load;
+mod readmes;
 mod reload;
 mod upstreams;

@@ -1,0 +1,110 @@
+//! Every Corefile of every directive's README starts a real server.
+//!
+//! Each runs in a network namespace of its own, so that it may use any port; its interfaces and
+//! addresses, the files it names and the upstreams' hosts are made up there.
+
+use crate::fixture::{Folder, need, nodens};
+use std::path::Path;
+use std::process::Command;
+
+/// Corefiles of a README: what stands between `~~~ corefile` and the next fence.
+fn corefiles(readme: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut current: Option<String> = None;
+    for line in readme.lines() {
+        let fence = line.trim_start();
+        match &mut current {
+            None if fence == "~~~ corefile" || fence == "``` corefile" => {
+                current = Some(String::new());
+            }
+            None => {}
+            Some(_) if fence.starts_with("~~~") || fence.starts_with("```") => {
+                found.extend(current.take());
+            }
+            Some(text) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    found
+}
+
+/// Starts `corefile` and ends it as soon as it says that it runs.
+fn start(folder: &Folder, corefile: &str) -> Result<(), String> {
+    let conf = folder.write("Corefile", corefile);
+    let script = "
+ip link set lo up
+ip link add eth0 type veth peer name eth1 && ip link set eth0 up && ip link set eth1 up
+ip addr add 10.0.0.1/8 dev eth0; ip addr add 192.0.2.1/24 dev eth0
+ip -6 addr add 2001:db8::1/64 dev eth0 nodad
+sysctl -q -w net.ipv4.ip_nonlocal_bind=1 net.ipv6.ip_nonlocal_bind=1
+cd \"$1\"
+exec \"$2\" -conf \"$3\" >out 2>err
+";
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", script, "sh"]);
+    let mut child = command.arg(&folder.0).arg(nodens().get_program()).arg(&conf).spawn().unwrap();
+    let out = folder.0.join("out");
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let until = std::time::Instant::now() + crate::fixture::PATIENCE;
+    loop {
+        let runs = read(&out).contains("Nodens-");
+        let ended = child.try_wait().unwrap();
+        if runs || ended.is_some() || std::time::Instant::now() > until {
+            // `exec` made the server this very child.
+            _ = child.kill();
+            _ = child.wait();
+            _ = std::fs::remove_file(&out);
+            return if runs { Ok(()) } else { Err(read(&folder.0.join("err"))) };
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn every_corefile_of_a_readme_starts_a_server() {
+    need("unshare", "util-linux");
+    let handlers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nodens-core/src/handlers");
+    let folder = Folder::new("readmes");
+    for (name, text) in FILES {
+        folder.write(name, text);
+    }
+    let mut started = 0;
+    let mut faults = Vec::new();
+    for entry in std::fs::read_dir(handlers).unwrap() {
+        let readme = entry.unwrap().path().join("README.md");
+        let Ok(text) = std::fs::read_to_string(&readme) else { continue };
+        for corefile in corefiles(&text) {
+            started += 1;
+            if let Err(error) = start(&folder, &in_folder(&folder, &corefile)) {
+                faults.push(format!("{}:\n{corefile}\n{error}", readme.display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} of {started}:\n{}", faults.len(), faults.join("\n"));
+    assert!(started >= 30, "only {started} Corefiles found");
+}
+
+/// Files that examples name, by their last component.
+const FILES: &[(&str, &str)] = &[
+    ("weights", "www.example.org\n192.0.2.1 3\n192.0.2.2 1\n"),
+    ("hosts", "192.0.2.1 a.example.org\n"),
+    ("example.hosts", "192.0.2.1 a.example.org\n"),
+    ("resolv.conf", "nameserver 192.0.2.53\nsearch example.org\n"),
+];
+
+/// Absolute paths of the example files are moved into the folder.
+fn in_folder(folder: &Folder, corefile: &str) -> String {
+    let words = corefile.split_inclusive(char::is_whitespace).map(|word| {
+        let file = Path::new(word.trim());
+        let known = file.file_name().is_some_and(|name| FILES.iter().any(|(n, _)| name == *n));
+        if file.is_absolute() && known && !file.exists() {
+            let name = file.file_name().unwrap_or_default();
+            word.replace(word.trim(), &folder.0.join(name).to_string_lossy())
+        } else {
+            word.to_owned()
+        }
+    });
+    words.collect()
+}
