@@ -15,9 +15,10 @@ pub(crate) type Comparison = (String, Option<Difference>);
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Metrics whose values cannot be equal: times, what the process is, and how often the health check asked itself.
-const INCOMPARABLE: &[&str] =
-    &["coredns_build_info", "coredns_health_", "coredns_reload_version_info", "_seconds"];
+/// Metrics whose values cannot be equal: times, and how often the health check asked itself.
+const OTHER_VALUES: &[&str] = &["coredns_health_", "_seconds"];
+/// Metrics that tell about the process in their labels.
+const OTHER_LABELS: &[&str] = &["coredns_build_info", "coredns_reload_version_info"];
 
 /// Compares every endpoint that the Corefile opens; `adapted` are the first and the second server's.
 pub(crate) fn compare(adapted: [&Adapted; 2]) -> Vec<Comparison> {
@@ -100,20 +101,36 @@ fn compare_metrics(coredns: &str, nodens: &str) -> Vec<Comparison> {
         .collect()
 }
 
-/// The lines of each `coredns_` family that can be compared: of histograms the count, of others all.
+/// The lines of each `coredns_` family that can be compared: of histograms the count, of others all but zeros, which a
+/// server may show from the start or leave out until something happens.
 fn families(exposition: &str) -> BTreeMap<String, Vec<String>> {
     let mut families: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in exposition.lines().filter(|line| line.starts_with("coredns_")) {
         let name = line.split(['{', ' ']).next().unwrap_or(line);
-        if name.ends_with("_bucket") || name.ends_with("_sum") {
+        if name.ends_with("_bucket") || name.ends_with("_sum") || line.ends_with(" 0") {
             continue;
         }
-        let labels = line.rsplit_once(' ').map_or(line, |(labels, _)| labels);
-        let incomparable = INCOMPARABLE.iter().any(|part| name.contains(part));
-        let line = if incomparable { labels } else { line };
-        families.entry(name.to_owned()).or_default().push(line.to_owned());
+        let is_any = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+        let line = if is_any(OTHER_LABELS) {
+            name.to_owned()
+        } else if is_any(OTHER_VALUES) {
+            sorted(line.rsplit_once(' ').map_or(line, |(labels, _)| labels))
+        } else {
+            sorted(line)
+        };
+        families.entry(name.to_owned()).or_default().push(line);
     }
     families
+}
+
+/// The line with its labels in alphabetical order. No value of a label of ours has a comma in it.
+fn sorted(line: &str) -> String {
+    let parts = line.split_once('{').zip(line.rsplit_once('}'));
+    let Some(((name, _), (_, value))) = parts else { return line.to_owned() };
+    let labels = &line[name.len() + 1..line.len() - value.len() - 1];
+    let mut labels: Vec<&str> = labels.split(',').collect();
+    labels.sort_unstable();
+    format!("{name}{{{}}}{value}", labels.join(","))
 }
 
 #[cfg(test)]
@@ -130,5 +147,10 @@ mod tests {
         assert!(found[0].1.as_ref().is_some_and(|d| d.coredns.ends_with('3')));
         assert_eq!(found[1], ("GET /metrics coredns_b_seconds_count".into(), None));
         assert!(compare_metrics(theirs, "")[1].1.is_some());
+        assert_eq!(
+            compare_metrics("coredns_a{b=\"1\",c=\"2\"} 3", "coredns_a{c=\"2\",b=\"1\"} 3")[0].1,
+            None
+        );
+        assert!(compare_metrics("coredns_panics_total 0", "").is_empty());
     }
 }

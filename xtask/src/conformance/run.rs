@@ -210,10 +210,8 @@ fn log_lines(log: &str) -> BTreeMap<String, usize> {
 /// The line with what looks like a duration in seconds replaced.
 fn without_duration(line: &str) -> String {
     let words = line.split(' ').map(|word| {
-        let number = word.strip_suffix('s').and_then(|n| n.split_once('.'));
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        let is_duration = number.is_some_and(|(whole, fraction)| digits(whole) && digits(fraction));
-        if is_duration { "DURATION" } else { word }
+        let number = word.strip_suffix('s').and_then(|number| number.parse::<f64>().ok());
+        if number.is_some() { "DURATION" } else { word }
     });
     words.collect::<Vec<_>>().join(" ")
 }
