@@ -25,7 +25,8 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
     let own = block.map_or(u16::MAX, |block| block.settings.udp_size_max);
     let udp_size = job.query.udp_size().min(own);
     let edns = job.query.edns.as_ref().map(|edns| ResponseEdns {
-        udp_size,
+        // The client's own figure is given back, even one below the 512 octets that count then.
+        udp_size: edns.udp_size.min(own),
         flags: edns.flags & nodens_wire::edns::DO,
         options: &response.options,
     });

@@ -84,3 +84,23 @@ fn the_idle_time_is_told_over_tcp_only_and_only_if_asked_for() {
     assert_eq!(told, [(code::TCP_KEEPALIVE, 70u16.to_be_bytes().to_vec())]);
     assert_eq!(options(&ask(&mut bench, 0, &[])), []);
 }
+
+#[test]
+fn the_client_gets_its_udp_size_back() {
+    for udp_size in [0, 511, 512, 4096_u16] {
+        let mut wire = request("example.org A +edns");
+        let class = wire.len() - 8;
+        wire[class..class + 2].copy_from_slice(&udp_size.to_be_bytes());
+        let answer = Message::parse(&bench().ask_bytes(&wire).unwrap()).unwrap();
+        assert_eq!(answer.edns().unwrap().0.udp_size, udp_size);
+    }
+}
+
+#[test]
+fn only_a_query_gets_rd_back() {
+    let mut wire = request("example.org SOA");
+    let notify = Flags(Flags::RD).with_opcode(nodens_wire::Opcode::NOTIFY);
+    wire[2..4].copy_from_slice(&notify.0.to_be_bytes());
+    let answer = Message::parse(&bench().ask_bytes(&wire).unwrap()).unwrap();
+    assert!(!answer.flags.has(Flags::RD));
+}

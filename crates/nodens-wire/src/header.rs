@@ -60,10 +60,12 @@ impl Flags {
         Self(self.0 & !Self::OPCODE | (u16::from(opcode.0) << 11) & Self::OPCODE)
     }
 
-    /// The flags of a response to a request with these flags: QR set, OPCODE, RD and CD kept.
+    /// The flags of a response to a request with these flags: QR set, OPCODE kept, and RD and CD
+    /// of a query, for other opcodes give them no meaning.
     #[must_use]
     pub fn reply(self) -> Self {
-        Self(self.0 & (Self::OPCODE | Self::RD | Self::CD) | Self::QR)
+        let kept = if self.opcode() == Opcode::QUERY { Self::RD | Self::CD } else { 0 };
+        Self(self.0 & (Self::OPCODE | kept) | Self::QR)
     }
 }
 
