@@ -9,6 +9,8 @@ pub(crate) struct Counters {
     cells: Cells,
     /// Datagrams not looked at: longer than any request, or without a port to answer to.
     pub(crate) datagrams_refused: Counter,
+    /// Datagrams that came faster than they were read.
+    pub(crate) overflowed: Counter,
     /// Answers the kernel did not take.
     pub(crate) answers_lost: Counter,
     /// Connections accepted.
@@ -33,13 +35,23 @@ impl Counters {
             registry.counter("nodens_tcp_closed_total", help, &[("reason", reason)])
         };
         let (datagrams_refused, answers_lost) = (dropped("request_refused"), dropped("send"));
+        let overflowed = dropped("receive_buffer");
         let (evicted, timed_out) = (closed("limit"), closed("timeout"));
         let help = "Counter of client connections accepted.";
         let accepted = registry.counter("nodens_tcp_accepted_total", help, &[]);
         let help = "Counter of messages from upstreams that match no question.";
         let strays = registry.counter("nodens_upstream_strays_total", help, &[]);
         let cells = registry.cells(worker);
-        Self { cells, datagrams_refused, answers_lost, accepted, evicted, timed_out, strays }
+        Self {
+            cells,
+            datagrams_refused,
+            overflowed,
+            answers_lost,
+            accepted,
+            evicted,
+            timed_out,
+            strays,
+        }
     }
 
     pub(crate) fn add(&self, counter: Counter, n: u64) {

@@ -60,6 +60,7 @@ impl EventLoop {
     pub(crate) fn new(
         index: usize,
         (shared, config): (Arc<Shared>, Arc<Config>),
+        ports_max: usize,
         wakers: Arc<Vec<Waker>>,
         commands: Receiver<Command>,
         quota: Arc<Quota>,
@@ -69,7 +70,7 @@ impl EventLoop {
             poll.add(waker, Kind::Wake, Key::ONLY, Interest::READ)?;
         }
         let counters = Counters::new(&shared, index);
-        let mut asker = Asker::new();
+        let mut asker = Asker::new(ports_max);
         let worker = Worker::new(index, shared, config, asker.seed());
         Ok(Self {
             worker,
@@ -240,6 +241,7 @@ impl EventLoop {
     }
 
     fn retire(&mut self, key: Key, now: Now) {
+        self.udp.turn_away(key);
         self.udp.drain(key, now, &mut self.worker, &self.counters);
         if let Some(socket) = self.udp.socket(key) {
             self.poll.remove(socket);

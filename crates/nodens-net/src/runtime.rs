@@ -3,7 +3,9 @@
 use crate::clock;
 use crate::cpu;
 use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
-use crate::limits::{CONNECTIONS_CLIENT_SHARE, CONNECTIONS_MAX, DESCRIPTOR_RESERVE};
+use crate::limits::{
+    CONNECTIONS_CLIENT_SHARE, CONNECTIONS_MAX, DESCRIPTOR_RESERVE, FRESH_PORTS, PORTS_PER_WORKER,
+};
 use crate::listeners::{self, ListenError, Opened};
 use crate::poll::Waker;
 use crate::random::Random;
@@ -70,6 +72,8 @@ pub struct Runtime {
     next_id: u32,
     cpus: Option<Vec<usize>>,
     quota: Arc<Quota>,
+    /// UDP ports a worker may have open towards upstreams.
+    ports_max: usize,
 }
 
 struct WorkerThread {
@@ -110,13 +114,17 @@ impl Runtime {
         let wakers: io::Result<Vec<Waker>> = (0..count).map(|_| Waker::new()).collect();
         let wakers = wakers.map_err(|source| StartError::Worker { worker: 0, source })?;
         let wakers = Arc::new(wakers);
-        let quota = Arc::new(quota(options));
+        let (connections, reserve) = share_descriptors(options);
+        let per_client = connections / CONNECTIONS_CLIENT_SHARE;
+        let per_client = options.connections_per_client.unwrap_or(per_client);
+        let quota = Arc::new(Quota::new(connections, per_client));
+        let ports_max = (reserve / 2 / count.max(1)).clamp(FRESH_PORTS, PORTS_PER_WORKER);
         register_gauge(&shared, &quota);
         let mut random = Random::new();
         shared.cookies.get_or_init(|| Secret::new(random.octets()));
         let workers = Vec::new();
         let (listeners, next_id) = (Vec::new(), 0);
-        let mut runtime = Self { workers, wakers, listeners, next_id, cpus, quota };
+        let mut runtime = Self { workers, wakers, listeners, next_id, cpus, quota, ports_max };
         match runtime.start_workers(&shared, config) {
             Ok(()) => Ok(runtime),
             Err(error) => {
@@ -145,14 +153,14 @@ impl Runtime {
         config: Arc<Config>,
     ) -> io::Result<WorkerThread> {
         let (commands, receiver) = channel();
-        let (wakers, quota) = (self.wakers.clone(), self.quota.clone());
+        let (wakers, quota, ports) = (self.wakers.clone(), self.quota.clone(), self.ports_max);
         let cpu = self.cpus.as_ref().and_then(|cpus| cpus.get(worker)).copied();
         let (report, started) = sync_channel(1);
         let run = move || {
             if let Some(cpu) = cpu {
                 cpu::pin(cpu);
             }
-            match EventLoop::new(worker, (shared, config), wakers, receiver, quota) {
+            match EventLoop::new(worker, (shared, config), ports, wakers, receiver, quota) {
                 Ok(mut event_loop) => {
                     _ = report.send(Ok(()));
                     event_loop.run();
@@ -270,8 +278,9 @@ fn register_gauge(shared: &Shared, quota: &Arc<Quota>) {
     shared.registry.gauge("nodens_tcp_connections", help, &[], read);
 }
 
-/// The limits of client connections, after making the most of the descriptor limit.
-fn quota(options: &Options) -> Quota {
+/// How many descriptors clients may have, and how many are kept for everything else, after making
+/// the most of the descriptor limit.
+fn share_descriptors(options: &Options) -> (usize, usize) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
@@ -282,7 +291,5 @@ fn quota(options: &Options) -> Quota {
     let descriptors = descriptors.map_or(CONNECTIONS_MAX, |n| usize::try_from(n).unwrap_or(0));
     let reserve = DESCRIPTOR_RESERVE.max(descriptors / 4).min(descriptors / 2);
     let max = options.connections_max.unwrap_or(CONNECTIONS_MAX);
-    let max = max.min(descriptors - reserve);
-    let per_client = options.connections_per_client;
-    Quota::new(max, per_client.unwrap_or(max / CONNECTIONS_CLIENT_SHARE))
+    (max.min(descriptors - reserve), reserve)
 }

@@ -355,6 +355,22 @@ fn write_packet_info(control: &mut Control, ip: IpAddr, scope: u32, mapped: bool
     (CONTROL_DATA + len).next_multiple_of(align_of::<usize>())
 }
 
+/// How many datagrams the kernel has dropped because the socket's receive buffer was full.
+pub(crate) fn dropped(socket: impl AsFd) -> Option<u32> {
+    // The fields of `SO_MEMINFO`, of which the ninth is `SK_MEMINFO_DROPS`.
+    let mut fields = [0u32; 9];
+    let mut len = size_of_val(&fields) as socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open, and the kernel writes at most `len` octets to a live array
+    // of that length.
+    let result = unsafe {
+        let place = (&raw mut fields).cast();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, place, &raw mut len)
+    };
+    let whole = result == 0 && len as usize == size_of_val(&fields);
+    fields.last().copied().filter(|_| whole)
+}
+
 /// Makes the kernel say to which address each datagram was sent (RFC 3542 section 6.2).
 pub(crate) fn report_packet_info(socket: impl AsFd, v6: bool) -> io::Result<()> {
     let (level, name) = if v6 {
@@ -421,6 +437,17 @@ mod tests {
             let empty = batch.receive(&server).unwrap_err();
             assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
         }
+    }
+
+    #[test]
+    fn the_kernel_says_what_it_dropped() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(dropped(&server), Some(0));
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..2000 {
+            client.send_to(&[0; 1000], server.local_addr().unwrap()).unwrap();
+        }
+        assert!(dropped(&server).unwrap() > 0);
     }
 
     #[test]

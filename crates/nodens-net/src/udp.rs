@@ -5,7 +5,10 @@ use crate::limits::{BATCH, BATCHES_IN_A_ROW};
 use crate::slots::{Key, Kind, Slots};
 use crate::sys::{self, Batch};
 use nodens_core::{Client, Now, Transport, Verdict, Worker};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// The port of the discard service (RFC 863).
+const DISCARD: u16 = 9;
 
 /// The UDP sockets of one worker.
 pub(crate) struct UdpServer {
@@ -25,6 +28,8 @@ struct Socket {
     /// The listener's place in the configuration at work.
     listener: u16,
     bound: SocketAddr,
+    /// Datagrams the kernel had dropped when it was last asked; wraps.
+    dropped: u32,
     /// Questions that wait for their answer.
     waiting: usize,
     /// Set when the listener is gone: the socket only sends what is still waited for.
@@ -49,8 +54,15 @@ impl UdpServer {
     }
 
     pub(crate) fn add(&mut self, socket: UdpSocket, endpoint: u32, bound: SocketAddr) -> Key {
-        let (listener, waiting, retired) = (u16::MAX, 0, false);
-        self.sockets.insert(Socket { socket, endpoint, listener, bound, waiting, retired })
+        self.sockets.insert(Socket {
+            socket,
+            endpoint,
+            listener: u16::MAX,
+            bound,
+            dropped: 0,
+            waiting: 0,
+            retired: false,
+        })
     }
 
     pub(crate) fn socket(&self, key: Key) -> Option<&UdpSocket> {
@@ -81,11 +93,38 @@ impl UdpServer {
 
     /// Answers what has arrived on one socket, in batches; a lone question at once.
     pub(crate) fn receive(&mut self, key: Key, now: Now, worker: &mut Worker, counters: &Counters) {
-        for _ in 0..BATCHES_IN_A_ROW {
-            if self.receive_batch(key, now, worker, counters) < BATCH {
+        for round in 0..BATCHES_IN_A_ROW {
+            let full = self.receive_batch(key, now, worker, counters) == BATCH;
+            if full && round == 0 {
+                // Only a socket that gets more than one batch at a time can overflow.
+                self.count_drops(key, counters);
+            }
+            if !full {
                 return;
             }
         }
+    }
+
+    fn count_drops(&mut self, key: Key, counters: &Counters) {
+        let Some(socket) = self.sockets.get_mut(key) else { return };
+        if let Some(dropped) = sys::dropped(&socket.socket) {
+            let new = dropped.wrapping_sub(socket.dropped);
+            counters.add(counters.overflowed, u64::from(new));
+            socket.dropped = dropped;
+        }
+    }
+
+    /// Makes the kernel pass the datagrams of others to the other sockets of the address: it is
+    /// connected to an address that asks nothing, which does not keep it from sending anywhere.
+    pub(crate) fn turn_away(&self, key: Key) {
+        let Some(socket) = self.sockets.get(key) else { return };
+        let ip = match socket.bound.ip() {
+            ip if !ip.is_unspecified() => ip,
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        // Where it fails, questions may be lost while the last answers are waited for.
+        _ = socket.socket.connect((ip, DISCARD));
     }
 
     /// Answers everything that has arrived so far, for a socket that is about to be retired.

@@ -44,10 +44,11 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    pub(crate) fn new() -> Self {
+    /// With at most `ports_max` UDP ports.
+    pub(crate) fn new(ports_max: usize) -> Self {
         Self {
             random: Random::new(),
-            ports: Ports::default(),
+            ports: Ports::new(ports_max),
             streams: Streams::default(),
             places: Places::new(),
             message: Vec::with_capacity(512),

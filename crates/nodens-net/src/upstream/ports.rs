@@ -9,7 +9,7 @@ use super::waiting::Waiting;
 use super::{Places, draw_id};
 use crate::context::Context;
 use crate::fault;
-use crate::limits::{FRESH_PORTS, PORT_AGE_MAX, PORTS_PER_WORKER, REPLIES_IN_A_ROW, USES_PER_PORT};
+use crate::limits::{FRESH_PORTS, PORT_AGE_MAX, REPLIES_IN_A_ROW, USES_PER_PORT};
 use crate::poll::Interest;
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
@@ -49,14 +49,17 @@ impl Port {
 }
 
 /// The UDP ports of one worker.
-#[derive(Default)]
 pub(crate) struct Ports {
     open: Slots<Port>,
-    /// Those that still take questions, by upstream.
-    usable: HashMap<u32, Vec<Key>>,
+    by_upstream: HashMap<u32, Vec<Key>>,
+    max: usize,
 }
 
 impl Ports {
+    pub(super) fn new(max: usize) -> Self {
+        Self { open: Slots::default(), by_upstream: HashMap::new(), max }
+    }
+
     /// Sends `message` to the upstream of `ask`; gives the port and the ID.
     pub(super) fn ask(
         &mut self,
@@ -93,18 +96,22 @@ impl Ports {
     ) -> Result<Key, Fault> {
         let series = &ask.upstream.series;
         let open = &self.open;
-        let usable = self.usable.entry(ask.upstream.id).or_default();
-        usable.retain(|key| open.get(*key).is_some_and(|port| port.is_usable(cx.now)));
-        let full = self.open.len() >= PORTS_PER_WORKER;
-        if full || usable.len() >= FRESH_PORTS {
-            for look in 1..=LOOKS {
-                let Some(key) = usable.get(random.below(usable.len())).copied() else { break };
-                let awaited = self.open.get(key).is_some_and(Port::is_awaited);
-                if !awaited || (full && look == LOOKS) {
-                    cx.worker.cells().add(series.conn_hits(Carrier::Udp), 1);
-                    return Ok(key);
-                }
-            }
+        let keys = self.by_upstream.get(&ask.upstream.id).map(Vec::as_slice).unwrap_or_default();
+        let full = open.len() >= self.max;
+        let usable = |key: &Key| open.get(*key).is_some_and(|port| port.is_usable(cx.now));
+        let choices: &[Key] = if full || keys.len() >= FRESH_PORTS { keys } else { &[] };
+        let drawn = (0..LOOKS).filter_map(|_| choices.get(random.below(choices.len())).copied());
+        let free = |key: &Key| usable(key) && open.get(*key).is_some_and(|port| !port.is_awaited());
+        // Without room for another port, one that is in use or worn out has to do.
+        let chosen = if full {
+            let drawn: Vec<Key> = drawn.collect();
+            drawn.iter().copied().find(free).or(drawn.first().copied())
+        } else {
+            drawn.into_iter().find(free)
+        };
+        if let Some(key) = chosen {
+            cx.worker.cells().add(series.conn_hits(Carrier::Udp), 1);
+            return Ok(key);
         }
         if full {
             let text = format!("dial udp {}: too many open ports", ask.upstream.key.address);
@@ -128,7 +135,7 @@ impl Ports {
             self.open.remove(key);
             return Err(fail(error));
         }
-        self.usable.entry(id).or_default().push(key);
+        self.by_upstream.entry(id).or_default().push(key);
         Ok(key)
     }
 
@@ -166,13 +173,13 @@ impl Ports {
         }
         let done = |port: &Port| !port.is_usable(cx.now) && !port.is_awaited();
         if self.open.get(key).is_some_and(done) {
-            self.open.remove(key);
+            self.close(key);
         }
     }
 
     /// The kernel says that the upstream cannot be reached, or that nobody listens there.
     fn fail(&mut self, key: Key, error: &io::Error, places: &mut Places, cx: &mut Context<'_>) {
-        let Some(port) = self.open.remove(key) else { return };
+        let Some(port) = self.close(key) else { return };
         let text = fault::read("udp", port.local(), port.upstream.key.address, error);
         let fault = Fault::Broken(text);
         for (_, waiting) in port.waiting.into_iter().filter(|(_, waiting)| !waiting.forgotten) {
@@ -184,13 +191,21 @@ impl Ports {
     /// Closes ports that take no more questions and owe no answer.
     pub(super) fn sweep(&mut self, now: Now) {
         for key in self.open.keys(|port| !port.is_usable(now) && !port.is_awaited()) {
-            self.open.remove(key);
+            self.close(key);
         }
-        let open = &self.open;
-        self.usable.retain(|_, keys| {
-            keys.retain(|key| open.get(*key).is_some());
-            !keys.is_empty()
-        });
+    }
+
+    fn close(&mut self, key: Key) -> Option<Port> {
+        let port = self.open.remove(key)?;
+        if let Some(keys) = self.by_upstream.get_mut(&port.upstream.id) {
+            if let Some(at) = keys.iter().position(|other| *other == key) {
+                keys.swap_remove(at);
+            }
+            if keys.is_empty() {
+                self.by_upstream.remove(&port.upstream.id);
+            }
+        }
+        Some(port)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -60,6 +60,37 @@ fn unchanged_listeners_keep_sockets_and_connections_and_lose_no_question() {
 }
 
 #[test]
+fn another_number_of_sockets_loses_no_datagram() {
+    let upstream = Upstream::start(|asked| {
+        vec![Act::Wait(Duration::from_millis(20)), Act::Send(asked.answer())]
+    });
+    let corefile = |port: u16, sockets: usize| {
+        let to = upstream.address;
+        format!("test:{port} {{\n multisocket {sockets}\n forward . {to}\n}}")
+    };
+    let mut server = Server::start(&corefile(0, 2));
+    let port = server.address().port();
+    server.reload(&corefile(port, 3)).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    for round in 0..12 {
+        let clients: Vec<_> = (0..20).map(|_| udp_client(address)).collect();
+        for (number, client) in clients.iter().enumerate() {
+            client.send(&question(1, &format!("n{round}-{number}.test A"))).unwrap();
+        }
+        // The old sockets still owe answers while the new ones take questions.
+        server.reload(&corefile(port, 1 + round % 6)).unwrap();
+        let late: Vec<_> = (0..20).map(|_| udp_client(address)).collect();
+        for (number, client) in late.iter().enumerate() {
+            client.send(&question(2, &format!("l{round}-{number}.test A"))).unwrap();
+        }
+        for client in clients.iter().chain(&late) {
+            assert_answered(&receive(client));
+        }
+    }
+    server.stop();
+}
+
+#[test]
 fn an_address_that_cannot_be_had_leaves_everything_as_it_was() {
     let mut server = Server::start(".:0 {\n bind 127.0.0.1\n whoami\n}");
     let address = server.address();

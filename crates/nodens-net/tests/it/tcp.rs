@@ -124,6 +124,26 @@ fn silent_and_dribbling_clients_are_closed_in_time() {
 }
 
 #[test]
+fn a_connection_has_as_many_questions_as_maxtcpqueries_says() {
+    let corefile = ".:0 {\n bind 127.0.0.1\n timeouts {\n  maxtcpqueries 3\n }\n whoami\n}";
+    let server = Server::start(corefile);
+    let mut client = Stream::connect(server.address());
+    for _ in 0..2 {
+        assert_answered(&client.ask("example.org A"));
+    }
+    client.send(3, "example.org A");
+    assert_eq!(client.receive().id, 3);
+    assert!(client.is_closed());
+    let mut hasty = Stream::connect(server.address());
+    let questions: Vec<u8> = (0..5).flat_map(|id| framed(&question(id, "example.org A"))).collect();
+    hasty.0.write_all(&questions).unwrap();
+    let ids: Vec<u16> = (0..3).map(|_| hasty.receive().id).collect();
+    assert_eq!(ids, [0, 1, 2]);
+    assert!(hasty.is_closed());
+    server.stop();
+}
+
+#[test]
 fn a_client_that_never_reads_is_closed_and_others_are_served() {
     let upstream = Upstream::start(|asked| vec![Act::Send(asked.long_answer(60_000))]);
     let corefile = format!(
