@@ -140,16 +140,21 @@ impl<'a> Udp<'a> {
             let now = self.shard.now();
             if self.shard.stopped() {
                 self.session.interrupt();
+                self.drop_queues();
                 return Ok(());
             }
+            // What the kernel had no room for before goes first.
+            self.send_queues();
             let over = now >= end || config.queries.is_some_and(|queries| item >= queries);
             for client in 0..if over { 0 } else { self.sockets.len() } {
-                let room = window.saturating_sub(self.session.waiting(client)).min(BATCH);
+                let queued = self.queues.get(client).map_or(0, VecDeque::len);
+                let free = window.saturating_sub(self.session.waiting(client)).min(BATCH);
+                let room = if queued > 0 { 0 } else { free };
                 self.top_up(client, room, &mut item, now);
             }
             self.receive(None)?;
             self.housekeeping();
-            if over && self.in_flight() == 0 {
+            if over && self.dirty.is_empty() && self.in_flight() == 0 {
                 return Ok(());
             }
         }

@@ -71,6 +71,8 @@ pub(super) fn find(
         };
         match program.filter(|program| program.is_file()) {
             Some(program) => {
+                // Servers run in a directory of their own.
+                let program = std::path::absolute(program)?;
                 let version = version(kind, &program);
                 let caches = !matches!(kind, Kind::Echo);
                 found.push(Peer { name, caches, version, program, kind });
@@ -195,4 +197,19 @@ newServer({{address=\"{upstream}\", sockets=1}}):setUp()
 getPool(\"\"):setCache(newPacketCache(1000000))
 "
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relative_program_is_found_from_anywhere_and_a_missing_one_named() {
+        let wanted = ["nodens".to_owned(), "coredns".to_owned()];
+        let (here, not_here) = (Path::new("Cargo.toml"), Path::new("not/here"));
+        let (found, missing) = find(&wanted, Some(here), Some(not_here)).unwrap();
+        assert!(found[0].program.is_absolute() && found.len() == 1);
+        assert_eq!(missing[0].0, "coredns");
+        assert!(find(&["bogus".to_owned()], None, None).is_err());
+    }
 }
