@@ -37,6 +37,8 @@ pub fn shape(
     }
     let opt_len = edns.map_or(0, |edns| OPT_LEN + edns.options.len());
     if response.len() + opt_len > limit {
+        // Its counts must be those of the records that are left.
+        header.write_to(response);
         compress(response)?;
         if response.len() + opt_len > limit {
             truncate(response, &mut header, limit.saturating_sub(opt_len))?;
@@ -179,6 +181,17 @@ mod tests {
         shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
         let message = Message::parse(&bytes).unwrap();
         assert!(!message.flags.has(Flags::TC) && message.answer.len() == 20);
+    }
+
+    #[test]
+    fn a_response_with_an_opt_record_is_cut_as_well() {
+        let mut bytes = response(40);
+        let edns = ResponseEdns { udp_size: 4096, ..ResponseEdns::default() };
+        shape(&mut bytes, Rcode::NOERROR, Some(edns), 4096).unwrap();
+        shape(&mut bytes, Rcode::NOERROR, Some(edns), 512).unwrap();
+        let message = Message::parse(&bytes).unwrap();
+        assert!(message.flags.has(Flags::TC) && message.answer.len() == 29);
+        assert_eq!(message.additional.len(), 1);
     }
 
     #[test]
