@@ -1,0 +1,77 @@
+//! From datagram to datagram, and on an open connection, a hit allocates nothing. In a binary of
+//! its own, because it counts the allocations of the whole process.
+
+use nodens_core::config::BuildOptions;
+use nodens_core::log::Sink;
+use nodens_core::testing::request;
+use nodens_core::{Shared, build};
+use nodens_net::{Options, Runtime};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from `System`.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from `System`.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const PATIENCE: Duration = Duration::from_secs(8);
+
+#[test]
+fn a_hit_allocates_nothing() {
+    let (sender, _log) = std::sync::mpsc::sync_channel(16);
+    let shared = Arc::new(Shared::new(2, Sink::new(sender)));
+    let corefile = ".:0 {\n bind 127.0.0.1\n prometheus localhost:0\n cache\n whoami\n}";
+    let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources);
+    let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
+    let runtime = Runtime::start(shared, Arc::new(config), &Options::default()).unwrap();
+    let server = runtime.local_addresses()[0];
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_read_timeout(Some(PATIENCE)).unwrap();
+    udp.connect(server).unwrap();
+    let mut tcp = TcpStream::connect(server).unwrap();
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    let question = request("hit.example.org. A +edns");
+    let framed = [&(question.len() as u16).to_be_bytes()[..], &question].concat();
+    let mut answer = [0; 512];
+    let mut ask = || {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        udp.send(&question).unwrap();
+        let len = udp.recv(&mut answer).unwrap();
+        tcp.write_all(&framed).unwrap();
+        tcp.read_exact(&mut answer[..2 + len]).unwrap();
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    assert!(ask() > 0, "a miss allocates, so the counter works");
+    for _ in 0..50 {
+        ask();
+    }
+    let hits: usize = (0..1000).map(|_| ask()).sum();
+    assert_eq!(hits, 0);
+    runtime.shutdown(PATIENCE);
+}
