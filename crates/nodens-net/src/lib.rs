@@ -20,6 +20,7 @@ mod event_loop;
 mod fault;
 pub mod limits;
 mod listeners;
+pub mod lookup;
 mod poll;
 mod random;
 pub mod runtime;

@@ -166,7 +166,8 @@ fn build_options(port: u16) -> BuildOptions {
         // No entropy source: time and process are better than nothing for a name to look for.
         secret.iter_mut().for_each(|byte| *byte = fastrand::u8(..));
     }
-    BuildOptions { port, interfaces, hostname: hostname(), secret, ..BuildOptions::default() }
+    let (hostname, lookup_host) = (hostname(), nodens_net::lookup::lookup_host);
+    BuildOptions { port, interfaces, hostname, secret, lookup_host, ..BuildOptions::default() }
 }
 
 fn hostname() -> String {

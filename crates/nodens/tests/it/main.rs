@@ -5,6 +5,7 @@ mod face;
 mod faults;
 mod fixture;
 mod flood;
+mod forward;
 mod load;
 mod readmes;
 mod reload;

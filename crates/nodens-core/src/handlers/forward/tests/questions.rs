@@ -244,3 +244,12 @@ fn the_metrics_have_the_old_and_the_new_names() {
         assert!(text.contains(series), "{series}");
     }
 }
+
+#[test]
+fn a_long_answer_is_cut_for_a_client_that_takes_less() {
+    let mut bench = bench("192.0.2.1", "force_tcp");
+    script(&mut bench, |_, question| Reaction::Reply(answer(question, Rcode::NOERROR, 60)));
+    let answer = bench.ask("example.org. A");
+    assert!(answer.flags.has(Flags::TC));
+    assert_eq!(answer.answer.len(), 30);
+}

@@ -1,0 +1,160 @@
+//! Looks up the host names a Corefile names, while its configuration is built.
+//!
+//! This blocks. It is for the start and for reloads, where nothing answers questions yet or the
+//! old configuration still does.
+
+use crate::random::Random;
+use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// How long one server has for one answer, as in CoreDNS.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The most that is read of an answer; no EDNS is sent, so it has at most 512 octets.
+const ANSWER_LEN_MAX: usize = 4096;
+
+/// The addresses of `host`: from the first of `servers` that has any, asked over UDP for A and
+/// AAAA, or from the system if no servers are given.
+///
+/// # Errors
+/// Why the last server gave none, or what the system says.
+pub fn lookup_host(host: &str, servers: &[SocketAddr]) -> Result<Vec<IpAddr>, String> {
+    if servers.is_empty() {
+        let found = (host, 0).to_socket_addrs().map_err(|error| error.to_string())?;
+        let mut addresses = Vec::new();
+        for address in found {
+            if !addresses.contains(&address.ip()) {
+                addresses.push(address.ip());
+            }
+        }
+        return Ok(addresses);
+    }
+    let qname = Name::parse(host).map_err(|error| error.to_string())?;
+    let mut last = String::new();
+    for server in servers {
+        match ask_both(&qname, *server) {
+            Ok(addresses) if !addresses.is_empty() => return Ok(addresses),
+            Ok(_) => last = format!("{server} knows no addresses of it"),
+            Err(error) => last = format!("{server}: {error}"),
+        }
+    }
+    Err(last)
+}
+
+/// A and AAAA. The second may fail if the first gave something.
+fn ask_both(qname: &Name, server: SocketAddr) -> io::Result<Vec<IpAddr>> {
+    let mut addresses = ask(qname, Type::A, server)?;
+    match ask(qname, Type::AAAA, server) {
+        Ok(more) => addresses.extend(more),
+        Err(error) if addresses.is_empty() => return Err(error),
+        Err(_) => {}
+    }
+    Ok(addresses)
+}
+
+fn ask(qname: &Name, qtype: Type, server: SocketAddr) -> io::Result<Vec<IpAddr>> {
+    let local: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((local, 0))?;
+    socket.connect(server)?;
+    let id = Random::new().u16();
+    let mut question = Vec::new();
+    Builder::new(&mut question, id, Flags(Flags::RD)).question(qname.view(), qtype, Class::IN);
+    socket.send(&question)?;
+    let until = Instant::now() + PATIENCE;
+    let mut buffer = [0; ANSWER_LEN_MAX];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        let len = match socket.recv(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            received => received?,
+        };
+        let message = buffer.get(..len).and_then(|octets| Message::parse(octets).ok());
+        if let Some(message) = message.filter(|message| answers(message, id, qname, qtype)) {
+            return addresses(&message);
+        }
+    }
+}
+
+fn answers(message: &Message, id: u16, qname: &Name, qtype: Type) -> bool {
+    let asked = message.questions.first();
+    message.id == id
+        && message.flags.has(Flags::QR)
+        && asked.is_some_and(|asked| asked.qname == *qname && asked.qtype == qtype)
+}
+
+fn addresses(message: &Message) -> io::Result<Vec<IpAddr>> {
+    let rcode = message.flags.rcode();
+    if rcode != Rcode::NOERROR {
+        return Err(io::Error::other(rcode.to_string()));
+    }
+    let address = |rtype: Type, rdata: &[u8]| match rtype {
+        Type::A => <[u8; 4]>::try_from(rdata).ok().map(IpAddr::from),
+        Type::AAAA => <[u8; 16]>::try_from(rdata).ok().map(IpAddr::from),
+        _ => None,
+    };
+    let records = message.answer.iter();
+    Ok(records.filter_map(|record| address(record.rtype, &record.rdata)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_wire::Record;
+
+    /// A server that knows one name; forged answers come first.
+    fn server() -> SocketAddr {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 512];
+            while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+                let mut reply = Message::parse(&buffer[..len]).unwrap();
+                let known = reply.questions[0].qname == "dns.example".parse().unwrap();
+                let rcode = if known { Rcode::NOERROR } else { Rcode::NXDOMAIN };
+                reply.flags = reply.flags.reply().with_rcode(rcode);
+                let (qname, rtype) = (&reply.questions[0].qname, reply.questions[0].qtype);
+                let mut record = |rtype, rdata: &[u8]| {
+                    let (owner, rdata) = (qname.clone(), rdata.to_vec());
+                    reply.answer.push(Record { owner, rtype, class: Class::IN, ttl: 0, rdata });
+                };
+                match rtype {
+                    Type::A if known => {
+                        record(Type::CNAME, &[0]);
+                        record(Type::A, &[192, 0, 2, 1]);
+                    }
+                    Type::AAAA if known => record(Type::AAAA, &[0x20; 16]),
+                    _ => {}
+                }
+                let mut out = Vec::new();
+                reply.write(&mut out).unwrap();
+                let mut forged = out.clone();
+                forged[1] ^= 1;
+                for message in [&[0; 3][..], &forged, &out] {
+                    socket.send_to(message, from).unwrap();
+                }
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn the_first_server_that_knows_a_name_is_believed() {
+        let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let found = lookup_host("DNS.example", &[closed, server()]).unwrap();
+        assert_eq!(found, [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x20; 16])]);
+        let error = lookup_host("other.example", &[server()]).unwrap_err();
+        assert!(error.ends_with("NXDOMAIN"), "{error}");
+        assert!(lookup_host("a..b", &[closed]).is_err());
+    }
+
+    #[test]
+    fn without_servers_the_system_is_asked() {
+        assert!(lookup_host("localhost", &[]).unwrap().contains(&Ipv4Addr::LOCALHOST.into()));
+    }
+}
