@@ -90,6 +90,13 @@ pub(crate) fn assess(
     })
 }
 
+/// Whether the response has an OPT record with DO, as one with signatures ought to (RFC 3225).
+pub(crate) fn is_dnssec_ok(wire: &[u8]) -> bool {
+    let Ok(records) = Records::of(wire) else { return false };
+    let mut opts = records.flatten().filter(|record| record.rtype == Type::OPT);
+    opts.any(|opt| opt.ttl & u32::from(nodens_wire::edns::DO) != 0)
+}
+
 /// A TTL with the top bit set counts as zero (RFC 2181 section 8).
 fn ttl(as_sent: u32) -> u32 {
     if as_sent > i32::MAX as u32 { 0 } else { as_sent }

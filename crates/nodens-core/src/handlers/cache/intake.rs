@@ -1,6 +1,6 @@
 //! What becomes of a response on its way back through the cache.
 
-use super::classify::{Question, Reply, assess};
+use super::classify::{Question, Reply, assess, is_dnssec_ok};
 use super::entry::{self, Facts, Kind};
 use super::key::{Key, KeyOctets};
 use super::store::Scope;
@@ -27,7 +27,8 @@ impl Cache {
         worker: &WorkerState,
     ) -> bool {
         let rcode = q.response.rcode;
-        let signed_until = q.cache.bits.dnssec_ok().then_some(now.unix_s);
+        let signed = q.cache.bits.dnssec_ok() && is_dnssec_ok(&q.response.wire);
+        let signed_until = signed.then_some(now.unix_s);
         let question =
             Question { qname: q.qname.view(), qtype: q.qtype, qclass: q.qclass };
         let reply = shape(&mut q.response.wire, rcode, None, MESSAGE_LEN_MAX).and_then(|()| {

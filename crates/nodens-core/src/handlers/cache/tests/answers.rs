@@ -123,18 +123,21 @@ fn responses_without_a_ttl_of_their_own_are_kept_for_five_seconds() {
 
 #[test]
 fn expired_signatures_are_not_kept_for_those_who_look_at_them() {
-    let signed = |until: u32| {
+    let signed = |until: u32, dnssec_ok: bool| {
         move |q: &Message| {
             let mut rdata = vec![0, 1, 13, 2, 0, 0, 0, 60];
             rdata.extend(until.to_be_bytes());
             rdata.extend(1_600_000_000_u32.to_be_bytes());
             rdata.extend([0, 1, 0, 9, 9, 9]);
-            reply(q, Rcode::NOERROR).a(60, 1).answer("@", Type::RRSIG, 60, &rdata).send()
+            let reply = reply(q, Rcode::NOERROR).a(60, 1).answer("@", Type::RRSIG, 60, &rdata);
+            if dnssec_ok { reply.opt(&[]).send() } else { reply.send() }
         }
     };
-    assert!(twice(signed(1_700_000_100), "www.example. A +do").1);
-    assert!(!twice(signed(1_699_999_999), "www.example. A +do").1);
-    assert!(twice(signed(1_699_999_999), "www.example. A").1);
+    assert!(twice(signed(1_700_000_100, true), "www.example. A +do").1);
+    assert!(!twice(signed(1_699_999_999, true), "www.example. A +do").1);
+    assert!(twice(signed(1_699_999_999, true), "www.example. A").1);
+    // Without DO in the response, as in CoreDNS.
+    assert!(twice(signed(1_699_999_999, false), "www.example. A +do").1);
 }
 
 #[test]

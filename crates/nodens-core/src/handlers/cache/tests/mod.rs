@@ -2,6 +2,7 @@
 
 mod answers;
 mod keys;
+mod lives;
 mod options;
 mod refreshes;
 mod stale;
