@@ -76,7 +76,7 @@ pub fn record(text: &str) -> Result<Record, PresentationError> {
         let word = tokens.expect("a TTL, class or type")?;
         if let Some(seconds) = rdata::seconds(word.raw).filter(|_| ttl.is_none()) {
             ttl = Some(seconds);
-        } else if let Some(found) = word.raw.parse().ok().filter(|_| class.is_none()) {
+        } else if let Some(found) = record_class(&word).filter(|_| class.is_none()) {
             class = Some(found);
         } else {
             break record_type(&word)?;
@@ -91,6 +91,11 @@ pub fn record(text: &str) -> Result<Record, PresentationError> {
         return Err(PresentationError::TooLong);
     }
     Ok(Record { owner: name, rtype, class, ttl, rdata })
+}
+
+/// ANY and NONE are classes of questions and updates, not of records.
+fn record_class(word: &Token<'_>) -> Option<Class> {
+    word.raw.parse().ok().filter(|class| !matches!(*class, Class::ANY | Class::NONE))
 }
 
 fn record_type(word: &Token<'_>) -> Result<Type, PresentationError> {

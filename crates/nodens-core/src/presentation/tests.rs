@@ -92,6 +92,7 @@ fn what_is_no_record_is_refused() {
         ("x.", "error: expected a TTL, class or type, found the end of the record"),
         ("x. 60 IN BOGUS a", "error: expected a type such as AAAA, found `BOGUS`"),
         ("x. 60 IN ANY a", "error: expected a type such as AAAA, found `ANY`"),
+        ("x. 60 ANY A 1.1.1.1", "error: expected a type such as AAAA, found `ANY`"),
         ("  x.org. 60 IN A 1.1.1.1", "x.org. 60 IN A 01010101"),
         ("x..y A 1.1.1.1", "error: expected a domain name, found `x..y`"),
         ("x. TXT \"a", "error: a quote is not closed"),
