@@ -1,5 +1,6 @@
 //! Questions and answers in streams with two-octet lengths (RFC 1035 section 4.2.2, RFC 7766).
 
+mod accept;
 mod connection;
 mod idle;
 mod outbox;

@@ -3,18 +3,17 @@
 use super::connection::{Connection, NEVER, Times};
 use super::first_message;
 use super::idle::IdleQueue;
-use super::quota::{Full, Quota};
+use super::quota::Quota;
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::limits::{ACCEPTS_IN_A_ROW, SPARE_BUFFER_LEN, SPARE_BUFFERS, UNSENT_MAX};
+use crate::limits::{SPARE_BUFFER_LEN, SPARE_BUFFERS, UNSENT_MAX};
 use crate::poll::{Interest, Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::{Client, Now, Transport, Verdict};
-use rustix::net::SocketFlags;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::Arc;
 
 /// What the server has to know about a listener.
@@ -28,27 +27,27 @@ pub(crate) struct Endpoint {
     pub(crate) times: Times,
 }
 
-struct Listener {
-    socket: TcpListener,
-    endpoint: u32,
+pub(super) struct Listener {
+    pub(super) socket: TcpListener,
+    pub(super) endpoint: u32,
 }
 
 /// TCP of one worker.
 pub(crate) struct TcpServer {
     endpoints: Vec<Endpoint>,
-    listeners: Slots<Listener>,
-    connections: Slots<Connection>,
-    idle: IdleQueue,
+    pub(super) listeners: Slots<Listener>,
+    pub(super) connections: Slots<Connection>,
+    pub(super) idle: IdleQueue,
     deadlines: BinaryHeap<Reverse<(u64, u64)>>,
     /// Connections with something to do at the end of the round.
     dirty: Vec<Key>,
-    quota: Arc<Quota>,
+    pub(super) quota: Arc<Quota>,
     /// Where every read goes first; a connection keeps only what is left of it.
     scratch: Vec<u8>,
     answer: Vec<u8>,
     spare: Vec<Vec<u8>>,
     /// A descriptor to give up when there are no others.
-    reserve: Option<Poll>,
+    pub(super) reserve: Option<Poll>,
 }
 
 impl TcpServer {
@@ -114,75 +113,7 @@ impl TcpServer {
         }
     }
 
-    /// Accepts what waits at a listener.
-    pub(crate) fn accept(&mut self, key: Key, cx: &mut Context<'_>) {
-        for _ in 0..ACCEPTS_IN_A_ROW {
-            let Some(listener) = self.listeners.get(key) else { return };
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let endpoint = listener.endpoint;
-            match rustix::net::accept_with(&listener.socket, flags) {
-                Ok(fd) => self.admit(TcpStream::from(fd), endpoint, cx),
-                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                    if !self.make_room(cx) {
-                        self.refuse(key);
-                    }
-                }
-                // The client gave up while it waited.
-                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Takes a new connection, at the cost of the longest idle one if there is no place left.
-    fn admit(&mut self, stream: TcpStream, endpoint: u32, cx: &mut Context<'_>) {
-        let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
-        let (peer, local) = (canonical(peer), canonical(local));
-        cx.counters.add(cx.counters.accepted, 1);
-        let mut place = self.quota.take(peer.ip());
-        if matches!(place, Err(Full::All)) && self.make_room(cx) {
-            place = self.quota.take(peer.ip());
-        }
-        let Ok(place) = place else {
-            cx.counters.add(cx.counters.evicted, 1);
-            return;
-        };
-        let Some(times) = self.endpoint(endpoint).map(|endpoint| endpoint.times) else { return };
-        let connection = Connection::new(stream, (peer, local), endpoint, times, cx.now, place);
-        let key = self.connections.insert(connection);
-        self.idle.enter(key, cx.now.mono_ns);
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        if cx.poll.add(&connection.stream, Kind::TcpServer, key, Interest::READ).is_err() {
-            self.close(key);
-            return;
-        }
-        // Most clients have sent their question by now.
-        self.read(key, cx);
-    }
-
-    /// Closes the longest idle connection; says whether there was one.
-    fn make_room(&mut self, cx: &Context<'_>) -> bool {
-        let connections = &self.connections;
-        let idle_since = |key| {
-            let connection: &Connection = connections.get(key)?;
-            Some(if connection.is_idle() { connection.active_at } else { cx.now.mono_ns })
-        };
-        let Some(key) = self.idle.longest(cx.now.mono_ns, idle_since) else { return false };
-        cx.counters.add(cx.counters.evicted, 1);
-        self.close(key);
-        true
-    }
-
-    /// Takes a connection off the queue although there is no descriptor for it, and closes it.
-    fn refuse(&mut self, key: Key) {
-        self.reserve = None;
-        if let Some(listener) = self.listeners.get(key) {
-            drop(listener.socket.accept());
-        }
-        self.reserve = Poll::new().ok();
-    }
-
-    fn endpoint(&self, id: u32) -> Option<Endpoint> {
+    pub(super) fn endpoint(&self, id: u32) -> Option<Endpoint> {
         self.endpoints.iter().find(|endpoint| endpoint.id == id).copied()
     }
 
@@ -201,7 +132,7 @@ impl TcpServer {
 
     /// Reads once and takes the questions that have arrived whole; what is left over in the socket
     /// is announced again.
-    fn read(&mut self, key: Key, cx: &mut Context<'_>) {
+    pub(super) fn read(&mut self, key: Key, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.closing || connection.is_full() {
             // Full: closed and broken connections are announced whether watched for or not.
@@ -388,7 +319,7 @@ impl TcpServer {
         }
     }
 
-    fn close(&mut self, key: Key) {
+    pub(super) fn close(&mut self, key: Key) {
         let Some(connection) = self.connections.remove(key) else { return };
         let connections = &self.connections;
         self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
@@ -412,12 +343,4 @@ fn keep_buffer(spare: &mut Vec<Vec<u8>>, mut buffer: Vec<u8>) {
 
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
-/// IPv4 clients of an IPv6 socket are IPv4 clients.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip if ip == address.ip() => address,
-        ip => SocketAddr::new(ip, address.port()),
-    }
 }

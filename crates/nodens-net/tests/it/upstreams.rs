@@ -96,6 +96,23 @@ fn a_silent_upstream_alone_ends_in_a_servfail_whose_reason_is_logged() {
 }
 
 #[test]
+fn a_connection_that_is_not_made_is_given_up() {
+    // A listener that accepts nobody: once its queue is full, the kernel answers no SYN.
+    let deaf = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    deaf.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    deaf.listen(0).unwrap();
+    let address = deaf.local_addr().unwrap().as_socket().unwrap();
+    let _waiting: Vec<_> = (0..3)
+        .map(|_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100)))
+        .collect();
+    let server = forward(&[address], "read_timeout 300ms\nmax_connect_attempts 1");
+    assert_eq!(ask_tcp(server.address(), "tcp.test A").flags.rcode(), Rcode::SERVFAIL);
+    let log = server.log();
+    assert!(log.contains(&format!("dial tcp {address}: i/o timeout")), "{log}");
+    server.stop();
+}
+
+#[test]
 fn a_refusal_is_logged_in_the_words_of_go() {
     let nobody = nobody();
     let server = forward(&[nobody], "");

@@ -1,0 +1,89 @@
+//! New client connections: accepted always, kept if there is room.
+
+use super::connection::Connection;
+use super::quota::Full;
+use super::server::TcpServer;
+use crate::context::Context;
+use crate::limits::ACCEPTS_IN_A_ROW;
+use crate::poll::{Interest, Poll};
+use crate::slots::{Key, Kind};
+use rustix::net::SocketFlags;
+use std::net::{SocketAddr, TcpStream};
+
+impl TcpServer {
+    /// Accepts what waits at a listener.
+    pub(crate) fn accept(&mut self, key: Key, cx: &mut Context<'_>) {
+        for _ in 0..ACCEPTS_IN_A_ROW {
+            let Some(listener) = self.listeners.get(key) else { return };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let endpoint = listener.endpoint;
+            match rustix::net::accept_with(&listener.socket, flags) {
+                Ok(fd) => self.admit(TcpStream::from(fd), endpoint, cx),
+                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                    if !self.make_room(cx) {
+                        self.refuse(key);
+                    }
+                }
+                // The client gave up while it waited.
+                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes a new connection, at the cost of the longest idle one if there is no place left.
+    fn admit(&mut self, stream: TcpStream, endpoint: u32, cx: &mut Context<'_>) {
+        let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
+        let (peer, local) = (canonical(peer), canonical(local));
+        cx.counters.add(cx.counters.accepted, 1);
+        let mut place = self.quota.take(peer.ip());
+        if matches!(place, Err(Full::All)) && self.make_room(cx) {
+            place = self.quota.take(peer.ip());
+        }
+        let Ok(place) = place else {
+            cx.counters.add(cx.counters.evicted, 1);
+            return;
+        };
+        let Some(times) = self.endpoint(endpoint).map(|endpoint| endpoint.times) else { return };
+        let connection = Connection::new(stream, (peer, local), endpoint, times, cx.now, place);
+        let key = self.connections.insert(connection);
+        self.idle.enter(key, cx.now.mono_ns);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if cx.poll.add(&connection.stream, Kind::TcpServer, key, Interest::READ).is_err() {
+            self.close(key);
+            return;
+        }
+        // Most clients have sent their question by now.
+        self.read(key, cx);
+    }
+
+    /// Closes the longest idle connection; says whether there was one.
+    fn make_room(&mut self, cx: &Context<'_>) -> bool {
+        let connections = &self.connections;
+        let idle_since = |key| {
+            let connection: &Connection = connections.get(key)?;
+            Some(if connection.is_idle() { connection.active_at } else { cx.now.mono_ns })
+        };
+        let Some(key) = self.idle.longest(cx.now.mono_ns, idle_since) else { return false };
+        cx.counters.add(cx.counters.evicted, 1);
+        self.close(key);
+        true
+    }
+
+    /// Takes a connection off the queue although there is no descriptor for it, and closes it.
+    fn refuse(&mut self, key: Key) {
+        self.reserve = None;
+        if let Some(listener) = self.listeners.get(key) {
+            drop(listener.socket.accept());
+        }
+        self.reserve = Poll::new().ok();
+    }
+}
+
+/// IPv4 clients of an IPv6 socket are IPv4 clients.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip == address.ip() => address,
+        ip => SocketAddr::new(ip, address.port()),
+    }
+}
