@@ -93,7 +93,9 @@ pub fn admit(request: &[u8]) -> Admission {
 }
 
 fn reject(header: Header, rcode: Rcode) -> Admission {
-    let flags = header.flags.with(Flags::QR, true).with(Flags::AA, false).with_rcode(rcode);
+    // Z is zero in every response (RFC 1035 section 4.1.1).
+    let flags = header.flags.with(Flags::QR, true).with(Flags::AA | Flags::Z, false);
+    let flags = flags.with_rcode(rcode);
     Admission::Reject(Header { id: header.id, flags, counts: [0; 4] })
 }
 
@@ -161,7 +163,7 @@ mod tests {
     fn rejected(request: &[u8]) -> Rcode {
         match admit(request) {
             Admission::Reject(header) => {
-                assert!(header.flags.has(Flags::QR));
+                assert!(header.flags.has(Flags::QR) && !header.flags.has(Flags::Z));
                 header.flags.rcode()
             }
             other => panic!("{other:?}"),
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn opcodes_and_counts_are_checked_before_records() {
-        assert_eq!(rejected(&request(0x2800, [1, 0, 0, 0], QUESTION)), Rcode::NOTIMP);
+        assert_eq!(rejected(&request(0x2840, [1, 0, 0, 0], QUESTION)), Rcode::NOTIMP);
         for counts in [[0, 0, 0, 0], [2, 0, 0, 0], [1, 2, 0, 0], [1, 0, 2, 0], [1, 0, 0, 3]] {
             assert_eq!(rejected(&request(0, counts, QUESTION)), Rcode::FORMERR, "{counts:?}");
         }
