@@ -29,6 +29,14 @@ impl Summary {
     fn spread(self) -> f64 {
         if self.median > 0.0 { (self.max - self.min) / 2.0 / self.median * 100.0 } else { 0.0 }
     }
+
+    /// The spread for a table; beyond 100 % its size says nothing more.
+    fn spread_text(self) -> String {
+        match self.spread() {
+            spread if spread > 100.0 => "±>100 %".to_owned(),
+            spread => format!("±{spread:.0} %"),
+        }
+    }
 }
 
 struct Numbers<'a> {
@@ -155,7 +163,7 @@ fn rates(peers: &[Peer], numbers: &Numbers<'_>) -> Table {
 }
 
 fn rate_text(rate: Summary) -> String {
-    format!("{} ±{:.0} %", term::rate(rate.median), rate.spread())
+    format!("{} {}", term::rate(rate.median), rate.spread_text())
 }
 
 fn latencies(peers: &[Peer], numbers: &Numbers<'_>) -> Table {
@@ -172,7 +180,7 @@ fn latencies(peers: &[Peer], numbers: &Numbers<'_>) -> Table {
             };
             let summary = numbers.summary(peer.name, Cell::Rate, nanos);
             cells.push(summary.map_or("–".into(), |s| {
-                format!("{} ±{:.0} %", term::nanos(s.median), s.spread())
+                format!("{} {}", term::nanos(s.median), s.spread_text())
             }));
         }
         let lost = numbers.summary(peer.name, Cell::Rate, |sample| sample.outcome.loss());
