@@ -9,6 +9,7 @@ use nodens_core::testing::request;
 use nodens_core::worker::Verdict;
 use nodens_core::{Client, Config, Now, Shared, Transport, Worker};
 use nodens_corefile::{NoSources, parse};
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
@@ -18,21 +19,22 @@ const ROUNDS: usize = 2000;
 const COREFILE: &str = ".:53 {\n prometheus\n cache {\n success 9984 3600 3600\n }\n whoami\n}";
 
 #[allow(clippy::print_stdout)]
-fn main() {
+fn main() -> Result<(), Box<dyn Error>> {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
     let asked = std::env::args().nth(1).and_then(|workers| workers.parse().ok());
     for workers in asked.map_or(vec![1, cpus], |workers| vec![workers]) {
-        let each = measure(workers);
+        let each = measure(workers)?;
         println!("{workers} workers: {each:.1} ns per hit");
     }
+    Ok(())
 }
 
 /// Nanoseconds per hit with this many workers at once.
-fn measure(workers: usize) -> f64 {
+fn measure(workers: usize) -> Result<f64, Box<dyn Error>> {
     let (sender, _log) = std::sync::mpsc::sync_channel(1);
     let shared = Arc::new(Shared::new(workers, Sink::new(sender)));
-    let tree = parse("Corefile", COREFILE, &NoSources).expect("a Corefile");
-    let config = build(&tree, &BuildOptions::default(), &shared).expect("a configuration");
+    let tree = parse("Corefile", COREFILE, &NoSources)?;
+    let config = build(&tree, &BuildOptions::default(), &shared)?;
     let (config, start) = (Arc::new(config), Arc::new(Barrier::new(workers)));
     let threads: Vec<_> = (0..workers)
         .map(|index| {
@@ -40,8 +42,11 @@ fn measure(workers: usize) -> f64 {
             std::thread::spawn(move || run(index, shared, config, &start))
         })
         .collect();
-    let times = threads.into_iter().map(|thread| thread.join().expect("no panic"));
-    times.sum::<f64>() / workers as f64
+    let mut sum = 0.0;
+    for thread in threads {
+        sum += thread.join().map_err(|_| "a worker panicked")?;
+    }
+    Ok(sum / workers as f64)
 }
 
 fn run(index: usize, shared: Arc<Shared>, config: Arc<Config>, start: &Barrier) -> f64 {

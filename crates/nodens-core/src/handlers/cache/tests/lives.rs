@@ -79,7 +79,7 @@ impl Life {
             }
             let asked = q.questions[0].qname.as_wire()[2] - b'0';
             let dnssec_ok = q.edns().is_some_and(|(edns, _)| edns.dnssec_ok());
-            let mut say = || {
+            let say = || {
                 noted.borrow_mut().push((asked, dnssec_ok, *time.borrow()));
                 let index = u16::try_from(noted.borrow().len() - 1).unwrap().to_be_bytes();
                 let rdata = [192, 0, index[0], index[1]];
