@@ -4,6 +4,7 @@
 //! is what it takes to ask: ports, connections, IDs, and not believing every message.
 
 mod ports;
+mod stream;
 mod streams;
 mod waiting;
 
@@ -84,22 +85,23 @@ impl Asker {
 
     /// Nobody waits for this attempt any more.
     pub(crate) fn forget(&mut self, attempt: u32) {
-        self.drop_attempt(attempt);
+        if let Some(place) = self.places.remove(&attempt) {
+            match place.carrier {
+                Carrier::Udp => _ = self.ports.forget(place.key, place.id),
+                Carrier::Tcp => _ = self.streams.forget(place.key, place.id),
+            }
+        }
     }
 
     /// This attempt took too long: the worker is told what for.
     pub(crate) fn give_up(&mut self, ticket: Ticket, attempt: u32, cx: &mut Context<'_>) {
-        if let Some(text) = self.drop_attempt(attempt) {
-            cx.worker.failed(cx.now, ticket, attempt, &Fault::Timeout(text));
-        }
-    }
-
-    /// Marks an attempt as forgotten; says how Go would call its timeout.
-    fn drop_attempt(&mut self, attempt: u32) -> Option<String> {
-        let place = self.places.remove(&attempt)?;
-        match place.carrier {
+        let Some(place) = self.places.remove(&attempt) else { return };
+        let text = match place.carrier {
             Carrier::Udp => self.ports.forget(place.key, place.id),
-            Carrier::Tcp => self.streams.forget(place.key, place.id),
+            Carrier::Tcp => self.streams.give_up(place.key, place.id, &mut self.places, cx),
+        };
+        if let Some(text) = text {
+            cx.worker.failed(cx.now, ticket, attempt, &Fault::Timeout(text));
         }
     }
 

@@ -1,79 +1,22 @@
 //! Questions in streams: a few connections per upstream, many questions on each, answers in any
 //! order (RFC 7766 sections 6.2.1.1 and 7).
 
+use super::stream::{Stream, connect, take_octets};
 use super::waiting::Waiting;
 use super::{Places, draw_id};
 use crate::context::Context;
 use crate::fault;
-use crate::limits::{
-    CONNECT_TIMEOUT, UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_AGE, UPSTREAM_CONNECTIONS,
-    UPSTREAM_IN_FLIGHT, UPSTREAM_SPREAD,
-};
+use crate::limits::{CONNECT_TIMEOUT, UPSTREAM_AGE, UPSTREAM_CONNECTIONS, UPSTREAM_SPREAD};
 use crate::poll::{Interest, Ready};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
-use crate::tcp::{Outbox, first_message};
-use nodens_core::Now;
+use crate::tcp::Outbox;
 use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
-use nodens_core::worker::Ticket;
 use nodens_wire::header;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::HashMap;
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
-
-struct Stream {
-    stream: TcpStream,
-    upstream: Arc<Upstream>,
-    waiting: HashMap<u16, Waiting>,
-    /// Questions that somebody waits for.
-    live: usize,
-    /// Whether the connection is made.
-    connected: bool,
-    /// It takes no more questions.
-    retiring: bool,
-    input: Vec<u8>,
-    output: Outbox,
-    interest: Interest,
-    /// Whether it is noted for what is in `output` to be sent at the end of the round.
-    dirty: bool,
-    opened_at: u64,
-    /// When it takes no more questions.
-    retire_at: u64,
-    /// When something was last received.
-    heard_at: u64,
-    /// When the last question was answered or given up.
-    idle_since: u64,
-}
-
-impl Stream {
-    fn takes_questions(&self, now: Now) -> bool {
-        !self.retiring
-            && now.mono_ns < self.retire_at
-            && self.waiting.len() < UPSTREAM_IN_FLIGHT
-            && self.output.len() < UNSENT_MAX
-    }
-
-    fn has_asked_for(&self, ticket: Ticket) -> bool {
-        self.waiting.values().any(|waiting| waiting.ticket == ticket)
-    }
-
-    fn local(&self) -> Option<SocketAddr> {
-        self.stream.local_addr().ok()
-    }
-
-    fn wanted(&self) -> Interest {
-        Interest { read: self.connected, write: !self.connected || !self.output.is_empty() }
-    }
-
-    /// A question needs no answer any more, for whatever reason.
-    fn settled(&mut self, now: Now) {
-        self.live = self.live.saturating_sub(1);
-        self.idle_since = now.mono_ns;
-    }
-}
 
 /// The connections to upstreams of one worker.
 #[derive(Default)]
@@ -204,6 +147,24 @@ impl Streams {
             Some(local) => Some(format!("read tcp {local}->{upstream}: i/o timeout")),
             None => Some(fault::dial_timeout("tcp", upstream)),
         }
+    }
+
+    /// The same for an answer that did not come in time. A connection that leads nowhere is closed,
+    /// so that the others who wait for it can ask elsewhere at once.
+    pub(super) fn give_up(
+        &mut self,
+        key: Key,
+        id: u16,
+        places: &mut Places,
+        cx: &mut Context<'_>,
+    ) -> Option<String> {
+        let text = self.forget(key, id)?;
+        let stream = self.open.get(key)?;
+        if stream.retiring {
+            let fault = if stream.connected { Fault::Broken } else { Fault::Connect };
+            self.fail(key, &fault(text.clone()), places, cx);
+        }
+        Some(text)
     }
 
     /// Handles what epoll says about a connection.
@@ -339,60 +300,6 @@ fn close_surplus(open: &mut Slots<Stream>, keys: &[Key]) {
     }
 }
 
-/// Hands the whole messages among `octets` and what was left before to their questions.
-fn take_octets(stream: &mut Stream, octets: &[u8], places: &mut Places, cx: &mut Context<'_>) {
-    let mut kept = std::mem::take(&mut stream.input);
-    let fresh = kept.is_empty();
-    if !fresh {
-        kept.extend_from_slice(octets);
-    }
-    let all = if fresh { octets } else { kept.as_slice() };
-    let mut taken = 0;
-    while let Some((message, len)) = all.get(taken..).and_then(first_message) {
-        take_answer(stream, message, places, cx);
-        taken += len;
-    }
-    if fresh {
-        kept.extend_from_slice(octets.get(taken..).unwrap_or_default());
-    } else {
-        kept.drain(..taken);
-    }
-    stream.input = kept;
-}
-
-/// Hands a message to the question it answers, if there is one.
-fn take_answer(stream: &mut Stream, message: &[u8], places: &mut Places, cx: &mut Context<'_>) {
-    let id = message.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
-    let answer = stream.waiting.get(&id).and_then(|waiting| waiting.answer(message));
-    let Some((answer, waiting)) =
-        answer.and_then(|answer| Some((answer, stream.waiting.remove(&id)?)))
-    else {
-        cx.counters.add(cx.counters.strays, 1);
-        return;
-    };
-    if !waiting.forgotten {
-        stream.settled(cx.now);
-        places.remove(&waiting.attempt);
-        cx.worker.reply(cx.now, waiting.ticket, waiting.attempt, &answer);
-    }
-}
-
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
-/// Starts to connect to the upstream.
-fn connect(upstream: &Upstream) -> io::Result<TcpStream> {
-    let address = upstream.key.address;
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_nonblocking(true)?;
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
-    if let Some(source) = upstream.key.source {
-        socket.bind(&SockAddr::from(SocketAddr::new(source, 0)))?;
-    }
-    match socket.connect(&SockAddr::from(address)) {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(socket.into()),
-    }
 }

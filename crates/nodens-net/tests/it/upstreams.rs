@@ -129,6 +129,32 @@ fn a_refusal_is_logged_in_the_words_of_go() {
 }
 
 #[test]
+fn a_connection_that_went_dead_does_not_hold_up_questions_for_long() {
+    // The first connection hears nothing any more after its first question.
+    let first: Mutex<Option<SocketAddr>> = Mutex::default();
+    let upstream = Upstream::start(move |asked| {
+        let dead = *first.lock().unwrap().get_or_insert(asked.from);
+        let silent = asked.number > 0 && asked.from == dead;
+        if silent { Vec::new() } else { vec![Act::Send(asked.answer())] }
+    });
+    let server = forward(&[upstream.address], "force_tcp\nread_timeout 400ms");
+    let mut client = Stream::connect(server.address());
+    assert_answered(&client.ask("first.test A"));
+    let start = Instant::now();
+    for number in 0..20 {
+        client.send(number, &format!("n{number}.test A"));
+    }
+    for _ in 0..20 {
+        assert_answered(&client.receive());
+    }
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    let start = Instant::now();
+    assert_answered(&client.ask("last.test A"));
+    assert!(start.elapsed() < Duration::from_millis(300), "{:?}", start.elapsed());
+    server.stop();
+}
+
+#[test]
 fn a_closed_port_is_noticed_at_once() {
     let prompt = Upstream::prompt();
     let server = forward(&[nobody(), prompt.address], "policy sequential");
