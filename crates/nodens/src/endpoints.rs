@@ -6,12 +6,13 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use nodens_core::Shared;
-use nodens_core::config::{HealthService, Services};
+use nodens_core::config::{HealthService, Readiness, Services};
+use nodens_core::log::Level;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -35,6 +36,39 @@ struct Routes {
     metrics: AtomicBool,
 }
 
+/// What `/ready` waits for.
+#[derive(Debug, Default)]
+struct Gate {
+    waiting: Mutex<Vec<Readiness>>,
+    /// Whether what was ready once is asked again.
+    continuously: AtomicBool,
+}
+
+impl Gate {
+    fn set(&self, services: &Services) {
+        let continuously = services.ready.last().is_some_and(|service| service.continuously);
+        self.continuously.store(continuously, Ordering::Relaxed);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.clone_from(&services.readiness);
+    }
+
+    /// The directives that are not ready, in order, each once.
+    fn missing(&self) -> Vec<&'static str> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_missing = |readiness: &Readiness| !(readiness.check)();
+        let mut missing: Vec<_> = if self.continuously.load(Ordering::Relaxed) {
+            let all = waiting.iter().filter(|readiness| is_missing(readiness));
+            all.map(|readiness| readiness.directive).collect()
+        } else {
+            waiting.retain(is_missing);
+            waiting.iter().map(|readiness| readiness.directive).collect()
+        };
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+}
+
 struct Running {
     routes: Arc<Routes>,
     _stop: oneshot::Sender<()>,
@@ -45,6 +79,7 @@ pub(crate) struct Endpoints {
     runtime: Option<Runtime>,
     facts: Arc<Facts>,
     running: BTreeMap<SocketAddr, Running>,
+    gate: Arc<Gate>,
     health_watch: Option<JoinHandle<()>>,
 }
 
@@ -72,7 +107,13 @@ impl Endpoints {
             .thread_name("http")
             .enable_all()
             .build()?;
-        Ok(Self { runtime: Some(runtime), facts, running: BTreeMap::new(), health_watch: None })
+        Ok(Self {
+            runtime: Some(runtime),
+            facts,
+            running: BTreeMap::new(),
+            gate: Arc::default(),
+            health_watch: None,
+        })
     }
 
     /// Opens what `services` wants and is not open, then closes what it does not want: all or
@@ -96,6 +137,7 @@ impl Endpoints {
         for (address, listener) in opened {
             self.start(address, listener);
         }
+        self.gate.set(services);
         self.running.retain(|address, _| plan.contains_key(address));
         for (address, running) in &self.running {
             let routes = &running.routes;
@@ -130,7 +172,7 @@ impl Endpoints {
     fn start(&mut self, address: SocketAddr, listener: TcpListener) {
         let routes = Arc::new(Routes::default());
         let (stop, stopped) = oneshot::channel::<()>();
-        let state = (self.facts.clone(), routes.clone());
+        let state = (self.facts.clone(), routes.clone(), self.gate.clone());
         self.spawn(async move {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
             let app = Router::new().fallback(answer).with_state(state);
@@ -211,10 +253,12 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     })
 }
 
-async fn answer(State((facts, routes)): State<(Arc<Facts>, Arc<Routes>)>, uri: Uri) -> Response {
+type Shown = (Arc<Facts>, Arc<Routes>, Arc<Gate>);
+
+async fn answer(State((facts, routes, gate)): State<Shown>, uri: Uri) -> Response {
     match uri.path() {
         "/health" if routes.health.load(Ordering::Relaxed) => "OK".into_response(),
-        "/ready" if routes.ready.load(Ordering::Relaxed) => ready(&facts),
+        "/ready" if routes.ready.load(Ordering::Relaxed) => ready(&facts, &gate),
         "/metrics" if routes.metrics.load(Ordering::Relaxed) => {
             let kind = "text/plain; version=0.0.4; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], facts.shared.registry.render()).into_response()
@@ -223,13 +267,18 @@ async fn answer(State((facts, routes)): State<(Arc<Facts>, Arc<Routes>)>, uri: U
     }
 }
 
-fn ready(facts: &Facts) -> Response {
+fn ready(facts: &Facts, gate: &Gate) -> Response {
     if facts.stopping.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "Shutting down").into_response();
     }
-    if facts.ready.load(Ordering::Relaxed) {
-        "OK".into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "server").into_response()
+    if !facts.ready.load(Ordering::Relaxed) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "server").into_response();
     }
+    let missing = gate.missing().join(",");
+    if missing.is_empty() {
+        return "OK".into_response();
+    }
+    let text = format!("Plugins not ready: {missing:?}");
+    facts.shared.sink.line(Level::Info, "ready", text);
+    (StatusCode::SERVICE_UNAVAILABLE, missing).into_response()
 }

@@ -1,6 +1,6 @@
 //! Syntax tree → typed configuration → chains.
 
-use super::{BlockSettings, Config, Listener, Server, ServerBlock, Services};
+use super::{BlockSettings, Config, Listener, Readiness, Server, ServerBlock, Services};
 use crate::directives::{self, DIRECTIVES};
 use crate::handlers::Handler;
 use crate::handlers::view::View;
@@ -105,6 +105,18 @@ impl BlockBuilder<'_> {
     /// The labels `server`, `zones`-less `view` that most metrics carry.
     pub fn view_name(&self) -> String {
         self.view.as_ref().map_or_else(String::new, |view| view.name().to_owned())
+    }
+
+    /// Makes `ready`, if the block has it, wait until `check` says yes.
+    pub fn ready_when(
+        &mut self,
+        directive: &'static str,
+        check: impl Fn() -> bool + Send + Sync + 'static,
+    ) {
+        if self.present.contains(&"ready") {
+            let check = Arc::new(check);
+            self.services.readiness.push(Readiness { directive, check });
+        }
     }
 
     /// `path` below the block's `root` unless it is absolute.

@@ -22,6 +22,8 @@ pub struct Services {
     pub loops: Vec<LoopProbe>,
     /// Repeated work of handlers, such as reading a changed file.
     pub tasks: Vec<Task>,
+    /// What `ready` has to wait for.
+    pub readiness: Vec<Readiness>,
 }
 
 /// `health`: an HTTP endpoint that says the process lives.
@@ -40,6 +42,21 @@ pub struct ReadyService {
     pub address: String,
     /// Whether readiness can be lost again.
     pub continuously: bool,
+}
+
+/// Something that a directive has to have before questions can be answered.
+#[derive(Clone)]
+pub struct Readiness {
+    /// The directive.
+    pub directive: &'static str,
+    /// Whether it has it. Must return at once.
+    pub check: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Readiness({})", self.directive)
+    }
 }
 
 /// `prometheus`: an HTTP endpoint with all metrics.

@@ -6,6 +6,7 @@ use nodens_corefile::take::{parse_go_duration, parse_integer};
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Flags, Name, NameRef, Rcode, Section, Type, WireError};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const LARGE: usize = 30;
 /// The directive at work. Amounts say "one in so many"; 0 is never.
 #[derive(Debug)]
 pub struct Erratic {
-    questions: AtomicU64,
+    questions: Arc<AtomicU64>,
     drop: u64,
     delay: u64,
     truncate: u64,
@@ -114,7 +115,7 @@ fn transfer(cx: &mut Cx<'_>, apex: NameRef<'_>, cut: bool) -> Result<(), WireErr
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     directive.expect_no_args()?;
     let mut erratic = Erratic {
-        questions: AtomicU64::new(0),
+        questions: Arc::default(),
         drop: 2,
         delay: 0,
         truncate: 0,
@@ -149,6 +150,9 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     if (erratic.delay > 0 || erratic.truncate > 0) && !drop_given {
         erratic.drop = 0;
     }
+    // For tests of `ready`: it becomes ready, and stops being so.
+    let questions = erratic.questions.clone();
+    block.ready_when("erratic", move || (3..5).contains(&questions.load(Ordering::Relaxed)));
     block.push(erratic);
     Ok(())
 }

@@ -11,7 +11,8 @@ const DEFAULT_ADDRESS: &str = ":8181";
 
 /// Reads `ready [ADDRESS] { monitor until-ready|continuously }`.
 ///
-/// Endpoints with the same address are one; the last says whether readiness can be lost.
+/// Endpoints with the same address are one; the last of the Corefile
+/// says whether readiness can be lost.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let address = match directive.expect_args_within(0..=1)? {

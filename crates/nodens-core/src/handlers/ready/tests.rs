@@ -44,3 +44,19 @@ fn malformed_uses_are_refused() {
         assert!(error.contains(wanted), "{line}: {error}");
     }
 }
+
+#[test]
+fn only_blocks_with_the_directive_are_waited_for() {
+    let text = "a.example {\n ready\n erratic\n}\nb.example {\n erratic\n}\nc.example {\n ready\n whoami\n}";
+    let mut bench = Bench::new(text);
+    let config = bench.worker.config().clone();
+    let [readiness] = &config.services.readiness[..] else { panic!("{:?}", config.services) };
+    assert_eq!(readiness.directive, "erratic");
+    let request = crate::testing::request("a.example. A");
+    let states = [0; 6].map(|_| {
+        let ready = (readiness.check)();
+        bench.ask_bytes(&request);
+        ready
+    });
+    assert_eq!(states, [false, false, false, true, true, false]);
+}
