@@ -120,8 +120,18 @@ impl<'a> Reader<'a> {
     /// Each pointer must lead to octets before the run of labels that holds it, so a chain of
     /// pointers gets shorter with every step and cannot loop.
     pub fn name(&mut self, out: &mut Vec<u8>) -> Result<(), WireError> {
+        self.walk_name(|octets| out.extend_from_slice(octets))
+    }
+
+    /// Checks the name at the cursor as [`Reader::name`] does, and moves behind it.
+    pub fn check_name(&mut self) -> Result<(), WireError> {
+        self.walk_name(|_| ())
+    }
+
+    /// Gives the octets of the decompressed name to `emit`, piece by piece.
+    fn walk_name(&mut self, mut emit: impl FnMut(&[u8])) -> Result<(), WireError> {
         let start = self.at;
-        let out_start = out.len();
+        let mut octets = 0;
         let mut resume = None;
         let mut run_start = self.at;
         loop {
@@ -129,9 +139,11 @@ impl<'a> Reader<'a> {
             let len = self.u8("name")?;
             match len >> 6 {
                 0 => {
-                    out.push(len);
-                    out.extend_from_slice(self.take(usize::from(len), "label")?);
-                    if out.len() - out_start > crate::name::NAME_LEN_MAX {
+                    let label = self.take(usize::from(len), "label")?;
+                    emit(&[len]);
+                    emit(label);
+                    octets += 1 + label.len();
+                    if octets > crate::name::NAME_LEN_MAX {
                         return Err(WireError::NameTooLong(start));
                     }
                     if len == 0 {

@@ -210,14 +210,13 @@ pub fn decompress_rdata(
     let fault = WireError::Rdata(range.start);
     let mut reader = Reader::new(message, range.start);
     for part in rdata_layout(rtype) {
+        let start = reader.at();
         match part {
-            RdataPart::Octets(len) => out.extend_from_slice(reader.take(*len, "RDATA")?),
-            RdataPart::CharacterString => {
-                let len = reader.u8("character-string")?;
-                out.push(len);
-                out.extend_from_slice(reader.take(usize::from(len), "character-string")?);
-            }
             RdataPart::Name => reader.name(out)?,
+            part => {
+                skip_part(&mut reader, part)?;
+                out.extend_from_slice(message.get(start..reader.at()).ok_or(fault)?);
+            }
         }
         if reader.at() > range.end {
             return Err(fault);
@@ -225,6 +224,31 @@ pub fn decompress_rdata(
     }
     out.extend_from_slice(message.get(reader.at()..range.end).ok_or(fault)?);
     check_fixed_rdata(rtype, range.len(), fault)
+}
+
+/// Checks RDATA as [`decompress_rdata`] does.
+fn check_rdata(message: &[u8], rtype: Type, range: Range<usize>) -> Result<(), WireError> {
+    let fault = WireError::Rdata(range.start);
+    let mut reader = Reader::new(message, range.start);
+    for part in rdata_layout(rtype) {
+        skip_part(&mut reader, part)?;
+        if reader.at() > range.end {
+            return Err(fault);
+        }
+    }
+    message.get(reader.at()..range.end).ok_or(fault)?;
+    check_fixed_rdata(rtype, range.len(), fault)
+}
+
+fn skip_part(reader: &mut Reader<'_>, part: &RdataPart) -> Result<(), WireError> {
+    match part {
+        RdataPart::Octets(len) => reader.take(*len, "RDATA").map(drop),
+        RdataPart::CharacterString => {
+            let len = reader.u8("character-string")?;
+            reader.take(usize::from(len), "character-string").map(drop)
+        }
+        RdataPart::Name => reader.check_name(),
+    }
 }
 
 /// RDATA of these types has one possible length.
@@ -240,6 +264,32 @@ fn check_fixed_rdata(rtype: Type, len: usize, fault: WireError) -> Result<(), Wi
 impl RecordView {
     /// Checks owner and RDATA of the record without copying them.
     pub fn check(&self, message: &[u8]) -> Result<(), WireError> {
-        self.to_record(message).map(drop)
+        Reader::new(message, self.owner_at).check_name()?;
+        check_rdata(message, self.rtype, self.rdata.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Octets that are often lengths, pointers and zeros, read as records of types with names.
+        #[test]
+        fn a_check_finds_what_a_copy_finds(
+            octets in prop::collection::vec(
+                prop_oneof![Just(0_u8), Just(0xc0), 0_u8..16, any::<u8>()], 1..120),
+            owner_at in 0_usize..40,
+            start in 0_usize..120,
+            len in 0_usize..60,
+            rtype in prop_oneof![Just(Type::A), Just(Type::MX), Just(Type::SOA), Just(Type::SRV),
+                Just(Type::NAPTR), Just(Type::TXT), Just(Type::RRSIG), Just(Type::CNAME)],
+        ) {
+            let rdata = start..start + len;
+            let (section, class, ttl, ttl_at) = (Section::Answer, Class::IN, 0, 0);
+            let view = RecordView { section, owner_at, rtype, class, ttl, ttl_at, rdata };
+            prop_assert_eq!(view.check(&octets), view.to_record(&octets).map(drop));
+        }
     }
 }
