@@ -5,7 +5,7 @@ use nodens_corefile::{Error, Token, take};
 use nodens_wire::{Name, NameRef};
 
 /// Zones in the order of the Corefile.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zones {
     names: Vec<Name>,
 }

@@ -24,6 +24,8 @@ pub struct Services {
     pub tasks: Vec<Task>,
     /// What `ready` has to wait for.
     pub readiness: Vec<Readiness>,
+    /// `hosts` read so far, for the other addresses of their blocks.
+    pub(crate) hosts: Vec<crate::handlers::hosts::Loaded>,
 }
 
 /// `health`: an HTTP endpoint that says the process lives.

@@ -1,6 +1,6 @@
 //! `hosts [FILE [ZONES…]] { entries and options }`.
 
-use super::Hosts;
+use super::{Hosts, Loaded};
 use super::source::Source;
 use super::table::Table;
 use crate::config::{BlockBuilder, Task};
@@ -38,7 +38,25 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     };
     let zones = Zones::of(zones, block)?;
     let options = options(directive, block)?;
-    let inline = Table::parse(options.inline.as_bytes(), &zones, options.auto_reverse);
+    let loaded = match known(block, &zones) {
+        Some(loaded) => loaded,
+        None => load(path, &zones, &options, block),
+    };
+    let Loaded { file, inline, .. } = loaded;
+    let Options { ttl, fallthrough, fallthrough_unsupported, .. } = options;
+    block.push(Hosts { zones, file, inline, ttl, fallthrough, fallthrough_unsupported });
+    Ok(())
+}
+
+/// What was read for another address of the same block.
+fn known(block: &BlockBuilder<'_>, zones: &Zones) -> Option<Loaded> {
+    let mut all = block.services.hosts.iter();
+    all.find(|loaded| loaded.source == block.source && loaded.zones == *zones).cloned()
+}
+
+/// Reads the entries, and has the file looked at again from time to time.
+fn load(path: PathBuf, zones: &Zones, options: &Options, block: &mut BlockBuilder<'_>) -> Loaded {
+    let inline = Table::parse(options.inline.as_bytes(), zones, options.auto_reverse);
     let file = Arc::new(ArcSwap::from_pointee(Table::default()));
     let mut source = Source {
         path,
@@ -55,9 +73,10 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
         let run = Box::new(move || source.refresh());
         block.services.tasks.push(Task { name, interval: options.reload, run });
     }
-    let Options { ttl, fallthrough, fallthrough_unsupported, .. } = options;
-    block.push(Hosts { zones, file, inline, ttl, fallthrough, fallthrough_unsupported });
-    Ok(())
+    let (source, zones, inline) = (block.source, zones.clone(), Arc::new(inline));
+    let loaded = Loaded { source, zones, file, inline };
+    block.services.hosts.push(loaded.clone());
+    loaded
 }
 
 fn path(file: &Token, block: &BlockBuilder<'_>) -> Result<PathBuf, Error> {

@@ -26,12 +26,24 @@ pub struct Hosts {
     /// The file's entries; replaced whole when the file changes.
     file: Arc<ArcSwap<Table>>,
     /// The entries in the Corefile.
-    inline: Table,
+    inline: Arc<Table>,
     /// Seconds.
     ttl: u32,
     fallthrough: Fallthrough,
     /// Types other than A, AAAA and PTR fall through as unknown names do.
     fallthrough_unsupported: bool,
+}
+
+/// What one `hosts` of the Corefile has read. A block is compiled for each address it listens on;
+/// the entries are read and kept once.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    /// Identifies the block.
+    source: usize,
+    /// The zones that names were limited to.
+    zones: Zones,
+    file: Arc<ArcSwap<Table>>,
+    inline: Arc<Table>,
 }
 
 impl Handle for Hosts {
@@ -42,7 +54,7 @@ impl Handle for Hosts {
             return Step::Next;
         }
         let file = self.file.load();
-        let tables = [&**file, &self.inline];
+        let tables = [&**file, &*self.inline];
         match q.qtype {
             Type::PTR => return self.answer_ptr(q, tables),
             Type::A | Type::AAAA => {}

@@ -208,3 +208,15 @@ fn what_coredns_accepts_in_silence_gets_a_warning() {
     assert!(warnings[1].starts_with("Corefile:3:2: ignored: `tll` is neither"), "{warnings:?}");
     assert_eq!(warnings.len(), 2);
 }
+
+#[test]
+fn the_addresses_of_a_block_share_its_entries() {
+    let file = file("10.0.0.1 a.example.org\n");
+    let path = file.path().display();
+    let text = format!(
+        "example.org {{\n bind 127.0.0.1 127.0.0.2\n hosts {path}\n}}\nexample.net {{\n hosts {path}\n}}"
+    );
+    let bench = Bench::new(&text);
+    let config = bench.worker.config();
+    assert_eq!((config.blocks.len(), config.services.tasks.len()), (3, 2));
+}
