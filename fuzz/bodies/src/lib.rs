@@ -203,11 +203,23 @@ pub fn question(data: &[u8]) {
     });
 }
 
-/// Whatever an upstream says, the client gets a well-formed response, now or after the timeouts.
+/// Whatever an upstream says to a question, the client gets a well-formed response, now or after
+/// the timeouts. The input is a header and what follows the question; the sockets' owner lets no
+/// reply through whose question is not the one that was asked.
 pub fn reply(data: &[u8]) {
-    let reply = data.to_vec();
+    let Some((header, rest)) = data.split_first_chunk::<12>() else { return };
+    let (header, rest) = (*header, rest.to_vec());
     with_bench(|bench| {
-        bench.upstream(move |_, _| Reaction::Reply(reply.clone()));
+        bench.upstream(move |_, question| {
+            let mut asked = question.clone();
+            asked.additional.clear();
+            let mut reply = Vec::new();
+            _ = asked.write(&mut reply);
+            reply.splice(2..4, [header[2] | 0x80, header[3]]);
+            reply.splice(6..12, header[6..12].iter().copied());
+            reply.extend(&rest);
+            Reaction::Reply(reply)
+        });
         let qname = format!("n{}.example.org", bench.now.mono_ns % 1_000_003);
         let request = nodens_core::testing::request(&format!("{qname} A +edns"));
         let mut responses: Vec<_> = bench.ask_bytes(&request).into_iter().collect();
