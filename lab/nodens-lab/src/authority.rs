@@ -3,6 +3,7 @@
 //! It answers in one thread, after a delay drawn from a range, and counts what it was asked.
 //! Answers on TCP leave in the order of their delays, as RFC 7766 allows.
 
+use crate::child::Account;
 use anyhow::{Context, Result};
 use lab_load::rng::Stream;
 use lab_load::{SECOND, cluster::Cluster};
@@ -15,8 +16,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -54,6 +56,8 @@ struct Shared {
     over: AtomicBool,
     questions: AtomicU64,
     asked: Mutex<Asked>,
+    /// The thread's folder under `/proc`, once it runs.
+    task: OnceLock<PathBuf>,
 }
 
 impl Authority {
@@ -69,6 +73,9 @@ impl Authority {
                 eprintln!("the embedded upstream could not be pinned to its CPU");
             }
             lab_sys::cpu::tighten_timers();
+            if let Ok(task) = std::fs::read_link("/proc/thread-self") {
+                server.shared.task.get_or_init(|| Path::new("/proc").join(task));
+            }
             if let Err(error) = server.serve() {
                 eprintln!("the embedded upstream has stopped: {error}");
             }
@@ -79,6 +86,11 @@ impl Authority {
     /// Questions so far.
     pub(crate) fn questions(&self) -> u64 {
         self.shared.questions.load(Ordering::Relaxed)
+    }
+
+    /// The scheduler's account of the thread so far.
+    pub(crate) fn account(&self) -> Account {
+        self.shared.task.get().and_then(|task| Account::read(task)).unwrap_or_default()
     }
 
     /// What was asked since the last call; always empty if everything has an address.
@@ -417,6 +429,7 @@ mod tests {
         assert_eq!(message.flags.rcode(), Rcode::NXDOMAIN);
         assert_eq!(message.authority[0].owner, Name::parse("cluster.local").unwrap());
         assert_eq!(authority.questions(), 3);
+        assert!(authority.account().ran > Duration::ZERO);
         let key = (Name::parse("api.mail.example.cluster.local").unwrap(), Type::A);
         assert_eq!(authority.take_asked().get(&key), Some(&1));
     }

@@ -30,6 +30,8 @@ const IN_FLIGHT: usize = 128;
 const CLIENTS: usize = 32;
 /// The part of a server's CPU that others may take.
 const ROBBED: f64 = 0.05;
+/// How busy the upstream may be before it is the limit.
+const UPSTREAM_BUSY: f64 = 0.85;
 /// Draws before the order of names repeats.
 const ORDER_LEN: usize = 1 << 18;
 
@@ -101,6 +103,8 @@ struct Sample {
     outcome: Outcome,
     /// What the server's threads did meanwhile.
     account: Account,
+    /// What the upstream's thread did meanwhile.
+    upstream: Account,
     /// Octets of memory that the server held afterwards.
     resident: Option<u64>,
 }
@@ -121,6 +125,12 @@ impl Sample {
         let waited = self.account.waited.as_secs_f64() / elapsed;
         // A server with several threads on one CPU also waits for its own.
         waited.min(1.0 - self.account.ran.as_secs_f64() / elapsed).max(0.0)
+    }
+
+    /// The part of the time that the upstream had work; near 1 it was the limit and not the server.
+    fn upstream_busy(&self) -> f64 {
+        let time = self.upstream.ran + self.upstream.waited;
+        time.as_secs_f64() / self.outcome.elapsed.as_secs_f64().max(1e-9)
     }
 
     /// Whether others took too much of the CPU: a fault of the machine and not of the server.
@@ -268,11 +278,13 @@ impl Bench<'_> {
                 Cell::ManyNames | Cell::Rate => &self.many,
                 Cell::Misses => &unique,
             };
-            let before = server.account()?;
+            let (before, upstream) = (server.account()?, self.upstream.account());
             let outcome = self.load(cell, address, workload, None)?;
             let account = server.account()?.since(before);
-            let resident = server.resident();
-            let sample = Sample { server: name, repeat, cell, tries, outcome, account, resident };
+            let upstream = self.upstream.account().since(upstream);
+            let (server, resident) = (name, server.resident());
+            let sample =
+                Sample { server, repeat, cell, tries, outcome, account, upstream, resident };
             let done = !sample.is_spoilt();
             best = match best {
                 Some(best) if best.robbed() <= sample.robbed() => Some(Sample { tries, ..best }),

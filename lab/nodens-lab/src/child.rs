@@ -33,6 +33,14 @@ pub(crate) struct Account {
 }
 
 impl Account {
+    /// That of one thread, given its folder under `/proc`.
+    pub(crate) fn read(task: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(task.join("schedstat")).ok()?;
+        let mut numbers = text.split_ascii_whitespace().map(|text| text.parse().unwrap_or(0));
+        let mut next = || Duration::from_nanos(numbers.next().unwrap_or(0));
+        Some(Self { ran: next(), waited: next() })
+    }
+
     /// What was added since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
@@ -106,12 +114,9 @@ impl Server {
         let mut total = Account::default();
         for task in std::fs::read_dir(&tasks).with_context(|| format!("cannot read {tasks}"))? {
             // A thread that ends between the two reads takes its account with it.
-            let Ok(text) = std::fs::read_to_string(task?.path().join("schedstat")) else {
-                continue;
-            };
-            let mut numbers = text.split_ascii_whitespace().map(|text| text.parse().unwrap_or(0));
-            total.ran += Duration::from_nanos(numbers.next().unwrap_or(0));
-            total.waited += Duration::from_nanos(numbers.next().unwrap_or(0));
+            let Some(account) = Account::read(&task?.path()) else { continue };
+            total.ran += account.ran;
+            total.waited += account.waited;
         }
         Ok(total)
     }

@@ -1,7 +1,7 @@
 //! The numbers of a benchmark: medians, spread, ratios; for the terminal, in Markdown, in JSON.
 
 use super::peers::{Missing, Peer};
-use super::{Bench, Cell, Sample};
+use super::{Bench, Cell, Sample, UPSTREAM_BUSY};
 use crate::term::{self, Style, Table};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -59,13 +59,13 @@ impl Numbers<'_> {
 
     fn is_spoilt(&self, server: &str, cell: Cell) -> bool {
         let mut samples = self.samples.iter().filter(|s| s.server == server && s.cell == cell);
-        samples.any(Sample::is_spoilt)
+        samples.any(|sample| sample.is_spoilt() || sample.upstream_busy() > UPSTREAM_BUSY)
     }
 
     /// How many times the questions of `other` this server answers.
     ///
-    /// From the median rates; if other processes spoilt one of them, from CPU per question, which
-    /// they hardly touch, with a star.
+    /// From the median rates; if other processes or the upstream spoilt one of them, from CPU per
+    /// question, which they hardly touch, with a star.
     fn ratio(&self, server: &str, other: &str, cell: Cell) -> Option<String> {
         let spoilt = self.is_spoilt(server, cell) || self.is_spoilt(other, cell);
         let (over, under) = if spoilt {
@@ -260,6 +260,13 @@ fn summary_of_warnings(samples: &[Sample]) -> Vec<String> {
              quiet machine."
         ));
     }
+    let slow = samples.iter().filter(|sample| sample.upstream_busy() > UPSTREAM_BUSY).count();
+    if slow > 0 {
+        lines.push(format!(
+            "In {slow} of {all} measurements the embedded upstream was the limit and not the server: \
+             compare CPU per question."
+        ));
+    }
     if invalid > 0 {
         lines.push(format!(
             "In {invalid} of {all} measurements the load generator was disturbed itself."
@@ -276,6 +283,10 @@ fn warnings(samples: &[Sample]) -> Vec<String> {
             format!("{}, {}, repeat {}", sample.server, sample.cell.name(), sample.repeat + 1);
         for why in &sample.outcome.verdict.invalid {
             warnings.push(format!("{place}: {why}"));
+        }
+        if sample.upstream_busy() > UPSTREAM_BUSY {
+            let percent = sample.upstream_busy() * 100.0;
+            warnings.push(format!("{place}: the upstream was busy {percent:.0} % of the time"));
         }
         if sample.is_spoilt() {
             let percent = sample.robbed() * 100.0;
@@ -301,6 +312,7 @@ fn sample_json(sample: &Sample) -> serde_json::Value {
         "answered": tally.counts.answered,
         "lost": tally.counts.lost(),
         "server_ran_ns": sample.account.ran.as_nanos() as u64,
+        "upstream_busy": sample.upstream_busy(),
         "server_waited_ns": sample.account.waited.as_nanos() as u64,
         "resident": sample.resident,
         "response_ns": serde_json::Map::from_iter(quantiles),
