@@ -85,7 +85,7 @@ fn enter(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -> 
             descend(config, worker, now, job)
         }
         None => {
-            config.count_unserved(worker, job);
+            config.count_unserved(now, worker, job);
             job.current.block = usize::MAX;
             Step::Fail(Rcode::REFUSED)
         }

@@ -102,6 +102,7 @@ pub fn refuse_overload(job: &mut Job) {
 
 /// Header and question with `rcode`, as the server answers what no handler did.
 fn write_bare(job: &mut Job, rcode: Rcode) {
+    // As `header` may have changed them.
     let flags = job.current.flags.reply().with_rcode(rcode);
     let qname = job.query.qname(&job.request);
     let mut builder = Builder::new(&mut job.current.response.wire, job.query.id, flags);

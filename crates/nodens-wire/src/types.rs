@@ -64,7 +64,7 @@ macro_rules! codes {
 codes! {
     /// TYPE and QTYPE (RFC 1035 section 3.2.2, IANA DNS parameters).
     Type(u16), "TYPE";
-    A = 1 "A", NS = 2 "NS", MD = 3 "MD", MF = 4 "MF", CNAME = 5 "CNAME", SOA = 6 "SOA",
+    NONE = 0 "None", A = 1 "A", NS = 2 "NS", MD = 3 "MD", MF = 4 "MF", CNAME = 5 "CNAME", SOA = 6 "SOA",
     MB = 7 "MB", MG = 8 "MG", MR = 9 "MR", NULL = 10 "NULL", PTR = 12 "PTR", HINFO = 13 "HINFO",
     MINFO = 14 "MINFO", MX = 15 "MX", TXT = 16 "TXT", RP = 17 "RP", AFSDB = 18 "AFSDB",
     X25 = 19 "X25", ISDN = 20 "ISDN", RT = 21 "RT", SIG = 24 "SIG", KEY = 25 "KEY", PX = 26 "PX",
@@ -78,16 +78,16 @@ codes! {
     CSYNC = 62 "CSYNC", ZONEMD = 63 "ZONEMD", SVCB = 64 "SVCB", HTTPS = 65 "HTTPS", SPF = 99 "SPF",
     UINFO = 100 "UINFO", UID = 101 "UID", GID = 102 "GID", UNSPEC = 103 "UNSPEC",
     NID = 104 "NID", L32 = 105 "L32", L64 = 106 "L64", LP = 107 "LP", EUI48 = 108 "EUI48",
-    EUI64 = 109 "EUI64", TKEY = 249 "TKEY", TSIG = 250 "TSIG", IXFR = 251 "IXFR",
+    EUI64 = 109 "EUI64", NXNAME = 128 "NXNAME", TKEY = 249 "TKEY", TSIG = 250 "TSIG", IXFR = 251 "IXFR",
     AXFR = 252 "AXFR", MAILB = 253 "MAILB", MAILA = 254 "MAILA", ANY = 255 "ANY",
-    URI = 256 "URI", CAA = 257 "CAA", AVC = 258 "AVC", AMTRELAY = 260 "AMTRELAY",
-    TA = 32768 "TA", DLV = 32769 "DLV",
+    URI = 256 "URI", CAA = 257 "CAA", AVC = 258 "AVC", AMTRELAY = 260 "AMTRELAY", RESINFO = 261 "RESINFO",
+    TA = 32768 "TA", DLV = 32769 "DLV", RESERVED = 65535 "Reserved",
 }
 
 codes! {
     /// CLASS and QCLASS (RFC 1035 section 3.2.4).
     Class(u16), "CLASS";
-    IN = 1 "IN", CH = 3 "CH", HS = 4 "HS", NONE = 254 "NONE", ANY = 255 "ANY",
+    IN = 1 "IN", CS = 2 "CS", CH = 3 "CH", HS = 4 "HS", NONE = 254 "NONE", ANY = 255 "ANY",
 }
 
 codes! {

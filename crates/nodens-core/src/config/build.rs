@@ -3,6 +3,7 @@
 use super::{BlockSettings, Config, Listener, Readiness, Server, ServerBlock, Services};
 use crate::directives::{self, DIRECTIVES};
 use crate::handlers::Handler;
+use crate::handlers::prometheus::ZoneSeries;
 use crate::handlers::view::View;
 use crate::limits::CACHE_MEMORY_DEFAULT;
 use crate::shared::Shared;
@@ -396,7 +397,7 @@ fn assemble(
         let chains: Vec<_> = here.iter().map(|(_, (_, block))| *block).collect();
         let sockets = chains.iter().find_map(|block| block.settings.multisocket);
         let label = server_label(address);
-        let unserved = crate::handlers::prometheus::unserved_counter(&shared.registry, &label);
+        let unserved = ZoneSeries::dropped(&shared.registry, &label);
         let any_class = Config::serves_any_class(&chains);
         listeners.push(Listener { address, server: servers.len(), sockets });
         servers.push(Server { label, zones, any_class, unserved });

@@ -13,9 +13,10 @@ pub use settings::{BlockSettings, Timeouts};
 
 use crate::directives::CHAOS_CLASS_DIRECTIVES;
 use crate::handlers::Handler;
+use crate::handlers::prometheus::ZoneSeries;
 use crate::handlers::view::View;
 use crate::job::Job;
-use crate::metrics::Counter;
+use crate::time::Now;
 use crate::worker::WorkerState;
 use foldhash::fast::RandomState;
 use nodens_wire::{Class, Name, Type};
@@ -56,7 +57,7 @@ pub struct Server {
     /// Whether questions of classes other than IN are looked at.
     any_class: bool,
     /// Counts questions no zone matched.
-    unserved: Counter,
+    unserved: ZoneSeries,
 }
 
 /// A server block compiled for one server.
@@ -138,10 +139,10 @@ impl Config {
     }
 
     /// Counts a question that no zone matched.
-    pub fn count_unserved(&self, worker: &WorkerState, job: &Job) {
+    pub fn count_unserved(&self, now: Now, worker: &mut WorkerState, job: &Job) {
         let listener = self.listeners.get(usize::from(job.client().listener));
         if let Some(server) = listener.and_then(|listener| self.servers.get(listener.server)) {
-            worker.cells.add(server.unserved, 1);
+            server.unserved.count_dropped(now, worker, job);
         }
     }
 

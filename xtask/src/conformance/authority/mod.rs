@@ -159,7 +159,8 @@ fn respond(query: &[u8], flavour: usize, tcp: bool) -> Option<(Vec<u8>, Duration
         Some((size, ..)) => usize::from((*size).max(512)),
         None => 512,
     };
-    match build(query, &reply, seen.edns.is_some(), limit) {
+    let dnssec_ok = seen.edns.as_ref().map(|(_, dnssec_ok, _)| *dnssec_ok);
+    match build(query, &reply, dnssec_ok, limit) {
         Ok(response) => Some((response, after)),
         Err(error) => {
             eprintln!("authority: {} {}: {error:#}", seen.qname, seen.qtype);
@@ -168,7 +169,13 @@ fn respond(query: &[u8], flavour: usize, tcp: bool) -> Option<(Vec<u8>, Duration
     }
 }
 
-fn build(query: Message<&[u8]>, reply: &Reply, edns: bool, limit: usize) -> Result<Vec<u8>> {
+/// The message of `reply`; `edns` is the DO bit of a question with EDNS.
+fn build(
+    query: Message<&[u8]>,
+    reply: &Reply,
+    edns: Option<bool>,
+    limit: usize,
+) -> Result<Vec<u8>> {
     let mut builder = MessageBuilder::new_vec();
     builder.set_push_limit(limit);
     let question = query.sole_question()?;
@@ -205,9 +212,10 @@ fn build(query: Message<&[u8]>, reply: &Reply, edns: bool, limit: usize) -> Resu
         section.rewind();
     }
     section.clear_push_limit();
-    if edns {
+    if let Some(dnssec_ok) = edns {
         section.opt(|opt| {
             opt.set_udp_payload_size(1232);
+            opt.set_dnssec_ok(dnssec_ok);
             if let Some(code) = reply.ede {
                 let data = [&code.to_be_bytes()[..], b"told upstream"].concat();
                 // invariant: the data is far below the limit of an option.

@@ -188,6 +188,7 @@ fn records(owner: &str, seen: &Seen, flavour: usize, word: &str, ttl: u32) -> Ve
         Rtype::SOA => lines(&["ns1.example.net. hostmaster.example.net. 7 7200 1800 86400 300"]),
         Rtype::PTR => vec![format!("host-{high}-{low}.example.org.")],
         // `0 issue "ca.example.net"`, in the generic form of RFC 3597, like the next two.
+        Rtype::DS => vec![format!("{hash} 13 2 {}", format!("{flavour:02}").repeat(32))],
         Rtype::CAA => lines(&[r"\# 21 000569737375656361 2e6578616d706c652e6e6574"]),
         // `1 . alpn=h2`
         Rtype::HTTPS => lines(&[r"\# 10 00010000010003026832"]),

@@ -3,8 +3,10 @@
 use crate::config::{BlockBuilder, PrometheusService};
 use crate::directives::DIRECTIVES;
 use crate::handler::{Cx, Handle};
-use crate::job::Transport;
-use crate::metrics::{Counter, Histogram, LazyCounters, Registry};
+use crate::job::{Job, Transport};
+use crate::metrics::{Histogram, LazyCounters, Registry};
+use crate::time::Now;
+use crate::worker::WorkerState;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Rcode, Type};
 use std::net::IpAddr;
@@ -63,7 +65,7 @@ pub struct Prometheus {
 
 /// The series of one zone.
 #[derive(Debug)]
-struct ZoneSeries {
+pub struct ZoneSeries {
     server: String,
     zone: String,
     view: String,
@@ -88,7 +90,9 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     block.services.prometheus.push(PrometheusService { address });
     let view = block.view_name();
     let registry = &block.shared.registry;
-    let series = |zone: &nodens_wire::Name| ZoneSeries::new(registry, &block.server, zone, &view);
+    let series = |zone: &nodens_wire::Name| {
+        ZoneSeries::new(registry, &block.server, &zone.to_string(), &view)
+    };
     let zones = block.zones.iter().map(series).collect();
     enabled(block, &view);
     block.push(Prometheus { zones });
@@ -110,9 +114,8 @@ fn enabled(block: &BlockBuilder<'_>, view: &str) {
 }
 
 impl ZoneSeries {
-    fn new(registry: &Registry, server: &str, zone: &nodens_wire::Name, view: &str) -> Self {
-        let zone = zone.to_string();
-        let labels = [("server", server), ("zone", &*zone), ("view", view)];
+    fn new(registry: &Registry, server: &str, zone: &str, view: &str) -> Self {
+        let labels = [("server", server), ("zone", zone), ("view", view)];
         let seconds = 1e-9;
         let duration = registry.histogram(
             "coredns_dns_request_duration_seconds",
@@ -143,22 +146,43 @@ impl ZoneSeries {
             request_size,
             response_size,
             server: server.to_owned(),
-            zone,
+            zone: zone.to_owned(),
             view: view.to_owned(),
         }
+    }
+
+    /// The series of questions that no zone of `server` matches.
+    pub fn dropped(registry: &Registry, server: &str) -> Self {
+        Self::new(registry, server, "dropped", "")
+    }
+
+    /// Counts the question of `job`, which got REFUSED because no zone matches it.
+    pub fn count_dropped(&self, now: Now, worker: &mut WorkerState, job: &Job) {
+        self.count_request(worker, job);
+        self.count_response(worker, Rcode::REFUSED, "");
+        self.observe(now, worker, job, job.query.question_end());
+    }
+
+    fn observe(&self, now: Now, worker: &WorkerState, job: &Job, response_len: usize) {
+        let protocol = protocol_of(job);
+        let took = now.since(job.received.mono_ns);
+        let cells = &worker.cells;
+        cells.observe(self.duration, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        cells.observe(self.request_size[protocol], job.request.len() as u64);
+        cells.observe(self.response_size[protocol], response_len as u64);
     }
 
     fn labels(&self) -> [(&str, &str); 3] {
         [("server", &self.server), ("zone", &self.zone), ("view", &self.view)]
     }
 
-    fn count_request(&self, cx: &mut Cx<'_>, protocol: usize) {
-        let client = cx.job.client().peer.ip().to_canonical();
+    fn count_request(&self, worker: &mut WorkerState, job: &Job) {
+        let protocol = protocol_of(job);
+        let client = job.client().peer.ip().to_canonical();
         let family = usize::from(matches!(client, IpAddr::V6(_)));
-        let qtype = TYPES.iter().position(|known| *known == cx.job.query.qtype);
+        let qtype = TYPES.iter().position(|known| *known == job.query.qtype);
         let index = qtype.unwrap_or(TYPES.len());
         let series = (index * FAMILIES.len() + family) * PROTOCOLS.len() + protocol;
-        let worker = &mut *cx.worker;
         let registry = &worker.shared.registry;
         let register = || {
             let text = qtype.map_or_else(|| "other".to_owned(), |i| TYPES[i].to_string());
@@ -169,7 +193,7 @@ impl ZoneSeries {
             registry.counter(REQUESTS, REQUESTS_HELP, &labels)
         };
         self.requests.add(series, &mut worker.cells, worker.index, registry, register);
-        if cx.job.query.dnssec_ok() {
+        if job.query.dnssec_ok() {
             let help = "Counter of DNS requests with DO bit set per zone.";
             let register =
                 || registry.counter("coredns_dns_do_requests_total", help, &self.labels());
@@ -177,13 +201,10 @@ impl ZoneSeries {
         }
     }
 
-    fn count_response(&self, cx: &mut Cx<'_>) {
-        let response = &cx.job.current.response;
-        let (rcode, by) = (response.rcode, response.answered_by);
+    fn count_response(&self, worker: &mut WorkerState, rcode: Rcode, by: &str) {
         let by_index = DIRECTIVES.iter().position(|spec| spec.name == by);
         let rcode_index = usize::from(rcode.0).min(RCODES);
         let series = rcode_index * (DIRECTIVES.len() + 1) + by_index.unwrap_or(DIRECTIVES.len());
-        let worker = &mut *cx.worker;
         let registry = &worker.shared.registry;
         let register = || {
             let [server, zone, view] = self.labels();
@@ -198,19 +219,19 @@ impl ZoneSeries {
 impl Handle for Prometheus {
     fn amend(&self, cx: &mut Cx<'_>) {
         let Some(series) = self.zones.get(cx.job.current.zone) else { return };
-        let protocol = match cx.job.client().transport {
-            Transport::Udp => 0,
-            Transport::Tcp => 1,
-        };
-        series.count_request(cx, protocol);
-        series.count_response(cx);
-        let cells = &cx.worker.cells;
-        let took = cx.now.since(cx.job.received.mono_ns);
-        cells.observe(series.duration, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         let response = &cx.job.current.response;
-        let size = if response.written { response.wire.len() } else { 0 };
-        cells.observe(series.request_size[protocol], cx.job.request.len() as u64);
-        cells.observe(series.response_size[protocol], size as u64);
+        let len = if response.written { response.wire.len() } else { 0 };
+        series.count_request(cx.worker, cx.job);
+        series.count_response(cx.worker, response.rcode, response.answered_by);
+        series.observe(cx.now, cx.worker, cx.job, len);
+    }
+}
+
+/// Index into [`PROTOCOLS`].
+fn protocol_of(job: &Job) -> usize {
+    match job.client().transport {
+        Transport::Udp => 0,
+        Transport::Tcp => 1,
     }
 }
 
@@ -218,14 +239,3 @@ fn rcode_text(rcode: Rcode) -> String {
     rcode.mnemonic().map_or_else(|| rcode.0.to_string(), str::to_owned)
 }
 
-/// Counts questions that no zone of the server `label` matched (`zone="dropped"`).
-pub fn unserved_counter(registry: &Registry, label: &str) -> Counter {
-    let labels = [
-        ("server", label),
-        ("zone", "dropped"),
-        ("view", ""),
-        ("rcode", "REFUSED"),
-        ("plugin", ""),
-    ];
-    registry.counter(RESPONSES, RESPONSES_HELP, &labels)
-}
