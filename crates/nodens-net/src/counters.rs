@@ -19,6 +19,8 @@ pub(crate) struct Counters {
     pub(crate) evicted: Counter,
     /// Connections closed because a timeout passed.
     pub(crate) timed_out: Counter,
+    /// Connections closed because their client left too many octets of answers unread.
+    pub(crate) unread: Counter,
     /// Messages from upstreams that answer no question.
     pub(crate) strays: Counter,
 }
@@ -37,6 +39,7 @@ impl Counters {
         let (datagrams_refused, answers_lost) = (dropped("request_refused"), dropped("send"));
         let overflowed = dropped("receive_buffer");
         let (evicted, timed_out) = (closed("limit"), closed("timeout"));
+        let unread = closed("unread");
         let help = "Counter of client connections accepted.";
         let accepted = registry.counter("nodens_tcp_accepted_total", help, &[]);
         let help = "Counter of messages from upstreams that match no question.";
@@ -50,6 +53,7 @@ impl Counters {
             accepted,
             evicted,
             timed_out,
+            unread,
             strays,
         }
     }

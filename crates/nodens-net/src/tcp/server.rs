@@ -249,7 +249,12 @@ impl TcpServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.dirty = false;
         let owed = !connection.is_idle();
-        if connection.flush(cx.now).is_err() || connection.output.len() > UNSENT_MAX {
+        if connection.flush(cx.now).is_err() {
+            self.close(key);
+            return;
+        }
+        if connection.output.len() > UNSENT_MAX {
+            cx.counters.add(cx.counters.unread, 1);
             self.close(key);
             return;
         }
