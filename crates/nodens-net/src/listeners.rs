@@ -100,6 +100,8 @@ fn open_udp(address: SocketAddr, cpu: Option<usize>) -> Result<UdpSocket, Listen
     prepare(&socket, address, cpu).map_err(fail("setsockopt"))?;
     // The kernel gives as much of this as its settings allow, and less is no reason to stop.
     _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+    // Not every system has it, and answers are short anyway.
+    _ = sys::ignore_path_mtu(&socket, address.is_ipv6());
     if address.ip().is_unspecified() {
         sys::report_packet_info(&socket, address.is_ipv6()).map_err(fail("setsockopt"))?;
     }

@@ -373,17 +373,30 @@ pub(crate) fn dropped(socket: impl AsFd) -> Option<u32> {
 
 /// Makes the kernel say to which address each datagram was sent (RFC 3542 section 6.2).
 pub(crate) fn report_packet_info(socket: impl AsFd, v6: bool) -> io::Result<()> {
-    let (level, name) = if v6 {
-        (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
+    if v6 {
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
     } else {
-        (libc::IPPROTO_IP, libc::IP_PKTINFO)
-    };
-    let on: c_int = 1;
+        set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
+    }
+}
+
+/// Makes the kernel disbelieve ICMP messages about the path's MTU: whoever forges them could have
+/// answers cut into fragments, of which one is then replaced.
+pub(crate) fn ignore_path_mtu(socket: impl AsFd, v6: bool) -> io::Result<()> {
+    if v6 {
+        let omit = libc::IPV6_PMTUDISC_OMIT;
+        set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, omit)?;
+    }
+    // An IPv6 socket may serve IPv4 too.
+    set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
+}
+
+fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the descriptor is open, and the value is a live integer of the length stated.
     let result = unsafe {
         let len = size_of::<c_int>() as socklen_t;
-        libc::setsockopt(fd, level, name, (&raw const on).cast(), len)
+        libc::setsockopt(fd, level, name, (&raw const value).cast(), len)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -436,6 +449,13 @@ mod tests {
             assert_eq!(client.recv_from(&mut got).unwrap(), (3, SocketAddr::new(asked, port)));
             let empty = batch.receive(&server).unwrap_err();
             assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+
+    #[test]
+    fn the_path_mtu_can_be_ignored_by_sockets_of_both_families() {
+        for (bind, v6) in [("127.0.0.1:0", false), ("[::1]:0", true), ("[::]:0", true)] {
+            ignore_path_mtu(UdpSocket::bind(bind).unwrap(), v6).unwrap();
         }
     }
 
