@@ -25,6 +25,11 @@ use std::time::Duration;
 /// How long [`Runtime::apply`] waits for a worker to take up a configuration.
 const CONFIGURE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How often, and after which time each, it is seen whether questions still use an old configuration;
+/// in all it is longer than a question may take.
+const RETIRE_ROUNDS: u32 = 100;
+const RETIRE_ROUND: Duration = Duration::from_millis(100);
+
 /// The exit status of a process that panicked, as of a Go program.
 const PANIC_EXIT: i32 = 2;
 
@@ -69,6 +74,8 @@ pub struct Runtime {
     workers: Vec<WorkerThread>,
     wakers: Arc<Vec<Waker>>,
     listeners: Vec<Open>,
+    /// What the workers were last told to take up.
+    config: Option<Arc<Config>>,
     next_id: u32,
     cpus: Option<Vec<usize>>,
     quota: Arc<Quota>,
@@ -123,8 +130,17 @@ impl Runtime {
         let mut random = Random::new();
         shared.cookies.get_or_init(|| Secret::new(random.octets()));
         let workers = Vec::new();
-        let (listeners, next_id) = (Vec::new(), 0);
-        let mut runtime = Self { workers, wakers, listeners, next_id, cpus, quota, ports_max };
+        let (listeners, config_at_work, next_id) = (Vec::new(), None, 0);
+        let mut runtime = Self {
+            workers,
+            wakers,
+            listeners,
+            config: config_at_work,
+            next_id,
+            cpus,
+            quota,
+            ports_max,
+        };
         match runtime.start_workers(&shared, config) {
             Ok(()) => Ok(runtime),
             Err(error) => {
@@ -188,6 +204,9 @@ impl Runtime {
         self.listeners = open;
         for (worker, setup) in setups.into_iter().enumerate() {
             self.command(worker, setup)?;
+        }
+        if let Some(old) = self.config.replace(config) {
+            retire(old);
         }
         Ok(())
     }
@@ -269,6 +288,21 @@ impl Runtime {
             _ = worker.thread.join();
         }
     }
+}
+
+/// Frees a configuration here rather than in the worker that happens to use it last, where
+/// questions would wait for it.
+fn retire(config: Arc<Config>) {
+    let wait = move || {
+        for _ in 0..RETIRE_ROUNDS {
+            if Arc::strong_count(&config) == 1 {
+                break;
+            }
+            std::thread::sleep(RETIRE_ROUND);
+        }
+    };
+    // Without another thread it is freed right away, by whoever uses it last.
+    _ = std::thread::Builder::new().name("retire".to_owned()).spawn(wait);
 }
 
 fn register_gauge(shared: &Shared, quota: &Arc<Quota>) {

@@ -60,6 +60,23 @@ fn unchanged_listeners_keep_sockets_and_connections_and_lose_no_question() {
 }
 
 #[test]
+fn an_old_configuration_is_freed_once_its_questions_are_answered() {
+    let upstream = Upstream::start(|asked| {
+        vec![Act::Wait(Duration::from_millis(300)), Act::Send(asked.answer())]
+    });
+    let corefile = format!(".:0 {{\n bind 127.0.0.1\n forward . {}\n}}", upstream.address);
+    let mut server = Server::start(&corefile);
+    let client = udp_client(server.address());
+    client.send(&question(1, "example.org A")).unwrap();
+    eventually(|| upstream.count() > 0, "the question to be asked");
+    server.reload(&corefile).unwrap();
+    assert!(server.first.upgrade().is_some(), "a question still uses it");
+    assert_answered(&receive(&client));
+    eventually(|| server.first.upgrade().is_none(), "the old configuration to be freed");
+    server.stop();
+}
+
+#[test]
 fn another_number_of_sockets_loses_no_datagram() {
     let upstream = Upstream::start(|asked| {
         vec![Act::Wait(Duration::from_millis(20)), Act::Send(asked.answer())]

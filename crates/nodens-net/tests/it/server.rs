@@ -5,8 +5,8 @@ use nodens_core::log::{Record, Sink};
 use nodens_core::{Config, Shared, build};
 use nodens_net::{Options, Runtime, StartError};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 pub(crate) const WORKERS: usize = 4;
@@ -14,6 +14,8 @@ pub(crate) const WORKERS: usize = 4;
 pub(crate) struct Server {
     pub(crate) runtime: Runtime,
     pub(crate) shared: Arc<Shared>,
+    /// The configuration it started with, for as long as anybody uses it.
+    pub(crate) first: Weak<Config>,
     log: Receiver<Record>,
 }
 
@@ -26,8 +28,9 @@ impl Server {
         let (sender, log) = std::sync::mpsc::sync_channel(1 << 16);
         let shared = Arc::new(Shared::new(WORKERS, Sink::new(sender)));
         let config = compile(&shared, corefile);
+        let first = Arc::downgrade(&config);
         let runtime = Runtime::start(shared.clone(), config, options).unwrap();
-        Self { runtime, shared, log }
+        Self { runtime, shared, first, log }
     }
 
     pub(crate) fn reload(&mut self, corefile: &str) -> Result<(), StartError> {
