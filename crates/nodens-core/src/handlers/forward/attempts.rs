@@ -148,6 +148,8 @@ impl Forward {
                 state.hedge_at = now.plus(state.hedge_wait);
                 return self.wait(cx);
             }
+            // All are down; some may be up again when this question still waits.
+            cx.job.current.forward.hedge_at = now.plus(HEDGE_TIME_MAX);
         }
         if cx.job.current.forward.waits() { self.wait(cx) } else { self.fail(cx) }
     }
@@ -240,7 +242,8 @@ impl Forward {
         if self.may_start(state) {
             at = at.min(state.hedge_at);
         }
-        cx.worker.set_timer(cx.job, at);
+        // A timer in the past would fire again before the clock has moved.
+        cx.worker.set_timer(cx.job, at.max(cx.now.mono_ns.saturating_add(1)));
         Step::Wait
     }
 

@@ -45,11 +45,6 @@ impl Probes {
     pub fn message(&mut self, ticket: Ticket) -> Option<&mut Vec<u8>> {
         self.running.get_mut(ticket.serial as usize).map(|probe| &mut probe.message)
     }
-
-    /// How many upstreams are being checked.
-    pub fn count(&self) -> usize {
-        self.running.len()
-    }
 }
 
 /// Whether `ticket` names a health check and not a job.

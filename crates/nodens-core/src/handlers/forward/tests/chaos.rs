@@ -7,7 +7,7 @@ use crate::upstream::{Key, Settings};
 use fastrand::Rng;
 use proptest::prelude::*;
 
-const BODIES: [&str; 8] = [
+const BODIES: [&str; 9] = [
     "",
     "force_tcp",
     "prefer_udp\n policy round_robin",
@@ -16,6 +16,7 @@ const BODIES: [&str; 8] = [
     "max_connect_attempts 0\n read_timeout 300ms",
     "max_connect_attempts 1\n failfast_all_unhealthy_upstreams",
     "max_fails 0\n next NXDOMAIN",
+    "max_fails 1\n health_check 10ms\n failfast_all_unhealthy_upstreams",
 ];
 
 fn reaction(rng: &mut Rng, ask: &Ask, question: &Message) -> Reaction {

@@ -163,3 +163,16 @@ fn one_killed_one_frozen_one_slow() {
         assert!(late <= 20, "{policy}: {late} questions went to the frozen one first");
     }
 }
+
+#[test]
+fn a_question_under_way_waits_for_its_answer_when_all_go_down_meanwhile() {
+    let mut bench = bench(&to(2), "health_check 10ms\n failfast_all_unhealthy_upstreams");
+    let log = script(&mut bench, |ask, question| {
+        let qname = question.questions[0].qname.to_string();
+        if qname == "slow." { after(300 * MS, replies(question)) } else { refused(ask) }
+    });
+    bench.ask("fails. A");
+    let (answer, took) = bench.ask_for("slow. A", 1000 * MS).unwrap();
+    assert_eq!((answer.flags.rcode(), took), (Rcode::NOERROR, 300 * MS));
+    assert!(log.borrow().len() < 100);
+}
