@@ -32,6 +32,8 @@ const CLIENTS: usize = 32;
 const ROBBED: f64 = 0.05;
 /// How busy the upstream may be before it is the limit.
 const UPSTREAM_BUSY: f64 = 0.85;
+/// How long filling a cache may take.
+const WARM_MAX: Duration = Duration::from_secs(30);
 /// Draws before the order of names repeats.
 const ORDER_LEN: usize = 1 << 18;
 
@@ -105,6 +107,8 @@ struct Sample {
     account: Account,
     /// What the upstream's thread did meanwhile.
     upstream: Account,
+    /// Questions that the upstream was asked meanwhile.
+    asked: u64,
     /// Octets of memory that the server held afterwards.
     resident: Option<u64>,
 }
@@ -125,6 +129,11 @@ impl Sample {
         let waited = self.account.waited.as_secs_f64() / elapsed;
         // A server with several threads on one CPU also waits for its own.
         waited.min(1.0 - self.account.ran.as_secs_f64() / elapsed).max(0.0)
+    }
+
+    /// The part of the answers that took a question to the upstream.
+    fn miss_rate(&self) -> f64 {
+        self.asked as f64 / (self.outcome.tally.counts.answered as f64).max(1.0)
     }
 
     /// The part of the time that the upstream had work; near 1 it was the limit and not the server.
@@ -279,12 +288,14 @@ impl Bench<'_> {
                 Cell::Misses => &unique,
             };
             let (before, upstream) = (server.account()?, self.upstream.account());
+            let asked = self.upstream.questions();
             let outcome = self.load(cell, address, workload, None)?;
             let account = server.account()?.since(before);
             let upstream = self.upstream.account().since(upstream);
+            let asked = self.upstream.questions() - asked;
             let (server, resident) = (name, server.resident());
             let sample =
-                Sample { server, repeat, cell, tries, outcome, account, upstream, resident };
+                Sample { server, repeat, cell, tries, outcome, account, upstream, asked, resident };
             let done = !sample.is_spoilt();
             best = match best {
                 Some(best) if best.robbed() <= sample.robbed() => Some(Sample { tries, ..best }),
@@ -308,7 +319,8 @@ impl Bench<'_> {
         let open = Pace::Open { rate: self.args.rate, arrivals: Arrivals::Poisson };
         let config = Config {
             pace: if cell == Cell::Rate { open } else { closed },
-            duration: Duration::from_secs_f64(self.args.seconds),
+            // Warming ends with its questions and not with its time.
+            duration: queries.map_or(Duration::from_secs_f64(self.args.seconds), |_| WARM_MAX),
             queries,
             timeout: Duration::from_millis(500),
             clients: CLIENTS,

@@ -9,6 +9,9 @@ use serde_json::json;
 /// Quantiles of the latency table.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
+/// The part of the answers that may miss the cache where hits are measured.
+const MISSES: f64 = 0.01;
+
 /// The median of a few values and how far they lie apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Summary {
@@ -267,6 +270,13 @@ fn summary_of_warnings(samples: &[Sample]) -> Vec<String> {
              compare CPU per question."
         ));
     }
+    let missing =
+        samples.iter().filter(|s| s.cell != Cell::Misses && s.miss_rate() > MISSES).count();
+    if missing > 0 {
+        lines.push(format!(
+            "In {missing} of {all} measurements hits were asked for and not all were hits."
+        ));
+    }
     if invalid > 0 {
         lines.push(format!(
             "In {invalid} of {all} measurements the load generator was disturbed itself."
@@ -283,6 +293,11 @@ fn warnings(samples: &[Sample]) -> Vec<String> {
             format!("{}, {}, repeat {}", sample.server, sample.cell.name(), sample.repeat + 1);
         for why in &sample.outcome.verdict.invalid {
             warnings.push(format!("{place}: {why}"));
+        }
+        if sample.cell != Cell::Misses && sample.miss_rate() > MISSES {
+            let part = term::percent(sample.miss_rate());
+            warnings
+                .push(format!("{place}: {part} of the answers took a question to the upstream"));
         }
         if sample.upstream_busy() > UPSTREAM_BUSY {
             let percent = sample.upstream_busy() * 100.0;
@@ -312,6 +327,7 @@ fn sample_json(sample: &Sample) -> serde_json::Value {
         "answered": tally.counts.answered,
         "lost": tally.counts.lost(),
         "server_ran_ns": sample.account.ran.as_nanos() as u64,
+        "upstream_questions": sample.asked,
         "upstream_busy": sample.upstream_busy(),
         "server_waited_ns": sample.account.waited.as_nanos() as u64,
         "resident": sample.resident,
