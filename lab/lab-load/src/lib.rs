@@ -14,7 +14,7 @@
 //! - [`schedule`] says when each of them is sent;
 //! - `table`, `session`: questions in flight, matched by socket, ID and question; no I/O, no clock;
 //! - `shard`, `udp`, `tcp`: one thread, and the loops that send and receive;
-//! - [`run`]: pre-flight checks, threads, progress, the merged [`run::Outcome`].
+//! - [`mod@run`]: pre-flight checks, threads, progress, the merged [`run::Outcome`].
 //!
 //! What is deliberately absent: printing, files, and any opinion about the server.
 
