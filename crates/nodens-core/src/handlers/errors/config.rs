@@ -2,13 +2,12 @@
 
 use super::{Errors, Pattern, Rules};
 use crate::config::BlockBuilder;
+use crate::go_regex;
 use crate::handlers::Handler;
 use crate::log::Level;
 use nodens_corefile::{Directive, Error, Token};
 use std::sync::Arc;
 
-/// The longest pattern accepted, in octets, as in CoreDNS.
-const PATTERN_LEN_MAX: usize = 10_000;
 
 /// Reads the directive, which may be used once.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
@@ -40,12 +39,8 @@ fn pattern(property: &Directive) -> Result<Pattern, Error> {
         let text = "expected `consolidate DURATION REGEX [LEVEL] [show_first]`";
         return Err(Error::invalid(&property.name, text));
     };
-    if regex.text.len() > PATTERN_LEN_MAX {
-        let text = format!("regex pattern too long: {} > {PATTERN_LEN_MAX}", regex.text.len());
-        return Err(Error::invalid(regex, text));
-    }
     let period = nodens_corefile::take::parse_go_duration(period)?;
-    let compiled = regex::Regex::new(&regex.text)
+    let compiled = go_regex::compile(&regex.text)
         .map_err(|error| Error::expected(regex, format!("a regular expression ({error})")))?;
     let mut pattern =
         Pattern { regex: compiled, period, level: Level::Error, show_first: false };
