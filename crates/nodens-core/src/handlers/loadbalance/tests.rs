@@ -1,6 +1,7 @@
 use super::rows::{Place, find};
 use super::*;
 use crate::testing::Bench;
+use proptest::prelude::*;
 use nodens_wire::{Builder, Class, Flags, Name};
 use std::collections::HashSet;
 
@@ -201,4 +202,81 @@ fn what_coredns_refuses_is_refused_at_its_place() {
         assert!(error.starts_with(&format!("Corefile:{expected}")), "{error}");
     }
     Bench::new(".:53 {\n loadbalance {\n prefer\n }\n whoami\n}");
+}
+
+/// Records of a section as values, whatever their order.
+fn sorted_records(wire: &[u8], section: Section) -> Vec<String> {
+    let message = Message::parse(wire).unwrap();
+    let mut records: Vec<_> = message.section(section).iter().map(|r| format!("{r:?}")).collect();
+    records.sort();
+    records
+}
+
+proptest! {
+    #[test]
+    fn no_order_loses_or_changes_a_record(
+        rows in prop::collection::vec((0..3_u8, 0..3_u8, 0..6_u8, any::<u8>(), any::<u32>()), 0..80),
+        compressed in any::<bool>(),
+        weighted in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let mut message = Message { flags: Flags(0x8180), ..Message::default() };
+        for (section, owner, rtype, last, ttl) in rows {
+            let owner = Name::parse(["www.example.org", "a.www.example.org", "b"][usize::from(owner)]);
+            let (rtype, rdata) = match rtype {
+                0 => (Type::CNAME, b"\x03www\x07example\x03org\x00".to_vec()),
+                1 => (Type::AAAA, vec![last; 16]),
+                2 => (Type::MX, vec![0, last, 1, b'm', 0]),
+                3 => (Type::TXT, vec![1, last]),
+                _ => (Type::A, vec![192, 0, 2, last]),
+            };
+            let record = Record { owner: owner.unwrap(), rtype, class: Class::IN, ttl, rdata };
+            message.section_mut(Section::ALL[usize::from(section)]).push(record);
+        }
+        let mut wire = Vec::new();
+        if compressed {
+            message.write(&mut wire).unwrap();
+        } else {
+            write_plainly(&message, &mut wire);
+        }
+        let before = Section::ALL.map(|section| sorted_records(&wire, section));
+        let handler = Loadbalance { prefer: vec!["192.0.2.64/26".parse().unwrap()], ..Loadbalance::default() };
+        let weights = Weights::new("/nonexistent".into());
+        let choice = if weighted { Choice::Weighted(&weights) } else { Choice::Any };
+        let mut rng = fastrand::Rng::with_seed(seed);
+        match find(&wire, true) {
+            Place::Nothing => {}
+            Place::Block(block) => handler.order_rows(&mut wire, &block, &choice, &mut rng),
+            Place::Scattered => {
+                let mut message = Message::parse(&wire).unwrap();
+                handler.order_message(&mut message, &choice, &mut rng);
+                message.write(&mut wire).unwrap();
+            }
+        }
+        prop_assert_eq!(Section::ALL.map(|section| sorted_records(&wire, section)), before);
+    }
+
+    #[test]
+    fn any_octets_are_looked_through(wire in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut wire = wire;
+        if let Place::Block(block) = find(&wire, false) {
+            let mut rng = fastrand::Rng::with_seed(1);
+            Loadbalance::default().order_rows(&mut wire, &block, &Choice::Any, &mut rng);
+        }
+    }
+}
+
+/// Without a question and without compression, as CoreDNS sends small messages.
+fn write_plainly(message: &Message, wire: &mut Vec<u8>) {
+    let counts = Section::ALL.map(|section| message.section(section).len() as u16);
+    let [answer, authority, additional] = counts;
+    let counts = [0, answer, authority, additional];
+    wire.extend(nodens_wire::Header { id: 1, flags: message.flags, counts }.to_bytes());
+    for record in Section::ALL.iter().flat_map(|section| message.section(*section)) {
+        wire.extend(record.owner.as_wire());
+        wire.extend([record.rtype.0, record.class.0].map(u16::to_be_bytes).concat());
+        wire.extend(record.ttl.to_be_bytes());
+        wire.extend((record.rdata.len() as u16).to_be_bytes());
+        wire.extend(&record.rdata);
+    }
 }

@@ -1,6 +1,7 @@
 use crate::testing::{Bench, Reaction};
 use nodens_wire::edns::push_option;
 use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Section, Type};
+use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -321,4 +322,37 @@ fn a_question_no_rule_is_for_passes_untouched() {
     assert_eq!(seen.borrow()[0].questions[0].qname.to_string(), "C.org.");
     let record = &answer.answer[0];
     assert_eq!((record.ttl, record.owner.to_string().as_str()), (60, "C.org."));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_client_gets_its_own_question_back(
+        labels in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..12), 0..6),
+        rule in prop::sample::select(vec![
+            "name regex (.*) x.{1} answer auto",
+            "name suffix . .org. answer auto",
+            "name substring a. b. answer auto",
+            "name prefix a. b. answer value ^(b) {0}x",
+            "type A AAAA",
+            "ttl regex .* 5-10",
+            "edns0 local set 0xffee {qname}",
+            "cname regex (.*) x.{1}",
+        ]),
+    ) {
+        let mut qname: Vec<u8> = Vec::new();
+        for label in &labels {
+            qname.push(label.len() as u8);
+            qname.extend(label);
+        }
+        qname.push(0);
+        let qname = Name::from_wire(&qname).unwrap();
+        let mut request = Vec::new();
+        Builder::new(&mut request, 1, Flags(Flags::RD)).question(qname.view(), Type::A, Class::IN);
+        let mut bench = Bench::new(&format!(".:53 {{\nrewrite {rule}\nwhoami\n}}"));
+        let answer = Message::parse(&bench.ask_bytes(&request).unwrap()).unwrap();
+        prop_assert_eq!(answer.questions[0].qname.as_wire(), qname.as_wire());
+        prop_assert_eq!(answer.questions[0].qtype, Type::A);
+    }
 }
