@@ -8,6 +8,7 @@ use crate::handlers::view::View;
 use crate::limits::CACHE_MEMORY_DEFAULT;
 use crate::shared::Shared;
 use nodens_corefile::key::{Scheme, ZoneKey, parse_key};
+use nodens_corefile::overlap::{self, Overlaps};
 use nodens_corefile::{Corefile, Directive, Error, ErrorKind, nearest};
 use nodens_wire::Name;
 use std::collections::{BTreeMap, HashMap};
@@ -239,45 +240,25 @@ fn settings_of(
 }
 
 fn check_overlap(corefile: &Corefile, placements: &[Placement]) -> Result<(), Error> {
-    let mut seen: BTreeMap<(u16, Name), Vec<&Placement>> = BTreeMap::new();
+    let mut overlaps = Overlaps::default();
     for placement in placements {
         let Some(block) = corefile.blocks.get(placement.source) else { continue };
-        if block.directives.iter().any(|directive| directive.name.text == "view") {
-            continue;
-        }
+        let has_view = block.directives.iter().any(|directive| directive.name.text == "view");
         for zone in &placement.zones {
-            let port = placement.address.port();
-            let earlier = seen.entry((port, zone.clone())).or_default();
-            for other in earlier.iter() {
-                if let (Some(text), Some(key)) =
-                    (conflict(zone, placement, other), block.keys.first())
-                {
-                    return Err(Error::invalid(key, text));
-                }
+            let listener = overlap::Listener {
+                scheme: Scheme::Dns,
+                zone: zone.to_folded().to_string(),
+                port: placement.address.port(),
+                address: placement.bound.map(|ip| ip.to_string()).unwrap_or_default(),
+            };
+            if let (Err(conflict), Some(key)) =
+                (overlaps.add(listener, has_view), block.keys.first())
+            {
+                return Err(Error::at(key, conflict.into()));
             }
-            earlier.push(placement);
         }
     }
     Ok(())
-}
-
-/// CoreDNS's message if two blocks cannot both serve `zone`.
-fn conflict(zone: &Name, new: &Placement, old: &Placement) -> Option<String> {
-    let port = new.address.port();
-    let key = |bound: Option<IpAddr>| match bound {
-        Some(ip) => format!("dns://{zone}:{port} on {ip}"),
-        None => format!("dns://{zone}:{port}"),
-    };
-    if new.bound == old.bound {
-        return Some(format!("cannot serve {} - it is already defined", key(new.bound)));
-    }
-    if new.bound.is_some() == old.bound.is_some() {
-        return None;
-    }
-    let (new, old) = (key(new.bound), key(old.bound));
-    Some(format!(
-        "cannot serve {new} - it is already defined and/or zone overlap listener capacity with {old}"
-    ))
 }
 
 fn builder<'a>(
