@@ -2,7 +2,7 @@
 //!
 //! The document has a table whose rows begin with an id in backquotes, and fenced blocks of the kind `difference` that
 //! say how to know the difference when it is seen. A block has an `id` of the table and any of the keys below; `*` in
-//! a value stands for any text, a key that is left out for any value.
+//! a value stands for any text, a key that is left out for any value. `rare: yes` marks one that only occurs at times.
 
 use anyhow::{Context, Result, bail};
 
@@ -27,6 +27,8 @@ struct Matcher {
     field: Option<String>,
     coredns: Option<String>,
     nodens: Option<String>,
+    /// Not seen in every run.
+    rare: bool,
 }
 
 /// The document.
@@ -88,9 +90,10 @@ impl Differences {
         differences.iter().map(explain).collect()
     }
 
-    /// Every id, each once.
-    pub(crate) fn ids(&self) -> Vec<&str> {
-        let mut ids: Vec<&str> = self.matchers.iter().map(|matcher| matcher.id.as_str()).collect();
+    /// Every id that a whole run should see, each once.
+    pub(crate) fn expected(&self) -> Vec<&str> {
+        let expected = self.matchers.iter().filter(|matcher| !matcher.rare);
+        let mut ids: Vec<&str> = expected.map(|matcher| matcher.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();
         ids
@@ -117,8 +120,9 @@ impl Matcher {
             "field" => self.field = Some(value),
             "coredns" => self.coredns = Some(value),
             "nodens" => self.nodens = Some(value),
+            "rare" if value == "yes" => self.rare = true,
             key => bail!(
-                "unknown key '{key}', expected id, directive, case, question, field, coredns or nodens"
+                "unknown key '{key}', expected id, directive, case, question, field, coredns, nodens or rare"
             ),
         }
         Ok(())
@@ -180,7 +184,9 @@ coredns: *[0]
         assert_eq!(document.explain(elsewhere, std::slice::from_ref(&seen)), None);
         assert_eq!(document.explain(PLACE, &[difference("ttl", "x [5]")]), None);
         assert_eq!(document.explain(PLACE, &[seen, difference("rcode", "x [0]")]), None);
-        assert_eq!(document.ids(), ["stale-ttl"]);
+        assert_eq!(document.expected(), ["stale-ttl"]);
+        let rare = Differences::parse(&DOCUMENT.replace("field: ttl", "rare: yes")).unwrap();
+        assert_eq!(rare.expected(), [""; 0]);
     }
 
     #[test]

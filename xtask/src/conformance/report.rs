@@ -86,7 +86,7 @@ fn show(text: &mut String, report: &CaseReport, fields: &[&str], all: &[&Unexpla
 /// Listed differences that did not occur.
 pub(crate) fn stale<'a>(reports: &[CaseReport], known: &'a Differences) -> Vec<&'a str> {
     let seen = |id: &str| reports.iter().any(|report| report.explained.contains_key(id));
-    known.ids().into_iter().filter(|id| !seen(id)).collect()
+    known.expected().into_iter().filter(|id| !seen(id)).collect()
 }
 
 /// The whole run for programs.

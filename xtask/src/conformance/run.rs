@@ -161,6 +161,8 @@ fn ask_all(
             }
         }
     }
+    // Counters and log lines follow the answer that they are about.
+    thread::sleep(Duration::from_millis(200));
     for (question, difference) in http::compare([&first.adapted, &second.adapted]) {
         let differences = difference.into_iter().collect();
         report.record(&bench.differences, question, differences, Default::default);
@@ -173,8 +175,6 @@ fn ask_all(
     let logs = || (servers[0].log(), servers[1].log());
     report.record(&bench.differences, "exit".into(), ended.into_iter().collect(), logs);
     if case.settings.log {
-        // A line is written after its answer was sent.
-        thread::sleep(Duration::from_millis(200));
         compare_logs(bench, report, servers.each_ref().map(|server| log_lines(&server.log())));
     }
     Ok(())
