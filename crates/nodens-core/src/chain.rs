@@ -2,7 +2,7 @@
 
 use crate::config::{Config, ServerBlock};
 use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
-use crate::handlers::forward;
+use crate::handlers::{Handler, forward};
 use crate::job::{Job, Resolution};
 use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX};
 use crate::time::Now;
@@ -139,7 +139,7 @@ fn resumed(
 fn settle(config: &Config, job: &mut Job, step: &Step) {
     let q = &mut job.current;
     let handler = config.blocks.get(q.block).and_then(|block| block.handlers.get(q.position));
-    q.response.answered_by = handler.map_or("", |handler| handler.name());
+    q.response.answered_by = handler.map(Handler::index);
     if let Step::Fail(rcode) = step {
         q.response.wire.clear();
         q.response.written = false;

@@ -16,8 +16,8 @@ pub struct Response {
     pub rcode: Rcode,
     /// Whether a handler wrote the response; otherwise the server answers with `rcode` alone.
     pub written: bool,
-    /// The directive that answered, for metrics.
-    pub answered_by: &'static str,
+    /// The directive that answered, by [`crate::handlers::Handler::index`], for metrics.
+    pub answered_by: Option<usize>,
     /// EDNS options to send, as they stand in RDATA (NSID, EDE, cookie, …).
     pub options: Vec<u8>,
 }
@@ -29,7 +29,7 @@ impl Response {
         self.options.clear();
         self.rcode = Rcode::NOERROR;
         self.written = false;
-        self.answered_by = "";
+        self.answered_by = None;
     }
 
     /// The flags of the message.

@@ -33,7 +33,22 @@ macro_rules! handlers {
             $(#[doc = concat!("`", $name, "`.")] $variant($module::$variant),)*
         }
 
+        /// Names of the directives that take part in a chain, by [`Handler::index`].
+        pub const NAMES: &[&str] = &[$($name,)*];
+
+        #[derive(Clone, Copy)]
+        enum Index {
+            $($variant,)*
+        }
+
         impl Handler {
+            /// A small number that is the directive's own.
+            pub fn index(&self) -> usize {
+                match self {
+                    $(Self::$variant(_) => Index::$variant as usize,)*
+                }
+            }
+
             /// The directive's name.
             pub fn name(&self) -> &'static str {
                 match self {

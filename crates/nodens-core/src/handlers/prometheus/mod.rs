@@ -1,9 +1,9 @@
 //! `prometheus`: counts questions and answers, and asks for the HTTP endpoint that shows them.
 
 use crate::config::{BlockBuilder, PrometheusService};
-use crate::directives::DIRECTIVES;
 use crate::handler::{Cx, Handle};
 use crate::job::{Job, Transport};
+use crate::handlers::NAMES;
 use crate::metrics::{Histogram, LazyCounters, Registry};
 use crate::time::Now;
 use crate::worker::WorkerState;
@@ -31,7 +31,7 @@ static SIZE_BOUNDS: [f64; 14] = [
 ];
 
 /// Types with a label of their own; all others are `other`, so that clients cannot make series.
-static TYPES: [Type; 19] = [
+const TYPES: [Type; 19] = [
     Type::A,
     Type::AAAA,
     Type::CNAME,
@@ -140,7 +140,7 @@ impl ZoneSeries {
         );
         Self {
             requests: LazyCounters::new(PROTOCOLS.len() * FAMILIES.len() * (TYPES.len() + 1)),
-            responses: LazyCounters::new((RCODES + 1) * (DIRECTIVES.len() + 1)),
+            responses: LazyCounters::new((RCODES + 1) * (NAMES.len() + 1)),
             do_requests: LazyCounters::new(1),
             duration,
             request_size,
@@ -159,7 +159,7 @@ impl ZoneSeries {
     /// Counts the question of `job`, which got REFUSED because no zone matches it.
     pub fn count_dropped(&self, now: Now, worker: &mut WorkerState, job: &Job) {
         self.count_request(worker, job);
-        self.count_response(worker, Rcode::REFUSED, "");
+        self.count_response(worker, Rcode::REFUSED, None);
         self.observe(now, worker, job, job.query.question_end());
     }
 
@@ -180,12 +180,11 @@ impl ZoneSeries {
         let protocol = protocol_of(job);
         let client = job.client().peer.ip().to_canonical();
         let family = usize::from(matches!(client, IpAddr::V6(_)));
-        let qtype = TYPES.iter().position(|known| *known == job.query.qtype);
-        let index = qtype.unwrap_or(TYPES.len());
+        let index = type_index(job.query.qtype);
         let series = (index * FAMILIES.len() + family) * PROTOCOLS.len() + protocol;
         let registry = &worker.shared.registry;
         let register = || {
-            let text = qtype.map_or_else(|| "other".to_owned(), |i| TYPES[i].to_string());
+            let text = TYPES.get(index).map_or_else(|| "other".to_owned(), Type::to_string);
             let [server, zone, view] = self.labels();
             let (proto, family) = (PROTOCOLS[protocol], FAMILIES[family]);
             let labels =
@@ -201,14 +200,14 @@ impl ZoneSeries {
         }
     }
 
-    fn count_response(&self, worker: &mut WorkerState, rcode: Rcode, by: &str) {
-        let by_index = DIRECTIVES.iter().position(|spec| spec.name == by);
+    fn count_response(&self, worker: &mut WorkerState, rcode: Rcode, by: Option<usize>) {
         let rcode_index = usize::from(rcode.0).min(RCODES);
-        let series = rcode_index * (DIRECTIVES.len() + 1) + by_index.unwrap_or(DIRECTIVES.len());
+        let series = rcode_index * (NAMES.len() + 1) + by.unwrap_or(NAMES.len());
         let registry = &worker.shared.registry;
         let register = || {
             let [server, zone, view] = self.labels();
             let rcode = rcode_text(rcode);
+            let by = by.and_then(|by| NAMES.get(by)).copied().unwrap_or_default();
             let labels = [server, zone, view, ("rcode", &rcode), ("plugin", by)];
             registry.counter(RESPONSES, RESPONSES_HELP, &labels)
         };
@@ -225,6 +224,21 @@ impl Handle for Prometheus {
         series.count_response(cx.worker, response.rcode, response.answered_by);
         series.observe(cx.now, cx.worker, cx.job, len);
     }
+}
+
+/// Index into [`TYPES`], or its length for all other types.
+fn type_index(qtype: Type) -> usize {
+    /// What [`TYPES`] says, turned round.
+    static INDEX: [u8; 256] = {
+        let mut index = [TYPES.len() as u8; 256];
+        let mut i = 0;
+        while i < TYPES.len() {
+            index[TYPES[i].0 as usize] = i as u8;
+            i += 1;
+        }
+        index
+    };
+    INDEX.get(usize::from(qtype.0)).map_or(TYPES.len(), |i| usize::from(*i))
 }
 
 /// Index into [`PROTOCOLS`].
