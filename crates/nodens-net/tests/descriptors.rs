@@ -1,0 +1,81 @@
+//! A process without a free descriptor goes on accepting and answering. In a binary of its own,
+//! because it uses up the descriptors of the whole process.
+
+use nodens_core::config::BuildOptions;
+use nodens_core::log::Sink;
+use nodens_core::testing::request;
+use nodens_core::{Shared, build};
+use nodens_net::{Options, Runtime};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(8);
+const DESCRIPTORS: u64 = 128;
+
+/// The RCODE of the answer, if there is one.
+fn ask(stream: &mut TcpStream) -> Option<u8> {
+    let question = request("example.org A");
+    let framed = [&(question.len() as u16).to_be_bytes()[..], &question].concat();
+    stream.write_all(&framed).ok()?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).ok()?;
+    let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut answer).ok()?;
+    Some(answer[3] & 0x0f)
+}
+
+/// A socket that takes its descriptor now and connects later.
+fn unconnected() -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+#[test]
+fn without_descriptors_old_connections_make_room_and_new_ones_are_let_go() {
+    let limit = Rlimit { current: Some(DESCRIPTORS), maximum: Some(DESCRIPTORS) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let (sender, _log) = std::sync::mpsc::sync_channel(16);
+    let shared = Arc::new(Shared::new(1, Sink::new(sender)));
+    let corefile = ".:0 {\n bind 127.0.0.1\n whoami\n}";
+    let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources);
+    let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
+    let runtime = Runtime::start(shared, Arc::new(config), &Options::default()).unwrap();
+    let server: SocketAddr = runtime.local_addresses()[0];
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_read_timeout(Some(PATIENCE)).unwrap();
+    udp.connect(server).unwrap();
+    let mut idle = TcpStream::connect(server).unwrap();
+    idle.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(ask(&mut idle), Some(0));
+
+    let late: Vec<Socket> = (0..5).map(|_| unconnected()).collect();
+    let mut hoard: Vec<OwnedFd> = Vec::new();
+    while let Ok(fd) = udp.try_clone() {
+        hoard.push(fd.into());
+    }
+    // The first one gets the place of the idle connection, and each later one that of the one
+    // before, unless that has just been let go.
+    let mut answered = 0;
+    for socket in late {
+        socket.connect(&server.into()).unwrap();
+        let mut stream = TcpStream::from(socket);
+        answered += usize::from(ask(&mut stream) == Some(0));
+        hoard.push(stream.into());
+    }
+    assert!(answered > 0, "nobody was answered");
+    assert_eq!(idle.read(&mut [0]).unwrap_or(0), 0, "the idle connection made room");
+    udp.send(&request("example.org A")).unwrap();
+    assert!(udp.recv(&mut [0; 512]).unwrap() > 12);
+
+    drop(hoard);
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(ask(&mut stream), Some(0));
+    runtime.shutdown(PATIENCE);
+}
