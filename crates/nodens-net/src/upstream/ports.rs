@@ -78,8 +78,12 @@ impl Ports {
             .ok_or_else(|| Fault::Send(format!("write udp {address}: no ID")))?;
         header::set_id(message, id);
         port.uses += 1;
-        if let Err(error) = port.socket.send(message) {
-            // The error may be that of an earlier question: nobody listens there.
+        // A first refusal is that of an earlier question, which epoll reports too.
+        let sent = port.socket.send(message).or_else(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => port.socket.send(message),
+            _ => Err(error),
+        });
+        if let Err(error) = sent {
             let text = fault::write("udp", port.local(), address, &error);
             return Err(Fault::Send(text));
         }
