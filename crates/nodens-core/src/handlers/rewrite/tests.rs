@@ -109,10 +109,13 @@ fn a_name_that_cannot_be_is_a_failure() {
 }
 
 #[test]
-fn a_rule_with_a_label_that_has_no_value_is_skipped() {
+fn metadata_makes_names_and_a_label_without_value_makes_none() {
     let rules = "metadata\nrewrite name regex ^(.*)\\.org\\.$ {1}.{view/name}.net metadata answer auto";
     let (saw, _, owners) = through(rules, "a.org. A");
     assert_eq!((saw.as_str(), owners), ("a.org.", vec!["a.org.".to_owned()]));
+    let rules = format!("{rules}\nview Inner {{\n expr true\n}}");
+    let (saw, _, owners) = through(&rules, "a.org. A");
+    assert_eq!((saw.as_str(), owners), ("a.inner.net.", vec!["a.org.".to_owned()]));
 }
 
 #[test]
