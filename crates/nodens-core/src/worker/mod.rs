@@ -159,9 +159,11 @@ impl Worker {
         self.state.timers.peek().map(|Reverse((at_ns, _))| *at_ns)
     }
 
-    /// Fires the timers that are due.
+    /// Fires the timers that are due. A timer that is set meanwhile has to wait for the next call,
+    /// even if it lies in the past: no handler can keep the worker here.
     pub fn tick(&mut self, now: Now) {
-        while let Some(Reverse((at_ns, ticket))) = self.state.timers.peek().copied() {
+        for _ in 0..self.state.timers.len() {
+            let Some(Reverse((at_ns, ticket))) = self.state.timers.peek().copied() else { break };
             if at_ns > now.mono_ns {
                 break;
             }
