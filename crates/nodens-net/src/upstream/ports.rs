@@ -78,7 +78,8 @@ impl Ports {
             .ok_or_else(|| Fault::Send(format!("write udp {address}: no ID")))?;
         header::set_id(message, id);
         port.uses += 1;
-        // A first refusal is that of an earlier question, which epoll reports too.
+        // A first refusal is that of an earlier question; if still nobody listens there, the next
+        // one ends all questions of this port.
         let sent = port.socket.send(message).or_else(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => port.socket.send(message),
             _ => Err(error),

@@ -1,0 +1,188 @@
+//! System calls that no library offers in the form needed here: datagrams in batches, with the
+//! address they were sent to. The only module with `unsafe`.
+
+#![allow(unsafe_code)]
+
+mod batch;
+mod control;
+
+pub(crate) use batch::Batch;
+
+use control::{CONTROL_LEN, Control, write_packet_info};
+use libc::{c_int, c_void, iovec, msghdr, socklen_t};
+use std::io;
+use std::mem::{size_of, size_of_val};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Sends one datagram to `peer`, from `source` if that is given. `mapped`: the socket is an IPv6
+/// one, which writes IPv4 addresses as `::ffff:a.b.c.d`.
+pub(crate) fn send_to(
+    socket: impl AsFd,
+    octets: &[u8],
+    peer: SocketAddr,
+    source: Option<IpAddr>,
+    mapped: bool,
+) -> io::Result<()> {
+    let peer: socket2::SockAddr = match peer {
+        SocketAddr::V4(v4) if mapped => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+        other => other,
+    }
+    .into();
+    let mut control = Control([0; CONTROL_LEN]);
+    let scope = peer.as_socket_ipv6().map_or(0, |peer| peer.scope_id());
+    let control_len = source.map_or(0, |ip| write_packet_info(&mut control, ip, scope, mapped));
+    let mut part = iovec { iov_base: octets.as_ptr().cast_mut().cast(), iov_len: octets.len() };
+    // SAFETY: all zeros is a valid `msghdr`.
+    let mut header: msghdr = unsafe { std::mem::zeroed() };
+    header.msg_name = peer.as_ptr().cast_mut().cast::<c_void>();
+    header.msg_namelen = peer.len();
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    if control_len > 0 {
+        header.msg_control = (&raw mut control).cast();
+        header.msg_controllen = control_len;
+    }
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open, and the header points to live buffers of the lengths it
+    // states; the kernel only reads them.
+    let sent = unsafe { libc::sendmsg(fd, &raw const header, libc::MSG_DONTWAIT) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// How many datagrams the kernel has dropped because the socket's receive buffer was full.
+pub(crate) fn dropped(socket: impl AsFd) -> Option<u32> {
+    // The fields of `SO_MEMINFO`, of which the ninth is `SK_MEMINFO_DROPS`.
+    let mut fields = [0u32; 9];
+    let mut len = size_of_val(&fields) as socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open, and the kernel writes at most `len` octets to a live array
+    // of that length.
+    let result = unsafe {
+        let place = (&raw mut fields).cast();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, place, &raw mut len)
+    };
+    let whole = result == 0 && len as usize == size_of_val(&fields);
+    fields.last().copied().filter(|_| whole)
+}
+
+/// Makes the kernel say to which address each datagram was sent (RFC 3542 section 6.2).
+pub(crate) fn report_packet_info(socket: impl AsFd, v6: bool) -> io::Result<()> {
+    if v6 {
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)
+    } else {
+        set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
+    }
+}
+
+/// Makes the kernel disbelieve ICMP messages about the path's MTU: whoever forges them could have
+/// answers cut into fragments, of which one is then replaced.
+pub(crate) fn ignore_path_mtu(socket: impl AsFd, v6: bool) -> io::Result<()> {
+    if v6 {
+        let omit = libc::IPV6_PMTUDISC_OMIT;
+        set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, omit)?;
+    }
+    // An IPv6 socket may serve IPv4 too.
+    set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
+}
+
+fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open, and the value is a live integer of the length stated.
+    let result = unsafe {
+        let len = size_of::<c_int>() as socklen_t;
+        libc::setsockopt(fd, level, name, (&raw const value).cast(), len)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::REQUEST_LEN_MAX;
+    use std::net::UdpSocket;
+
+    fn receive_all(batch: &mut Batch, socket: &UdpSocket, wanted: usize) -> usize {
+        for _ in 0..1000 {
+            match batch.receive(socket) {
+                Ok(n) if n >= wanted => return n,
+                _ => std::thread::sleep(std::time::Duration::from_millis(1)),
+            }
+        }
+        panic!("no datagram");
+    }
+
+    #[test]
+    fn a_batch_is_answered_from_the_addresses_asked() {
+        for (bind, asked) in
+            [("0.0.0.0:0", "127.0.0.77"), ("[::]:0", "::1"), ("[::]:0", "127.0.0.78")]
+        {
+            let server = UdpSocket::bind(bind).unwrap();
+            let v6 = server.local_addr().unwrap().is_ipv6();
+            report_packet_info(&server, v6).unwrap();
+            let port = server.local_addr().unwrap().port();
+            let asked: IpAddr = asked.parse().unwrap();
+            let client = UdpSocket::bind(if asked.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" });
+            let client = client.unwrap();
+            client.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+            client.send_to(b"one", (asked, port)).unwrap();
+            client.send_to(&[7; REQUEST_LEN_MAX + 1], (asked, port)).unwrap();
+            let mut batch = Batch::new();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            assert_eq!(receive_all(&mut batch, &server, 2), 2);
+            let first = batch.datagram(0).unwrap();
+            assert_eq!(first.peer, Some(client.local_addr().unwrap()));
+            assert_eq!((first.local, first.octets, first.cut), (Some(asked), &b"one"[..], false));
+            assert!(batch.datagram(1).unwrap().cut);
+            assert!(batch.datagram(2).is_none());
+            assert_eq!(batch.answer(&server, &[b"1".to_vec(), b"22".to_vec()], &[0, 1]), 0);
+            let mut got = [0; 16];
+            for len in [1, 2] {
+                let (n, from) = client.recv_from(&mut got).unwrap();
+                assert_eq!((n, from), (len, SocketAddr::new(asked, port)));
+            }
+            send_to(&server, b"333", client.local_addr().unwrap(), Some(asked), v6).unwrap();
+            assert_eq!(client.recv_from(&mut got).unwrap(), (3, SocketAddr::new(asked, port)));
+            let empty = batch.receive(&server).unwrap_err();
+            assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+
+    #[test]
+    fn the_path_mtu_can_be_ignored_by_sockets_of_both_families() {
+        for (bind, v6) in [("127.0.0.1:0", false), ("[::1]:0", true), ("[::]:0", true)] {
+            ignore_path_mtu(UdpSocket::bind(bind).unwrap(), v6).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_kernel_says_what_it_dropped() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(dropped(&server), Some(0));
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..2000 {
+            client.send_to(&[0; 1000], server.local_addr().unwrap()).unwrap();
+        }
+        assert!(dropped(&server).unwrap() > 0);
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_sent_does_not_hold_up_the_others() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        for _ in 0..3 {
+            client.send_to(b"?", server.local_addr().unwrap()).unwrap();
+        }
+        let mut batch = Batch::new();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(receive_all(&mut batch, &server, 3), 3);
+        let answers = [b"a".to_vec(), vec![0; 70_000], b"c".to_vec()];
+        assert_eq!(batch.answer(&server, &answers, &[0, 1, 2]), 1);
+        let mut got = [0; 4];
+        for expected in [b"a", b"c"] {
+            assert_eq!(client.recv(&mut got).unwrap(), 1);
+            assert_eq!(&got[..1], expected);
+        }
+    }
+}
