@@ -5,7 +5,7 @@
 use nodens_core::testing::{Bench, Reaction};
 use nodens_expr::{CallError, Context, Environment, Program, Type, Value as ExprValue};
 use nodens_gotemplate::{Object, Template, Value as TemplateValue};
-use nodens_wire::{Admission, Flags, Header, Message, Name, admit};
+use nodens_wire::{Admission, Builder, Flags, Header, Message, Name, Section, admit};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -22,6 +22,7 @@ pub const TARGETS: &[Target] = &[
     ("reply", reply),
     ("template", template),
     ("expression", expression),
+    ("record", record),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.
@@ -58,6 +59,17 @@ impl Object for Record {
             _ => None,
         }
     }
+}
+
+/// A record in presentation format is read or refused; what is read goes into a message and back.
+pub fn record(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(record) = nodens_core::presentation::record(text) else { return };
+    let mut wire = Vec::new();
+    let mut builder = Builder::new(&mut wire, 0, Flags::default());
+    builder.push(Section::Answer, &record).expect("one record fits");
+    let message = Message::parse(&wire).expect("what was built can be read");
+    assert_eq!(message.answer, [record]);
 }
 
 /// An expression is compiled or refused; what is compiled has a value or a reason.

@@ -11,7 +11,7 @@ mod tokens;
 use domain::base::Name as DomainName;
 use domain::base::rdata::ComposeRecordData;
 use domain::zonefile::inplace::{Entry, Zonefile};
-use nodens_wire::{Class, Record, Type};
+use nodens_wire::{Builder, Class, Flags, Message, Record, Section, Type};
 use tokens::{Token, Tokens};
 
 /// Seconds, where a record says nothing else.
@@ -90,7 +90,18 @@ pub fn record(text: &str) -> Result<Record, PresentationError> {
     if rdata.len() > usize::from(u16::MAX) {
         return Err(PresentationError::TooLong);
     }
-    Ok(Record { owner: name, rtype, class, ttl, rdata })
+    let record = Record { owner: name, rtype, class, ttl, rdata };
+    if is_readable(&record) {
+        return Ok(record);
+    }
+    Err(PresentationError::Rdata { rtype, reason: "the octets are not of this type".to_owned() })
+}
+
+/// Whether a message with the record can be read: RDATA given as octets may be anything.
+fn is_readable(record: &Record) -> bool {
+    let mut wire = Vec::new();
+    let mut builder = Builder::new(&mut wire, 0, Flags::default());
+    builder.push(Section::Answer, record).is_ok() && Message::parse(&wire).is_ok()
 }
 
 /// ANY and NONE are classes of questions and updates, not of records.

@@ -112,7 +112,7 @@ fn what_is_no_record_is_refused() {
     ] {
         assert_eq!(read(text), expected, "{text}");
     }
-    for text in ["x. A 1.1.1.1 junk", "x. A", "x. A 1.1.1", "x. DS 1"] {
+    for text in ["x. A 1.1.1.1 junk", "x. A", "x. A 1.1.1", "x. DS 1", "x. MX \\# 2 abcd"] {
         assert!(read(text).starts_with("error: bad RDATA of type "), "{text}: {}", read(text));
     }
 }
