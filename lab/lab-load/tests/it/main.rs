@@ -262,7 +262,7 @@ fn tcp_pipelines_and_survives_closed_connections() {
 #[test]
 fn a_rate_that_would_use_up_the_ids_is_refused_before_it_starts() {
     let server = Server::udp(|_, _, _| {});
-    let config = Config { clients: 1, ..config(&server, 1_000_000.0, 1_000) };
+    let config = Config { clients: 1, ..impatient(config(&server, 1_000_000.0, 1_000)) };
     let error = run(&config, &workload(), &AtomicBool::new(false), |_| {}).unwrap_err();
     assert!(error.to_string().contains("need at least 19 clients"), "{error}");
 }
