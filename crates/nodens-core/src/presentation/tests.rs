@@ -104,6 +104,7 @@ fn what_is_no_record_is_refused() {
         ("x. TYPE65280 \\# 3 abcd", "error: expected the number of octets, found `3`"),
         ("x. MX bogus", "error: expected a number, found `bogus`"),
         ("x. MX 10 a..b.", "error: expected a domain name, found `a..b.`"),
+        ("x. \x0c TXT a", "error: expected a type such as AAAA, found `\x0c`"),
         ("x. HTTPS 1 . port=x", "error: expected a port, found `x`"),
         (
             "x. HTTPS 1 . port=1 port=2",

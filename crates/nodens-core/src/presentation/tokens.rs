@@ -104,7 +104,7 @@ impl<'t> Tokens<'t> {
     }
 
     fn word(&mut self) -> Token<'t> {
-        let end = unescaped(self.rest, |c| c.is_ascii_whitespace() || "();\"".contains(c));
+        let end = unescaped(self.rest, |c| " \t\r\n();\"".contains(c));
         let (raw, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         self.rest = rest;
         Token { raw, quoted: false }
