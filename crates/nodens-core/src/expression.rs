@@ -115,7 +115,7 @@ impl Context for Facts<'_> {
                 None => Value::from(job.current.qtype.to_string()),
             },
             NAME => Value::from(self.name()),
-            CLASS => match job.current.qclass.mnemonic() {
+            CLASS => match job.current.qclass.unambiguous() {
                 Some(mnemonic) => Value::from(mnemonic),
                 None => Value::from(job.current.qclass.to_string()),
             },

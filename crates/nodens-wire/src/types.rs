@@ -90,6 +90,13 @@ codes! {
     IN = 1 "IN", CS = 2 "CS", CH = 3 "CH", HS = 4 "HS", NONE = 254 "NONE", ANY = 255 "ANY",
 }
 
+impl Class {
+    /// The mnemonic where no type has the same; ANY is `CLASS255` then, as CoreDNS writes it.
+    pub fn unambiguous(self) -> Option<&'static str> {
+        if self == Self::ANY { Some("CLASS255") } else { self.mnemonic() }
+    }
+}
+
 codes! {
     /// RCODE with the extension of EDNS (RFC 6895 section 2.3).
     Rcode(u16), "RCODE";
@@ -123,5 +130,7 @@ mod tests {
         assert!("TYPE+1".parse::<Type>().is_err());
         assert!("BOGUS".parse::<Type>().is_err());
         assert!("".parse::<Class>().is_err());
+        assert_eq!(Class::ANY.unambiguous().map(str::parse), Some(Ok(Class::ANY)));
+        assert_eq!(Class::CH.unambiguous(), Some("CH"));
     }
 }

@@ -42,6 +42,10 @@ pub(crate) struct Answer {
 /// Records of a section as a multiset: record without TTL, and the TTLs it came with.
 type Section = BTreeMap<String, Vec<u32>>;
 
+/// Types whose RDATA is names and numbers only.
+const HOLDS_NAMES: [Rtype; 7] =
+    [Rtype::CNAME, Rtype::DNAME, Rtype::NS, Rtype::PTR, Rtype::MX, Rtype::SRV, Rtype::SOA];
+
 const SECTION_NAMES: [&str; 3] = ["answer", "authority", "additional"];
 
 /// A field in which two answers differ, with both values as text.
@@ -127,6 +131,8 @@ fn section(records: RecordSection<'_, &[u8]>) -> Result<Section, ParseError> {
         let owner = record.owner().fmt_with_dot().to_string().to_ascii_lowercase();
         let data = record.to_any_record::<AllRecordData<&[u8], ParsedName<&[u8]>>>();
         let data = data.map_or_else(|error| format!("(broken: {error})"), |r| r.data().to_string());
+        // RFC 4343: the case of a name means nothing.
+        let data = if HOLDS_NAMES.contains(&rtype) { data.to_ascii_lowercase() } else { data };
         let class = if class == Class::IN { "IN".to_owned() } else { class.to_string() };
         section.entry(format!("{owner} {class} {rtype} {data}")).or_default().push(ttl);
     }

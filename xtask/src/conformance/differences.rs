@@ -129,10 +129,13 @@ impl Matcher {
     }
 
     fn matches(&self, place: Place<'_>, difference: &Difference) -> bool {
+        // Questions mix the case of names, which never matters to a rule.
+        let question = place.question.to_lowercase();
+        let pattern = self.question.as_ref().map(|pattern| pattern.to_lowercase());
         let pairs = [
             (&self.directive, place.directive),
             (&self.case, place.case),
-            (&self.question, place.question),
+            (&pattern, &*question),
             (&self.field, difference.field),
             (&self.coredns, &difference.coredns),
             (&self.nodens, &difference.nodens),

@@ -1,5 +1,5 @@
 //! Makes a case's questions: every name plainly, then variations from a generator whose seed is the case's name, so
-//! that each run asks the same.
+//! that each run asks the same. `--seed` makes it ask others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -121,9 +121,10 @@ impl Random {
     }
 }
 
-/// The questions of `case` whose Corefile was adapted to `adapted`, in the order to ask them.
-pub(crate) fn questions(case: &Case, adapted: &Adapted) -> Result<Vec<Question>> {
-    let mut random = Random::seeded(&case.name);
+/// The questions of `case` whose Corefile was adapted to `adapted`, in the order to ask them. Another `seed` gives
+/// other variations.
+pub(crate) fn questions(case: &Case, adapted: &Adapted, seed: &str) -> Result<Vec<Question>> {
+    let mut random = Random::seeded(&format!("{}{seed}", case.name));
     let mut questions = Vec::new();
     for ask in &case.settings.asks {
         questions.push(parse_ask(ask).with_context(|| format!("in 'ask: {ask}'"))?);
@@ -406,7 +407,7 @@ mod tests {
     fn the_same_case_asks_the_same() {
         let (case, adapted) = case("example.org {\n acl\n}\n", Settings::default());
         let texts = |case, adapted| -> Vec<String> {
-            questions(case, adapted).unwrap().iter().map(ToString::to_string).collect()
+            questions(case, adapted, "").unwrap().iter().map(ToString::to_string).collect()
         };
         let first = texts(&case, &adapted);
         assert_eq!(first, texts(&case, &adapted));

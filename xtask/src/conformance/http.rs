@@ -20,6 +20,8 @@ const OTHER_VALUES: &[&str] = &["coredns_health_", "_seconds"];
 /// Metrics that tell about the process in their labels.
 const OTHER_LABELS: &[&str] = &["coredns_build_info", "coredns_reload_version_info"];
 
+const RESPONSES: &str = "coredns_dns_responses_total";
+
 /// Compares every endpoint that the Corefile opens; `adapted` are the first and the second server's.
 pub(crate) fn compare(adapted: [&Adapted; 2]) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
@@ -118,9 +120,30 @@ fn families(exposition: &str) -> BTreeMap<String, Vec<String>> {
         } else {
             sorted(line)
         };
+        if name == RESPONSES {
+            add_without_plugin(&mut families, &line);
+        }
         families.entry(name.to_owned()).or_default().push(line);
     }
     families
+}
+
+/// Adds a line of [`RESPONSES`] to the sums over all plugins: who answered is told differently, what is not.
+fn add_without_plugin(families: &mut BTreeMap<String, Vec<String>>, line: &str) {
+    let Some((labels, value)) = line.rsplit_once(' ') else { return };
+    let Ok(value) = value.parse::<f64>() else { return };
+    let start = labels.find("plugin=\"").unwrap_or(labels.len());
+    let end = labels[start..].find(',').map_or(labels.len(), |length| start + length + 1);
+    let key = format!("{}{}", &labels[..start], &labels[end..]);
+    let sums = families.entry(format!("{RESPONSES} over all plugins")).or_default();
+    let of_key = |sum: &&mut String| sum.rsplit_once(' ').is_some_and(|(labels, _)| labels == key);
+    match sums.iter_mut().find(of_key) {
+        Some(sum) => {
+            let before = sum.rsplit_once(' ').and_then(|(_, sum)| sum.parse::<f64>().ok());
+            *sum = format!("{key} {}", before.unwrap_or(0.0) + value);
+        }
+        None => sums.push(format!("{key} {value}")),
+    }
 }
 
 /// The line with its labels in alphabetical order. No value of a label of ours has a comma in it.
@@ -136,6 +159,18 @@ fn sorted(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn responses_are_summed_over_plugins() {
+        let line = |plugin, value| {
+            format!("{RESPONSES}{{plugin=\"{plugin}\",rcode=\"NOERROR\"}} {value}\n")
+        };
+        let theirs = line("errors", 5);
+        let ours = line("cache", 2) + &line("forward", 3);
+        let found = compare_metrics(&theirs, &ours);
+        assert!(found[0].1.is_some());
+        assert_eq!(found[1], (format!("GET /metrics {RESPONSES} over all plugins"), None));
+    }
 
     #[test]
     fn metrics_are_compared_by_family() {

@@ -34,7 +34,7 @@ use self::server::PortPool;
 use crate::{peers, repo};
 
 const USAGE: &str = "usage: cargo xtask conformance [--nodens PATH] [--only DIRECTIVE] [--corefile FILE] \
-                     [--jobs N] [--show N] [--report FILE] [--keep]";
+                     [--jobs N] [--show N] [--report FILE] [--seed TEXT] [--keep]";
 
 #[derive(Default)]
 struct Options {
@@ -44,6 +44,7 @@ struct Options {
     jobs: Option<usize>,
     show: Option<usize>,
     report: Option<PathBuf>,
+    seed: String,
     keep: bool,
 }
 
@@ -63,6 +64,7 @@ impl Options {
                 "--corefile" => options.corefile = Some(PathBuf::from(value)),
                 "--jobs" => options.jobs = Some(value.parse().context("--jobs")?),
                 "--show" => options.show = Some(value.parse().context("--show")?),
+                "--seed" => options.seed.clone_from(value),
                 "--report" => options.report = Some(PathBuf::from(value)),
                 _ => bail!("unknown option '{arg}'\n{USAGE}"),
             }
@@ -72,7 +74,7 @@ impl Options {
 
     /// True when every case runs, so that a listed difference can be said never to occur.
     fn is_whole(&self) -> bool {
-        self.only.is_none() && self.corefile.is_none()
+        self.only.is_none() && self.corefile.is_none() && self.seed.is_empty()
     }
 }
 
@@ -96,6 +98,7 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
         upstreams: authority::start(|| ports.take())?,
         ports,
         differences: Differences::parse(&document).context("docs/differences.md")?,
+        seed: options.seed.clone(),
         folder: std::env::temp_dir().join(format!("nodens-conformance-{}", std::process::id())),
     };
     let cores = std::thread::available_parallelism().map_or(2, usize::from);

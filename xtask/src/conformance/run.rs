@@ -25,6 +25,8 @@ pub(crate) struct Bench {
     pub(crate) upstreams: Upstreams,
     pub(crate) ports: PortPool,
     pub(crate) differences: Differences,
+    /// What the variations of the questions are drawn from, beside the case's name.
+    pub(crate) seed: String,
     /// Where each case gets a folder.
     pub(crate) folder: PathBuf,
 }
@@ -140,7 +142,7 @@ fn ask_all(
     report: &mut CaseReport,
     mut servers: [&mut Server; 2],
 ) -> Result<()> {
-    let questions = generate::questions(case, &servers[0].adapted)?;
+    let questions = generate::questions(case, &servers[0].adapted, &bench.seed)?;
     let [first, second] = &servers;
     let mut client = Client::new([&first.adapted, &second.adapted], case.settings.silence);
     let rounds = 1 + usize::from(case.settings.pause.is_some());

@@ -140,7 +140,10 @@ fn render_field(out: &mut String, field: Field, record: &QueryRecord) {
     _ = match field {
         Field::Type => write!(out, "{}", record.qtype),
         Field::Name => write!(out, "{}", record.qname.to_folded()),
-        Field::Class => write!(out, "{}", record.qclass),
+        Field::Class => match record.qclass.unambiguous() {
+            Some(text) => write!(out, "{text}"),
+            None => write!(out, "{}", record.qclass),
+        },
         Field::Proto => write!(out, "{}", proto(record.transport)),
         Field::Size => write!(out, "{}", record.size),
         Field::Remote => write_host(out, record.peer),

@@ -22,6 +22,14 @@ fn the_common_format_is_that_of_coredns() {
 }
 
 #[test]
+fn a_class_that_a_type_is_called_like_is_a_number() {
+    let mut bench = Bench::new(".:53 {\n chaos\n log . {class}\n whoami\n}");
+    bench.ask("example.org. A ANY");
+    bench.ask("example.org. A CH");
+    assert_eq!(lines(&bench), ["CLASS255", "CH"]);
+}
+
+#[test]
 fn names_and_classes_select_and_the_first_matching_rule_counts() {
     let corefile = ".:53 {
         log example.org { class denial }
