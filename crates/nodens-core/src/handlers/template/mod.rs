@@ -1,7 +1,7 @@
 //! `template`: responses made from the question, by templates of records.
 //!
-//! This module says what becomes of a question; [`matching`] whether a rule applies, [`data`]
-//! what its templates see, [`config`] reads the Corefile.
+//! This module says what becomes of a question; `matching` whether a rule applies, `data`
+//! what its templates see, `config` reads the Corefile.
 
 mod config;
 mod data;
