@@ -254,6 +254,18 @@ mod tests {
     }
 
     #[test]
+    fn files_send_nothing_away() {
+        // Upstreams are replaced in the Corefile only, not in what it imports.
+        for files in own().unwrap().into_iter().filter_map(|case| case.files) {
+            for entry in std::fs::read_dir(files).unwrap() {
+                let path = entry.unwrap().path();
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(!text.contains("forward"), "{}", path.display());
+            }
+        }
+    }
+
+    #[test]
     fn every_directive_has_its_questions() {
         let cases = own().unwrap();
         for case in &cases {

@@ -342,7 +342,7 @@ fn class(text: &str) -> Result<u16> {
 }
 
 /// Reads `NAME TYPE [-b ADDRESS] [-p PORT] [-c CLASS] [+norec] [+ad] [+cd] [+dnssec] [+bufsize=N] [+nsid]
-/// [+opcode=N] [+ednsopt=CODE:HEX]`.
+/// [+opcode=N] [+ednsopt=CODE:HEX] [+broken=DEFECT]`.
 fn parse_ask(text: &str) -> Result<Question> {
     let mut words = text.split_whitespace();
     let name = words.next().context("no name")?;
@@ -363,6 +363,11 @@ fn parse_ask(text: &str) -> Result<Question> {
             "+cd" => question.flags |= bits::CD,
             "+dnssec" => question.edns = Some(Edns { dnssec_ok: true, ..edns }),
             "+bufsize" => question.edns = Some(Edns { size: value.parse()?, ..edns }),
+            "+broken" => {
+                let named = |defect: &&Defect| format!("{defect:?}") == value;
+                let defect = Defect::ALL.iter().find(named);
+                question.defect = *defect.with_context(|| format!("no defect '{value}'"))?;
+            }
             "+opcode" => question.opcode = value.parse()?,
             "+nsid" => {
                 edns.options.push((3, Vec::new()));

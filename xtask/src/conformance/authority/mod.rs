@@ -20,6 +20,8 @@ use domain::zonefile::inplace::{Entry, ScannedRecord, Zonefile};
 
 use self::rules::{Reply, Seen};
 
+/// Octets to keep free for the OPT record with an extended error.
+const OPT_LEN_MAX: usize = 32;
 const FLAVOURS: usize = 4;
 const HOSTS: usize = 4;
 
@@ -177,7 +179,7 @@ fn build(
     limit: usize,
 ) -> Result<Vec<u8>> {
     let mut builder = MessageBuilder::new_vec();
-    builder.set_push_limit(limit);
+    builder.set_push_limit(limit - OPT_LEN_MAX);
     let question = query.sole_question()?;
     let header = builder.header_mut();
     header.set_id(query.header().id());
