@@ -38,7 +38,9 @@ impl Outbox {
                 Ok(n) => self.sent += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(self.sent - before);
+                    let written = self.sent - before;
+                    self.compact();
+                    return Ok(written);
                 }
                 Err(error) => return Err(error),
             }
@@ -47,6 +49,15 @@ impl Outbox {
         self.octets.clear();
         self.sent = 0;
         Ok(written)
+    }
+
+    /// Drops what is out once it is the larger part, so that moving the rest is paid for. A stream
+    /// that never takes the last octet would else keep all it was ever sent.
+    fn compact(&mut self) {
+        if self.sent >= self.len() {
+            self.octets.drain(..self.sent);
+            self.sent = 0;
+        }
     }
 
     /// Gives up the buffer, if it is empty but not nothing.
@@ -92,5 +103,24 @@ mod tests {
         }
         assert_eq!(narrow.0, b"\0\x04abcd\0\x02ef");
         assert!(outbox.take_buffer().is_some());
+    }
+
+    #[test]
+    fn a_stream_that_never_takes_the_last_octet_does_not_make_it_grow() {
+        let (mut outbox, mut narrow) = (Outbox::default(), Narrow::default());
+        let mut expected = Vec::new();
+        outbox.push(&[7; 30], &mut Vec::new());
+        push_message(&mut expected, &[7; 30]);
+        for n in 0..10_000 {
+            outbox.push(&[n as u8], &mut Vec::new());
+            push_message(&mut expected, &[n as u8]);
+            assert_eq!(outbox.write_to(&mut narrow).unwrap(), 3);
+            assert_eq!(outbox.len(), 32);
+            assert!(outbox.octets.len() <= 128, "{}", outbox.octets.len());
+        }
+        while !outbox.is_empty() {
+            outbox.write_to(&mut narrow).unwrap();
+        }
+        assert_eq!(narrow.0, expected);
     }
 }
