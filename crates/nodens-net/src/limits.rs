@@ -48,6 +48,12 @@ pub const PORT_AGE_MAX: Duration = Duration::from_secs(5);
 pub const FRESH_PORTS: usize = 32;
 /// UDP ports one worker may have open towards upstreams.
 pub const PORTS_PER_WORKER: usize = 1024;
+/// UDP ports each upstream gets even when all are in use, so that one that never answers cannot
+/// take them all.
+pub const PORTS_PER_UPSTREAM_MIN: usize = 8;
+/// Questions of one UDP port at which those that were given up begin to be dropped, whose IDs else
+/// stay in use for as long as the port does.
+pub const WAITING_PER_PORT: usize = 256;
 /// Datagrams taken from an upstream's socket before other sockets get their turn.
 pub const REPLIES_IN_A_ROW: usize = 16;
 
@@ -73,4 +79,5 @@ const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(FRESH_PORTS <= PORTS_PER_WORKER);
+const _: () = assert!(PORTS_PER_UPSTREAM_MIN <= FRESH_PORTS);
 const _: () = assert!(nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);

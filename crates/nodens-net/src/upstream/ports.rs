@@ -9,7 +9,10 @@ use super::waiting::Waiting;
 use super::{Places, draw_id};
 use crate::context::Context;
 use crate::fault;
-use crate::limits::{FRESH_PORTS, PORT_AGE_MAX, REPLIES_IN_A_ROW, USES_PER_PORT};
+use crate::limits::{
+    FRESH_PORTS, PORT_AGE_MAX, PORTS_PER_UPSTREAM_MIN, REPLIES_IN_A_ROW, USES_PER_PORT,
+    WAITING_PER_PORT,
+};
 use crate::poll::Interest;
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
@@ -43,6 +46,19 @@ impl Port {
         self.waiting.iter().any(|(_, waiting)| !waiting.forgotten)
     }
 
+    /// Makes room for one more question where many were given up: the oldest of those goes. Its
+    /// answer, should it still come, is then a stray.
+    fn make_room(&mut self) {
+        if self.waiting.len() < WAITING_PER_PORT {
+            return;
+        }
+        let forgotten = self.waiting.iter().enumerate().filter(|(_, (_, w))| w.forgotten);
+        let oldest = forgotten.min_by_key(|(_, (_, waiting))| waiting.sent_at);
+        if let Some(at) = oldest.map(|(at, _)| at) {
+            self.waiting.swap_remove(at);
+        }
+    }
+
     fn local(&self) -> Option<SocketAddr> {
         self.socket.local_addr().ok()
     }
@@ -73,6 +89,7 @@ impl Ports {
         let address = ask.upstream.key.address;
         let port = self.open.get_mut(key);
         let port = port.ok_or_else(|| Fault::Send(format!("write udp {address}: no port")))?;
+        port.make_room();
         let taken = |id| port.waiting.iter().any(|(other, _)| *other == id);
         let id = draw_id(random, taken)
             .ok_or_else(|| Fault::Send(format!("write udp {address}: no ID")))?;
@@ -102,7 +119,8 @@ impl Ports {
         let series = &ask.upstream.series;
         let open = &self.open;
         let keys = self.by_upstream.get(&ask.upstream.id).map(Vec::as_slice).unwrap_or_default();
-        let full = open.len() >= self.max;
+        // An upstream that never answers must not keep the others from being asked.
+        let full = open.len() >= self.max && keys.len() >= PORTS_PER_UPSTREAM_MIN;
         let usable = |key: &Key| open.get(*key).is_some_and(|port| port.is_usable(cx.now));
         let choices: &[Key] = if full || keys.len() >= FRESH_PORTS { keys } else { &[] };
         let drawn = (0..LOOKS).filter_map(|_| choices.get(random.below(choices.len())).copied());
@@ -247,4 +265,102 @@ fn connect(upstream: &Upstream) -> io::Result<UdpSocket> {
     }
     socket.connect(&SockAddr::from(address))?;
     Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counters;
+    use crate::poll::Poll;
+    use nodens_core::config::BuildOptions;
+    use nodens_core::log::Sink;
+    use nodens_core::testing::request;
+    use nodens_core::upstream::{Key as Identity, Settings};
+    use nodens_core::worker::Ticket;
+    use nodens_core::{Shared, Worker, build};
+
+    /// Ports, what they need, and silent upstreams to ask.
+    struct Asking {
+        ports: Ports,
+        poll: Poll,
+        worker: Worker,
+        counters: Counters,
+        random: Random,
+        shared: Arc<Shared>,
+        attempt: u32,
+    }
+
+    impl Asking {
+        fn new(max: usize) -> Self {
+            let (sender, _) = std::sync::mpsc::sync_channel(1);
+            let shared = Arc::new(Shared::new(1, Sink::new(sender)));
+            let tree = nodens_corefile::parse("", ".:0 {}", &nodens_corefile::NoSources);
+            let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
+            Self {
+                ports: Ports::new(max),
+                poll: Poll::new().unwrap(),
+                worker: Worker::new(0, shared.clone(), Arc::new(config), 0),
+                counters: Counters::new(&shared, 0),
+                random: Random::new(),
+                shared,
+                attempt: 0,
+            }
+        }
+
+        fn upstream(&self, silent: &UdpSocket) -> Arc<Upstream> {
+            let (address, settings) = (silent.local_addr().unwrap(), Settings::default());
+            let identity = Identity { address, source: None, tls_name: None, settings };
+            self.shared.upstreams.get(identity, &self.shared.registry)
+        }
+
+        fn ask(&mut self, upstream: &Arc<Upstream>) -> Result<(Key, u16), Fault> {
+            self.attempt += 1;
+            let (ticket, upstream) = (Ticket::default(), upstream.clone());
+            let (attempt, carrier) = (self.attempt, Carrier::Udp);
+            let ask = Ask { ticket, attempt, upstream, carrier, elsewhere: false };
+            let now = Now { mono_ns: u64::from(attempt), ..Now::default() };
+            let mut message = request("example.org A");
+            let waiting = Waiting::new(&ask, &message, now).unwrap();
+            let (poll, worker) = (&self.poll, &mut self.worker);
+            let mut cx = Context { now, poll, worker, counters: &self.counters };
+            self.ports.ask(&ask, &mut message, waiting, &mut self.random, &mut cx)
+        }
+    }
+
+    fn silent() -> UdpSocket {
+        UdpSocket::bind("127.0.0.1:0").unwrap()
+    }
+
+    #[test]
+    fn an_upstream_that_never_answers_leaves_ports_for_the_others() {
+        let (dead, well) = (silent(), silent());
+        let mut asking = Asking::new(FRESH_PORTS);
+        let [dead, well] = [&dead, &well].map(|socket| asking.upstream(socket));
+        for _ in 0..3 * FRESH_PORTS {
+            asking.ask(&dead).unwrap();
+        }
+        assert_eq!(asking.ports.open.len(), FRESH_PORTS);
+        for _ in 0..3 * FRESH_PORTS {
+            asking.ask(&well).unwrap();
+        }
+        assert_eq!(asking.ports.open.len(), FRESH_PORTS + PORTS_PER_UPSTREAM_MIN);
+    }
+
+    #[test]
+    fn questions_given_up_do_not_pile_up_at_a_port_that_never_rests() {
+        let dead = silent();
+        let mut asking = Asking::new(1);
+        let upstream = asking.upstream(&dead);
+        let awaited: Vec<(Key, u16)> =
+            (0..PORTS_PER_UPSTREAM_MIN).map(|_| asking.ask(&upstream).unwrap()).collect();
+        for _ in 0..4 * PORTS_PER_UPSTREAM_MIN * WAITING_PER_PORT {
+            let (key, id) = asking.ask(&upstream).unwrap();
+            assert!(asking.ports.forget(key, id).is_some());
+        }
+        for (key, id) in awaited {
+            let port = asking.ports.open.get(key).unwrap();
+            assert!(port.waiting.len() <= WAITING_PER_PORT, "{}", port.waiting.len());
+            assert!(port.waiting.iter().any(|(other, w)| *other == id && !w.forgotten));
+        }
+    }
 }
