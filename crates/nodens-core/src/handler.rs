@@ -64,8 +64,13 @@ pub enum Event<'e> {
         /// What went wrong.
         fault: &'e crate::upstream::Fault,
     },
-    /// Another job asked the same and shares its result: the upstream's message, or none.
-    Shared(Option<&'e [u8]>),
+    /// Another job asked the same and shares its result.
+    Shared {
+        /// What was waited for.
+        flight: u64,
+        /// The upstream's message; `None` if there is none to be had.
+        message: Option<&'e [u8]>,
+    },
     /// The timer that the handler set has expired.
     Timer,
 }

@@ -32,6 +32,9 @@ pub struct Shared {
 pub struct Mail {
     /// The waiting job.
     pub ticket: Ticket,
+    /// The flight it waited for. By the time this arrives, the job may wait for something else, or
+    /// have made place for another.
+    pub flight: u64,
     /// The upstream's message; `None` if there is none to be had.
     pub message: Option<Arc<[u8]>>,
 }

@@ -12,7 +12,7 @@ use crate::handlers::forward::probes;
 use crate::job::{Client, Job, Recipient};
 use crate::limits::{PENDING_PER_WORKER_MAX, SPARE_JOBS_MAX};
 use crate::metrics::Cells;
-use crate::shared::Shared;
+use crate::shared::{Mail, Shared};
 use crate::time::Now;
 use crate::upstream::Fault;
 use nodens_wire::{Admission, Rcode, admit};
@@ -149,7 +149,8 @@ impl Worker {
     /// Takes this worker's mail.
     pub fn collect_mail(&mut self, now: Now) {
         for mail in self.state.shared.clone().collect(self.state.index) {
-            self.resume(now, mail.ticket, Event::Shared(mail.message.as_deref()));
+            let Mail { ticket, flight, message } = mail;
+            self.resume(now, ticket, Event::Shared { flight, message: message.as_deref() });
         }
         self.settle(now);
     }
@@ -291,7 +292,8 @@ impl Worker {
     fn settle(&mut self, now: Now) {
         forward::finish_landing(&mut self.state);
         while let Some(mail) = self.state.local_mail.pop() {
-            self.resume(now, mail.ticket, Event::Shared(mail.message.as_deref()));
+            let Mail { ticket, flight, message } = mail;
+            self.resume(now, ticket, Event::Shared { flight, message: message.as_deref() });
         }
         while let Some(background) = self.state.background.pop() {
             self.run_background(now, background);

@@ -228,7 +228,9 @@ pub(crate) fn finish_landing(worker: &mut WorkerState) {
 
 /// Ends the flight, if the job owns one: all who wait learn that there is no answer.
 pub(super) fn crash(state: &mut State, worker: &mut WorkerState) {
-    let Seat::Owner(hash) = std::mem::take(&mut state.seat) else { return };
+    // One who waits keeps its seat until it leaves it: it must not be made the one to ask.
+    let Seat::Owner(hash) = state.seat else { return };
+    state.seat = Seat::Alone;
     tell(hash, me(state, worker), worker, None);
 }
 
@@ -238,7 +240,7 @@ fn tell(hash: u64, owner: Waiter, worker: &mut WorkerState, message: Option<&[u8
     if !waiters.is_empty() {
         let message: Option<Arc<[u8]>> = message.map(Arc::from);
         for waiter in waiters.drain(..) {
-            let mail = Mail { ticket: waiter.ticket, message: message.clone() };
+            let mail = Mail { ticket: waiter.ticket, flight: hash, message: message.clone() };
             worker.deliver(waiter.worker, mail);
         }
     }
@@ -258,7 +260,7 @@ pub(super) fn bail_out(state: &mut State, worker: &mut WorkerState) {
         Seat::Waiter(hash) => hash,
     };
     if let Some(next) = flights.hand_over(hash, me) {
-        worker.deliver(next.worker, Mail { ticket: next.ticket, message: None });
+        worker.deliver(next.worker, Mail { ticket: next.ticket, flight: hash, message: None });
     }
 }
 

@@ -95,11 +95,14 @@ impl Handle for Forward {
             Event::Reply { attempt, message } => self.replied(cx, attempt, message),
             Event::Failed { attempt, fault } => self.on_failure(cx, attempt, fault),
             Event::Timer => self.on_timer(cx),
-            Event::Shared(Some(message)) => match message::examine(message) {
+            Event::Shared { flight, .. } if cx.job.current.forward.seat != Seat::Waiter(flight) => {
+                Step::Wait
+            }
+            Event::Shared { message: Some(message), .. } => match message::examine(message) {
                 Ok(facts) => self.conclude(cx, message, &facts),
                 Err(_) => self.fail(cx),
             },
-            Event::Shared(None) => self.shared_nothing(cx),
+            Event::Shared { message: None, .. } => self.shared_nothing(cx),
             Event::LookedUp => Step::Wait,
         }
     }

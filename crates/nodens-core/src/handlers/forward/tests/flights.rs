@@ -1,7 +1,7 @@
 //! One question upstream for any number of clients.
 
 use super::*;
-use crate::shared::Shared;
+use crate::shared::{Mail, Shared};
 use crate::testing::request;
 use crate::worker::{Action, Verdict, Worker};
 use std::sync::Arc;
@@ -154,6 +154,44 @@ fn who_waits_for_another_keeps_to_its_own_time() {
     floor.answer(Rcode::NOERROR);
     assert_eq!((floor.sent, floor.pending()), (2, 0));
     assert!(floor.shared.flights.is_empty());
+}
+
+#[test]
+fn one_who_gave_up_waiting_is_not_made_the_one_to_ask() {
+    let mut floor = Floor::new("max_fails 0");
+    floor.ask(0, "example.org. A");
+    floor.ask(1, "example.org. A");
+    floor.bench.now.mono_ns += 5_000_000_000;
+    floor.workers[1].tick(floor.bench.now);
+    floor.act();
+    assert_eq!((floor.sent, floor.pending()), (1, 1));
+    floor.ask(1, "example.org. A");
+    floor.asks.clear();
+    floor.workers[0].abandon_all(floor.bench.now);
+    floor.act();
+    assert_eq!(floor.asks.len(), 1, "the one who still waits asks");
+    floor.answer(Rcode::NXDOMAIN);
+    assert_eq!(floor.rcodes.last(), Some(&Rcode::NXDOMAIN));
+    assert!(floor.shared.flights.is_empty());
+}
+
+#[test]
+fn an_answer_to_what_a_job_no_longer_waits_for_is_not_its_answer() {
+    let mut floor = Floor::new("");
+    floor.ask(0, "own.example. A");
+    let mut other = Message::parse(&request("other.example. A")).unwrap();
+    other.flags = other.flags.reply();
+    let mut wire = Vec::new();
+    other.write(&mut wire).unwrap();
+    let ticket = floor.asks[0].1.ticket;
+    for message in [Some(Arc::from(wire)), None] {
+        assert!(floor.shared.post(0, Mail { ticket, flight: 7, message }));
+        floor.workers[0].collect_mail(floor.bench.now);
+        floor.act();
+        assert_eq!((floor.sent, floor.pending()), (0, 1));
+    }
+    floor.answer(Rcode::NOERROR);
+    assert_eq!((floor.sent, floor.pending()), (1, 0));
 }
 
 #[test]
