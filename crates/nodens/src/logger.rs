@@ -8,14 +8,19 @@ use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Records that may wait for the writer; at about 300 octets each, 20 MiB at the most.
 const QUEUE_LEN: usize = 65_536;
 /// How long the writer waits for work before it looks at its counts again.
 const IDLE: Duration = Duration::from_secs(3600);
+
+/// How long the end of the process waits for what is queued to be written: whoever reads the log
+/// may have stopped.
+const STOP_TIME: Duration = Duration::from_secs(2);
+/// How often it looks meanwhile whether there is room in the queue.
+const STOP_ROUND: Duration = Duration::from_millis(10);
 
 /// The writer's handle.
 pub(crate) struct Logger {
@@ -24,7 +29,8 @@ pub(crate) struct Logger {
     /// Lines that could not be written: full disk, closed pipe.
     pub(crate) lost: Arc<AtomicU64>,
     stop: SyncSender<Record>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected once the writer has ended.
+    ended: Receiver<()>,
 }
 
 impl Logger {
@@ -34,22 +40,29 @@ impl Logger {
         let lost = Arc::new(AtomicU64::new(0));
         let out = BufWriter::with_capacity(64 * 1024, output);
         let mut writer = Writer { out, format, counts: Vec::new(), lost: lost.clone() };
-        let thread = std::thread::Builder::new()
-            .name("log".to_owned())
-            .spawn(move || writer.run(&receiver))
-            .ok();
-        Self { sink: Sink::new(sender.clone()), lost, stop: sender, thread }
+        let (running, ended) = sync_channel(0);
+        let run = move || {
+            writer.run(&receiver);
+            drop(running);
+        };
+        // Without a writer there is no log, but there are answers.
+        _ = std::thread::Builder::new().name("log".to_owned()).spawn(run);
+        Self { sink: Sink::new(sender.clone()), lost, stop: sender, ended }
     }
 
-    /// Writes what is queued and ends the writer.
-    pub(crate) fn stop(mut self) {
+    /// Writes what is queued, as far as it can be written in a short time, and ends the writer.
+    pub(crate) fn stop(self) {
+        let until = Instant::now() + STOP_TIME;
         // An empty line of level Fatal is never sent otherwise.
-        let end = Record::Line { level: Level::Fatal, origin: "", text: String::new() };
-        if self.stop.send(end).is_ok()
-            && let Some(thread) = self.thread.take()
-        {
-            _ = thread.join();
+        let mut end = Record::Line { level: Level::Fatal, origin: "", text: String::new() };
+        while let Err(TrySendError::Full(unsent)) = self.stop.try_send(end) {
+            if Instant::now() >= until {
+                return;
+            }
+            end = unsent;
+            std::thread::sleep(STOP_ROUND);
         }
+        _ = self.ended.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
 
@@ -263,6 +276,19 @@ mod tests {
         }
     }
 
+    /// A pipe that nobody reads.
+    struct Blocked(Arc<Mutex<()>>);
+
+    impl Write for Blocked {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            drop(self.0.lock());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     fn failure(rules: &Arc<Rules>, error: &str) -> Record {
         let text = format!("2 example.org. A: {error}");
         let (rules, error) = (rules.clone(), error.to_owned());
@@ -291,6 +317,24 @@ mod tests {
              [ERROR] plugin/errors: 2 example.org. A: refused\n\
              [WARNING] plugin/errors: 2 errors like 'timeout$' occurred in last 1m30s\n"
         );
+    }
+
+    #[test]
+    fn a_log_that_nobody_reads_does_not_keep_the_process_from_ending() {
+        for records in [1, 2 * QUEUE_LEN] {
+            let gate = Arc::new(Mutex::new(()));
+            let shut = gate.lock().unwrap();
+            let logger = Logger::start(LogFormat::Text, Blocked(gate.clone()));
+            let sink = logger.sink.clone();
+            (0..records).for_each(|_| sink.line(Level::Info, "", "x"));
+            let (sender, stopped) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                logger.stop();
+                _ = sender.send(());
+            });
+            assert!(stopped.recv_timeout(5 * STOP_TIME).is_ok(), "{records} records");
+            drop(shut);
+        }
     }
 
     #[test]
