@@ -18,12 +18,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long shutdown waits for questions under way, as CoreDNS does.
 const GRACE: Duration = Duration::from_secs(5);
 /// A burst of file events is one change; this long without a further one ends it.
 const SETTLE: Duration = Duration::from_millis(100);
+/// Where file events never pause, a change is looked at after this time.
+const SETTLE_MAX: Duration = Duration::from_secs(1);
 /// Exit code after a second SIGINT.
 const EXIT_FORCED: i32 = 2;
 
@@ -279,11 +281,41 @@ impl Server {
 
 /// Swallows the rest of a burst of file events; gives a signal that came in between.
 fn settle(events: &Receiver<Event>) -> Option<Event> {
-    loop {
+    let until = Instant::now() + SETTLE_MAX;
+    while Instant::now() < until {
         match events.recv_timeout(SETTLE) {
             Ok(Event::Look) => {}
             Ok(signal) => return Some(signal),
             Err(_) => return None,
         }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_never_rests_does_not_put_off_a_reload_for_ever() {
+        let (sender, events) = channel();
+        let busy = std::thread::spawn(move || {
+            while sender.send(Event::Look).is_ok() {
+                std::thread::sleep(SETTLE / 10);
+            }
+        });
+        let (done, settled) = channel();
+        std::thread::spawn(move || _ = done.send(settle(&events)));
+        assert_eq!(settled.recv_timeout(10 * SETTLE_MAX), Ok(None));
+        busy.join().unwrap();
+    }
+
+    #[test]
+    fn a_signal_ends_a_burst_of_file_events_at_once() {
+        let (sender, events) = channel();
+        for event in [Event::Look, Event::Look, Event::Signal(SIGTERM), Event::Look] {
+            sender.send(event).unwrap();
+        }
+        assert_eq!(settle(&events), Some(Event::Signal(SIGTERM)));
     }
 }
