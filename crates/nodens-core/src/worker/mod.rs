@@ -260,7 +260,13 @@ impl Worker {
     /// Calls the handler that `job` waits at. `ticket` is the place of a job that is parked.
     fn advance(&mut self, now: Now, mut job: Box<Job>, event: Event<'_>, ticket: Option<Ticket>) {
         let config = job.config.take().unwrap_or_else(|| self.config.clone());
-        match containment::run(&config, &mut self.state, now, &mut job, Start::Resume(event)) {
+        let outcome =
+            containment::run(&config, &mut self.state, now, &mut job, Start::Resume(event));
+        if !Arc::ptr_eq(&config, &self.config) {
+            // Their places in a chain mean something else in the configuration they would run in.
+            self.state.background.clear();
+        }
+        match outcome {
             Outcome::Waiting => {
                 job.config = Some(config);
                 match ticket.and_then(|ticket| self.jobs.get_mut(ticket.slot as usize)) {

@@ -129,3 +129,34 @@ fn a_refresh_goes_over_tcp_with_the_clients_bits() {
     assert_eq!(*log.borrow(), [(Udp, true), (Tcp, true)]);
     assert_eq!(first(&bench.ask("www.example. A +do +cd")), (1, 10));
 }
+
+#[test]
+fn a_refresh_of_an_old_configuration_does_not_run_in_a_new_one() {
+    let mut bench = Bench::new(
+        ".:53 {\n dns64 {\n allow_ipv4\n }\n cache {\n serve_stale 1h immediate\n }\n forward . 192.0.2.9\n}",
+    );
+    let strangers = counter();
+    let counted = strangers.clone();
+    bench.upstream(move |ask, q| {
+        if ask.upstream.name.starts_with("192.0.2.8:") {
+            *counted.borrow_mut() += 1;
+        }
+        match q.questions[0].qtype {
+            Type::A => reply(q, Rcode::NOERROR).a(10, 1).send(),
+            _ => after(SECOND, reply(q, Rcode::NOERROR).soa(10).send()),
+        }
+    });
+    ask(&mut bench);
+    bench.pass(20 * SECOND);
+    // The answer to AAAA has to be made from that to A, which is stale by then.
+    assert!(bench.ask_bytes(&crate::testing::request("www.example. AAAA")).is_none());
+    bench
+        .reload(
+            "internal.example:53 {\n dns64\n cache\n forward . 192.0.2.8\n}\n\
+             .:53 {\n forward . 192.0.2.9\n}",
+        )
+        .unwrap();
+    let sent = bench.pass(2 * SECOND);
+    assert_eq!(Message::parse(&sent[0].1).unwrap().answer.len(), 1);
+    assert_eq!(*strangers.borrow(), 0, "a question went to another block's upstream");
+}
