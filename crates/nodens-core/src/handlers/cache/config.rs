@@ -212,7 +212,8 @@ fn property(line: &Directive, options: &mut Options) -> Result<(), Error> {
 fn limits(line: &Directive, class: &mut Class) -> Result<(), Error> {
     let args = line.expect_args_from(1)?;
     if let Some(capacity) = args.first() {
-        let entries: i64 = take::parse_integer(capacity, i64::MIN..=i64::MAX)?;
+        let entries: i64 = take::parse_integer(capacity, i64::MIN..=i64::MAX)
+            .map_err(|_| Error::expected(capacity, "a number of entries"))?;
         let entries = (entries / SHARDS).max(SHARD_MIN) * SHARDS;
         class.capacity = Some(usize::try_from(entries).unwrap_or(usize::MAX));
     }

@@ -249,7 +249,7 @@ impl Series {
                 ("class", rule.class_text(qclass)),
                 ("type", rule.type_text(qtype)),
             ];
-            let help = "Counter of template regex matches.";
+            let help = "Questions that a template matched.";
             registry.counter("coredns_template_matches_total", help, &labels)
         };
         self.matches.add(index, &mut worker.cells, worker.index, registry, register);
@@ -267,9 +267,9 @@ impl Series {
         let (qtype, qclass) = (cx.job.current.qtype, cx.job.current.qclass);
         let (name, help) = match failure.rendered {
             false => {
-                ("coredns_template_template_failures_total", "Counter of go template failures.")
+                ("coredns_template_template_failures_total", "Templates that could not be rendered.")
             }
-            true => ("coredns_template_rr_failures_total", "Counter of mis-templated RRs."),
+            true => ("coredns_template_rr_failures_total", "Rendered texts that are no record."),
         };
         let section = match section {
             Section::Answer => "answer",

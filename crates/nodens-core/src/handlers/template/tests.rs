@@ -251,10 +251,10 @@ fn malformed_uses_are_refused_with_their_place() {
         ("var name 1", "3:6: variable name \"name\" is reserved"),
         ("var len 1", "3:6: variable name \"len\" is reserved"),
         ("var true 1", "3:6: variable name \"true\" is reserved"),
-        ("var a nope()", "3:2: expression "),
+        ("var a nope()", "3:8: expression "),
         ("var a 1\n var a 2", "4:6: variable name \"a\" is reserved"),
         ("expr", "3:2: Wrong argument count after 'expr'"),
-        ("expr a == '1'\n var a group(1)", "3:2: expression "),
+        ("expr a == '1'\n var a group(1)", "3:7: expression "),
         ("rcode NXDOMAIN {\n }", "3:2: 'rcode' takes no block"),
     ] {
         let error = Bench::try_new(&format!(". {{\n template IN A {{\n {line}\n }}\n}}"));

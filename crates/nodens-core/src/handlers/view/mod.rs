@@ -33,7 +33,9 @@ pub(crate) fn compile(
     line.expect_no_body()?;
     let words = line.expect_args_from(1)?;
     let text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
-    Program::compile(&text, environment).map_err(|error| line.invalid(error.to_string()))
+    // An expression has a word at least, so there is a place to point at.
+    let at = words.first().unwrap_or(&line.name);
+    Program::compile(&text, environment).map_err(|error| Error::invalid(at, error.to_string()))
 }
 
 /// Conditions on the question, which must all hold.

@@ -79,9 +79,9 @@ fn malformed_views_are_refused_with_their_place() {
         ("view a\n view b", "3:2: this plugin can only be used once"),
         ("view a {\n when true\n }", "3:2: unknown property 'when'"),
         ("view a {\n expr\n }", "3:2: Wrong argument count after 'expr'"),
-        ("view a {\n expr invalid expression\n }", "3:2: expression "),
+        ("view a {\n expr invalid expression\n }", "3:7: expression "),
         ("view a {\n expr nam() == 'x'\n }", "nam"),
-        ("view a {\n expr incidr(client_ip())\n }", "3:2: expression "),
+        ("view a {\n expr incidr(client_ip())\n }", "3:7: expression "),
     ];
     for (line, wanted) in cases {
         let error = Bench::try_new(&format!(". {{\n {line}\n}}")).unwrap_err().to_string();
