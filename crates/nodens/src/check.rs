@@ -18,8 +18,11 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
                 println!("warning: {warning}");
             }
             let (name, blocks) = (&loaded.source.name, loaded.tree.blocks.len());
-            let (s, listeners) = (if blocks == 1 { "" } else { "s" }, config.listeners.len());
-            println!("{name}: accepted, {blocks} server block{s}, {listeners} to listen on");
+            let (blocks, addresses) = (
+                counted(blocks, "server block", "server blocks"),
+                counted(config.listeners.len(), "address", "addresses"),
+            );
+            println!("{name}: accepted, {blocks} on {addresses}");
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -27,6 +30,10 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// A configuration nobody serves.

@@ -1,5 +1,5 @@
 //! `-print-effective`: the chain of each server block in the order in which it acts, and where
-//! each part of it was written.
+//! each part of it was written. What it prints is a Corefile itself.
 
 #![allow(clippy::print_stdout, reason = "this is the program's output")]
 
@@ -15,7 +15,9 @@ use std::process::ExitCode;
 pub(crate) fn run(flags: &Flags) -> ExitCode {
     match check::compile(flags) {
         Ok((loaded, config)) => {
-            print!("{}", face::banner(&config, &[]));
+            for line in face::banner(&config, &[]).lines() {
+                println!("# {line}");
+            }
             for block in &loaded.tree.blocks {
                 print!("\n{}", render(block));
             }
@@ -30,7 +32,7 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
 
 /// One server block: its keys, then its directives in the order in which they act.
 fn render(block: &ServerBlock) -> String {
-    let keys: Vec<_> = block.keys.iter().map(|key| key.text.as_str()).collect();
+    let keys: Vec<_> = block.keys.iter().map(ToString::to_string).collect();
     let mut rows = Vec::new();
     for spec in DIRECTIVES {
         for directive in block.directives.iter().filter(|d| d.name.text == spec.name) {
@@ -40,45 +42,43 @@ fn render(block: &ServerBlock) -> String {
     let width = rows.iter().map(|(text, _)| text.chars().count()).max().unwrap_or(0);
     let mut out = format!("{} {{\n", keys.join(" "));
     for (text, origin) in rows {
-        _ = writeln!(out, "{text:width$}  # {origin}");
+        _ = match origin {
+            Some(origin) => writeln!(out, "{text:width$}  # {origin}"),
+            None => writeln!(out, "{text}"),
+        };
     }
     out.push_str("}\n");
     out
 }
 
-fn row(directive: &Directive, depth: usize, rows: &mut Vec<(String, String)>) {
-    let mut text = "    ".repeat(depth);
-    text.push_str(&quoted(&directive.name.text));
+/// A line with its origin for each line of the directive; one that only closes a block has none.
+fn row(directive: &Directive, depth: usize, rows: &mut Vec<(String, Option<String>)>) {
+    let mut text = format!("{}{}", "    ".repeat(depth), directive.name);
     for arg in directive.args() {
-        text.push(' ');
-        text.push_str(&quoted(&arg.text));
+        _ = write!(text, " {arg}");
     }
     if directive.body.is_some() {
         text.push_str(" {");
     }
-    rows.push((text, origin(directive)));
+    rows.push((text, Some(origin(directive))));
     if let Some(body) = &directive.body {
         for line in body {
             row(line, depth + 1, rows);
         }
-        rows.push((format!("{}}}", "    ".repeat(depth)), String::new()));
+        rows.push((format!("{}}}", "    ".repeat(depth)), None));
     }
 }
 
-/// `Corefile:3`, and through which imports the line came.
+/// `common:3, imported at Corefile:7`: where the line is, and through which imports it came.
 fn origin(directive: &Directive) -> String {
     let position = &directive.name.position;
     let mut text = format!("{}:{}", position.file, position.line);
     let mut import = directive.imported.as_ref();
+    let mut joint = ", imported at ";
     while let Some(step) = import {
-        _ = write!(text, ", imported at {}:{}", step.position.file, step.position.line);
+        _ = write!(text, "{joint}{}:{}", step.position.file, step.position.line);
         import = step.outer.as_ref();
+        joint = ", in turn at ";
     }
     text
-}
-
-fn quoted(word: &str) -> String {
-    let plain =
-        !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || "\"#".contains(c));
-    if plain { word.to_owned() } else { format!("\"{}\"", word.replace('"', "\\\"")) }
 }

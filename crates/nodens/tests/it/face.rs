@@ -56,6 +56,10 @@ fn effective_shows_the_order_of_action_and_the_origin() {
     let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("no {word} in {text}"));
     assert!(at("    errors") < at("    log") && at("    log") < at("    whoami"), "{text}");
     assert!(text.contains("imported at"), "{text}");
+    assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+    let again = folder.write("again", &text);
+    let output = nodens().arg("-print-effective").arg("-conf").arg(&again).output().unwrap();
+    assert!(output.status.success(), "what is printed is a Corefile: {text}");
 }
 
 #[test]
