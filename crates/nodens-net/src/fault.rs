@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 /// The kernel's reason, as Go prints it: `connection refused`.
-pub(crate) fn errno_text(error: &io::Error) -> String {
+pub fn errno_text(error: &io::Error) -> String {
     if matches!(error.kind(), io::ErrorKind::TimedOut) && error.raw_os_error().is_none() {
         return "i/o timeout".to_owned();
     }

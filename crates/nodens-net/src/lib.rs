@@ -30,5 +30,6 @@ mod tcp;
 mod udp;
 mod upstream;
 
+pub use fault::errno_text;
 pub use listeners::ListenError;
 pub use runtime::{Options, Runtime, StartError};

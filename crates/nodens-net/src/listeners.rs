@@ -8,7 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
 /// Why a listener could not be opened; worded as Go's `net` does.
 #[derive(Debug, thiserror::Error)]
-#[error("listen {network} {address}: {call}: {}", crate::fault::errno_text(.source))]
+#[error(
+    "listen {network} {address}: {call}: {}{}", crate::fault::errno_text(.source), advice(.source)
+)]
 pub struct ListenError {
     /// `udp` or `tcp`.
     pub network: &'static str,
@@ -18,6 +20,15 @@ pub struct ListenError {
     pub call: &'static str,
     /// Why.
     pub source: io::Error,
+}
+
+/// What would help, where the reason alone does not say it.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (such a port needs root or CAP_NET_BIND_SERVICE)",
+        io::ErrorKind::AddrNotAvailable => " (no interface has this address)",
+        _ => "",
+    }
 }
 
 /// The sockets of one listener for one worker.

@@ -85,7 +85,7 @@ pub(crate) struct Endpoints {
 
 /// An address that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("plugin/{plugin}: listen tcp {address}: {error}")]
+#[error("plugin/{plugin}: listen tcp {address}: {}", nodens_net::errno_text(.error))]
 pub(crate) struct ListenError {
     plugin: &'static str,
     address: String,

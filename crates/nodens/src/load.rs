@@ -30,7 +30,7 @@ pub(crate) struct Source {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     /// The file cannot be read.
-    #[error("loading Corefile: open {name}: {error}")]
+    #[error("loading Corefile: open {name}: {}", nodens_net::errno_text(.error))]
     Unreadable {
         /// The file.
         name: String,
@@ -55,7 +55,7 @@ pub(crate) struct Loaded {
     pub(crate) source: Source,
     /// The syntax tree.
     pub(crate) tree: Corefile,
-    /// SHA-512 of the text and all imported files, in hexadecimal.
+    /// SHA-512 of what the Corefile and its imports say, in hexadecimal.
     pub(crate) hash: String,
 }
 
@@ -120,7 +120,7 @@ fn built_in(flags: &Flags) -> String {
 fn parse(source: Source) -> Result<Loaded, LoadError> {
     let tree = nodens_corefile::parse(&source.name, &source.text, &SystemSources)
         .map_err(|error| rejected(&error, &source))?;
-    let hash = hash(&source, &tree);
+    let hash = hash(&tree);
     Ok(Loaded { source, tree, hash })
 }
 
@@ -146,13 +146,9 @@ fn rejected(error: &Error, source: &Source) -> LoadError {
     LoadError::Rejected(error.render(&text).trim_end().to_owned())
 }
 
-fn hash(source: &Source, tree: &Corefile) -> String {
-    let mut hasher = Sha512::new();
-    hasher.update(source.text.as_bytes());
-    for path in &tree.imported_files {
-        hasher.update(std::fs::read(path).unwrap_or_default());
-    }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+/// Of the tree printed back: imports are in it, comments and spaces are not.
+fn hash(tree: &Corefile) -> String {
+    Sha512::digest(tree.to_string()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn build_options(port: u16) -> BuildOptions {
@@ -175,4 +171,23 @@ fn hostname() -> String {
     let name = read.or_else(|_| std::env::var("HOSTNAME")).unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash_of(text: &str) -> String {
+        let source = Source { name: "Corefile".into(), text: text.into(), path: None };
+        parse(source).unwrap().hash
+    }
+
+    #[test]
+    fn only_what_means_something_changes_the_hash() {
+        let hash = hash_of(".:53 {\n whoami\n}\n");
+        assert_eq!(hash_of("# new\n.:53 {\n\n    whoami # here\n}"), hash);
+        assert_eq!(hash_of("(a) {\n whoami\n}\n.:53 {\n import a\n}"), hash);
+        assert_ne!(hash_of(".:54 {\n whoami\n}\n"), hash);
+        assert_ne!(hash_of(".:53 {\n whoami\n any\n}\n"), hash);
+    }
 }
