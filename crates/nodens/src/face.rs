@@ -13,6 +13,9 @@ use std::process::ExitCode;
 /// Exit code for a command line that is not understood, as in Go.
 const EXIT_USAGE: u8 = 2;
 
+/// Columns for a flag and its value in `-help`.
+const HELP_COLUMN: usize = 19;
+
 /// `-help`.
 pub(crate) fn help() -> ExitCode {
     print!("{}", usage());
@@ -27,10 +30,10 @@ pub(crate) fn usage_error(error: &FlagError) -> ExitCode {
 }
 
 fn usage() -> String {
-    let mut text = String::from("Usage of nodens:\n");
+    let mut text = String::from("usage: nodens [FLAG…]\n\n");
     for (name, value, meaning) in HELP {
-        let space = if value.is_empty() { "" } else { " " };
-        _ = writeln!(text, "  -{name}{space}{value}\n    \t{meaning}");
+        let flag = format!("-{name} {value}");
+        _ = writeln!(text, "  {flag:HELP_COLUMN$}  {meaning}");
     }
     text
 }

@@ -88,19 +88,23 @@ pub(crate) enum FlagError {
     Extra(String),
 }
 
-/// Every flag with the text of `-help`.
+/// Every flag with the kind of its value, if it takes one, and the text of `-help`.
 pub(crate) const HELP: &[(&str, &str, &str)] = &[
-    ("check", "", "Check the Corefile and exit: 0 if it is accepted, 1 if not"),
-    ("conf", "string", "Corefile to load, or stdin (default \"Corefile\")"),
-    ("dns.port", "string", "Default port (default \"53\")"),
-    ("log-format", "string", "Log format (text or json) (default \"text\")"),
-    ("p", "string", "Default port (default \"53\")"),
-    ("pidfile", "string", "Path to write pid file"),
-    ("plugins", "", "List installed plugins"),
-    ("print-effective", "", "Show the chain of each server block and where it came from, and exit"),
-    ("quiet", "", "Quiet mode (no initialization output)"),
-    ("version", "", "Show version"),
-    ("workers", "int", "Threads that answer questions (default: one per allowed CPU)"),
+    ("check", "", "say whether the Corefile is accepted (exit code 0), or why not (1)"),
+    ("conf", "FILE", "the Corefile; stdin for standard input (default: Corefile)"),
+    ("dns.port", "PORT", "port of server blocks that name none (default: 53)"),
+    ("log-format", "FORMAT", "text or json (default: text)"),
+    ("p", "PORT", "the same as -dns.port"),
+    ("pidfile", "FILE", "where to write the process ID"),
+    ("plugins", "", "list the directives that are built in"),
+    (
+        "print-effective",
+        "",
+        "show server blocks in the order they act in, and where each line is from",
+    ),
+    ("quiet", "", "do not tell zones, addresses and version at start"),
+    ("version", "", "tell version, platform, compiler and commit"),
+    ("workers", "NUMBER", "threads that answer questions (default: one per allowed CPU)"),
 ];
 
 impl Flags {
