@@ -43,7 +43,7 @@ impl Shared {
     /// For `workers` workers; one more writer of metrics is for everything else.
     pub fn new(workers: usize, sink: Sink) -> Self {
         let registry = Registry::new(workers + 1);
-        let help = "A metrics that counts the number of panics.";
+        let help = "Faults of the program that were contained.";
         let panics = registry.counter("coredns_panics_total", help, &[]);
         Self {
             registry,

@@ -64,14 +64,14 @@ pub(crate) async fn watch_health(service: HealthService, shared: Arc<Shared>) {
     let writer = shared.workers();
     let duration = shared.registry.histogram(
         "coredns_health_request_duration_seconds",
-        "Histogram of the time (in seconds) each request took.",
+        "Seconds the health endpoint took to answer.",
         &[],
         &HEALTH_BOUNDS,
         1e-9,
     );
     let failures = shared.registry.counter(
         "coredns_health_request_failures_total",
-        "The number of times the health check failed.",
+        "Times the health endpoint did not answer.",
         &[],
     );
     let address = match service.address.strip_prefix(':') {

@@ -21,30 +21,30 @@ pub(crate) fn register(shared: &Arc<Shared>, logger: &Logger) {
         ("revision", env!("NODENS_COMMIT")),
         ("goversion", env!("NODENS_RUSTC")),
     ];
-    let help = "A metric with a constant '1' value labeled by version, revision, and goversion from which CoreDNS was built.";
+    let help = "Always 1: version, commit and compiler of this program.";
     shared.registry.gauge("coredns_build_info", help, &labels, Arc::new(|| 1.0));
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     gauge(
         "process_start_time_seconds",
-        "Start time of the process since unix epoch in seconds.",
+        "When the process started, in seconds since 1970.",
         Arc::new(move || started),
     );
     gauge(
         "process_resident_memory_bytes",
-        "Resident memory size in bytes.",
+        "Octets of memory in use.",
         Arc::new(|| memory_pages(1) * PAGE_LEN),
     );
     gauge(
         "process_virtual_memory_bytes",
-        "Virtual memory size in bytes.",
+        "Octets of address space.",
         Arc::new(|| memory_pages(0) * PAGE_LEN),
     );
     shared.registry.total(
         "process_cpu_seconds_total",
-        "Total user and system CPU time spent in seconds.",
+        "CPU time used, in seconds.",
         Arc::new(cpu_seconds),
     );
-    gauge("process_open_fds", "Number of open file descriptors.", Arc::new(open_files));
+    gauge("process_open_fds", "Open file descriptors.", Arc::new(open_files));
     let sink = shared.sink.clone();
     shared.registry.total(
         "nodens_log_dropped_total",

@@ -29,7 +29,7 @@ pub(crate) struct Reloads {
 impl Reloads {
     /// No schedule yet.
     pub(crate) fn new(shared: Arc<Shared>, events: Sender<Event>) -> Self {
-        let help = "Counter of the number of failed reload attempts.";
+        let help = "Configurations that could not be taken up.";
         let failed = shared.registry.counter("coredns_reload_failed_total", help, &[]);
         Self { shared, failed, events, service: None, next: None, watch: None, seen: String::new() }
     }
@@ -47,7 +47,7 @@ impl Reloads {
         self.shared.sink.line(Level::Info, "reload", text);
         self.shared.registry.clear(VERSION_INFO);
         let labels = [("hash", "sha512"), ("value", loaded.hash.as_str())];
-        let help = "A metric with a constant '1' value labeled by hash, and value which type of hash generated.";
+        let help = "Always 1: hash of the configuration at work.";
         self.shared.registry.gauge(VERSION_INFO, help, &labels, Arc::new(|| 1.0));
         self.start_watch(loaded);
     }

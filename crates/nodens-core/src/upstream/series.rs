@@ -39,21 +39,21 @@ impl Series {
         Self {
             requests: registry.counter(
                 "coredns_forward_requests_total",
-                "Counter of requests made per upstream.",
+                "Questions sent to an upstream.",
                 &[("to", to)],
             ),
             probe_failures: registry.counter(
                 "coredns_proxy_healthcheck_failures_total",
-                "Counter of the number of failed healthchecks.",
+                "Health checks that failed.",
                 &[proxy, ("to", to)],
             ),
             conn_hits: per_carrier(
                 "coredns_proxy_conn_cache_hits_total",
-                "Counter of connection cache hits per upstream and protocol.",
+                "Questions sent over a connection or port that was open.",
             ),
             conn_misses: per_carrier(
                 "coredns_proxy_conn_cache_misses_total",
-                "Counter of connection cache misses per upstream and protocol.",
+                "Questions that opened a connection or port.",
             ),
             responses: LazyCounters::new(RCODES + 1),
             durations: LazyHistograms::new(RCODES + 1),
@@ -101,7 +101,7 @@ impl Series {
         self.responses.add(index, cells, writer, registry, || {
             registry.counter(
                 "coredns_forward_responses_total",
-                "Counter of responses received per upstream.",
+                "Responses of an upstream, by RCODE.",
                 &[("to", to), ("rcode", &text())],
             )
         });
@@ -117,6 +117,6 @@ impl Series {
 }
 
 fn duration(registry: &Registry, name: &'static str, labels: &[(&str, &str)]) -> Histogram {
-    let help = "Histogram of the time each request took.";
+    let help = "Seconds from a question to an upstream to its response.";
     registry.histogram(name, help, labels, &DURATION_BOUNDS, 1e-9)
 }

@@ -20,7 +20,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
         return Ok(());
     }
     let labels = [("server", &*block.server), ("view", &*view)];
-    let help = "Counter of DNS requests being allowed.";
+    let help = "Questions that acl let pass.";
     let registry = &block.shared.registry;
     let allowed = registry.counter("coredns_acl_allowed_requests_total", help, &labels);
     block.push(Acl { rules: vec![rule], allowed });
@@ -34,15 +34,15 @@ impl Counters {
         Self {
             blocked: counter(
                 "coredns_acl_blocked_requests_total",
-                "Counter of DNS requests being blocked.",
+                "Questions that acl refused.",
             ),
             filtered: counter(
                 "coredns_acl_filtered_requests_total",
-                "Counter of DNS requests being filtered.",
+                "Questions that acl answered without records.",
             ),
             dropped: counter(
                 "coredns_acl_dropped_requests_total",
-                "Counter of DNS requests being dropped.",
+                "Questions that acl left without an answer.",
             ),
         }
     }

@@ -28,7 +28,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     let (zones, search) = config::read(directive, block)?;
     let success = block.shared.registry.counter(
         "coredns_autopath_success_total",
-        "Counter of requests that did autopath.",
+        "Questions answered on the way down a search list.",
         &[("server", &block.server)],
     );
     block.handlers.retain(|handler| !matches!(handler, Handler::Autopath(_)));

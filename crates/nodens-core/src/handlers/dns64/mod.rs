@@ -62,7 +62,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     }
     let translated = block.shared.registry.counter(
         "coredns_dns64_requests_translated_total",
-        "Counter of DNS requests translated by dns64.",
+        "Responses that dns64 made from A records.",
         &[("server", &block.server)],
     );
     // 64:ff9b::/96, the well-known prefix (RFC 6052 section 2.1).

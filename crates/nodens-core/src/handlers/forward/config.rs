@@ -292,12 +292,12 @@ impl Series {
         Self {
             all_down: registry.counter(
                 "coredns_forward_healthcheck_broken_total",
-                "Counter of the number of complete failures of the healthchecks.",
+                "Questions that found all upstreams down.",
                 &[],
             ),
             rejects: registry.counter(
                 "coredns_forward_max_concurrent_rejects_total",
-                "Counter of the number of queries rejected because the concurrent queries were at maximum.",
+                "Questions refused for max_concurrent.",
                 &[],
             ),
         }

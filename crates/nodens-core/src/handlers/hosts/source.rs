@@ -70,11 +70,11 @@ impl Source {
     fn report(&self, table: &Table, stamp: Stamp) {
         let registry = &self.shared.registry;
         let entries = (table.entries() + self.inline_entries) as f64;
-        let help = "The combined number of entries in hosts and Corefile.";
+        let help = "Names and addresses known from hosts file and Corefile.";
         let path = self.path.to_string_lossy();
         let labels = [("hostsfile", &*path)];
         registry.gauge("coredns_hosts_entries", help, &labels, Arc::new(move || entries));
-        let help = "The timestamp of the last reload of hosts file.";
+        let help = "Time of the hosts file that was read last, in seconds since 1970.";
         let time = stamp.seconds as f64 + stamp.nanoseconds as f64 / 1e9;
         let name = "coredns_hosts_reload_timestamp_seconds";
         registry.gauge(name, help, &[], Arc::new(move || time));

@@ -52,7 +52,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     };
     let prefix_requests = block.shared.registry.counter(
         "coredns_local_localhost_requests_total",
-        "Counter of special localhost subdomain requests.",
+        "Questions for names below localhost or with localhost as first label.",
         &[],
     );
     block.push(Local { prefix, names, prefix_requests });

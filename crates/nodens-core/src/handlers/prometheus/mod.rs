@@ -15,9 +15,9 @@ use std::net::IpAddr;
 mod tests;
 
 const REQUESTS: &str = "coredns_dns_requests_total";
-const REQUESTS_HELP: &str = "Counter of DNS requests made per zone, protocol and family.";
+const REQUESTS_HELP: &str = "Questions received.";
 const RESPONSES: &str = "coredns_dns_responses_total";
-const RESPONSES_HELP: &str = "Counter of response status codes.";
+const RESPONSES_HELP: &str = "Responses sent, by RCODE.";
 
 /// Seconds: 250 µs doubled fifteen times.
 static DURATION_BOUNDS: [f64; 16] = [
@@ -101,7 +101,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
 
 /// `coredns_plugin_enabled`, once per directive and zone.
 fn enabled(block: &BlockBuilder<'_>, view: &str) {
-    let help = "A metric that indicates whether a plugin is enabled on per server and zone basis.";
+    let help = "Always 1: the directive is in use there.";
     for zone in &block.zones {
         let zone = zone.to_string();
         for name in &block.present {
@@ -119,7 +119,7 @@ impl ZoneSeries {
         let seconds = 1e-9;
         let duration = registry.histogram(
             "coredns_dns_request_duration_seconds",
-            "Histogram of the time (in seconds) each request took per zone.",
+            "Seconds from a question to its response.",
             &labels,
             &DURATION_BOUNDS,
             seconds,
@@ -132,11 +132,11 @@ impl ZoneSeries {
         };
         let request_size = sizes(
             "coredns_dns_request_size_bytes",
-            "Size of the EDNS0 UDP buffer in bytes (64K for TCP) per zone and protocol.",
+            "Octets of questions.",
         );
         let response_size = sizes(
             "coredns_dns_response_size_bytes",
-            "Size of the returned response in bytes.",
+            "Octets of responses.",
         );
         Self {
             requests: LazyCounters::new(PROTOCOLS.len() * FAMILIES.len() * (TYPES.len() + 1)),
@@ -193,7 +193,7 @@ impl ZoneSeries {
         };
         self.requests.add(series, &mut worker.cells, worker.index, registry, register);
         if job.query.dnssec_ok() {
-            let help = "Counter of DNS requests with DO bit set per zone.";
+            let help = "Questions with the DO bit.";
             let register =
                 || registry.counter("coredns_dns_do_requests_total", help, &self.labels());
             self.do_requests.add(0, &mut worker.cells, worker.index, registry, register);
