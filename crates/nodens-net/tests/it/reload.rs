@@ -3,6 +3,7 @@
 use super::client::{Stream, ask_udp, assert_answered, question, receive, udp_client};
 use super::server::{Server, eventually};
 use super::upstream::{Act, Upstream};
+use nodens_net::Options;
 use nodens_wire::Rcode;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -180,4 +181,30 @@ fn a_shutdown_answers_what_is_under_way_and_then_ends() {
     assert_eq!(tcp.receive().flags.rcode(), Rcode::NOERROR);
     assert_eq!(receive(&never).flags.rcode(), Rcode::SERVFAIL);
     assert!(tcp.is_closed() && idle.is_closed());
+}
+
+#[test]
+fn a_worker_that_ends_leaves_its_question_to_one_who_waits_for_the_same() {
+    let upstream = Upstream::start(|asked| {
+        vec![Act::Wait(Duration::from_millis(300)), Act::Send(asked.answer())]
+    });
+    let to = upstream.address;
+    let corefile = format!(".:0 {{\n bind 127.0.0.1\n forward . {to} {{\n prefer_udp\n }}\n}}");
+    // Most times the two clients are on different workers.
+    for _ in 0..4 {
+        let server = Server::with(&corefile, &Options { pin: false, ..Options::default() });
+        let before = upstream.count();
+        let mut tcp = Stream::connect(server.address());
+        tcp.send(1, "same.test A");
+        eventually(|| upstream.count() > before, "the question to be asked");
+        let udp = udp_client(server.address());
+        udp.send(&question(2, "same.test A")).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        // A reset leaves the one who asks without a client.
+        socket2::SockRef::from(&tcp.0).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(tcp);
+        std::thread::sleep(Duration::from_millis(50));
+        server.runtime.shutdown(Duration::from_secs(2));
+        assert_answered(&receive(&udp));
+    }
 }
