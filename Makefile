@@ -2,10 +2,8 @@
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 30
-# What the tests ask with, by Debian package.
-TEST_TOOLS = dnsutils knot-dnsutils gcc musl-tools iproute2 libc-ares-dev python3-dnspython
 
-.PHONY: help demo test check conformance flood bench fuzz setup
+.PHONY: help demo test check conformance flood bench fuzz setup toolchain
 
 help:
 	@echo "make demo         ten seconds of a cluster's questions through Nodens, and what it saved"
@@ -16,33 +14,39 @@ help:
 	@echo "make bench        Nodens beside CoreDNS, Unbound and dnsdist"
 	@echo "make fuzz         every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
-setup:
-	@$(CARGO) xtask peers $(TEST_TOOLS)
+# Nothing can be built, not even what installs the rest, without Rust and the linker it calls.
+toolchain:
+	@command -v $(CARGO) > /dev/null || { echo "no '$(CARGO)' in PATH: install Rust, see https://rustup.rs"; exit 1; }
+	@command -v cc > /dev/null || { apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } \
+		|| { echo "no 'cc' to link with: install gcc and libc6-dev"; exit 1; }
 
-demo:
+setup: toolchain
+	@$(CARGO) xtask peers --tests
+
+demo: toolchain
 	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
 	@target/release/nodens-lab demo --nodens target/release/nodens
 
 test: setup
 	$(CARGO) test --workspace
 
-check:
+check: toolchain
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 	$(CARGO) xtask tidy
 
-conformance:
+conformance: toolchain
 	@$(CARGO) xtask peers coredns
 	@$(CARGO) xtask conformance
 
-flood:
+flood: toolchain
 	NODENS_FLOOD=10000000 $(CARGO) test --release -p nodens --test it flood -- --nocapture
 
-bench:
+bench: toolchain
 	@$(CARGO) xtask peers coredns unbound dnsdist
 	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
 	@target/release/nodens-lab bench --nodens target/release/nodens
 
-fuzz:
+fuzz: toolchain
 	@$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS)

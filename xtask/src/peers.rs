@@ -46,6 +46,9 @@ const PACKAGES: &[Package] = &[
     tool("gcc", "gcc"),
     tool("musl-tools", "musl-gcc"),
     tool("golang-go", "go"),
+    tool("iproute2", "ip"),
+    tool("procps", "kill"),
+    tool("util-linux", "unshare"),
     Package { name: "libc-ares-dev", probe: Probe::File("/usr/include/ares.h"), for_tests: true },
     Package { name: "python3-dnspython", probe: Probe::PythonModule("dns"), for_tests: true },
     peer("unbound", "unbound"),
@@ -53,7 +56,6 @@ const PACKAGES: &[Package] = &[
     peer("dnsperf", "dnsperf"),
     peer("valgrind", "valgrind"),
     peer("nftables", "nft"),
-    peer("iproute2", "ip"),
 ];
 
 /// Makes the named peers available, with `--tests` those that `cargo test` needs, or all when none is named.
