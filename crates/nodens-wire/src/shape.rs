@@ -54,24 +54,26 @@ pub fn shape(
 
 fn remove_opt(response: &mut Vec<u8>, header: &mut Header) -> Result<(), WireError> {
     let mut opt = None;
+    let mut found = 0;
     for record in Records::of(response)? {
         let record = record?;
-        if record.rtype == Type::OPT {
+        if record.rtype == Type::OPT && record.section == Section::Additional {
             opt = Some(record.owner_at..record.end());
+            found += 1;
         }
     }
     let Some(opt) = opt else { return Ok(()) };
-    header.counts[3] = header.counts[3].saturating_sub(1);
-    if opt.end == response.len() {
+    if found == 1 && opt.end == response.len() {
+        header.counts[3] = header.counts[3].saturating_sub(1);
         response.truncate(opt.start);
         return Ok(());
     }
     // Records behind the OPT may point at each other, so they cannot just be moved.
     let mut message = Message::parse(response)?;
-    for section in Section::ALL {
-        message.section_mut(section).retain(|record| record.rtype != Type::OPT);
-    }
-    message.write(response)
+    message.additional.retain(|record| record.rtype != Type::OPT);
+    message.write(response)?;
+    header.counts = Header::read(response)?.counts;
+    Ok(())
 }
 
 /// Writes the response anew with name compression, so that as much as possible fits: it may have
@@ -165,6 +167,25 @@ mod tests {
         assert!(message.flags.has(Flags::TC));
         assert_eq!(message.answer.len(), 29);
         assert_eq!(message.additional.len(), 1);
+    }
+
+    #[test]
+    fn every_opt_in_the_additional_section_is_removed_and_none_elsewhere() {
+        let mut bytes = response(1);
+        let plain = Message::parse(&bytes).unwrap();
+        shape(&mut bytes, Rcode::NOERROR, Some(ResponseEdns::default()), 512).unwrap();
+        let opt = Message::parse(&bytes).unwrap().additional.remove(0);
+        let mut message = plain.clone();
+        message.additional = vec![opt.clone(), opt.clone()];
+        message.write(&mut bytes).unwrap();
+        shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
+        assert_eq!(Message::parse(&bytes).unwrap(), plain);
+        message.answer.push(opt.clone());
+        message.additional = vec![opt];
+        message.write(&mut bytes).unwrap();
+        shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
+        let shaped = Message::parse(&bytes).unwrap();
+        assert_eq!((shaped.answer.len(), shaped.additional.len()), (2, 0));
     }
 
     #[test]

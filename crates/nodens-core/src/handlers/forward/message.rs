@@ -45,13 +45,16 @@ pub(super) struct Facts {
     /// NOERROR without a record in the answer section.
     pub no_data: bool,
     edns: Option<Edns>,
+    /// Where the last record ends; what follows is no part of the message.
+    end: usize,
 }
 
 /// Reads a whole reply. What passes is well-formed to the last record.
 pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
     let header = Header::read(reply)?;
     let mut edns: Option<Edns> = None;
-    for record in Records::of(reply)? {
+    let mut records = Records::of(reply)?;
+    for record in records.by_ref() {
         let record = record?;
         record.check(reply)?;
         if record.rtype == Type::OPT && record.section == Section::Additional {
@@ -62,7 +65,8 @@ pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
     let rcode = Rcode(header.flags.rcode().0 | upper);
     let [_, answers, ..] = header.counts;
     let no_data = rcode == Rcode::NOERROR && answers == 0;
-    Ok(Facts { rcode, truncated: header.flags.has(Flags::TC), no_data, edns })
+    let (truncated, end) = (header.flags.has(Flags::TC), records.at());
+    Ok(Facts { rcode, truncated, no_data, edns, end })
 }
 
 /// Cuts a reply that is malformed behind its question down to header and question with TC set,
@@ -82,7 +86,7 @@ pub(super) fn cut_to_question(reply: &[u8], out: &mut Vec<u8>) -> Option<()> {
 
 /// Takes `reply` as the response, with what its OPT record says.
 pub(super) fn adopt(response: &mut Response, reply: &[u8], facts: &Facts) {
-    response.adopt(reply);
+    response.adopt(reply.get(..facts.end).unwrap_or(reply));
     response.rcode = facts.rcode;
     let Some(edns) = &facts.edns else { return };
     for (code, data) in edns.options(reply) {
