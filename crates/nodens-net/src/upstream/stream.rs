@@ -11,6 +11,7 @@ use nodens_core::upstream::Upstream;
 use nodens_core::worker::Ticket;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -20,6 +21,9 @@ pub(super) struct Stream {
     pub(super) stream: TcpStream,
     pub(super) upstream: Arc<Upstream>,
     pub(super) waiting: HashMap<u16, Waiting>,
+    /// How many of them each job has asked, so that where an upstream stalls, asking elsewhere
+    /// does not mean to go through thousands of questions.
+    tickets: HashMap<Ticket, u32>,
     /// Questions that somebody waits for.
     pub(super) live: usize,
     /// Whether the connection is made.
@@ -41,6 +45,32 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    /// A connection that is being made.
+    pub(super) fn new(
+        stream: TcpStream,
+        upstream: Arc<Upstream>,
+        now: Now,
+        retire_at: u64,
+    ) -> Self {
+        Self {
+            stream,
+            upstream,
+            waiting: HashMap::new(),
+            tickets: HashMap::new(),
+            live: 0,
+            connected: false,
+            retiring: false,
+            input: Vec::new(),
+            output: Outbox::default(),
+            interest: Interest::WRITE,
+            dirty: false,
+            opened_at: now.mono_ns,
+            retire_at,
+            heard_at: now.mono_ns,
+            idle_since: now.mono_ns,
+        }
+    }
+
     pub(super) fn takes_questions(&self, now: Now) -> bool {
         !self.retiring
             && now.mono_ns < self.retire_at
@@ -49,7 +79,26 @@ impl Stream {
     }
 
     pub(super) fn has_asked_for(&self, ticket: Ticket) -> bool {
-        self.waiting.values().any(|waiting| waiting.ticket == ticket)
+        self.tickets.contains_key(&ticket)
+    }
+
+    /// Notes a question that is on its way.
+    pub(super) fn await_answer(&mut self, id: u16, waiting: Waiting) {
+        *self.tickets.entry(waiting.ticket).or_default() += 1;
+        self.waiting.insert(id, waiting);
+        self.live += 1;
+    }
+
+    /// The question with this ID has its answer.
+    fn take(&mut self, id: u16) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&id)?;
+        if let Entry::Occupied(mut count) = self.tickets.entry(waiting.ticket) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        Some(waiting)
     }
 
     pub(super) fn local(&self) -> Option<SocketAddr> {
@@ -97,9 +146,7 @@ pub(super) fn take_octets(
 fn take_answer(stream: &mut Stream, message: &[u8], places: &mut Places, cx: &mut Context<'_>) {
     let id = message.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
     let answer = stream.waiting.get(&id).and_then(|waiting| waiting.answer(message));
-    let Some((answer, waiting)) =
-        answer.and_then(|answer| Some((answer, stream.waiting.remove(&id)?)))
-    else {
+    let Some((answer, waiting)) = answer.and_then(|answer| Some((answer, stream.take(id)?))) else {
         cx.counters.add(cx.counters.strays, 1);
         return;
     };
@@ -123,5 +170,39 @@ pub(super) fn connect(upstream: &Upstream) -> io::Result<TcpStream> {
     match socket.connect(&SockAddr::from(address)) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
         _ => Ok(socket.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_core::Shared;
+    use nodens_core::log::Sink;
+    use nodens_core::testing::request;
+    use nodens_core::upstream::{Ask, Carrier, Key, Settings};
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_stream_knows_whose_questions_it_has_until_the_last_is_answered() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let shared = Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(1).0));
+        let (address, settings) = (listener.local_addr().unwrap(), Settings::default());
+        let key = Key { address, source: None, tls_name: None, settings };
+        let upstream = shared.upstreams.get(key, &shared.registry);
+        let socket = connect(&upstream).unwrap();
+        let mut stream = Stream::new(socket, upstream.clone(), Now::default(), 1);
+        let tickets = [0, 1].map(|slot| Ticket { slot, serial: 0 });
+        for (id, ticket) in [(1, tickets[0]), (2, tickets[0]), (3, tickets[1])] {
+            let (upstream, carrier) = (upstream.clone(), Carrier::Tcp);
+            let ask = Ask { ticket, attempt: id, upstream, carrier, elsewhere: false };
+            let waiting = Waiting::new(&ask, &request("example.org A"), Now::default()).unwrap();
+            stream.await_answer(id as u16, waiting);
+        }
+        assert_eq!(stream.live, 3);
+        for (id, expected) in [(1, [true, true]), (2, [false, true]), (3, [false, false])] {
+            assert_eq!(stream.take(id).unwrap().attempt, u32::from(id));
+            assert_eq!(tickets.map(|ticket| stream.has_asked_for(ticket)), expected);
+        }
+        assert!(stream.take(3).is_none() && stream.tickets.is_empty());
     }
 }

@@ -10,7 +10,6 @@ use crate::limits::{CONNECT_TIMEOUT, UPSTREAM_AGE, UPSTREAM_CONNECTIONS, UPSTREA
 use crate::poll::{Interest, Ready};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
-use crate::tcp::Outbox;
 use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
 use nodens_wire::header;
 use std::collections::HashMap;
@@ -45,8 +44,7 @@ impl Streams {
         let id = id.ok_or_else(|| refuse("no ID"))?;
         header::set_id(message, id);
         stream.output.push(message, &mut self.spare);
-        stream.waiting.insert(id, waiting);
-        stream.live += 1;
+        stream.await_answer(id, waiting);
         if !stream.dirty {
             stream.dirty = true;
             self.dirty.push(key);
@@ -106,22 +104,8 @@ impl Streams {
             age => age,
         };
         let jitter = Duration::from_millis(random.below((age / 2).as_millis() as usize) as u64);
-        let key = self.open.insert(Stream {
-            stream,
-            upstream: upstream.clone(),
-            waiting: HashMap::new(),
-            live: 0,
-            connected: false,
-            retiring: false,
-            input: Vec::new(),
-            output: Outbox::default(),
-            interest: Interest::WRITE,
-            dirty: false,
-            opened_at: cx.now.mono_ns,
-            retire_at: cx.now.plus(age - jitter),
-            heard_at: cx.now.mono_ns,
-            idle_since: cx.now.mono_ns,
-        });
+        let retire_at = cx.now.plus(age - jitter);
+        let key = self.open.insert(Stream::new(stream, upstream.clone(), cx.now, retire_at));
         if let Some(stream) = self.open.get(key)
             && let Err(error) = cx.poll.add(&stream.stream, Kind::TcpUpstream, key, Interest::WRITE)
         {
