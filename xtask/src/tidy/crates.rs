@@ -1,4 +1,4 @@
-//! Rules on crates: which may depend on which, and where `unsafe` may be.
+//! Rules on crates: which may depend on which, where `unsafe` may be, and that every library has its reason.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -32,6 +32,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 /// Crates with sockets, clocks or an async runtime in them, which the crates of [`SANS_IO`] must do without.
 const IO_CRATES: &[&str] =
     &["tokio", "mio", "async-std", "smol", "socket2", "libc", "nix", "rustix", "hyper", "reqwest"];
+
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
 /// The crates that may hold `unsafe`: one for the server, one for the lab.
 const UNSAFE_CRATES: &[&str] = &["nodens-net", "lab-sys"];
@@ -84,7 +86,45 @@ pub(super) fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
             forbids_unsafe(tree, package, &mut findings);
         }
     }
+    libraries(tree, packages, &mut findings);
     findings
+}
+
+/// The table under the heading `Libraries` names in its first column what the crates use, and nothing else.
+fn libraries(tree: &Tree, packages: &[Package], findings: &mut Vec<Finding>) {
+    let listed = listed_libraries(tree.file(ARCHITECTURE).map_or("", |file| &file.text));
+    for package in packages {
+        for dependency in package.dependencies.iter().filter(|d| d.path.is_none()) {
+            if !listed.iter().any(|(_, name)| *name == dependency.name) {
+                let manifest = &package.manifest_path;
+                let line = line_of(tree, manifest, &dependency.name);
+                let message = format!(
+                    "`{}` has no reason: add it to the table of libraries in {ARCHITECTURE}",
+                    dependency.name
+                );
+                findings.push(finding(manifest, line, message));
+            }
+        }
+    }
+    for (line, name) in listed {
+        let mut manifests = tree.with_extension("toml").filter(|f| f.path.ends_with("Cargo.toml"));
+        if !manifests.any(|file| file.text.lines().any(|line| line.starts_with(name))) {
+            findings.push(finding(ARCHITECTURE, line, format!("no crate uses `{name}`")));
+        }
+    }
+}
+
+/// The words in backquotes in the first column of the table, with their lines.
+fn listed_libraries(text: &str) -> Vec<(usize, &str)> {
+    let section = text.lines().enumerate().skip_while(|(_, line)| *line != "## Libraries");
+    let section = section.skip(1).take_while(|(_, line)| !line.starts_with("## "));
+    let cells = section.filter_map(|(index, line)| {
+        let (first, _) = line.strip_prefix('|')?.split_once('|')?;
+        Some((index + 1, first))
+    });
+    cells
+        .flat_map(|(line, cell)| cell.split('`').skip(1).step_by(2).map(move |n| (line, n)))
+        .collect()
 }
 
 fn direction(tree: &Tree, package: &Package, findings: &mut Vec<Finding>) {
@@ -174,8 +214,12 @@ mod tests {
 
     fn findings(package: Package, root: &str) -> Vec<String> {
         let manifest = format!("[dependencies]\n{} = \"1\"\n", package.dependencies[0].name);
-        let tree =
-            Tree::of(&[(&package.manifest_path, &manifest), (&package.targets[0].src_path, root)]);
+        let reasons = format!("## Libraries\n\n| `{}` | tests |\n", package.dependencies[0].name);
+        let tree = Tree::of(&[
+            (&package.manifest_path, &manifest),
+            (&package.targets[0].src_path, root),
+            (ARCHITECTURE, &reasons),
+        ]);
         check(&tree, &[package]).iter().map(ToString::to_string).collect()
     }
 
@@ -206,6 +250,25 @@ mod tests {
         let core = package("nodens-core", "tokio", None, None);
         assert!(findings(core, FORBID)[0].contains("without `tokio`"));
         assert!(findings(package("nodens-net", "tokio", None, None), "").is_empty());
+    }
+
+    #[test]
+    fn every_library_has_its_reason_and_every_reason_its_library() {
+        let package = package("nodens-wire", "thiserror", None, None);
+        let found = |table: &str| {
+            let manifest = "[dependencies]\nthiserror = \"2\"\n";
+            let root = (&*package.targets[0].src_path, FORBID);
+            let files = [(&*package.manifest_path, manifest), root, (ARCHITECTURE, table)];
+            let findings = check(&Tree::of(&files), std::slice::from_ref(&package));
+            findings.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert!(found("## Libraries\n| `thiserror` | errors |\n").is_empty());
+        let missing = found("## Words\n| `thiserror` | no library |\n## Libraries\n");
+        assert!(
+            missing[0].starts_with("crates/nodens-wire/Cargo.toml:2: `thiserror` has no reason")
+        );
+        let spare = found("## Libraries\n| `thiserror`, `slab` | errors |\n");
+        assert_eq!(spare, ["ARCHITECTURE.md:2: no crate uses `slab`"]);
     }
 
     #[test]
