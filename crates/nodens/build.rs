@@ -10,6 +10,11 @@ fn main() {
     let commit = output("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_default();
     println!("cargo::rustc-env=NODENS_COMMIT={commit}");
     println!("cargo::rerun-if-changed=build.rs");
+    // Grows with every commit that is checked out; without a repository there is nothing to follow.
+    let log = output("git", &["rev-parse", "--git-path", "logs/HEAD"]);
+    if let Some(log) = log.filter(|log| std::path::Path::new(log).exists()) {
+        println!("cargo::rerun-if-changed={log}");
+    }
 }
 
 fn output(program: &str, args: &[&str]) -> Option<String> {
