@@ -146,7 +146,7 @@ fn everything_coredns_accepts_is_accepted() {
 fn what_is_wrong_is_said_where_it_is() {
     for (body, error) in [
         ("success", "3:2: Wrong argument count after 'success': expected 1 or more, found 0"),
-        ("success many", "3:10: expected a number from"),
+        ("success many", "3:10: expected a number of entries, found `many`"),
         ("success 1 0", "3:12: expected a number from 1 to 4294967295, found `0`"),
         ("denial 1 1 -1", "3:13: expected a number from 0"),
         ("prefetch", "3:2: Wrong argument count"),
