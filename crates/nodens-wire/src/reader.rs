@@ -16,8 +16,8 @@ pub enum WireError {
     /// A label starts with the reserved bits 01 or 10 (RFC 1035 section 4.1.4).
     #[error("label at octet {0} has a reserved type")]
     LabelType(usize),
-    /// A compression pointer does not point to earlier octets.
-    #[error("compression pointer at octet {0} does not point backwards")]
+    /// A compression pointer does not point to earlier octets, or points into the header.
+    #[error("compression pointer at octet {0} does not point to an earlier name")]
     Pointer(usize),
     /// A name is longer than 255 octets (RFC 1035 section 2.3.4).
     #[error("name at octet {0} is longer than 255 octets")]
@@ -118,7 +118,8 @@ impl<'a> Reader<'a> {
     /// Appends the name at the cursor to `out`, decompressed, and moves behind it.
     ///
     /// Each pointer must lead to octets before the run of labels that holds it, so a chain of
-    /// pointers gets shorter with every step and cannot loop.
+    /// pointers gets shorter with every step and cannot loop. None may lead into the header: what
+    /// stands there is no name, and changes when a message gets another ID.
     pub fn name(&mut self, out: &mut Vec<u8>) -> Result<(), WireError> {
         self.walk_name(|octets| out.extend_from_slice(octets))
     }
@@ -154,7 +155,7 @@ impl<'a> Reader<'a> {
                 3 => {
                     let low = self.u8("compression pointer")?;
                     let target = usize::from(len & 0x3f) << 8 | usize::from(low);
-                    if target >= run_start {
+                    if target >= run_start || target < crate::HEADER_LEN {
                         return Err(WireError::Pointer(at));
                     }
                     resume.get_or_insert(self.at);
@@ -173,19 +174,23 @@ mod tests {
 
     #[test]
     fn a_name_with_a_pointer_is_decompressed() {
-        let message = b"\x03org\x00\x07example\xc0\x00\xff";
-        let mut reader = Reader::new(message, 5);
+        let message =
+            b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03org\x00\x07example\xc0\x0c\xff";
+        let mut reader = Reader::new(message, 17);
         let mut out = Vec::new();
         reader.name(&mut out).unwrap();
         assert_eq!(out, b"\x07example\x03org\x00");
-        assert_eq!(reader.at(), 15);
+        assert_eq!(reader.at(), 27);
     }
 
     #[test]
     fn pointers_that_do_not_point_backwards_are_refused() {
-        for message in [&b"\xc0\x00"[..], b"\x01a\xc0\x00", b"\xc0\x02\xc0\x00"] {
+        for tail in
+            [&b"\xc0\x0c"[..], b"\x01a\xc0\x0c", b"\xc0\x0e\xc0\x0c", b"\xc0\x00", b"\xc0\x0b"]
+        {
+            let message = &[&[0; crate::HEADER_LEN], tail].concat();
             let mut out = Vec::new();
-            let error = Reader::new(message, 0).name(&mut out).unwrap_err();
+            let error = Reader::new(message, crate::HEADER_LEN).name(&mut out).unwrap_err();
             assert!(matches!(error, WireError::Pointer(_)), "{message:?}: {error}");
         }
     }
