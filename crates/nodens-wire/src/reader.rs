@@ -115,6 +115,21 @@ impl<'a> Reader<'a> {
         if self.at - start > 256 { Err(WireError::NameTooLong(start)) } else { Ok(()) }
     }
 
+    /// Passes over a name like [`Reader::skip_name`] and tells where its pointer leads, if it ends
+    /// with one.
+    pub fn pointer(&mut self) -> Result<Option<usize>, WireError> {
+        let start = self.at;
+        self.skip_name()?;
+        let mut at = start;
+        while let Some(&len @ 1..=63) = self.message.get(at) {
+            at += 1 + usize::from(len);
+        }
+        let end = self.message.get(at..).and_then(<[u8]>::first_chunk::<2>);
+        Ok(end
+            .filter(|[high, _]| *high >= 0xc0)
+            .map(|[high, low]| usize::from(high & 0x3f) << 8 | usize::from(*low)))
+    }
+
     /// Appends the name at the cursor to `out`, decompressed, and moves behind it.
     ///
     /// Each pointer must lead to octets before the run of labels that holds it, so a chain of

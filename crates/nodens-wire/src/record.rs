@@ -61,6 +61,27 @@ pub struct RecordView {
 }
 
 impl RecordView {
+    /// Whether every compression pointer in the record's names leads into `range` of `message`.
+    ///
+    /// A pointer may lead to any earlier octets that read as a name, fixed fields among them; the
+    /// name then changes with the field, a TTL for example.
+    pub fn points_into(&self, message: &[u8], range: &Range<usize>) -> Result<bool, WireError> {
+        let fits = |target: Option<usize>| target.is_none_or(|target| range.contains(&target));
+        let mut all = fits(Reader::new(message, self.owner_at).pointer()?);
+        let mut reader = Reader::new(message, self.rdata.start);
+        for part in rdata_layout(self.rtype) {
+            match part {
+                RdataPart::Octets(len) => _ = reader.take(*len, "RDATA")?,
+                RdataPart::CharacterString => {
+                    let len = reader.u8("character-string")?;
+                    reader.take(usize::from(len), "character-string")?;
+                }
+                RdataPart::Name => all &= fits(reader.pointer()?),
+            }
+        }
+        Ok(all)
+    }
+
     /// Where the record ends.
     pub fn end(&self) -> usize {
         self.rdata.end

@@ -240,7 +240,7 @@ pub fn reply(data: &[u8]) {
             responses.extend(sent.into_iter().map(|(_, wire)| wire));
         }
         assert_eq!(responses.len(), 1, "exactly one response");
-        assert!(Message::parse(&responses[0]).is_ok(), "malformed response");
+        assert!(Message::parse(&responses[0]).is_ok(), "malformed response {:02x?}", responses[0]);
         assert_eq!(bench.worker.pending(), 0, "a job was left behind");
         while bench.log.try_recv().is_ok() {}
     });

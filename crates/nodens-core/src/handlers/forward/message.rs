@@ -5,7 +5,7 @@ use crate::response::Response;
 use nodens_wire::edns::{Edns, Options, code, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
 use nodens_wire::{
-    Builder, Flags, HEADER_LEN, Header, MESSAGE_LEN_MAX, Rcode, Reader, Records, Section,
+    Builder, Flags, HEADER_LEN, Header, MESSAGE_LEN_MAX, Message, Rcode, Reader, Records, Section,
     Type, WireError,
 };
 use std::ops::Range;
@@ -47,6 +47,9 @@ pub(super) struct Facts {
     edns: Option<Edns>,
     /// Where the last record ends; what follows is no part of the message.
     end: usize,
+    /// Names are compressed only against the question, so nothing in the message depends on the
+    /// fields that are changed on the way to the client.
+    plain: bool,
 }
 
 /// Reads a whole reply. What passes is well-formed to the last record.
@@ -54,9 +57,13 @@ pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
     let header = Header::read(reply)?;
     let mut edns: Option<Edns> = None;
     let mut records = Records::of(reply)?;
+    // TYPE and CLASS, which end the question, are no part of its name.
+    let qname = HEADER_LEN..records.at().saturating_sub(4);
+    let mut plain = true;
     for record in records.by_ref() {
         let record = record?;
         record.check(reply)?;
+        plain &= record.points_into(reply, &qname)?;
         if record.rtype == Type::OPT && record.section == Section::Additional {
             edns = Some(Edns::from_fields(record.class.0, record.ttl, record.rdata.clone()));
         }
@@ -66,7 +73,11 @@ pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
     let [_, answers, ..] = header.counts;
     let no_data = rcode == Rcode::NOERROR && answers == 0;
     let (truncated, end) = (header.flags.has(Flags::TC), records.at());
-    Ok(Facts { rcode, truncated, no_data, edns, end })
+    if !plain {
+        // A name may run on into what follows the last record, which will be dropped.
+        Message::parse(reply.get(..end).unwrap_or(reply))?;
+    }
+    Ok(Facts { rcode, truncated, no_data, edns, end, plain })
 }
 
 /// Cuts a reply that is malformed behind its question down to header and question with TC set,
@@ -86,7 +97,12 @@ pub(super) fn cut_to_question(reply: &[u8], out: &mut Vec<u8>) -> Option<()> {
 
 /// Takes `reply` as the response, with what its OPT record says.
 pub(super) fn adopt(response: &mut Response, reply: &[u8], facts: &Facts) {
-    response.adopt(reply.get(..facts.end).unwrap_or(reply));
+    let reply = reply.get(..facts.end).unwrap_or(reply);
+    response.adopt(reply);
+    if !facts.plain {
+        // Written anew, names point only at names. What was examined parses.
+        _ = response.edit(|_| ());
+    }
     response.rcode = facts.rcode;
     let Some(edns) = &facts.edns else { return };
     for (code, data) in edns.options(reply) {
