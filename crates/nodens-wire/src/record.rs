@@ -61,12 +61,12 @@ pub struct RecordView {
 }
 
 impl RecordView {
-    /// Whether every compression pointer in the record's names leads into `range` of `message`.
+    /// Whether every compression pointer in the record's names leads to a label of the QNAME.
     ///
     /// A pointer may lead to any earlier octets that read as a name, fixed fields among them; the
     /// name then changes with the field, a TTL for example.
-    pub fn points_into(&self, message: &[u8], range: &Range<usize>) -> Result<bool, WireError> {
-        let fits = |target: Option<usize>| target.is_none_or(|target| range.contains(&target));
+    pub fn points_to_qname(&self, message: &[u8]) -> Result<bool, WireError> {
+        let fits = |target: Option<usize>| target.is_none_or(|at| starts_qname_label(message, at));
         let mut all = fits(Reader::new(message, self.owner_at).pointer()?);
         let mut reader = Reader::new(message, self.rdata.start);
         for part in rdata_layout(self.rtype) {
@@ -96,6 +96,18 @@ impl RecordView {
         decompress_rdata(message, self.rtype, self.rdata.clone(), &mut rdata)?;
         Ok(Record { owner, rtype: self.rtype, class: self.class, ttl: self.ttl, rdata })
     }
+}
+
+/// Whether a label of the QNAME, which is not compressed, starts at `target`.
+fn starts_qname_label(message: &[u8], target: usize) -> bool {
+    let mut at = crate::HEADER_LEN;
+    while at < target {
+        match message.get(at) {
+            Some(&len @ 1..=63) => at += 1 + usize::from(len),
+            _ => return false,
+        }
+    }
+    at == target
 }
 
 /// Iterates over the records behind the question section.

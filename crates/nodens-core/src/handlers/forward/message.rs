@@ -57,13 +57,11 @@ pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
     let header = Header::read(reply)?;
     let mut edns: Option<Edns> = None;
     let mut records = Records::of(reply)?;
-    // TYPE and CLASS, which end the question, are no part of its name.
-    let qname = HEADER_LEN..records.at().saturating_sub(4);
     let mut plain = true;
     for record in records.by_ref() {
         let record = record?;
         record.check(reply)?;
-        plain &= record.points_into(reply, &qname)?;
+        plain &= record.points_to_qname(reply)?;
         if record.rtype == Type::OPT && record.section == Section::Additional {
             edns = Some(Edns::from_fields(record.class.0, record.ttl, record.rdata.clone()));
         }
