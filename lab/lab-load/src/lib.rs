@@ -9,7 +9,8 @@
 //!
 //! The layers, lowest first:
 //!
-//! - [`rng`]: seeded numbers by position, the same on every machine and for any number of threads;
+//! - `rng` (the crate `lab-random`): seeded numbers by position, the same on every machine and for
+//!   any number of threads;
 //! - [`workload`], [`names`], [`cluster`]: which questions are asked, and by which client;
 //! - [`schedule`] says when each of them is sent;
 //! - `table`, `session`: questions in flight, matched by socket, ID and question; no I/O, no clock;
@@ -23,7 +24,6 @@
 pub mod cluster;
 pub mod judge;
 pub mod names;
-pub mod rng;
 pub mod run;
 pub mod schedule;
 mod session;
@@ -34,6 +34,7 @@ mod tcp;
 mod udp;
 pub mod workload;
 
+pub use lab_random as rng;
 pub use run::{Config, Outcome, Pace, Progress, Spin, Transport, run};
 pub use workload::Workload;
 

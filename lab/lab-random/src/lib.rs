@@ -2,6 +2,10 @@
 //!
 //! `at(seed, n)` depends on nothing but its arguments, so a plan is the same for any number of
 //! threads. The algorithm is part of the plan and does not change between versions.
+//!
+//! What is deliberately absent: secrets. These numbers can be guessed, as a plan must be repeatable.
+
+#![forbid(unsafe_code)]
 
 /// The `n`th number of the stream `seed`.
 pub fn at(seed: u64, n: u64) -> u64 {
