@@ -101,7 +101,15 @@ impl EventLoop {
             }
             self.tick(now);
             self.act(now);
+            if self.tcp.take_pressure() {
+                self.wake_others();
+            }
         }
+    }
+
+    fn wake_others(&self) {
+        let others = self.wakers.iter().enumerate().filter(|(at, _)| *at != self.index);
+        others.for_each(|(_, waker)| waker.wake());
     }
 
     fn dispatch(&mut self, ready: Ready, now: Now) {
@@ -129,6 +137,7 @@ impl EventLoop {
             waker.reset();
         }
         self.worker.collect_mail(now);
+        self.split(now, |tcp, _, cx| tcp.relieve(cx));
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Configure(setup, done) => {

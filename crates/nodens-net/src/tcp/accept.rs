@@ -55,6 +55,18 @@ impl TcpServer {
         }
         // Most clients have sent their question by now.
         self.read(key, cx);
+        // Whoever is idle may be with another worker.
+        self.presses |= self.quota.is_tight() && !self.make_room(cx);
+    }
+
+    /// Whether the other workers should close idle connections; says so once.
+    pub(crate) fn take_pressure(&mut self) -> bool {
+        std::mem::take(&mut self.presses)
+    }
+
+    /// Closes idle connections until the last places are free again.
+    pub(crate) fn relieve(&mut self, cx: &mut Context<'_>) {
+        while self.quota.is_tight() && self.make_room(cx) {}
     }
 
     /// Closes the longest idle connection; says whether there was one.

@@ -5,12 +5,20 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// One in this many places is kept free while idle connections can be closed instead, so that a
+/// worker which has none of its own can take a new connection until others have made room.
+const RESERVE_SHARE: usize = 8;
+/// The most places kept free.
+const RESERVE_MAX: usize = 64;
+
 /// Counts the connections of all workers. Touched when a connection opens or closes, never by a
 /// question.
 #[derive(Debug)]
 pub(crate) struct Quota {
     open: AtomicUsize,
     max: usize,
+    /// Above this, idle connections are closed to make room.
+    comfortable: usize,
     per_client: usize,
     clients: Mutex<HashMap<IpAddr, usize>>,
 }
@@ -34,7 +42,9 @@ pub(crate) enum Full {
 impl Quota {
     pub(crate) fn new(max: usize, per_client: usize) -> Self {
         let (open, clients) = (AtomicUsize::new(0), Mutex::default());
-        Self { open, max: max.max(1), per_client: per_client.max(1), clients }
+        let (max, per_client) = (max.max(1), per_client.max(1));
+        let comfortable = max - (max / RESERVE_SHARE).min(RESERVE_MAX);
+        Self { open, max, comfortable, per_client, clients }
     }
 
     /// Takes a place for a connection from `client`.
@@ -51,6 +61,11 @@ impl Quota {
         self.open.fetch_add(1, Ordering::Relaxed);
         clients.insert(client, count + 1);
         Ok(Place { quota: self.clone(), client })
+    }
+
+    /// Whether idle connections should make room: the last places are being taken.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.open() > self.comfortable
     }
 
     /// How many connections are open.
@@ -88,6 +103,19 @@ mod tests {
         assert_eq!(quota.open(), 3);
         drop((second, third, again));
         assert_eq!(quota.open(), 0);
+        assert!(!quota.is_tight());
         assert!(quota.clients.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_last_places_are_tight() {
+        let quota = Arc::new(Quota::new(16, 16));
+        let client: IpAddr = [192, 0, 2, 1].into();
+        let mut places: Vec<_> = (0..14).map(|_| quota.take(client).unwrap()).collect();
+        assert!(!quota.is_tight());
+        places.push(quota.take(client).unwrap());
+        assert!(quota.is_tight());
+        places.pop();
+        assert!(!quota.is_tight());
     }
 }

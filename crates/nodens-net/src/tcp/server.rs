@@ -42,6 +42,8 @@ pub(crate) struct TcpServer {
     /// Connections with something to do at the end of the round.
     dirty: Vec<Key>,
     pub(super) quota: Arc<Quota>,
+    /// Places are short, and no connection here is idle.
+    pub(super) presses: bool,
     /// Where every read goes first; a connection keeps only what is left of it.
     scratch: Vec<u8>,
     answer: Vec<u8>,
@@ -60,6 +62,7 @@ impl TcpServer {
             deadlines: BinaryHeap::new(),
             dirty: Vec::new(),
             quota,
+            presses: false,
             scratch: vec![0; 64 << 10],
             answer: Vec::with_capacity(512),
             spare: Vec::new(),

@@ -4,6 +4,8 @@ use super::client::{Stream, ask_tcp, ask_udp, assert_answered, framed, question}
 use super::server::{Server, eventually};
 use super::upstream::{Act, Upstream};
 use nodens_net::Options;
+use rustix::thread::CpuSet;
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr};
@@ -164,6 +166,13 @@ fn a_client_that_never_reads_is_closed_and_others_are_served() {
     server.stop();
 }
 
+/// Moves this thread to one CPU.
+fn run_on(cpu: usize) {
+    let mut one = CpuSet::new();
+    one.set(cpu);
+    rustix::thread::sched_setaffinity(None, &one).unwrap();
+}
+
 #[test]
 fn one_address_cannot_take_all_connections_and_accepting_never_stops() {
     let options = Options {
@@ -171,7 +180,9 @@ fn one_address_cannot_take_all_connections_and_accepting_never_stops() {
         connections_per_client: Some(25),
         ..Options::default()
     };
-    let server = Server::with(".:0 {\n whoami\n}", &options);
+    // Nobody leaves by himself.
+    let corefile = ".:0 {\n timeouts {\n  read 10m\n  idle 10m\n }\n whoami\n}";
+    let server = Server::with(corefile, &options);
     let port = server.address().port();
     let from = |last: u8| {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
@@ -182,21 +193,29 @@ fn one_address_cannot_take_all_connections_and_accepting_never_stops() {
         stream.set_read_timeout(Some(super::client::PATIENCE)).unwrap();
         Stream(stream)
     };
+    // Connections go to the worker of the CPU they come from: the others must not need their own.
+    let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+    let allowed = |cpu: &usize| cpus.is_set(*cpu);
+    let first = (0..CpuSet::MAX_CPU).find(allowed).unwrap();
+    let last = (0..CpuSet::MAX_CPU).rfind(allowed).unwrap();
+    run_on(first);
     let greedy: Vec<Stream> = (0..60).map(|_| from(11)).collect();
     server.wait_for("nodens_tcp_accepted_total", 60);
     let open = || greedy.iter().filter(|stream| stream.is_open()).count();
     eventually(|| open() == 25, "25 connections of 60 to be left");
-    // Others fill the rest, and then push out those who have been idle for longest.
-    let mut others: Vec<Stream> = Vec::new();
-    for last in 20..80 {
+    // Others fill the rest, and then push out those who have been idle for longest, whichever
+    // worker has them. One who comes before another worker has made room is turned away and comes again.
+    let others = RefCell::new(Vec::new());
+    let is_served = |last: u8| {
         let mut stream = from(last);
-        stream.send(7, "example.org A");
-        if stream.receive_bytes().is_some() {
-            others.push(stream);
-        }
-    }
-    // A worker without an idle connection of its own refuses the new one instead.
-    assert!(others.len() > 30, "only {} of 60 were answered", others.len());
+        let sent = stream.0.write_all(&framed(&question(7, "example.org A"))).is_ok();
+        let answered = sent && stream.receive_bytes().is_some();
+        others.borrow_mut().push(stream);
+        answered
+    };
+    (20..50).for_each(|last| eventually(|| is_served(last), "an answer for everybody"));
+    run_on(last);
+    (50..80).for_each(|last| eventually(|| is_served(last), "an answer by another worker"));
     assert!(server.count("nodens_tcp_connections") <= 40);
     assert_answered(&ask_udp(SocketAddr::from(([127, 0, 0, 1], port)), "example.org A"));
     drop((greedy, others));
