@@ -11,7 +11,7 @@
 //!
 //! - `rng` (the crate `lab-random`): seeded numbers by position, the same on every machine and for
 //!   any number of threads;
-//! - [`workload`], [`names`], [`cluster`]: which questions are asked, and by which client;
+//! - `lab-workload` (another crate): which questions are asked, and by which client;
 //! - [`schedule`] says when each of them is sent;
 //! - `table`, `session`: questions in flight, matched by socket, ID and question; no I/O, no clock;
 //! - `shard`, `udp`, `tcp`: one thread, and the loops that send and receive;
@@ -21,9 +21,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod cluster;
 pub mod judge;
-pub mod names;
 pub mod run;
 pub mod schedule;
 mod session;
@@ -32,11 +30,10 @@ mod table;
 pub mod tally;
 mod tcp;
 mod udp;
-pub mod workload;
 
 pub use lab_random as rng;
+pub use lab_workload::{Workload, cluster, names, workload};
 pub use run::{Config, Outcome, Pace, Progress, Spin, Transport, run};
-pub use workload::Workload;
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
