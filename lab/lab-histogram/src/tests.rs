@@ -87,3 +87,24 @@ proptest! {
         prop_assert_eq!(&forward, &backward);
     }
 }
+
+#[test]
+fn parts_make_the_same_histogram_and_wrong_ones_none() {
+    let mut histogram = Histogram::new();
+    [0, 511, 512, 1_000_000, 1_000_001, u64::MAX].iter().for_each(|value| histogram.record(*value));
+    histogram.record_censored(7);
+    let parts = histogram.to_parts();
+    assert_eq!(Histogram::from_parts(&parts), Ok(histogram));
+    assert_eq!(Histogram::from_parts(&Parts::default()), Ok(Histogram::new()));
+    let with = |change: fn(&mut Parts)| {
+        let mut parts = parts.clone();
+        change(&mut parts);
+        Histogram::from_parts(&parts).unwrap_err()
+    };
+    assert_eq!(with(|parts| parts.buckets[2].1 += 1), PartsError::Bucket(2));
+    assert_eq!(with(|parts| parts.buckets[1].2 = 0), PartsError::Bucket(1));
+    assert_eq!(with(|parts| parts.buckets.swap(0, 1)), PartsError::Bucket(1));
+    assert_eq!(with(|parts| parts.buckets[1].2 = u64::MAX), PartsError::Bucket(1));
+    assert_eq!(with(|parts| parts.min = 1), PartsError::Extremes);
+    assert_eq!(with(|parts| parts.sum = 1), PartsError::Sum);
+}

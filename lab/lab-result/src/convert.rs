@@ -1,0 +1,169 @@
+//! From what the load engine brings back to the file.
+
+use crate::{
+    Connections, Counts, Generator, Pace, Plan, Provenance, Rate, ResultFile, Run, Second, Share,
+    Thread, Verdict, Workload,
+};
+use lab_load::tally::{self, RATE_STEP};
+use lab_load::{Config, Outcome, Spin, Transport};
+use nodens_wire::Rcode;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What the engine does not know about a run.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The program.
+    pub generator: Generator,
+    /// Machine, route, settings.
+    pub provenance: Provenance,
+    /// Which questions.
+    pub workload: Workload,
+}
+
+/// The file of a run.
+pub fn convert(config: &Config, outcome: &Outcome, about: About) -> ResultFile {
+    let tally = &outcome.tally;
+    ResultFile {
+        schema: crate::SCHEMA,
+        generator: about.generator,
+        provenance: about.provenance,
+        plan: plan(config, outcome, about.workload),
+        run: run(outcome),
+        verdict: Verdict {
+            valid: outcome.verdict.is_valid(),
+            invalid_because: outcome.verdict.invalid.clone(),
+            notes: outcome.verdict.notes.clone(),
+        },
+        counts: counts(&tally.counts),
+        rcodes: rcodes(&tally.rcodes),
+        response: tally.response.clone(),
+        service: tally.service.clone(),
+        lateness: tally.lateness.clone(),
+        late: tally.late.clone(),
+        connect: tally.connect.clone(),
+        connections: connections(config, tally),
+        by_qtype: Vec::new(),
+        by_rcode: Vec::new(),
+        by_transport: Vec::new(),
+        seconds: (0..).zip(&tally.cohorts).map(|(at, cohort)| second(at, cohort)).collect(),
+        rate: Rate {
+            step_ns: RATE_STEP,
+            steps: tally.rate.iter().map(|step| [step.planned, step.sent]).collect(),
+        },
+        threads: outcome.threads.iter().map(thread).collect(),
+        baseline: None,
+        server_cost: None,
+    }
+}
+
+fn plan(config: &Config, outcome: &Outcome, workload: Workload) -> Plan {
+    Plan {
+        hash: format!("{:016x}", outcome.plan_hash),
+        seed: config.seed,
+        server: config.server.to_string(),
+        pace: match config.pace {
+            lab_load::Pace::Open { rate, arrivals } => {
+                Pace::Open { rate, arrivals: format!("{arrivals:?}").to_lowercase(), profile: None }
+            }
+            lab_load::Pace::Closed { window } => Pace::Closed { window_per_client: window },
+        },
+        workload,
+        transports: vec![Share {
+            transport: format!("{:?}", config.transport).to_lowercase(),
+            share: 1.0,
+        }],
+        duration_ns: nanos(config.duration),
+        warm_up_ns: 0,
+        queries: config.queries,
+        timeout_ns: nanos(config.timeout),
+        clients: config.clients,
+        threads: outcome.threads.len(),
+        cpus: config.cpus.clone(),
+        idle: match config.spin {
+            Spin::Auto => "auto",
+            Spin::Always => "spin",
+            Spin::Never => "sleep",
+        }
+        .to_owned(),
+    }
+}
+
+fn run(outcome: &Outcome) -> Run {
+    Run {
+        started_unix_ns: unix(outcome.started),
+        finished_unix_ns: unix(outcome.started + outcome.elapsed),
+        active_ns: nanos(outcome.active),
+        elapsed_ns: nanos(outcome.elapsed),
+        interrupted: outcome.interrupted,
+    }
+}
+
+fn counts(from: &tally::Counts) -> Counts {
+    Counts {
+        scheduled: from.scheduled,
+        skipped: from.skipped,
+        send_errors: from.send_errors,
+        sent: from.sent,
+        answered: from.answered,
+        timed_out: from.timed_out,
+        refused: from.refused,
+        connection_failed: from.connection_failed,
+        interrupted: from.interrupted,
+        received: from.received,
+        late: from.late,
+        duplicate: from.duplicate,
+        mismatched: from.mismatched,
+        unknown: from.unknown,
+        malformed: from.malformed,
+        truncated: from.truncated,
+        answer_octets: from.answer_octets,
+        question_octets: 0,
+    }
+}
+
+fn connections(config: &Config, tally: &tally::Tally) -> Option<Connections> {
+    let (opened, failed) = (tally.connect.recorded(), tally.connect_failures);
+    (config.transport == Transport::Tcp).then(|| Connections {
+        attempted: opened + failed,
+        opened,
+        failed,
+        ..Connections::default()
+    })
+}
+
+fn second(second: u64, cohort: &tally::Cohort) -> Second {
+    Second {
+        second,
+        is_final: cohort.sent == cohort.answered + cohort.lost,
+        sent: cohort.sent,
+        answered: cohort.answered,
+        lost: cohort.lost,
+        response: cohort.response.clone(),
+        ..Second::default()
+    }
+}
+
+fn thread(from: &lab_load::run::ThreadReport) -> Thread {
+    Thread {
+        cpu_ns: nanos(from.cpu),
+        waited_ns: nanos(from.waited),
+        wall_ns: nanos(from.wall),
+        spun: from.spun,
+        dropped: from.dropped,
+        blocked: from.blocked,
+    }
+}
+
+fn rcodes(counts: &[u64]) -> BTreeMap<String, u64> {
+    let present = (0..).zip(counts).filter(|(_, count)| **count > 0);
+    present.map(|(rcode, count)| (Rcode(rcode).to_string(), *count)).collect()
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn unix(time: SystemTime) -> u64 {
+    nanos(time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
+}

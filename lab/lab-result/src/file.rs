@@ -1,0 +1,301 @@
+//! The types of the file. Their documentation is the description in `docs/result.schema.json`.
+
+use crate::histogram::Buckets;
+use crate::setting::{Generator, Plan, Provenance};
+use lab_histogram::Histogram;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The result of one load on one server. All times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResultFile {
+    /// Version of this layout.
+    pub schema: u32,
+    /// What wrote the file.
+    pub generator: Generator,
+    /// Where and how it was measured.
+    pub provenance: Provenance,
+    /// What was asked for.
+    pub plan: Plan,
+    /// When it ran and for how long.
+    pub run: Run,
+    /// Whether the generator vouches for the numbers.
+    pub verdict: Verdict,
+    /// Outcomes of questions and of received messages.
+    pub counts: Counts,
+    /// Answers by RCODE mnemonic; they add up to `counts.answered`.
+    pub rcodes: BTreeMap<String, u64>,
+    /// From the intended time of sending to the answer; lost questions are censored.
+    #[serde(with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub response: Histogram,
+    /// From the sending to the answer; lost questions are censored.
+    #[serde(with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub service: Histogram,
+    /// From the intended time to the sending.
+    #[serde(with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub lateness: Histogram,
+    /// From the sending to answers that came after the timeout.
+    #[serde(with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub late: Histogram,
+    /// From asking for a connection to having it.
+    #[serde(with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub connect: Histogram,
+    /// Connections of the whole run; absent if the transport has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
+    /// By QTYPE mnemonic.
+    #[serde(default)]
+    pub by_qtype: Vec<Group>,
+    /// By RCODE mnemonic; lost questions have none.
+    #[serde(default)]
+    pub by_rcode: Vec<Group>,
+    /// By transport, of a run that mixes several.
+    #[serde(default)]
+    pub by_transport: Vec<Group>,
+    /// By second of the intended time: everything of a question stands in that second, whenever it
+    /// happened.
+    pub seconds: Vec<Second>,
+    /// Planned and sent questions in short steps.
+    pub rate: Rate,
+    /// The generator's threads.
+    pub threads: Vec<Thread>,
+    /// The same plan on an echo server on the same path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
+    /// What the load cost the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cost: Option<ServerCost>,
+}
+
+/// When it ran and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Wall-clock time of the start since 1970-01-01 UTC: a label, no duration is computed from it.
+    pub started_unix_ns: u64,
+    /// Wall-clock time of the end.
+    pub finished_unix_ns: u64,
+    /// From the start to the end of sending or the last answer, whichever was later.
+    pub active_ns: u64,
+    /// From the start to the last outcome.
+    pub elapsed_ns: u64,
+    /// Whether the run was ended from outside.
+    pub interrupted: bool,
+}
+
+/// Whether the generator vouches for the numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// Whether it does.
+    pub valid: bool,
+    /// Why it does not.
+    pub invalid_because: Vec<String>,
+    /// What a reader should know and what does not spoil the run.
+    pub notes: Vec<String>,
+}
+
+/// Outcomes. `scheduled = sent + skipped + send_errors`; `sent = answered + timed_out + refused +
+/// connection_failed + interrupted`; `received = answered + late + duplicate + mismatched + unknown +
+/// malformed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Questions whose intended time came.
+    pub scheduled: u64,
+    /// Questions never sent because no ID had rested long enough.
+    pub skipped: u64,
+    /// Questions that the operating system refused to send.
+    pub send_errors: u64,
+    /// Questions sent.
+    pub sent: u64,
+    /// Sent questions answered within the timeout.
+    pub answered: u64,
+    /// Sent questions that were not.
+    pub timed_out: u64,
+    /// Sent questions that an ICMP message said nobody listens to.
+    pub refused: u64,
+    /// Sent questions whose connection ended before the answer.
+    pub connection_failed: u64,
+    /// Sent questions still in flight when the run was interrupted.
+    pub interrupted: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Messages that answer a question after it had timed out.
+    pub late: u64,
+    /// Messages that answer a question again.
+    pub duplicate: u64,
+    /// Messages with a known ID that are no response or have another question.
+    pub mismatched: u64,
+    /// Messages with an ID that nothing was asked with.
+    pub unknown: u64,
+    /// Messages that are no DNS message.
+    pub malformed: u64,
+    /// Answers with the TC bit.
+    pub truncated: u64,
+    /// Octets of answers.
+    pub answer_octets: u64,
+    /// Octets of questions sent.
+    #[serde(default)]
+    pub question_octets: u64,
+}
+
+impl Counts {
+    /// Sent questions without an answer in time, whatever the cause; interrupted ones are not among
+    /// them.
+    pub fn lost(&self) -> u64 {
+        self.timed_out + self.refused + self.connection_failed
+    }
+}
+
+/// Connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Connections {
+    /// Open at the end of the second or run.
+    pub active: u64,
+    /// Asked for.
+    pub attempted: u64,
+    /// Got, with the TLS or QUIC handshake if there is one.
+    pub opened: u64,
+    /// Asked for and not got.
+    pub failed: u64,
+    /// Got by resuming an earlier TLS or QUIC session.
+    pub resumed: u64,
+    /// Questions sent as early data (0-RTT).
+    pub early_data_sent: u64,
+    /// Of these, answered.
+    pub early_data_answered: u64,
+}
+
+/// Questions that have something in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Group {
+    /// What they have in common.
+    pub name: String,
+    /// Sent.
+    pub sent: u64,
+    /// Answered within the timeout.
+    pub answered: u64,
+    /// Lost.
+    pub lost: u64,
+    /// From the intended time of sending to the answer; lost questions are censored.
+    #[serde(with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub response: Histogram,
+}
+
+/// The questions intended for one second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Second {
+    /// The second, counted from 0 at the start of the run.
+    pub second: u64,
+    /// Whether every question has its outcome. False only in an interrupted run.
+    #[serde(rename = "final")]
+    pub is_final: bool,
+    /// Sent.
+    pub sent: u64,
+    /// Answered within the timeout, whenever the answer came.
+    pub answered: u64,
+    /// Lost, whenever that was noticed: `timed_out + refused + connection_failed`.
+    pub lost: u64,
+    /// Lost by timeout.
+    pub timed_out: u64,
+    /// Lost by ICMP.
+    pub refused: u64,
+    /// Lost with a connection.
+    pub connection_failed: u64,
+    /// Without outcome when the run was interrupted.
+    pub interrupted: u64,
+    /// Never sent: no ID, or an error.
+    pub unsent: u64,
+    /// Answers by RCODE mnemonic.
+    pub rcodes: BTreeMap<String, u64>,
+    /// From the intended time of sending to the answer; lost questions are censored.
+    #[serde(with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub response: Histogram,
+    /// Connections; absent if the transport has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
+}
+
+/// Planned and sent questions in short steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rate {
+    /// Length of a step.
+    pub step_ns: u64,
+    /// For each step `[planned, sent]`: intended for it, and sent during it.
+    pub steps: Vec<[u64; 2]>,
+}
+
+/// What a thread of the generator says about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Thread {
+    /// CPU time used.
+    pub cpu_ns: u64,
+    /// Time in which it could have run and others had its CPU.
+    pub waited_ns: u64,
+    /// Time from the start to its last outcome.
+    pub wall_ns: u64,
+    /// Whether it kept looking instead of sleeping.
+    pub spun: bool,
+    /// Datagrams that the kernel dropped because this thread did not fetch them in time.
+    pub dropped: u64,
+    /// How often the kernel had no room for a datagram or segment to be sent.
+    pub blocked: u64,
+}
+
+/// The same plan on an echo server on the same path. Its percentiles must not be subtracted from
+/// the result's: quantiles do not subtract.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Baseline {
+    /// Runs before and after the load, in this order.
+    pub runs: Vec<BaselineRun>,
+}
+
+/// One run of the baseline.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BaselineRun {
+    /// `before` or `after`.
+    pub when: String,
+    /// Wall-clock time of its start since 1970-01-01 UTC.
+    pub started_unix_ns: u64,
+    /// Questions sent.
+    pub sent: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// Response times.
+    #[serde(with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub response: Histogram,
+}
+
+/// What the load cost the server, from cumulative counters read before and after.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerCost {
+    /// Where the counters come from.
+    pub source: String,
+    /// CPU time used.
+    pub cpu_ns: u64,
+    /// Time over which it was used.
+    pub wall_ns: u64,
+    /// Highest octets of memory, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak: Option<u64>,
+}
+
+impl ResultFile {
+    /// Answers a second; 0 if nothing ran.
+    pub fn answer_rate(&self) -> f64 {
+        let seconds = self.run.active_ns as f64 / crate::SECOND as f64;
+        if seconds > 0.0 { self.counts.answered as f64 / seconds } else { 0.0 }
+    }
+
+    /// The part of the sent questions that was lost; `None` if nothing was sent.
+    pub fn loss(&self) -> Option<f64> {
+        (self.counts.sent > 0).then(|| self.counts.lost() as f64 / self.counts.sent as f64)
+    }
+}

@@ -1,0 +1,38 @@
+//! The result file of a load: everything that was measured, and all that is needed to judge it.
+//!
+//! One JSON object, [`ResultFile`], described field by field there and in `docs/result.schema.json`.
+//! All histograms are kept whole, so every report and every export is made from the file alone and
+//! made again is the same, octet for octet. Times are whole nanoseconds.
+//!
+//! What is deliberately absent: statistics, pictures, and any change to what was measured.
+
+#![forbid(unsafe_code)]
+
+mod convert;
+mod file;
+pub mod histogram;
+mod layout;
+mod setting;
+mod store;
+
+pub use convert::{About, convert};
+pub use file::*;
+pub use setting::*;
+pub use store::{ReadError, WriteError, from_json, read, to_json, write};
+
+/// Version of the file's layout. A reader takes this one and no other.
+pub const SCHEMA: u32 = 2;
+
+/// Nanoseconds in a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// The JSON schema of the file.
+pub fn json_schema() -> String {
+    let schema = schemars::schema_for!(ResultFile);
+    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests;
