@@ -35,6 +35,7 @@ check: toolchain
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 	$(CARGO) xtask tidy
+	$(CARGO) xtask bench-instructions --check
 
 conformance: toolchain
 	@$(CARGO) xtask peers coredns

@@ -8,6 +8,7 @@
 
 mod conformance;
 mod fuzz;
+mod instructions;
 mod peers;
 mod repo;
 mod tidy;
@@ -23,6 +24,11 @@ struct Task {
 }
 
 const TASKS: &[Task] = &[
+    Task {
+        name: "bench-instructions",
+        help: "[--check | compare A B | …]  count the instructions of a question, chain by chain",
+        run: instructions::run,
+    },
     Task {
         name: "conformance",
         help: "[OPTION…]  ask Nodens and CoreDNS the same and compare; --help lists the options",
@@ -51,7 +57,7 @@ fn main() -> ExitCode {
     let Some(task) = task else {
         eprintln!("usage: cargo xtask TASK [ARGUMENT…]");
         for task in TASKS {
-            eprintln!("  {:<12} {}", task.name, task.help);
+            eprintln!("  {:<18} {}", task.name, task.help);
         }
         return ExitCode::from(2);
     };

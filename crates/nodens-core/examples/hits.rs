@@ -1,43 +1,170 @@
-//! Answers one cached question again and again, for counting instructions:
+//! Answers questions from the cache again and again, for counting instructions; misses and answers
+//! of `template` too. `cargo xtask bench-instructions` runs it under callgrind.
 //!
 //! ```sh
 //! cargo build --release --example hits -p nodens-core
-//! valgrind --tool=callgrind target/release/examples/hits 100000
+//! target/release/examples/hits                    # names the scenarios
+//! valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*measured*' \
+//!     target/release/examples/hits kubernetes 1000
 //! ```
 //!
-//! The instructions of a hit are the difference between two counts, divided by the difference
-//! between the numbers of questions.
+//! Everything that is counted happens in [`measured`]; its instructions, divided by the number of
+//! questions, are the cost of one question from octets to octets, without the socket.
+
+#![allow(clippy::print_stdout, reason = "an example reports on stdout")]
 
 use nodens_core::testing::{Bench, Reaction, request};
-use nodens_wire::{Class, Flags, Record, Type};
+use nodens_core::worker::{Action, Verdict};
+use nodens_wire::{Class, Flags, Message, Name, Rcode, Record, Type};
 
-/// The chain of a cluster's Corefile without `kubernetes`.
-const COREFILE: &str = ".:53 {
-    errors
-    prometheus
-    loadbalance
-    cache 30
-    forward . 192.0.2.53
-}";
+/// Names asked for in turn; each has one address.
+const NAMES: usize = 64;
+
+struct Scenario {
+    name: &'static str,
+    /// What the server block says.
+    block: &'static str,
+    /// What follows the name in each question.
+    asked: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The same names again.
+    Hit,
+    /// The same names again, which do not exist.
+    Denial,
+    /// Another name each time, answered by an upstream.
+    Miss,
+}
+
+const fn hit(name: &'static str, block: &'static str) -> Scenario {
+    Scenario { name, block, asked: "A", kind: Kind::Hit }
+}
+
+const CLUSTER: &str = "errors\n prometheus\n loadbalance\n cache 30\n forward . 192.0.2.53";
+/// A cluster's usual chain; where `kubernetes` would stand, `forward` answers.
+const KUBERNETES: &str = "errors\n health\n ready\n prometheus\n forward . 192.0.2.53 {
+    max_concurrent 1000\n }\n cache 30\n loop\n reload\n loadbalance";
+
+const SCENARIOS: &[Scenario] = &[
+    hit("cache", "cache\n forward . 192.0.2.53"),
+    hit("chain", CLUSTER),
+    Scenario { name: "chain-edns", block: CLUSTER, asked: "A +edns", kind: Kind::Hit },
+    hit("kubernetes", KUBERNETES),
+    Scenario { name: "kubernetes-nxdomain", block: KUBERNETES, asked: "A", kind: Kind::Denial },
+    hit("log", "log\n errors\n prometheus\n loadbalance\n cache 30\n forward . 192.0.2.53"),
+    hit(
+        "rewrite",
+        "rewrite name suffix .example.internal .svc.cluster.local answer auto\n errors\n prometheus
+         loadbalance\n cache 30\n forward . 192.0.2.53",
+    ),
+    hit(
+        "template",
+        "errors\n prometheus\n template IN A svc.cluster.local {
+         match (?P<service>[a-z0-9-]+)[.]team-[0-9]+[.]svc[.]cluster[.]local[.]$
+         answer \"{{ .Name }} 60 IN A 192.0.2.1\"\n }",
+    ),
+    hit(
+        "acl",
+        "acl {\n allow net 10.0.0.0/8 172.16.0.0/12 192.0.2.0/24\n block\n }\n errors\n prometheus
+         loadbalance\n cache 30\n forward . 192.0.2.53",
+    ),
+    Scenario { name: "miss", block: KUBERNETES, asked: "A", kind: Kind::Miss },
+];
 
 fn main() {
-    let hits: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(100_000);
-    let mut bench = Bench::new(COREFILE);
-    bench.upstream(|_, question| {
-        let mut answer = question.clone();
-        answer.flags = question.flags.reply().with(Flags::RA, true);
-        let owner = question.questions[0].qname.clone();
-        let rdata = vec![192, 0, 2, 1];
-        answer.answer.push(Record { owner, rtype: Type::A, class: Class::IN, ttl: 60, rdata });
-        let mut out = Vec::new();
-        _ = answer.write(&mut out);
-        Reaction::Reply(out)
-    });
-    bench.ask("www.example.org A");
-    let request = request("www.example.org A");
-    let mut out = Vec::with_capacity(512);
-    for _ in 0..hits {
-        let verdict = bench.worker.receive(bench.now, bench.client, &request, &mut out);
-        assert_eq!(verdict, nodens_core::Verdict::Answered);
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next();
+    let scenario = SCENARIOS.iter().find(|scenario| Some(scenario.name) == name.as_deref());
+    let Some(scenario) = scenario else {
+        SCENARIOS.iter().for_each(|scenario| println!("{}", scenario.name));
+        return;
+    };
+    let questions: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1000);
+    let names = if scenario.kind == Kind::Miss { 2 * questions } else { NAMES };
+    let exchanges: Vec<Exchange> = (0..names).map(|n| exchange(scenario, n)).collect();
+    let mut bench = Bench::new(&format!(".:53 {{\n {}\n}}", scenario.block));
+    let denial = scenario.kind == Kind::Denial;
+    bench.upstream(move |_, question| Reaction::Reply(reply(question, denial)));
+    let (warm, counted) = exchanges.split_at(if denial { 0 } else { names / 2 });
+    if scenario.kind == Kind::Miss {
+        answered(&mut bench, warm, warm.len());
+        measured(&mut bench, counted, questions);
+    } else {
+        exchanges.iter().for_each(|exchange| _ = bench.ask_bytes(&exchange.request));
+        answered(&mut bench, &exchanges, 2 * names);
+        measured(&mut bench, &exchanges, questions);
     }
+}
+
+/// What a client asks, and what an upstream would answer.
+struct Exchange {
+    request: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+fn exchange(scenario: &Scenario, n: usize) -> Exchange {
+    let zone = if scenario.name == "rewrite" { "example.internal" } else { "svc.cluster.local" };
+    let question = format!("service-{n}.team-{}.{zone}. {}", n % 7, scenario.asked);
+    let request = request(&question);
+    let question = Message::parse(&request).unwrap_or_else(|error| panic!("{question}: {error}"));
+    Exchange { request, reply: reply(&question, scenario.kind == Kind::Denial) }
+}
+
+fn reply(question: &Message, denial: bool) -> Vec<u8> {
+    let mut answer = question.clone();
+    answer.additional.clear();
+    answer.flags = question.flags.reply().with(Flags::RA, true);
+    let owner = question.questions[0].qname.clone();
+    let (class, ttl) = (Class::IN, 60);
+    if denial {
+        answer.flags = answer.flags.with_rcode(Rcode::NXDOMAIN);
+        let owner: Name = "cluster.local.".parse().unwrap_or_default();
+        let soa = b"\x02ns\x03dns\x07cluster\x05local\x00\x0ahostmaster\x07cluster\x05local\x00\
+            \0\0\0\x01\0\0\x1c\x20\0\0\x07\x08\0\x01\x51\x80\0\0\0\x1e";
+        let rdata = soa.to_vec();
+        answer.authority.push(Record { owner, rtype: Type::SOA, class, ttl, rdata });
+    } else {
+        let rdata = vec![192, 0, 2, 1];
+        answer.answer.push(Record { owner, rtype: Type::A, class, ttl, rdata });
+    }
+    let mut out = Vec::new();
+    answer.write(&mut out).unwrap_or_else(|error| panic!("a reply: {error}"));
+    out
+}
+
+/// What the instructions are counted of: `questions` of the exchanges, in turn.
+#[inline(never)]
+fn measured(bench: &mut Bench, exchanges: &[Exchange], questions: usize) {
+    answered(bench, exchanges, questions);
+}
+
+#[inline(never)]
+fn answered(bench: &mut Bench, exchanges: &[Exchange], questions: usize) {
+    let mut out = Vec::with_capacity(512);
+    let mut actions = Vec::with_capacity(16);
+    for exchange in exchanges.iter().cycle().take(questions) {
+        match bench.worker.receive(bench.now, bench.client, &exchange.request, &mut out) {
+            Verdict::Answered => {}
+            Verdict::Pending => finish(bench, exchange, &mut actions),
+            Verdict::Silent => panic!("no answer"),
+        }
+    }
+}
+
+/// Does for a question that waits what the owner of the sockets does.
+fn finish(bench: &mut Bench, exchange: &Exchange, actions: &mut Vec<Action>) {
+    bench.now.mono_ns += 100_000;
+    bench.worker.take_actions(actions);
+    for action in actions.drain(..) {
+        let Action::Ask(ask) = action else { continue };
+        assert!(bench.worker.ask_message(ask.ticket).is_some(), "somebody waits");
+        bench.worker.tick(bench.now);
+        bench.worker.reply(bench.now, ask.ticket, ask.attempt, &exchange.reply);
+    }
+    bench.worker.take_actions(actions);
+    let sent = actions.drain(..).filter(|action| matches!(action, Action::Send { .. })).count();
+    assert_eq!(sent, 1, "one answer");
 }
