@@ -4,10 +4,13 @@
 //! All histograms are kept whole, so every report and every export is made from the file alone and
 //! made again is the same, octet for octet. Times are whole nanoseconds.
 //!
+//! [`collect`] finds out where the load runs.
+//!
 //! What is deliberately absent: statistics, pictures, and any change to what was measured.
 
 #![forbid(unsafe_code)]
 
+pub mod collect;
 mod convert;
 mod file;
 pub mod histogram;

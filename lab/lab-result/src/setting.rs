@@ -42,6 +42,9 @@ pub struct Host {
     pub cpus_online: usize,
     /// CPUs that the generator may use, as `0-3,6`.
     pub cpus_allowed: String,
+    /// CPUs' worth of time that its control group may use, if that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<f64>,
     /// Scaling governors of these CPUs, each once.
     #[serde(default)]
     pub governors: Vec<String>,

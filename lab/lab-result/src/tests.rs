@@ -133,6 +133,7 @@ fn provenance() -> Provenance {
             cpu_model: Some("Example CPU @ 3.00GHz".into()),
             cpus_online: 4,
             cpus_allowed: "0-3".into(),
+            cpu_quota: Some(2.5),
             governors: vec!["performance".into()],
             clocksource: Some("tsc".into()),
             virtualisation: Some("none".into()),
