@@ -21,7 +21,9 @@
 
 #![forbid(unsafe_code)]
 
+mod counts;
 pub mod judge;
+mod progress;
 pub mod run;
 pub mod schedule;
 mod session;
@@ -37,3 +39,8 @@ pub use run::{Config, Outcome, Pace, Progress, Spin, Transport, run};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
+
+/// `duration` in nanoseconds; the largest number for those beyond 584 years.
+pub(crate) fn nanos(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

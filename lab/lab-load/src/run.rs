@@ -1,11 +1,13 @@
 //! A whole run: what is asked for, checks before it starts, its threads, and what came out.
 
-use crate::Workload;
 use crate::judge::{self, Verdict};
+pub use crate::progress::Progress;
+use crate::progress::gather;
 use crate::schedule::Arrivals;
-use crate::shard::{Shard, ShardReport, ids_needed, run_shard};
-use crate::tally::{Cohort, Counts, Tally};
+use crate::shard::{Shard, ShardReport, clients_needed, late_end, run_shard};
+use crate::tally::Tally;
 use crate::workload::PlanHash;
+use crate::{Workload, nanos};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,14 +111,14 @@ pub enum RunError {
     NotPositive(&'static str),
     /// More questions in flight than IDs.
     #[error(
-        "{rate:.0} questions a second, each of whose IDs must rest for {rest:?}, need at least \
-         {clients} clients"
+        "{rate:.0} questions a second with a timeout of {timeout:?} need at least {clients} clients: \
+         half of the 65,536 IDs of each may be in flight"
     )]
     TooFewClients {
         /// Questions a second.
         rate: f64,
-        /// Timeout and window for late answers.
-        rest: Duration,
+        /// When a question is given up.
+        timeout: Duration,
         /// How many clients would do.
         clients: usize,
     },
@@ -133,19 +135,6 @@ pub enum RunError {
     /// A thread could not be set up or ended without a report.
     #[error("cannot run a load thread: {0}")]
     Thread(io::Error),
-}
-
-/// What one second brought, while the run goes on; not final, answers may still come.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    /// The second, counted from 0.
-    pub second: u64,
-    /// What was counted during this second.
-    pub counts: Counts,
-    /// Questions in flight at its end.
-    pub in_flight: u64,
-    /// The questions intended for this second, as far as known.
-    pub cohort: Cohort,
 }
 
 /// What a thread says about itself.
@@ -178,6 +167,8 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// One report per thread.
     pub threads: Vec<ThreadReport>,
+    /// How long after sending an answer still counted as late; its ID rested as long.
+    pub late_end: Duration,
     /// Names the plan: questions, order, schedule, seed.
     pub plan_hash: u64,
     /// Whether the run was ended from outside.
@@ -218,10 +209,9 @@ fn preflight(config: &Config, workload: &Workload) -> Result<(), RunError> {
         Pace::Open { rate, .. } if rate.is_nan() || rate <= 0.0 => {
             Err(RunError::NotPositive("the rate"))
         }
-        Pace::Open { rate, .. } if ids_needed(config, rate) > 1 << 16 => {
-            let rest = 2 * config.timeout;
-            let clients = (rate * rest.as_secs_f64() * 2.0 / 65_000.0).ceil() as usize;
-            Err(RunError::TooFewClients { rate, rest, clients })
+        Pace::Open { rate, .. } if clients_needed(config, rate) > config.clients => {
+            let clients = clients_needed(config, rate);
+            Err(RunError::TooFewClients { rate, timeout: config.timeout, clients })
         }
         Pace::Open { .. } => Ok(()),
     }
@@ -272,6 +262,8 @@ pub fn run(
     let longest =
         |of: fn(&ShardReport) -> Duration| reports.iter().map(of).max().unwrap_or_default();
     let (active, elapsed) = (longest(|r| r.active), longest(|r| r.thread.wall));
+    let interrupted = stop.load(Ordering::Relaxed);
+    tally.close(nanos(elapsed), nanos(config.timeout), interrupted);
     let threads: Vec<_> = reports.iter().map(|report| report.thread.clone()).collect();
     let mut outcome = Outcome {
         tally,
@@ -279,33 +271,11 @@ pub fn run(
         active,
         elapsed,
         threads,
+        late_end: late_end(config),
         plan_hash: plan_hash(config, workload),
-        interrupted: stop.load(Ordering::Relaxed),
+        interrupted,
         verdict: Verdict::default(),
     };
     outcome.verdict = judge::judge(config, &outcome);
     Ok(outcome)
-}
-
-/// Adds up the ticks of all threads and passes on the seconds that all have reported.
-fn gather(ticks: &mpsc::Receiver<Progress>, threads: usize, report: &mut impl FnMut(&Progress)) {
-    let mut open: Vec<(usize, Progress)> = Vec::new();
-    for tick in ticks {
-        let found = open.iter().position(|(_, progress)| progress.second == tick.second);
-        let at = found.unwrap_or_else(|| {
-            open.push((0, Progress { second: tick.second, ..Progress::default() }));
-            open.len() - 1
-        });
-        let Some((reported, sum)) = open.get_mut(at) else { continue };
-        *reported += 1;
-        sum.counts.add(&tick.counts);
-        sum.in_flight += tick.in_flight;
-        sum.cohort.sent += tick.cohort.sent;
-        sum.cohort.answered += tick.cohort.answered;
-        sum.cohort.lost += tick.cohort.lost;
-        sum.cohort.response.merge(&tick.cohort.response);
-        if *reported == threads {
-            report(&open.remove(at).1);
-        }
-    }
 }

@@ -1,14 +1,17 @@
 //! One thread's clients: questions issued, messages matched, timeouts. No I/O and no clock.
 
 use crate::Workload;
-use crate::table::{Rest, State, Table};
-use crate::tally::Tally;
-use nodens_wire::{Flags, HEADER_LEN, Header};
+use crate::table::{Rest, Slot, State, Table};
+use crate::tally::{Cohort, Counts, Tally, final_time};
+use nodens_wire::reader::Reader;
+use nodens_wire::{Flags, HEADER_LEN, Header, Type};
 
 pub(crate) struct Session<'w> {
     workload: &'w Workload,
     tables: Vec<Table>,
     timeout: u64,
+    /// The latest time after sending at which an answer is late and not unknown.
+    late_end: u64,
     pub(crate) tally: Tally,
 }
 
@@ -28,7 +31,7 @@ impl<'w> Session<'w> {
         let tables = (0..clients as u64)
             .map(|client| Table::new(limits.ids, limits.rest, limits.seed ^ client << 32));
         let (tables, tally) = (tables.collect(), Tally::default());
-        Self { workload, tables, timeout: limits.timeout, tally }
+        Self { workload, tables, timeout: limits.timeout, late_end: limits.rest.given_up, tally }
     }
 
     /// Questions of `client` in flight.
@@ -44,8 +47,27 @@ impl<'w> Session<'w> {
     /// Notes that an item's intended time has come.
     pub(crate) fn schedule(&mut self, intended: u64) {
         self.tally.counts.scheduled += 1;
+        if let Some(cohort) = self.tally.cohort(intended) {
+            cohort.scheduled += 1;
+        }
         if let Some(step) = self.tally.rate_step(intended) {
             step.planned += 1;
+        }
+    }
+
+    /// Notes that an item is not sent for want of an ID, or because the run was stopped.
+    pub(crate) fn skip(&mut self, intended: u64) {
+        self.tally.counts.skipped += 1;
+        if let Some(cohort) = self.tally.cohort(intended) {
+            cohort.skipped += 1;
+        }
+    }
+
+    /// Notes that the operating system refuses to send an item.
+    pub(crate) fn send_error(&mut self, intended: u64) {
+        self.tally.counts.send_errors += 1;
+        if let Some(cohort) = self.tally.cohort(intended) {
+            cohort.send_errors += 1;
         }
     }
 
@@ -57,8 +79,11 @@ impl<'w> Session<'w> {
         (item, intended): (u64, u64),
         out: &mut Vec<u8>,
     ) -> Option<u16> {
-        let id = self.tables.get_mut(client)?.issue(now, item, intended)?;
+        let table = self.tables.get_mut(client)?;
+        let id = table.issue(now, item, intended)?;
+        let start = out.len();
         self.workload.append(item, id, out);
+        table.set_qtype(id, qtype(out.get(start..).unwrap_or_default()));
         Some(id)
     }
 
@@ -79,6 +104,9 @@ impl<'w> Session<'w> {
         if let Some(cohort) = self.tally.cohort(slot.intended) {
             cohort.sent += 1;
         }
+        if let Some(group) = self.tally.by_qtype.entry(slot.qtype.0) {
+            group.sent += 1;
+        }
         if let Some(step) = self.tally.rate_step(now) {
             step.sent += 1;
         }
@@ -97,64 +125,89 @@ impl<'w> Session<'w> {
             return;
         };
         if !is_answer(self.workload, slot.item, header, message) {
-            let cut = header.counts[0] > 0 && message.len() <= HEADER_LEN;
-            *(if cut {
-                &mut self.tally.counts.malformed
-            } else {
-                &mut self.tally.counts.mismatched
-            }) += 1;
+            self.mismatch(header, message.len());
             return;
         }
         let took = now.saturating_sub(slot.sent);
         match slot.state {
             State::Waiting if took <= self.timeout => {
                 table.settle(header.id, State::Answered);
-                self.answer(slot.intended, took, now, header, message.len());
+                self.answer(slot, now, header, message);
             }
             State::Waiting => {
                 table.settle(header.id, State::AnsweredLate);
-                self.tally.counts.timed_out += 1;
-                self.lose(slot.intended);
+                self.lose(slot, Loss::TimedOut);
                 self.late(took);
             }
             State::GivenUp => {
                 table.settle(header.id, State::AnsweredLate);
                 self.late(took);
             }
-            State::Answered | State::AnsweredLate | State::Free => self.tally.counts.duplicate += 1,
+            State::Answered | State::AnsweredLate => self.tally.counts.duplicate += 1,
+            State::Failed | State::Free => self.tally.counts.unknown += 1,
         }
     }
 
-    fn answer(&mut self, intended: u64, took: u64, now: u64, header: Header, len: usize) {
-        let tally = &mut self.tally;
-        tally.counts.answered += 1;
-        tally.counts.answer_octets += len as u64;
-        tally.counts.truncated += u64::from(header.flags.has(Flags::TC));
-        if let Some(count) = tally.rcodes.get_mut(usize::from(header.flags.rcode().0)) {
-            *count += 1;
+    /// Counts a message with a known ID that does not answer its question.
+    fn mismatch(&mut self, header: Header, len: usize) {
+        let counts = &mut self.tally.counts;
+        if header.counts[0] > 0 && len <= HEADER_LEN {
+            counts.malformed += 1;
+            return;
         }
-        let response = now.saturating_sub(intended);
+        counts.mismatched += 1;
+        counts.not_responses += u64::from(!header.flags.has(Flags::QR));
+    }
+
+    fn answer(&mut self, slot: Slot, now: u64, header: Header, message: &[u8]) {
+        let (rcode, tally) = (extended_rcode(header, message), &mut self.tally);
+        let no_error = rcode == 0;
+        tally.counts.answered += 1;
+        tally.counts.answer_octets += message.len() as u64;
+        tally.counts.truncated += u64::from(header.flags.has(Flags::TC));
+        tally.counts.empty += u64::from(no_error && header.counts[1] == 0);
+        tally.counts.without_question += u64::from(header.counts[0] == 0);
+        tally.rcodes.add(rcode, 1);
+        let response = now.saturating_sub(slot.intended);
         tally.response.record(response);
-        tally.service.record(took);
-        if let Some(cohort) = tally.cohort(intended) {
+        tally.service.record(now.saturating_sub(slot.sent));
+        if let Some(cohort) = tally.cohort(slot.intended) {
             cohort.answered += 1;
+            cohort.rcodes.add(rcode, 1);
             cohort.response.record(response);
         }
+        if let Some(group) = tally.by_qtype.entry(slot.qtype.0) {
+            group.answered += 1;
+            group.response.record(response);
+        }
+        if let Some(times) = tally.by_rcode.entry(rcode) {
+            times.record(response);
+        }
     }
 
+    /// Counts an answer to an item that has timed out.
     fn late(&mut self, took: u64) {
+        if took > self.late_end {
+            self.tally.counts.unknown += 1;
+            return;
+        }
         self.tally.counts.late += 1;
         self.tally.late.record(took);
     }
 
-    /// Notes a lost item in every histogram.
-    fn lose(&mut self, intended: u64) {
-        self.tally.response.record_censored(self.timeout);
-        self.tally.service.record_censored(self.timeout);
-        let timeout = self.timeout;
-        if let Some(cohort) = self.tally.cohort(intended) {
-            cohort.lost += 1;
+    /// Notes a lost item in every count and histogram.
+    fn lose(&mut self, slot: Slot, loss: Loss) {
+        let (timeout, tally) = (self.timeout, &mut self.tally);
+        *loss.of_run(&mut tally.counts) += 1;
+        tally.response.record_censored(timeout);
+        tally.service.record_censored(timeout);
+        if let Some(cohort) = tally.cohort(slot.intended) {
+            *loss.of_second(cohort) += 1;
             cohort.response.record_censored(timeout);
+        }
+        if let Some(group) = tally.by_qtype.entry(slot.qtype.0) {
+            group.lost += 1;
+            group.response.record_censored(timeout);
         }
     }
 
@@ -165,16 +218,17 @@ impl<'w> Session<'w> {
         let Some(slot) = table.find(header.id).filter(|slot| slot.state == State::Waiting) else {
             return;
         };
-        table.settle(header.id, State::GivenUp);
-        self.tally.counts.refused += 1;
-        self.lose(slot.intended);
+        table.settle(header.id, State::Failed);
+        self.lose(slot, Loss::Refused);
     }
 
     /// Gives up what `client` has in flight because its connection ended.
     pub(crate) fn disconnect(&mut self, client: usize) {
-        while let Some((_, slot)) = self.tables.get_mut(client).and_then(|t| t.expire(u64::MAX)) {
-            self.tally.counts.connection_failed += 1;
-            self.lose(slot.intended);
+        while let Some((id, slot)) = self.tables.get_mut(client).and_then(|t| t.expire(u64::MAX)) {
+            if let Some(table) = self.tables.get_mut(client) {
+                table.settle(id, State::Failed);
+            }
+            self.lose(slot, Loss::ConnectionFailed);
         }
     }
 
@@ -185,20 +239,99 @@ impl<'w> Session<'w> {
         for client in 0..self.tables.len() {
             while let Some((_, slot)) = self.tables.get_mut(client).and_then(|t| t.expire(deadline))
             {
-                self.tally.counts.timed_out += 1;
-                self.lose(slot.intended);
+                self.lose(slot, Loss::TimedOut);
             }
         }
     }
 
     /// Ends the run early: what is in flight is neither answered nor lost.
     pub(crate) fn interrupt(&mut self) {
-        for table in &mut self.tables {
-            while table.expire(u64::MAX).is_some() {
+        for client in 0..self.tables.len() {
+            while let Some((_, slot)) = self.tables.get_mut(client).and_then(|t| t.expire(u64::MAX))
+            {
                 self.tally.counts.interrupted += 1;
+                if let Some(cohort) = self.tally.cohort(slot.intended) {
+                    cohort.interrupted += 1;
+                }
+                if let Some(group) = self.tally.by_qtype.entry(slot.qtype.0) {
+                    group.interrupted += 1;
+                }
             }
         }
     }
+
+    /// The second, if it is final `now`: no answer can come in time and every item has its outcome.
+    pub(crate) fn final_cohort(&self, second: u64, now: u64) -> Option<Cohort> {
+        if now < final_time(second, self.timeout) {
+            return None;
+        }
+        let cohort = self.tally.cohorts.get(second as usize).cloned().unwrap_or_default();
+        cohort.is_settled().then_some(Cohort { is_final: true, ..cohort })
+    }
+}
+
+/// Why a sent item has no answer in time.
+#[derive(Clone, Copy)]
+enum Loss {
+    TimedOut,
+    Refused,
+    ConnectionFailed,
+}
+
+impl Loss {
+    fn of_run(self, counts: &mut Counts) -> &mut u64 {
+        match self {
+            Self::TimedOut => &mut counts.timed_out,
+            Self::Refused => &mut counts.refused,
+            Self::ConnectionFailed => &mut counts.connection_failed,
+        }
+    }
+
+    fn of_second(self, cohort: &mut Cohort) -> &mut u64 {
+        match self {
+            Self::TimedOut => &mut cohort.timed_out,
+            Self::Refused => &mut cohort.refused,
+            Self::ConnectionFailed => &mut cohort.connection_failed,
+        }
+    }
+}
+
+/// The QTYPE of `message`; 0 if it has no question.
+fn qtype(message: &[u8]) -> Type {
+    let mut reader = Reader::new(message, HEADER_LEN);
+    let read = reader.skip_name().and_then(|()| reader.u16("QTYPE"));
+    Type(read.unwrap_or(0))
+}
+
+/// The RCODE with the upper bits that an OPT record may have (RFC 6891 section 6.1.3).
+fn extended_rcode(header: Header, message: &[u8]) -> u16 {
+    let low = header.flags.rcode().0;
+    if header.counts[3] == 0 {
+        return low;
+    }
+    low | upper_rcode(header, message).unwrap_or(0) << 4
+}
+
+/// The upper bits of the RCODE; `None` if there is no OPT record that can be read.
+fn upper_rcode(header: Header, message: &[u8]) -> Option<u16> {
+    let mut reader = Reader::new(message, HEADER_LEN);
+    let [questions, records @ ..] = header.counts.map(usize::from);
+    for _ in 0..questions {
+        reader.skip_name().ok()?;
+        reader.take(4, "question").ok()?;
+    }
+    for _ in 0..records.iter().sum() {
+        reader.skip_name().ok()?;
+        let rtype = reader.u16("TYPE").ok()?;
+        reader.u16("CLASS").ok()?;
+        let ttl = reader.u32("TTL").ok()?;
+        if rtype == Type::OPT.0 {
+            return u16::try_from(ttl >> 24).ok();
+        }
+        let len = reader.u16("length").ok()?;
+        reader.take(usize::from(len), "RDATA").ok()?;
+    }
+    None
 }
 
 /// Whether `message` is a response to `item`.

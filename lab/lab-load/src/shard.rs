@@ -1,11 +1,12 @@
 //! One thread's part of a run: its items, its clients, its reports.
 
-use crate::run::{Config, Pace, Progress, RunError, Spin, ThreadReport, Transport};
+use crate::progress::Progress;
+use crate::run::{Config, Pace, RunError, Spin, ThreadReport, Transport};
 use crate::schedule::{Arrivals, Schedule};
 use crate::session::{Limits, Session};
 use crate::table::Rest;
-use crate::tally::{Counts, Tally};
-use crate::{SECOND, Workload, tcp, udp};
+use crate::tally::Tally;
+use crate::{SECOND, Workload, nanos, tcp, udp};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -63,11 +64,6 @@ impl Shard<'_> {
     pub(crate) fn session(&self) -> Session<'_> {
         Session::new(self.workload, self.clients(), limits(self.config, self.index as u64))
     }
-
-    pub(crate) fn tick(&self, progress: Progress) {
-        // The receiver only goes away when the run is over.
-        _ = self.ticks.send(progress);
-    }
 }
 
 /// One item with its time and the thread's own client.
@@ -121,37 +117,9 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Sends second by second what a session has counted.
-pub(crate) struct Ticker {
-    second: u64,
-    last: Counts,
-}
-
-impl Ticker {
-    pub(crate) fn new() -> Self {
-        Self { second: 0, last: Counts::default() }
-    }
-
-    pub(crate) fn turn(&mut self, shard: &Shard<'_>, session: &Session<'_>, now: u64) {
-        while now >= (self.second + 1) * SECOND {
-            let counts = session.tally.counts;
-            let cohort = session.tally.cohorts.get(self.second as usize).cloned();
-            shard.tick(Progress {
-                second: self.second,
-                counts: counts.since(&self.last),
-                in_flight: counts.in_flight(),
-                cohort: cohort.unwrap_or_default(),
-            });
-            self.last = counts;
-            self.second += 1;
-        }
-    }
-}
-
 fn limits(config: &Config, shard: u64) -> Limits {
-    let timeout =
-        u64::try_from(config.timeout.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
-    let given_up = 2 * timeout;
+    let timeout = nanos(config.timeout).min(u64::MAX / 4);
+    let given_up = nanos(late_end(config)).min(3 * timeout);
     let (ids, answered) = match config.pace {
         Pace::Open { rate, .. } => (ids_needed(config, rate), given_up),
         Pace::Closed { window } => {
@@ -163,9 +131,30 @@ fn limits(config: &Config, shard: u64) -> Limits {
     Limits { ids, timeout, rest: Rest { answered, given_up }, seed }
 }
 
+/// The part of its IDs that a socket may have in flight on average: the others rest.
+const IN_FLIGHT_PART: f64 = 0.5;
+/// The part of its IDs that may be in flight or rest on average: room for bursts.
+const RESTING_PART: f64 = 0.85;
+/// IDs of one socket.
+const IDS: f64 = 65_536.0;
+
+/// How many clients it takes for `rate` questions a second to find IDs.
+pub(crate) fn clients_needed(config: &Config, rate: f64) -> usize {
+    (rate * config.timeout.as_secs_f64() / (IDS * IN_FLIGHT_PART)).ceil() as usize
+}
+
+/// How long after it was sent a question can still be answered late, and its ID rests: three
+/// timeouts, or as long as the IDs last.
+pub(crate) fn late_end(config: &Config) -> Duration {
+    let wanted = config.timeout.saturating_mul(3);
+    let Pace::Open { rate, .. } = config.pace else { return wanted };
+    let lasting = RESTING_PART * IDS * config.clients as f64 / rate;
+    Duration::try_from_secs_f64(lasting).map_or(wanted, |lasting| lasting.min(wanted))
+}
+
 /// IDs of one client in an open loop: twice what rests on average, and some for bursts.
 pub(crate) fn ids_needed(config: &Config, rate: f64) -> usize {
-    let resting = rate * 2.0 * config.timeout.as_secs_f64() / config.clients.max(1) as f64;
+    let resting = rate * late_end(config).as_secs_f64() / config.clients.max(1) as f64;
     (resting * 2.0) as usize + 64
 }
 

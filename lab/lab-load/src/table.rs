@@ -1,6 +1,7 @@
 //! The questions in flight on one socket, by ID, and the IDs that must rest before they are reused.
 
 use crate::rng;
+use nodens_wire::Type;
 use std::collections::VecDeque;
 
 /// How many IDs are looked at for a free one before giving up for now.
@@ -15,8 +16,10 @@ pub(crate) enum State {
     Waiting,
     /// Answered in time: another answer is a duplicate.
     Answered,
-    /// Given up, or failed: an answer is late.
+    /// Given up after the timeout: an answer is late.
     GivenUp,
+    /// Refused, or lost with its connection: nothing can answer it.
+    Failed,
     /// Given up and answered late: another answer is a duplicate.
     AnsweredLate,
 }
@@ -30,6 +33,8 @@ pub(crate) struct Slot {
     pub(crate) intended: u64,
     /// When it was sent.
     pub(crate) sent: u64,
+    /// QTYPE; 0 if its message has no question.
+    pub(crate) qtype: Type,
     pub(crate) state: State,
     /// The bits of the ID above the index: another each time.
     salt: u16,
@@ -60,7 +65,8 @@ impl Table {
     /// A table of `capacity` IDs, rounded up to a power of two and at most 65,536.
     pub(crate) fn new(capacity: usize, rest: Rest, seed: u64) -> Self {
         let capacity = capacity.clamp(16, 1 << 16).next_power_of_two();
-        let slot = Slot { item: 0, intended: 0, sent: 0, state: State::Free, salt: 0 };
+        let slot =
+            Slot { item: 0, intended: 0, sent: 0, qtype: Type(0), state: State::Free, salt: 0 };
         Self {
             slots: vec![slot; capacity],
             bits: capacity.ilog2(),
@@ -89,7 +95,7 @@ impl Table {
                 State::Free => true,
                 State::Waiting => false,
                 State::Answered => now >= slot.sent.saturating_add(self.rest.answered),
-                State::GivenUp | State::AnsweredLate => {
+                State::GivenUp | State::AnsweredLate | State::Failed => {
                     now >= slot.sent.saturating_add(self.rest.given_up)
                 }
             };
@@ -97,12 +103,20 @@ impl Table {
                 self.issued += 1;
                 let salt = if self.bits >= 16 { 0 } else { rng::at(self.seed, self.issued) as u16 };
                 let salt = salt & (u16::MAX.checked_shr(self.bits).unwrap_or(0));
-                *slot = Slot { item, intended, sent: now, state: State::Waiting, salt };
+                let (qtype, state) = (Type(0), State::Waiting);
+                *slot = Slot { item, intended, sent: now, qtype, state, salt };
                 self.waiting += 1;
                 return Some(salt.checked_shl(self.bits).unwrap_or(0) | at as u16);
             }
         }
         None
+    }
+
+    /// Notes the QTYPE of the question with `id`.
+    pub(crate) fn set_qtype(&mut self, id: u16, qtype: Type) {
+        if let Some(slot) = self.find_mut(id) {
+            slot.qtype = qtype;
+        }
     }
 
     /// Takes back an ID whose question was not sent.

@@ -1,136 +1,134 @@
-//! What became of every item and every received message, as counts that add up.
+//! Everything that is measured: counts, and histograms by run, second, QTYPE and RCODE.
 
 use crate::SECOND;
+pub use crate::counts::{Counts, Rcodes};
 use lab_histogram::Histogram;
 
 /// Nanoseconds of one step of the rate record.
 pub const RATE_STEP: u64 = SECOND / 10;
 
-/// Counts of items and received messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+/// The items intended for one second.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cohort {
     /// Items whose intended time came.
     pub scheduled: u64,
-    /// Items that were never sent because no ID had rested long enough.
+    /// Never sent for want of an ID, or because the run was stopped.
     pub skipped: u64,
-    /// Items that the operating system refused to send.
+    /// Never sent because the operating system refused.
     pub send_errors: u64,
-    /// Items sent.
+    /// Sent, whenever that was.
     pub sent: u64,
-    /// Sent items answered within the timeout.
+    /// Answered within the timeout, whenever the answer came.
     pub answered: u64,
-    /// Sent items that were not.
+    /// Not answered within the timeout, whenever that was noticed.
     pub timed_out: u64,
-    /// Sent items that an ICMP message said nobody listens to.
+    /// Refused by an ICMP message.
     pub refused: u64,
-    /// Sent items whose connection ended before the answer.
+    /// Lost with their connection.
     pub connection_failed: u64,
-    /// Sent items still in flight when the run was interrupted.
+    /// In flight when the run was stopped.
     pub interrupted: u64,
-    /// Messages received.
-    pub received: u64,
-    /// Messages that answer an item after it had timed out.
-    pub late: u64,
-    /// Messages that answer an item again.
-    pub duplicate: u64,
-    /// Messages with a known ID that are no response or have another question.
-    pub mismatched: u64,
-    /// Messages with an ID that nothing was asked with.
-    pub unknown: u64,
-    /// Messages too short to have a header and a question.
-    pub malformed: u64,
-    /// Answers with the TC bit.
-    pub truncated: u64,
-    /// Octets of answers.
-    pub answer_octets: u64,
+    /// RCODEs of the answers.
+    pub rcodes: Rcodes,
+    /// Response times, with lost items as censored.
+    pub response: Histogram,
+    /// Whether nothing can change any more: the second and the timeout are over, or the run is, and
+    /// every item has its outcome.
+    pub is_final: bool,
 }
 
-impl Counts {
-    /// Adds `other`.
-    pub fn add(&mut self, other: &Self) {
-        for (into, from) in self.fields_mut().into_iter().zip(other.fields()) {
-            *into += from;
-        }
-    }
-
-    /// What was added since `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        let mut difference = *self;
-        for (into, from) in difference.fields_mut().into_iter().zip(earlier.fields()) {
-            *into = into.saturating_sub(from);
-        }
-        difference
-    }
-
-    fn fields(&self) -> [u64; 17] {
-        let mut copy = *self;
-        copy.fields_mut().map(|field| *field)
-    }
-
-    fn fields_mut(&mut self) -> [&mut u64; 17] {
-        let Self {
-            scheduled,
-            skipped,
-            send_errors,
-            sent,
-            answered,
-            timed_out,
-            refused,
-            connection_failed,
-            interrupted,
-            received,
-            late,
-            duplicate,
-            mismatched,
-            unknown,
-            malformed,
-            truncated,
-            answer_octets,
-        } = self;
-        [
-            scheduled,
-            skipped,
-            send_errors,
-            sent,
-            answered,
-            timed_out,
-            refused,
-            connection_failed,
-            interrupted,
-            received,
-            late,
-            duplicate,
-            mismatched,
-            unknown,
-            malformed,
-            truncated,
-            answer_octets,
-        ]
-    }
-
-    /// Sent items without an answer in time, whatever the cause; interrupted ones are not among them.
+impl Cohort {
+    /// Sent items without an answer in time, whatever the cause.
     pub fn lost(&self) -> u64 {
         self.timed_out + self.refused + self.connection_failed
     }
 
-    /// Sent items without an outcome yet.
-    pub fn in_flight(&self) -> u64 {
-        self.sent.saturating_sub(self.answered + self.lost() + self.interrupted)
+    /// Whether every item has an outcome that the run gave it.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.scheduled == self.sent + self.skipped + self.send_errors
+            && self.sent == self.answered + self.lost()
+    }
+
+    /// Adds what another thread has measured of the same second; final only if both are.
+    pub fn merge(&mut self, other: &Self) {
+        self.scheduled += other.scheduled;
+        self.skipped += other.skipped;
+        self.send_errors += other.send_errors;
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.timed_out += other.timed_out;
+        self.refused += other.refused;
+        self.connection_failed += other.connection_failed;
+        self.interrupted += other.interrupted;
+        self.rcodes.merge(&other.rcodes);
+        self.response.merge(&other.response);
+        self.is_final &= other.is_final;
     }
 }
 
-/// The items intended for one second.
+/// The items that have something in common: their QTYPE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cohort {
+pub struct Group {
     /// Sent.
     pub sent: u64,
-    /// Answered within the timeout, whenever the answer came.
+    /// Answered within the timeout.
     pub answered: u64,
-    /// Lost, whenever that was noticed.
+    /// Lost, whatever the cause.
     pub lost: u64,
+    /// In flight when the run was stopped.
+    pub interrupted: u64,
     /// Response times, with lost items as censored.
     pub response: Histogram,
+}
+
+impl Group {
+    fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.lost += other.lost;
+        self.interrupted += other.interrupted;
+        self.response.merge(&other.response);
+    }
+}
+
+/// Values by a 16-bit code, in the order of the codes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByCode<T>(Vec<(u16, T)>);
+
+impl<T> Default for ByCode<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Default> ByCode<T> {
+    /// The codes in use, lowest first, and their values.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &T)> + '_ {
+        self.0.iter().map(|(code, value)| (*code, value))
+    }
+
+    /// The value of `code`, if it is in use.
+    pub fn get(&self, code: u16) -> Option<&T> {
+        self.iter().find(|entry| entry.0 == code).map(|entry| entry.1)
+    }
+
+    /// The value of `code`, which is in use from now on.
+    pub(crate) fn entry(&mut self, code: u16) -> Option<&mut T> {
+        let found = self.0.binary_search_by_key(&code, |entry| entry.0);
+        let at = found.unwrap_or_else(|at| {
+            self.0.insert(at, (code, T::default()));
+            at
+        });
+        self.0.get_mut(at).map(|entry| &mut entry.1)
+    }
+
+    fn merge(&mut self, other: &Self, add: impl Fn(&mut T, &T)) {
+        for (code, from) in other.iter() {
+            if let Some(into) = self.entry(code) {
+                add(into, from);
+            }
+        }
+    }
 }
 
 /// Planned and sent items in one step of [`RATE_STEP`].
@@ -147,20 +145,24 @@ pub struct RateStep {
 pub struct Tally {
     /// Outcomes.
     pub counts: Counts,
-    /// Answers by the lower four bits of the RCODE.
-    pub rcodes: [u64; 16],
+    /// Answers by RCODE, with the extension of EDNS.
+    pub rcodes: Rcodes,
     /// From intended time to answer; lost items are censored.
     pub response: Histogram,
     /// From sending to answer; lost items are censored.
     pub service: Histogram,
     /// From intended time to sending.
     pub lateness: Histogram,
-    /// From sending to answers that came too late.
+    /// From sending to answers that came too late, up to the window for late answers.
     pub late: Histogram,
     /// From asking for a connection to having it.
     pub connect: Histogram,
     /// Connections asked for and not got.
     pub connect_failures: u64,
+    /// By QTYPE; 0 for messages without a question.
+    pub by_qtype: ByCode<Group>,
+    /// Response times of answers by RCODE.
+    pub by_rcode: ByCode<Histogram>,
     /// By second of intended time.
     pub cohorts: Vec<Cohort>,
     /// By tenth of a second.
@@ -171,21 +173,18 @@ impl Tally {
     /// Adds what another thread has measured.
     pub fn merge(&mut self, other: &Self) {
         self.counts.add(&other.counts);
-        for (into, from) in self.rcodes.iter_mut().zip(other.rcodes) {
-            *into += from;
-        }
+        self.rcodes.merge(&other.rcodes);
         self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.lateness.merge(&other.lateness);
         self.late.merge(&other.late);
         self.connect.merge(&other.connect);
         self.connect_failures += other.connect_failures;
+        self.by_qtype.merge(&other.by_qtype, Group::merge);
+        self.by_rcode.merge(&other.by_rcode, Histogram::merge);
         grow(&mut self.cohorts, other.cohorts.len());
         for (into, from) in self.cohorts.iter_mut().zip(&other.cohorts) {
-            into.sent += from.sent;
-            into.answered += from.answered;
-            into.lost += from.lost;
-            into.response.merge(&from.response);
+            into.merge(from);
         }
         grow(&mut self.rate, other.rate.len());
         for (into, from) in self.rate.iter_mut().zip(&other.rate) {
@@ -208,31 +207,95 @@ impl Tally {
         self.rate.get_mut(at)
     }
 
+    /// Declares final what can no longer change in a run that has ended after `elapsed`
+    /// nanoseconds: everything that has its outcome, but in an interrupted run only seconds that
+    /// were over and whose answers had their time.
+    pub(crate) fn close(&mut self, elapsed: u64, timeout: u64, interrupted: bool) {
+        for (second, cohort) in self.cohorts.iter_mut().enumerate() {
+            let over = elapsed >= final_time(second as u64, timeout);
+            cohort.is_final = cohort.is_settled() && (over || !interrupted);
+        }
+    }
+
     /// Every way in which the numbers do not add up; empty unless the generator has a fault.
     pub fn contradictions(&self) -> Vec<&'static str> {
+        let mut found = self.counts_at_odds();
+        found.extend(self.seconds_at_odds());
+        found.extend(self.groups_at_odds());
+        found
+    }
+
+    fn counts_at_odds(&self) -> Vec<&'static str> {
         let c = &self.counts;
-        let sum = |of: fn(&Cohort) -> u64| self.cohorts.iter().map(of).sum::<u64>();
-        let checks = [
+        let matched = c.answered + c.late + c.duplicate;
+        failed(&[
             (c.scheduled == c.sent + c.skipped + c.send_errors, "scheduled items"),
             (c.sent == c.answered + c.lost() + c.interrupted, "sent items"),
-            (
-                c.received
-                    == c.answered + c.late + c.duplicate + c.mismatched + c.unknown + c.malformed,
-                "received messages",
-            ),
-            (self.rcodes.iter().sum::<u64>() == c.answered, "RCODEs"),
+            (c.received == matched + c.mismatched + c.unknown + c.malformed, "received messages"),
+            (c.late <= c.timed_out, "late answers and timeouts"),
+            (c.not_responses <= c.mismatched, "mismatched messages"),
+            (self.rcodes.total() == c.answered, "RCODEs"),
             (self.response.recorded() == c.answered, "response times"),
             (self.response.censored() == c.lost(), "lost items in response times"),
             (self.service.recorded() == c.answered, "service times"),
+            (self.service.censored() == c.lost(), "lost items in service times"),
             (self.lateness.recorded() == c.sent, "latenesses"),
-            (self.late.recorded() == c.late, "late answers"),
+            (self.late.recorded() == c.late, "times of late answers"),
+        ])
+    }
+
+    fn seconds_at_odds(&self) -> Vec<&'static str> {
+        let c = &self.counts;
+        let sum = |of: fn(&Cohort) -> u64| self.cohorts.iter().map(of).sum::<u64>();
+        let (mut response, mut rcodes) = (Histogram::new(), Rcodes::default());
+        for cohort in &self.cohorts {
+            response.merge(&cohort.response);
+            rcodes.merge(&cohort.rcodes);
+        }
+        let planned: u64 = self.rate.iter().map(|step| step.planned).sum();
+        let sent: u64 = self.rate.iter().map(|step| step.sent).sum();
+        failed(&[
+            (sum(|cohort| cohort.scheduled) == c.scheduled, "scheduled items of all seconds"),
+            (sum(|cohort| cohort.skipped) == c.skipped, "skipped items of all seconds"),
+            (sum(|cohort| cohort.send_errors) == c.send_errors, "unsent items of all seconds"),
             (sum(|cohort| cohort.sent) == c.sent, "sent items of all seconds"),
             (sum(|cohort| cohort.answered) == c.answered, "answers of all seconds"),
-            (sum(|cohort| cohort.lost) == c.lost(), "lost items of all seconds"),
-            (sum(|cohort| cohort.response.recorded()) == c.answered, "times of all seconds"),
-        ];
-        checks.iter().filter(|(holds, _)| !holds).map(|(_, what)| *what).collect()
+            (sum(|cohort| cohort.timed_out) == c.timed_out, "timeouts of all seconds"),
+            (sum(|cohort| cohort.refused) == c.refused, "refusals of all seconds"),
+            (sum(|s| s.connection_failed) == c.connection_failed, "failures of all seconds"),
+            (sum(|s| s.interrupted) == c.interrupted, "interrupted items of all seconds"),
+            (response == self.response, "response times of all seconds, bucket by bucket"),
+            (rcodes == self.rcodes, "RCODEs of all seconds"),
+            (planned == c.scheduled && sent == c.sent, "steps of the rate"),
+        ])
     }
+
+    fn groups_at_odds(&self) -> Vec<&'static str> {
+        let c = &self.counts;
+        let sum = |of: fn(&Group) -> u64| self.by_qtype.iter().map(|(_, g)| of(g)).sum::<u64>();
+        let (mut by_qtype, mut by_rcode) = (Histogram::new(), Histogram::new());
+        self.by_qtype.iter().for_each(|(_, group)| by_qtype.merge(&group.response));
+        self.by_rcode.iter().for_each(|(_, times)| by_rcode.merge(times));
+        let rcodes = self.by_rcode.iter().map(|(rcode, times)| (rcode, times.recorded()));
+        failed(&[
+            (sum(|group| group.sent) == c.sent, "sent items of all QTYPEs"),
+            (sum(|group| group.answered) == c.answered, "answers of all QTYPEs"),
+            (sum(|group| group.lost) == c.lost(), "lost items of all QTYPEs"),
+            (sum(|group| group.interrupted) == c.interrupted, "interrupted items of all QTYPEs"),
+            (by_qtype == self.response, "response times of all QTYPEs, bucket by bucket"),
+            (rcodes.eq(self.rcodes.iter()), "response times by RCODE"),
+            (by_rcode.recorded() == self.response.recorded(), "response times of all RCODEs"),
+        ])
+    }
+}
+
+/// When, in nanoseconds from the start, no answer of `second` can come in time any more.
+pub(crate) fn final_time(second: u64, timeout: u64) -> u64 {
+    second.saturating_add(1).saturating_mul(SECOND).saturating_add(timeout)
+}
+
+fn failed(checks: &[(bool, &'static str)]) -> Vec<&'static str> {
+    checks.iter().filter(|(holds, _)| !holds).map(|(_, what)| *what).collect()
 }
 
 fn grow<T: Default + Clone>(vec: &mut Vec<T>, len: usize) {

@@ -1,8 +1,9 @@
 //! The loop over persistent TCP connections.
 
+use crate::progress::Ticker;
 use crate::run::{Pace, RunError};
 use crate::session::Session;
-use crate::shard::{LoopReport, Shard, Source, Ticker, await_start};
+use crate::shard::{LoopReport, Shard, Source, await_start};
 use lab_sys::poll::{Interest, Poller};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
@@ -103,7 +104,7 @@ impl<'a> Tcp<'a> {
             let now = self.shard.now();
             if self.shard.stopped() {
                 self.session.interrupt();
-                self.session.tally.counts.skipped += self.queued();
+                self.drop_queues();
                 return Ok(());
             }
             let more = match (&mut source, config.pace) {
@@ -129,6 +130,13 @@ impl<'a> Tcp<'a> {
 
     fn queued(&self) -> u64 {
         self.connections.iter().map(|connection| connection.queue.len() as u64).sum()
+    }
+
+    /// Counts what was due and could not be sent before the run was stopped.
+    fn drop_queues(&mut self) {
+        for (_, intended) in self.connections.iter().flat_map(|connection| &connection.queue) {
+            self.session.skip(*intended);
+        }
     }
 
     fn enqueue_due(&mut self, source: &mut Source<'_>, now: u64) -> bool {
@@ -206,7 +214,7 @@ impl<'a> Tcp<'a> {
                     connection.out.extend_from_slice(&self.message);
                     self.session.sent(client, id, stamp);
                 }
-                None => self.session.tally.counts.skipped += 1,
+                None => self.session.skip(intended),
             }
         }
         if self.flush(client).is_err() {
@@ -304,7 +312,7 @@ impl<'a> Tcp<'a> {
             self.next_expire = now + EXPIRE_STEP;
             self.drop_hopeless(now, over);
         }
-        self.ticker.turn(self.shard, &self.session, now);
+        self.ticker.turn(&self.shard.ticks, &self.session, now);
     }
 
     /// Gives up connections that take longer than the timeout to open, and, when the sending time
@@ -317,8 +325,9 @@ impl<'a> Tcp<'a> {
             {
                 self.hang_up(client, now);
             } else if over && matches!(connection.link, Link::Closed { .. }) {
-                self.session.tally.counts.send_errors += connection.queue.len() as u64;
-                connection.queue.clear();
+                for (_, intended) in connection.queue.drain(..) {
+                    self.session.send_error(intended);
+                }
             }
         }
     }

@@ -1,8 +1,9 @@
 //! The loop over connected UDP sockets.
 
+use crate::progress::Ticker;
 use crate::run::{Pace, RunError};
 use crate::session::Session;
-use crate::shard::{Due, LoopReport, Shard, Source, Ticker, await_start};
+use crate::shard::{Due, LoopReport, Shard, Source, await_start};
 use lab_sys::batch::Batch;
 use lab_sys::poll::{Interest, Poller};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -175,8 +176,9 @@ impl<'a> Udp<'a> {
 
     /// Counts what was due and could not be sent before the run was stopped.
     fn drop_queues(&mut self) {
-        let queued: usize = self.queues.iter().map(VecDeque::len).sum();
-        self.session.tally.counts.skipped += queued as u64;
+        for (_, intended) in self.queues.iter().flatten() {
+            self.session.skip(*intended);
+        }
     }
 
     fn send_queues(&mut self) {
@@ -201,7 +203,7 @@ impl<'a> Udp<'a> {
                 let next = self.queues.get_mut(client).and_then(VecDeque::pop_front);
                 let Some((item, intended)) = next else { break };
                 if !self.push(client, now, item, intended) {
-                    self.session.tally.counts.skipped += 1;
+                    self.session.skip(intended);
                 }
             }
             if self.out.is_empty() || !self.send_batch(client) {
@@ -262,9 +264,9 @@ impl<'a> Udp<'a> {
                     take_refusals(socket.as_fd(), client, &mut self.session);
                 }
                 Err(_) => {
-                    if let Some((id, ..)) = self.batch.get(first) {
+                    if let Some((id, _, intended)) = self.batch.get(first) {
                         self.session.withdraw(client, *id);
-                        self.session.tally.counts.send_errors += 1;
+                        self.session.send_error(*intended);
                     }
                     (first, tries) = (first + 1, 0);
                 }
@@ -334,7 +336,7 @@ impl<'a> Udp<'a> {
             self.session.expire(now);
             self.next_expire = now + EXPIRE_STEP;
         }
-        self.ticker.turn(self.shard, &self.session, now);
+        self.ticker.turn(&self.shard.ticks, &self.session, now);
     }
 }
 

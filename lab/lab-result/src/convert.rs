@@ -1,12 +1,12 @@
 //! From what the load engine brings back to the file.
 
 use crate::{
-    Connections, Counts, Generator, Pace, Plan, Provenance, Rate, ResultFile, Run, Second, Share,
-    Thread, Verdict, Workload,
+    Connections, Counts, Generator, Group, Pace, Plan, Provenance, Rate, ResultFile, Run, Second,
+    Share, Thread, Verdict, Workload,
 };
 use lab_load::tally::{self, RATE_STEP};
 use lab_load::{Config, Outcome, Spin, Transport};
-use nodens_wire::Rcode;
+use nodens_wire::{Rcode, Type};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -43,8 +43,8 @@ pub fn convert(config: &Config, outcome: &Outcome, about: About) -> ResultFile {
         late: tally.late.clone(),
         connect: tally.connect.clone(),
         connections: connections(config, tally),
-        by_qtype: Vec::new(),
-        by_rcode: Vec::new(),
+        by_qtype: by_qtype(tally),
+        by_rcode: by_rcode(tally),
         by_transport: Vec::new(),
         seconds: (0..).zip(&tally.cohorts).map(|(at, cohort)| second(at, cohort)).collect(),
         rate: Rate {
@@ -135,10 +135,16 @@ fn connections(config: &Config, tally: &tally::Tally) -> Option<Connections> {
 fn second(second: u64, cohort: &tally::Cohort) -> Second {
     Second {
         second,
-        is_final: cohort.sent == cohort.answered + cohort.lost,
+        is_final: cohort.is_final,
         sent: cohort.sent,
         answered: cohort.answered,
-        lost: cohort.lost,
+        lost: cohort.lost(),
+        timed_out: cohort.timed_out,
+        refused: cohort.refused,
+        connection_failed: cohort.connection_failed,
+        interrupted: cohort.interrupted,
+        unsent: cohort.skipped + cohort.send_errors,
+        rcodes: rcodes(&cohort.rcodes),
         response: cohort.response.clone(),
         ..Second::default()
     }
@@ -155,9 +161,31 @@ fn thread(from: &lab_load::run::ThreadReport) -> Thread {
     }
 }
 
-fn rcodes(counts: &[u64]) -> BTreeMap<String, u64> {
-    let present = (0..).zip(counts).filter(|(_, count)| **count > 0);
-    present.map(|(rcode, count)| (Rcode(rcode).to_string(), *count)).collect()
+fn rcodes(counts: &tally::Rcodes) -> BTreeMap<String, u64> {
+    counts.iter().map(|(rcode, count)| (Rcode(rcode).to_string(), count)).collect()
+}
+
+fn by_qtype(tally: &tally::Tally) -> Vec<Group> {
+    let groups = tally.by_qtype.iter().map(|(qtype, group)| Group {
+        name: Type(qtype).to_string(),
+        sent: group.sent,
+        answered: group.answered,
+        lost: group.lost,
+        response: group.response.clone(),
+    });
+    groups.collect()
+}
+
+/// A question without an answer has no RCODE, so all that were sent are answered.
+fn by_rcode(tally: &tally::Tally) -> Vec<Group> {
+    let groups = tally.by_rcode.iter().map(|(rcode, times)| Group {
+        name: Rcode(rcode).to_string(),
+        sent: times.recorded(),
+        answered: times.recorded(),
+        lost: 0,
+        response: times.clone(),
+    });
+    groups.collect()
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -15,7 +15,7 @@ fn workload() -> Workload {
 }
 
 fn session(workload: &Workload) -> Session<'_> {
-    let rest = Rest { answered: 2 * TIMEOUT, given_up: 2 * TIMEOUT };
+    let rest = Rest { answered: 2 * TIMEOUT, given_up: 3 * TIMEOUT };
     Session::new(workload, 2, Limits { ids: 64, timeout: TIMEOUT, rest, seed: 1 })
 }
 
@@ -89,7 +89,7 @@ fn a_loss_belongs_to_the_second_that_it_was_intended_for() {
     let mut session = session(&workload);
     ask(&mut session, 0, 0, 2 * crate::SECOND, 2 * crate::SECOND);
     session.expire(9 * crate::SECOND);
-    let lost: Vec<_> = session.tally.cohorts.iter().map(|cohort| cohort.lost).collect();
+    let lost: Vec<_> = session.tally.cohorts.iter().map(|cohort| cohort.timed_out).collect();
     assert_eq!(lost, [0, 0, 1]);
 }
 

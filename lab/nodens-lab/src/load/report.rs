@@ -79,9 +79,9 @@ fn outcomes(outcome: &Outcome) -> String {
 
 fn answers(outcome: &Outcome) -> String {
     let c = &outcome.tally.counts;
-    let rcodes = outcome.tally.rcodes.iter().zip(0..).filter(|(count, _)| **count > 0);
+    let rcodes = outcome.tally.rcodes.iter();
     let mut parts: Vec<_> =
-        rcodes.map(|(count, rcode)| format!("{} {}", Rcode(rcode), term::count(*count))).collect();
+        rcodes.map(|(rcode, count)| format!("{} {}", Rcode(rcode), term::count(count))).collect();
     let oddities = [
         ("truncated", c.truncated),
         ("late", c.late),
@@ -130,7 +130,7 @@ pub(super) fn json(config: &Config, outcome: &Outcome) -> Value {
     let seconds = tally.cohorts.iter().enumerate().map(|(second, cohort)| {
         json!({
             "second": second, "sent": cohort.sent, "answered": cohort.answered,
-            "lost": cohort.lost, "response": histogram(&cohort.response, false),
+            "lost": cohort.lost(), "response": histogram(&cohort.response, false),
         })
     });
     json!({
@@ -187,8 +187,8 @@ fn counts(outcome: &Outcome) -> Value {
 }
 
 fn rcodes(outcome: &Outcome) -> Value {
-    let rcodes = outcome.tally.rcodes.iter().zip(0..).filter(|(count, _)| **count > 0);
-    rcodes.map(|(count, rcode)| (Rcode(rcode).to_string(), json!(count))).collect()
+    let rcodes = outcome.tally.rcodes.iter();
+    rcodes.map(|(rcode, count)| (Rcode(rcode).to_string(), json!(count))).collect()
 }
 
 fn histogram(histogram: &Histogram, buckets: bool) -> Value {
