@@ -1,0 +1,52 @@
+//! Statistics for comparing two servers by blocks of load.
+//!
+//! The unit is a *block*, never a question: questions of one second share queues, caches and the
+//! scheduler's moods, and millions of them would make any shift significant. Blocks come in pairs,
+//! one of each server next to each other in an order drawn by a coin, and all that is used of a pair
+//! is the difference `d`, for most metrics the logarithm of B over A.
+//!
+//! - [`paired`]: Hodges–Lehmann estimate and the exact sign-flip test, which assumes nothing but
+//!   that the coin was fair;
+//! - [`bootstrap`]: intervals by BCa, or by stationary blocks if neighbours are correlated;
+//! - [`compare()`]: all of it for one metric, with equivalence margins and a verdict;
+//! - [`holm`]: many metrics; [`power`]: what can be found with how many pairs;
+//! - [`unpaired`]: archives that were not measured in pairs; [`linear`]: CPU = a + b × rate.
+//!
+//! What is deliberately absent: removal of outliers, a clock, files, printing, and tests repeated
+//! until they are significant: the number of pairs is fixed beforehand.
+
+#![forbid(unsafe_code)]
+
+pub mod bootstrap;
+mod compare;
+pub mod holm;
+pub mod linear;
+mod normal;
+pub mod paired;
+pub mod power;
+pub mod proportion;
+pub mod unpaired;
+
+pub use compare::{Comparison, Margin, Method, Settings, Verdict, compare};
+
+/// A confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether `value` lies within, ends included.
+    pub fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// Both ends by `map`, which must be increasing.
+    #[must_use]
+    pub fn map(self, map: impl Fn(f64) -> f64) -> Self {
+        Self { low: map(self.low), high: map(self.high) }
+    }
+}
