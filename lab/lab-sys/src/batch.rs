@@ -3,11 +3,21 @@
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
+/// Octets of control data of one received datagram, in words: enough for a time stamp.
+const CONTROL_WORDS: usize = 8;
 /// Most segments of one datagram (`UDP_MAX_SEGMENTS` of older kernels).
 const SEGMENTS_MAX: usize = 64;
 /// Most octets of all segments, below the largest UDP payload.
 const SEGMENTED_LEN_MAX: usize = 60_000;
+
+/// The address of the sender of a datagram.
+#[derive(Clone, Copy)]
+pub struct Peer {
+    address: libc::sockaddr_storage,
+    len: libc::socklen_t,
+}
 
 /// Buffers for up to `capacity` datagrams, sent or received together.
 ///
@@ -22,6 +32,9 @@ pub struct Batch {
     peer_lens: Vec<libc::socklen_t>,
     vectors: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
+    /// Room for what the kernel says about each datagram; empty if nobody asked.
+    controls: Vec<[u64; CONTROL_WORDS]>,
+    stamps: Vec<Option<Duration>>,
     used: usize,
 }
 
@@ -48,8 +61,43 @@ impl Batch {
             peer_lens: vec![0; peers],
             vectors: vec![vector; capacity],
             headers: vec![header; capacity],
+            controls: Vec::new(),
+            stamps: Vec::new(),
             used: 0,
         }
+    }
+
+    /// Keeps the kernel's arrival time of each datagram, from a socket that
+    /// [`crate::socket::stamp_arrivals`] has asked for them.
+    #[must_use]
+    pub fn with_stamps(mut self) -> Self {
+        self.controls = vec![[0; CONTROL_WORDS]; self.lens.len()];
+        self.stamps = vec![None; self.lens.len()];
+        self
+    }
+
+    /// When datagram `at` reached the socket, by the wall clock since the Unix epoch; `None` if the
+    /// kernel did not say.
+    pub fn stamp(&self, at: usize) -> Option<Duration> {
+        self.stamps.get(at).copied().flatten().filter(|_| at < self.used)
+    }
+
+    /// Who sent datagram `at`; `None` for a connected socket.
+    pub fn peer(&self, at: usize) -> Option<Peer> {
+        let (address, len) = (*self.peers.get(at)?, *self.peer_lens.get(at)?);
+        (at < self.used).then_some(Peer { address, len })
+    }
+
+    /// As [`Batch::push`], to `peer`; the batch must have been made with peers.
+    pub fn push_to(&mut self, datagram: &[u8], peer: &Peer) -> bool {
+        let at = self.used;
+        if at >= self.peers.len() || !self.push(datagram) {
+            return false;
+        }
+        if let (Some(address), Some(len)) = (self.peers.get_mut(at), self.peer_lens.get_mut(at)) {
+            (*address, *len) = (peer.address, peer.len);
+        }
+        true
     }
 
     /// How many datagrams are in the batch.
@@ -127,6 +175,9 @@ impl Batch {
             self.peers.swap(at, last);
             self.peer_lens.swap(at, last);
         }
+        if !self.stamps.is_empty() {
+            self.stamps.swap(at, last);
+        }
         self.used = last;
     }
 
@@ -140,7 +191,8 @@ impl Batch {
         self.point_headers(0, capacity, Direction::Receive);
         // SAFETY: `headers` holds `capacity` headers, each of which `point_headers` has just
         // pointed at its own buffer of `buffer_len` octets, at its own vector and (if any) at its
-        // own address. All of them are owned by `self`, which is borrowed mutably during the call.
+        // own address and control words. All of them are owned by `self`, which is borrowed mutably
+        // during the call.
         let received = crate::check(libc::c_long::from(unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -154,6 +206,9 @@ impl Batch {
             *len = (header.msg_len as usize).min(self.buffer_len);
             if let Some(peer_len) = self.peer_lens.get_mut(at) {
                 *peer_len = header.msg_hdr.msg_namelen;
+            }
+            if let Some(stamp) = self.stamps.get_mut(at) {
+                *stamp = arrival(&header.msg_hdr);
             }
         }
         self.used = received;
@@ -237,8 +292,36 @@ impl Batch {
                     Direction::Send => *peer_len,
                 };
             }
+            if let (Some(control), Direction::Receive) = (self.controls.get_mut(at), direction) {
+                header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+                header.msg_hdr.msg_controllen = mem::size_of_val(control) as _;
+            } else if !self.controls.is_empty() {
+                header.msg_hdr.msg_control = std::ptr::null_mut();
+                header.msg_hdr.msg_controllen = 0;
+            }
         }
     }
+}
+
+/// The arrival time among what the kernel says about a datagram, since the Unix epoch.
+fn arrival(header: &libc::msghdr) -> Option<Duration> {
+    // SAFETY: the kernel has filled in the control words and their length, and they live as long as
+    // `header` is borrowed; each macro stays within that length.
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !message.is_null() {
+        // SAFETY: the macros return null or a whole control header inside the control words.
+        let (level, kind) = unsafe { ((*message).cmsg_level, (*message).cmsg_type) };
+        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
+            // SAFETY: the data of this kind is one `timespec`; it may not be aligned for one.
+            let time =
+                unsafe { libc::CMSG_DATA(message).cast::<libc::timespec>().read_unaligned() };
+            let seconds = u64::try_from(time.tv_sec).ok()?;
+            return Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?));
+        }
+        // SAFETY: as above; `message` is inside the control words of `header`.
+        message = unsafe { libc::CMSG_NXTHDR(header, message) };
+    }
+    None
 }
 
 #[derive(Clone, Copy)]
@@ -252,7 +335,7 @@ mod tests {
     use super::*;
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
-    use std::time::Duration;
+    use std::time::SystemTime;
 
     #[test]
     fn a_batch_goes_there_and_back() {
@@ -309,6 +392,37 @@ mod tests {
         batch.swap_remove(9);
         assert!(!batch.replace(1, b"x") && !batch.replace(0, b"far too long"));
         assert_eq!((batch.len(), batch.get(0), batch.get(1)), (1, &b"five!"[..], &b""[..]));
+    }
+
+    #[test]
+    fn arrivals_are_stamped_by_the_kernel_and_answers_find_their_way() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        crate::socket::stamp_arrivals(server.as_fd()).unwrap();
+        server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let clients = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let wall = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let before = wall();
+        for (client, text) in clients.iter().zip([b"a", b"b"]) {
+            client.connect(server.local_addr().unwrap()).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            client.send(text).unwrap();
+        }
+        server.peek(&mut [0]).unwrap();
+        let mut batch = Batch::with_peers(4, 16).with_stamps();
+        assert_eq!(batch.receive(server.as_fd()).unwrap(), 2);
+        let stamps = [batch.stamp(0).unwrap(), batch.stamp(1).unwrap()];
+        assert!(before <= stamps[0] && stamps[0] <= stamps[1] && stamps[1] <= wall());
+        let peers = [batch.peer(0).unwrap(), batch.peer(1).unwrap()];
+        assert!(batch.peer(2).is_none() && batch.stamp(2).is_none());
+        batch.clear();
+        assert!(batch.push_to(b"for b", &peers[1]) && batch.push_to(b"for a", &peers[0]));
+        assert_eq!(batch.send(server.as_fd(), 0).unwrap(), 2);
+        for (client, wanted) in clients.iter().zip([b"for a", b"for b"]) {
+            let mut got = [0; 5];
+            client.recv(&mut got).unwrap();
+            assert_eq!(&got, wanted);
+        }
+        assert!(!Batch::connected(1, 8).push_to(b"x", &peers[0]));
     }
 
     #[test]

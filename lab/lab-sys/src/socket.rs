@@ -12,6 +12,15 @@ pub fn queue_errors(socket: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
     } else {
         (libc::IPPROTO_IP, libc::IP_RECVERR)
     };
+    switch_on(socket, level, name)
+}
+
+/// Asks the kernel to say when each datagram reached the socket (`SO_TIMESTAMPNS`).
+pub fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
+}
+
+fn switch_on(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the value points to one `c_int` that lives during the call, and its length says so.
     let result = unsafe {

@@ -1,25 +1,29 @@
-//! `nodens-lab echo`: answers every question with itself.
+//! `nodens-lab echo`: answers every question with itself, as late and as wrongly as it is told.
 
-use crate::term;
-use anyhow::{Context, Result};
-use lab_sys::batch::Batch;
-use lab_sys::poll::{Interest, Poller};
-use nodens_wire::header::set_flags;
-use nodens_wire::{Flags, Header, Rcode};
-use socket2::{Domain, Protocol, Socket, Type};
-use std::io::{self, ErrorKind};
+use crate::term::{self, Style};
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use lab_echo::arrivals::Spacing;
+use lab_echo::inject::{Freeze, Injection, Key, Rcodes};
+use lab_echo::udp::{Echo, Options, Report};
+use lab_echo::{Latency, Truth};
+use lab_histogram::Histogram;
+use nodens_wire::Rcode;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-/// Datagrams per system call.
-const BATCH: usize = 64;
-/// Octets of a datagram that are answered.
-const DATAGRAM_LEN_MAX: usize = 1_232;
-/// The longest sleep, so that a stop is noticed.
-const SLEEP: Duration = Duration::from_millis(50);
+/// Between looks at whether to end.
+const LOOK: Duration = Duration::from_millis(20);
+/// Arrival times that each thread keeps: more than a minute at 100,000 a second.
+const ARRIVALS_MAX: usize = 8 << 20;
+/// The percentiles that are reported.
+const PERCENTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 /// Arguments of `echo`.
 #[derive(clap::Args)]
@@ -30,94 +34,211 @@ pub(crate) struct Args {
     /// Threads, each with a socket of its own on the same port.
     #[arg(short = 'T', long, default_value_t = 1)]
     threads: usize,
+    /// End after this time (such as 30s); default: with Ctrl-C.
+    #[arg(long, value_name = "TIME", value_parser = lab_units::nanos)]
+    duration: Option<u64>,
+    /// Hold answers back, as in 200us, exp:1ms, lognormal:1ms:0.5, uniform:1ms-2ms, or a mixture:
+    /// 99%:200us,1%:50ms.
+    #[arg(long, value_name = "MIXTURE")]
+    latency: Option<Latency>,
+    /// Leave this part of the questions without an answer, as in 0.1%.
+    #[arg(long, value_name = "PART", default_value = "0", value_parser = lab_units::part)]
+    loss: f64,
+    /// Answer this part of the questions twice.
+    #[arg(long, value_name = "PART", default_value = "0", value_parser = lab_units::part)]
+    duplicate: f64,
+    /// Set the TC bit in this part of the answers.
+    #[arg(long, value_name = "PART", default_value = "0", value_parser = lab_units::part)]
+    truncate: f64,
+    /// Answer with these RCODEs, as in 1%:SERVFAIL,2%:NXDOMAIN.
+    #[arg(long, value_name = "PARTS")]
+    rcode: Option<Rcodes>,
+    /// Do nothing for some time, counted from the first question: at=5s,for=1s[,every=10s].
+    #[arg(long, value_name = "WHEN")]
+    freeze: Vec<Freeze>,
+    /// Seed of what is injected.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What the fate of a question follows from: how many came before it on its thread, or its ID
+    /// and octets (then the same message has the same fate each time).
+    #[arg(long, value_enum, default_value = "arrival")]
+    fate: FateBy,
+    /// Report at the end how evenly the questions arrived, by the kernel's clock.
+    #[arg(long)]
+    arrivals: bool,
+    /// Write the arrival times to this file, in nanoseconds since the first, one per line.
+    #[arg(long, value_name = "FILE")]
+    arrivals_file: Option<PathBuf>,
+    /// Write the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FateBy {
+    Arrival,
+    Message,
+}
+
+impl Args {
+    fn injection(&self) -> Injection {
+        Injection {
+            latency: self.latency.clone(),
+            loss: self.loss,
+            duplicate: self.duplicate,
+            truncate: self.truncate,
+            rcodes: self.rcode.clone().unwrap_or_default(),
+            freezes: self.freeze.clone(),
+            seed: self.seed,
+            key: match self.fate {
+                FateBy::Arrival => Key::Arrival,
+                FateBy::Message => Key::Message,
+            },
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
-    let mut sockets = Vec::new();
-    let mut address = args.listen;
-    for _ in 0..args.threads.max(1) {
-        let socket = open(address).with_context(|| format!("cannot listen on {}", args.listen))?;
-        address = socket.local_addr()?.as_socket().unwrap_or(address);
-        sockets.push(socket);
+    let keep = args.arrivals || args.arrivals_file.is_some();
+    let threads = args.threads.max(1);
+    let options = Options {
+        injection: args.injection(),
+        threads,
+        arrivals_kept: if keep { ARRIVALS_MAX } else { 0 },
+    };
+    let plain = options.injection.is_plain();
+    let echo = Echo::start(args.listen, options)
+        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let end = args
+        .duration
+        .map_or("end with Ctrl-C".to_owned(), |nanos| format!("for {}", term::nanos(nanos as f64)));
+    if !args.json {
+        term::out(&format!("echo on {}/udp with {threads} threads, {end}", echo.address));
     }
-    term::out(&format!("echo on {address}/udp with {} threads, end with Ctrl-C", sockets.len()));
-    let answered = AtomicU64::new(0);
-    std::thread::scope(|scope| -> Result<()> {
-        let handles: Vec<_> =
-            sockets.iter().map(|socket| scope.spawn(|| serve(socket, stop, &answered))).collect();
-        for handle in handles {
-            handle.join().map_err(|_| anyhow::anyhow!("an echo thread panicked"))??;
-        }
-        Ok(())
-    })?;
-    term::out(&format!("{} questions answered", term::count(answered.into_inner())));
+    let begin = Instant::now();
+    let over = || {
+        let past =
+            args.duration.is_some_and(|nanos| begin.elapsed() >= Duration::from_nanos(nanos));
+        past || stop.load(Ordering::Relaxed) || echo.has_failed()
+    };
+    while !over() {
+        std::thread::sleep(LOOK);
+    }
+    let report = echo.stop().context("the echo ended early")?;
+    if let Some(path) = &args.arrivals_file {
+        std::fs::write(path, arrivals_text(&report.arrivals))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if !report.truth.adds_up() {
+        bail!("the echo has a fault: its counts do not add up: {:?}", report.truth);
+    }
+    let spacing = Spacing::of(&report.arrivals);
+    if args.json {
+        term::out(&serde_json::to_string_pretty(&json(args, &report, spacing.as_ref()))?);
+    } else {
+        print(&report.truth, spacing.as_ref(), plain);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_port(true)?;
-    socket.set_recv_buffer_size(4 << 20)?;
-    socket.bind(&address.into())?;
-    Ok(socket)
-}
-
-fn serve(socket: &Socket, stop: &AtomicBool, answered: &AtomicU64) -> io::Result<()> {
-    let mut batch = Batch::with_peers(BATCH, DATAGRAM_LEN_MAX);
-    let mut poller = Poller::new(1)?;
-    poller.add(socket.as_fd(), 0, Interest::Read)?;
-    while !stop.load(Ordering::Relaxed) {
-        match batch.receive(socket.as_fd()) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                drop(poller.wait(SLEEP)?);
-                continue;
-            }
-            Err(error) => return Err(error),
-        }
-        keep_questions(&mut batch);
-        let mut first = 0;
-        while first < batch.len() {
-            match batch.send(socket.as_fd(), first) {
-                Ok(count) => {
-                    answered.fetch_add(count as u64, Ordering::Relaxed);
-                    first += count;
-                }
-                // No room, or the client has gone: as on any network, this answer is lost.
-                Err(_) => first += 1,
-            }
-        }
+fn arrivals_text(arrivals: &[u64]) -> String {
+    let first = arrivals.first().copied().unwrap_or(0);
+    let mut text = String::with_capacity(arrivals.len() * 12);
+    for arrival in arrivals {
+        // Writing to a string cannot fail.
+        _ = writeln!(text, "{}", arrival - first);
     }
-    Ok(())
+    text
 }
 
-/// Turns questions into answers and drops everything else, so that two echoes never answer each
-/// other for ever.
-fn keep_questions(batch: &mut Batch) {
-    let mut at = 0;
-    while at < batch.len() {
-        match Header::read(batch.get(at)) {
-            Ok(header) if !header.flags.has(Flags::QR) => {
-                let flags = header.flags.with(Flags::QR, true).with_rcode(Rcode::NOERROR);
-                set_flags(batch.get_mut(at), flags);
-                at += 1;
-            }
-            _ => batch.swap_remove(at),
+fn print(truth: &Truth, spacing: Option<&Spacing>, plain: bool) {
+    let answered: u64 = truth.rcodes.iter().sum();
+    let counts = [
+        ("not answered on purpose", truth.lost),
+        ("answered twice", truth.duplicated),
+        ("answered with TC", truth.truncated),
+        ("delayed by a freeze", truth.frozen),
+        ("not taken by the kernel", truth.unsent),
+        ("given up, too many waiting", truth.overflowed),
+        ("still held back", truth.unfinished),
+        ("no questions", truth.ignored),
+    ];
+    let mut parts = vec![format!("{} questions answered", term::count(answered))];
+    let shown = counts.iter().filter(|(_, count)| *count > 0);
+    parts.extend(shown.map(|(what, count)| format!("{what} {}", term::count(*count))));
+    let rcodes = truth.rcodes.iter().zip(0..).filter(|(count, code)| **count > 0 && *code > 0);
+    parts.extend(rcodes.map(|(count, code)| format!("{} {}", Rcode(code), term::count(*count))));
+    term::out(&parts.join("  "));
+    if !plain {
+        let mut header = vec!["held back"];
+        header.extend(PERCENTILES.iter().map(|(name, _)| *name));
+        header.extend(["mean", "max"]);
+        let mut table = term::Table::new(&header);
+        for (what, histogram) in [("as drawn", &truth.chosen), ("as it was", &truth.held)] {
+            let mut row = vec![what.to_owned()];
+            row.extend(PERCENTILES.iter().map(|(_, p)| term::quantile(histogram.quantile(*p))));
+            row.push(histogram.mean().map_or("n/a".into(), term::nanos));
+            row.push(term::quantile(histogram.quantile(1.0)));
+            table.row(row);
         }
+        term::out(&table.framed());
+    }
+    if let Some(spacing) = spacing {
+        term::out(&term::paint(Style::Bold, &arrivals_line(spacing)));
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn arrivals_line(spacing: &Spacing) -> String {
+    let off = |part| term::quantile(spacing.deviation.quantile(part));
+    format!(
+        "arrivals: {:.1}/s, gaps {} ± {} (CV {:.3}, lag-1 {:+.3}), off the mean gap p50 {} p99 {} \
+         p99.9 {}, {} to {} in 10 ms",
+        spacing.rate,
+        term::nanos(spacing.mean),
+        term::nanos(spacing.cv * spacing.mean),
+        spacing.cv,
+        spacing.lag1,
+        off(0.5),
+        off(0.99),
+        off(0.999),
+        spacing.window.0,
+        spacing.window.1
+    )
+}
 
-    #[test]
-    fn questions_become_answers_and_the_rest_is_dropped() {
-        let question = [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-        let answer = [0, 7, 0x81, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-        let mut batch = Batch::connected(4, 64);
-        assert!(batch.push(&answer) && batch.push(&[1]) && batch.push(&question));
-        keep_questions(&mut batch);
-        assert_eq!((batch.len(), batch.get(0)), (1, &answer[..]));
+/// Everything that was injected, with all times in nanoseconds.
+fn json(args: &Args, report: &Report, spacing: Option<&Spacing>) -> Value {
+    let truth = &report.truth;
+    let rcodes = truth.rcodes.iter().zip(0..).filter(|(count, _)| **count > 0);
+    let rcodes: Value =
+        rcodes.map(|(count, code)| (Rcode(code).to_string(), json!(count))).collect();
+    let mut value = json!({
+        "seed": args.seed,
+        "latency": args.latency.as_ref().map(Latency::to_string),
+        "questions": truth.questions, "ignored": truth.ignored, "lost": truth.lost,
+        "duplicated": truth.duplicated, "truncated": truth.truncated, "frozen": truth.frozen,
+        "sent": truth.sent, "unsent": truth.unsent, "overflowed": truth.overflowed,
+        "unfinished": truth.unfinished, "rcodes": rcodes,
+        "chosen": histogram(&truth.chosen), "held": histogram(&truth.held),
+    });
+    if let Some(spacing) = spacing {
+        value["arrivals"] = json!({
+            "rate": spacing.rate, "mean_gap": spacing.mean, "cv": spacing.cv, "lag1": spacing.lag1,
+            "least_in_10ms": spacing.window.0, "most_in_10ms": spacing.window.1,
+            "gap": histogram(&spacing.gaps), "deviation": histogram(&spacing.deviation),
+        });
     }
+    value
+}
+
+fn histogram(histogram: &Histogram) -> Value {
+    let mut value = json!({
+        "recorded": histogram.recorded(), "min": histogram.min(), "mean": histogram.mean(),
+        "max": histogram.max(),
+    });
+    for (name, part) in PERCENTILES {
+        value[name] = json!(histogram.quantile(part).nanos());
+    }
+    value["buckets"] = histogram.buckets().map(|(low, high, n)| json!([low, high, n])).collect();
+    value
 }

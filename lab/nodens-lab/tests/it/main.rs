@@ -59,6 +59,54 @@ fn a_load_of_every_built_workload_ends_with_valid_json_and_all_answers() {
 }
 
 #[test]
+fn an_echo_says_what_it_injected_and_a_load_sees_just_that() {
+    let echo = Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
+        .args(["echo", "--listen", "127.0.0.1:0", "--latency", "95%:2ms,5%:30ms"])
+        .args(["--loss", "2%", "--rcode", "10%:SERVFAIL", "--truncate", "5%", "--duplicate", "3%"])
+        .args(["--arrivals", "--seed", "7"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut echo = echo;
+    let mut reader = BufReader::new(echo.stdout.take().unwrap());
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    let port = line.split(['/', ':']).nth(1).unwrap().to_owned();
+    let result = json(&lab(&["load", "-p", &port, "-Q", "500", "-l", "1", "-t", "3", "--json"]));
+    Command::new("kill").args(["-INT", &echo.id().to_string()]).status().unwrap();
+    assert!(echo.wait().unwrap().success());
+    let mut report = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut report).unwrap();
+    let number = |what: &str| -> u64 {
+        let rest = report.split(what).nth(1).unwrap_or_else(|| panic!("{what}: {report}"));
+        let digits: String = rest.trim_start().chars().take_while(|c| c.is_ascii_digit()).collect();
+        digits.parse().unwrap()
+    };
+    let counts = &result["counts"];
+    assert_eq!(counts["timed_out"], number("not answered on purpose"));
+    assert_eq!(counts["truncated"], number("answered with TC"));
+    assert_eq!(counts["duplicate"], number("answered twice"));
+    assert_eq!(result["rcodes"]["SERVFAIL"], number("SERVFAIL"));
+    assert!(report.contains("as drawn") && report.contains("arrivals: "), "{report}");
+    assert!(result["response"]["min"].as_u64().unwrap() >= 2_000_000);
+}
+
+#[test]
+fn an_injection_that_makes_no_sense_is_refused_with_the_reason() {
+    for (arguments, reason) in [
+        (["--latency", "99%:1ms,2%:5ms"], "add up to 101"),
+        (["--latency", "fast"], "expected a number and ns, us, ms"),
+        (["--loss", "5"], "expected percent"),
+        (["--rcode", "1%:BOGUS"], "expected PART:RCODE"),
+        (["--freeze", "at=1s"], "expected for=TIME"),
+    ] {
+        let output = lab(&[&["echo"][..], &arguments].concat());
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && errors.contains(reason), "{errors}");
+    }
+}
+
+#[test]
 fn a_seed_is_a_plan() {
     let echo = Echo::start();
     let plan = |seed| {
