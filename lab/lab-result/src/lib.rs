@@ -4,13 +4,14 @@
 //! All histograms are kept whole, so every report and every export is made from the file alone and
 //! made again is the same, octet for octet. Times are whole nanoseconds.
 //!
-//! [`collect`] finds out where the load runs.
+//! [`comparison`] is the file of a comparison of two servers. [`collect`] finds out where the load runs.
 //!
 //! What is deliberately absent: statistics, pictures, and any change to what was measured.
 
 #![forbid(unsafe_code)]
 
 pub mod collect;
+pub mod comparison;
 mod convert;
 mod file;
 pub mod histogram;

@@ -26,7 +26,7 @@ pub enum ReadError {
     },
     /// It has another version.
     #[error(
-        "{}: layout {found}, expected {SCHEMA}: use the nodens-lab that wrote it{}",
+        "{}: layout {found}, expected {expected}: use the nodens-lab that wrote it{}",
         path.display(), by(written_by.as_deref())
     )]
     Version {
@@ -34,6 +34,8 @@ pub enum ReadError {
         path: PathBuf,
         /// The version in the file.
         found: u64,
+        /// The version that can be read.
+        expected: u32,
         /// The program and version that wrote it, if it says so.
         written_by: Option<String>,
     },
@@ -101,7 +103,7 @@ pub fn write(path: &Path, result: &ResultFile) -> Result<(), WriteError> {
         .map_err(|source| WriteError { path: path.to_owned(), source })
 }
 
-fn write_whole(path: &Path, octets: &[u8]) -> io::Result<()> {
+pub(crate) fn write_whole(path: &Path, octets: &[u8]) -> io::Result<()> {
     // A device or pipe, as /dev/stdout, has no place for a file beside it and nothing to keep.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return fs::OpenOptions::new().write(true).open(path)?.write_all(octets);
@@ -125,6 +127,15 @@ pub fn read(path: &Path) -> Result<ResultFile, ReadError> {
 
 /// Reads the text of a file; `path` is for messages only.
 pub fn from_json(path: &Path, octets: &[u8]) -> Result<ResultFile, ReadError> {
+    read_versioned(path, octets, SCHEMA)
+}
+
+/// Reads a file whose layout has the version `expected`.
+pub(crate) fn read_versioned<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    octets: &[u8],
+    expected: u32,
+) -> Result<T, ReadError> {
     #[derive(Deserialize)]
     struct Head {
         schema: Option<u64>,
@@ -144,10 +155,10 @@ pub fn from_json(path: &Path, octets: &[u8]) -> Result<ResultFile, ReadError> {
         _ => ReadError::Foreign { path: path() },
     })?;
     match head.schema {
-        Some(found) if found == u64::from(SCHEMA) => {}
+        Some(found) if found == u64::from(expected) => {}
         Some(found) => {
             let written_by = head.generator.map(|by| format!("{} {}", by.name, by.version));
-            return Err(ReadError::Version { path: path(), found, written_by });
+            return Err(ReadError::Version { path: path(), found, expected, written_by });
         }
         None => return Err(ReadError::Foreign { path: path() }),
     }

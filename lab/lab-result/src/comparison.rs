@@ -1,0 +1,412 @@
+//! The file of a comparison of two servers (`nodens-lab ab`): plan, every block, every finding.
+//!
+//! Side A is the one compared with, B the one in question. Of every metric less is better. A finding
+//! is about one metric of one question set at one load; its `differences` are those of the pairs, in
+//! the order of time, and everything else in it can be computed from them again.
+
+use crate::histogram::Buckets;
+use crate::store::write_whole;
+use crate::{Generator, Provenance, ReadError, WriteError};
+use lab_histogram::Histogram;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// What `kind` says in such a file.
+pub const KIND: &str = "comparison";
+
+/// Version of the file's layout. A reader takes this one and no other.
+pub const SCHEMA: u32 = 1;
+
+/// A comparison of two servers. All times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComparisonFile {
+    /// Always `comparison`.
+    pub kind: String,
+    /// Version of this layout.
+    pub schema: u32,
+    /// What wrote the file.
+    pub generator: Generator,
+    /// Where it was measured.
+    pub provenance: Provenance,
+    /// What was fixed before the first block.
+    pub plan: ComparisonPlan,
+    /// SHA-256 of the plan file, in hexadecimal digits.
+    pub plan_hash: String,
+    /// Wall-clock time of the first block since 1970-01-01 UTC, a label only.
+    pub started_unix_ns: u64,
+    /// Wall-clock time of the end.
+    pub finished_unix_ns: u64,
+    /// Whether the comparison was ended from outside; the findings are of the pairs so far.
+    pub interrupted: bool,
+    /// Why the numbers say nothing about the servers; empty if they do.
+    pub invalid_because: Vec<String>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+    /// The server compared with.
+    pub a: Party,
+    /// The server in question.
+    pub b: Party,
+    /// The verdict on the primary metric.
+    pub verdict: Verdict,
+    /// Whether B is shown to be no worse than the margin of the primary metric allows.
+    pub no_worse: bool,
+    /// Metric by metric, the primary one first.
+    pub findings: Vec<Finding>,
+    /// The same metrics of A compared with itself, before.
+    pub noise: Vec<Finding>,
+    /// CPU by rate.
+    pub costs: Vec<Cost>,
+    /// Metrics that were planned and are not among the findings.
+    pub omitted: Vec<Omitted>,
+    /// Every block, in the order of time, those that were measured again included.
+    pub blocks: Vec<Block>,
+}
+
+/// One of the two servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Party {
+    /// Name in tables.
+    pub name: String,
+    /// What it is: the command, the address or the pods.
+    pub server: String,
+    /// Its answer to `version.bind. TXT CH`, if it gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where its CPU time and memory are read; absent if nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<String>,
+}
+
+/// What was fixed before the first block.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComparisonPlan {
+    /// Seed of questions, order, resamples and sign patterns.
+    pub seed: u64,
+    /// The one metric that decides.
+    pub primary: Cell,
+    /// All metrics with their margins.
+    pub metrics: Vec<MetricPlan>,
+    /// Level of all tests; of the metrics that are not primary, together (Holm).
+    pub alpha: f64,
+    /// Wanted chance to find a difference.
+    pub power: f64,
+    /// Pairs of blocks for every set and load.
+    pub pairs: usize,
+    /// Pairs of A with itself.
+    pub noise_pairs: usize,
+    /// Pairs after which servers that were given as commands are started anew.
+    pub group_pairs: usize,
+    /// Length of a block.
+    pub block_ns: u64,
+    /// Load before each block that is not measured.
+    pub warm_up_ns: u64,
+    /// When a question is given up.
+    pub timeout_ns: u64,
+    /// Clients, each with a socket of its own.
+    pub clients: usize,
+    /// Question sets.
+    pub sets: Vec<SetPlan>,
+    /// Loads.
+    pub loads: Vec<Load>,
+    /// Which side comes first, `a` or `b`, by pair: the coin.
+    pub order: Vec<String>,
+    /// Resamples of a bootstrap.
+    pub resamples: usize,
+    /// Relative width of a histogram bucket.
+    pub resolution: f64,
+    /// When a pair is measured again, and how often at most.
+    pub rules: Vec<String>,
+    /// The two servers, as they were given.
+    pub servers: [String; 2],
+}
+
+/// One metric of one set at one load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Question set.
+    pub set: String,
+    /// Name of the load.
+    pub load: String,
+    /// Metric: `p50`, `p90`, `p99`, `p99.9` (response time), `loss`, `cpu` (per answer), `memory`.
+    pub metric: String,
+}
+
+/// A metric and the difference that does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MetricPlan {
+    /// The metric.
+    pub metric: String,
+    /// Part of A's value, for loss a difference of parts.
+    pub margin: f64,
+}
+
+/// A question set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetPlan {
+    /// Its name.
+    pub name: String,
+    /// Where its questions come from.
+    pub source: String,
+    /// Different questions; absent if no question comes twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub questions: Option<u64>,
+    /// Names the questions and their order.
+    pub hash: String,
+}
+
+/// A load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Load {
+    /// Its name: `50 %` of the smaller capacity, or `2000/s`.
+    pub name: String,
+    /// Question set.
+    pub set: String,
+    /// Questions a second.
+    pub rate: f64,
+}
+
+/// What is shown about B beside A.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// B is lower.
+    Faster,
+    /// B is higher.
+    Slower,
+    /// Any difference is within the margin.
+    Equivalent,
+    /// None of these.
+    #[default]
+    Inconclusive,
+}
+
+/// What was found about one metric.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Which metric, of which set, at which load.
+    pub cell: Cell,
+    /// Questions a second.
+    pub rate: f64,
+    /// Unit of the values of both sides: `ns`, `part`, `octets`.
+    pub unit: String,
+    /// `ratio`: differences are logarithms of B over A, and estimate, interval and margin parts of A.
+    /// `difference`: all of them are B − A.
+    pub scale: String,
+    /// Whether it decides.
+    pub primary: bool,
+    /// Pairs that had the metric.
+    pub pairs: usize,
+    /// Neighbouring blocks that were merged into one value, because one had too few questions.
+    pub pooled: usize,
+    /// Median of A's blocks.
+    pub a: f64,
+    /// Median of B's blocks.
+    pub b: f64,
+    /// Hodges–Lehmann estimate of the difference.
+    pub estimate: f64,
+    /// The median of the pairs beside it.
+    pub median: f64,
+    /// Interval at 1 − alpha; absent with too few pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// How it was made: `bca`, `stationary bootstrap`, `inverted sign-flip test`.
+    pub method: String,
+    /// Two-sided p-value of the sign-flip test.
+    pub p: f64,
+    /// Whether all patterns of signs were tried.
+    pub p_exact: bool,
+    /// Holm's adjusted p-value; the same as `p` for the primary metric.
+    pub p_adjusted: f64,
+    /// p-value of equivalence (TOST), adjusted as well.
+    pub p_equivalent: f64,
+    /// One-sided p-value of B being worse than the margin allows.
+    pub p_worse: f64,
+    /// The margin.
+    pub margin: f64,
+    /// Standard deviation of the differences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<f64>,
+    /// The smallest difference that this many pairs find with the wanted power, by the noise of A
+    /// with itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
+    /// Pairs, all told, that would probably decide; absent if decided or beyond planning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairs_needed: Option<usize>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The differences, in the order of time.
+    pub differences: Vec<f64>,
+}
+
+/// CPU of one side by rate: `idle + per_answer × rate`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cost {
+    /// `a` or `b`.
+    pub side: String,
+    /// Question set.
+    pub set: String,
+    /// CPU without load, in nanoseconds per second.
+    pub idle: f64,
+    /// Its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_interval: Option<[f64; 2]>,
+    /// CPU per answer, in nanoseconds.
+    pub per_answer: f64,
+    /// Its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_answer_interval: Option<[f64; 2]>,
+    /// The part of the variance that the line explains.
+    pub r_squared: f64,
+    /// The points: answers a second, CPU in nanoseconds per second.
+    pub points: Vec<[f64; 2]>,
+    /// Growth of memory in octets per million answers, if memory is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_growth: Option<f64>,
+    /// Its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_growth_interval: Option<[f64; 2]>,
+}
+
+/// A planned metric without a finding.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Omitted {
+    /// Which.
+    pub cell: Cell,
+    /// Why.
+    pub reason: String,
+}
+
+/// One block of load on one server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Block {
+    /// `noise` (A with itself) or `comparison`.
+    pub phase: String,
+    /// Pair within the phase, from 0.
+    pub pair: usize,
+    /// Whether it was measured first in its pair.
+    pub first: bool,
+    /// `a` or `b`; in the noise phase `b` is A's twin.
+    pub side: String,
+    /// Question set; empty in a block without load.
+    pub set: String,
+    /// Name of the load; `idle` without one.
+    pub load: String,
+    /// Questions a second that were asked for.
+    pub rate: f64,
+    /// How often the pair was measured before.
+    pub attempt: usize,
+    /// Faults of the machine or the generator; the pair was measured again or kept with a note.
+    pub faults: Vec<String>,
+    /// Whether the findings use it.
+    pub used: bool,
+    /// Wall-clock time of the start since 1970-01-01 UTC, a label only.
+    pub started_unix_ns: u64,
+    /// From the first reading of the counters to the second.
+    pub elapsed_ns: u64,
+    /// Questions sent.
+    pub sent: u64,
+    /// Answered in time.
+    pub answered: u64,
+    /// Lost.
+    pub lost: u64,
+    /// Names the plan of the load; both blocks of a pair have the same.
+    pub plan: String,
+    /// Response times.
+    #[serde(with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub response: Histogram,
+    /// CPU time between the two readings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// Octets of memory at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Answers of this server process until then, warm-up included.
+    pub answers_so_far: u64,
+    /// Process the server ran in, counted by starts; the memory of different ones does not compare.
+    pub incarnation: usize,
+}
+
+/// Whether the text of a file says that it is a comparison.
+pub fn is_comparison(octets: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        kind: Option<String>,
+    }
+    serde_json::from_slice::<Head>(octets).is_ok_and(|head| head.kind.as_deref() == Some(KIND))
+}
+
+/// The file's text.
+pub fn to_json(comparison: &ComparisonFile) -> String {
+    let mut text = serde_json::to_string(comparison).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Writes the file whole or not at all.
+pub fn write(path: &Path, comparison: &ComparisonFile) -> Result<(), WriteError> {
+    write_whole(path, to_json(comparison).as_bytes())
+        .map_err(|source| WriteError { path: path.to_owned(), source })
+}
+
+/// Reads the file at `path`.
+pub fn read(path: &Path) -> Result<ComparisonFile, ReadError> {
+    let octets =
+        fs::read(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    from_json(path, &octets)
+}
+
+/// Reads the text of a file; `path` is for messages only.
+pub fn from_json(path: &Path, octets: &[u8]) -> Result<ComparisonFile, ReadError> {
+    crate::store::read_versioned(path, octets, SCHEMA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> ComparisonFile {
+        let mut response = Histogram::new();
+        response.record_n(41_000, 7);
+        response.record_censored(2_000_000_000);
+        ComparisonFile {
+            kind: KIND.to_owned(),
+            schema: SCHEMA,
+            generator: Generator::default(),
+            provenance: Provenance::default(),
+            plan: ComparisonPlan::default(),
+            plan_hash: "00".to_owned(),
+            started_unix_ns: 1,
+            finished_unix_ns: 2,
+            interrupted: false,
+            invalid_because: Vec::new(),
+            notes: Vec::new(),
+            a: Party::default(),
+            b: Party::default(),
+            verdict: Verdict::Equivalent,
+            no_worse: true,
+            findings: vec![Finding { interval: Some([-0.01, 0.02]), ..Finding::default() }],
+            noise: Vec::new(),
+            costs: vec![Cost::default()],
+            omitted: vec![Omitted::default()],
+            blocks: vec![Block { response, cpu_ns: Some(7), ..Block::default() }],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_foreign_files_are_told() {
+        let text = to_json(&small());
+        assert!(is_comparison(text.as_bytes()) && !is_comparison(b"{\"schema\":1}"));
+        let path = Path::new("c.json");
+        assert_eq!(from_json(path, text.as_bytes()).unwrap(), small());
+        let newer = text.replacen("\"schema\":1", "\"schema\":9", 1);
+        let error = from_json(path, newer.as_bytes()).unwrap_err();
+        assert!(matches!(error, ReadError::Version { found: 9, .. }), "{error}");
+        let broken = text.replacen("\"no_worse\":true", "\"no_worse\":1", 1);
+        let error = from_json(path, broken.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("no_worse"), "{error}");
+    }
+}
