@@ -118,6 +118,7 @@ fn restore_question(job: &mut Job) {
     let asked = job.request.get(range.clone());
     let given = job.current.response.wire.get_mut(range);
     if let (Some(asked), Some(given)) = (asked, given)
+        && asked != given
         && asked.eq_ignore_ascii_case(given)
     {
         given.copy_from_slice(asked);

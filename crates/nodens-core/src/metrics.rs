@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 /// Cells of a page; pages are added as series are registered.
 const PAGE_CELLS: usize = 1024;
 
-type Page = Arc<[AtomicU64]>;
+type Page = Arc<[AtomicU64; PAGE_CELLS]>;
 
 /// A series that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Counter(u32);
 pub struct Histogram {
     first: u32,
     bounds: &'static [f64],
+    /// The same in the unit of observations.
+    limits: &'static [u64],
     /// What one unit of an observation is worth in the unit of the bounds.
     scale: f64,
 }
@@ -107,6 +109,9 @@ struct Inner {
     families: BTreeMap<&'static str, Family>,
     next: u32,
     pages: Vec<Vec<Page>>,
+    /// The bounds of histograms in the unit of their observations. There are few, and they live
+    /// as long as the series, which outlive every configuration.
+    limits: Vec<&'static [u64]>,
 }
 
 /// All series of the process. Series outlive a reload: registering a known one gives it back.
@@ -176,7 +181,8 @@ impl Registry {
         }
         // One cell per bucket, one for +Inf, one for the sum.
         let first = inner.allocate(bounds.len() + 2);
-        let histogram = Histogram { first, bounds, scale };
+        let limits = inner.limits_of(bounds, scale);
+        let histogram = Histogram { first, bounds, limits, scale };
         inner.insert(name, help, "histogram", key, Series::Histogram(histogram));
         histogram
     }
@@ -247,13 +253,23 @@ impl Inner {
         family.series.insert(key, series);
     }
 
+    fn limits_of(&mut self, bounds: &[f64], scale: f64) -> &'static [u64] {
+        let limits: Vec<u64> = bounds.iter().map(|bound| (bound / scale).round() as u64).collect();
+        if let Some(known) = self.limits.iter().find(|known| **known == limits) {
+            return known;
+        }
+        let limits: &'static [u64] = limits.leak();
+        self.limits.push(limits);
+        limits
+    }
+
     fn allocate(&mut self, cells: usize) -> u32 {
         let first = self.next;
         self.next += u32::try_from(cells).unwrap_or(u32::MAX);
         let pages = (self.next as usize).div_ceil(PAGE_CELLS);
         for writer in &mut self.pages {
             while writer.len() < pages {
-                writer.push((0..PAGE_CELLS).map(|_| AtomicU64::new(0)).collect());
+                writer.push(Arc::new([const { AtomicU64::new(0) }; PAGE_CELLS]));
             }
         }
         first
@@ -313,10 +329,11 @@ impl Cells {
 
     /// Adds one observation to a histogram.
     pub fn observe(&self, histogram: Histogram, value: u64) {
-        let scaled = value as f64 * histogram.scale;
-        let bucket = histogram.bounds.partition_point(|bound| *bound < scaled) as u32;
-        self.add_cell(histogram.first + bucket, 1);
-        self.add_cell(histogram.first + histogram.bounds.len() as u32 + 1, value);
+        // Most observations are small, so this is quicker than halving.
+        let limits = histogram.limits;
+        let bucket = limits.iter().position(|limit| value <= *limit).unwrap_or(limits.len());
+        self.add_cell(histogram.first + bucket as u32, 1);
+        self.add_cell(histogram.first + limits.len() as u32 + 1, value);
     }
 
     fn hold(&self, counter: Counter) -> bool {

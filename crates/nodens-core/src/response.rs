@@ -1,7 +1,7 @@
 //! The response of a resolution: one owner of the octets.
 
 use nodens_wire::reader::WireError;
-use nodens_wire::{Flags, Header, Message, Rcode, edns};
+use nodens_wire::{Flags, Message, Rcode, edns, header};
 
 /// A response in wire form, and what goes into its OPT record.
 ///
@@ -34,7 +34,7 @@ impl Response {
 
     /// The flags of the message.
     pub fn flags(&self) -> Flags {
-        Header::read(&self.wire).map(|header| header.flags).unwrap_or_default()
+        header::flags(&self.wire)
     }
 
     /// Replaces the flags.

@@ -50,7 +50,7 @@ impl Query {
     /// The QNAME in `request`, the octets this query was read from.
     pub fn qname<'r>(&self, request: &'r [u8]) -> NameRef<'r> {
         let wire = request.get(HEADER_LEN..HEADER_LEN + self.qname_len).unwrap_or_default();
-        NameRef::new(wire).unwrap_or(NameRef::root())
+        if wire.is_empty() { NameRef::root() } else { NameRef::of_checked(wire) }
     }
 
     /// Where the question section ends.

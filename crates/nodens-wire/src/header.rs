@@ -1,6 +1,6 @@
 //! The fixed header of a message (RFC 1035 section 4.1.1, AD and CD from RFC 4035 section 3).
 
-use crate::reader::{Reader, WireError};
+use crate::reader::WireError;
 use crate::types::{Opcode, Rcode};
 
 /// The 16 bits between ID and the counts.
@@ -83,14 +83,13 @@ pub struct Header {
 impl Header {
     /// Reads the header of `message`.
     pub fn read(message: &[u8]) -> Result<Self, WireError> {
-        let mut reader = Reader::new(message, 0);
-        let id = reader.u16("header")?;
-        let flags = Flags(reader.u16("header")?);
-        let mut counts = [0; 4];
-        for count in &mut counts {
-            *count = reader.u16("header")?;
-        }
-        Ok(Self { id, flags, counts })
+        let Some([a, b, c, d, e, f, g, h, i, j, k, l]) = message.first_chunk() else {
+            // The first of the six fields that is not there.
+            return Err(WireError::Short { at: message.len() & !1, what: "header" });
+        };
+        let word = |high: &u8, low: &u8| u16::from_be_bytes([*high, *low]);
+        let counts = [word(e, f), word(g, h), word(i, j), word(k, l)];
+        Ok(Self { id: word(a, b), flags: Flags(word(c, d)), counts })
     }
 
     /// The 12 octets.
@@ -108,6 +107,14 @@ impl Header {
         if let Some(head) = message.first_chunk_mut::<{ crate::HEADER_LEN }>() {
             *head = self.to_bytes();
         }
+    }
+}
+
+/// The flags of `message`; none if it is too short to have any.
+pub fn flags(message: &[u8]) -> Flags {
+    match message.first_chunk() {
+        Some([_, _, high, low]) => Flags(u16::from_be_bytes([*high, *low])),
+        None => Flags::default(),
     }
 }
 

@@ -173,6 +173,12 @@ impl<'a> NameRef<'a> {
         Err(NameError::Wire)
     }
 
+    /// Takes octets as a name that admission has found to be one.
+    pub(crate) fn of_checked(wire: &'a [u8]) -> Self {
+        debug_assert!(Self::new(wire).is_ok());
+        Self { wire }
+    }
+
     /// The root, `.`.
     pub fn root() -> NameRef<'static> {
         NameRef { wire: &[0] }
@@ -211,6 +217,9 @@ impl<'a> NameRef<'a> {
 
     /// Whether the name equals `zone` or lies below it (RFC 9499, "in-domain").
     pub fn is_in_domain(self, zone: NameRef<'_>) -> bool {
+        if zone.is_root() {
+            return true;
+        }
         let Some(extra) = self.wire.len().checked_sub(zone.wire.len()) else { return false };
         let mut name = self;
         while name.wire.len() > zone.wire.len() {

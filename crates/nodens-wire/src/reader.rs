@@ -69,22 +69,27 @@ impl<'a> Reader<'a> {
 
     /// One octet.
     pub fn u8(&mut self, what: &'static str) -> Result<u8, WireError> {
-        let at = self.at;
-        self.take(1, what)?.first().copied().ok_or(WireError::Short { at, what })
+        let octet = self.message.get(self.at).copied();
+        let octet = octet.ok_or(WireError::Short { at: self.at, what })?;
+        self.at += 1;
+        Ok(octet)
     }
 
     /// Two octets in network order.
     pub fn u16(&mut self, what: &'static str) -> Result<u16, WireError> {
-        let at = self.at;
-        let bytes = self.take(2, what)?.first_chunk::<2>();
-        bytes.map(|b| u16::from_be_bytes(*b)).ok_or(WireError::Short { at, what })
+        self.chunk(what).map(u16::from_be_bytes)
     }
 
     /// Four octets in network order.
     pub fn u32(&mut self, what: &'static str) -> Result<u32, WireError> {
-        let at = self.at;
-        let bytes = self.take(4, what)?.first_chunk::<4>();
-        bytes.map(|b| u32::from_be_bytes(*b)).ok_or(WireError::Short { at, what })
+        self.chunk(what).map(u32::from_be_bytes)
+    }
+
+    fn chunk<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
+        let chunk = self.message.get(self.at..).and_then(|rest| rest.first_chunk());
+        let chunk = *chunk.ok_or(WireError::Short { at: self.at, what })?;
+        self.at += N;
+        Ok(chunk)
     }
 
     /// Passes over a name, compressed or not, without following pointers.

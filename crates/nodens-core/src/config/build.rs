@@ -369,8 +369,10 @@ fn assemble(
         let members = || placements.iter().zip(&blocks).enumerate();
         let here: Vec<_> = members().filter(|(_, (p, _))| p.address == address).collect();
         let mut zones: HashMap<_, Vec<_>, _> = HashMap::default();
+        let mut depths = 0;
         for (block, (placement, _)) in &here {
             for (zone, name) in placement.zones.iter().enumerate() {
+                depths |= 1_u128.checked_shl(name.view().label_count() as u32).unwrap_or(0);
                 let folded = name.to_folded().as_wire().to_vec();
                 zones.entry(folded).or_default().push((*block, zone));
             }
@@ -381,7 +383,7 @@ fn assemble(
         let unserved = ZoneSeries::dropped(&shared.registry, &label);
         let any_class = Config::serves_any_class(&chains);
         listeners.push(Listener { address, server: servers.len(), sockets });
-        servers.push(Server { label, zones, any_class, unserved });
+        servers.push(Server { label, zones, depths, any_class, unserved });
     }
     Config { listeners, servers, blocks, services }
 }

@@ -54,6 +54,8 @@ pub struct Server {
     pub label: String,
     /// Folded zone name → blocks that serve it, in the order of the Corefile.
     zones: HashMap<Vec<u8>, Vec<(usize, usize)>, RandomState>,
+    /// How many labels the zones have, the root label not counted, by bit.
+    depths: u128,
     /// Whether questions of classes other than IN are looked at.
     any_class: bool,
     /// Counts questions no zone matched.
@@ -77,6 +79,13 @@ pub struct ServerBlock {
     pub settings: BlockSettings,
 }
 
+impl Server {
+    /// Whether there are zones with so many labels.
+    fn has_zones_of(&self, labels: u32) -> bool {
+        self.depths & 1_u128.checked_shl(labels).unwrap_or(0) != 0
+    }
+}
+
 impl ServerBlock {
     /// The name of the view, or an empty text; the metrics label `view`.
     pub fn view_name(&self) -> &str {
@@ -96,15 +105,25 @@ impl Config {
         if job.current.qclass != Class::IN && !server.any_class {
             return None;
         }
-        let mut folded = [0; nodens_wire::name::NAME_LEN_MAX];
         let wire = job.current.qname.as_wire();
+        if server.depths == 1 {
+            // Only the root.
+            return self.first_in_view(server.zones.get(&[0][..]), job);
+        }
+        let mut folded = [0; nodens_wire::name::NAME_LEN_MAX];
         let folded = folded.get_mut(..wire.len())?;
         folded.copy_from_slice(wire);
         folded.make_ascii_lowercase();
         let mut rest: &[u8] = folded;
+        let mut labels = job.current.qname.view().label_count() as u32;
         let mut delegated = None;
         loop {
-            if let Some(found) = self.first_in_view(server.zones.get(rest), job) {
+            let candidates = match server.has_zones_of(labels) {
+                true => server.zones.get(rest),
+                false => None,
+            };
+            labels = labels.saturating_sub(1);
+            if let Some(found) = self.first_in_view(candidates, job) {
                 if job.current.qtype != Type::DS {
                     return Some(found);
                 }

@@ -3,7 +3,7 @@
 use super::key::{Key, KeyBits};
 use super::store::Scope;
 use crate::time::Now;
-use nodens_wire::{Class, Flags, HEADER_LEN, Type};
+use nodens_wire::{Class, Flags, HEADER_LEN, Header, Type};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -239,12 +239,12 @@ impl<'e> View<'e> {
         let [answers, authority, additional] = self.head.counts;
         out.clear();
         out.reserve(HEADER_LEN + self.octets.len() + 4);
-        for word in [0, flags.0, 1, answers, authority, additional] {
-            out.extend_from_slice(&word.to_be_bytes());
-        }
+        let counts = [1, answers, authority, additional];
+        out.extend_from_slice(&Header { id: 0, flags, counts }.to_bytes());
         out.extend_from_slice(qname);
-        out.extend_from_slice(&self.head.qtype.0.to_be_bytes());
-        out.extend_from_slice(&self.head.qclass.0.to_be_bytes());
+        let [a, b] = self.head.qtype.0.to_be_bytes();
+        let [c, d] = self.head.qclass.0.to_be_bytes();
+        out.extend_from_slice(&[a, b, c, d]);
         let (records, ttls_at) = self.records();
         out.extend_from_slice(records);
         for at in ttls_at.chunks_exact(2) {

@@ -145,7 +145,7 @@ impl Handle for Cache {
         let key = octets.key(q.qtype, q.qclass, q.cache.bits);
         let (store, scope) = (&cx.worker.shared.cache, self.lease.scope());
         let hash = store.hash(scope, &key);
-        match store.find(scope, &key, hash, |view| self.rank(view, cx.now)) {
+        match store.find(scope, &key, hash, self.enough(), |view| self.rank(view, cx.now)) {
             Some(found) => self.hit(cx, &found),
             None => {
                 cx.worker.cells.add(self.counters.misses, 1);
@@ -205,6 +205,11 @@ impl Cache {
             Kind::Hollow => 2,
             Kind::Failure => 1,
         }
+    }
+
+    /// The rank above which nothing better is to be expected.
+    fn enough(&self) -> u8 {
+        if self.options.prefers_positive() { 4 } else { 3 }
     }
 
     /// Lets the next handler answer; AD asks the upstream for the AD bit (RFC 6840 section 5.7).

@@ -176,25 +176,26 @@ impl Store {
         (hash ^ (hash >> 32)) as u32
     }
 
-    /// The entry for `key` that `rank` puts highest; 0 means not at all.
+    /// The entry for `key` that `rank` puts highest, or the first at `enough`; 0 means not at all.
     pub(crate) fn find(
         &self,
         scope: &Scope,
         key: &Key<'_>,
         hash: u32,
+        enough: u8,
         rank: impl Fn(View<'_>) -> u8,
     ) -> Option<Found> {
         let (mut best, mut found) = (0, None);
         self.table.search(hash, |held| {
-            let Some(view) = held.as_ref().map(entry::view) else { return false };
+            let Some(view) = held.as_ref().map(entry::view) else { return Sweep::On };
             if !view.matches(scope, key) {
-                return false;
+                return Sweep::On;
             }
             let own = rank(view);
             if own > best {
                 (best, found) = (own, Some(Found { held }));
             }
-            own > 0
+            if best >= enough { Sweep::Stop } else { Sweep::On }
         });
         found
     }

@@ -76,6 +76,19 @@ impl Bucket {
         }
     }
 
+    /// Shows `look` the entries whose tag is `hash`, overflow included, until it says stop.
+    fn tagged(&self, hash: u32, look: &mut impl FnMut(Held) -> Sweep) -> Sweep {
+        for (tag, slot) in self.pairs() {
+            if tag.load(Ordering::Acquire) == hash && look(slot.load()) == Sweep::Stop {
+                return Sweep::Stop;
+            }
+        }
+        match &*self.more.load() {
+            Some(more) => more.tagged(hash, look),
+            None => Sweep::On,
+        }
+    }
+
     /// Puts `entry` into an empty slot, in a new overflow if need be; gives it back if there are
     /// `depth` of them already. Adds the octets allocated to `allocated`.
     fn put(&self, hash: u32, entry: Entry, depth: usize, allocated: &mut usize) -> Option<Entry> {
@@ -166,23 +179,19 @@ impl Table {
         self.bucket(index(hash, self.len()))
     }
 
-    /// Shows `look` every entry stored under `hash`.
+    /// Shows `look` the entries stored under `hash` until it says stop.
     ///
-    /// A bucket may be split meanwhile, so a search that found nothing is repeated if it was.
-    pub(crate) fn search(&self, hash: u32, mut look: impl FnMut(Held) -> bool) {
+    /// A bucket may be split meanwhile, so a search that was not stopped is repeated if it was.
+    pub(crate) fn search(&self, hash: u32, mut look: impl FnMut(Held) -> Sweep) {
         let mut len = self.len();
         loop {
-            let mut found = false;
-            if let Some(bucket) = self.bucket(index(hash, len)) {
-                bucket.each(|tag, slot| {
-                    if tag.load(Ordering::Acquire) == hash {
-                        found |= look(slot.load());
-                    }
-                    Sweep::On
-                });
+            if let Some(bucket) = self.bucket(index(hash, len))
+                && bucket.tagged(hash, &mut look) == Sweep::Stop
+            {
+                return;
             }
             let now = self.len();
-            if found || now == len {
+            if now == len {
                 return;
             }
             len = now;

@@ -41,6 +41,8 @@ pub struct State {
     /// Upstreams (by bit) whose broken connection was made good once.
     mended: u64,
     timed_out: bool,
+    /// There is something to forget.
+    used: bool,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,9 @@ pub(super) struct Answered {
 impl State {
     /// Forgets everything but buffers.
     pub fn clear(&mut self) {
+        if !std::mem::take(&mut self.used) {
+            return;
+        }
         self.message.clear();
         self.key.clear();
         self.answered = None;
@@ -91,6 +96,9 @@ impl State {
 
     /// Nobody waits any more.
     pub(super) fn forget_all(&mut self, worker: &mut WorkerState) {
+        if self.pending.is_empty() {
+            return;
+        }
         for attempt in self.pending.drain(..) {
             attempt.upstream.path(attempt.carrier).arrived();
             let (ticket, attempt) = (self.ticket, attempt.number);
@@ -105,6 +113,7 @@ impl Forward {
         let worker = &mut *cx.worker;
         let state = &mut cx.job.current.forward;
         state.clear();
+        state.used = true;
         state.ticket = worker.ticket;
         let wary = self.options.max_fails > 0;
         state.order = self.options.policy.order(&self.upstreams, carrier, wary, &mut worker.rng);

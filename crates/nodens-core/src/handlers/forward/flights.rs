@@ -249,6 +249,9 @@ fn tell(hash: u64, owner: Waiter, worker: &mut WorkerState, message: Option<&[u8
 
 /// The job ends without having landed: somebody else takes over.
 pub(super) fn bail_out(state: &mut State, worker: &mut WorkerState) {
+    if state.seat == Seat::Alone {
+        return;
+    }
     let me = me(state, worker);
     let shared = worker.shared.clone();
     let flights = &shared.flights;

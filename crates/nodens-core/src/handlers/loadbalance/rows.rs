@@ -1,7 +1,7 @@
 //! Addresses of a message that can be reordered where they are.
 
 use super::ip_of;
-use nodens_wire::{Name, Reader, RecordView, Records, Section, Type};
+use nodens_wire::{Header, Name, Reader, RecordView, Records, Section, Type};
 use std::net::IpAddr;
 use std::ops::Range;
 
@@ -35,6 +35,12 @@ pub(super) struct Block {
 /// Looks through the records of `wire`; with `rest_moves` records that are neither CNAME nor
 /// address nor MX cannot stay where they are.
 pub(super) fn find(wire: &[u8], rest_moves: bool) -> Place {
+    let Ok(header) = Header::read(wire) else { return Place::Nothing };
+    let [_, sections @ ..] = header.counts;
+    // What stands alone is in order.
+    if sections.iter().all(|count| *count <= 1) && !rest_moves {
+        return Place::Nothing;
+    }
     let Ok(records) = Records::of(wire) else { return Place::Nothing };
     let mut found: Option<Block> = None;
     let mut section = Section::Answer;

@@ -55,7 +55,7 @@ impl Rig {
         let scope = self.lease.scope();
         let hash = self.store.hash(scope, &key);
         let rank = |view: entry::View<'_>| u8::from(view.is_servable(self.now));
-        let found = self.store.find(scope, &key, hash, rank)?;
+        let found = self.store.find(scope, &key, hash, u8::MAX, rank)?;
         let view = found.view().unwrap();
         view.visit();
         Some(view.ttl_s())
