@@ -70,9 +70,9 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Looks around on this machine and asks the server for its version, for at most
-    /// [`version::PATIENCE`].
-    pub fn start(server: SocketAddr) -> Self {
+    /// Looks around on this machine and, if `ask` says so, asks the server for its version, for at
+    /// most [`version::PATIENCE`].
+    pub fn start(server: SocketAddr, ask: bool) -> Self {
         let root = Path::new("/");
         Self {
             provenance: Provenance {
@@ -80,7 +80,7 @@ impl Collector {
                 host: host::look(root),
                 route: route::to(root, server),
                 sysctls: sysctls(root),
-                server_version: version::ask(server),
+                server_version: ask.then(|| version::ask(server)).flatten(),
             },
             cpu: host::CpuTime::read(root),
         }

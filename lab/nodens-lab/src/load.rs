@@ -1,13 +1,17 @@
 //! `nodens-lab load`: questions to one server, and what became of them.
 
-mod report;
+mod live;
+mod output;
+mod summary;
 
-use crate::term::{self, Live, Style};
+use crate::term::{self, Style};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use lab_load::schedule::Arrivals;
 use lab_load::workload::Edns;
-use lab_load::{Config, Pace, Progress, Spin, Transport, Workload, cluster, names};
+use lab_load::{Config, Pace, Spin, Transport, Workload, cluster, names};
+use lab_result::collect::Collector;
+use lab_result::{About, Generator};
 use nodens_wire::{Name, Type};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -88,9 +92,11 @@ pub(crate) struct Args {
     /// Seed of everything random: the same seed is the same plan.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the result as JSON to standard output.
+    /// Do not ask the server for its version (version.bind. TXT CH) before the load.
     #[arg(long)]
-    json: bool,
+    no_version: bool,
+    #[command(flatten)]
+    output: output::OutArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -127,21 +133,59 @@ enum Built {
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let config = config(args)?;
     let workload = workload(args)?;
-    let live = Live::new();
-    if !args.json {
+    let place = args.output.place(config.server)?;
+    let collector = Collector::start(config.server, !args.no_version);
+    if !args.output.json {
         term::out(&heading(args, &config, &workload));
     }
-    let outcome = lab_load::run(&config, &workload, stop, |progress| {
-        live.show(progress.second as f64 + 1.0, args.duration, &progress_line(progress));
-    })?;
+    let mut live = live::Live::new(view(args, &config));
+    let outcome = lab_load::run(&config, &workload, stop, |progress| live.show(progress))?;
     live.clear();
-    if args.json {
-        term::out(&serde_json::to_string_pretty(&report::json(&config, &outcome))?);
+    let about = About {
+        generator: Generator {
+            name: "nodens-lab".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        provenance: collector.finish(),
+        workload: lab_result::Workload {
+            source: source(args),
+            questions: workload.period().map(|_| workload.len() as u64),
+            period: workload.period(),
+        },
+    };
+    let result = lab_result::convert(&config, &outcome, about);
+    if args.output.json {
+        term::out(lab_result::to_json(&result).trim_end());
     } else {
-        report::print(&config, &outcome);
+        term::out(&summary::text(&result, term::width()));
     }
-    let code = if outcome.verdict.is_valid() { 0 } else { crate::EXIT_INVALID };
+    place.write(&result, args.output.json)?;
+    let code = if result.verdict.valid { 0 } else { crate::EXIT_INVALID };
     Ok(ExitCode::from(code))
+}
+
+fn view(args: &Args, config: &Config) -> live::View {
+    let rate = match config.pace {
+        Pace::Open { rate, .. } => Some(rate),
+        Pace::Closed { .. } => None,
+    };
+    let transport = format!("{:?}", config.transport).to_lowercase();
+    live::View::new(format!("{} {transport}", config.server), args.duration, rate)
+}
+
+/// Where the questions come from, in a few words.
+fn source(args: &Args) -> String {
+    if let Some(path) = &args.names {
+        return format!("file {}", path.display());
+    }
+    let types: Vec<_> = args.qtype.iter().map(ToString::to_string).collect();
+    let types = types.join(", ");
+    match args.workload {
+        Built::Cluster => "pods of a Kubernetes node with their search lists".to_owned(),
+        Built::Zipf => format!("{} names under {} by Zipf's law, {types}", args.count, args.suffix),
+        Built::Uniform => format!("{} names under {} evenly, {types}", args.count, args.suffix),
+        Built::Unique => format!("a new name under {} each time", args.suffix),
+    }
 }
 
 fn config(args: &Args) -> Result<Config> {
@@ -240,29 +284,14 @@ fn from_file(path: &std::path::Path, edns: Option<Edns>, seed: u64) -> Result<Wo
 fn heading(args: &Args, config: &Config, workload: &Workload) -> String {
     let pace = match config.pace {
         Pace::Open { rate, arrivals } => {
-            format!("{} questions/s ({arrivals:?})", term::count(rate as u64))
+            format!("{}/s {}", term::rate(rate), format!("{arrivals:?}").to_lowercase())
         }
-        Pace::Closed { window } => format!("closed loop of {window} in flight per client"),
+        Pace::Closed { window } => format!("{window} in flight per client"),
     };
-    let title = term::paint(Style::Bold, &format!("{}/{:?}", config.server, config.transport));
-    format!(
-        "{title}  {pace} for {} s  {} clients  {} different questions",
-        args.duration,
-        config.clients,
-        workload.period().map_or("all".to_owned(), |_| term::count(workload.len() as u64)),
-    )
-}
-
-/// What one second brought, on one line.
-fn progress_line(progress: &Progress) -> String {
-    let quantile = |part| term::quantile(progress.cohort.response.quantile(part));
-    format!(
-        "{:>3} s  {}/s  p50 {}  p99 {}  in flight {}  lost {}",
-        progress.second + 1,
-        term::rate(progress.counts.answered as f64),
-        quantile(0.5),
-        quantile(0.99),
-        progress.in_flight,
-        progress.counts.lost(),
-    )
+    let transport = format!("{:?}", config.transport).to_lowercase();
+    let title = term::paint(Style::Bold, &format!("{} {transport}", config.server));
+    let questions =
+        workload.period().map_or("all new".to_owned(), |_| term::count(workload.len() as u64));
+    let (seconds, clients) = (args.duration, config.clients);
+    format!("{title}  {pace}, {seconds} s, {clients} clients, {questions} questions")
 }

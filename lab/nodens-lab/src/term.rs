@@ -1,6 +1,7 @@
 //! What people look at: numbers, tables, colour only on a terminal, a line of progress.
 
 use lab_histogram::Quantile;
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 
 /// Writes to standard output; an error there (a closed pipe) ends the writing and nothing else.
@@ -8,9 +9,15 @@ pub(crate) fn out(text: &str) {
     _ = writeln!(io::stdout().lock(), "{text}");
 }
 
+/// Writes to standard error: what is said beside the output.
+pub(crate) fn note(text: &str) {
+    _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// A colour of text on a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
+    Plain,
     Bold,
     Dim,
     Good,
@@ -20,17 +27,106 @@ pub(crate) enum Style {
 
 /// `text` in `style`, if standard output is a terminal and `NO_COLOR` is not set.
 pub(crate) fn paint(style: Style, text: &str) -> String {
-    if !io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some() {
-        return text.to_owned();
-    }
+    paint_if(io::stdout().is_terminal(), style, text)
+}
+
+/// The same for standard error.
+pub(crate) fn paint_err(style: Style, text: &str) -> String {
+    paint_if(io::stderr().is_terminal(), style, text)
+}
+
+fn paint_if(terminal: bool, style: Style, text: &str) -> String {
+    // <https://no-color.org>: present and not empty.
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let code = match style {
         Style::Bold => "1",
         Style::Dim => "2",
         Style::Good => "32",
         Style::Bad => "1;31",
         Style::Accent => "36",
+        Style::Plain => return text.to_owned(),
     };
-    format!("\x1b[{code}m{text}\x1b[0m")
+    if terminal && !unwanted { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// `text` cut to `width` characters, with `…` if something is missing.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// `text` in lines of at most `width` characters, broken at spaces; all but the first begin with
+/// `indent` spaces. A word that is too long stays whole.
+pub(crate) fn wrap(text: &str, width: usize, indent: usize) -> Vec<String> {
+    if text.chars().count() <= width {
+        return vec![text.to_owned()];
+    }
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split_inclusive(' ') {
+        let len = line.chars().count() + word.trim_end().chars().count();
+        if len > width && !line.trim().is_empty() {
+            lines.push(line.trim_end().to_owned());
+            line = " ".repeat(indent);
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
+/// Columns of the terminal on standard output; `None` if it is none.
+pub(crate) fn width() -> Option<usize> {
+    width_of(io::stdout())
+}
+
+fn width_of(stream: impl std::os::fd::AsFd + IsTerminal) -> Option<usize> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    // A terminal that does not know its size says 0.
+    let known = rustix::termios::tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
+    Some(if known == 0 { 80 } else { known })
+}
+
+/// Where the lowest bar of a sparkline stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// At zero; equal steps are equal heights.
+    FromZero,
+    /// At the lowest value; equal factors are equal heights.
+    Logarithmic,
+}
+
+/// A character per value; a missing value is a space, and one of zero has no height. `full` is the
+/// least value of a full bar.
+pub(crate) fn spark(values: &[Option<f64>], scale: Scale, full: f64) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let known = || values.iter().flatten().copied();
+    let height = |value: f64| match scale {
+        Scale::FromZero => value,
+        Scale::Logarithmic => value.max(1.0).ln(),
+    };
+    let low = match scale {
+        Scale::FromZero => 0.0,
+        Scale::Logarithmic => known().map(height).fold(f64::INFINITY, f64::min),
+    };
+    // Values that hardly differ must not look as if they did: at least a factor of two is shown.
+    let least = match scale {
+        Scale::FromZero => full.max(f64::MIN_POSITIVE),
+        Scale::Logarithmic => low + std::f64::consts::LN_2,
+    };
+    let high = known().map(height).fold(least, f64::max);
+    let bar = |value: f64| {
+        if scale == Scale::FromZero && value <= 0.0 {
+            return ' ';
+        }
+        let part = ((height(value) - low) / (high - low)).clamp(0.0, 1.0);
+        let at = (part * (BARS.len() - 1) as f64).round() as usize;
+        BARS.get(at).copied().unwrap_or(' ')
+    };
+    values.iter().map(|value| value.map_or(' ', bar)).collect()
 }
 
 /// A duration with three digits that count: `41.3 µs`, `1.52 ms`.
@@ -159,6 +255,70 @@ fn line(cells: &[String], widths: &[usize], style: Option<Style>) -> String {
     format!("{bar}{}{bar}", cells.join(&bar))
 }
 
+/// Lines on standard error that are rewritten in place on a terminal, and follow each other
+/// elsewhere. The terminal keeps its settings, so there is nothing to restore whatever happens.
+pub(crate) struct Screen {
+    terminal: bool,
+    /// Characters of the lines that stand there.
+    drawn: RefCell<Vec<usize>>,
+}
+
+impl Screen {
+    pub(crate) fn new() -> Self {
+        // A dumb terminal cannot go back.
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        Self { terminal: io::stderr().is_terminal() && !dumb, drawn: RefCell::default() }
+    }
+
+    /// Columns, if it is a terminal.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.terminal.then(|| width_of(io::stderr())).flatten()
+    }
+
+    /// Puts `lines` in the place of those that stand there.
+    pub(crate) fn draw(&self, lines: &[String]) {
+        let mut text = self.back();
+        for line in lines {
+            text.push_str(line);
+            text.push_str(if self.terminal { "\x1b[K\n" } else { "\n" });
+        }
+        *self.drawn.borrow_mut() = lines.iter().map(|line| columns(line)).collect();
+        // One write, so that no half of a frame is seen.
+        let mut stderr = io::stderr().lock();
+        _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    }
+
+    /// Takes the lines away.
+    pub(crate) fn clear(&self) {
+        let text = self.back();
+        self.drawn.borrow_mut().clear();
+        _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    /// What goes back to the first line and empties the rest. A terminal that was made narrower has
+    /// broken the lines that stand there into more.
+    fn back(&self) -> String {
+        let Some(width) = self.width() else { return String::new() };
+        let drawn = self.drawn.borrow();
+        let rows: usize = drawn.iter().map(|columns| columns.div_ceil(width.max(1)).max(1)).sum();
+        if rows == 0 { String::new() } else { format!("\r\x1b[{rows}A\x1b[J") }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// What a line takes on a terminal: without the escapes that colour it.
+pub(crate) fn columns(line: &str) -> usize {
+    let mut parts = line.split('\x1b');
+    let plain = parts.next().unwrap_or_default().chars().count();
+    let rest = parts.map(|part| part.split_once('m').map_or(0, |(_, text)| text.chars().count()));
+    plain + rest.sum::<usize>()
+}
+
 /// Characters of the bar of progress, and of its whole line.
 const BAR: usize = 10;
 const LINE: usize = 80;
@@ -217,6 +377,28 @@ mod tests {
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!([rate(823.4), rate(43_210.0), rate(1_250_000.0)], ["823", "43.2k", "1.25M"]);
         assert_eq!([percent(0.0), percent(0.00001), percent(0.973)], ["0 %", "< 0.01 %", "97.3 %"]);
+    }
+
+    #[test]
+    fn long_lines_are_broken_at_spaces_and_stay_whole_otherwise() {
+        assert_eq!(wrap("a bb ccc", 80, 2), ["a bb ccc"]);
+        assert_eq!(
+            wrap("  note  one two three", 14, 8),
+            ["  note  one", "        two", "        three"]
+        );
+        assert_eq!(wrap("unbreakable", 4, 2), ["unbreakable"]);
+    }
+
+    #[test]
+    fn a_sparkline_shows_factors_and_marks_what_is_missing() {
+        let values = [Some(1e3), None, Some(1e4), Some(1e5), Some(f64::NAN)];
+        assert_eq!(&spark(&values[..4], Scale::Logarithmic, 0.0), "▁ ▅█");
+        let steady = [Some(1_000.0), Some(1_010.0)];
+        assert_eq!(spark(&steady, Scale::Logarithmic, 0.0), "▁▁");
+        assert_eq!(spark(&[Some(0.0), Some(5.0), Some(10.0)], Scale::FromZero, 0.0), " ▅█");
+        assert_eq!(spark(&[Some(1.0)], Scale::FromZero, 100.0), "▁");
+        assert_eq!(spark(&[], Scale::Logarithmic, 0.0), "");
+        assert_eq!(spark(&values, Scale::Logarithmic, 0.0).chars().count(), 5);
     }
 
     #[test]

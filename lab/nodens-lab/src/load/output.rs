@@ -1,0 +1,115 @@
+//! Where the result of a load goes: the result file, exports, standard output.
+
+use crate::term;
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use lab_result::ResultFile;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Arguments on what becomes of the result.
+#[derive(clap::Args)]
+pub(super) struct OutArgs {
+    /// Result file [default: nodens-lab-SERVER-TIME.json in this directory].
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write no result file.
+    #[arg(long, conflicts_with = "out")]
+    no_out: bool,
+    /// Write the result file to standard output, and no summary.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A place for the result that was found writable before the load.
+pub(super) struct Place {
+    path: Option<PathBuf>,
+}
+
+impl OutArgs {
+    /// Finds the place for the result file. A path that was asked for and cannot be written is an
+    /// error now and not after the load.
+    pub(super) fn place(&self, server: SocketAddr) -> Result<Place> {
+        if self.no_out || (self.json && self.out.is_none()) {
+            return Ok(Place { path: None });
+        }
+        let Some(path) = &self.out else {
+            return Ok(Place { path: Some(default_path(Path::new(""), server, Timestamp::now())) });
+        };
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            bail!("cannot write {}: {} is no directory", path.display(), folder.display());
+        }
+        if path.is_dir() {
+            bail!("cannot write {}: it is a directory", path.display());
+        }
+        Ok(Place { path: Some(path.clone()) })
+    }
+}
+
+impl Place {
+    /// Writes the result file and says where it is and what opens it.
+    pub(super) fn write(&self, result: &ResultFile, json: bool) -> Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        lab_result::write(path, result)
+            .context("the summary above is all that is left of this load")?;
+        let shown = shell_word(&path.to_string_lossy());
+        let text = format!("  result     {shown}\n  open with  nodens-lab report {shown}");
+        if json {
+            term::note(&text)
+        } else {
+            term::out(&text)
+        }
+        Ok(())
+    }
+}
+
+/// `nodens-lab-192.0.2.1-53-20261121T074500Z.json`, with a number behind if there is one already.
+fn default_path(folder: &Path, server: SocketAddr, now: Timestamp) -> PathBuf {
+    let server: String = server
+        .to_string()
+        .chars()
+        .filter(|c| !"[]".contains(*c))
+        .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' })
+        .collect();
+    let stem = format!("nodens-lab-{server}-{}", now.strftime("%Y%m%dT%H%M%SZ"));
+    let names = std::iter::once(String::new()).chain((2..).map(|n| format!("-{n}")));
+    let mut paths = names.map(|number| folder.join(format!("{stem}{number}.json")));
+    paths.find(|path| !path.exists()).unwrap_or_else(|| folder.join(format!("{stem}.json")))
+}
+
+/// `text` as a shell takes it for one word.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "./-_+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
+        return text.to_owned();
+    }
+    let text = if text.starts_with('-') { format!("./{text}") } else { text.to_owned() };
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_name_is_a_plain_file_name_and_never_taken() {
+        let now: Timestamp = "2026-11-21T07:45:00Z".parse().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let name = |server: &str| {
+            let path = default_path(folder.path(), server.parse().unwrap(), now);
+            path.file_name().unwrap().to_string_lossy().into_owned()
+        };
+        assert_eq!(name("192.0.2.1:53"), "nodens-lab-192.0.2.1-53-20261121T074500Z.json");
+        assert_eq!(name("[2001:db8::1]:53"), "nodens-lab-2001-db8--1-53-20261121T074500Z.json");
+        std::fs::write(folder.path().join(name("192.0.2.1:53")), "").unwrap();
+        assert_eq!(name("192.0.2.1:53"), "nodens-lab-192.0.2.1-53-20261121T074500Z-2.json");
+    }
+
+    #[test]
+    fn the_line_that_opens_a_result_is_one_a_shell_takes() {
+        assert_eq!(shell_word("a/b-1.json"), "a/b-1.json");
+        assert_eq!(shell_word("my result's.json"), r"'my result'\''s.json'");
+        assert_eq!(shell_word("-x.json"), "'./-x.json'");
+    }
+}

@@ -1,0 +1,132 @@
+//! `nodens-lab load` and what it leaves behind.
+
+use crate::{Echo, lab};
+use lab_result::ResultFile;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The result on standard output.
+pub(crate) fn json(output: &Output) -> ResultFile {
+    lab_result::from_json(Path::new("stdout"), &output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// A port where nobody listens.
+fn closed_port() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port().to_string()
+}
+
+fn lab_in(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_load_of_every_built_workload_ends_with_a_result_and_all_answers() {
+    let echo = Echo::start();
+    for workload in ["cluster", "zipf", "uniform", "unique"] {
+        let arguments =
+            ["load", "-p", &echo.port, "-Q", "500", "-l", "0.4", "-w", workload, "--json"];
+        let result = json(&lab(&arguments));
+        let sent = result.counts.sent;
+        assert!((150..=250).contains(&sent), "{workload}: {sent}");
+        assert_eq!(result.counts.answered, sent);
+        assert_eq!(result.rcodes["NOERROR"], sent);
+        assert_eq!(result.response.recorded(), sent);
+    }
+}
+
+#[test]
+fn a_seed_is_a_plan() {
+    let echo = Echo::start();
+    let plan = |seed| {
+        let arguments =
+            ["load", "-p", &echo.port, "-n", "50", "-l", "0.2", "--seed", seed, "--json"];
+        json(&lab(&arguments)).plan.hash
+    };
+    assert_eq!(plan("1"), plan("1"));
+    assert_ne!(plan("1"), plan("2"));
+}
+
+#[test]
+fn a_dead_server_gives_a_result_without_nan_and_without_colour() {
+    let port = closed_port();
+    let output = lab(&["load", "-p", &port, "-Q", "200", "-l", "0.3", "-t", "0.3", "--no-out"]);
+    let text = stdout(&output);
+    assert!(text.contains("refused"), "{text}");
+    assert!(text.contains("≥ 300 ms"), "{text}");
+    assert!(!text.to_lowercase().contains("nan") && !text.contains('\x1b'), "{text}");
+    let result =
+        json(&lab(&["load", "-p", &port, "-Q", "200", "-l", "0.2", "-t", "0.2", "--json"]));
+    assert_eq!(result.counts.answered, 0);
+    assert_eq!(result.counts.lost(), result.response.censored());
+    assert_eq!((result.response.recorded(), result.response.mean()), (0, None));
+}
+
+#[test]
+fn bad_lines_of_a_names_file_are_named_and_an_empty_one_is_refused() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("names");
+    let file = path.to_str().unwrap();
+    std::fs::write(&path, "one.example A\nbad..name A\ntwo.example BOGUS\n").unwrap();
+    let output = lab(&["load", "-p", &echo.port, "-d", file, "-n", "20", "-l", "0.2", "--json"]);
+    let errors = stderr(&output);
+    assert!(errors.contains(":") && errors.contains("line 2:") && errors.contains("line 3:"));
+    assert!(json(&output).counts.answered > 0);
+    std::fs::write(&path, "; nothing\n").unwrap();
+    let output = lab(&["load", "-p", &echo.port, "-d", file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("has no question"));
+}
+
+#[test]
+fn a_load_leaves_a_result_file_and_says_how_to_look_at_it() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab_in(folder.path(), &["load", "-p", &echo.port, "-Q", "300", "-l", "0.3"]);
+    let text = stdout(&output);
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap()).collect();
+    assert_eq!(files.len(), 1, "{text}");
+    let name = files[0].file_name().into_string().unwrap();
+    assert!(name.starts_with("nodens-lab-127.0.0.1-") && name.ends_with(".json"), "{name}");
+    assert!(text.trim_end().ends_with(&name), "{text}");
+    let result = lab_result::read(&files[0].path()).unwrap();
+    assert_eq!(result.counts.sent, result.counts.answered);
+    // Where and how it was measured is all there.
+    let provenance = &result.provenance;
+    assert_eq!(provenance.argv[1..3], ["load", "-p"]);
+    assert!(!provenance.host.kernel.is_empty() && !provenance.host.cpus_allowed.is_empty());
+    assert!(provenance.route.as_ref().unwrap().local);
+    assert!(provenance.sysctls.keys().any(|key| key.starts_with("net.")), "{provenance:?}");
+    let run = &result.run;
+    assert!(run.finished_unix_ns >= run.started_unix_ns + run.active_ns);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_told_before_the_load_and_a_full_disk_after_the_summary() {
+    let output = lab(&["load", "-p", &closed_port(), "-l", "600", "-o", "/nonexistent/x.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("/nonexistent is no directory"), "{}", stderr(&output));
+    if !Path::new("/dev/full").exists() {
+        return;
+    }
+    let echo = Echo::start();
+    let output = lab(&["load", "-p", &echo.port, "-Q", "300", "-l", "0.3", "-o", "/dev/full"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot write /dev/full: No space left"));
+    assert!(stdout(&output).contains("  questions  sent "), "{}", stdout(&output));
+}
