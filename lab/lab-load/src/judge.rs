@@ -1,6 +1,6 @@
 //! Whether the generator vouches for its own numbers.
 
-use crate::run::{Config, Outcome, Pace};
+use crate::run::{Config, Outcome, Pace, ThreadReport};
 use crate::tally::RATE_STEP;
 use crate::{SECOND, tally};
 
@@ -75,11 +75,54 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
     if outcome.interrupted {
         verdict.notes.push("the run was interrupted".to_owned());
     }
-    let blocked: u64 = outcome.threads.iter().map(|thread| thread.blocked).sum();
+    let sum = |of: fn(&ThreadReport) -> u64| outcome.threads.iter().map(of).sum::<u64>();
+    let blocked = sum(|thread| thread.blocked);
     if blocked > 0 {
         verdict.notes.push(format!("sending had to wait for the kernel {blocked} times"));
     }
+    let unstamped = sum(|thread| thread.unstamped);
+    if unstamped > 0 {
+        let text = "answers had no usable stamp of the kernel and were stamped when fetched";
+        verdict.notes.push(format!("{unstamped} {text}"));
+    }
+    verdict.notes.extend(machine(outcome, dropped));
     verdict
+}
+
+/// What the machine did that a reader should know.
+fn machine(outcome: &Outcome, dropped: u64) -> Vec<String> {
+    let (host, mut notes) = (&outcome.host, Vec::new());
+    if outcome.server_is_local {
+        notes.push("the server runs on this machine and shares its CPUs".to_owned());
+    }
+    let others = host.udp_receive_full.saturating_sub(dropped);
+    if others > 0 {
+        let whose =
+            if outcome.server_is_local { "the server's among them" } else { "none of this run's" };
+        notes.push(format!(
+            "{others} datagrams were dropped by full receive buffers of other sockets on this \
+             machine, {whose}: a loss may have happened there"
+        ));
+    }
+    if host.udp_send_full > 0 {
+        let text = "datagrams were dropped by full send buffers on this machine";
+        notes.push(format!("{} {text}", host.udp_send_full));
+    }
+    let listen = host.listen_overflows.max(host.listen_drops);
+    if listen > 0 && outcome.server_is_local {
+        let text = "connections were dropped by full listen queues on this machine";
+        notes.push(format!("{listen} {text}: the server did not accept them in time"));
+    }
+    for (time, what) in [
+        (host.stolen, "the hypervisor took the CPUs of this machine"),
+        (host.throttled, "a CPU quota stopped the processes of this control group"),
+    ] {
+        let part = time.as_secs_f64() / outcome.elapsed.as_secs_f64().max(1e-9);
+        if part > ROBBED / 2.0 {
+            notes.push(format!("{what} for {:.2} s", time.as_secs_f64()));
+        }
+    }
+    notes
 }
 
 fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {
@@ -128,20 +171,4 @@ fn little(config: &Config, outcome: &Outcome) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tally::RateStep;
-
-    #[test]
-    fn a_stall_shows_in_the_rate_and_a_late_edge_does_not() {
-        let mut rate = vec![RateStep { planned: 100, sent: 100 }; 20];
-        assert_eq!(off_rate(&rate, 1, STEP_ERROR), (0, 20));
-        rate[3].sent = 98;
-        rate[4].sent = 102;
-        assert_eq!(off_rate(&rate, 1, STEP_ERROR), (0, 20));
-        rate[7].sent = 0;
-        rate[8].sent = 200;
-        assert_eq!(off_rate(&rate, 1, STEP_ERROR), (2, 20));
-        assert_eq!(off_rate(&rate, 10, SECOND_ERROR), (0, 2), "it was made up within the second");
-    }
-}
+mod tests;

@@ -21,8 +21,11 @@
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod counts;
+pub mod host;
 pub mod judge;
+mod preflight;
 mod progress;
 pub mod run;
 pub mod schedule;
@@ -35,7 +38,7 @@ mod udp;
 
 pub use lab_random as rng;
 pub use lab_workload::{Workload, cluster, names, workload};
-pub use run::{Config, Outcome, Pace, Progress, Spin, Transport, run};
+pub use run::{Config, Outcome, Pace, Progress, Spin, Stamps, Transport, run};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;

@@ -1,10 +1,13 @@
 //! A whole run: what is asked for, checks before it starts, its threads, and what came out.
 
+use crate::clock::Clock;
+use crate::host::{self, Counters};
 use crate::judge::{self, Verdict};
+use crate::preflight::{self, Room};
 pub use crate::progress::Progress;
 use crate::progress::gather;
 use crate::schedule::Arrivals;
-use crate::shard::{Shard, ShardReport, clients_needed, late_end, run_shard};
+use crate::shard::{Shard, ShardReport, late_end, run_shard};
 use crate::tally::Tally;
 use crate::workload::PlanHash;
 use crate::{Workload, nanos};
@@ -12,7 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// Time between the start of the threads and the start of the schedule.
 const LEAD: Duration = Duration::from_millis(20);
@@ -54,6 +57,16 @@ pub enum Spin {
     Never,
 }
 
+/// Who says when a datagram arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stamps {
+    /// This program, right after the system call that fetched it.
+    #[default]
+    User,
+    /// The kernel, when it put the datagram into the socket (`SO_TIMESTAMPNS`); UDP only.
+    Kernel,
+}
+
 /// A run as asked for.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -77,6 +90,8 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// What idle threads do.
     pub spin: Spin,
+    /// Who stamps what is received.
+    pub stamps: Stamps,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -95,6 +110,7 @@ impl Config {
             threads: 1,
             cpus: Vec::new(),
             spin: Spin::Auto,
+            stamps: Stamps::User,
             seed: 1,
         }
     }
@@ -121,6 +137,16 @@ pub enum RunError {
         timeout: Duration,
         /// How many clients would do.
         clients: usize,
+    },
+    /// More clients than the machine has descriptors or ports for.
+    #[error("{clients} clients, but there are {limit} {what} for them")]
+    TooManyClients {
+        /// Clients, each with a socket.
+        clients: u64,
+        /// How many there are of what is short.
+        limit: u64,
+        /// What is short, and where it is set.
+        what: &'static str,
     },
     /// A socket could not be opened.
     #[error("cannot open socket {number} to {server}")]
@@ -152,6 +178,10 @@ pub struct ThreadReport {
     pub dropped: u64,
     /// How often the kernel had no room for a datagram or segment to be sent.
     pub blocked: u64,
+    /// Octets of receive buffer that the kernel gave the smallest UDP socket; 0 without one.
+    pub receive_buffer: usize,
+    /// Received datagrams without a usable stamp of the kernel, though such stamps were asked for.
+    pub unstamped: u64,
 }
 
 /// What came out of a run.
@@ -165,6 +195,10 @@ pub struct Outcome {
     pub active: Duration,
     /// From the start to the last outcome.
     pub elapsed: Duration,
+    /// Whether the server is on this machine, as far as its routes know.
+    pub server_is_local: bool,
+    /// What counters of the machine went up by during the run.
+    pub host: Counters,
     /// One report per thread.
     pub threads: Vec<ThreadReport>,
     /// How long after sending an answer still counted as late; its ID rested as long.
@@ -191,32 +225,6 @@ impl Outcome {
     }
 }
 
-fn preflight(config: &Config, workload: &Workload) -> Result<(), RunError> {
-    if workload.is_empty() {
-        return Err(RunError::NoQuestion);
-    }
-    let positive = [
-        (config.clients > 0, "the number of clients"),
-        (config.threads > 0, "the number of threads"),
-        (!config.timeout.is_zero(), "the timeout"),
-    ];
-    if let Some((_, what)) = positive.iter().find(|(holds, _)| !holds) {
-        return Err(RunError::NotPositive(what));
-    }
-    match config.pace {
-        Pace::Closed { window: 0 } => Err(RunError::NotPositive("the window")),
-        Pace::Closed { .. } => Ok(()),
-        Pace::Open { rate, .. } if rate.is_nan() || rate <= 0.0 => {
-            Err(RunError::NotPositive("the rate"))
-        }
-        Pace::Open { rate, .. } if clients_needed(config, rate) > config.clients => {
-            let clients = clients_needed(config, rate);
-            Err(RunError::TooFewClients { rate, timeout: config.timeout, clients })
-        }
-        Pace::Open { .. } => Ok(()),
-    }
-}
-
 fn plan_hash(config: &Config, workload: &Workload) -> u64 {
     let mut hash = PlanHash::default();
     workload.hash_into(&mut hash);
@@ -234,16 +242,29 @@ pub fn run(
     config: &Config,
     workload: &Workload,
     stop: &AtomicBool,
+    progress: impl FnMut(&Progress),
+) -> Result<Outcome, RunError> {
+    run_by(SystemTime::now, config, workload, stop, progress)
+}
+
+/// As [`run`], with another wall clock. Nothing but [`Outcome::started`] and, with
+/// [`Stamps::Kernel`], the waiting time of datagrams is read from it.
+pub fn run_by(
+    wall: fn() -> SystemTime,
+    config: &Config,
+    workload: &Workload,
+    stop: &AtomicBool,
     mut progress: impl FnMut(&Progress),
 ) -> Result<Outcome, RunError> {
-    preflight(config, workload)?;
+    preflight::check(config, workload, Room::here(config))?;
+    let before = Counters::read();
     let threads = config.threads.min(config.clients);
     let (ticks, received) = mpsc::channel();
-    let start = Instant::now() + LEAD;
-    let started = SystemTime::now() + LEAD;
+    let clock = Clock::new(LEAD, wall);
+    let started = clock.wall() + LEAD;
     let shards = (0..threads).map(|index| {
         let ticks = ticks.clone();
-        Shard { config, workload, index, threads, start, stop, ticks }
+        Shard { config, workload, index, threads, clock, stop, ticks }
     });
     let shards: Vec<_> = shards.collect();
     drop(ticks);
@@ -270,6 +291,8 @@ pub fn run(
         started,
         active,
         elapsed,
+        server_is_local: host::is_local(config.server),
+        host: Counters::read().since(&before),
         threads,
         late_end: late_end(config),
         plan_hash: plan_hash(config, workload),

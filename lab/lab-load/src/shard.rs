@@ -1,5 +1,6 @@
 //! One thread's part of a run: its items, its clients, its reports.
 
+use crate::clock::Clock;
 use crate::progress::Progress;
 use crate::run::{Config, Pace, RunError, Spin, ThreadReport, Transport};
 use crate::schedule::{Arrivals, Schedule};
@@ -9,7 +10,7 @@ use crate::tally::Tally;
 use crate::{SECOND, Workload, nanos, tcp, udp};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How IDs of answered questions rest in a closed loop, where the rate is not known beforehand.
 const CLOSED_LOOP_REST: u64 = SECOND / 50;
@@ -24,7 +25,7 @@ pub(crate) struct Shard<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) index: usize,
     pub(crate) threads: usize,
-    pub(crate) start: Instant,
+    pub(crate) clock: Clock,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) ticks: mpsc::Sender<Progress>,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Shard<'a> {
 impl Shard<'_> {
     /// Nanoseconds since the start.
     pub(crate) fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        self.clock.now()
     }
 
     /// How many clients this thread has. Client `c` belongs to thread `c % threads`.
@@ -171,6 +172,8 @@ pub(crate) struct LoopReport {
     pub(crate) used: Used,
     pub(crate) dropped: u64,
     pub(crate) blocked: u64,
+    pub(crate) receive_buffer: usize,
+    pub(crate) unstamped: u64,
     /// When the last answer came, in nanoseconds from the start.
     pub(crate) last_answer: u64,
 }
@@ -185,7 +188,8 @@ pub(crate) fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
         Transport::Udp => udp::run(&shard),
         Transport::Tcp => tcp::run(&shard),
     }?;
-    let LoopReport { tally, used, dropped, blocked, last_answer } = report;
+    let LoopReport { tally, used, dropped, blocked, receive_buffer, unstamped, last_answer } =
+        report;
     let wall = Duration::from_nanos(shard.now());
     let active = Duration::from_nanos(last_answer).max(shard.config.duration.min(wall));
     let thread = ThreadReport {
@@ -195,6 +199,8 @@ pub(crate) fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
         spun: shard.spins(),
         dropped,
         blocked,
+        receive_buffer,
+        unstamped,
     };
     Ok(ShardReport { tally, active, thread })
 }
@@ -222,6 +228,6 @@ impl Used {
 
 /// Waits for the start and returns what the thread has used up to then.
 pub(crate) fn await_start(shard: &Shard<'_>) -> Result<Used, RunError> {
-    std::thread::sleep(shard.start.saturating_duration_since(Instant::now()));
+    std::thread::sleep(shard.clock.until_start());
     Used::now()
 }

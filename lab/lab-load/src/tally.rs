@@ -159,6 +159,11 @@ pub struct Tally {
     pub connect: Histogram,
     /// Connections asked for and not got.
     pub connect_failures: u64,
+    /// From the stamp of sending to the end of the system call, once per call: the last of the
+    /// questions it sent left by this much later than their stamp says.
+    pub send_call: Histogram,
+    /// From the kernel's receive stamp to the time at which this program had the datagram.
+    pub receive_wait: Histogram,
     /// By QTYPE; 0 for messages without a question.
     pub by_qtype: ByCode<Group>,
     /// Response times of answers by RCODE.
@@ -180,6 +185,8 @@ impl Tally {
         self.late.merge(&other.late);
         self.connect.merge(&other.connect);
         self.connect_failures += other.connect_failures;
+        self.send_call.merge(&other.send_call);
+        self.receive_wait.merge(&other.receive_wait);
         self.by_qtype.merge(&other.by_qtype, Group::merge);
         self.by_rcode.merge(&other.by_rcode, Histogram::merge);
         grow(&mut self.cohorts, other.cohorts.len());

@@ -63,7 +63,15 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     tcp.run().map_err(RunError::Thread)?;
     let used = before.until_now()?;
     let Tcp { session, blocked, last_answer, .. } = tcp;
-    Ok(LoopReport { tally: session.tally, used, dropped: 0, blocked, last_answer })
+    Ok(LoopReport {
+        tally: session.tally,
+        used,
+        dropped: 0,
+        blocked,
+        receive_buffer: 0,
+        unstamped: 0,
+        last_answer,
+    })
 }
 
 impl<'a> Tcp<'a> {

@@ -1,15 +1,19 @@
 //! The loop over connected UDP sockets.
 
+mod errors;
+
+use crate::clock;
 use crate::progress::Ticker;
-use crate::run::{Pace, RunError};
+use crate::run::{Pace, RunError, Stamps};
 use crate::session::Session;
 use crate::shard::{Due, LoopReport, Shard, Source, await_start};
+use errors::{has_no_room, is_refusal, take_refusals};
 use lab_sys::batch::Batch;
 use lab_sys::poll::{Interest, Poller};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Datagrams per system call.
@@ -49,6 +53,7 @@ struct Udp<'a> {
     /// Clients with something in their queue.
     dirty: Vec<usize>,
     blocked: u64,
+    unstamped: u64,
     last_answer: u64,
     next_expire: u64,
     ticker: Ticker,
@@ -66,8 +71,11 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     let used = before.until_now()?;
     let dropped = udp.sockets.iter().map(|socket| lab_sys::socket::dropped(socket.as_fd()));
     let dropped = dropped.map(|drops| u64::from(drops.unwrap_or(0))).sum();
-    let Udp { session, blocked, last_answer, .. } = udp;
-    Ok(LoopReport { tally: session.tally, used, dropped, blocked, last_answer })
+    let buffers = udp.sockets.iter().map(|socket| socket.recv_buffer_size().unwrap_or(0));
+    let receive_buffer = buffers.min().unwrap_or(0);
+    let Udp { session, blocked, unstamped, last_answer, .. } = udp;
+    let tally = session.tally;
+    Ok(LoopReport { tally, used, dropped, blocked, receive_buffer, unstamped, last_answer })
 }
 
 fn connect(shard: &Shard<'_>) -> io::Result<Socket> {
@@ -76,6 +84,9 @@ fn connect(shard: &Shard<'_>) -> io::Result<Socket> {
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     socket.set_nonblocking(true)?;
     lab_sys::socket::queue_errors(socket.as_fd(), server.is_ipv6())?;
+    if shard.config.stamps == Stamps::Kernel {
+        lab_sys::socket::stamp_arrivals(socket.as_fd())?;
+    }
     socket.connect(&server.into())?;
     Ok(socket)
 }
@@ -99,12 +110,13 @@ impl<'a> Udp<'a> {
             spins,
             segments: matches!(shard.config.pace, Pace::Closed { .. }),
             out: Batch::connected(BATCH, QUERY_LEN_MAX),
-            into: Batch::connected(BATCH, RESPONSE_LEN_MAX),
+            into: receive_batch(shard.config.stamps),
             message: Vec::with_capacity(QUERY_LEN_MAX),
             batch: Vec::with_capacity(BATCH),
             queues: vec![VecDeque::new(); clients],
             dirty: Vec::with_capacity(clients),
             blocked: 0,
+            unstamped: 0,
             last_answer: 0,
             next_expire: 0,
             ticker: Ticker::new(),
@@ -248,6 +260,8 @@ impl<'a> Udp<'a> {
             };
             match sent {
                 Ok(count) => {
+                    let took = self.shard.now().saturating_sub(now);
+                    self.session.tally.send_call.record(took);
                     for (id, ..) in self.batch.iter().skip(first).take(count) {
                         self.session.sent(client, *id, now);
                     }
@@ -308,18 +322,11 @@ impl<'a> Udp<'a> {
     }
 
     fn receive_from(&mut self, client: usize) {
-        let Some(socket) = self.sockets.get(client) else { return };
         for _ in 0..BATCHES_PER_TURN {
+            let Some(socket) = self.sockets.get(client) else { return };
             match self.into.receive(socket.as_fd()) {
                 Ok(count) => {
-                    let now = self.shard.now();
-                    let answered = self.session.tally.counts.answered;
-                    for at in 0..count {
-                        self.session.receive(client, self.into.get(at), now);
-                    }
-                    if self.session.tally.counts.answered > answered {
-                        self.last_answer = now;
-                    }
+                    self.take_batch(client, count);
                     if count < BATCH {
                         return;
                     }
@@ -328,6 +335,34 @@ impl<'a> Udp<'a> {
                 Err(_) => take_refusals(socket.as_fd(), client, &mut self.session),
             }
         }
+    }
+
+    /// Hands the datagrams that were just received to the session.
+    fn take_batch(&mut self, client: usize, count: usize) {
+        let now = self.shard.now();
+        let wall = match self.shard.config.stamps {
+            Stamps::User => None,
+            Stamps::Kernel => Some(self.shard.clock.wall_since_epoch()),
+        };
+        let answered = self.session.tally.counts.answered;
+        for at in 0..count {
+            let arrived = wall.map_or(now, |wall| self.arrived(at, now, wall));
+            self.session.receive(client, self.into.get(at), arrived);
+        }
+        if self.session.tally.counts.answered > answered {
+            self.last_answer = now;
+        }
+    }
+
+    /// When datagram `at`, fetched at `now`, arrived by the kernel's stamp.
+    fn arrived(&mut self, at: usize, now: u64, wall: Duration) -> u64 {
+        let stamp = self.into.stamp(at).and_then(|stamp| clock::waited(stamp, wall));
+        let Some(waited) = stamp else {
+            self.unstamped += 1;
+            return now;
+        };
+        self.session.tally.receive_wait.record(waited);
+        now.saturating_sub(waited)
     }
 
     fn housekeeping(&mut self) {
@@ -340,31 +375,18 @@ impl<'a> Udp<'a> {
     }
 }
 
+fn receive_batch(stamps: Stamps) -> Batch {
+    let batch = Batch::connected(BATCH, RESPONSE_LEN_MAX);
+    match stamps {
+        Stamps::User => batch,
+        Stamps::Kernel => batch.with_stamps(),
+    }
+}
+
 fn watch(sockets: &[Socket]) -> Result<Poller, RunError> {
     let poller = Poller::new(sockets.len().min(1_024)).map_err(RunError::Thread)?;
     for (client, socket) in sockets.iter().enumerate() {
         poller.add(socket.as_fd(), client as u64, Interest::Read).map_err(RunError::Thread)?;
     }
     Ok(poller)
-}
-
-fn has_no_room(error: &io::Error) -> bool {
-    // ENOBUFS has no kind of its own.
-    const ENOBUFS: i32 = 105;
-    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
-}
-
-fn is_refusal(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
-    )
-}
-
-/// Gives every question that came back in an ICMP message its outcome.
-fn take_refusals(socket: BorrowedFd<'_>, client: usize, session: &mut Session<'_>) {
-    let mut datagram = [0; QUERY_LEN_MAX];
-    while let Ok(len) = lab_sys::socket::take_error(socket, &mut datagram) {
-        session.refuse(client, datagram.get(..len).unwrap_or_default());
-    }
 }

@@ -5,11 +5,13 @@
 //!
 //! - [`batch`]: many datagrams per system call (`recvmmsg`, `sendmmsg`);
 //! - [`socket`]: what went wrong on a socket (ICMP errors, datagrams dropped by the kernel);
+//! - [`limits`]: how many descriptors the process may have;
 //! - [`poll`]: readiness of many descriptors, with a wait in nanoseconds;
 //! - [`cpu`]: CPU time, pinning, and children that end with their parent.
 
 pub mod batch;
 pub mod cpu;
+pub mod limits;
 pub mod poll;
 pub mod socket;
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use lab_load::schedule::Arrivals;
 use lab_load::workload::Edns;
-use lab_load::{Config, Pace, Spin, Transport, Workload, cluster, names};
+use lab_load::{Config, Pace, Spin, Stamps, Transport, Workload, cluster, names};
 use lab_result::collect::Collector;
 use lab_result::{About, Generator};
 use nodens_wire::{Name, Type};
@@ -68,6 +68,9 @@ pub(crate) struct Args {
     /// What an idle thread does: sleep (as a real client), spin (sharpest stamps, one CPU each).
     #[arg(long, value_enum, default_value = "auto")]
     idle: Idle,
+    /// Take the kernel's receive stamps, so that waiting in the socket does not count (UDP).
+    #[arg(long)]
+    kernel_stamps: bool,
     /// File of questions in dnsperf's format: a name and a type per line.
     #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["workload", "qtype"])]
     names: Option<PathBuf>,
@@ -218,6 +221,7 @@ fn config(args: &Args) -> Result<Config> {
             Idle::Sleep => Spin::Never,
             Idle::Spin => Spin::Always,
         },
+        stamps: if args.kernel_stamps { Stamps::Kernel } else { Stamps::User },
         seed: args.seed,
     })
 }

@@ -1,0 +1,62 @@
+//! Time as a run sees it. Every duration comes from the monotonic clock. The wall clock gives the
+//! label of the start, and tells how long ago the kernel stamped a datagram; both survive a wall
+//! clock that is set in the middle of a run.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A datagram that the kernel stamped longer ago than this was not: the wall clock was set.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Nanoseconds since a start, and the wall clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    wall: fn() -> SystemTime,
+}
+
+impl Clock {
+    /// A clock that starts in `lead` from now. `wall` is the wall clock.
+    pub(crate) fn new(lead: Duration, wall: fn() -> SystemTime) -> Self {
+        Self { start: Instant::now() + lead, wall }
+    }
+
+    /// Nanoseconds since the start; 0 before it.
+    pub(crate) fn now(&self) -> u64 {
+        crate::nanos(self.start.elapsed())
+    }
+
+    /// How long it is to the start; nothing after it.
+    pub(crate) fn until_start(&self) -> Duration {
+        self.start.saturating_duration_since(Instant::now())
+    }
+
+    /// The wall clock.
+    pub(crate) fn wall(&self) -> SystemTime {
+        (self.wall)()
+    }
+
+    /// The wall clock since 1970, as the kernel stamps datagrams.
+    pub(crate) fn wall_since_epoch(&self) -> Duration {
+        self.wall().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+/// How long before `wall` the kernel stamped a datagram with `stamp`; `None` if the two do not fit
+/// together, as when the wall clock was set between them.
+pub(crate) fn waited(stamp: Duration, wall: Duration) -> Option<u64> {
+    let waited = wall.checked_sub(stamp)?;
+    (waited <= WAIT_MAX).then(|| crate::nanos(waited))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_that_was_set_gives_no_stamp() {
+        let stamp = Duration::from_secs(1_000);
+        assert_eq!(waited(stamp, stamp + Duration::from_micros(7)), Some(7_000));
+        assert_eq!(waited(stamp, stamp - Duration::from_nanos(1)), None, "set back");
+        assert_eq!(waited(stamp, stamp + Duration::from_secs(3_600)), None, "set forward");
+    }
+}

@@ -1,0 +1,109 @@
+//! What must hold before a run starts, so that it is not the generator that fails.
+
+use crate::run::{Config, Pace, RunError};
+use crate::shard::clients_needed;
+use crate::{Workload, host};
+
+/// Descriptors that are no sockets of clients: files, pollers, the process's own.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// What the machine has for a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Descriptors that the process may have.
+    pub(crate) descriptors: u64,
+    /// Ports that the kernel gives out by itself.
+    pub(crate) ports: u64,
+}
+
+impl Room {
+    /// What this machine has; descriptors are asked for as needed.
+    pub(crate) fn here(config: &Config) -> Self {
+        let wanted = config.clients as u64 + OTHER_DESCRIPTORS;
+        let descriptors = lab_sys::limits::raise_descriptors(wanted).unwrap_or(u64::MAX);
+        Self { descriptors, ports: host::ephemeral_ports() }
+    }
+}
+
+/// Refuses a run that cannot be what it is asked to be.
+pub(crate) fn check(config: &Config, workload: &Workload, room: Room) -> Result<(), RunError> {
+    if workload.is_empty() {
+        return Err(RunError::NoQuestion);
+    }
+    let positive = [
+        (config.clients > 0, "the number of clients"),
+        (config.threads > 0, "the number of threads"),
+        (!config.timeout.is_zero(), "the timeout"),
+    ];
+    if let Some((_, what)) = positive.iter().find(|(holds, _)| !holds) {
+        return Err(RunError::NotPositive(what));
+    }
+    match config.pace {
+        Pace::Closed { window: 0 } => return Err(RunError::NotPositive("the window")),
+        Pace::Open { rate, .. } if rate.is_nan() || rate <= 0.0 => {
+            return Err(RunError::NotPositive("the rate"));
+        }
+        Pace::Open { rate, .. } if clients_needed(config, rate) > config.clients => {
+            let clients = clients_needed(config, rate);
+            return Err(RunError::TooFewClients { rate, timeout: config.timeout, clients });
+        }
+        Pace::Closed { .. } | Pace::Open { .. } => {}
+    }
+    let clients = config.clients as u64;
+    let limits = [
+        (room.descriptors.saturating_sub(OTHER_DESCRIPTORS), "open descriptors (`ulimit -n`)"),
+        (room.ports, "ports (sysctl net.ipv4.ip_local_port_range)"),
+    ];
+    match limits.into_iter().find(|(limit, _)| clients > *limit) {
+        Some((limit, what)) => Err(RunError::TooManyClients { clients, limit, what }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_wire::{Name, Type};
+
+    const PLENTY: Room = Room { descriptors: 1_000_000, ports: 60_000 };
+
+    fn refused(config: &Config, room: Room) -> String {
+        let mut workload = Workload::new(1);
+        workload.push(Name::parse("a.example.").unwrap().view(), Type::A, None);
+        check(config, &workload, room).err().map_or(String::new(), |error| error.to_string())
+    }
+
+    fn config(rate: f64, clients: usize) -> Config {
+        Config { clients, ..Config::new("127.0.0.1:53".parse().unwrap(), rate) }
+    }
+
+    #[test]
+    fn half_of_all_ids_may_be_in_flight_and_no_more() {
+        // 16 clients x 65,536 x 0.5 = 524,288 = 262,144 a second x 2 s.
+        assert_eq!(refused(&config(262_144.0, 16), PLENTY), "");
+        let text = refused(&config(262_145.0, 16), PLENTY);
+        assert!(text.contains("need at least 17 clients"), "{text}");
+    }
+
+    #[test]
+    fn clients_without_a_descriptor_or_a_port_are_refused_before_the_start() {
+        let few = Room { descriptors: 1_064, ..PLENTY };
+        assert_eq!(refused(&config(1.0, 1_000), few), "");
+        let text = refused(&config(1.0, 1_001), few);
+        assert!(text.contains("1001 clients") && text.contains("1000 open descriptors"), "{text}");
+        let few = Room { ports: 100, ..PLENTY };
+        assert!(refused(&config(1.0, 101), few).contains("100 ports"));
+    }
+
+    #[test]
+    fn what_is_not_positive_is_refused() {
+        for (config, what) in [
+            (config(f64::NAN, 1), "the rate"),
+            (config(0.0, 1), "the rate"),
+            (config(1.0, 0), "the number of clients"),
+            (Config { pace: Pace::Closed { window: 0 }, ..config(1.0, 1) }, "the window"),
+        ] {
+            assert!(refused(&config, PLENTY).starts_with(what), "{what}");
+        }
+    }
+}
