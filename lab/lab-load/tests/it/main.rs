@@ -119,7 +119,8 @@ fn every_question_to_an_echo_is_answered_on_both_kinds_of_loop_and_any_number_of
         let counts = measure(&config).tally.counts;
         assert_eq!((counts.scheduled, counts.sent, counts.answered), (1_000, 1_000, 1_000));
         let pace = Pace::Closed { window: 4 };
-        let outcome = measure(&Config { pace, queries: Some(3_000), ..config });
+        let (queries, duration) = (Some(3_000), Duration::from_secs(60));
+        let outcome = measure(&Config { pace, queries, duration, ..config });
         assert!(outcome.tally.counts.answered >= 3_000, "{:?}", outcome.tally.counts);
         assert_eq!(outcome.tally.counts.lost(), 0);
     }
