@@ -64,9 +64,15 @@ impl Zipf {
 
     /// Draws a rank; 0 if there is none.
     pub fn draw(&self, stream: &mut Stream) -> usize {
+        self.rank(stream.unit())
+    }
+
+    /// The rank of a number that is uniform in the half-open interval from 0 to 1; 0 if there is none.
+    pub fn rank(&self, unit: f64) -> usize {
         let Some(total) = self.cumulative.last() else { return 0 };
-        let wanted = stream.unit() * total;
-        self.cumulative.partition_point(|sum| *sum <= wanted)
+        let wanted = unit * total;
+        // Rounding may make the product the whole sum.
+        self.cumulative.partition_point(|sum| *sum <= wanted).min(self.cumulative.len() - 1)
     }
 }
 

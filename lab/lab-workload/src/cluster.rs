@@ -10,8 +10,8 @@
 //! exists nowhere and that a few pods ask for all the time. What is not: retries, caches inside the
 //! pod, other libraries' resolvers.
 
-use crate::rng::{Stream, Zipf};
 use crate::workload::{Step, Workload};
+use lab_random::{Stream, Zipf};
 use nodens_wire::{Name, Type};
 use std::collections::{HashMap, HashSet};
 
@@ -313,7 +313,7 @@ mod tests {
         let cluster = Cluster::default();
         let hash = |seed| {
             let mix = mix(&cluster, 24, 20_000, seed);
-            let mut hash = crate::workload::PlanHash::default();
+            let mut hash = crate::plan::PlanHash::default();
             mix.workload.hash_into(&mut hash);
             (hash.finish(), mix)
         };

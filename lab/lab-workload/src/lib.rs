@@ -1,18 +1,30 @@
 //! Which questions are asked, in which order, and by which client.
 //!
 //! What is sent as item `n` of a plan depends on the plan and `n` alone, so any number of threads
-//! sends the same octets.
+//! sends the same octets. Only the ID and the time of a signature are not part of the plan.
 //!
-//! - [`workload`]: messages and the order in which they are used;
-//! - [`names`]: dnsperf's query files; [`cluster`]: the pods of a Kubernetes node.
+//! - [`workload`]: messages and the order in which they are used, [`plan`] names them all together;
+//! - [`edns`], [`types`], [`tsig`]: what questions look like;
+//! - [`names`], [`binary`]: the query files of dnsperf and others;
+//! - [`template`]: names that are made; [`cluster`]: the pods of a Kubernetes node.
 //!
-//! What is deliberately absent: sockets, the clock, and when a question is sent.
+//! Random numbers are those of `lab-random` (SplitMix64 by position).
+//!
+//! What is deliberately absent: sockets, the clock, files, and when a question is sent.
 
 #![forbid(unsafe_code)]
 
+pub mod binary;
 pub mod cluster;
+pub mod edns;
 pub mod names;
+pub mod plan;
+pub mod template;
+mod text;
+pub mod tsig;
+pub mod types;
 pub mod workload;
 
-use lab_random as rng;
-pub use workload::Workload;
+pub use template::Template;
+pub use types::TypeMix;
+pub use workload::{Style, Workload};

@@ -1,20 +1,43 @@
-//! Which questions are asked: a list of messages and the order in which they are used.
+//! Which questions are asked: messages, and the order in which they are used.
 
-use crate::rng;
-use nodens_wire::{Class, Flags, HEADER_LEN, Header, Name, NameRef, Type};
+use crate::edns::{Edns, Subnets};
+pub use crate::plan::PlanHash;
+use crate::template::{NameBuffer, Template};
+use crate::tsig::Key;
+use crate::types::TypeMix;
+use lab_random as rng;
+use nodens_wire::name::{LABEL_LEN_MAX, NAME_LEN_MAX};
+use nodens_wire::{Class, Flags, HEADER_LEN, Header, Name, NameRef, Reader, Type};
 
 /// Octets of the label that makes a name unique: 16 hexadecimal digits.
 const UNIQUE_LEN: usize = 16;
-/// Where that label's octets start in a message.
-const UNIQUE_AT: usize = HEADER_LEN + 1;
+/// Octets of a message that are no name: header, type, class, an OPT record with a subnet of its own.
+const FRAME_LEN: usize = 64;
 
-/// EDNS of a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Edns {
-    /// Octets of UDP payload that the client says it takes.
-    pub udp_size: u16,
-    /// The DO bit.
-    pub dnssec_ok: bool,
+/// Purposes of streams of random numbers under the plan's seed; those of fields are 300 and more.
+mod stream {
+    pub(super) const SHUFFLE: u64 = 1;
+    pub(super) const ZIPF: u64 = 2;
+    pub(super) const TYPES: u64 = 3;
+    pub(super) const MISSES: u64 = 5;
+}
+
+/// How questions look but for their name and type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// The flags of the header.
+    pub flags: Flags,
+    /// The class.
+    pub class: Class,
+    /// EDNS, if questions have it.
+    pub edns: Option<Edns>,
+}
+
+impl Default for Style {
+    /// Class IN with RD and no EDNS.
+    fn default() -> Self {
+        Self { flags: Flags(Flags::RD), class: Class::IN, edns: None }
+    }
 }
 
 /// Questions and their order. The question of item `n` depends on nothing but `n` and the seed.
@@ -22,10 +45,27 @@ pub struct Edns {
 pub struct Workload {
     /// Whole messages with ID 0, one after the other.
     messages: Vec<u8>,
-    /// Where each message ends, and where its question section ends, in `messages`.
-    ends: Vec<(usize, usize)>,
+    spans: Vec<Span>,
     order: Order,
     seed: u64,
+    /// The part of the items that asks for a message as it is; the rest gets a unique label.
+    hit_rate: Option<f64>,
+    /// Subnets of the messages that want one by position.
+    subnets: Option<Subnets>,
+    key: Option<Key>,
+    longest: usize,
+}
+
+/// Where a message and its parts end in [`Workload::messages`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    end: usize,
+    /// Octets of header and question; 0 if the message has no readable question.
+    question_len: u16,
+    /// Octets of the name in the question.
+    name_len: u8,
+    /// Whether its client subnet is drawn by position.
+    drawn_subnet: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -34,8 +74,20 @@ enum Order {
     InTurn,
     /// As drawn, and again from the start.
     Steps(Vec<Step>),
-    /// The first message with another first label each time.
-    Unique,
+    /// Each item has a message made for it.
+    Made(Box<Made>),
+}
+
+/// What makes the messages of items.
+#[derive(Clone, Debug)]
+struct Made {
+    template: Template,
+    types: TypeMix,
+    header: [u8; HEADER_LEN],
+    class: Class,
+    /// The OPT record.
+    tail: Vec<u8>,
+    drawn_subnet: bool,
 }
 
 /// One step of a scripted order.
@@ -50,31 +102,63 @@ pub struct Step {
 impl Workload {
     /// No message yet, asked in turn.
     pub fn new(seed: u64) -> Self {
-        Self { messages: Vec::new(), ends: Vec::new(), order: Order::InTurn, seed }
+        Self {
+            messages: Vec::new(),
+            spans: Vec::new(),
+            order: Order::InTurn,
+            seed,
+            hit_rate: None,
+            subnets: None,
+            key: None,
+            longest: 0,
+        }
     }
 
     /// Appends a question of class IN with RD set and returns its index.
     pub fn push(&mut self, qname: NameRef<'_>, qtype: Type, edns: Option<Edns>) -> u32 {
+        self.push_question(qname, qtype, &Style { edns, ..Style::default() })
+    }
+
+    /// Appends a question and returns its index.
+    pub fn push_question(&mut self, qname: NameRef<'_>, qtype: Type, style: &Style) -> u32 {
         let start = self.messages.len();
-        let counts = [1, 0, 0, u16::from(edns.is_some())];
-        self.messages.extend(Header { id: 0, flags: Flags(Flags::RD), counts }.to_bytes());
+        self.messages.extend(header(style));
         self.messages.extend(qname.as_wire());
         self.messages.extend(qtype.0.to_be_bytes());
-        self.messages.extend(Class::IN.0.to_be_bytes());
-        let question_end = self.messages.len();
-        if let Some(edns) = edns {
-            // RFC 6891 section 6.1.2: root owner, TYPE, size as CLASS, flags as TTL, no options.
-            self.messages.push(0);
-            self.messages.extend(Type::OPT.0.to_be_bytes());
-            self.messages.extend(edns.udp_size.to_be_bytes());
-            let dnssec_ok = if edns.dnssec_ok { nodens_wire::edns::DO } else { 0 };
-            self.messages.extend([0, 0]);
-            self.messages.extend(dnssec_ok.to_be_bytes());
-            self.messages.extend([0, 0]);
+        self.messages.extend(style.class.0.to_be_bytes());
+        let question_len = self.messages.len() - start;
+        let drawn = style.edns.as_ref().and_then(Edns::drawn_subnets);
+        if let Some(edns) = &style.edns {
+            edns.append(&mut self.messages);
         }
-        debug_assert!(self.messages.len() > start);
-        self.ends.push((self.messages.len(), question_end));
-        u32::try_from(self.ends.len() - 1).unwrap_or(u32::MAX)
+        self.subnets = drawn.or(self.subnets);
+        self.close(
+            start,
+            Span {
+                end: self.messages.len(),
+                question_len: u16::try_from(question_len).unwrap_or(0),
+                name_len: u8::try_from(qname.as_wire().len()).unwrap_or(0),
+                drawn_subnet: drawn.is_some(),
+            },
+        )
+    }
+
+    /// Appends a message as it is, but for its ID, and returns its index. It need not be well-formed.
+    pub fn push_message(&mut self, message: &[u8]) -> u32 {
+        let start = self.messages.len();
+        self.messages.extend(message);
+        if let Some(written) = self.messages.get_mut(start..).filter(|written| written.len() > 1) {
+            nodens_wire::header::set_id(written, 0);
+        }
+        let (question_len, name_len) = question_of(message).unwrap_or_default();
+        let end = self.messages.len();
+        self.close(start, Span { end, question_len, name_len, drawn_subnet: false })
+    }
+
+    fn close(&mut self, start: usize, span: Span) -> u32 {
+        self.longest = self.longest.max(span.end - start);
+        self.spans.push(span);
+        u32::try_from(self.spans.len() - 1).unwrap_or(u32::MAX)
     }
 
     /// Uses the messages in a scripted order.
@@ -84,111 +168,222 @@ impl Workload {
 
     /// Uses the messages as drawn from a uniform distribution; the order repeats after `length`.
     pub fn shuffle(&mut self, length: usize) {
-        let (mut stream, count) = (rng::Stream::new(self.seed, 1), self.ends.len());
-        self.draw(length, |_| stream.below(count));
+        self.shuffle_groups(length, &TypeMix::only(Type::A));
     }
 
     /// Uses the messages as drawn by Zipf's law, the first most often; repeats after `length`.
     pub fn zipf(&mut self, exponent: f64, length: usize) {
-        let zipf = rng::Zipf::new(self.ends.len(), exponent);
-        let mut stream = rng::Stream::new(self.seed, 2);
-        self.draw(length, |_| zipf.draw(&mut stream));
+        self.zipf_groups(exponent, length, &TypeMix::only(Type::A));
     }
 
-    fn draw(&mut self, length: usize, mut message: impl FnMut(usize) -> usize) {
+    /// As [`Workload::shuffle`], where each name has a message for each of `types`, one after the other.
+    pub fn shuffle_groups(&mut self, length: usize, types: &TypeMix) {
+        let groups = self.spans.len() / types.types().len().max(1);
+        let mut stream = rng::Stream::new(self.seed, stream::SHUFFLE);
+        self.draw(length, types, |_| stream.below(groups));
+    }
+
+    /// As [`Workload::zipf`], where each name has a message for each of `types`, one after the other.
+    pub fn zipf_groups(&mut self, exponent: f64, length: usize, types: &TypeMix) {
+        let zipf = rng::Zipf::new(self.spans.len() / types.types().len().max(1), exponent);
+        let mut stream = rng::Stream::new(self.seed, stream::ZIPF);
+        self.draw(length, types, |_| zipf.draw(&mut stream));
+    }
+
+    fn draw(&mut self, length: usize, types: &TypeMix, mut group: impl FnMut(usize) -> usize) {
+        let (seed, count) = (rng::at(self.seed, stream::TYPES), types.types().len());
         let steps = (0..length).map(|at| {
-            let message = u32::try_from(message(at)).unwrap_or(0);
-            Step { message, client: u32::try_from(at).unwrap_or(u32::MAX) }
+            let message = group(at) * count + types.draw_index(seed, at as u64);
+            let client = u32::try_from(at).unwrap_or(u32::MAX);
+            Step { message: u32::try_from(message).unwrap_or(0), client }
         });
         self.script(steps.collect());
     }
 
     /// A name that was never asked before each time: a label drawn by position under `suffix`.
     pub fn unique(seed: u64, suffix: NameRef<'_>, qtype: Type) -> Result<Self, NameTooLong> {
-        let label = "0".repeat(UNIQUE_LEN);
-        let name =
-            Name::parse(&label).and_then(|label| label.join(suffix)).map_err(|_| NameTooLong)?;
+        if suffix.as_wire().len() + 1 + UNIQUE_LEN > NAME_LEN_MAX {
+            return Err(NameTooLong);
+        }
         let mut workload = Self::new(seed);
-        workload.push(name.view(), qtype, None);
-        workload.order = Order::Unique;
+        workload.push(suffix, qtype, None);
+        workload.set_hit_rate(0.0);
         Ok(workload)
     }
 
-    /// How many different messages there are, not counting the unique labels.
+    /// Makes every item's message from `template`, with a type drawn from `types`.
+    pub fn generate(seed: u64, template: Template, types: TypeMix, style: &Style) -> Self {
+        let mut workload = Self::new(seed);
+        workload.subnets = style.edns.as_ref().and_then(Edns::drawn_subnets);
+        let mut tail = Vec::new();
+        if let Some(edns) = &style.edns {
+            edns.append(&mut tail);
+        }
+        workload.longest = FRAME_LEN + NAME_LEN_MAX + tail.len();
+        let drawn_subnet = workload.subnets.is_some();
+        let (header, class) = (header(style), style.class);
+        let made = Made { template, types, header, class, tail, drawn_subnet };
+        workload.order = Order::Made(Box::new(made));
+        workload
+    }
+
+    /// The part of the items, from 0 to 1, that asks for one of the messages; each of the others asks
+    /// for the name of one of them with a label in front that no other item has.
+    ///
+    /// Messages made from a template are not touched. Names that have no room for the label lose as
+    /// many of their first labels as it takes.
+    pub fn set_hit_rate(&mut self, hit_rate: f64) {
+        self.hit_rate = (hit_rate < 1.0).then_some(hit_rate);
+    }
+
+    /// Signs every message that is sent (RFC 8945).
+    pub fn set_key(&mut self, key: Key) {
+        self.key = Some(key);
+    }
+
+    /// The messages, each once and in turn, as a warm-up before this workload; `None` if every item
+    /// has a message of its own.
+    pub fn warm_up(&self) -> Option<Self> {
+        if self.is_made() || self.hit_rate == Some(0.0) {
+            return None;
+        }
+        Some(Self { order: Order::InTurn, hit_rate: None, ..self.clone() })
+    }
+
+    fn is_made(&self) -> bool {
+        matches!(self.order, Order::Made(_))
+    }
+
+    /// How many different messages there are, not counting unique labels and made ones.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.spans.len()
     }
 
     /// Whether there is nothing to ask.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.spans.is_empty() && !self.is_made()
+    }
+
+    /// How long a message can be, in octets.
+    pub fn message_len_max(&self) -> usize {
+        let label = if self.hit_rate.is_some() { 1 + UNIQUE_LEN } else { 0 };
+        self.longest + label + self.key.as_ref().map_or(0, Key::record_len)
     }
 
     /// How many items there are before the order repeats; `None` if it never does.
     pub fn period(&self) -> Option<u64> {
         match &self.order {
-            Order::InTurn => Some(self.ends.len() as u64),
+            _ if self.hit_rate.is_some() => None,
+            Order::InTurn => Some(self.spans.len() as u64),
             Order::Steps(steps) => Some(steps.len() as u64),
-            Order::Unique => None,
+            Order::Made(_) => None,
         }
     }
 
     /// Which client asks item `n` of a run with `clients` clients.
     pub fn client(&self, n: u64, clients: usize) -> usize {
         let client = match &self.order {
-            Order::Steps(steps) => {
-                let at = (n % (steps.len() as u64).max(1)) as usize;
-                steps.get(at).map_or(n, |step| u64::from(step.client))
-            }
-            Order::InTurn | Order::Unique => n,
+            Order::Steps(steps) => step(steps, n).map_or(n, |step| u64::from(step.client)),
+            Order::InTurn | Order::Made(_) => n,
         };
         (client % (clients as u64).max(1)) as usize
     }
 
-    /// The index of the message of item `n`.
+    /// The index of the message of item `n`; 0 if it is made from a template.
     pub fn message_of(&self, n: u64) -> usize {
         match &self.order {
-            Order::InTurn => (n % (self.ends.len() as u64).max(1)) as usize,
-            Order::Steps(steps) => {
-                let at = (n % (steps.len() as u64).max(1)) as usize;
-                steps.get(at).map_or(0, |step| step.message as usize)
-            }
-            Order::Unique => 0,
+            Order::InTurn => (n % (self.spans.len() as u64).max(1)) as usize,
+            Order::Steps(steps) => step(steps, n).map_or(0, |step| step.message as usize),
+            Order::Made(_) => 0,
         }
     }
 
-    /// Appends the message of item `n`, with `id`, to `out`.
-    pub fn append(&self, n: u64, id: u16, out: &mut Vec<u8>) {
-        let start = out.len();
-        let (message, _) = self.message(self.message_of(n));
-        out.extend_from_slice(message);
-        let Some(written) = out.get_mut(start..) else { return };
-        nodens_wire::header::set_id(written, id);
-        if let (Order::Unique, Some(label)) =
-            (&self.order, written.get_mut(UNIQUE_AT..UNIQUE_AT + UNIQUE_LEN))
-        {
-            label.copy_from_slice(&unique_label(self.seed, n));
+    /// The type that item `n` asks for; 0 if its message has no readable question.
+    pub fn qtype_of(&self, n: u64) -> Type {
+        match &self.order {
+            Order::Made(made) => made.types.draw(rng::at(self.seed, stream::TYPES), n),
+            Order::InTurn | Order::Steps(_) => self.question(self.message_of(n)).1,
         }
+    }
+
+    /// Whether item `n` gets a label that no other item has.
+    fn is_unique(&self, n: u64) -> bool {
+        self.hit_rate.is_some_and(|hit_rate| {
+            !self.is_made() && rng::unit(rng::at(self.seed, stream::MISSES), n) >= hit_rate
+        })
+    }
+
+    /// Appends the message of item `n`, with `id`, to `out`; if it is signed, as of 1970.
+    pub fn append(&self, n: u64, id: u16, out: &mut Vec<u8>) {
+        self.append_at(n, id, 0, out);
+    }
+
+    /// Appends the message of item `n`, with `id`, to `out`. `unix_s` is the time of its signature, in
+    /// seconds since 1970, and decides about nothing else.
+    pub fn append_at(&self, n: u64, id: u16, unix_s: u64, out: &mut Vec<u8>) {
+        let start = out.len();
+        let drawn_subnet = match &self.order {
+            Order::Made(made) => self.append_made(made, n, out),
+            Order::InTurn | Order::Steps(_) => self.append_message(n, out),
+        };
+        let Some(written) = out.get_mut(start..).filter(|written| written.len() > 1) else {
+            return;
+        };
+        nodens_wire::header::set_id(written, id);
+        if let Some(subnets) = self.subnets.filter(|_| drawn_subnet) {
+            subnets.draw(self.seed, n, written);
+        }
+        if let Some(key) = &self.key {
+            key.sign(unix_s, start, out);
+        }
+    }
+
+    /// Appends one of the messages, perhaps with a unique label; returns whether its subnet is drawn.
+    fn append_message(&self, n: u64, out: &mut Vec<u8>) -> bool {
+        let (message, span) = self.message(self.message_of(n));
+        let mut question = QuestionBuffer::default();
+        match message.split_at_checked(usize::from(span.question_len)) {
+            Some((head, tail)) if span.question_len > 0 && self.is_unique(n) => {
+                out.extend_from_slice(head.get(..HEADER_LEN).unwrap_or_default());
+                out.extend_from_slice(question.with_label(self.seed, n, head, span));
+                out.extend_from_slice(tail);
+            }
+            _ => out.extend_from_slice(message),
+        }
+        span.drawn_subnet
+    }
+
+    fn append_made(&self, made: &Made, n: u64, out: &mut Vec<u8>) -> bool {
+        let mut question = QuestionBuffer::default();
+        out.extend_from_slice(&made.header);
+        out.extend_from_slice(question.made(self.seed, n, made));
+        out.extend_from_slice(&made.tail);
+        made.drawn_subnet
     }
 
     /// Whether the question section of `response` is that of item `n`, octet by octet.
     pub fn is_question_of(&self, n: u64, response: &[u8]) -> bool {
-        let (message, question_end) = self.message(self.message_of(n));
-        let asked = message.get(HEADER_LEN..question_end).unwrap_or_default();
-        let Some(got) = response.get(HEADER_LEN..question_end) else { return false };
-        if !matches!(self.order, Order::Unique) {
-            return got == asked;
-        }
-        let label = unique_label(self.seed, n);
-        got.get(1..1 + UNIQUE_LEN) == Some(&label[..])
-            && got.first() == asked.first()
-            && got.get(1 + UNIQUE_LEN..) == asked.get(1 + UNIQUE_LEN..)
+        let mut question = QuestionBuffer::default();
+        let asked = match &self.order {
+            Order::Made(made) => question.made(self.seed, n, made),
+            Order::InTurn | Order::Steps(_) => {
+                let (message, span) = self.message(self.message_of(n));
+                let head = message.get(..usize::from(span.question_len)).unwrap_or_default();
+                if self.is_unique(n) && !head.is_empty() {
+                    question.with_label(self.seed, n, head, span)
+                } else {
+                    head.get(HEADER_LEN..).unwrap_or_default()
+                }
+            }
+        };
+        let got = response.get(HEADER_LEN..HEADER_LEN + asked.len());
+        !asked.is_empty() && got == Some(asked)
     }
 
     /// The name and type of message `at`; the root and type 0 if there is none.
     pub fn question(&self, at: usize) -> (NameRef<'_>, Type) {
-        let (message, question_end) = self.message(at);
-        let question = message.get(HEADER_LEN..question_end).unwrap_or_default();
+        let (message, span) = self.message(at);
+        let question = message.get(HEADER_LEN..usize::from(span.question_len)).unwrap_or_default();
         let Some((name, rest)) = question.split_at_checked(question.len().saturating_sub(4)) else {
             return (NameRef::root(), Type(0));
         };
@@ -196,28 +391,108 @@ impl Workload {
         (NameRef::new(name).unwrap_or(NameRef::root()), Type(qtype))
     }
 
-    /// Message `at` and where its question section ends.
-    fn message(&self, at: usize) -> (&[u8], usize) {
-        let start =
-            at.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| end.0);
-        let Some(&(end, question_end)) = self.ends.get(at) else { return (&[], 0) };
-        (self.messages.get(start..end).unwrap_or_default(), question_end.saturating_sub(start))
+    /// Message `at` and its parts.
+    fn message(&self, at: usize) -> (&[u8], Span) {
+        let before = at.checked_sub(1).and_then(|before| self.spans.get(before));
+        let Some(span) = self.spans.get(at) else { return (&[], Span::default()) };
+        let start = before.map_or(0, |before| before.end);
+        (self.messages.get(start..span.end).unwrap_or_default(), *span)
     }
 
-    /// Adds everything that decides which octets are sent to `hash`.
+    /// Adds everything that decides which octets are sent to `hash`, but for secrets.
     pub fn hash_into(&self, hash: &mut PlanHash) {
         hash.write(&self.messages);
+        self.spans.iter().for_each(|span| hash.write(&(span.end as u64).to_be_bytes()));
         hash.write(&self.seed.to_be_bytes());
         match &self.order {
             Order::InTurn => hash.write(b"in turn"),
-            Order::Unique => hash.write(b"unique"),
-            Order::Steps(steps) => {
-                for step in steps {
-                    hash.write(&step.message.to_be_bytes());
-                    hash.write(&step.client.to_be_bytes());
-                }
+            Order::Steps(steps) => steps.iter().for_each(|step| {
+                hash.write(&step.message.to_be_bytes());
+                hash.write(&step.client.to_be_bytes());
+            }),
+            Order::Made(made) => {
+                made.template.hash_into(&mut |octets| hash.write(octets));
+                made.types.octets().for_each(|octet| hash.write(&[octet]));
+                hash.write(&made.header);
+                hash.write(&made.class.0.to_be_bytes());
+                hash.write(&made.tail);
             }
         }
+        let other =
+            (self.hit_rate.map(f64::to_bits), self.subnets, self.key.as_ref().map(Key::name));
+        hash.write(format!("{other:?}").as_bytes());
+    }
+}
+
+fn header(style: &Style) -> [u8; HEADER_LEN] {
+    let counts = [1, 0, 0, u16::from(style.edns.is_some())];
+    Header { id: 0, flags: style.flags, counts }.to_bytes()
+}
+
+fn step(steps: &[Step], n: u64) -> Option<&Step> {
+    steps.get((n % (steps.len() as u64).max(1)) as usize)
+}
+
+/// Octets of header and question and of the name of a message with one plain question.
+fn question_of(message: &[u8]) -> Option<(u16, u8)> {
+    let header = Header::read(message).ok()?;
+    let mut reader = Reader::new(message, HEADER_LEN);
+    let mut name = Vec::new();
+    reader.name(&mut name).ok()?;
+    // A name with a pointer is no plain name: a response need not repeat it octet by octet.
+    let plain = reader.at() - HEADER_LEN == name.len();
+    reader.take(4, "question").ok()?;
+    let lens = u16::try_from(reader.at()).ok().zip(u8::try_from(name.len()).ok());
+    lens.filter(|_| plain && header.counts[0] == 1)
+}
+
+/// A question being written, on the stack: no item allocates.
+struct QuestionBuffer {
+    octets: [u8; NAME_LEN_MAX + 4],
+    len: usize,
+}
+
+impl Default for QuestionBuffer {
+    fn default() -> Self {
+        Self { octets: [0; NAME_LEN_MAX + 4], len: 0 }
+    }
+}
+
+impl QuestionBuffer {
+    fn push(&mut self, octets: &[u8]) {
+        let room = self.octets.get_mut(self.len..).unwrap_or_default();
+        room.iter_mut().zip(octets).for_each(|(to, from)| *to = *from);
+        self.len = (self.len + octets.len()).min(self.octets.len());
+    }
+
+    fn written(&self) -> &[u8] {
+        self.octets.get(..self.len).unwrap_or_default()
+    }
+
+    /// The question that a template makes.
+    fn made(&mut self, seed: u64, n: u64, made: &Made) -> &[u8] {
+        let mut name = NameBuffer::new();
+        made.template.write(seed, n, &mut name);
+        self.push(name.finish());
+        let qtype = made.types.draw(rng::at(seed, stream::TYPES), n);
+        self.push(&qtype.0.to_be_bytes());
+        self.push(&made.class.0.to_be_bytes());
+        self.written()
+    }
+
+    /// The question of `head`, header and question, with a unique label in front.
+    fn with_label(&mut self, seed: u64, n: u64, head: &[u8], span: Span) -> &[u8] {
+        self.push(&[UNIQUE_LEN as u8]);
+        self.push(&unique_label(seed, n));
+        let mut name_len = usize::from(span.name_len);
+        let mut question = head.get(HEADER_LEN..).unwrap_or_default();
+        while name_len + 1 + UNIQUE_LEN > NAME_LEN_MAX {
+            let label = 1 + usize::from(question.first().copied().unwrap_or(0)).min(LABEL_LEN_MAX);
+            question = question.get(label..).unwrap_or_default();
+            name_len = name_len.saturating_sub(label);
+        }
+        self.push(question);
+        self.written()
     }
 }
 
@@ -236,92 +511,16 @@ fn unique_label(seed: u64, n: u64) -> [u8; UNIQUE_LEN] {
     digits
 }
 
-/// A hash that names a plan: 64-bit FNV-1a. It guards against mistakes, not against forgery.
-#[derive(Clone, Debug)]
-pub struct PlanHash(u64);
-
-impl Default for PlanHash {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl PlanHash {
-    /// Adds `octets`.
-    pub fn write(&mut self, octets: &[u8]) {
-        for octet in octets {
-            self.0 = (self.0 ^ u64::from(*octet)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-
-    /// The hash so far.
-    pub fn finish(&self) -> u64 {
-        self.0
+impl Workload {
+    /// The name that item `n` asks for; the root if its message has no readable question.
+    pub fn name_of(&self, n: u64) -> Name {
+        let mut message = Vec::new();
+        self.append(n, 0, &mut message);
+        let mut name = Vec::new();
+        let read = Reader::new(&message, HEADER_LEN).name(&mut name);
+        read.ok().and_then(|()| Name::from_wire(&name).ok()).unwrap_or_default()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nodens_wire::{Admission, admit};
-
-    fn name(text: &str) -> Name {
-        Name::parse(text).unwrap()
-    }
-
-    #[test]
-    fn messages_are_admissible_and_match_their_own_question_only() {
-        let mut workload = Workload::new(1);
-        let edns = Edns { udp_size: 1232, dnssec_ok: true };
-        workload.push(name("a.example.").view(), Type::A, None);
-        workload.push(name("a.example.").view(), Type::AAAA, Some(edns));
-        for item in 0..4 {
-            let mut message = Vec::new();
-            workload.append(item, 0x1234, &mut message);
-            let Admission::Accept(query) = admit(&message) else { panic!() };
-            assert_eq!(
-                (query.id, query.udp_size()),
-                (0x1234, if item % 2 == 0 { 512 } else { 1232 })
-            );
-            assert_eq!(query.dnssec_ok(), item % 2 == 1);
-            assert!(workload.is_question_of(item, &message));
-            assert!(!workload.is_question_of(item + 1, &message));
-            assert!(!workload.is_question_of(item, &message[..20]));
-        }
-        assert_eq!(workload.question(1), (name("a.example.").view(), Type::AAAA));
-    }
-
-    #[test]
-    fn unique_names_differ_and_match_by_item() {
-        let workload = Workload::unique(7, name("miss.test.").view(), Type::A).unwrap();
-        let names: std::collections::HashSet<Vec<u8>> = (0..1_000)
-            .map(|item| {
-                let mut message = Vec::new();
-                workload.append(item, 0, &mut message);
-                assert!(matches!(admit(&message), Admission::Accept(_)));
-                assert!(workload.is_question_of(item, &message));
-                assert!(!workload.is_question_of(item + 1, &message));
-                message
-            })
-            .collect();
-        assert_eq!(names.len(), 1_000);
-        let long = name(&"a.".repeat(125));
-        assert!(Workload::unique(7, long.view(), Type::A).is_err());
-    }
-
-    #[test]
-    fn the_same_seed_is_the_same_plan_and_another_seed_another() {
-        let hash = |seed| {
-            let mut workload = Workload::new(seed);
-            for n in 0..100 {
-                workload.push(name(&format!("n{n}.example.")).view(), Type::A, None);
-            }
-            workload.zipf(1.0, 10_000);
-            let mut hash = PlanHash::default();
-            workload.hash_into(&mut hash);
-            hash.finish()
-        };
-        assert_eq!(hash(1), hash(1));
-        assert_ne!(hash(1), hash(2));
-    }
-}
+mod tests;
