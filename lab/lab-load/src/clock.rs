@@ -1,6 +1,6 @@
 //! Time as a run sees it. Every duration comes from the monotonic clock. The wall clock gives the
-//! label of the start, and tells how long ago the kernel stamped a datagram; both survive a wall
-//! clock that is set in the middle of a run.
+//! label of the start and the time that signatures bear, and tells how long ago the kernel stamped
+//! a datagram; all survive a wall clock that is set in the middle of a run.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -33,6 +33,11 @@ impl Clock {
     /// The wall clock.
     pub(crate) fn wall(&self) -> SystemTime {
         (self.wall)()
+    }
+
+    /// The start since 1970, by what the wall clock says now.
+    pub(crate) fn started_unix(&self) -> Duration {
+        (self.wall_since_epoch() + self.until_start()).saturating_sub(self.start.elapsed())
     }
 
     /// The wall clock since 1970, as the kernel stamps datagrams.

@@ -1,10 +1,10 @@
 //! One thread's clients: questions issued, messages matched, timeouts. No I/O and no clock.
 
-use crate::Workload;
 use crate::table::{Rest, Slot, State, Table};
 use crate::tally::{Cohort, Counts, Tally, final_time};
+use crate::{SECOND, Workload};
 use nodens_wire::reader::Reader;
-use nodens_wire::{Flags, HEADER_LEN, Header, Type};
+use nodens_wire::{Flags, HEADER_LEN, Header, Opcode, Type};
 
 pub(crate) struct Session<'w> {
     workload: &'w Workload,
@@ -12,6 +12,8 @@ pub(crate) struct Session<'w> {
     timeout: u64,
     /// The latest time after sending at which an answer is late and not unknown.
     late_end: u64,
+    /// When the schedule started, in seconds since 1970: what signatures need.
+    pub(crate) started_unix_s: u64,
     pub(crate) tally: Tally,
 }
 
@@ -31,7 +33,8 @@ impl<'w> Session<'w> {
         let tables = (0..clients as u64)
             .map(|client| Table::new(limits.ids, limits.rest, limits.seed ^ client << 32));
         let (tables, tally) = (tables.collect(), Tally::default());
-        Self { workload, tables, timeout: limits.timeout, late_end: limits.rest.given_up, tally }
+        let (timeout, late_end) = (limits.timeout, limits.rest.given_up);
+        Self { workload, tables, timeout, late_end, started_unix_s: 0, tally }
     }
 
     /// Questions of `client` in flight.
@@ -82,7 +85,7 @@ impl<'w> Session<'w> {
         let table = self.tables.get_mut(client)?;
         let id = table.issue(now, item, intended)?;
         let start = out.len();
-        self.workload.append(item, id, out);
+        self.workload.append_at(item, id, self.started_unix_s + now / SECOND, out);
         table.set_qtype(id, qtype(out.get(start..).unwrap_or_default()));
         Some(id)
     }
@@ -336,13 +339,14 @@ fn upper_rcode(header: Header, message: &[u8]) -> Option<u16> {
 
 /// Whether `message` is a response to `item`.
 ///
-/// A server may leave the question out of an error (RFC 8906 section 3.1.4 saw many that do).
+/// A server may leave the question out of an error (RFC 8906 section 3.1.4 saw many that do), and
+/// the zone out of the response to an update (RFC 2136 section 3.8).
 fn is_answer(workload: &Workload, item: u64, header: Header, message: &[u8]) -> bool {
     if !header.flags.has(Flags::QR) {
         return false;
     }
     match header.counts[0] {
-        0 => header.flags.rcode().0 != 0,
+        0 => header.flags.rcode().0 != 0 || header.flags.opcode() == Opcode::UPDATE,
         1 => workload.is_question_of(item, message),
         _ => false,
     }

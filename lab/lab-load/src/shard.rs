@@ -63,7 +63,10 @@ impl Shard<'_> {
     }
 
     pub(crate) fn session(&self) -> Session<'_> {
-        Session::new(self.workload, self.clients(), limits(self.config, self.index as u64))
+        let limits = limits(self.config, self.index as u64);
+        let mut session = Session::new(self.workload, self.clients(), limits);
+        session.started_unix_s = self.clock.started_unix().as_secs();
+        session
     }
 }
 

@@ -18,8 +18,6 @@ use std::time::Duration;
 
 /// Datagrams per system call.
 const BATCH: usize = 32;
-/// The longest query: 12 octets of header, 255 of name, type and class, an OPT record.
-const QUERY_LEN_MAX: usize = 320;
 /// The longest response that is not cut: what a server may send without being asked for less.
 const RESPONSE_LEN_MAX: usize = 4_096;
 /// Full batches taken from one socket before the others have their turn.
@@ -109,9 +107,9 @@ impl<'a> Udp<'a> {
             poller,
             spins,
             segments: matches!(shard.config.pace, Pace::Closed { .. }),
-            out: Batch::connected(BATCH, QUERY_LEN_MAX),
+            out: Batch::connected(BATCH, shard.workload.message_len_max()),
             into: receive_batch(shard.config.stamps),
-            message: Vec::with_capacity(QUERY_LEN_MAX),
+            message: Vec::with_capacity(shard.workload.message_len_max()),
             batch: Vec::with_capacity(BATCH),
             queues: vec![VecDeque::new(); clients],
             dirty: Vec::with_capacity(clients),

@@ -10,7 +10,7 @@
 //! exists nowhere and that a few pods ask for all the time. What is not: retries, caches inside the
 //! pod, other libraries' resolvers.
 
-use crate::workload::{Step, Workload};
+use crate::workload::{Step, Style, Workload};
 use lab_random::{Stream, Zipf};
 use nodens_wire::{Name, Type};
 use std::collections::{HashMap, HashSet};
@@ -147,8 +147,14 @@ impl Mix {
 
 /// Makes the questions of `pods` pods, at least `questions` of them unless that is 0.
 pub fn mix(cluster: &Cluster, pods: usize, questions: usize, seed: u64) -> Mix {
+    mix_with(cluster, pods, questions, seed, &Style::default())
+}
+
+/// As [`mix`], with questions that look like `style`.
+pub fn mix_with(cluster: &Cluster, pods: usize, questions: usize, seed: u64, style: &Style) -> Mix {
     let mut maker = Maker {
         cluster,
+        style,
         workload: Workload::new(seed),
         messages: HashMap::new(),
         stream: Stream::new(seed, 4),
@@ -183,6 +189,7 @@ pub fn mix(cluster: &Cluster, pods: usize, questions: usize, seed: u64) -> Mix {
 
 struct Maker<'c> {
     cluster: &'c Cluster,
+    style: &'c Style,
     workload: Workload,
     messages: HashMap<(Name, Type), u32>,
     stream: Stream,
@@ -234,9 +241,9 @@ impl Maker<'_> {
     }
 
     fn message(&mut self, name: &Name, qtype: Type) -> u32 {
-        let workload = &mut self.workload;
-        let key = (name.clone(), qtype);
-        *self.messages.entry(key).or_insert_with(|| workload.push(name.view(), qtype, None))
+        let (workload, style) = (&mut self.workload, self.style);
+        let push = || workload.push_question(name.view(), qtype, style);
+        *self.messages.entry((name.clone(), qtype)).or_insert_with(push)
     }
 }
 

@@ -127,7 +127,7 @@ impl Draw {
 
 /// A number below `count` from a random one, without the cost of a division (Lemire, 2019).
 fn below(random: u64, count: u64) -> u64 {
-    (u128::from(random) * u128::from(count) >> 64) as u64
+    ((u128::from(random) * u128::from(count)) >> 64) as u64
 }
 
 impl Field {

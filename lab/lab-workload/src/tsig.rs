@@ -7,6 +7,7 @@ use hmac::{Hmac, Mac};
 use nodens_wire::{Class, Name, NameError, Type};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Seconds that the clocks of client and server may differ, as dnsperf has it.
 const FUDGE_S: u16 = 300;
@@ -38,11 +39,10 @@ pub enum KeyError {
 pub struct Key {
     name: Name,
     algorithm: Name,
-    mac: KeyedMac,
+    mac: Arc<KeyedMac>,
 }
 
 /// The hash function with the secret in it.
-#[derive(Clone)]
 enum KeyedMac {
     Md5(Hmac<md5::Md5>),
     Sha1(Hmac<sha1::Sha1>),
@@ -75,7 +75,7 @@ impl FromStr for Key {
         let unknown = || KeyError::Algorithm(algorithm.to_owned());
         let (algorithm, mac) = KeyedMac::new(algorithm, &secret).ok_or_else(unknown)?;
         let name = Name::parse(name).map_err(|error| KeyError::Name(name.to_owned(), error))?;
-        Ok(Self { name: name.to_folded(), algorithm, mac })
+        Ok(Self { name: name.to_folded(), algorithm, mac: Arc::new(mac) })
     }
 }
 

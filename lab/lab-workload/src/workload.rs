@@ -1,16 +1,20 @@
 //! Which questions are asked: messages, and the order in which they are used.
 
+mod order;
+mod question;
+
 use crate::edns::{Edns, Subnets};
 pub use crate::plan::PlanHash;
-use crate::template::{NameBuffer, Template};
+use crate::template::Template;
 use crate::tsig::Key;
 use crate::types::TypeMix;
 use lab_random as rng;
-use nodens_wire::name::{LABEL_LEN_MAX, NAME_LEN_MAX};
+use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Flags, HEADER_LEN, Header, Name, NameRef, Reader, Type};
+pub use order::Step;
+use order::step;
+use question::{Made, QuestionBuffer, Span, UNIQUE_LEN, question_of};
 
-/// Octets of the label that makes a name unique: 16 hexadecimal digits.
-const UNIQUE_LEN: usize = 16;
 /// Octets of a message that are no name: header, type, class, an OPT record with a subnet of its own.
 const FRAME_LEN: usize = 64;
 
@@ -56,18 +60,6 @@ pub struct Workload {
     longest: usize,
 }
 
-/// Where a message and its parts end in [`Workload::messages`].
-#[derive(Clone, Copy, Debug, Default)]
-struct Span {
-    end: usize,
-    /// Octets of header and question; 0 if the message has no readable question.
-    question_len: u16,
-    /// Octets of the name in the question.
-    name_len: u8,
-    /// Whether its client subnet is drawn by position.
-    drawn_subnet: bool,
-}
-
 #[derive(Clone, Debug)]
 enum Order {
     /// One message after the other, and again from the start.
@@ -76,27 +68,6 @@ enum Order {
     Steps(Vec<Step>),
     /// Each item has a message made for it.
     Made(Box<Made>),
-}
-
-/// What makes the messages of items.
-#[derive(Clone, Debug)]
-struct Made {
-    template: Template,
-    types: TypeMix,
-    header: [u8; HEADER_LEN],
-    class: Class,
-    /// The OPT record.
-    tail: Vec<u8>,
-    drawn_subnet: bool,
-}
-
-/// One step of a scripted order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Index of the message.
-    pub message: u32,
-    /// Which client asks; clients beyond those of the run wrap around.
-    pub client: u32,
 }
 
 impl Workload {
@@ -159,45 +130,6 @@ impl Workload {
         self.longest = self.longest.max(span.end - start);
         self.spans.push(span);
         u32::try_from(self.spans.len() - 1).unwrap_or(u32::MAX)
-    }
-
-    /// Uses the messages in a scripted order.
-    pub fn script(&mut self, steps: Vec<Step>) {
-        self.order = if steps.is_empty() { Order::InTurn } else { Order::Steps(steps) };
-    }
-
-    /// Uses the messages as drawn from a uniform distribution; the order repeats after `length`.
-    pub fn shuffle(&mut self, length: usize) {
-        self.shuffle_groups(length, &TypeMix::only(Type::A));
-    }
-
-    /// Uses the messages as drawn by Zipf's law, the first most often; repeats after `length`.
-    pub fn zipf(&mut self, exponent: f64, length: usize) {
-        self.zipf_groups(exponent, length, &TypeMix::only(Type::A));
-    }
-
-    /// As [`Workload::shuffle`], where each name has a message for each of `types`, one after the other.
-    pub fn shuffle_groups(&mut self, length: usize, types: &TypeMix) {
-        let groups = self.spans.len() / types.types().len().max(1);
-        let mut stream = rng::Stream::new(self.seed, stream::SHUFFLE);
-        self.draw(length, types, |_| stream.below(groups));
-    }
-
-    /// As [`Workload::zipf`], where each name has a message for each of `types`, one after the other.
-    pub fn zipf_groups(&mut self, exponent: f64, length: usize, types: &TypeMix) {
-        let zipf = rng::Zipf::new(self.spans.len() / types.types().len().max(1), exponent);
-        let mut stream = rng::Stream::new(self.seed, stream::ZIPF);
-        self.draw(length, types, |_| zipf.draw(&mut stream));
-    }
-
-    fn draw(&mut self, length: usize, types: &TypeMix, mut group: impl FnMut(usize) -> usize) {
-        let (seed, count) = (rng::at(self.seed, stream::TYPES), types.types().len());
-        let steps = (0..length).map(|at| {
-            let message = group(at) * count + types.draw_index(seed, at as u64);
-            let client = u32::try_from(at).unwrap_or(u32::MAX);
-            Step { message: u32::try_from(message).unwrap_or(0), client }
-        });
-        self.script(steps.collect());
     }
 
     /// A name that was never asked before each time: a label drawn by position under `suffix`.
@@ -429,87 +361,10 @@ fn header(style: &Style) -> [u8; HEADER_LEN] {
     Header { id: 0, flags: style.flags, counts }.to_bytes()
 }
 
-fn step(steps: &[Step], n: u64) -> Option<&Step> {
-    steps.get((n % (steps.len() as u64).max(1)) as usize)
-}
-
-/// Octets of header and question and of the name of a message with one plain question.
-fn question_of(message: &[u8]) -> Option<(u16, u8)> {
-    let header = Header::read(message).ok()?;
-    let mut reader = Reader::new(message, HEADER_LEN);
-    let mut name = Vec::new();
-    reader.name(&mut name).ok()?;
-    // A name with a pointer is no plain name: a response need not repeat it octet by octet.
-    let plain = reader.at() - HEADER_LEN == name.len();
-    reader.take(4, "question").ok()?;
-    let lens = u16::try_from(reader.at()).ok().zip(u8::try_from(name.len()).ok());
-    lens.filter(|_| plain && header.counts[0] == 1)
-}
-
-/// A question being written, on the stack: no item allocates.
-struct QuestionBuffer {
-    octets: [u8; NAME_LEN_MAX + 4],
-    len: usize,
-}
-
-impl Default for QuestionBuffer {
-    fn default() -> Self {
-        Self { octets: [0; NAME_LEN_MAX + 4], len: 0 }
-    }
-}
-
-impl QuestionBuffer {
-    fn push(&mut self, octets: &[u8]) {
-        let room = self.octets.get_mut(self.len..).unwrap_or_default();
-        room.iter_mut().zip(octets).for_each(|(to, from)| *to = *from);
-        self.len = (self.len + octets.len()).min(self.octets.len());
-    }
-
-    fn written(&self) -> &[u8] {
-        self.octets.get(..self.len).unwrap_or_default()
-    }
-
-    /// The question that a template makes.
-    fn made(&mut self, seed: u64, n: u64, made: &Made) -> &[u8] {
-        let mut name = NameBuffer::new();
-        made.template.write(seed, n, &mut name);
-        self.push(name.finish());
-        let qtype = made.types.draw(rng::at(seed, stream::TYPES), n);
-        self.push(&qtype.0.to_be_bytes());
-        self.push(&made.class.0.to_be_bytes());
-        self.written()
-    }
-
-    /// The question of `head`, header and question, with a unique label in front.
-    fn with_label(&mut self, seed: u64, n: u64, head: &[u8], span: Span) -> &[u8] {
-        self.push(&[UNIQUE_LEN as u8]);
-        self.push(&unique_label(seed, n));
-        let mut name_len = usize::from(span.name_len);
-        let mut question = head.get(HEADER_LEN..).unwrap_or_default();
-        while name_len + 1 + UNIQUE_LEN > NAME_LEN_MAX {
-            let label = 1 + usize::from(question.first().copied().unwrap_or(0)).min(LABEL_LEN_MAX);
-            question = question.get(label..).unwrap_or_default();
-            name_len = name_len.saturating_sub(label);
-        }
-        self.push(question);
-        self.written()
-    }
-}
-
 /// A name with the unique label in front would be longer than 255 octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("suffix leaves no room for a label of {UNIQUE_LEN} octets in 255")]
 pub struct NameTooLong;
-
-fn unique_label(seed: u64, n: u64) -> [u8; UNIQUE_LEN] {
-    let mut digits = [0; UNIQUE_LEN];
-    let number = rng::at(seed, n);
-    for (at, digit) in digits.iter_mut().enumerate() {
-        let nibble = (number >> (60 - 4 * at)) as u8 & 15;
-        *digit = if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
-    }
-    digits
-}
 
 impl Workload {
     /// The name that item `n` asks for; the root if its message has no readable question.

@@ -2,29 +2,21 @@
 
 mod live;
 mod output;
+mod questions;
 mod summary;
 
 use crate::term::{self, Style};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use lab_load::schedule::Arrivals;
-use lab_load::workload::Edns;
-use lab_load::{Config, Pace, Spin, Stamps, Transport, Workload, cluster, names};
+use lab_load::{Config, Pace, Spin, Stamps, Transport, Workload};
 use lab_result::collect::Collector;
 use lab_result::{About, Generator};
-use nodens_wire::{Name, Type};
+use questions::Questions;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// Draws before a drawn order repeats.
-const ORDER_LEN: usize = 1 << 20;
-/// Questions made for the cluster mix: more would repeat what a longer run would ask anyway.
-const MIX_MAX: usize = 4 << 20;
-/// The UDP payload size announced with EDNS.
-const UDP_SIZE: u16 = 1232;
 
 /// Arguments of `load`.
 #[derive(clap::Args)]
@@ -71,27 +63,8 @@ pub(crate) struct Args {
     /// Take the kernel's receive stamps, so that waiting in the socket does not count (UDP).
     #[arg(long)]
     kernel_stamps: bool,
-    /// File of questions in dnsperf's format: a name and a type per line.
-    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["workload", "qtype"])]
-    names: Option<PathBuf>,
-    /// Questions to make if there is no file.
-    #[arg(short, long, value_enum, default_value = "cluster")]
-    workload: Built,
-    /// Suffix of made names, but for the cluster mix.
-    #[arg(long, default_value = "example.")]
-    suffix: Name,
-    /// How many different made names, but for the cluster mix and unique names.
-    #[arg(long, default_value_t = 10_000)]
-    count: usize,
-    /// Types of made questions, in turn.
-    #[arg(long, value_delimiter = ',', default_value = "A")]
-    qtype: Vec<Type>,
-    /// Send EDNS.
-    #[arg(short, long)]
-    edns: bool,
-    /// Send EDNS with the DO bit.
-    #[arg(short = 'D', long)]
-    dnssec: bool,
+    #[command(flatten)]
+    questions: Questions,
     /// Seed of everything random: the same seed is the same plan.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -121,26 +94,20 @@ enum Idle {
     Spin,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Built {
-    /// The pods of a Kubernetes node with their search lists.
-    Cluster,
-    /// Names by Zipf's law.
-    Zipf,
-    /// Names evenly.
-    Uniform,
-    /// A name never asked before each time: nothing can be cached.
-    Unique,
-}
-
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let config = config(args)?;
-    let workload = workload(args)?;
+    let questions = questions::Run {
+        seed: args.seed,
+        clients: args.clients,
+        wanted: args.queries.map_or(args.rate * args.duration, |queries| queries as f64),
+    };
+    let workload = args.questions.workload(&questions)?;
     let place = args.output.place(config.server)?;
     let collector = Collector::start(config.server, !args.no_version);
     if !args.output.json {
         term::out(&heading(args, &config, &workload));
     }
+    let warm_up = args.questions.warm_up(&config, &workload, stop)?;
     let mut live = live::Live::new(view(args, &config));
     let outcome = lab_load::run(&config, &workload, stop, |progress| live.show(progress))?;
     live.clear();
@@ -151,7 +118,11 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         },
         provenance: collector.finish(),
         workload: lab_result::Workload {
-            source: source(args),
+            source: [Some(args.questions.source()), warm_up]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join("; "),
             questions: workload.period().map(|_| workload.len() as u64),
             period: workload.period(),
         },
@@ -174,21 +145,6 @@ fn view(args: &Args, config: &Config) -> live::View {
     };
     let transport = format!("{:?}", config.transport).to_lowercase();
     live::View::new(format!("{} {transport}", config.server), args.duration, rate)
-}
-
-/// Where the questions come from, in a few words.
-fn source(args: &Args) -> String {
-    if let Some(path) = &args.names {
-        return format!("file {}", path.display());
-    }
-    let types: Vec<_> = args.qtype.iter().map(ToString::to_string).collect();
-    let types = types.join(", ");
-    match args.workload {
-        Built::Cluster => "pods of a Kubernetes node with their search lists".to_owned(),
-        Built::Zipf => format!("{} names under {} by Zipf's law, {types}", args.count, args.suffix),
-        Built::Uniform => format!("{} names under {} evenly, {types}", args.count, args.suffix),
-        Built::Unique => format!("a new name under {} each time", args.suffix),
-    }
 }
 
 fn config(args: &Args) -> Result<Config> {
@@ -224,65 +180,6 @@ fn config(args: &Args) -> Result<Config> {
         stamps: if args.kernel_stamps { Stamps::Kernel } else { Stamps::User },
         seed: args.seed,
     })
-}
-
-fn workload(args: &Args) -> Result<Workload> {
-    let edns = Edns { udp_size: UDP_SIZE, dnssec_ok: args.dnssec };
-    let edns = (args.edns || args.dnssec).then_some(edns);
-    if let Some(path) = &args.names {
-        return from_file(path, edns, args.seed);
-    }
-    if args.qtype.is_empty() {
-        bail!("--qtype names no type");
-    }
-    let made = |workload: &mut Workload| -> Result<()> {
-        for (n, qtype) in (0..args.count).zip(args.qtype.iter().cycle()) {
-            let name = Name::parse(&format!("name{n}"))?.join(args.suffix.view())?;
-            workload.push(name.view(), *qtype, edns);
-        }
-        Ok(())
-    };
-    let mut workload = Workload::new(args.seed);
-    match args.workload {
-        Built::Cluster => {
-            let wanted = args.queries.map_or(args.rate * args.duration, |queries| queries as f64);
-            let questions = (wanted as usize).clamp(10_000, MIX_MAX);
-            return Ok(mix(args.clients, questions, args.seed).workload);
-        }
-        Built::Unique => {
-            let qtype = args.qtype.first().copied().unwrap_or(Type::A);
-            return Ok(Workload::unique(args.seed, args.suffix.view(), qtype)?);
-        }
-        Built::Zipf => {
-            made(&mut workload)?;
-            workload.zipf(1.0, ORDER_LEN);
-        }
-        Built::Uniform => {
-            made(&mut workload)?;
-            workload.shuffle(ORDER_LEN);
-        }
-    }
-    Ok(workload)
-}
-
-fn mix(pods: usize, questions: usize, seed: u64) -> cluster::Mix {
-    cluster::mix(&cluster::Cluster::default(), pods, questions, seed)
-}
-
-fn from_file(path: &std::path::Path, edns: Option<Edns>, seed: u64) -> Result<Workload> {
-    let octets = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut workload = Workload::new(seed);
-    let errors = names::read(&String::from_utf8_lossy(&octets), edns, &mut workload);
-    for error in errors.iter().take(10) {
-        eprintln!("{}: {error}, skipped", path.display());
-    }
-    if errors.len() > 10 {
-        eprintln!("{}: {} more lines skipped", path.display(), errors.len() - 10);
-    }
-    if workload.is_empty() {
-        bail!("{} has no question", path.display());
-    }
-    Ok(workload)
 }
 
 fn heading(args: &Args, config: &Config, workload: &Workload) -> String {

@@ -33,7 +33,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Send questions to a server and report latency, loss and whether the numbers can be trusted.
-    Load(load::Args),
+    Load(Box<load::Args>),
     /// Answer every UDP question with itself: the baseline that no server can beat.
     Echo(echo::Args),
     /// Show what a Nodens cache on a node does to the questions of its pods.

@@ -4,6 +4,9 @@ use crate::session::Session;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 
+/// Octets of a query that came back: enough for its header.
+const REFUSED_LEN: usize = 64;
+
 /// Whether the kernel had no room for a datagram.
 pub(super) fn has_no_room(error: &io::Error) -> bool {
     // ENOBUFS has no kind of its own.
@@ -21,7 +24,7 @@ pub(super) fn is_refusal(error: &io::Error) -> bool {
 
 /// Gives every question that came back in an ICMP message its outcome.
 pub(super) fn take_refusals(socket: BorrowedFd<'_>, client: usize, session: &mut Session<'_>) {
-    let mut datagram = [0; super::QUERY_LEN_MAX];
+    let mut datagram = [0; REFUSED_LEN];
     while let Ok(len) = lab_sys::socket::take_error(socket, &mut datagram) {
         session.refuse(client, datagram.get(..len).unwrap_or_default());
     }

@@ -85,8 +85,12 @@ fn bad_lines_of_a_names_file_are_named_and_an_empty_one_is_refused() {
     std::fs::write(&path, "one.example A\nbad..name A\ntwo.example BOGUS\n").unwrap();
     let output = lab(&["load", "-p", &echo.port, "-d", file, "-n", "20", "-l", "0.2", "--json"]);
     let errors = stderr(&output);
-    assert!(errors.contains(":") && errors.contains("line 2:") && errors.contains("line 3:"));
+    assert!(errors.contains(&format!("{file}:2:1: name has an empty label")), "{errors}");
+    assert!(errors.contains(&format!("{file}:3:13: `BOGUS` is no type")), "{errors}");
     assert!(json(&output).counts.answered > 0);
+    let output = lab(&["load", "-p", &echo.port, "-d", file, "--strict"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(&format!("{file}:2:1: name has an empty label")));
     std::fs::write(&path, "; nothing\n").unwrap();
     let output = lab(&["load", "-p", &echo.port, "-d", file]);
     assert_eq!(output.status.code(), Some(1));

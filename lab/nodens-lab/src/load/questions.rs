@@ -1,0 +1,323 @@
+//! Which questions `load` asks: from a file, from a template, or made.
+
+use crate::term;
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use lab_load::{Config, Pace, Workload, cluster};
+use lab_workload::edns::{Edns, EdnsOption, Subnets};
+use lab_workload::tsig::Key;
+use lab_workload::{Style, Template, TypeMix, binary, names};
+use nodens_wire::Name;
+use nodens_wire::name::NAME_LEN_MAX;
+use std::fmt::Display;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Draws before a drawn order repeats.
+const ORDER_LEN: usize = 1 << 20;
+/// Questions made for the cluster mix: more would repeat what a longer run would ask anyway.
+const MIX_MAX: usize = 4 << 20;
+/// Different questions that are made before the run.
+const MADE_MAX: usize = 20 << 20;
+/// Questions in flight per client while caches are warmed up: a server should not lose any.
+const WARM_UP_WINDOW: usize = 2;
+/// The longest warm-up.
+const WARM_UP_MAX: Duration = Duration::from_secs(120);
+/// Faults of a file that are shown one by one.
+const FAULTS_SHOWN: usize = 10;
+
+/// Arguments that say what is asked.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Questions")]
+pub(crate) struct Questions {
+    /// File of questions in dnsperf's format: a name and a type per line; - is standard input.
+    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["workload", "template"])]
+    names: Option<PathBuf>,
+    /// The file has messages, each behind its length in two octets (as dnsperf -B).
+    #[arg(short = 'B', long, requires = "names", conflicts_with_all = ["edns", "dnssec", "edns_option"])]
+    binary: bool,
+    /// Stop at the first faulty line of a file instead of going on without it.
+    #[arg(long)]
+    strict: bool,
+    /// Template of names, as {zipf:names.txt}.{rand:8}.example.: a new question each time.
+    ///
+    /// Fields: {seq} {rand:N} {hex:N} {0-255} {choice:a,b,c} {uniform:FILE} {zipf:FILE} {turn:FILE}
+    #[arg(long, conflicts_with = "workload")]
+    template: Option<String>,
+    /// Questions to make if there is neither file nor template.
+    #[arg(short, long, value_enum, default_value = "cluster")]
+    workload: Built,
+    /// Suffix of made names, but for the cluster mix and templates.
+    #[arg(long, default_value = "example.")]
+    suffix: Name,
+    /// How many different made names, but for the cluster mix and unique names.
+    #[arg(long, default_value_t = 10_000)]
+    count: usize,
+    /// Types to ask for with their weights, as A=70,AAAA=25,HTTPS=5 or A,AAAA. Lines of a file that
+    /// have a type keep it.
+    #[arg(long, value_name = "MIX", default_value = "A")]
+    qtype: TypeMix,
+    /// Part of the questions that asks for names asked before; the others get a label of their own.
+    #[arg(long, value_name = "0..1")]
+    hit_rate: Option<f64>,
+    /// Ask each different question once before the run that is measured (default with --hit-rate).
+    #[arg(long)]
+    warm_up: bool,
+    /// Send EDNS.
+    #[arg(short, long)]
+    edns: bool,
+    /// Octets of UDP payload announced with EDNS.
+    #[arg(long, value_name = "OCTETS", default_value_t = lab_workload::edns::UDP_SIZE)]
+    edns_size: u16,
+    /// Send EDNS with the DO bit.
+    #[arg(short = 'D', long)]
+    dnssec: bool,
+    /// Send EDNS with this option (more than once for several), as 65001:00ff.
+    #[arg(short = 'E', long, value_name = "CODE:HEX")]
+    edns_option: Vec<EdnsOption>,
+    /// Send EDNS with a client subnet, as 192.0.2.0/24, or with drawn ones, as 10.0.0.0/8,24.
+    #[arg(long, value_name = "SUBNET")]
+    ecs: Option<Subnets>,
+    /// Send EDNS with a client cookie, the same in all questions.
+    #[arg(long)]
+    cookie: bool,
+    /// Send EDNS and ask for the server's name (NSID).
+    #[arg(long)]
+    nsid: bool,
+    /// Sign every message (TSIG); hmac-md5 if no algorithm is given.
+    #[arg(short = 'y', long, value_name = "[ALG:]NAME:SECRET")]
+    tsig: Option<Key>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Built {
+    /// The pods of a Kubernetes node with their search lists.
+    Cluster,
+    /// Names by Zipf's law.
+    Zipf,
+    /// Names evenly.
+    Uniform,
+    /// A name never asked before each time: nothing can be cached.
+    Unique,
+}
+
+/// What the rest of the run says about questions.
+pub(crate) struct Run {
+    /// Seed of everything random.
+    pub(crate) seed: u64,
+    /// Clients.
+    pub(crate) clients: usize,
+    /// About how many questions will be asked.
+    pub(crate) wanted: f64,
+}
+
+impl Questions {
+    /// Makes or reads the questions. Faults of files are written to standard error.
+    pub(crate) fn workload(&self, run: &Run) -> Result<Workload> {
+        let style = self.style(run.seed)?;
+        let mut workload = match (&self.names, &self.template) {
+            (Some(path), _) => self.of_file(path, &style, run.seed)?,
+            (None, Some(text)) => self.of_template(text, &style, run.seed)?,
+            (None, None) => self.made(&style, run)?,
+        };
+        if let Some(hit_rate) = self.hit_rate {
+            if !(0.0..=1.0).contains(&hit_rate) {
+                bail!("--hit-rate {hit_rate}, expected a part from 0 to 1");
+            }
+            workload.set_hit_rate(hit_rate);
+        }
+        if let Some(key) = &self.tsig {
+            workload.set_key(key.clone());
+        }
+        Ok(workload)
+    }
+
+    /// Asks each different question once, if that is wanted, before the run that is measured. Nothing
+    /// of it goes into the result but the line that says what it did.
+    pub(crate) fn warm_up(
+        &self,
+        config: &Config,
+        workload: &Workload,
+        stop: &AtomicBool,
+    ) -> Result<Option<String>> {
+        if !self.warm_up && self.hit_rate.is_none() {
+            return Ok(None);
+        }
+        let Some(warm_up) = workload.warm_up() else {
+            if self.warm_up {
+                bail!(
+                    "--warm-up needs questions that are asked again, and these are all different"
+                );
+            }
+            return Ok(None);
+        };
+        let config = Config {
+            pace: Pace::Closed { window: WARM_UP_WINDOW },
+            duration: WARM_UP_MAX,
+            queries: warm_up.period(),
+            ..config.clone()
+        };
+        let counts = lab_load::run(&config, &warm_up, stop, |_| {})?.tally.counts;
+        let line = format!(
+            "before it a warm-up of {} questions, each different one at least once, {} answered",
+            term::count(counts.sent),
+            term::count(counts.answered)
+        );
+        eprintln!("{line}");
+        Ok(Some(line))
+    }
+
+    /// Where the questions come from, in a few words.
+    pub(crate) fn source(&self) -> String {
+        let types: Vec<_> = self.qtype.types().map(|qtype| qtype.to_string()).collect();
+        let (count, types) = (term::count(self.count as u64), types.join(", "));
+        let source = match (&self.names, &self.template, self.workload) {
+            (Some(path), ..) => format!("file {}", path.display()),
+            (None, Some(template), _) => format!("template {template}, {types}"),
+            (None, None, Built::Cluster) => {
+                "pods of a Kubernetes node with their search lists".to_owned()
+            }
+            (None, None, Built::Zipf) => {
+                format!("{count} names under {} by Zipf's law, {types}", self.suffix)
+            }
+            (None, None, Built::Uniform) => {
+                format!("{count} names under {} evenly, {types}", self.suffix)
+            }
+            (None, None, Built::Unique) => {
+                format!("a new name under {} each time, {types}", self.suffix)
+            }
+        };
+        let hits = self.hit_rate.map(|rate| format!(", {} % of them asked before", rate * 100.0));
+        source + hits.as_deref().unwrap_or_default()
+    }
+
+    fn style(&self, seed: u64) -> Result<Style> {
+        let mut edns = Edns::new(self.edns_size, self.dnssec);
+        for option in &self.edns_option {
+            edns.push(option)?;
+        }
+        if self.nsid {
+            edns.push_nsid()?;
+        }
+        if self.cookie {
+            edns.push_cookie(seed)?;
+        }
+        if let Some(subnets) = self.ecs {
+            edns.set_subnets(subnets);
+        }
+        let asked = self.edns || edns != Edns::default();
+        Ok(Style { edns: asked.then_some(edns), ..Style::default() })
+    }
+
+    fn of_file(&self, path: &Path, style: &Style, seed: u64) -> Result<Workload> {
+        let octets = octets(path)?;
+        let mut workload = Workload::new(seed);
+        if self.binary {
+            let fault = binary::read(&octets, &mut workload).err();
+            self.faults(path, fault.as_slice())?;
+        } else {
+            let faults = names::read(&octets, style, &self.qtype, seed, &mut workload);
+            self.faults(path, &faults)?;
+        }
+        if workload.is_empty() {
+            bail!("{} has no question", path.display());
+        }
+        Ok(workload)
+    }
+
+    /// Shows what is wrong with a file, and stops if that was asked for.
+    fn faults(&self, path: &Path, faults: &[impl Display]) -> Result<()> {
+        let path = path.display();
+        if let Some(fault) = faults.first().filter(|_| self.strict) {
+            bail!("{path}:{fault}");
+        }
+        for fault in faults.iter().take(FAULTS_SHOWN) {
+            eprintln!("{path}:{fault}, skipped");
+        }
+        if faults.len() > FAULTS_SHOWN {
+            eprintln!("{path}: {} more skipped", term::count((faults.len() - FAULTS_SHOWN) as u64));
+        }
+        Ok(())
+    }
+
+    fn of_template(&self, text: &str, style: &Style, seed: u64) -> Result<Workload> {
+        let template = Template::parse(text, |path| std::fs::read(path))?;
+        if self.hit_rate.is_none() && !self.warm_up {
+            return Ok(Workload::generate(seed, template, self.qtype.clone(), style));
+        }
+        // What can be asked again is a set of names that is known beforehand.
+        let names = (0..self.count as u64).map(|n| Ok(template.name(seed, n)));
+        self.drawn(names, style, seed, |workload| workload.shuffle_groups(ORDER_LEN, &self.qtype))
+    }
+
+    fn made(&self, style: &Style, run: &Run) -> Result<Workload> {
+        let numbered = || {
+            (0..self.count).map(|n| Ok(Name::parse(&format!("name{n}"))?.join(self.suffix.view())?))
+        };
+        match self.workload {
+            Built::Cluster => {
+                let questions = (run.wanted as usize).clamp(10_000, MIX_MAX);
+                Ok(cluster::mix_with(
+                    &cluster::Cluster::default(),
+                    run.clients,
+                    questions,
+                    run.seed,
+                    style,
+                )
+                .workload)
+            }
+            Built::Unique => {
+                let mut workload = Workload::new(run.seed);
+                if self.suffix.as_wire().len() > NAME_LEN_MAX - 17 {
+                    bail!("--suffix leaves no room for a label of 16 octets");
+                }
+                for qtype in self.qtype.types() {
+                    workload.push_question(self.suffix.view(), qtype, style);
+                }
+                workload.shuffle_groups(ORDER_LEN, &self.qtype);
+                workload.set_hit_rate(0.0);
+                Ok(workload)
+            }
+            Built::Zipf => self.drawn(numbered(), style, run.seed, |workload| {
+                workload.zipf_groups(1.0, ORDER_LEN, &self.qtype);
+            }),
+            Built::Uniform => self.drawn(numbered(), style, run.seed, |workload| {
+                workload.shuffle_groups(ORDER_LEN, &self.qtype);
+            }),
+        }
+    }
+
+    /// Each name with each type, in the order that `order` gives.
+    fn drawn(
+        &self,
+        names: impl Iterator<Item = Result<Name>>,
+        style: &Style,
+        seed: u64,
+        order: impl FnOnce(&mut Workload),
+    ) -> Result<Workload> {
+        if self.count == 0 || self.count.saturating_mul(self.qtype.types().len()) > MADE_MAX {
+            bail!("--count {}, expected 1 to {MADE_MAX} names and types together", self.count);
+        }
+        let mut workload = Workload::new(seed);
+        for name in names {
+            let name = name?;
+            for qtype in self.qtype.types() {
+                workload.push_question(name.view(), qtype, style);
+            }
+        }
+        order(&mut workload);
+        Ok(workload)
+    }
+}
+
+/// Everything in a file, or on standard input if it is called `-`.
+fn octets(path: &Path) -> Result<Vec<u8>> {
+    if path == Path::new("-") {
+        let mut octets = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut octets).context("cannot read standard input")?;
+        return Ok(octets);
+    }
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
