@@ -31,6 +31,7 @@ pub mod run;
 pub mod schedule;
 mod session;
 mod shard;
+pub mod sources;
 mod table;
 pub mod tally;
 mod tcp;

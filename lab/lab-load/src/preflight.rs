@@ -38,21 +38,35 @@ pub(crate) fn check(config: &Config, workload: &Workload, room: Room) -> Result<
     if let Some((_, what)) = positive.iter().find(|(holds, _)| !holds) {
         return Err(RunError::NotPositive(what));
     }
+    let server = config.server;
+    let foreign = config.sources.iter().find(|address| address.is_ipv4() != server.is_ipv4());
+    if let Some(&address) = foreign {
+        return Err(RunError::Source { address, server });
+    }
+    if !config.profile.is_sound() {
+        return Err(RunError::Schedule(config.profile.to_string()));
+    }
+    let (peak, timeout) = (config.peak_rate(), config.timeout);
     match config.pace {
         Pace::Closed { window: 0 } => return Err(RunError::NotPositive("the window")),
         Pace::Open { rate, .. } if rate.is_nan() || rate <= 0.0 => {
             return Err(RunError::NotPositive("the rate"));
         }
-        Pace::Open { rate, .. } if clients_needed(config, rate) > config.clients => {
-            let clients = clients_needed(config, rate);
-            return Err(RunError::TooFewClients { rate, timeout: config.timeout, clients });
+        Pace::Open { arrivals, .. } if !arrivals.is_sound() => {
+            return Err(RunError::Schedule(arrivals.to_string()));
+        }
+        Pace::Open { .. } if clients_needed(peak, timeout) > config.clients => {
+            let clients = clients_needed(peak, timeout);
+            return Err(RunError::TooFewClients { rate: peak, timeout, clients });
         }
         Pace::Closed { .. } | Pace::Open { .. } => {}
     }
     let clients = config.clients as u64;
+    // Every address has all of the ports.
+    let ports = room.ports.saturating_mul(config.sources.len().max(1) as u64);
     let limits = [
         (room.descriptors.saturating_sub(OTHER_DESCRIPTORS), "open descriptors (`ulimit -n`)"),
-        (room.ports, "ports (sysctl net.ipv4.ip_local_port_range)"),
+        (ports, "ports (sysctl net.ipv4.ip_local_port_range)"),
     ];
     match limits.into_iter().find(|(limit, _)| clients > *limit) {
         Some((limit, what)) => Err(RunError::TooManyClients { clients, limit, what }),
@@ -93,6 +107,8 @@ mod tests {
         assert!(text.contains("1001 clients") && text.contains("1000 open descriptors"), "{text}");
         let few = Room { ports: 100, ..PLENTY };
         assert!(refused(&config(1.0, 101), few).contains("100 ports"));
+        let sources = crate::sources::parse("127.0.0.1,127.0.0.2").unwrap();
+        assert_eq!(refused(&Config { sources, ..config(1.0, 101) }, few), "");
     }
 
     #[test]

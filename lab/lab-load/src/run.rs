@@ -6,13 +6,13 @@ use crate::judge::{self, Verdict};
 use crate::preflight::{self, Room};
 pub use crate::progress::Progress;
 use crate::progress::gather;
-use crate::schedule::Arrivals;
-use crate::shard::{Shard, ShardReport, late_end, run_shard};
+use crate::schedule::{Arrivals, Profile};
+use crate::shard::{self, Shard, ShardReport, late_end, run_shard};
 use crate::tally::Tally;
 use crate::workload::PlanHash;
 use crate::{Workload, nanos};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
@@ -34,7 +34,7 @@ pub enum Transport {
 pub enum Pace {
     /// A schedule that no answer and no loss of one can delay.
     Open {
-        /// Questions a second, over all clients.
+        /// Questions a second, over all clients; their mean if [`Config::profile`] changes it.
         rate: f64,
         /// How they are spread.
         arrivals: Arrivals,
@@ -76,6 +76,8 @@ pub struct Config {
     pub transport: Transport,
     /// Open or closed loop.
     pub pace: Pace,
+    /// How the rate of an open loop changes.
+    pub profile: Profile,
     /// How long new questions are sent.
     pub duration: Duration,
     /// Stop after this many questions even before `duration` is over.
@@ -84,6 +86,8 @@ pub struct Config {
     pub timeout: Duration,
     /// Clients, each with a socket or connection of its own.
     pub clients: usize,
+    /// Addresses that clients send from, in turn; empty leaves it to the system.
+    pub sources: Vec<IpAddr>,
     /// Sending and receiving threads; more than clients are not used.
     pub threads: usize,
     /// CPUs to pin the threads to, in turn; empty leaves them where they are.
@@ -103,10 +107,12 @@ impl Config {
             server,
             transport: Transport::Udp,
             pace: Pace::Open { rate, arrivals: Arrivals::Poisson },
+            profile: Profile::Constant,
             duration: Duration::from_secs(10),
             queries: None,
             timeout: Duration::from_secs(2),
             clients: 32,
+            sources: Vec::new(),
             threads: 1,
             cpus: Vec::new(),
             spin: Spin::Auto,
@@ -114,6 +120,29 @@ impl Config {
             seed: 1,
         }
     }
+
+    /// Follows `profile` for its length, at its mean rate.
+    pub fn follow(&mut self, profile: Profile) {
+        if let Pace::Open { rate, .. } = &mut self.pace {
+            *rate = profile.mean(*rate);
+        }
+        self.duration = profile.length().unwrap_or(self.duration);
+        self.profile = profile;
+    }
+
+    /// The highest rate of an open loop; 0 for a closed one.
+    pub fn peak_rate(&self) -> f64 {
+        match self.pace {
+            Pace::Open { rate, arrivals } => self.profile.peak(rate) * arrivals.peak(),
+            Pace::Closed { .. } => 0.0,
+        }
+    }
+}
+
+/// How many clients it takes for `rate` questions a second, each given up after `timeout`, to find
+/// IDs: half of the 65,536 of a client may be in flight.
+pub fn clients_needed(rate: f64, timeout: Duration) -> usize {
+    shard::clients_needed(rate, timeout)
 }
 
 /// Why a run could not start or go on.
@@ -125,6 +154,17 @@ pub enum RunError {
     /// A rate, window or number of clients that is not positive.
     #[error("{0} must be positive")]
     NotPositive(&'static str),
+    /// Arrivals or a profile that no schedule can be made of.
+    #[error("no schedule can be made of {0}")]
+    Schedule(String),
+    /// A source address of the other family.
+    #[error("{address} cannot be the source of questions to {server}")]
+    Source {
+        /// The source.
+        address: IpAddr,
+        /// The server.
+        server: SocketAddr,
+    },
     /// More questions in flight than IDs.
     #[error(
         "{rate:.0} questions a second with a timeout of {timeout:?} need at least {clients} clients: \
@@ -230,6 +270,7 @@ fn plan_hash(config: &Config, workload: &Workload) -> u64 {
     workload.hash_into(&mut hash);
     let pace = format!("{:?} {:?} {:?}", config.pace, config.duration, config.queries);
     hash.write(pace.as_bytes());
+    hash.write(config.profile.to_string().as_bytes());
     hash.write(&config.seed.to_be_bytes());
     hash.write(&(config.clients as u64).to_be_bytes());
     hash.finish()

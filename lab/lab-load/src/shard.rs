@@ -8,6 +8,7 @@ use crate::session::{Limits, Session};
 use crate::table::Rest;
 use crate::tally::Tally;
 use crate::{SECOND, Workload, nanos, tcp, udp};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -41,6 +42,14 @@ impl Shard<'_> {
         (self.config.clients + self.threads - 1 - self.index) / self.threads
     }
 
+    /// The source address of the thread's client `client`, with any port.
+    pub(crate) fn source(&self, client: usize) -> Option<SocketAddr> {
+        let sources = &self.config.sources;
+        let number = client * self.threads + self.index;
+        let address = sources.get(number.checked_rem(sources.len())?)?;
+        Some(SocketAddr::new(*address, 0))
+    }
+
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -49,7 +58,9 @@ impl Shard<'_> {
         match (self.config.spin, self.config.pace) {
             (Spin::Always, _) | (Spin::Auto, Pace::Closed { .. }) => true,
             (Spin::Never, _) => false,
-            (Spin::Auto, Pace::Open { rate, .. }) => rate / self.threads as f64 > 5_000.0,
+            (Spin::Auto, Pace::Open { .. }) => {
+                self.config.peak_rate() / self.threads as f64 > 5_000.0
+            }
         }
     }
 
@@ -90,8 +101,9 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub(crate) fn new(shard: &'a Shard<'a>, rate: f64, arrivals: Arrivals) -> Self {
-        let schedule = Schedule::new(arrivals, rate, shard.config.seed);
-        let end = u64::try_from(shard.config.duration.as_nanos()).unwrap_or(u64::MAX);
+        let config = shard.config;
+        let schedule = Schedule::with_profile(arrivals, &config.profile, rate, config.seed);
+        let end = nanos(config.duration);
         let mut source = Self { shard, schedule, item: 0, end, head: None };
         source.advance();
         source
@@ -125,7 +137,7 @@ fn limits(config: &Config, shard: u64) -> Limits {
     let timeout = nanos(config.timeout).min(u64::MAX / 4);
     let given_up = nanos(late_end(config)).min(3 * timeout);
     let (ids, answered) = match config.pace {
-        Pace::Open { rate, .. } => (ids_needed(config, rate), given_up),
+        Pace::Open { .. } => (ids_needed(config), given_up),
         Pace::Closed { window } => {
             let share = (1 << 19) / config.clients.max(1);
             (share.max(4 * window).max(4_096), CLOSED_LOOP_REST)
@@ -143,22 +155,23 @@ const RESTING_PART: f64 = 0.85;
 const IDS: f64 = 65_536.0;
 
 /// How many clients it takes for `rate` questions a second to find IDs.
-pub(crate) fn clients_needed(config: &Config, rate: f64) -> usize {
-    (rate * config.timeout.as_secs_f64() / (IDS * IN_FLIGHT_PART)).ceil() as usize
+pub(crate) fn clients_needed(rate: f64, timeout: Duration) -> usize {
+    (rate * timeout.as_secs_f64() / (IDS * IN_FLIGHT_PART)).ceil() as usize
 }
 
 /// How long after it was sent a question can still be answered late, and its ID rests: three
 /// timeouts, or as long as the IDs last.
 pub(crate) fn late_end(config: &Config) -> Duration {
     let wanted = config.timeout.saturating_mul(3);
-    let Pace::Open { rate, .. } = config.pace else { return wanted };
-    let lasting = RESTING_PART * IDS * config.clients as f64 / rate;
+    let Pace::Open { .. } = config.pace else { return wanted };
+    let lasting = RESTING_PART * IDS * config.clients as f64 / config.peak_rate();
     Duration::try_from_secs_f64(lasting).map_or(wanted, |lasting| lasting.min(wanted))
 }
 
 /// IDs of one client in an open loop: twice what rests on average, and some for bursts.
-pub(crate) fn ids_needed(config: &Config, rate: f64) -> usize {
-    let resting = rate * late_end(config).as_secs_f64() / config.clients.max(1) as f64;
+pub(crate) fn ids_needed(config: &Config) -> usize {
+    let resting =
+        config.peak_rate() * late_end(config).as_secs_f64() / config.clients.max(1) as f64;
     (resting * 2.0) as usize + 64
 }
 

@@ -173,7 +173,7 @@ impl<'a> Tcp<'a> {
 
     fn dial(&mut self, client: usize, now: u64) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        match open(self.shard) {
+        match open(self.shard, client) {
             Ok(socket) => {
                 connection.interest = Interest::ReadWrite;
                 if self.poller.add(socket.as_fd(), client as u64, Interest::ReadWrite).is_ok() {
@@ -354,11 +354,16 @@ fn split_message(stream: &[u8]) -> Option<(&[u8], usize)> {
     Some((message, rest.len()))
 }
 
-fn open(shard: &Shard<'_>) -> io::Result<Socket> {
+fn open(shard: &Shard<'_>, client: usize) -> io::Result<Socket> {
     let server = shard.config.server;
     let socket = Socket::new(Domain::for_address(server), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
+    if let Some(source) = shard.source(client) {
+        // The port is chosen when connecting: one port then serves several connections.
+        lab_sys::socket::choose_port_late(socket.as_fd())?;
+        socket.bind(&source.into())?;
+    }
     match socket.connect(&server.into()) {
         Err(error) if error.raw_os_error() != Some(EINPROGRESS) => Err(error),
         _ => Ok(socket),

@@ -76,7 +76,7 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     Ok(LoopReport { tally, used, dropped, blocked, receive_buffer, unstamped, last_answer })
 }
 
-fn connect(shard: &Shard<'_>) -> io::Result<Socket> {
+fn connect(shard: &Shard<'_>, client: usize) -> io::Result<Socket> {
     let server = shard.config.server;
     let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
@@ -84,6 +84,9 @@ fn connect(shard: &Shard<'_>) -> io::Result<Socket> {
     lab_sys::socket::queue_errors(socket.as_fd(), server.is_ipv6())?;
     if shard.config.stamps == Stamps::Kernel {
         lab_sys::socket::stamp_arrivals(socket.as_fd())?;
+    }
+    if let Some(source) = shard.source(client) {
+        socket.bind(&source.into())?;
     }
     socket.connect(&server.into())?;
     Ok(socket)
@@ -95,7 +98,7 @@ impl<'a> Udp<'a> {
         let server = shard.config.server;
         let sockets = (0..clients).map(|client| {
             let number = client * shard.threads + shard.index + 1;
-            connect(shard).map_err(|source| RunError::Socket { server, number, source })
+            connect(shard, client).map_err(|source| RunError::Socket { server, number, source })
         });
         let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
         let spins = shard.spins();

@@ -4,6 +4,7 @@ use crate::{
     Connections, Counts, Generator, Group, Pace, Plan, Provenance, Rate, ResultFile, Run, Second,
     Share, Thread, Verdict, Workload,
 };
+use lab_load::schedule::Profile;
 use lab_load::tally::{self, RATE_STEP};
 use lab_load::{Config, Outcome, Spin, Transport};
 use nodens_wire::{Rcode, Type};
@@ -64,7 +65,11 @@ fn plan(config: &Config, outcome: &Outcome, workload: Workload) -> Plan {
         server: config.server.to_string(),
         pace: match config.pace {
             lab_load::Pace::Open { rate, arrivals } => {
-                Pace::Open { rate, arrivals: format!("{arrivals:?}").to_lowercase(), profile: None }
+                let profile = match &config.profile {
+                    Profile::Constant => None,
+                    changing => Some(changing.to_string()),
+                };
+                Pace::Open { rate, arrivals: arrivals.to_string(), profile }
             }
             lab_load::Pace::Closed { window } => Pace::Closed { window_per_client: window },
         },

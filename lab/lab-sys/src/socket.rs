@@ -20,6 +20,12 @@ pub fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
 }
 
+/// Lets a socket that is bound to port 0 get its port when it connects
+/// (`IP_BIND_ADDRESS_NO_PORT`): connections to other peers may then have the same port.
+pub fn choose_port_late(socket: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)
+}
+
 fn switch_on(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the value points to one `c_int` that lives during the call, and its length says so.

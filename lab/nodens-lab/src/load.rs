@@ -8,8 +8,9 @@ mod summary;
 use crate::term::{self, Style};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use lab_load::schedule::Arrivals;
-use lab_load::{Config, Pace, Spin, Stamps, Transport, Workload};
+use lab_load::run::clients_needed;
+use lab_load::schedule::{Arrivals, Profile};
+use lab_load::{Config, Pace, Spin, Stamps, Transport, Workload, sources};
 use lab_result::collect::Collector;
 use lab_result::{About, Generator};
 use questions::Questions;
@@ -17,6 +18,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+/// Clients if nobody says how many.
+const CLIENTS: usize = 32;
 
 /// Arguments of `load`.
 #[derive(clap::Args)]
@@ -33,9 +37,16 @@ pub(crate) struct Args {
     /// Questions a second, sent on schedule whether or not answers come (open loop).
     #[arg(short = 'Q', long, default_value_t = 1_000.0)]
     rate: f64,
-    /// How the questions of a second are spread.
-    #[arg(long, value_enum, default_value = "poisson")]
-    arrivals: Spread,
+    /// How questions are spread: uniform, poisson, bursty:SHAPE (Gamma distributed gaps, the lower
+    /// the shape the burstier), on-off:ON/OFF (as 100ms/900ms).
+    #[arg(long, value_name = "PROCESS", default_value = "poisson")]
+    arrivals: Arrivals,
+    /// One rate after the other instead of one rate: 1000:10s,5000:10s.
+    #[arg(long, value_name = "RATE:TIME,…", conflicts_with_all = ["rate", "duration", "closed_loop"])]
+    steps: Option<String>,
+    /// From one rate to another over the duration: 1000:50000.
+    #[arg(long, value_name = "RATE:RATE", conflicts_with_all = ["rate", "steps", "closed_loop"])]
+    ramp: Option<String>,
     /// Keep this many questions in flight per client instead of a rate (closed loop, for maxima).
     #[arg(short = 'q', long, value_name = "WINDOW", conflicts_with = "rate")]
     closed_loop: Option<usize>,
@@ -48,9 +59,13 @@ pub(crate) struct Args {
     /// Seconds until a question is given up.
     #[arg(short, long, default_value_t = 2.0)]
     timeout: f64,
-    /// Clients, each with a socket or connection of its own.
-    #[arg(short, long, default_value_t = 32)]
-    clients: usize,
+    /// Clients, each with a socket or connection of its own [default: 32, or as many as it takes to
+    /// have IDs for rate times timeout].
+    #[arg(short, long)]
+    clients: Option<usize>,
+    /// Addresses that clients send from, in turn: 127.0.0.2-127.0.0.9, 10.0.0.0/28, lists of them.
+    #[arg(long, value_name = "ADDRESSES")]
+    source: Option<String>,
     /// Threads.
     #[arg(short = 'T', long, default_value_t = 1)]
     threads: usize,
@@ -82,12 +97,6 @@ enum Mode {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Spread {
-    Uniform,
-    Poisson,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
 enum Idle {
     Auto,
     Sleep,
@@ -98,17 +107,17 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let config = config(args)?;
     let questions = questions::Run {
         seed: args.seed,
-        clients: args.clients,
-        wanted: args.queries.map_or(args.rate * args.duration, |queries| queries as f64),
+        clients: config.clients,
+        wanted: args.queries.map_or(planned(&config), |queries| queries as f64),
     };
     let workload = args.questions.workload(&questions)?;
     let place = args.output.place(config.server)?;
     let collector = Collector::start(config.server, !args.no_version);
     if !args.output.json {
-        term::out(&heading(args, &config, &workload));
+        term::out(&heading(&config, &workload));
     }
     let warm_up = args.questions.warm_up(&config, &workload, stop)?;
-    let mut live = live::Live::new(view(args, &config));
+    let mut live = live::Live::new(view(&config));
     let outcome = lab_load::run(&config, &workload, stop, |progress| live.show(progress))?;
     live.clear();
     let about = About {
@@ -138,38 +147,45 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-fn view(args: &Args, config: &Config) -> live::View {
+fn view(config: &Config) -> live::View {
     let rate = match config.pace {
         Pace::Open { rate, .. } => Some(rate),
         Pace::Closed { .. } => None,
     };
     let transport = format!("{:?}", config.transport).to_lowercase();
-    live::View::new(format!("{} {transport}", config.server), args.duration, rate)
+    live::View::new(format!("{} {transport}", config.server), config.duration.as_secs_f64(), rate)
 }
 
 fn config(args: &Args) -> Result<Config> {
     let seconds = |value: f64, what: &str| {
         Duration::try_from_secs_f64(value).with_context(|| format!("{what} of {value} seconds"))
     };
-    let arrivals = match args.arrivals {
-        Spread::Uniform => Arrivals::Uniform,
-        Spread::Poisson => Arrivals::Poisson,
-    };
     let pace = match args.closed_loop {
         Some(window) => Pace::Closed { window },
-        None => Pace::Open { rate: args.rate, arrivals },
+        None => Pace::Open { rate: args.rate, arrivals: args.arrivals },
     };
-    Ok(Config {
+    let duration = seconds(args.duration, "a duration")?;
+    let profile = match (&args.steps, &args.ramp) {
+        (Some(steps), _) => Profile::steps(steps).context("--steps")?,
+        (None, Some(ramp)) => {
+            let length = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+            Profile::ramp(ramp, length).context("--ramp")?
+        }
+        (None, None) => Profile::Constant,
+    };
+    let mut config = Config {
         server: SocketAddr::new(args.server, args.port),
         transport: match args.mode {
             Mode::Udp => Transport::Udp,
             Mode::Tcp => Transport::Tcp,
         },
         pace,
-        duration: seconds(args.duration, "a duration")?,
+        profile: Profile::Constant,
+        duration,
         queries: args.queries,
         timeout: seconds(args.timeout, "a timeout")?,
-        clients: args.clients,
+        clients: 0,
+        sources: args.source.as_deref().map_or(Ok(Vec::new()), sources::parse)?,
         threads: args.threads,
         cpus: args.cpus.clone(),
         spin: match args.idle {
@@ -179,13 +195,30 @@ fn config(args: &Args) -> Result<Config> {
         },
         stamps: if args.kernel_stamps { Stamps::Kernel } else { Stamps::User },
         seed: args.seed,
-    })
+    };
+    config.follow(profile);
+    config.clients = args
+        .clients
+        .unwrap_or_else(|| CLIENTS.max(clients_needed(config.peak_rate(), config.timeout)));
+    Ok(config)
 }
 
-fn heading(args: &Args, config: &Config, workload: &Workload) -> String {
+/// Questions of the whole run; a closed loop asks as many as are answered.
+fn planned(config: &Config) -> f64 {
+    match config.pace {
+        Pace::Open { rate, .. } => rate * config.duration.as_secs_f64(),
+        Pace::Closed { .. } => 0.0,
+    }
+}
+
+fn heading(config: &Config, workload: &Workload) -> String {
     let pace = match config.pace {
         Pace::Open { rate, arrivals } => {
-            format!("{}/s {}", term::rate(rate), format!("{arrivals:?}").to_lowercase())
+            let profile = match &config.profile {
+                Profile::Constant => String::new(),
+                changing => format!(", {changing}"),
+            };
+            format!("{}/s {arrivals}{profile}", term::rate(rate))
         }
         Pace::Closed { window } => format!("{window} in flight per client"),
     };
@@ -193,6 +226,6 @@ fn heading(args: &Args, config: &Config, workload: &Workload) -> String {
     let title = term::paint(Style::Bold, &format!("{} {transport}", config.server));
     let questions =
         workload.period().map_or("all new".to_owned(), |_| term::count(workload.len() as u64));
-    let (seconds, clients) = (args.duration, config.clients);
+    let (seconds, clients) = (config.duration.as_secs_f64(), config.clients);
     format!("{title}  {pace}, {seconds} s, {clients} clients, {questions} questions")
 }

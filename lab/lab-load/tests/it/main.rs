@@ -4,6 +4,7 @@ use lab_histogram::Quantile;
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Spin, Transport, Workload, run};
 use nodens_wire::{Name, Type};
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -266,4 +267,59 @@ fn a_rate_that_would_use_up_the_ids_is_refused_before_it_starts() {
     let config = Config { clients: 1, ..impatient(config(&server, 1_000_000.0, 1_000)) };
     let error = run(&config, &workload(), &AtomicBool::new(false), |_| {}).unwrap_err();
     assert!(error.to_string().contains("need at least 10 clients"), "{error}");
+}
+
+#[test]
+fn clients_are_spread_over_the_source_addresses_on_any_number_of_threads() {
+    let sources = lab_load::sources::parse("127.0.0.2-127.0.0.4").unwrap();
+    for threads in [1, 3] {
+        let seen = Arc::new(Mutex::new(std::collections::HashMap::new()));
+        let server = Server::udp({
+            let seen = seen.clone();
+            move |socket, message, peer| {
+                seen.lock().unwrap().entry(peer.ip()).or_insert_with(HashSet::new).insert(peer);
+                _ = socket.send_to(message, peer);
+            }
+        });
+        let sources = sources.clone();
+        let config = Config { threads, sources, clients: 9, ..config(&server, 1_000.0, 300) };
+        assert_eq!(measure(&config).tally.counts.answered, 300);
+        let seen = seen.lock().unwrap();
+        let mut sockets: Vec<_> = seen.iter().map(|(ip, peers)| (*ip, peers.len())).collect();
+        sockets.sort();
+        let wanted: Vec<_> = config.sources.iter().map(|source| (*source, 3)).collect();
+        assert_eq!(sockets, wanted);
+    }
+    let foreign = Config {
+        sources: vec!["::1".parse().unwrap()],
+        ..Config::new("127.0.0.1:9".parse().unwrap(), 1.0)
+    };
+    let error = run(&foreign, &workload(), &AtomicBool::new(false), |_| {}).unwrap_err();
+    assert!(error.to_string().contains("::1 cannot be the source"), "{error}");
+}
+
+#[test]
+fn tcp_clients_have_source_addresses_too() {
+    let server = Server::tcp(usize::MAX);
+    let sources = lab_load::sources::parse("127.0.0.2,127.0.0.3").unwrap();
+    let transport = Transport::Tcp;
+    let outcome = measure(&Config { transport, sources, ..config(&server, 500.0, 400) });
+    assert_eq!(outcome.tally.counts.answered, 200);
+    // An address that is not here: no connection can come from it, and the run says so.
+    let sources = vec!["192.0.2.1".parse().unwrap()];
+    let outcome = measure(&Config { transport, sources, ..config(&server, 100.0, 200) });
+    assert_eq!((outcome.tally.counts.answered, outcome.tally.counts.send_errors), (0, 20));
+}
+
+#[test]
+fn a_profile_decides_how_many_questions_each_second_gets() {
+    let server = Server::udp(|socket, message, peer| _ = socket.send_to(message, peer));
+    let mut config = config(&server, 1.0, 100);
+    config.follow(lab_load::schedule::Profile::steps("200:1s,0:500ms,800:500ms,50:1s").unwrap());
+    assert_eq!((config.duration, config.peak_rate()), (Duration::from_secs(3), 800.0));
+    let outcome = measure(&config);
+    let sent: Vec<_> = outcome.tally.cohorts.iter().take(3).map(|cohort| cohort.sent).collect();
+    assert_eq!(sent, [200, 400, 50]);
+    let endless = Config { profile: lab_load::schedule::Profile::Steps(Vec::new()), ..config };
+    assert!(run(&endless, &workload(), &AtomicBool::new(false), |_| {}).is_err());
 }

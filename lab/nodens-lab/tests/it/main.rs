@@ -1,6 +1,7 @@
 //! The program as its users run it.
 
 mod load;
+mod pace;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
