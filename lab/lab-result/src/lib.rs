@@ -13,6 +13,7 @@
 pub mod collect;
 pub mod comparison;
 mod convert;
+pub mod export;
 mod file;
 pub mod histogram;
 mod layout;

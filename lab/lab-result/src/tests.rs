@@ -8,7 +8,7 @@ const TIMEOUT: u64 = 2 * SECOND;
 
 /// Three seconds of 400 questions each, with a slow tail and a timeout in every second; all
 /// numbers add up as those of a run do.
-fn example() -> ResultFile {
+pub(crate) fn example() -> ResultFile {
     let mut all = Sums::default();
     let seconds: Vec<_> = (0..3).map(|second| all.second(second)).collect();
     let counts = Counts {
@@ -174,7 +174,7 @@ fn plan() -> Plan {
 }
 
 /// Compares `text` with a file of the repository; `UPDATE_GOLDEN=1` writes it instead.
-fn golden(file: &str, text: &str) {
+pub(crate) fn golden(file: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, text).unwrap();
