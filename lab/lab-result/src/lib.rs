@@ -23,7 +23,7 @@ mod store;
 pub use convert::{About, convert};
 pub use file::*;
 pub use setting::*;
-pub use store::{ReadError, WriteError, from_json, read, to_json, write};
+pub use store::{ReadError, WriteError, from_json, read, to_json, write, write_text};
 
 /// Version of the file's layout. A reader takes this one and no other.
 pub const SCHEMA: u32 = 2;

@@ -99,7 +99,12 @@ pub fn to_json(result: &ResultFile) -> String {
 
 /// Writes the file whole or not at all: an old one of that name stays until the new one is complete.
 pub fn write(path: &Path, result: &ResultFile) -> Result<(), WriteError> {
-    write_whole(path, to_json(result).as_bytes())
+    write_text(path, &to_json(result))
+}
+
+/// Writes an export as [`write`] does a result.
+pub fn write_text(path: &Path, text: &str) -> Result<(), WriteError> {
+    write_whole(path, text.as_bytes())
         .map_err(|source| WriteError { path: path.to_owned(), source })
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         wanted: args.queries.map_or(planned(&config), |queries| queries as f64),
     };
     let workload = args.questions.workload(&questions)?;
-    let place = args.output.place(config.server)?;
+    let places = args.output.places(config.server)?;
     let collector = Collector::start(config.server, !args.no_version);
     if !args.output.json {
         term::out(&heading(&config, &workload));
@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     } else {
         term::out(&summary::text(&result, term::width()));
     }
-    place.write(&result, args.output.json)?;
+    places.write(&result)?;
     let code = if result.verdict.valid { 0 } else { crate::EXIT_INVALID };
     Ok(ExitCode::from(code))
 }

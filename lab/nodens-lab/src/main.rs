@@ -11,6 +11,7 @@ mod bench;
 mod child;
 mod demo;
 mod echo;
+mod export;
 mod load;
 mod term;
 
@@ -34,6 +35,8 @@ struct Cli {
 enum Command {
     /// Send questions to a server and report latency, loss and whether the numbers can be trusted.
     Load(Box<load::Args>),
+    /// Write a result file in the format of dnsperf, Shotgun, dns-metrics or others.
+    Export(export::Args),
     /// Answer every UDP question with itself: the baseline that no server can beat.
     Echo(echo::Args),
     /// Show what a Nodens cache on a node does to the questions of its pods.
@@ -45,6 +48,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = stop().and_then(|stop| match Cli::parse().command {
         Command::Load(args) => load::run(&args, &stop),
+        Command::Export(args) => export::run(&args),
         Command::Echo(args) => echo::run(&args, &stop),
         Command::Demo(args) => demo::run(&args, &stop),
         Command::Bench(args) => bench::run(&args, &stop),

@@ -9,6 +9,17 @@ pub(crate) fn out(text: &str) {
     _ = writeln!(io::stdout().lock(), "{text}");
 }
 
+/// Writes all of `text` to standard output, or says why not: for output that programs read. A reader
+/// that has had enough is no error.
+pub(crate) fn all(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.or_else(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
+    })
+}
+
 /// Writes to standard error: what is said beside the output.
 pub(crate) fn note(text: &str) {
     _ = writeln!(io::stderr().lock(), "{text}");

@@ -1,9 +1,10 @@
 //! Where the result of a load goes: the result file, exports, standard output.
 
 use crate::term;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use jiff::Timestamp;
 use lab_result::ResultFile;
+use lab_result::export::{Format, Options, export};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -19,48 +20,79 @@ pub(super) struct OutArgs {
     /// Write the result file to standard output, and no summary.
     #[arg(long)]
     pub(super) json: bool,
+    /// Write the result also as dnsperf, shotgun, dns-metrics, csv, json or hgrm; may be repeated.
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = format_and_file)]
+    export: Vec<(Format, PathBuf)>,
+    #[command(flatten)]
+    options: crate::export::OptionArgs,
 }
 
-/// A place for the result that was found writable before the load.
-pub(super) struct Place {
-    path: Option<PathBuf>,
+fn format_and_file(text: &str) -> Result<(Format, PathBuf)> {
+    let Some((format, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
+        bail!("`{text}` names no file, expected FORMAT=FILE as in csv=seconds.csv");
+    };
+    Ok((format.parse()?, path.into()))
+}
+
+/// Places for the result that were found writable before the load.
+pub(super) struct Places {
+    result: Option<PathBuf>,
+    exports: Vec<(Format, PathBuf)>,
+    options: Options,
+    json: bool,
 }
 
 impl OutArgs {
-    /// Finds the place for the result file. A path that was asked for and cannot be written is an
-    /// error now and not after the load.
-    pub(super) fn place(&self, server: SocketAddr) -> Result<Place> {
-        if self.no_out || (self.json && self.out.is_none()) {
-            return Ok(Place { path: None });
-        }
-        let Some(path) = &self.out else {
-            return Ok(Place { path: Some(default_path(Path::new(""), server, Timestamp::now())) });
+    /// Finds the places. A path that was asked for and cannot be written is an error now and not
+    /// after the load.
+    pub(super) fn places(&self, server: SocketAddr) -> Result<Places> {
+        let exports = self.export.iter().map(|(_, path)| path);
+        self.out.iter().chain(exports).try_for_each(|path| check(path))?;
+        let result = match &self.out {
+            Some(path) => Some(path.clone()),
+            None if self.no_out || self.json => None,
+            None => Some(default_path(Path::new(""), server, Timestamp::now())),
         };
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            bail!("cannot write {}: {} is no directory", path.display(), folder.display());
-        }
-        if path.is_dir() {
-            bail!("cannot write {}: it is a directory", path.display());
-        }
-        Ok(Place { path: Some(path.clone()) })
+        let (exports, options) = (self.export.clone(), self.options.options());
+        Ok(Places { result, exports, options, json: self.json })
     }
 }
 
-impl Place {
-    /// Writes the result file and says where it is and what opens it.
-    pub(super) fn write(&self, result: &ResultFile, json: bool) -> Result<()> {
-        let Some(path) = &self.path else { return Ok(()) };
-        lab_result::write(path, result)
-            .context("the summary above is all that is left of this load")?;
+/// Whether a file could be there, as far as that can be told without making it.
+fn check(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("cannot write {}: {} is no directory", path.display(), folder.display());
+    }
+    if path.is_dir() {
+        bail!("cannot write {}: it is a directory", path.display());
+    }
+    Ok(())
+}
+
+impl Places {
+    /// Writes the result file and the exports, as many as can be written, and says where the result
+    /// is and what opens it.
+    pub(super) fn write(&self, result: &ResultFile) -> Result<()> {
+        let mut failures = Vec::new();
+        if let Some(path) = &self.result {
+            match lab_result::write(path, result) {
+                Ok(()) => self.announce(path),
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
+        for (format, path) in &self.exports {
+            let text = export(result, *format, self.options);
+            failures.extend(lab_result::write_text(path, &text).err().map(|e| e.to_string()));
+        }
+        anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
+        Ok(())
+    }
+
+    fn announce(&self, path: &Path) {
         let shown = shell_word(&path.to_string_lossy());
         let text = format!("  result     {shown}\n  open with  nodens-lab report {shown}");
-        if json {
-            term::note(&text)
-        } else {
-            term::out(&text)
-        }
-        Ok(())
+        if self.json { term::note(&text) } else { term::out(&text) }
     }
 }
 

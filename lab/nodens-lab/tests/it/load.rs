@@ -134,3 +134,44 @@ fn a_place_that_cannot_be_written_is_told_before_the_load_and_a_full_disk_after_
     assert!(stderr(&output).contains("cannot write /dev/full: No space left"));
     assert!(stdout(&output).contains("  questions  sent "), "{}", stdout(&output));
 }
+
+#[test]
+fn exports_are_written_beside_a_result_and_the_same_ones_made_from_it_later() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let formats = ["shotgun", "dns-metrics", "csv", "json", "hgrm"];
+    let mut arguments: Vec<String> =
+        ["load", "-p", &echo.port, "-Q", "300", "-l", "0.3", "-o", "r.json"]
+            .map(String::from)
+            .into();
+    for format in formats {
+        arguments.extend(["--export".into(), format!("{format}=out.{format}")]);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let output = lab_in(folder.path(), &arguments);
+    assert!(stdout(&output).contains("open with  nodens-lab report r.json"), "{output:?}");
+    for format in formats {
+        let again = lab_in(folder.path(), &["export", "r.json", "--format", format]);
+        let written = std::fs::read(folder.path().join(format!("out.{format}"))).unwrap();
+        assert!(again.status.success() && !written.is_empty(), "{}", stderr(&again));
+        assert_eq!(again.stdout, written, "{format}");
+    }
+}
+
+#[test]
+fn an_export_that_cannot_be_made_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("cut.json"), "{\"schema\": 2,").unwrap();
+    for (arguments, reason) in [
+        (&["export", "none.json", "-f", "csv"][..], "cannot read none.json: No such file"),
+        (&["export", "cut.json", "-f", "csv"], "cut.json: ends in line 1 in the middle"),
+        (&["export", "cut.json", "-f", "xml"], "expected dnsperf, shotgun"),
+        (&["export", "cut.json", "-f", "shotgun", "--shotgun-unit", "1ns"], "at least 1us"),
+        (&["load", "--export", "csv"], "expected FORMAT=FILE"),
+        (&["load", "--export", "csv=/nonexistent/x.csv"], "/nonexistent is no directory"),
+    ] {
+        let output = lab_in(folder.path(), arguments);
+        assert!(!output.status.success());
+        assert!(stderr(&output).contains(reason), "{}", stderr(&output));
+    }
+}
