@@ -10,10 +10,12 @@
 //! exists nowhere and that a few pods ask for all the time. What is not: retries, caches inside the
 //! pod, other libraries' resolvers.
 
-use crate::workload::{Step, Style, Workload};
+use crate::search::{Found, Libc, Lookup, Resolver, Weave};
+pub use crate::search::{Looked, Mix};
+use crate::workload::Style;
 use lab_random::{Stream, Zipf};
 use nodens_wire::{Name, Type};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Names with fewer dots go through the search list first.
 const NDOTS: usize = 5;
@@ -100,6 +102,10 @@ impl Cluster {
         self.names.contains(name)
     }
 
+    fn find(&self, name: &Name) -> Found {
+        if self.exists(name) { Found::Addresses } else { Found::NoName }
+    }
+
     /// The names that exist, in no order.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.names.iter()
@@ -108,40 +114,6 @@ impl Cluster {
     /// Whether names like `name` are those of the cluster itself.
     pub fn is_internal(name: &Name) -> bool {
         Name::parse("cluster.local").is_ok_and(|zone| name.view().is_in_domain(zone.view()))
-    }
-}
-
-/// What one name that applications asked for has cost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looked {
-    /// As the application wrote it.
-    pub text: String,
-    /// How often it was looked up.
-    pub lookups: u64,
-    /// The questions that this took.
-    pub questions: u64,
-    /// Whether any of them could be answered.
-    pub exists: bool,
-}
-
-/// A workload and the lookups behind it.
-#[derive(Clone, Debug)]
-pub struct Mix {
-    /// The questions, in order, by client.
-    pub workload: Workload,
-    /// Per name, the most questions first.
-    pub looked: Vec<Looked>,
-}
-
-impl Mix {
-    /// Lookups of applications.
-    pub fn lookups(&self) -> u64 {
-        self.looked.iter().map(|looked| looked.lookups).sum()
-    }
-
-    /// Questions sent for them.
-    pub fn questions(&self) -> u64 {
-        self.looked.iter().map(|looked| looked.questions).sum()
     }
 }
 
@@ -154,69 +126,29 @@ pub fn mix(cluster: &Cluster, pods: usize, questions: usize, seed: u64) -> Mix {
 pub fn mix_with(cluster: &Cluster, pods: usize, questions: usize, seed: u64, style: &Style) -> Mix {
     let mut maker = Maker {
         cluster,
-        style,
-        workload: Workload::new(seed),
-        messages: HashMap::new(),
         stream: Stream::new(seed, 4),
         services: Zipf::new(SERVICES.len(), 1.0),
         externals: Zipf::new(EXTERNALS.len(), 1.0),
-        looked: HashMap::new(),
     };
-    let mut steps: Vec<Step> = Vec::with_capacity(questions + 2 * pods);
-    let mut walks: Vec<Vec<Name>> = vec![Vec::new(); pods];
-    // Round by round each pod sends one pair: so its next pair leaves after the answer to the last.
-    while steps.len() < questions {
-        for (pod, walk) in walks.iter_mut().enumerate() {
-            if walk.is_empty() {
-                *walk = maker.lookup(pod);
-            }
-            if let Some(name) = walk.pop() {
-                let client = u32::try_from(pod).unwrap_or(u32::MAX);
-                for qtype in [Type::A, Type::AAAA] {
-                    steps.push(Step { message: maker.message(&name, qtype), client });
-                }
-            }
-        }
-        if pods == 0 {
-            break;
-        }
-    }
-    maker.workload.script(steps);
-    let mut looked: Vec<_> = maker.looked.into_values().collect();
-    looked.sort_by(|a, b| b.questions.cmp(&a.questions).then_with(|| a.text.cmp(&b.text)));
-    Mix { workload: maker.workload, looked }
+    let types = [Type::A, Type::AAAA];
+    Weave { clients: pods, questions, types: &types, style, seed }.mix(|pod| maker.lookup(pod))
 }
 
 struct Maker<'c> {
     cluster: &'c Cluster,
-    style: &'c Style,
-    workload: Workload,
-    messages: HashMap<(Name, Type), u32>,
     stream: Stream,
     services: Zipf,
     externals: Zipf,
-    looked: HashMap<String, Looked>,
 }
 
 impl Maker<'_> {
-    /// The names that a pod's next lookup asks for, the last one first.
-    fn lookup(&mut self, pod: usize) -> Vec<Name> {
+    /// A pod's next lookup.
+    fn lookup(&mut self, pod: usize) -> Lookup {
         let namespace = NAMESPACES.get(pod % NODE_NAMESPACES).copied().unwrap_or("default");
         let text = self.text(pod);
-        let search = [
-            format!("{namespace}.svc.cluster.local"),
-            "svc.cluster.local".to_owned(),
-            "cluster.local".to_owned(),
-            VPC_DOMAIN.to_owned(),
-        ];
-        let mut names = walk(&text, &search, NDOTS, |name| self.cluster.exists(name));
+        let names = pod_resolver(namespace).walk(&text, |name| self.cluster.find(name));
         let exists = names.last().is_some_and(|name| self.cluster.exists(name));
-        let fresh = Looked { text: text.clone(), lookups: 0, questions: 0, exists };
-        let looked = self.looked.entry(text).or_insert(fresh);
-        looked.lookups += 1;
-        looked.questions += 2 * names.len() as u64;
-        names.reverse();
-        names
+        Lookup { text, names, exists }
     }
 
     /// The name that an application in the pod gives to its resolver.
@@ -239,35 +171,17 @@ impl Maker<'_> {
             _ => format!("{service}-old"),
         }
     }
-
-    fn message(&mut self, name: &Name, qtype: Type) -> u32 {
-        let (workload, style) = (&mut self.workload, self.style);
-        let push = || workload.push_question(name.view(), qtype, style);
-        *self.messages.entry((name.clone(), qtype)).or_insert_with(push)
-    }
 }
 
-/// The names that a stub resolver asks for until one exists (resolv.conf(5), `search`, `ndots`).
-///
-/// What is longer than a name may be is left out, as the resolver does.
-pub fn walk(
-    text: &str,
-    search: &[String],
-    ndots: usize,
-    exists: impl Fn(&Name) -> bool,
-) -> Vec<Name> {
-    let with_suffix = |suffix: &String| Name::parse(&format!("{text}.{suffix}")).ok();
-    let absolute = Name::parse(text).ok();
-    let suffixed = search.iter().filter_map(with_suffix);
-    let candidates: Vec<Name> = if text.ends_with('.') {
-        absolute.into_iter().collect()
-    } else if text.matches('.').count() < ndots {
-        suffixed.chain(absolute).collect()
-    } else {
-        absolute.into_iter().chain(suffixed).collect()
-    };
-    let asked = candidates.iter().position(exists).map_or(candidates.len(), |at| at + 1);
-    candidates.into_iter().take(asked).collect()
+/// The resolver of a pod, with glibc.
+fn pod_resolver(namespace: &str) -> Resolver {
+    let search = vec![
+        format!("{namespace}.svc.cluster.local"),
+        "svc.cluster.local".to_owned(),
+        "cluster.local".to_owned(),
+        VPC_DOMAIN.to_owned(),
+    ];
+    Resolver { libc: Libc::Glibc, search, ndots: NDOTS }
 }
 
 #[cfg(test)]
@@ -276,12 +190,8 @@ mod tests {
 
     fn asked(text: &str, ndots: usize) -> Vec<String> {
         let cluster = Cluster::default();
-        let search = ["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", VPC_DOMAIN];
-        let search = search.map(str::to_owned);
-        walk(text, &search, ndots, |name| cluster.exists(name))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        let resolver = Resolver { ndots, ..pod_resolver("shop") };
+        resolver.walk(text, |name| cluster.find(name)).iter().map(ToString::to_string).collect()
     }
 
     #[test]

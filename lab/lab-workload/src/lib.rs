@@ -6,7 +6,8 @@
 //! - [`workload`]: messages and the order in which they are used, [`plan`] names them all together;
 //! - [`edns`], [`types`], [`tsig`]: what questions look like;
 //! - [`names`], [`binary`]: the query files of dnsperf and others;
-//! - [`template`]: names that are made; [`cluster`]: the pods of a Kubernetes node.
+//! - [`template`]: names that are made;
+//! - [`search`]: what a lookup becomes on the wire; [`cluster`]: the pods of a Kubernetes node.
 //!
 //! Random numbers are those of `lab-random` (SplitMix64 by position).
 //!
@@ -19,6 +20,7 @@ pub mod cluster;
 pub mod edns;
 pub mod names;
 pub mod plan;
+pub mod search;
 pub mod template;
 mod text;
 pub mod tsig;

@@ -1,5 +1,7 @@
 //! Which questions `load` asks: from a file, from a template, or made.
 
+mod lookups;
+
 use crate::term;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -7,8 +9,8 @@ use lab_load::{Config, Pace, Workload, cluster};
 use lab_workload::edns::{Edns, EdnsOption, Subnets};
 use lab_workload::tsig::Key;
 use lab_workload::{Style, Template, TypeMix, binary, names};
-use nodens_wire::Name;
 use nodens_wire::name::NAME_LEN_MAX;
+use nodens_wire::{Name, Type};
 use std::fmt::Display;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -55,10 +57,24 @@ pub(crate) struct Questions {
     /// How many different made names, but for the cluster mix and unique names.
     #[arg(long, default_value_t = 10_000)]
     count: usize,
-    /// Types to ask for with their weights, as A=70,AAAA=25,HTTPS=5 or A,AAAA. Lines of a file that
-    /// have a type keep it.
-    #[arg(long, value_name = "MIX", default_value = "A")]
-    qtype: TypeMix,
+    /// Types to ask for with their weights, as A=70,AAAA=25,HTTPS=5 or A,AAAA [default: A]. Lines of a
+    /// file that have a type keep it.
+    #[arg(long, value_name = "MIX")]
+    qtype: Option<TypeMix>,
+    /// Look the names of the file or template up as a stub resolver with this search list does, as
+    /// default.svc.cluster.local,svc.cluster.local,cluster.local: for each, A and AAAA.
+    #[arg(long, value_name = "DOMAINS", value_delimiter = ',')]
+    search: Vec<String>,
+    /// Names with fewer dots go through the search list first.
+    #[arg(long, default_value_t = 5, requires = "search")]
+    ndots: usize,
+    /// Whose stub resolver.
+    #[arg(long, value_enum, default_value = "glibc", requires = "search")]
+    libc: LibcName,
+    /// File of the names that exist, one a line, *. for all below, NODATA behind those without address;
+    /// without it every name exists as it is written, and none with a suffix.
+    #[arg(long, value_name = "FILE", requires = "search")]
+    exists: Option<PathBuf>,
     /// Part of the questions that asks for names asked before; the others get a label of their own.
     #[arg(long, value_name = "0..1")]
     hit_rate: Option<f64>,
@@ -103,6 +119,13 @@ enum Built {
     Unique,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LibcName {
+    Glibc,
+    Musl,
+    Go,
+}
+
 /// What the rest of the run says about questions.
 pub(crate) struct Run {
     /// Seed of everything random.
@@ -118,6 +141,7 @@ impl Questions {
     pub(crate) fn workload(&self, run: &Run) -> Result<Workload> {
         let style = self.style(run.seed)?;
         let mut workload = match (&self.names, &self.template) {
+            _ if !self.search.is_empty() => self.lookups(&style, run)?,
             (Some(path), _) => self.of_file(path, &style, run.seed)?,
             (None, Some(text)) => self.of_template(text, &style, run.seed)?,
             (None, None) => self.made(&style, run)?,
@@ -171,7 +195,7 @@ impl Questions {
 
     /// Where the questions come from, in a few words.
     pub(crate) fn source(&self) -> String {
-        let types: Vec<_> = self.qtype.types().map(|qtype| qtype.to_string()).collect();
+        let types: Vec<_> = self.qtype().types().map(|qtype| qtype.to_string()).collect();
         let (count, types) = (term::count(self.count as u64), types.join(", "));
         let source = match (&self.names, &self.template, self.workload) {
             (Some(path), ..) => format!("file {}", path.display()),
@@ -189,8 +213,19 @@ impl Questions {
                 format!("a new name under {} each time, {types}", self.suffix)
             }
         };
+        let source = if self.search.is_empty() {
+            source
+        } else {
+            let libc =
+                self.libc.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+            format!("{source}; search {} ndots:{} {libc}", self.search.join(" "), self.ndots)
+        };
         let hits = self.hit_rate.map(|rate| format!(", {} % of them asked before", rate * 100.0));
         source + hits.as_deref().unwrap_or_default()
+    }
+
+    fn qtype(&self) -> TypeMix {
+        self.qtype.clone().unwrap_or_else(|| TypeMix::only(Type::A))
     }
 
     fn style(&self, seed: u64) -> Result<Style> {
@@ -218,7 +253,7 @@ impl Questions {
             let fault = binary::read(&octets, &mut workload).err();
             self.faults(path, fault.as_slice())?;
         } else {
-            let faults = names::read(&octets, style, &self.qtype, seed, &mut workload);
+            let faults = names::read(&octets, style, &self.qtype(), seed, &mut workload);
             self.faults(path, &faults)?;
         }
         if workload.is_empty() {
@@ -245,11 +280,11 @@ impl Questions {
     fn of_template(&self, text: &str, style: &Style, seed: u64) -> Result<Workload> {
         let template = Template::parse(text, |path| std::fs::read(path))?;
         if self.hit_rate.is_none() && !self.warm_up {
-            return Ok(Workload::generate(seed, template, self.qtype.clone(), style));
+            return Ok(Workload::generate(seed, template, self.qtype(), style));
         }
         // What can be asked again is a set of names that is known beforehand.
         let names = (0..self.count as u64).map(|n| Ok(template.name(seed, n)));
-        self.drawn(names, style, seed, |workload| workload.shuffle_groups(ORDER_LEN, &self.qtype))
+        self.drawn(names, style, seed, |workload| workload.shuffle_groups(ORDER_LEN, &self.qtype()))
     }
 
     fn made(&self, style: &Style, run: &Run) -> Result<Workload> {
@@ -273,18 +308,18 @@ impl Questions {
                 if self.suffix.as_wire().len() > NAME_LEN_MAX - 17 {
                     bail!("--suffix leaves no room for a label of 16 octets");
                 }
-                for qtype in self.qtype.types() {
+                for qtype in self.qtype().types() {
                     workload.push_question(self.suffix.view(), qtype, style);
                 }
-                workload.shuffle_groups(ORDER_LEN, &self.qtype);
+                workload.shuffle_groups(ORDER_LEN, &self.qtype());
                 workload.set_hit_rate(0.0);
                 Ok(workload)
             }
             Built::Zipf => self.drawn(numbered(), style, run.seed, |workload| {
-                workload.zipf_groups(1.0, ORDER_LEN, &self.qtype);
+                workload.zipf_groups(1.0, ORDER_LEN, &self.qtype());
             }),
             Built::Uniform => self.drawn(numbered(), style, run.seed, |workload| {
-                workload.shuffle_groups(ORDER_LEN, &self.qtype);
+                workload.shuffle_groups(ORDER_LEN, &self.qtype());
             }),
         }
     }
@@ -297,13 +332,13 @@ impl Questions {
         seed: u64,
         order: impl FnOnce(&mut Workload),
     ) -> Result<Workload> {
-        if self.count == 0 || self.count.saturating_mul(self.qtype.types().len()) > MADE_MAX {
+        if self.count == 0 || self.count.saturating_mul(self.qtype().types().len()) > MADE_MAX {
             bail!("--count {}, expected 1 to {MADE_MAX} names and types together", self.count);
         }
         let mut workload = Workload::new(seed);
         for name in names {
             let name = name?;
-            for qtype in self.qtype.types() {
+            for qtype in self.qtype().types() {
                 workload.push_question(name.view(), qtype, style);
             }
         }
