@@ -25,6 +25,16 @@ impl Clock {
         crate::nanos(self.start.elapsed())
     }
 
+    /// The instant that is `nanos` after the start.
+    pub(crate) fn instant(&self, nanos: u64) -> Instant {
+        self.start + Duration::from_nanos(nanos)
+    }
+
+    /// The nanoseconds from the start to `instant`.
+    pub(crate) fn nanos(&self, instant: Instant) -> u64 {
+        crate::nanos(instant.saturating_duration_since(self.start))
+    }
+
     /// How long it is to the start; nothing after it.
     pub(crate) fn until_start(&self) -> Duration {
         self.start.saturating_duration_since(Instant::now())

@@ -46,6 +46,7 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
         let text = "answers were dropped because the generator did not fetch them in time";
         verdict.invalid.push(format!("{dropped} {text}"));
     }
+    judge_connections(&tally.connections, &mut verdict);
     if counts.send_errors > 0 {
         verdict.invalid.push(format!("{} questions could not be sent", counts.send_errors));
     }
@@ -123,6 +124,19 @@ fn machine(outcome: &Outcome, dropped: u64) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Connections that this machine could not even ask for say nothing about the server.
+fn judge_connections(connections: &tally::Connections, verdict: &mut Verdict) {
+    if connections.not_tried > 0 {
+        let whys: Vec<_> = connections.failures.keys().map(String::as_str).collect();
+        let (count, whys) = (connections.not_tried, whys.join("; "));
+        verdict.invalid.push(format!("{count} connections could not be asked for: {whys}"));
+    } else if connections.failed() + connections.broken > 0 {
+        for (why, count) in &connections.failures {
+            verdict.notes.push(format!("{count} connections failed: {why}"));
+        }
+    }
 }
 
 fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {

@@ -14,7 +14,8 @@
 //! - `lab-workload` (another crate): which questions are asked, and by which client;
 //! - [`schedule`] says when each of them is sent;
 //! - `table`, `session`: questions in flight, matched by socket, ID and question; no I/O, no clock;
-//! - `shard`, `udp`, `tcp`: one thread, and the loops that send and receive;
+//! - [`transport`], [`life`]: how questions travel, and how long connections live;
+//! - `shard`, `udp`, `stream`: one thread, and the loops that send and receive;
 //! - [`mod@run`]: pre-flight checks, threads, progress, the merged [`run::Outcome`].
 //!
 //! What is deliberately absent: printing, files, and any opinion about the server.
@@ -22,9 +23,13 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub mod connections;
 mod counts;
+mod error;
 pub mod host;
 pub mod judge;
+pub mod life;
+mod ports;
 mod preflight;
 mod progress;
 pub mod run;
@@ -32,9 +37,10 @@ pub mod schedule;
 mod session;
 mod shard;
 pub mod sources;
+mod stream;
 mod table;
 pub mod tally;
-mod tcp;
+pub mod transport;
 mod udp;
 
 pub use lab_random as rng;

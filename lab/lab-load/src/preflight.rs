@@ -2,7 +2,7 @@
 
 use crate::run::{Config, Pace, RunError};
 use crate::shard::clients_needed;
-use crate::{Workload, host};
+use crate::{Workload, host, ports};
 
 /// Descriptors that are no sockets of clients: files, pollers, the process's own.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -34,6 +34,7 @@ pub(crate) fn check(config: &Config, workload: &Workload, room: Room) -> Result<
         (config.clients > 0, "the number of clients"),
         (config.threads > 0, "the number of threads"),
         (!config.timeout.is_zero(), "the timeout"),
+        (config.shares().iter().any(|share| share.weight > 0), "the weight of a transport"),
     ];
     if let Some((_, what)) = positive.iter().find(|(holds, _)| !holds) {
         return Err(RunError::NotPositive(what));
@@ -61,6 +62,7 @@ pub(crate) fn check(config: &Config, workload: &Workload, room: Room) -> Result<
         }
         Pace::Closed { .. } | Pace::Open { .. } => {}
     }
+    ports::check(config)?;
     let clients = config.clients as u64;
     // Every address has all of the ports.
     let ports = room.ports.saturating_mul(config.sources.len().max(1) as u64);

@@ -1,14 +1,19 @@
 //! A whole run: what is asked for, checks before it starts, its threads, and what came out.
 
 use crate::clock::Clock;
+pub use crate::error::RunError;
 use crate::host::{self, Counters};
 use crate::judge::{self, Verdict};
+pub use crate::ports::TooFewPorts;
 use crate::preflight::{self, Room};
 pub use crate::progress::Progress;
 use crate::progress::gather;
 use crate::schedule::{Arrivals, Profile};
 use crate::shard::{self, Shard, ShardReport, late_end, run_shard};
+pub use crate::stream::TlsError;
 use crate::tally::Tally;
+pub use crate::transport::Transport;
+use crate::transport::{Placement, Share, Streams};
 use crate::workload::PlanHash;
 use crate::{Workload, nanos};
 use std::io;
@@ -19,15 +24,6 @@ use std::time::{Duration, SystemTime};
 
 /// Time between the start of the threads and the start of the schedule.
 const LEAD: Duration = Duration::from_millis(20);
-
-/// How questions travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// One connected UDP socket per client.
-    Udp,
-    /// One persistent TCP connection per client, pipelined (RFC 7766 section 6.2.1.1).
-    Tcp,
-}
 
 /// What decides when the next question is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,8 +68,12 @@ pub enum Stamps {
 pub struct Config {
     /// The server.
     pub server: SocketAddr,
-    /// UDP or TCP.
+    /// How questions travel, if `mix` does not say otherwise.
     pub transport: Transport,
+    /// The transports of a run that mixes several, each with a server of its own; empty for one.
+    pub mix: Vec<Share>,
+    /// What connections are like.
+    pub streams: Streams,
     /// Open or closed loop.
     pub pace: Pace,
     /// How the rate of an open loop changes.
@@ -106,6 +106,8 @@ impl Config {
         Self {
             server,
             transport: Transport::Udp,
+            mix: Vec::new(),
+            streams: Streams::default(),
             pace: Pace::Open { rate, arrivals: Arrivals::Poisson },
             profile: Profile::Constant,
             duration: Duration::from_secs(10),
@@ -119,6 +121,13 @@ impl Config {
             stamps: Stamps::User,
             seed: 1,
         }
+    }
+
+    /// The transports and their shares: those of the mix, or the only one.
+    pub fn shares(&self) -> Vec<Share> {
+        let Self { transport, server, .. } = *self;
+        let only = Share { transport, weight: 1, server };
+        if self.mix.is_empty() { vec![only] } else { self.mix.clone() }
     }
 
     /// Follows `profile` for its length, at its mean rate.
@@ -143,64 +152,6 @@ impl Config {
 /// IDs: half of the 65,536 of a client may be in flight.
 pub fn clients_needed(rate: f64, timeout: Duration) -> usize {
     shard::clients_needed(rate, timeout)
-}
-
-/// Why a run could not start or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// No question.
-    #[error("the workload has no question")]
-    NoQuestion,
-    /// A rate, window or number of clients that is not positive.
-    #[error("{0} must be positive")]
-    NotPositive(&'static str),
-    /// Arrivals or a profile that no schedule can be made of.
-    #[error("no schedule can be made of {0}")]
-    Schedule(String),
-    /// A source address of the other family.
-    #[error("{address} cannot be the source of questions to {server}")]
-    Source {
-        /// The source.
-        address: IpAddr,
-        /// The server.
-        server: SocketAddr,
-    },
-    /// More questions in flight than IDs.
-    #[error(
-        "{rate:.0} questions a second with a timeout of {timeout:?} need at least {clients} clients: \
-         half of the 65,536 IDs of each may be in flight"
-    )]
-    TooFewClients {
-        /// Questions a second.
-        rate: f64,
-        /// When a question is given up.
-        timeout: Duration,
-        /// How many clients would do.
-        clients: usize,
-    },
-    /// More clients than the machine has descriptors or ports for.
-    #[error("{clients} clients, but there are {limit} {what} for them")]
-    TooManyClients {
-        /// Clients, each with a socket.
-        clients: u64,
-        /// How many there are of what is short.
-        limit: u64,
-        /// What is short, and where it is set.
-        what: &'static str,
-    },
-    /// A socket could not be opened.
-    #[error("cannot open socket {number} to {server}")]
-    Socket {
-        /// The server.
-        server: SocketAddr,
-        /// The client, counted from 1.
-        number: usize,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A thread could not be set up or ended without a report.
-    #[error("cannot run a load thread: {0}")]
-    Thread(io::Error),
 }
 
 /// What a thread says about itself.
@@ -229,6 +180,8 @@ pub struct ThreadReport {
 pub struct Outcome {
     /// All measurements.
     pub tally: Tally,
+    /// The measurements of each transport, of a run that mixes several; they add up to `tally`.
+    pub by_transport: Vec<(Transport, Tally)>,
     /// Wall-clock time of the start, a label only.
     pub started: SystemTime,
     /// From the start to the end of sending or the last answer, whichever was later.
@@ -273,7 +226,22 @@ fn plan_hash(config: &Config, workload: &Workload) -> u64 {
     hash.write(config.profile.to_string().as_bytes());
     hash.write(&config.seed.to_be_bytes());
     hash.write(&(config.clients as u64).to_be_bytes());
+    // Who asks by which transport, and on which connection, is part of the plan.
+    for share in &config.mix {
+        hash.write(format!("{} {}", share.transport, share.weight).as_bytes());
+    }
+    if !config.streams.life.is_endless() {
+        hash.write(config.streams.life.to_string().as_bytes());
+    }
     hash.finish()
+}
+
+/// Adds what one thread has measured to what its transport has.
+fn add_part(parts: &mut Vec<(Transport, Tally)>, transport: Transport, tally: &Tally) {
+    match parts.iter_mut().find(|part| part.0 == transport) {
+        Some((_, sum)) => sum.merge(tally),
+        None => parts.push((transport, tally.clone())),
+    }
 }
 
 /// Runs `config` until its duration and then at most its timeout are over, or until `stop` is set.
@@ -288,6 +256,21 @@ pub fn run(
     run_by(SystemTime::now, config, workload, stop, progress)
 }
 
+/// Runs every shard on a thread of its own, and `meanwhile` on this one.
+fn run_shards(
+    shards: Vec<Shard<'_>>,
+    meanwhile: impl FnOnce(),
+) -> Result<Vec<ShardReport>, RunError> {
+    std::thread::scope(|scope| {
+        let handles: Vec<_> =
+            shards.into_iter().map(|shard| scope.spawn(move || run_shard(shard))).collect();
+        meanwhile();
+        let lost = || RunError::Thread(io::Error::other("it panicked"));
+        let reports = handles.into_iter().map(|handle| handle.join());
+        reports.map(|report| report.unwrap_or_else(|_| Err(lost()))).collect()
+    })
+}
+
 /// As [`run`], with another wall clock. Nothing but [`Outcome::started`] and, with
 /// [`Stamps::Kernel`], the waiting time of datagrams is read from it.
 pub fn run_by(
@@ -299,36 +282,51 @@ pub fn run_by(
 ) -> Result<Outcome, RunError> {
     preflight::check(config, workload, Room::here(config))?;
     let before = Counters::read();
-    let threads = config.threads.min(config.clients);
+    let shares = config.shares();
+    let placement = Placement::new(&shares, config.clients, config.threads, config.seed);
+    let threads = placement.shards().len();
+    let abort = AtomicBool::new(false);
     let (ticks, received) = mpsc::channel();
     let clock = Clock::new(LEAD, wall);
     let started = clock.wall() + LEAD;
-    let shards = (0..threads).map(|index| {
-        let ticks = ticks.clone();
-        Shard { config, workload, index, threads, clock, stop, ticks }
+    let shards = placement.shards().iter().enumerate().map(|(index, &(share, clients))| {
+        let (ticks, share) = (ticks.clone(), shares[share]);
+        let (placement, abort) = (&placement, &abort);
+        Shard {
+            config,
+            workload,
+            share,
+            placement,
+            clients,
+            index,
+            threads,
+            clock,
+            stop,
+            abort,
+            ticks,
+        }
     });
     let shards: Vec<_> = shards.collect();
     drop(ticks);
-    let reports = std::thread::scope(|scope| {
-        let handles: Vec<_> =
-            shards.into_iter().map(|shard| scope.spawn(move || run_shard(shard))).collect();
-        gather(&received, threads, &mut progress);
-        let lost = || RunError::Thread(io::Error::other("it panicked"));
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or_else(|_| Err(lost())))
-            .collect::<Result<Vec<_>, _>>()
-    })?;
+    let reports = run_shards(shards, || gather(&received, threads, &mut progress))?;
     let mut tally = Tally::default();
-    reports.iter().for_each(|report| tally.merge(&report.tally));
+    let mut by_transport = Vec::new();
+    for (report, (share, _)) in reports.iter().zip(placement.shards()) {
+        tally.merge(&report.tally);
+        add_part(&mut by_transport, shares[*share].transport, &report.tally);
+    }
     let longest =
         |of: fn(&ShardReport) -> Duration| reports.iter().map(of).max().unwrap_or_default();
     let (active, elapsed) = (longest(|r| r.active), longest(|r| r.thread.wall));
     let interrupted = stop.load(Ordering::Relaxed);
     tally.close(nanos(elapsed), nanos(config.timeout), interrupted);
+    for (_, part) in &mut by_transport {
+        part.close(nanos(elapsed), nanos(config.timeout), interrupted);
+    }
     let threads: Vec<_> = reports.iter().map(|report| report.thread.clone()).collect();
     let mut outcome = Outcome {
         tally,
+        by_transport: if config.mix.is_empty() { Vec::new() } else { by_transport },
         started,
         active,
         elapsed,

@@ -115,15 +115,20 @@ impl<'w> Session<'w> {
         }
     }
 
-    /// Takes a message that `client` received at `now`.
+    /// Takes a datagram that `client` received at `now`.
     pub(crate) fn receive(&mut self, client: usize, message: &[u8], now: u64) {
+        self.receive_on(client, 0, message, now);
+    }
+
+    /// Takes a message that `client` received at `now` on its connection `lane`; 0 for a datagram.
+    pub(crate) fn receive_on(&mut self, client: usize, lane: u32, message: &[u8], now: u64) {
         self.tally.counts.received += 1;
         let Some(table) = self.tables.get_mut(client) else { return };
         let Ok(header) = Header::read(message) else {
             self.tally.counts.malformed += 1;
             return;
         };
-        let Some(slot) = table.find(header.id) else {
+        let Some(slot) = table.find(header.id).filter(|slot| slot.lane == lane) else {
             self.tally.counts.unknown += 1;
             return;
         };
@@ -173,7 +178,7 @@ impl<'w> Session<'w> {
         tally.rcodes.add(rcode, 1);
         let response = now.saturating_sub(slot.intended);
         tally.response.record(response);
-        tally.service.record(now.saturating_sub(slot.sent));
+        tally.service.record(now.saturating_sub(slot.wrote));
         if let Some(cohort) = tally.cohort(slot.intended) {
             cohort.answered += 1;
             cohort.rcodes.add(rcode, 1);
@@ -223,16 +228,6 @@ impl<'w> Session<'w> {
         };
         table.settle(header.id, State::Failed);
         self.lose(slot, Loss::Refused);
-    }
-
-    /// Gives up what `client` has in flight because its connection ended.
-    pub(crate) fn disconnect(&mut self, client: usize) {
-        while let Some((id, slot)) = self.tables.get_mut(client).and_then(|t| t.expire(u64::MAX)) {
-            if let Some(table) = self.tables.get_mut(client) {
-                table.settle(id, State::Failed);
-            }
-            self.lose(slot, Loss::ConnectionFailed);
-        }
     }
 
     /// Gives up what was sent longer than the timeout before `now`.
@@ -351,6 +346,8 @@ fn is_answer(workload: &Workload, item: u64, header: Header, message: &[u8]) -> 
         _ => false,
     }
 }
+
+mod streams;
 
 #[cfg(test)]
 mod tests;

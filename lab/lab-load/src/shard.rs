@@ -2,12 +2,13 @@
 
 use crate::clock::Clock;
 use crate::progress::Progress;
-use crate::run::{Config, Pace, RunError, Spin, ThreadReport, Transport};
+use crate::run::{Config, Pace, RunError, Spin, ThreadReport};
 use crate::schedule::{Arrivals, Schedule};
 use crate::session::{Limits, Session};
 use crate::table::Rest;
 use crate::tally::Tally;
-use crate::{SECOND, Workload, nanos, tcp, udp};
+use crate::transport::{Placement, Share, Transport};
+use crate::{SECOND, Workload, nanos, stream, udp};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -24,10 +25,16 @@ const SLEEP_MAX: u64 = SECOND / 20;
 pub(crate) struct Shard<'a> {
     pub(crate) config: &'a Config,
     pub(crate) workload: &'a Workload,
+    /// The transport of its clients.
+    pub(crate) share: Share,
+    pub(crate) placement: &'a Placement,
+    pub(crate) clients: usize,
     pub(crate) index: usize,
     pub(crate) threads: usize,
     pub(crate) clock: Clock,
     pub(crate) stop: &'a AtomicBool,
+    /// Set by a thread that found out that the run is of no use.
+    pub(crate) abort: &'a AtomicBool,
     pub(crate) ticks: mpsc::Sender<Progress>,
 }
 
@@ -37,21 +44,26 @@ impl Shard<'_> {
         self.clock.now()
     }
 
-    /// How many clients this thread has. Client `c` belongs to thread `c % threads`.
+    /// How many clients this thread has.
     pub(crate) fn clients(&self) -> usize {
-        (self.config.clients + self.threads - 1 - self.index) / self.threads
+        self.clients
     }
 
     /// The source address of the thread's client `client`, with any port.
     pub(crate) fn source(&self, client: usize) -> Option<SocketAddr> {
         let sources = &self.config.sources;
-        let number = client * self.threads + self.index;
+        let number = self.placement.client(self.index, client) as usize;
         let address = sources.get(number.checked_rem(sources.len())?)?;
         Some(SocketAddr::new(*address, 0))
     }
 
     pub(crate) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
+    }
+
+    /// Makes all threads stop.
+    pub(crate) fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn spins(&self) -> bool {
@@ -114,7 +126,7 @@ impl<'a> Source<'a> {
     }
 
     pub(crate) fn advance(&mut self) {
-        let (config, threads) = (self.shard.config, self.shard.threads);
+        let config = self.shard.config;
         self.head = loop {
             let Some(intended) = self.schedule.next().filter(|intended| *intended < self.end)
             else {
@@ -126,8 +138,10 @@ impl<'a> Source<'a> {
             }
             self.item += 1;
             let client = self.shard.workload.client(item, config.clients);
-            if client % threads == self.shard.index {
-                break Some(Due { item, intended, client: client / threads });
+            if let Some((shard, client)) = self.shard.placement.of(client)
+                && shard == self.shard.index
+            {
+                break Some(Due { item, intended, client });
             }
         };
     }
@@ -200,9 +214,9 @@ pub(crate) fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
         lab_sys::cpu::pin(&[*cpu]).map_err(RunError::Thread)?;
     }
     lab_sys::cpu::tighten_timers();
-    let report = match shard.config.transport {
+    let report = match shard.share.transport {
         Transport::Udp => udp::run(&shard),
-        Transport::Tcp => tcp::run(&shard),
+        _ => stream::run(&shard),
     }?;
     let LoopReport { tally, used, dropped, blocked, receive_buffer, unstamped, last_answer } =
         report;

@@ -33,6 +33,10 @@ pub(crate) struct Slot {
     pub(crate) intended: u64,
     /// When it was sent.
     pub(crate) sent: u64,
+    /// When its first octet was given to the kernel.
+    pub(crate) wrote: u64,
+    /// The connection it was asked on, counted from 1 for each client; 0 for none.
+    pub(crate) lane: u32,
     /// QTYPE; 0 if its message has no question.
     pub(crate) qtype: Type,
     pub(crate) state: State,
@@ -65,8 +69,16 @@ impl Table {
     /// A table of `capacity` IDs, rounded up to a power of two and at most 65,536.
     pub(crate) fn new(capacity: usize, rest: Rest, seed: u64) -> Self {
         let capacity = capacity.clamp(16, 1 << 16).next_power_of_two();
-        let slot =
-            Slot { item: 0, intended: 0, sent: 0, qtype: Type(0), state: State::Free, salt: 0 };
+        let slot = Slot {
+            item: 0,
+            intended: 0,
+            sent: 0,
+            wrote: 0,
+            lane: 0,
+            qtype: Type(0),
+            state: State::Free,
+            salt: 0,
+        };
         Self {
             slots: vec![slot; capacity],
             bits: capacity.ilog2(),
@@ -104,7 +116,7 @@ impl Table {
                 let salt = if self.bits >= 16 { 0 } else { rng::at(self.seed, self.issued) as u16 };
                 let salt = salt & (u16::MAX.checked_shr(self.bits).unwrap_or(0));
                 let (qtype, state) = (Type(0), State::Waiting);
-                *slot = Slot { item, intended, sent: now, qtype, state, salt };
+                *slot = Slot { item, intended, sent: now, wrote: now, lane: 0, qtype, state, salt };
                 self.waiting += 1;
                 return Some(salt.checked_shl(self.bits).unwrap_or(0) | at as u16);
             }
@@ -119,6 +131,25 @@ impl Table {
         }
     }
 
+    /// Notes which connection the question with `id` is asked on.
+    pub(crate) fn assign(&mut self, id: u16, lane: u32) {
+        if let Some(slot) = self.find_mut(id) {
+            slot.lane = lane;
+        }
+    }
+
+    /// Notes that the first octet of the question with `id` left at `now`.
+    pub(crate) fn wrote(&mut self, id: u16, now: u64) {
+        if let Some(slot) = self.find_mut(id) {
+            slot.wrote = now;
+        }
+    }
+
+    /// The question with `id`, if it is asked on `lane` and has no outcome yet.
+    pub(crate) fn waits(&self, id: u16, lane: u32) -> Option<Slot> {
+        self.find(id).filter(|slot| slot.state == State::Waiting && slot.lane == lane)
+    }
+
     /// Takes back an ID whose question was not sent.
     pub(crate) fn withdraw(&mut self, id: u16) {
         if let Some(slot) = self.find_mut(id).filter(|slot| slot.state == State::Waiting) {
@@ -131,6 +162,7 @@ impl Table {
     pub(crate) fn sent(&mut self, id: u16, now: u64) {
         if let Some(slot) = self.find_mut(id) {
             slot.sent = now;
+            slot.wrote = now;
             self.order.push_back((id, now));
         }
     }

@@ -1,6 +1,7 @@
 //! Everything that is measured: counts, and histograms by run, second, QTYPE and RCODE.
 
 use crate::SECOND;
+pub use crate::connections::{Connections, Second as ConnectionSecond};
 pub use crate::counts::{Counts, Rcodes};
 use lab_histogram::Histogram;
 
@@ -164,6 +165,8 @@ pub struct Tally {
     pub send_call: Histogram,
     /// From the kernel's receive stamp to the time at which this program had the datagram.
     pub receive_wait: Histogram,
+    /// What became of every connection.
+    pub connections: Connections,
     /// By QTYPE; 0 for messages without a question.
     pub by_qtype: ByCode<Group>,
     /// Response times of answers by RCODE.
@@ -187,6 +190,7 @@ impl Tally {
         self.connect_failures += other.connect_failures;
         self.send_call.merge(&other.send_call);
         self.receive_wait.merge(&other.receive_wait);
+        self.connections.merge(&other.connections);
         self.by_qtype.merge(&other.by_qtype, Group::merge);
         self.by_rcode.merge(&other.by_rcode, Histogram::merge);
         grow(&mut self.cohorts, other.cohorts.len());
@@ -229,7 +233,19 @@ impl Tally {
         let mut found = self.counts_at_odds();
         found.extend(self.seconds_at_odds());
         found.extend(self.groups_at_odds());
+        found.extend(self.connections.contradictions());
+        found.extend(self.set_up_at_odds());
         found
+    }
+
+    fn set_up_at_odds(&self) -> Vec<&'static str> {
+        let c = &self.connections;
+        failed(&[
+            (self.connect.recorded() == c.opened, "times of setting up connections"),
+            (self.connect_failures == c.failed(), "failures of connections"),
+            (c.rejected + c.half_written <= self.counts.connection_failed, "ended streams"),
+            (c.half_written + c.asked_again <= c.waited.recorded() + self.counts.sent, "waits"),
+        ])
     }
 
     fn counts_at_odds(&self) -> Vec<&'static str> {

@@ -77,7 +77,7 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
 }
 
 fn connect(shard: &Shard<'_>, client: usize) -> io::Result<Socket> {
-    let server = shard.config.server;
+    let server = shard.share.server;
     let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     socket.set_nonblocking(true)?;
@@ -95,7 +95,7 @@ fn connect(shard: &Shard<'_>, client: usize) -> io::Result<Socket> {
 impl<'a> Udp<'a> {
     fn open(shard: &'a Shard<'a>) -> Result<Self, RunError> {
         let clients = shard.clients();
-        let server = shard.config.server;
+        let server = shard.share.server;
         let sockets = (0..clients).map(|client| {
             let number = client * shard.threads + shard.index + 1;
             connect(shard, client).map_err(|source| RunError::Socket { server, number, source })

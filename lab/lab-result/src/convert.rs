@@ -43,10 +43,10 @@ pub fn convert(config: &Config, outcome: &Outcome, about: About) -> ResultFile {
         lateness: tally.lateness.clone(),
         late: tally.late.clone(),
         connect: tally.connect.clone(),
-        connections: connections(config, tally),
+        connections: connections(config, &tally.connections),
         by_qtype: by_qtype(tally),
         by_rcode: by_rcode(tally),
-        by_transport: Vec::new(),
+        by_transport: by_transport(outcome),
         seconds: (0..).zip(&tally.cohorts).map(|(at, cohort)| second(at, cohort)).collect(),
         rate: Rate {
             step_ns: RATE_STEP,
@@ -74,10 +74,7 @@ fn plan(config: &Config, outcome: &Outcome, workload: Workload) -> Plan {
             lab_load::Pace::Closed { window } => Pace::Closed { window_per_client: window },
         },
         workload,
-        transports: vec![Share {
-            transport: format!("{:?}", config.transport).to_lowercase(),
-            share: 1.0,
-        }],
+        transports: shares(config),
         duration_ns: nanos(config.duration),
         warm_up_ns: 0,
         queries: config.queries,
@@ -127,14 +124,38 @@ fn counts(from: &tally::Counts) -> Counts {
     }
 }
 
-fn connections(config: &Config, tally: &tally::Tally) -> Option<Connections> {
-    let (opened, failed) = (tally.connect.recorded(), tally.connect_failures);
-    (config.transport == Transport::Tcp).then(|| Connections {
-        attempted: opened + failed,
-        opened,
-        failed,
-        ..Connections::default()
+fn shares(config: &Config) -> Vec<Share> {
+    let shares = config.shares();
+    let all: f64 = shares.iter().map(|share| f64::from(share.weight)).sum();
+    let shares = shares.iter().map(|share| Share {
+        transport: share.transport.name().to_owned(),
+        share: f64::from(share.weight) / all.max(1.0),
+    });
+    shares.collect()
+}
+
+fn connections(config: &Config, from: &tally::Connections) -> Option<Connections> {
+    let any = config.shares().iter().any(|share| share.transport != Transport::Udp);
+    any.then(|| Connections {
+        active: from.left_open,
+        attempted: from.attempts,
+        opened: from.opened,
+        failed: from.failed() + from.unfinished,
+        resumed: from.resumed,
+        early_data_sent: 0,
+        early_data_answered: 0,
     })
+}
+
+fn by_transport(outcome: &Outcome) -> Vec<Group> {
+    let groups = outcome.by_transport.iter().map(|(transport, tally)| Group {
+        name: transport.name().to_owned(),
+        sent: tally.counts.sent,
+        answered: tally.counts.answered,
+        lost: tally.counts.lost(),
+        response: tally.response.clone(),
+    });
+    groups.collect()
 }
 
 fn second(second: u64, cohort: &tally::Cohort) -> Second {

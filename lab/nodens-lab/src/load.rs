@@ -4,17 +4,18 @@ mod live;
 mod output;
 mod questions;
 mod summary;
+mod transport;
 
 use crate::term::{self, Style};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use lab_load::run::clients_needed;
 use lab_load::schedule::{Arrivals, Profile};
-use lab_load::{Config, Pace, Spin, Stamps, Transport, Workload, sources};
+use lab_load::{Config, Pace, Spin, Stamps, Workload, sources};
 use lab_result::collect::Collector;
 use lab_result::{About, Generator};
 use questions::Questions;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -28,12 +29,6 @@ pub(crate) struct Args {
     /// Address of the server.
     #[arg(short, long, default_value = "127.0.0.1")]
     server: IpAddr,
-    /// Port of the server.
-    #[arg(short, long, default_value_t = 53)]
-    port: u16,
-    /// Transport.
-    #[arg(short, long, value_enum, default_value = "udp")]
-    mode: Mode,
     /// Questions a second, sent on schedule whether or not answers come (open loop).
     #[arg(short = 'Q', long, default_value_t = 1_000.0)]
     rate: f64,
@@ -87,13 +82,9 @@ pub(crate) struct Args {
     #[arg(long)]
     no_version: bool,
     #[command(flatten)]
+    transport: transport::TransportArgs,
+    #[command(flatten)]
     output: output::OutArgs,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Mode {
-    Udp,
-    Tcp,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -152,8 +143,8 @@ fn view(config: &Config) -> live::View {
         Pace::Open { rate, .. } => Some(rate),
         Pace::Closed { .. } => None,
     };
-    let transport = format!("{:?}", config.transport).to_lowercase();
-    live::View::new(format!("{} {transport}", config.server), config.duration.as_secs_f64(), rate)
+    let name = format!("{} {}", config.server, transports(config));
+    live::View::new(name, config.duration.as_secs_f64(), rate)
 }
 
 fn config(args: &Args) -> Result<Config> {
@@ -173,12 +164,12 @@ fn config(args: &Args) -> Result<Config> {
         }
         (None, None) => Profile::Constant,
     };
+    let (transport, server, mix, streams) = args.transport.read(args.server)?;
     let mut config = Config {
-        server: SocketAddr::new(args.server, args.port),
-        transport: match args.mode {
-            Mode::Udp => Transport::Udp,
-            Mode::Tcp => Transport::Tcp,
-        },
+        server,
+        transport,
+        mix,
+        streams,
         pace,
         profile: Profile::Constant,
         duration,
@@ -211,6 +202,16 @@ fn planned(config: &Config) -> f64 {
     }
 }
 
+/// The transport, or the mix of them, and what connections are like if that was asked for.
+fn transports(config: &Config) -> String {
+    let mix: Vec<_> = config.mix.iter().map(|s| format!("{}={}", s.transport, s.weight)).collect();
+    let names = if mix.is_empty() { config.transport.to_string() } else { mix.join(",") };
+    if config.streams.life.is_endless() {
+        return names;
+    }
+    format!("{names} ({})", config.streams.life)
+}
+
 fn heading(config: &Config, workload: &Workload) -> String {
     let pace = match config.pace {
         Pace::Open { rate, arrivals } => {
@@ -222,8 +223,8 @@ fn heading(config: &Config, workload: &Workload) -> String {
         }
         Pace::Closed { window } => format!("{window} in flight per client"),
     };
-    let transport = format!("{:?}", config.transport).to_lowercase();
-    let title = term::paint(Style::Bold, &format!("{} {transport}", config.server));
+    let title = format!("{} {}", config.server, transports(config));
+    let title = term::paint(Style::Bold, &title);
     let questions =
         workload.period().map_or("all new".to_owned(), |_| term::count(workload.len() as u64));
     let (seconds, clients) = (config.duration.as_secs_f64(), config.clients);

@@ -36,6 +36,7 @@ fn outcome() -> Outcome {
     group.response.record_n(21_000, 10_000);
     tally.by_rcode.entry(0).unwrap().record_n(21_000, 10_000);
     Outcome {
+        by_transport: Vec::new(),
         tally,
         started: SystemTime::UNIX_EPOCH,
         active: Duration::from_secs(10),

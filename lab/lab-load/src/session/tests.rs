@@ -29,6 +29,11 @@ fn ask(session: &mut Session<'_>, client: usize, item: u64, intended: u64, now: 
     message
 }
 
+/// Ends everything that `client` has in flight as the end of its connection does.
+fn disconnect(session: &mut Session<'_>, client: usize) {
+    (0..=u16::MAX).for_each(|id| _ = session.fail(client, 0, id));
+}
+
 #[test]
 fn response_time_counts_from_the_intended_time_and_service_time_from_sending() {
     let workload = workload();
@@ -112,7 +117,7 @@ fn refused_and_interrupted_are_outcomes_of_their_own() {
     ask(&mut session, 0, 1, 0, 0);
     ask(&mut session, 1, 0, 0, 0);
     session.refuse(0, &refused);
-    session.disconnect(1);
+    disconnect(&mut session, 1);
     session.interrupt();
     let counts = session.tally.counts;
     assert_eq!((counts.refused, counts.connection_failed, counts.interrupted), (1, 1, 1));
@@ -155,7 +160,7 @@ proptest! {
                     message.truncate(now as usize % message.len());
                     session.receive(client, &message, now);
                 }
-                6 => session.disconnect(client),
+                6 => disconnect(&mut session, client),
                 7 => session.receive(client, &message, now + 2 * TIMEOUT),
                 _ => {}
             }

@@ -258,7 +258,9 @@ fn tcp_pipelines_and_survives_closed_connections() {
     let address = dead.address;
     drop(dead);
     let outcome = measure(&Config { server: address, ..tcp });
-    assert_eq!((outcome.tally.counts.sent, outcome.tally.counts.send_errors), (0, 1_000));
+    let counts = outcome.tally.counts;
+    assert_eq!((counts.sent, counts.connection_failed), (1_000, 1_000));
+    assert_eq!(outcome.tally.connections.refused, outcome.tally.connections.attempts);
 }
 
 #[test]
@@ -308,7 +310,9 @@ fn tcp_clients_have_source_addresses_too() {
     // An address that is not here: no connection can come from it, and the run says so.
     let sources = vec!["192.0.2.1".parse().unwrap()];
     let outcome = measure(&Config { transport, sources, ..config(&server, 100.0, 200) });
-    assert_eq!((outcome.tally.counts.answered, outcome.tally.counts.send_errors), (0, 20));
+    assert_eq!((outcome.tally.counts.answered, outcome.tally.counts.connection_failed), (0, 20));
+    let why = outcome.verdict.invalid.join(" ");
+    assert!(why.contains("connections could not be asked for"), "{why}");
 }
 
 #[test]

@@ -1,0 +1,82 @@
+//! Why a run could not start or go on.
+
+use crate::ports::TooFewPorts;
+use crate::stream::TlsError;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Why a run could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No question.
+    #[error("the workload has no question")]
+    NoQuestion,
+    /// A rate, window or number of clients that is not positive.
+    #[error("{0} must be positive")]
+    NotPositive(&'static str),
+    /// Arrivals or a profile that no schedule can be made of.
+    #[error("no schedule can be made of {0}")]
+    Schedule(String),
+    /// A source address of the other family.
+    #[error("{address} cannot be the source of questions to {server}")]
+    Source {
+        /// The source.
+        address: IpAddr,
+        /// The server.
+        server: SocketAddr,
+    },
+    /// More questions in flight than IDs.
+    #[error(
+        "{rate:.0} questions a second with a timeout of {timeout:?} need at least {clients} clients: \
+         half of the 65,536 IDs of each may be in flight"
+    )]
+    TooFewClients {
+        /// Questions a second.
+        rate: f64,
+        /// When a question is given up.
+        timeout: Duration,
+        /// How many clients would do.
+        clients: usize,
+    },
+    /// More clients than the machine has descriptors or ports for.
+    #[error("{clients} clients, but there are {limit} {what} for them")]
+    TooManyClients {
+        /// Clients, each with a socket.
+        clients: u64,
+        /// How many there are of what is short.
+        limit: u64,
+        /// What is short, and where it is set.
+        what: &'static str,
+    },
+    /// A socket could not be opened.
+    #[error("cannot open socket {number} to {server}")]
+    Socket {
+        /// The server.
+        server: SocketAddr,
+        /// The client, counted from 1.
+        number: usize,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The server's certificate is not taken, so no connection would ever be set up.
+    #[error(
+        "the certificate of {server} is not trusted: {why}; name the authority that signed it \
+         (--tls-ca), the name in it (--tls-sni), or take any certificate (--tls-insecure)"
+    )]
+    Certificate {
+        /// The server.
+        server: SocketAddr,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// TLS cannot be set up as asked for.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Clients would use up the local ports.
+    #[error(transparent)]
+    Ports(#[from] TooFewPorts),
+    /// A thread could not be set up or ended without a report.
+    #[error("cannot run a load thread: {0}")]
+    Thread(io::Error),
+}

@@ -1,0 +1,152 @@
+//! Messages with their lengths in front, over TCP (RFC 7766) or TLS (RFC 7858).
+
+use super::carrier::{Carrier, End, Leftover, Sink, Taken};
+use super::pipe::{Pipe, is_pending};
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+/// Reads of a full buffer from one connection before others have their turn.
+const READS_PER_TURN: usize = 4;
+
+pub(super) struct Framed {
+    pipe: Pipe,
+    open: bool,
+    /// Octets that the pipe has not taken yet, from `taken` on.
+    out: Vec<u8>,
+    taken: usize,
+    /// How many octets the pipe took before those in `out`.
+    before: u64,
+    /// `(ID, first octet, last octet + 1)` of questions that the kernel does not have as a whole.
+    pending: VecDeque<(u16, u64, u64)>,
+    /// How many of `pending` were said to be written.
+    announced: usize,
+    /// Octets read that are no whole message yet.
+    into: Vec<u8>,
+}
+
+impl Framed {
+    pub(super) fn new(pipe: Pipe) -> Self {
+        Self {
+            pipe,
+            open: false,
+            out: Vec::new(),
+            taken: 0,
+            before: 0,
+            pending: VecDeque::new(),
+            announced: 0,
+            into: Vec::new(),
+        }
+    }
+
+    /// Octets that the pipe has taken.
+    fn position(&self) -> u64 {
+        self.before + self.taken as u64
+    }
+
+    fn write(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End> {
+        self.pipe.flush()?;
+        while self.taken < self.out.len() {
+            let now = sink.clock.now();
+            match self.pipe.write(self.out.get(self.taken..).unwrap_or_default()) {
+                Ok(count) => self.taken += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error.into()),
+            }
+            let position = self.position();
+            for (id, first, _) in self.pending.iter().skip(self.announced) {
+                if *first >= position {
+                    break;
+                }
+                sink.wrote(*id, now);
+                self.announced += 1;
+            }
+        }
+        if self.taken == self.out.len() {
+            self.before = self.position();
+            self.taken = 0;
+            self.out.clear();
+        }
+        if self.pipe.is_flushed() {
+            let position = self.position();
+            while self.pending.front().is_some_and(|(_, _, end)| *end <= position) {
+                self.pending.pop_front();
+                self.announced = self.announced.saturating_sub(1);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End> {
+        for _ in 0..READS_PER_TURN {
+            let count = match self.pipe.read(sink.buffer) {
+                Ok(0) => return Err(End::Closed),
+                Ok(count) => count,
+                Err(end) if is_pending(&end) => return Ok(()),
+                Err(end) => return Err(end),
+            };
+            let now = sink.clock.now();
+            self.into.extend(sink.buffer.iter().take(count));
+            let mut at = 0;
+            while let Some((message, rest)) = self.into.get(at..).and_then(split_message) {
+                sink.message(message, now);
+                at = self.into.len() - rest;
+            }
+            self.into.drain(..at);
+        }
+        Ok(())
+    }
+}
+
+impl Carrier for Framed {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.pipe.fd()
+    }
+
+    fn ask(&mut self, id: u16, message: &[u8]) -> Taken {
+        let Ok(len) = u16::try_from(message.len()) else { return Taken::Over };
+        let first = self.before + self.out.len() as u64;
+        self.out.extend(len.to_be_bytes());
+        self.out.extend_from_slice(message);
+        self.pending.push_back((id, first, self.before + self.out.len() as u64));
+        Taken::Yes
+    }
+
+    fn drive(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End> {
+        if !self.open {
+            if !self.pipe.establish(sink)? {
+                return Ok(());
+            }
+            self.open = true;
+            sink.opened(self.pipe.handshake());
+        }
+        let written = self.write(sink);
+        // What came before an error on the way out still counts.
+        self.read(sink)?;
+        written
+    }
+
+    fn wants_write(&self) -> bool {
+        self.pipe.wants_write() || (self.open && self.taken < self.out.len())
+    }
+
+    fn close(&mut self, _: Instant) {
+        self.pipe.close();
+    }
+
+    fn leftover(&mut self) -> Leftover {
+        let position = self.position();
+        let unwritten = self.pending.iter().filter(|(_, first, _)| *first >= position);
+        let unwritten: Vec<_> = unwritten.map(|(id, ..)| *id).collect();
+        let half_written = (self.pending.len() - unwritten.len()) as u64;
+        Leftover { unwritten, half_written }
+    }
+}
+
+/// The first whole message of a stream (RFC 1035 section 4.2.2) and how many octets follow it.
+fn split_message(stream: &[u8]) -> Option<(&[u8], usize)> {
+    let (len, rest) = stream.split_first_chunk::<2>()?;
+    let (message, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
+    Some((message, rest.len()))
+}

@@ -1,0 +1,169 @@
+//! The options that say how questions travel.
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use lab_load::life::Life;
+use lab_load::transport::{Doh, Method, Share, Streams, Tls, Transport, Trust};
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Options of transports and connections.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Transport")]
+pub(crate) struct TransportArgs {
+    /// Transport: udp, tcp, dot, doh or doq.
+    #[arg(short, long, default_value = "udp", conflicts_with = "mix")]
+    mode: Transport,
+    /// Port of the server [default: 53, with TLS 853, doh 443].
+    #[arg(short, long)]
+    port: Option<u16>,
+    /// Several transports at once, each with its part of the clients: udp=80,tcp=15,dot=5. A port
+    /// of its own goes behind a colon: dot:8853=5.
+    #[arg(long, value_name = "NAME[:PORT]=WEIGHT,…")]
+    mix: Option<Mix>,
+    /// When a client leaves a connection for a new one: queries=N,time=D,idle=D, any of them, each
+    /// fixed or as exp:MEAN or uniform:LOW-HIGH; queries=1 is a connection for every question.
+    #[arg(long, value_name = "LIFE", default_value = "persistent")]
+    conn_life: Life,
+    /// Questions without an answer on one connection at once; others wait for their turn.
+    #[arg(long, value_name = "DEPTH")]
+    pipelining: Option<NonZeroUsize>,
+    /// Seconds that setting up a connection may take, handshake included [default: the timeout].
+    #[arg(long, value_name = "SECONDS")]
+    handshake_timeout: Option<f64>,
+    /// PEM file with the certificate that must vouch for the server's [default: the system's].
+    #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
+    tls_ca: Option<PathBuf>,
+    /// Take any certificate.
+    #[arg(long)]
+    tls_insecure: bool,
+    /// The server's name in its certificate and in SNI [default: its address].
+    #[arg(long, value_name = "NAME")]
+    tls_sni: Option<String>,
+    /// Start every connection with a full handshake, even with a ticket from an earlier one.
+    #[arg(long)]
+    no_resumption: bool,
+    /// Send questions before the handshake is over where a ticket allows it (0-RTT, doq).
+    #[arg(long)]
+    early_data: bool,
+    /// Path of DNS over HTTPS.
+    #[arg(long, value_name = "PATH", default_value = "/dns-query")]
+    doh_path: String,
+    /// How DNS over HTTPS carries questions.
+    #[arg(long, value_enum, default_value = "get")]
+    doh_method: DohMethod,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DohMethod {
+    Get,
+    Post,
+}
+
+/// Transports with their ports, if they have ones of their own, and weights.
+#[derive(Clone, Debug, PartialEq)]
+struct Mix(Vec<(Transport, Option<u16>, u32)>);
+
+impl FromStr for Mix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut mix: Vec<(Transport, Option<u16>, u32)> = Vec::new();
+        for part in text.split(',') {
+            let expected = || format!("`{part}` is no part of a mix, expected one as tcp=15");
+            let (name, weight) = part.split_once('=').ok_or_else(expected)?;
+            let (name, port) = match name.split_once(':') {
+                Some((name, port)) => (name, Some(port.parse().map_err(|_| expected())?)),
+                None => (name, None),
+            };
+            let transport = name.parse()?;
+            let weight = weight.parse().ok().filter(|weight| *weight > 0).ok_or_else(expected)?;
+            if mix.iter().any(|known| known.0 == transport) {
+                return Err(format!("{transport} is there twice"));
+            }
+            mix.push((transport, port, weight));
+        }
+        Ok(Self(mix))
+    }
+}
+
+impl TransportArgs {
+    /// The transport, where the server takes it, the mix, and what connections are like.
+    pub(super) fn read(
+        &self,
+        server: IpAddr,
+    ) -> Result<(Transport, SocketAddr, Vec<Share>, Streams)> {
+        let mix = self.mix.iter().flat_map(|mix| &mix.0).map(|&(transport, own, weight)| {
+            // One port cannot be right for all, so `--port` is that of the plain ones.
+            let plain = self.port.filter(|_| !transport.is_encrypted());
+            let port = own.or(plain).unwrap_or(transport.port());
+            Share { transport, weight, server: SocketAddr::new(server, port) }
+        });
+        let mix: Vec<_> = mix.collect();
+        let (transport, address) = match mix.first() {
+            Some(first) => (first.transport, first.server),
+            None => (self.mode, SocketAddr::new(server, self.port.unwrap_or(self.mode.port()))),
+        };
+        Ok((transport, address, mix, self.streams()?))
+    }
+
+    fn streams(&self) -> Result<Streams> {
+        let set_up_timeout = match self.handshake_timeout {
+            Some(seconds) if seconds > 0.0 => Some(
+                Duration::try_from_secs_f64(seconds)
+                    .with_context(|| format!("a handshake timeout of {seconds} seconds"))?,
+            ),
+            Some(seconds) => bail!("a handshake timeout of {seconds} seconds is none"),
+            None => None,
+        };
+        let trust = match &self.tls_ca {
+            Some(path) => Trust::File(path.clone()),
+            None if self.tls_insecure => Trust::Anyone,
+            None => Trust::System,
+        };
+        Ok(Streams {
+            life: self.conn_life,
+            pipelining: self.pipelining,
+            set_up_timeout,
+            tls: Tls {
+                trust,
+                name: self.tls_sni.clone(),
+                no_resumption: self.no_resumption,
+                early_data: self.early_data,
+            },
+            doh: Doh {
+                path: self.doh_path.clone(),
+                method: match self.doh_method {
+                    DohMethod::Get => Method::Get,
+                    DohMethod::Post => Method::Post,
+                },
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_has_names_ports_and_weights() {
+        let mix: Mix = "udp=80,tcp=15,dot:8853=5".parse().unwrap();
+        let dot = (Transport::Dot, Some(8_853), 5);
+        assert_eq!(mix.0, [(Transport::Udp, None, 80), (Transport::Tcp, None, 15), dot]);
+        for (text, word) in [
+            ("udp", "`udp`"),
+            ("udp=0", "`udp=0`"),
+            ("sctp=3", "expected udp, tcp"),
+            ("udp=1,udp=2", "twice"),
+            ("dot:x=1", "`dot:x=1`"),
+            ("", "tcp=15"),
+        ] {
+            let error = text.parse::<Mix>().unwrap_err();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}
