@@ -7,17 +7,34 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// A datagram that the kernel stamped longer ago than this was not: the wall clock was set.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// How often both clocks are read at the start.
+const READINGS: u32 = 8;
+
 /// Nanoseconds since a start, and the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
+    label: SystemTime,
     wall: fn() -> SystemTime,
 }
 
 impl Clock {
     /// A clock that starts in `lead` from now. `wall` is the wall clock.
     pub(crate) fn new(lead: Duration, wall: fn() -> SystemTime) -> Self {
-        Self { start: Instant::now() + lead, wall }
+        // Of several readings, the one that took least time says best what time it was.
+        let readings = (0..READINGS).map(|_| {
+            let before = Instant::now();
+            let label = wall();
+            (before.elapsed(), before, label)
+        });
+        let best = readings.min_by_key(|reading| reading.0);
+        let (_, now, label) = best.unwrap_or_else(|| (Duration::ZERO, Instant::now(), wall()));
+        Self { start: now + lead, label: label + lead, wall }
+    }
+
+    /// The wall clock at the start.
+    pub(crate) fn label(&self) -> SystemTime {
+        self.label
     }
 
     /// Nanoseconds since the start; 0 before it.
@@ -40,19 +57,14 @@ impl Clock {
         self.start.saturating_duration_since(Instant::now())
     }
 
-    /// The wall clock.
-    pub(crate) fn wall(&self) -> SystemTime {
-        (self.wall)()
-    }
-
-    /// The start since 1970, by what the wall clock says now.
+    /// The start since 1970, by the wall clock.
     pub(crate) fn started_unix(&self) -> Duration {
-        (self.wall_since_epoch() + self.until_start()).saturating_sub(self.start.elapsed())
+        self.label.duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
     /// The wall clock since 1970, as the kernel stamps datagrams.
     pub(crate) fn wall_since_epoch(&self) -> Duration {
-        self.wall().duration_since(UNIX_EPOCH).unwrap_or_default()
+        (self.wall)().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 }
 

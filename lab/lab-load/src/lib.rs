@@ -45,7 +45,7 @@ mod udp;
 
 pub use lab_random as rng;
 pub use lab_workload::{Workload, cluster, names, workload};
-pub use run::{Config, Outcome, Pace, Progress, Spin, Stamps, Transport, run};
+pub use run::{Config, Outcome, Pace, Progress, Spin, Stamps, Transport, run, run_by};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;

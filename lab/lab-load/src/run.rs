@@ -288,7 +288,7 @@ pub fn run_by(
     let abort = AtomicBool::new(false);
     let (ticks, received) = mpsc::channel();
     let clock = Clock::new(LEAD, wall);
-    let started = clock.wall() + LEAD;
+    let started = clock.label();
     let shards = placement.shards().iter().enumerate().map(|(index, &(share, clients))| {
         let (ticks, share) = (ticks.clone(), shares[share]);
         let (placement, abort) = (&placement, &abort);

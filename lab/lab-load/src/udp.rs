@@ -67,8 +67,7 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     }
     .map_err(RunError::Thread)?;
     let used = before.until_now()?;
-    let dropped = udp.sockets.iter().map(|socket| lab_sys::socket::dropped(socket.as_fd()));
-    let dropped = dropped.map(|drops| u64::from(drops.unwrap_or(0))).sum();
+    let dropped = udp.dropped();
     let buffers = udp.sockets.iter().map(|socket| socket.recv_buffer_size().unwrap_or(0));
     let receive_buffer = buffers.min().unwrap_or(0);
     let Udp { session, blocked, unstamped, last_answer, .. } = udp;
@@ -172,6 +171,12 @@ impl<'a> Udp<'a> {
                 return Ok(());
             }
         }
+    }
+
+    /// Datagrams that the kernel dropped because a receive buffer was full.
+    fn dropped(&self) -> u64 {
+        let drops = self.sockets.iter().map(|socket| lab_sys::socket::dropped(socket.as_fd()));
+        drops.map(|drops| u64::from(drops.unwrap_or(0))).sum()
     }
 
     fn in_flight(&self) -> u64 {
@@ -391,3 +396,6 @@ fn watch(sockets: &[Socket]) -> Result<Poller, RunError> {
     }
     Ok(poller)
 }
+
+#[cfg(test)]
+mod tests;

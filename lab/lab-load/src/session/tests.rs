@@ -1,3 +1,5 @@
+mod simulation;
+
 use super::*;
 use lab_histogram::Quantile;
 use nodens_wire::header::set_flags;
@@ -16,7 +18,7 @@ fn workload() -> Workload {
 
 fn session(workload: &Workload) -> Session<'_> {
     let rest = Rest { answered: 2 * TIMEOUT, given_up: 3 * TIMEOUT };
-    Session::new(workload, 2, Limits { ids: 64, timeout: TIMEOUT, rest, seed: 1 })
+    Session::new(workload, 2, Limits { ids: 16, timeout: TIMEOUT, rest, seed: 1 })
 }
 
 /// Sends `item` from `client`, intended for `intended`, at `now`, and returns its response.
@@ -58,7 +60,7 @@ fn each_message_has_its_own_counter() {
     let mut not_a_response = first.clone();
     set_flags(&mut not_a_response, Flags(Flags::RD));
     session.receive(0, &not_a_response, 10);
-    assert_eq!(session.tally.counts.mismatched, 2);
+    assert_eq!((session.tally.counts.mismatched, session.tally.counts.not_responses), (2, 1));
     session.receive(1, &first, 10);
     assert_eq!(session.tally.counts.unknown, 1, "another socket does not know the ID");
     session.receive(0, &first[..11], 10);
@@ -124,6 +126,117 @@ fn refused_and_interrupted_are_outcomes_of_their_own() {
     assert_eq!(session.tally.contradictions(), [""; 0]);
 }
 
+#[test]
+fn an_answer_after_three_timeouts_or_a_failure_answers_nothing() {
+    let workload = workload();
+    let mut session = session(&workload);
+    let answers = [0, 1].map(|client| ask(&mut session, client, 0, 0, 0));
+    session.expire(TIMEOUT + 1);
+    session.receive(0, &answers[0], 3 * TIMEOUT);
+    session.receive(1, &answers[1], 3 * TIMEOUT + 1);
+    let counts = session.tally.counts;
+    assert_eq!((counts.timed_out, counts.late, counts.unknown), (2, 1, 1));
+    assert_eq!(session.tally.late.max(), Some(3 * TIMEOUT));
+    let refused = ask(&mut session, 0, 0, 9 * TIMEOUT, 9 * TIMEOUT);
+    session.refuse(0, &refused);
+    session.receive(0, &refused, 9 * TIMEOUT + 1);
+    let counts = session.tally.counts;
+    assert_eq!((counts.refused, counts.late, counts.unknown), (1, 1, 2));
+    assert_eq!(session.tally.contradictions(), [""; 0]);
+}
+
+#[test]
+fn answers_are_counted_by_qtype_and_by_the_whole_rcode() {
+    let mut workload = workload();
+    workload.push(Name::parse("a.example.").unwrap().view(), Type::AAAA, None);
+    let mut session = session(&workload);
+    let opt = |upper: u8| [&[0, 0, 41, 4, 208, upper][..], &[0; 5]].concat();
+    let record = [&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4][..], &[192, 0, 2, 1]].concat();
+    // Item, flags, records behind the question and their counts, and the RCODE they make.
+    let badvers = 1;
+    for (at, (item, flags, tail, counts, rcode)) in [
+        (0, Flags::QR, record.clone(), [1_u8, 0, 0], 0),
+        (1, Flags::QR | 3, Vec::new(), [0; 3], 3),
+        (2, Flags::QR, [record, opt(badvers)].concat(), [1, 0, 1], 16),
+        (2, Flags::QR | 7, opt(badvers), [0, 0, 1], 23),
+        (0, Flags::QR | 2, opt(badvers)[..4].to_vec(), [0, 0, 1], 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut answer = ask(&mut session, 0, item, at as u64, at as u64);
+        set_flags(&mut answer, Flags(flags));
+        (answer[7], answer[9], answer[11]) = (counts[0], counts[1], counts[2]);
+        answer.extend(tail);
+        session.receive(0, &answer, 10 + at as u64);
+        assert_eq!(session.tally.rcodes.get(rcode), 1, "{rcode}: {:?}", session.tally.rcodes);
+    }
+    let groups: Vec<_> = session.tally.by_qtype.iter().map(|(q, g)| (q, g.answered)).collect();
+    assert_eq!(groups, [(Type::A.0, 3), (Type::AAAA.0, 2)]);
+    assert_eq!(session.tally.by_rcode.get(16).unwrap().max(), Some(10));
+    assert_eq!(session.tally.contradictions(), [""; 0]);
+}
+
+#[test]
+fn empty_truncated_and_bare_answers_are_answers_with_a_counter() {
+    let workload = workload();
+    let mut session = session(&workload);
+    let empty = ask(&mut session, 0, 0, 0, 0);
+    let mut truncated = ask(&mut session, 0, 1, 0, 0);
+    set_flags(&mut truncated, Flags(Flags::QR | Flags::TC));
+    let mut bare = ask(&mut session, 0, 0, 0, 0)[..12].to_vec();
+    set_flags(&mut bare, Flags(Flags::QR | 1));
+    bare[5] = 0;
+    for message in [empty, truncated, bare] {
+        session.receive(0, &message, 5);
+    }
+    let c = session.tally.counts;
+    assert_eq!((c.answered, c.empty, c.truncated, c.without_question), (3, 2, 1, 1));
+    assert_eq!(c.mismatched, 0);
+}
+
+#[test]
+fn an_answer_with_the_name_in_another_case_is_no_answer() {
+    let mut workload = Workload::new(1);
+    workload.push(Name::parse("wWw.eXample.").unwrap().view(), Type::A, None);
+    let mut session = session(&workload);
+    let answer = ask(&mut session, 0, 0, 0, 0);
+    let mut folded = answer.clone();
+    folded.make_ascii_lowercase();
+    folded[..12].copy_from_slice(&answer[..12]);
+    session.receive(0, &folded, 1);
+    assert_eq!((session.tally.counts.answered, session.tally.counts.mismatched), (0, 1));
+    session.receive(0, &answer, 2);
+    assert_eq!((session.tally.counts.answered, session.tally.counts.mismatched), (1, 1));
+}
+
+#[test]
+fn what_threads_have_measured_adds_up_bucket_by_bucket() {
+    let workload = workload();
+    let tally = |delay: u64| {
+        let mut session = session(&workload);
+        for n in 0..12 {
+            let at = n * crate::SECOND / 4;
+            let answer = ask(&mut session, 0, n, at, at + 3);
+            if n % 4 != 0 {
+                session.receive(0, &answer, at + delay * (n + 1));
+            }
+            session.expire(at + 10 * TIMEOUT);
+        }
+        session.tally
+    };
+    let parts = [tally(10), tally(17), tally(41)];
+    let mut forward = Tally::default();
+    parts.iter().for_each(|part| forward.merge(part));
+    let mut backward = Tally::default();
+    parts.iter().rev().for_each(|part| backward.merge(part));
+    assert!(forward == backward, "the order of the threads does not matter");
+    assert_eq!(forward.contradictions(), [""; 0]);
+    assert_eq!((forward.counts.answered, forward.counts.timed_out), (27, 9));
+    let second: Vec<_> = parts.iter().map(|part| part.cohorts[1].response.recorded()).collect();
+    assert_eq!(forward.cohorts[1].response.recorded(), second.iter().sum::<u64>());
+}
+
 proptest! {
     /// Whatever a server does to the questions, every count adds up and no late answer is moved
     /// back to the answered.
@@ -139,12 +252,16 @@ proptest! {
             let intended = now.saturating_sub(step / 2);
             session.schedule(intended);
             match session.issue(client, now, (item as u64, intended), &mut message) {
+                Some(id) if action == 8 => {
+                    session.withdraw(client, id);
+                    session.send_error(intended);
+                }
                 Some(id) => {
                     session.sent(client, id, now);
                     set_flags(&mut message, Flags(Flags::QR));
                     pool.push((client, message));
                 }
-                None => session.tally.counts.skipped += 1,
+                None => session.skip(intended),
             }
             let Some((client, mut message)) = pool.pop() else { continue };
             match action {

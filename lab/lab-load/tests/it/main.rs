@@ -1,5 +1,7 @@
 //! Whole runs against servers that behave in known ways.
 
+mod truth;
+
 use lab_histogram::Quantile;
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Spin, Transport, Workload, run};
