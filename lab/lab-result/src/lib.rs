@@ -4,7 +4,8 @@
 //! All histograms are kept whole, so every report and every export is made from the file alone and
 //! made again is the same, octet for octet. Times are whole nanoseconds.
 //!
-//! [`comparison`] is the file of a comparison of two servers. [`collect`] finds out where the load runs.
+//! [`comparison`] is the file of a comparison of two servers, [`search`] that of a search for a rate.
+//! [`collect`] finds out where the load runs.
 //!
 //! What is deliberately absent: statistics, pictures, and any change to what was measured.
 
@@ -17,6 +18,7 @@ pub mod export;
 mod file;
 pub mod histogram;
 mod layout;
+pub mod search;
 mod setting;
 mod store;
 

@@ -3,6 +3,7 @@
 mod live;
 mod output;
 mod questions;
+mod slo;
 mod summary;
 mod transport;
 
@@ -75,6 +76,8 @@ pub(crate) struct Args {
     kernel_stamps: bool,
     #[command(flatten)]
     questions: Questions,
+    #[command(flatten)]
+    slo: slo::SloArgs,
     /// Seed of everything random: the same seed is the same plan.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -108,10 +111,28 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         term::out(&heading(&config, &workload));
     }
     let warm_up = args.questions.warm_up(&config, &workload, stop)?;
+    if let Some(objective) = &args.slo.slo {
+        let about = about(args, collector, &workload, warm_up);
+        return slo::search(args, objective, (&config, &workload), about, &places, stop);
+    }
     let mut live = live::Live::new(view(&config));
     let outcome = lab_load::run(&config, &workload, stop, |progress| live.show(progress))?;
     live.clear();
-    let about = About {
+    let about = about(args, collector, &workload, warm_up);
+    let result = lab_result::convert(&config, &outcome, about);
+    if args.output.json {
+        term::out(lab_result::to_json(&result).trim_end());
+    } else {
+        term::out(&summary::text(&result, term::width()));
+    }
+    places.write(&result)?;
+    let code = if result.verdict.valid { 0 } else { crate::EXIT_INVALID };
+    Ok(ExitCode::from(code))
+}
+
+/// What a result says besides its numbers.
+fn about(args: &Args, collector: Collector, workload: &Workload, warm_up: Option<String>) -> About {
+    About {
         generator: Generator {
             name: "nodens-lab".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -126,16 +147,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
             questions: workload.period().map(|_| workload.len() as u64),
             period: workload.period(),
         },
-    };
-    let result = lab_result::convert(&config, &outcome, about);
-    if args.output.json {
-        term::out(lab_result::to_json(&result).trim_end());
-    } else {
-        term::out(&summary::text(&result, term::width()));
     }
-    places.write(&result)?;
-    let code = if result.verdict.valid { 0 } else { crate::EXIT_INVALID };
-    Ok(ExitCode::from(code))
 }
 
 fn view(config: &Config) -> live::View {

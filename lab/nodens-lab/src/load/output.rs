@@ -1,10 +1,11 @@
 //! Where the result of a load goes: the result file, exports, standard output.
 
 use crate::term;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use lab_result::ResultFile;
 use lab_result::export::{Format, Options, export};
+use lab_result::search::SearchFile;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -86,6 +87,20 @@ impl Places {
             failures.extend(lab_result::write_text(path, &text).err().map(|e| e.to_string()));
         }
         anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
+        Ok(())
+    }
+
+    /// Writes the file of a search and says where it is.
+    pub(super) fn write_search(&self, search: &SearchFile) -> Result<()> {
+        let Some(path) = &self.result else { return Ok(()) };
+        lab_result::search::write(path, search)
+            .context("the table above is all that is left of this search")?;
+        let text = format!("  result     {}", shell_word(&path.to_string_lossy()));
+        if self.json {
+            term::note(&text)
+        } else {
+            term::out(&text)
+        }
         Ok(())
     }
 

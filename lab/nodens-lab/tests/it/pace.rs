@@ -2,6 +2,7 @@
 
 use crate::load::json;
 use crate::{Echo, lab};
+use std::path::Path;
 
 #[test]
 fn rates_change_as_told_and_clients_grow_with_what_they_need() {
@@ -25,4 +26,73 @@ fn rates_change_as_told_and_clients_grow_with_what_they_need() {
         let errors = String::from_utf8(load(&arguments).stderr).unwrap();
         assert!(errors.contains(reason), "{errors}");
     }
+}
+
+#[test]
+fn a_search_says_what_it_tried_and_what_it_ran_into() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("search.json");
+    let file = file.to_str().unwrap();
+    let arguments = [
+        "load",
+        "-p",
+        &echo.port,
+        "--slo",
+        "p50=5s,loss=100%",
+        "--slo-floor",
+        "100",
+        "--slo-ceiling",
+        "400",
+        "--slo-probe",
+        "300ms",
+        "--slo-repeats",
+        "2",
+        "-o",
+        file,
+    ];
+    let output = lab(&arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let search = lab_result::search::read(Path::new(file)).unwrap();
+    assert_eq!(search.searches.len(), 2);
+    assert!(search.probes.iter().all(|probe| probe.sent > 0 && probe.rate <= 400.0), "{text}");
+    // On a machine that is too busy to send 400 a second, it must say just that.
+    if search.probes.iter().all(|probe| probe.said == "met") {
+        assert_eq!((search.median, search.limited_by.as_deref()), (Some(400.0), Some("ceiling")));
+        assert!(text.contains("is met at least 400 questions/s"), "{text}");
+        assert_eq!(output.status.code(), Some(0));
+    } else {
+        assert!(search.probes.iter().all(|probe| probe.said != "missed"), "{text}");
+    }
+    assert!(text.contains("p50=5s,loss=100%") && text.contains("search.json"), "{text}");
+}
+
+#[test]
+fn a_search_for_what_a_server_never_does_ends_at_the_floor() {
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port.to_string();
+    let output = lab(&[
+        "load",
+        "-p",
+        &port,
+        "--slo",
+        "loss=0",
+        "--slo-floor",
+        "50",
+        "--slo-probe",
+        "200ms",
+        "--slo-repeats",
+        "1",
+        "-t",
+        "0.2",
+        "--json",
+        "--no-version",
+    ]);
+    let search = lab_result::search::from_json(Path::new("stdout"), &output.stdout).unwrap();
+    assert_eq!(search.median, Some(0.0));
+    assert!(search.probes.last().unwrap().rate == 50.0 && search.probes.len() >= 5);
+    assert!(search.probes.iter().all(|probe| probe.said != "met"));
+    assert_ne!(output.status.code(), Some(0));
+    let errors = lab(&["load", "--slo", "p99=fast"]).stderr;
+    assert!(String::from_utf8(errors).unwrap().contains("expected limits as p99.9=5ms"));
 }

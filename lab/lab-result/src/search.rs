@@ -1,0 +1,125 @@
+//! The file of a search for the highest rate that meets an objective (`nodens-lab load --slo`).
+
+use crate::store::{read_versioned, write_whole};
+use crate::{Generator, Provenance, ReadError, Workload, WriteError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// What `kind` says in such a file.
+pub const KIND: &str = "search";
+
+/// Version of the file's layout. A reader takes this one and no other.
+pub const SCHEMA: u32 = 1;
+
+/// A search. All times are nanoseconds, all rates questions a second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SearchFile {
+    /// Always `search`.
+    pub kind: String,
+    /// Version of this layout.
+    pub schema: u32,
+    /// What wrote the file.
+    pub generator: Generator,
+    /// Where it was measured.
+    pub provenance: Provenance,
+    /// Address and port of the server.
+    pub server: String,
+    /// `udp`, `tcp` or another transport.
+    pub transport: String,
+    /// The arrival process in words of the command line.
+    pub arrivals: String,
+    /// What was asked.
+    pub workload: Workload,
+    /// The objective in words of the command line.
+    pub objective: String,
+    /// How long each probe sent questions.
+    pub probe_ns: u64,
+    /// The lowest rate that may be tried.
+    pub floor: f64,
+    /// The highest.
+    pub ceiling: f64,
+    /// A search ends at this ratio minus 1 of the lowest rate that fails to the highest that does not.
+    pub precision: f64,
+    /// Seed of the search.
+    pub seed: u64,
+    /// Whether it was ended from outside; the numbers are of the finished searches.
+    pub interrupted: bool,
+    /// Every probe in the order of time.
+    pub probes: Vec<Probe>,
+    /// What each finished search found.
+    pub searches: Vec<Found>,
+    /// The median of the highest rates that met the objective; absent without a finished search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median: Option<f64>,
+    /// The lowest and the highest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<(f64, f64)>,
+    /// What the searches ran into: `server`, `generator` or `ceiling`. Only with `server` is the
+    /// result a limit of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<String>,
+}
+
+/// One probe: a load of one rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Probe {
+    /// The search it belongs to, counted from 1.
+    pub search: usize,
+    /// The rate that was offered.
+    pub rate: f64,
+    /// `met`, `missed` or `invalid`.
+    pub said: String,
+    /// What was missed, or why the generator does not vouch for it.
+    pub because: Vec<String>,
+    /// Answers a second.
+    pub answered_per_second: f64,
+    /// Questions sent.
+    pub sent: u64,
+    /// The part of them that was lost.
+    pub loss: f64,
+    /// Response time at 50 % of the questions; a bound if they were lost, as in the others.
+    pub p50: Option<u64>,
+    /// At 99 %.
+    pub p99: Option<u64>,
+    /// At 99.9 %.
+    pub p999: Option<u64>,
+    /// Names the plan of the probe.
+    pub plan: String,
+}
+
+/// What one search found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Found {
+    /// The highest rate that met the objective; absent if none did.
+    pub highest: Option<f64>,
+    /// The lowest rate above it that was tried.
+    pub above: Option<f64>,
+    /// What was there: `server`, `generator` or `ceiling`.
+    pub limited_by: String,
+}
+
+/// The file's text.
+pub fn to_json(search: &SearchFile) -> String {
+    // Writing to memory does not fail, and the types have no map whose key is no string.
+    serde_json::to_string_pretty(search).unwrap_or_default() + "\n"
+}
+
+/// Writes the file whole or not at all.
+pub fn write(path: &Path, search: &SearchFile) -> Result<(), WriteError> {
+    write_whole(path, to_json(search).as_bytes())
+        .map_err(|source| WriteError { path: path.to_owned(), source })
+}
+
+/// Reads the file at `path`.
+pub fn read(path: &Path) -> Result<SearchFile, ReadError> {
+    let octets =
+        fs::read(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    from_json(path, &octets)
+}
+
+/// Reads the text of a file; `path` is for messages only.
+pub fn from_json(path: &Path, octets: &[u8]) -> Result<SearchFile, ReadError> {
+    read_versioned(path, octets, SCHEMA)
+}

@@ -1,0 +1,330 @@
+//! `nodens-lab load --slo`: the highest rate at which a server meets an objective.
+
+use super::Args;
+use super::output::Places;
+use crate::term::{self, Live, Style, Table};
+use anyhow::{Result, bail};
+use lab_load::run::RunError;
+use lab_load::run::clients_needed;
+use lab_load::search::{Above, Bounds, Found, Objective, Said, Search, Summary};
+use lab_load::{Config, Outcome, Pace, Workload};
+use lab_result::About;
+use lab_result::search::{self, Probe, SearchFile};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Between probes: what the last one left in queues must not hit the next.
+const PAUSE: Duration = Duration::from_millis(300);
+/// Where the first search starts, unless the bounds forbid it.
+const START: f64 = 1_000.0;
+
+/// Arguments of the search.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Search for the highest rate")]
+pub(crate) struct SloArgs {
+    /// Search for the highest rate that meets this objective: p99.9=5ms,loss=0 (also p50, max, …).
+    #[arg(long, value_name = "LIMITS", conflicts_with_all = ["rate", "steps", "ramp", "closed_loop", "queries", "duration"])]
+    pub(super) slo: Option<Objective>,
+    /// How often the whole search is done.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "slo")]
+    slo_repeats: usize,
+    /// How long each probe sends.
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = lab_units::nanos, requires = "slo")]
+    slo_probe: u64,
+    /// The lowest rate to try.
+    #[arg(long, value_name = "RATE", default_value_t = 100.0, requires = "slo")]
+    slo_floor: f64,
+    /// The highest rate to try.
+    #[arg(long, value_name = "RATE", default_value_t = 10_000_000.0, requires = "slo")]
+    slo_ceiling: f64,
+    /// How closely the result is wanted.
+    #[arg(long, value_name = "PART", default_value = "5%", value_parser = lab_units::part, requires = "slo")]
+    slo_precision: f64,
+}
+
+/// What a search is done with.
+struct Setting<'a> {
+    args: &'a SloArgs,
+    objective: &'a Objective,
+    /// The load of each probe but for its rate, length and seed.
+    config: &'a Config,
+    /// Whether the number of clients may grow with the rate.
+    grow: bool,
+    workload: &'a Workload,
+    stop: &'a AtomicBool,
+}
+
+impl SloArgs {
+    fn bounds(&self) -> Result<Bounds> {
+        let (floor, ceiling, precision) = (self.slo_floor, self.slo_ceiling, self.slo_precision);
+        let sound = floor >= 1.0 && ceiling >= floor && ceiling.is_finite();
+        if !sound || self.slo_repeats == 0 || self.slo_probe == 0 || precision < 0.001 {
+            bail!(
+                "expected --slo-floor of at least 1, --slo-ceiling not below it, --slo-repeats and \
+                 --slo-probe above 0, --slo-precision of at least 0.1%"
+            );
+        }
+        Ok(Bounds { floor, ceiling, precision })
+    }
+}
+
+/// Searches for the highest rate, shows how, and keeps it.
+pub(super) fn search(
+    args: &Args,
+    objective: &Objective,
+    (config, workload): (&Config, &Workload),
+    about: About,
+    places: &Places,
+    stop: &AtomicBool,
+) -> Result<ExitCode> {
+    let setting = Setting {
+        args: &args.slo,
+        objective,
+        config,
+        grow: args.clients.is_none(),
+        workload,
+        stop,
+    };
+    let file = SearchFile {
+        kind: search::KIND.to_owned(),
+        schema: search::SCHEMA,
+        generator: about.generator,
+        provenance: about.provenance,
+        server: config.server.to_string(),
+        transport: super::transports(config),
+        arrivals: args.arrivals.to_string(),
+        workload: about.workload,
+        seed: config.seed,
+        ..SearchFile::default()
+    };
+    let file = run(&setting, file)?;
+    if args.output.json {
+        term::out(search::to_json(&file).trim_end());
+    } else {
+        term::out(&text(&setting, &file));
+    }
+    places.write_search(&file)?;
+    Ok(exit(&file))
+}
+
+/// Searches; `file` comes with everything but the findings.
+fn run(setting: &Setting<'_>, mut file: SearchFile) -> Result<SearchFile> {
+    let bounds = setting.args.bounds()?;
+    file.objective = setting.objective.to_string();
+    file.probe_ns = setting.args.slo_probe;
+    (file.floor, file.ceiling, file.precision) = (bounds.floor, bounds.ceiling, bounds.precision);
+    let live = Live::new();
+    let mut found: Vec<Found> = Vec::new();
+    for repeat in 0..setting.args.slo_repeats {
+        let start = Summary::of(&found).map_or(START, |summary| summary.median);
+        let mut search = Search::new(bounds, start);
+        while let Some(rate) = search.rate() {
+            let text = format!("search {}: {}/s", repeat + 1, term::rate(rate));
+            live.show(repeat as f64, setting.args.slo_repeats as f64, &text);
+            let seed = setting.config.seed + file.probes.len() as u64;
+            let Some((said, mut probe)) = setting.probe(rate, seed)? else {
+                file.interrupted = true;
+                break;
+            };
+            probe.search = repeat + 1;
+            file.probes.push(probe);
+            search.take(said);
+            std::thread::sleep(PAUSE);
+        }
+        if file.interrupted {
+            break;
+        }
+        found.push(search.found());
+    }
+    live.clear();
+    let summary = Summary::of(&found);
+    file.searches = found.iter().map(kept).collect();
+    file.median = summary.map(|summary| summary.median);
+    file.range = summary.map(|summary| (summary.lowest, summary.highest));
+    file.limited_by = summary.map(|summary| name(summary.why).to_owned());
+    Ok(file)
+}
+
+impl Setting<'_> {
+    /// One probe; `None` if it was interrupted.
+    fn probe(&self, rate: f64, seed: u64) -> Result<Option<(Said, Probe)>> {
+        let mut config = Config { seed, queries: None, ..self.config.clone() };
+        config.duration = Duration::from_nanos(self.args.slo_probe);
+        if let Pace::Open { rate: into, .. } = &mut config.pace {
+            *into = rate;
+        }
+        if self.grow {
+            let needed = clients_needed(config.peak_rate(), config.timeout);
+            config.clients = config.clients.max(needed);
+        }
+        let outcome = match lab_load::run(&config, self.workload, self.stop, |_| {}) {
+            Ok(outcome) => outcome,
+            Err(error @ (RunError::TooFewClients { .. } | RunError::TooManyClients { .. })) => {
+                return Ok(Some(impossible(rate, &error)));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if self.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let missed = self.objective.missed(&outcome);
+        let (said, because) = if !outcome.verdict.is_valid() {
+            (Said::Invalid, outcome.verdict.invalid.clone())
+        } else if missed.is_empty() {
+            (Said::Met, missed)
+        } else {
+            (Said::Missed, missed)
+        };
+        Ok(Some((said, probe(rate, said, because, &outcome))))
+    }
+}
+
+fn probe(rate: f64, said: Said, because: Vec<String>, outcome: &Outcome) -> Probe {
+    let response = |part| outcome.tally.response.quantile(part).nanos();
+    Probe {
+        search: 0,
+        rate,
+        said: word(said).to_owned(),
+        because,
+        answered_per_second: outcome.answer_rate(),
+        sent: outcome.tally.counts.sent,
+        loss: outcome.loss(),
+        p50: response(0.5),
+        p99: response(0.99),
+        p999: response(0.999),
+        plan: format!("{:016x}", outcome.plan_hash),
+    }
+}
+
+/// A rate that this machine or these settings do not have the sockets for.
+fn impossible(rate: f64, error: &RunError) -> (Said, Probe) {
+    let because = vec![error.to_string()];
+    let probe = Probe {
+        search: 0,
+        rate,
+        said: word(Said::Invalid).to_owned(),
+        because,
+        answered_per_second: 0.0,
+        sent: 0,
+        loss: 0.0,
+        p50: None,
+        p99: None,
+        p999: None,
+        plan: String::new(),
+    };
+    (Said::Invalid, probe)
+}
+
+fn word(said: Said) -> &'static str {
+    match said {
+        Said::Met => "met",
+        Said::Missed => "missed",
+        Said::Invalid => "invalid",
+    }
+}
+
+fn name(why: Above) -> &'static str {
+    match why {
+        Above::Server => "server",
+        Above::Generator => "generator",
+        Above::Ceiling => "ceiling",
+    }
+}
+
+fn kept(found: &Found) -> search::Found {
+    let limited_by = name(found.why).to_owned();
+    search::Found { highest: found.highest, above: found.above, limited_by }
+}
+
+/// The table of probes and the verdict.
+fn text(setting: &Setting<'_>, file: &SearchFile) -> String {
+    let header = ["search", "offered/s", "answered/s", "p50", "p99", "p99.9", "lost", "objective"];
+    let mut table = Table::new(&header);
+    for probe in &file.probes {
+        let time = |nanos: Option<u64>| nanos.map_or("n/a".into(), |n| term::nanos(n as f64));
+        let because = probe.because.first().cloned().unwrap_or_default();
+        let because: String = because.chars().take(48).collect();
+        let cells = vec![
+            probe.search.to_string(),
+            term::count(probe.rate.round() as u64),
+            term::count(probe.answered_per_second.round() as u64),
+            time(probe.p50),
+            time(probe.p99),
+            time(probe.p999),
+            term::percent(probe.loss),
+            format!("{} {because}", probe.said).trim_end().to_owned(),
+        ];
+        match probe.said.as_str() {
+            "met" => table.styled(Style::Good, cells),
+            "invalid" => table.styled(Style::Dim, cells),
+            _ => table.row(cells),
+        }
+    }
+    let mut lines = vec![table.framed()];
+    lines.extend(few(setting, file));
+    lines.push(verdict(file));
+    lines.join("\n")
+}
+
+/// A warning if percentiles of the lowest rates rest on too few questions.
+fn few(setting: &Setting<'_>, file: &SearchFile) -> Option<String> {
+    let needed = setting.objective.questions_needed();
+    let met = file.probes.iter().filter(|probe| probe.said == "met");
+    let least = met.map(|probe| probe.sent).min().filter(|sent| (*sent as f64) < needed)?;
+    let text = format!(
+        "  note       a probe had {} questions; {} needs {} for every percentile to rest on 10: \
+         take a longer --slo-probe",
+        term::count(least),
+        file.objective,
+        term::count(needed.ceil() as u64)
+    );
+    Some(text)
+}
+
+fn verdict(file: &SearchFile) -> String {
+    let interrupted = if file.interrupted { "interrupted; " } else { "" };
+    let (Some(median), Some((lowest, highest)), Some(by)) =
+        (file.median, file.range, &file.limited_by)
+    else {
+        return term::paint(Style::Bad, &format!("{interrupted}no search was finished"));
+    };
+    let rate = |rate: f64| term::count(rate.round() as u64);
+    let (objective, repeats) = (&file.objective, file.searches.len());
+    if median == 0.0 {
+        let text = format!(
+            "{interrupted}{objective} is not met at {} questions/s, the lowest rate tried",
+            rate(file.floor)
+        );
+        return term::paint(Style::Bad, &text);
+    }
+    let range = match repeats {
+        1 => "one search".to_owned(),
+        _ => format!("median of {repeats} searches, {} to {}", rate(lowest), rate(highest)),
+    };
+    let (style, relation, why) = match by.as_str() {
+        "server" => (Style::Good, "up to", "the server misses it above".to_owned()),
+        "ceiling" => (Style::Good, "at least", "higher rates were not tried".to_owned()),
+        _ => {
+            let invalid = file.probes.iter().rev().find(|probe| probe.said == "invalid");
+            let reason = invalid.and_then(|probe| probe.because.first());
+            let reason = reason.map_or("unknown", String::as_str);
+            let why = format!(
+                "INVALID above: the limit is the generator's and not the server's ({reason})"
+            );
+            (Style::Bad, "at least", why)
+        }
+    };
+    let text = format!("{interrupted}{objective} is met {relation} {} questions/s", rate(median));
+    term::paint(style, &format!("{text} ({range}); {why}"))
+}
+
+/// 0 if the result is one of the server, 1 if it does not meet the objective at all, or that of an
+/// invalid run.
+fn exit(file: &SearchFile) -> ExitCode {
+    match (file.median, file.limited_by.as_deref()) {
+        (None, _) | (_, Some("generator")) => ExitCode::from(crate::EXIT_INVALID),
+        (Some(0.0), _) => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
