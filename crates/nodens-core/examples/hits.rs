@@ -165,6 +165,9 @@ fn finish(bench: &mut Bench, exchange: &Exchange, actions: &mut Vec<Action>) {
         bench.worker.reply(bench.now, ask.ticket, ask.attempt, &exchange.reply);
     }
     bench.worker.take_actions(actions);
-    let sent = actions.drain(..).filter(|action| matches!(action, Action::Send { .. })).count();
-    assert_eq!(sent, 1, "one answer");
+    assert_eq!(actions.len(), 1, "one answer");
+    for action in actions.drain(..) {
+        let Action::Send { wire, .. } = action else { panic!("{action:?}") };
+        bench.worker.reuse(wire);
+    }
 }

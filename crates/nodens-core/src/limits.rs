@@ -10,6 +10,10 @@ pub const LOOKUPS_PER_JOB_MAX: u32 = 32;
 pub const PENDING_PER_WORKER_MAX: usize = 65_536;
 /// Clients that may wait for one and the same upstream answer.
 pub const WAITERS_PER_FLIGHT_MAX: usize = 16_384;
+/// Buffers of answers that were waited for a worker keeps for reuse.
+pub const SPARE_BUFFERS_MAX: usize = 256;
+/// The largest such buffer, in octets.
+pub const SPARE_BUFFER_LEN: usize = 4096;
 /// Finished jobs a worker keeps for reuse.
 pub const SPARE_JOBS_MAX: usize = 1024;
 /// Shortest time after which a question that is not answered is asked elsewhere as well.
@@ -45,5 +49,8 @@ pub const CACHE_STALE_SHARE: usize = 4;
 pub const CACHE_PROBATION_SHARE: usize = 10;
 /// Buckets one insertion looks at for an entry nobody asked for; then it takes any.
 pub const CACHE_PATIENCE: usize = 64;
+/// Insertions after which a bucket is looked through for what is dead; a bucket has room for more
+/// entries than this.
+pub const CACHE_TIDY_EVERY: usize = 2;
 /// CNAME records the cache follows to see whether a response answers its question.
 pub const CACHE_CNAME_CHAIN_MAX: usize = 32;

@@ -185,9 +185,10 @@ impl EventLoop {
                 asker.flush(cx);
             });
             if !self.worker.has_actions() {
-                return;
+                break;
             }
         }
+        self.udp.flush(&mut self.worker, &self.counters);
     }
 
     fn perform(&mut self, action: Action, now: Now) {
@@ -197,8 +198,8 @@ impl EventLoop {
             Action::GiveUp { ticket, attempt } => {
                 self.split(now, |_, asker, cx| asker.give_up(ticket, attempt, cx));
             }
-            Action::Send { client, wire } => self.deliver(&client, Some(&wire)),
-            Action::Silence(client) => self.deliver(&client, None),
+            Action::Send { client, wire } => self.deliver(&client, wire),
+            Action::Silence(client) => self.silence(&client),
             Action::Wake(worker) => {
                 if let Some(waker) = self.wakers.get(worker) {
                     waker.wake();
@@ -207,14 +208,23 @@ impl EventLoop {
         }
     }
 
-    fn deliver(&mut self, client: &Client, wire: Option<&[u8]>) {
-        match (Key::unpack(client.token), wire) {
-            (Some((Kind::UdpServer, key)), Some(wire)) => {
-                self.udp.send(key, client, wire, &self.counters);
+    fn deliver(&mut self, client: &Client, wire: Vec<u8>) {
+        match Key::unpack(client.token) {
+            Some((Kind::UdpServer, key)) => {
+                self.udp.send(key, client, wire, (&mut self.worker, &self.counters));
             }
-            (Some((Kind::UdpServer, key)), None) => self.udp.forget(key),
-            (Some((Kind::TcpServer, key)), Some(wire)) => self.tcp.send(key, wire),
-            (Some((Kind::TcpServer, key)), None) => self.tcp.forget(key),
+            Some((Kind::TcpServer, key)) => {
+                self.tcp.send(key, &wire);
+                self.worker.reuse(wire);
+            }
+            _ => {}
+        }
+    }
+
+    fn silence(&mut self, client: &Client) {
+        match Key::unpack(client.token) {
+            Some((Kind::UdpServer, key)) => self.udp.forget(key),
+            Some((Kind::TcpServer, key)) => self.tcp.forget(key),
             _ => {}
         }
     }

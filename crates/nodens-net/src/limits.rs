@@ -41,7 +41,9 @@ pub const SPARE_BUFFERS: usize = 256;
 pub const SPARE_BUFFER_LEN: usize = 16 << 10;
 
 /// Questions sent from one UDP port before it is given up.
-pub const USES_PER_PORT: u32 = 16;
+pub const USES_PER_PORT: u32 = 128;
+/// Questions of one round that may share a UDP port.
+pub const SHARED_PORT: usize = 16;
 /// How long a UDP port is used.
 pub const PORT_AGE_MAX: Duration = Duration::from_secs(5);
 /// Open UDP ports towards one upstream below which every question opens a fresh one.
@@ -54,8 +56,8 @@ pub const PORTS_PER_UPSTREAM_MIN: usize = 8;
 /// Questions of one UDP port at which those that were given up begin to be dropped, whose IDs else
 /// stay in use for as long as the port does.
 pub const WAITING_PER_PORT: usize = 256;
-/// Datagrams taken from an upstream's socket before other sockets get their turn.
-pub const REPLIES_IN_A_ROW: usize = 16;
+/// Full batches of datagrams taken from an upstream's socket before other sockets get their turn.
+pub const REPLIES_IN_A_ROW: usize = 2;
 
 /// Connections a worker may have to one upstream.
 pub const UPSTREAM_CONNECTIONS: usize = 4;
@@ -79,5 +81,6 @@ const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(FRESH_PORTS <= PORTS_PER_WORKER);
+const _: () = assert!(SHARED_PORT <= USES_PER_PORT as usize && SHARED_PORT < WAITING_PER_PORT);
 const _: () = assert!(PORTS_PER_UPSTREAM_MIN <= FRESH_PORTS);
 const _: () = assert!(nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);

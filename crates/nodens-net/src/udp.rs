@@ -3,7 +3,7 @@
 use crate::counters::Counters;
 use crate::limits::{BATCH, BATCHES_IN_A_ROW};
 use crate::slots::{Key, Kind, Slots};
-use crate::sys::{self, Batch};
+use crate::sys::{self, Batch, Outgoing, Sender};
 use nodens_core::{Client, Now, Transport, Verdict, Worker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -19,6 +19,11 @@ pub(crate) struct UdpServer {
     answers: Vec<Vec<u8>>,
     /// Which datagrams of the batch have an answer.
     answered: Vec<usize>,
+    /// Answers that had to be waited for, all of `queued_at`.
+    queue: Vec<Outgoing>,
+    /// The socket they go out by.
+    queued_at: Option<Key>,
+    sender: Sender,
 }
 
 struct Socket {
@@ -50,6 +55,9 @@ impl UdpServer {
             batch: Batch::new(),
             answers: (0..BATCH).map(|_| Vec::with_capacity(512)).collect(),
             answered: Vec::with_capacity(BATCH),
+            queue: Vec::with_capacity(BATCH),
+            queued_at: None,
+            sender: Sender::new(),
         }
     }
 
@@ -176,15 +184,35 @@ impl UdpServer {
         count
     }
 
-    /// Sends an answer that had to be waited for.
-    pub(crate) fn send(&mut self, key: Key, client: &Client, wire: &[u8], counters: &Counters) {
+    /// Takes an answer that had to be waited for; it goes out with the others of the round.
+    pub(crate) fn send(
+        &mut self,
+        key: Key,
+        client: &Client,
+        wire: Vec<u8>,
+        (worker, counters): (&mut Worker, &Counters),
+    ) {
+        if self.queued_at != Some(key) || self.queue.len() >= BATCH {
+            self.flush(worker, counters);
+        }
         let Some(socket) = self.sockets.get(key) else { return };
         let wild = socket.bound.ip().is_unspecified();
         let source = wild.then(|| client.local.ip());
-        if sys::send_to(&socket.socket, wire, client.peer, source, socket.mapped()).is_err() {
-            counters.add(counters.answers_lost, 1);
+        self.queued_at = Some(key);
+        self.queue.push(Outgoing { wire, peer: Some(client.peer), source });
+    }
+
+    /// Sends the answers that have come together.
+    pub(crate) fn flush(&mut self, worker: &mut Worker, counters: &Counters) {
+        let Some(key) = self.queued_at.take() else { return };
+        if let Some(socket) = self.sockets.get(key) {
+            let lost = |_, _| counters.add(counters.answers_lost, 1);
+            self.sender.send_all(&socket.socket, &self.queue, socket.mapped(), lost);
         }
-        self.forget(key);
+        for _ in 0..self.queue.len() {
+            self.forget(key);
+        }
+        self.queue.drain(..).for_each(|answer| worker.reuse(answer.wire));
     }
 
     /// A client that waited gets no answer, or has got it.

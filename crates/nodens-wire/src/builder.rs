@@ -28,7 +28,7 @@ impl<'b> Builder<'b> {
     /// Clears `out` and writes a header.
     pub fn new(out: &'b mut Vec<u8>, id: u16, flags: Flags) -> Self {
         out.clear();
-        out.extend(Header { id, flags, counts: [0; 4] }.to_bytes());
+        out.extend_from_slice(&Header { id, flags, counts: [0; 4] }.to_bytes());
         let (counts, names) = ([0; 4], [0; NAMES_MAX]);
         Self { out, counts, names, names_len: 0, section: Section::Answer }
     }
@@ -36,8 +36,8 @@ impl<'b> Builder<'b> {
     /// Writes the question.
     pub fn question(&mut self, qname: NameRef<'_>, qtype: Type, qclass: Class) {
         self.name(qname);
-        self.out.extend(qtype.0.to_be_bytes());
-        self.out.extend(qclass.0.to_be_bytes());
+        let [[a, b], [c, d]] = [qtype.0.to_be_bytes(), qclass.0.to_be_bytes()];
+        self.out.extend_from_slice(&[a, b, c, d]);
         self.count(0);
     }
 
@@ -113,23 +113,36 @@ impl<'b> Builder<'b> {
 
     /// Writes `name`, ending with a pointer where an earlier name has the same tail.
     fn name(&mut self, name: NameRef<'_>) {
+        if self.names_len == 0 {
+            self.first_name(name);
+            return;
+        }
         let mut rest = name;
         while !rest.is_root() {
             if let Some(target) = self.find(rest) {
                 self.out.extend((0xc000 | target).to_be_bytes());
                 return;
             }
-            self.remember();
+            self.remember(self.out.len());
             let Some(parent) = rest.parent() else { break };
             let len = rest.as_wire().len() - parent.as_wire().len();
-            self.out.extend(rest.as_wire().iter().take(len));
+            self.out.extend_from_slice(rest.as_wire().get(..len).unwrap_or_default());
             rest = parent;
         }
         self.out.push(0);
     }
 
-    fn remember(&mut self) {
-        let at = self.out.len();
+    /// Writes a name with nothing in front of it that it could point to.
+    fn first_name(&mut self, name: NameRef<'_>) {
+        let mut at = self.out.len();
+        for label in name.labels() {
+            self.remember(at);
+            at += 1 + label.len();
+        }
+        self.out.extend_from_slice(name.as_wire());
+    }
+
+    fn remember(&mut self, at: usize) {
         if let (Some(slot), true) = (self.names.get_mut(self.names_len), at <= POINTER_MAX) {
             *slot = at as u16;
             self.names_len += 1;

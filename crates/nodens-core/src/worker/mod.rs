@@ -10,7 +10,7 @@ use crate::handler::Event;
 use crate::handlers::forward;
 use crate::handlers::forward::probes;
 use crate::job::{Client, Job, Recipient};
-use crate::limits::{PENDING_PER_WORKER_MAX, SPARE_JOBS_MAX};
+use crate::limits::{PENDING_PER_WORKER_MAX, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX, SPARE_JOBS_MAX};
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
 use crate::time::Now;
@@ -42,6 +42,8 @@ pub struct Worker {
     // Boxed, because jobs move between here and the slab and are large.
     #[allow(clippy::vec_box)]
     spare: Vec<Box<Job>>,
+    /// Buffers for answers, see [`Worker::reuse`].
+    buffers: Vec<Vec<u8>>,
     serial: u32,
 }
 
@@ -56,7 +58,7 @@ impl Worker {
     /// Worker `index` of the process; `seed` feeds [`WorkerState::rng`].
     pub fn new(index: usize, shared: Arc<Shared>, config: Arc<Config>, seed: u64) -> Self {
         let state = WorkerState::new(index, shared, seed);
-        Self { config, state, jobs: Slab::new(), spare: Vec::new(), serial: 0 }
+        Self { config, state, jobs: Slab::new(), spare: Vec::new(), buffers: Vec::new(), serial: 0 }
     }
 
     /// Takes up a new configuration; jobs that wait end with the one they started with.
@@ -190,6 +192,14 @@ impl Worker {
         self.job(ticket).map(|job| &mut job.current.forward.message)
     }
 
+    /// Takes back the buffer of an [`Action::Send`], so that the next one need not be allocated.
+    pub fn reuse(&mut self, mut buffer: Vec<u8>) {
+        if self.buffers.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_LEN {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
+
     /// What the sockets have to do since the last call.
     pub fn take_actions(&mut self, into: &mut Vec<Action>) {
         into.append(&mut self.state.actions);
@@ -278,7 +288,8 @@ impl Worker {
             Outcome::Done => {
                 if let Recipient::Client(client) = job.recipient {
                     finish::finish(&config, &self.state.shared, &mut job);
-                    let wire = std::mem::take(&mut job.current.response.wire);
+                    let empty = self.buffers.pop().unwrap_or_default();
+                    let wire = std::mem::replace(&mut job.current.response.wire, empty);
                     self.state.actions.push(Action::Send { client, wire });
                 }
             }

@@ -5,50 +5,17 @@
 
 mod batch;
 mod control;
+mod outgoing;
+mod replies;
 
 pub(crate) use batch::Batch;
+pub(crate) use outgoing::{Outgoing, Sender};
+pub(crate) use replies::{REPLIES, Replies};
 
-use control::{CONTROL_LEN, Control, write_packet_info};
-use libc::{c_int, c_void, iovec, msghdr, socklen_t};
+use libc::{c_int, socklen_t};
 use std::io;
 use std::mem::{size_of, size_of_val};
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
-
-/// Sends one datagram to `peer`, from `source` if that is given. `mapped`: the socket is an IPv6
-/// one, which writes IPv4 addresses as `::ffff:a.b.c.d`.
-pub(crate) fn send_to(
-    socket: impl AsFd,
-    octets: &[u8],
-    peer: SocketAddr,
-    source: Option<IpAddr>,
-    mapped: bool,
-) -> io::Result<()> {
-    let peer: socket2::SockAddr = match peer {
-        SocketAddr::V4(v4) if mapped => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
-        other => other,
-    }
-    .into();
-    let mut control = Control([0; CONTROL_LEN]);
-    let scope = peer.as_socket_ipv6().map_or(0, |peer| peer.scope_id());
-    let control_len = source.map_or(0, |ip| write_packet_info(&mut control, ip, scope, mapped));
-    let mut part = iovec { iov_base: octets.as_ptr().cast_mut().cast(), iov_len: octets.len() };
-    // SAFETY: all zeros is a valid `msghdr`.
-    let mut header: msghdr = unsafe { std::mem::zeroed() };
-    header.msg_name = peer.as_ptr().cast_mut().cast::<c_void>();
-    header.msg_namelen = peer.len();
-    header.msg_iov = &raw mut part;
-    header.msg_iovlen = 1;
-    if control_len > 0 {
-        header.msg_control = (&raw mut control).cast();
-        header.msg_controllen = control_len;
-    }
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open, and the header points to live buffers of the lengths it
-    // states; the kernel only reads them.
-    let sent = unsafe { libc::sendmsg(fd, &raw const header, libc::MSG_DONTWAIT) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
 
 /// How many datagrams the kernel has dropped because the socket's receive buffer was full.
 pub(crate) fn dropped(socket: impl AsFd) -> Option<u32> {
@@ -100,7 +67,7 @@ fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io:
 mod tests {
     use super::*;
     use crate::limits::REQUEST_LEN_MAX;
-    use std::net::UdpSocket;
+    use std::net::{IpAddr, SocketAddr, UdpSocket};
 
     fn receive_all(batch: &mut Batch, socket: &UdpSocket, wanted: usize) -> usize {
         for _ in 0..1000 {
@@ -141,11 +108,44 @@ mod tests {
                 let (n, from) = client.recv_from(&mut got).unwrap();
                 assert_eq!((n, from), (len, SocketAddr::new(asked, port)));
             }
-            send_to(&server, b"333", client.local_addr().unwrap(), Some(asked), v6).unwrap();
-            assert_eq!(client.recv_from(&mut got).unwrap(), (3, SocketAddr::new(asked, port)));
+            let later = |wire: &[u8]| Outgoing {
+                wire: wire.to_vec(),
+                peer: Some(client.local_addr().unwrap()),
+                source: Some(asked),
+            };
+            let answers = [later(b"333"), later(&[0; 70_000]), later(b"4444")];
+            let mut lost = Vec::new();
+            Sender::new().send_all(&server, &answers, v6, |place, _| lost.push(place));
+            assert_eq!(lost, [1]);
+            for len in [3, 4] {
+                let got = client.recv_from(&mut got).unwrap();
+                assert_eq!(got, (len, SocketAddr::new(asked, port)));
+            }
             let empty = batch.receive(&server).unwrap_err();
             assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
         }
+    }
+
+    #[test]
+    fn datagrams_from_a_peer_come_several_at_a_time_and_whole() {
+        let [a, b] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        a.connect(b.local_addr().unwrap()).unwrap();
+        b.connect(a.local_addr().unwrap()).unwrap();
+        let mut lens: Vec<usize> = (0..REPLIES + 3).map(|n| n * 50).collect();
+        lens[5] = 60_000;
+        let message = |len: &usize| Outgoing { wire: vec![7; *len], peer: None, source: None };
+        let messages: Vec<Outgoing> = lens.iter().map(message).collect();
+        let mut sender = Sender::new();
+        for messages in messages.chunks(3) {
+            sender.send_all(&a, messages, false, |_, error| panic!("{error}"));
+        }
+        let mut replies = Replies::new();
+        let mut got = Vec::new();
+        while let Ok(count) = replies.receive(&b) {
+            assert!(count <= REPLIES);
+            got.extend((0..count).map(|index| replies.get(index).len()));
+        }
+        assert_eq!(got, lens);
     }
 
     #[test]

@@ -9,10 +9,11 @@ mod streams;
 mod waiting;
 
 use crate::context::Context;
-use crate::limits::SWEEP;
+use crate::limits::{SPARE_BUFFERS, SWEEP};
 use crate::poll::Ready;
 use crate::random::Random;
 use crate::slots::{Key, Kind};
+use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Carrier, Fault};
 use nodens_core::worker::Ticket;
 use ports::Ports;
@@ -29,7 +30,25 @@ struct Place {
 }
 
 /// Which attempts are under way, and where.
-type Places = HashMap<u32, Place>;
+#[derive(Default)]
+struct Places {
+    by_attempt: HashMap<u32, Place, RandomState>,
+    /// Buffers for the questions that are waited for.
+    buffers: Vec<Vec<u8>>,
+}
+
+impl Places {
+    fn remove(&mut self, attempt: u32) -> Option<Place> {
+        self.by_attempt.remove(&attempt)
+    }
+
+    /// Nobody waits for this question any more.
+    fn reuse(&mut self, waiting: Waiting) {
+        if self.buffers.len() < SPARE_BUFFERS {
+            self.buffers.push(waiting.into_buffer());
+        }
+    }
+}
 
 /// Asks upstreams for one worker.
 pub(crate) struct Asker {
@@ -39,7 +58,7 @@ pub(crate) struct Asker {
     places: Places,
     /// The question being sent, with its ID.
     message: Vec<u8>,
-    /// Where every message is read to.
+    /// Where connections are read to.
     scratch: Vec<u8>,
     next_sweep: u64,
 }
@@ -51,7 +70,7 @@ impl Asker {
             random: Random::new(),
             ports: Ports::new(ports_max),
             streams: Streams::default(),
-            places: Places::new(),
+            places: Places::default(),
             message: Vec::with_capacity(512),
             scratch: vec![0; 1 << 16],
             next_sweep: 0,
@@ -68,16 +87,17 @@ impl Asker {
         // No message: the job is gone.
         let Some(message) = cx.worker.ask_message(ask.ticket) else { return };
         self.message.clone_from(message);
-        let Some(waiting) = Waiting::new(ask, &self.message, cx.now) else { return };
+        let buffer = self.places.buffers.pop().unwrap_or_default();
+        let Some(waiting) = Waiting::new(ask, &self.message, cx.now, buffer) else { return };
         let (message, random) = (&mut self.message, &mut self.random);
         let sent = match ask.carrier {
-            Carrier::Udp => self.ports.ask(ask, message, waiting, random, cx),
+            Carrier::Udp => self.ports.ask(ask, message, waiting, (random, &mut self.places), cx),
             Carrier::Tcp => self.streams.ask(ask, message, waiting, random, cx),
         };
         match sent {
             Ok((key, id)) => {
                 let place = Place { carrier: ask.carrier, key, id };
-                self.places.insert(ask.attempt, place);
+                self.places.by_attempt.insert(ask.attempt, place);
             }
             Err(fault) => cx.worker.failed(cx.now, ask.ticket, ask.attempt, &fault),
         }
@@ -85,7 +105,7 @@ impl Asker {
 
     /// Nobody waits for this attempt any more.
     pub(crate) fn forget(&mut self, attempt: u32) {
-        if let Some(place) = self.places.remove(&attempt) {
+        if let Some(place) = self.places.remove(attempt) {
             match place.carrier {
                 Carrier::Udp => _ = self.ports.forget(place.key, place.id),
                 Carrier::Tcp => _ = self.streams.forget(place.key, place.id),
@@ -95,7 +115,7 @@ impl Asker {
 
     /// This attempt took too long: the worker is told what for.
     pub(crate) fn give_up(&mut self, ticket: Ticket, attempt: u32, cx: &mut Context<'_>) {
-        let Some(place) = self.places.remove(&attempt) else { return };
+        let Some(place) = self.places.remove(attempt) else { return };
         let text = match place.carrier {
             Carrier::Udp => self.ports.forget(place.key, place.id),
             Carrier::Tcp => self.streams.give_up(place.key, place.id, &mut self.places, cx),
@@ -109,14 +129,15 @@ impl Asker {
     pub(crate) fn ready(&mut self, ready: Ready, cx: &mut Context<'_>) {
         let (places, scratch) = (&mut self.places, &mut self.scratch);
         match ready.kind {
-            Kind::UdpUpstream => self.ports.ready(ready.key, places, scratch, cx),
+            Kind::UdpUpstream => self.ports.ready(ready.key, places, cx),
             Kind::TcpUpstream => self.streams.ready(ready, places, scratch, cx),
             _ => {}
         }
     }
 
-    /// Sends what has come together for the connections.
+    /// Sends what has come together for ports and connections.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
+        self.ports.flush(&mut self.places, cx);
         self.streams.flush(&mut self.places, cx);
     }
 

@@ -1,8 +1,10 @@
 //! Questions in datagrams, each from a port that nobody outside can foresee (RFC 5452).
 //!
-//! Every question opens a fresh port, until there are enough of them open towards an upstream that
+//! A question opens a fresh port, until there are enough of them open towards an upstream that
 //! choosing among them leaves a forger no better off than guessing; a port is used for a bounded
-//! number of questions and a bounded time. The sockets are connected: the kernel then passes only
+//! number of questions and a bounded time. Questions that come up in the same round share the port
+//! that was drawn, so that the kernel takes them together: whoever forges an answer to one of them
+//! has to guess the port all the same. The sockets are connected: the kernel then passes only
 //! the upstream's datagrams, and says if nobody listens there.
 
 use super::waiting::Waiting;
@@ -10,14 +12,17 @@ use super::{Places, draw_id};
 use crate::context::Context;
 use crate::fault;
 use crate::limits::{
-    FRESH_PORTS, PORT_AGE_MAX, PORTS_PER_UPSTREAM_MIN, REPLIES_IN_A_ROW, USES_PER_PORT,
-    WAITING_PER_PORT,
+    FRESH_PORTS, PORT_AGE_MAX, PORTS_PER_UPSTREAM_MIN, REPLIES_IN_A_ROW, SHARED_PORT,
+    USES_PER_PORT, WAITING_PER_PORT,
 };
 use crate::poll::Interest;
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
+use crate::sys::{Outgoing, REPLIES, Replies, Sender};
+use foldhash::fast::RandomState;
 use nodens_core::Now;
 use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
+use nodens_core::worker::Ticket;
 use nodens_wire::header;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::HashMap;
@@ -67,46 +72,152 @@ impl Port {
 /// The UDP ports of one worker.
 pub(crate) struct Ports {
     open: Slots<Port>,
-    by_upstream: HashMap<u32, Vec<Key>>,
+    by_upstream: HashMap<u32, Vec<Key>, RandomState>,
     max: usize,
+    /// What goes out at the end of the round, by upstream.
+    drawn: Vec<Drawn>,
+    /// Rounds that are over, for their buffers.
+    rested: Vec<Drawn>,
+    /// Buffers for questions.
+    spare: Vec<Vec<u8>>,
+    sender: Sender,
+    replies: Replies,
+}
+
+/// The port that was drawn in this round for an upstream.
+struct Drawn {
+    upstream: u32,
+    key: Key,
+    /// Questions that go out by it.
+    questions: Vec<Outgoing>,
+    /// Whose they are, and their IDs.
+    askers: Vec<(Ticket, u32, u16)>,
 }
 
 impl Ports {
     pub(super) fn new(max: usize) -> Self {
-        Self { open: Slots::default(), by_upstream: HashMap::new(), max }
+        Self {
+            open: Slots::default(),
+            by_upstream: HashMap::default(),
+            max,
+            drawn: Vec::new(),
+            rested: Vec::new(),
+            spare: Vec::new(),
+            sender: Sender::new(),
+            replies: Replies::new(),
+        }
     }
 
-    /// Sends `message` to the upstream of `ask`; gives the port and the ID.
+    /// Queues `message` for the upstream of `ask`; gives the port and the ID. It is sent by
+    /// [`Ports::flush`] at the latest.
     pub(super) fn ask(
         &mut self,
         ask: &Ask,
         message: &mut [u8],
         waiting: Waiting,
-        random: &mut Random,
+        (random, places): (&mut Random, &mut Places),
         cx: &mut Context<'_>,
     ) -> Result<(Key, u16), Fault> {
-        let key = self.choose(ask, random, cx)?;
+        let at = self.draw(ask, (random, places), cx)?;
+        let drawn = self.drawn.get_mut(at);
         let address = ask.upstream.key.address;
-        let port = self.open.get_mut(key);
-        let port = port.ok_or_else(|| Fault::Send(format!("write udp {address}: no port")))?;
+        let drawn = drawn.and_then(|drawn| Some((self.open.get_mut(drawn.key)?, drawn)));
+        let no_port = || Fault::Send(format!("write udp {address}: no port"));
+        let (port, drawn) = drawn.ok_or_else(no_port)?;
         port.make_room();
         let taken = |id| port.waiting.iter().any(|(other, _)| *other == id);
         let id = draw_id(random, taken)
             .ok_or_else(|| Fault::Send(format!("write udp {address}: no ID")))?;
         header::set_id(message, id);
         port.uses += 1;
+        port.waiting.push((id, waiting));
+        let mut wire = self.spare.pop().unwrap_or_default();
+        wire.clear();
+        wire.extend_from_slice(message);
+        drawn.questions.push(Outgoing { wire, peer: None, source: None });
+        drawn.askers.push((ask.ticket, ask.attempt, id));
+        Ok((drawn.key, id))
+    }
+
+    /// The place in `drawn` of the port for one more question to the upstream of `ask`.
+    fn draw(
+        &mut self,
+        ask: &Ask,
+        (random, places): (&mut Random, &mut Places),
+        cx: &mut Context<'_>,
+    ) -> Result<usize, Fault> {
+        let upstream = ask.upstream.id;
+        if let Some(at) = self.drawn.iter().position(|drawn| drawn.upstream == upstream) {
+            let takes_more = self.drawn.get(at).is_some_and(|drawn| {
+                let port = self.open.get(drawn.key);
+                drawn.questions.len() < SHARED_PORT && port.is_some_and(|p| p.is_usable(cx.now))
+            });
+            if takes_more {
+                cx.worker.cells().add(ask.upstream.series.conn_hits(Carrier::Udp), 1);
+                return Ok(at);
+            }
+            let full = self.drawn.swap_remove(at);
+            self.send(full, places, cx);
+        }
+        let key = self.choose(ask, random, cx)?;
+        let new = || Drawn { upstream, key, questions: Vec::new(), askers: Vec::new() };
+        let rested = self.rested.pop().unwrap_or_else(new);
+        self.drawn.push(Drawn { upstream, key, ..rested });
+        Ok(self.drawn.len() - 1)
+    }
+
+    /// Sends the questions that have come together; the worker is told of those the kernel did
+    /// not take.
+    pub(super) fn flush(&mut self, places: &mut Places, cx: &mut Context<'_>) {
+        while let Some(drawn) = self.drawn.pop() {
+            self.send(drawn, places, cx);
+        }
+    }
+
+    fn send(&mut self, mut drawn: Drawn, places: &mut Places, cx: &mut Context<'_>) {
+        let mut failed: Vec<(usize, io::Error)> = Vec::new();
+        if let Some(port) = self.open.get(drawn.key) {
+            let fail = |place, error| failed.push((place, error));
+            self.sender.send_all(&port.socket, &drawn.questions, false, fail);
+        }
+        for (place, error) in failed {
+            self.fail_to_send(&drawn, place, &error, places, cx);
+        }
+        drawn.askers.clear();
+        self.spare.extend(drawn.questions.drain(..).map(|question| question.wire));
+        self.rested.push(drawn);
+    }
+
+    /// Tries again to send the question at `place`, or tells the worker.
+    fn fail_to_send(
+        &mut self,
+        drawn: &Drawn,
+        place: usize,
+        error: &io::Error,
+        places: &mut Places,
+        cx: &mut Context<'_>,
+    ) {
+        let question = drawn.questions.get(place).zip(drawn.askers.get(place).copied());
+        let Some((question, (ticket, attempt, id))) = question else { return };
+        let Some(port) = self.open.get_mut(drawn.key) else { return };
         // A first refusal is that of an earlier question; if still nobody listens there, the next
         // one ends all questions of this port.
-        let sent = port.socket.send(message).or_else(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => port.socket.send(message),
-            _ => Err(error),
-        });
-        if let Err(error) = sent {
-            let text = fault::write("udp", port.local(), address, &error);
-            return Err(Fault::Send(text));
+        let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+        let again = if refused { port.socket.send(&question.wire).err() } else { None };
+        let error = match (&again, refused) {
+            (None, true) => return,
+            (Some(again), _) => again,
+            (None, false) => error,
+        };
+        if let Some(at) = port.waiting.iter().position(|(other, _)| *other == id) {
+            let (_, waiting) = port.waiting.swap_remove(at);
+            places.reuse(waiting);
         }
-        port.waiting.push((id, waiting));
-        Ok((key, id))
+        let text = fault::write("udp", port.local(), port.upstream.key.address, error);
+        // A question given up meanwhile is not in any place any more.
+        if places.remove(attempt).is_some() {
+            cx.worker.failed(cx.now, ticket, attempt, &Fault::Send(text));
+        }
     }
 
     /// A port for one more question.
@@ -172,19 +283,17 @@ impl Ports {
     }
 
     /// Takes the answers that have arrived at a port.
-    pub(super) fn ready(
-        &mut self,
-        key: Key,
-        places: &mut Places,
-        scratch: &mut [u8],
-        cx: &mut Context<'_>,
-    ) {
+    pub(super) fn ready(&mut self, key: Key, places: &mut Places, cx: &mut Context<'_>) {
         for _ in 0..REPLIES_IN_A_ROW {
             let Some(port) = self.open.get_mut(key) else { return };
-            match port.socket.recv(scratch) {
-                Ok(len) => {
-                    let message = scratch.get(..len).unwrap_or_default();
-                    take_answer(port, message, places, cx);
+            match self.replies.receive(&port.socket) {
+                Ok(count) => {
+                    for index in 0..count {
+                        take_answer(port, self.replies.get(index), places, cx);
+                    }
+                    if count < REPLIES {
+                        break;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -206,8 +315,9 @@ impl Ports {
         let text = fault::read("udp", port.local(), port.upstream.key.address, error);
         let fault = Fault::Broken(text);
         for (_, waiting) in port.waiting.into_iter().filter(|(_, waiting)| !waiting.forgotten) {
-            places.remove(&waiting.attempt);
+            places.remove(waiting.attempt);
             cx.worker.failed(cx.now, waiting.ticket, waiting.attempt, &fault);
+            places.reuse(waiting);
         }
     }
 
@@ -250,9 +360,11 @@ fn take_answer(port: &mut Port, message: &[u8], places: &mut Places, cx: &mut Co
         return;
     };
     if !waiting.forgotten {
-        places.remove(&waiting.attempt);
+        places.remove(waiting.attempt);
         cx.worker.reply(cx.now, waiting.ticket, waiting.attempt, &answer);
     }
+    drop(answer);
+    places.reuse(waiting);
 }
 
 /// A socket on a port of the kernel's random choice, connected to the upstream.
@@ -320,10 +432,14 @@ mod tests {
             let ask = Ask { ticket, attempt, upstream, carrier, elsewhere: false };
             let now = Now { mono_ns: u64::from(attempt), ..Now::default() };
             let mut message = request("example.org A");
-            let waiting = Waiting::new(&ask, &message, now).unwrap();
+            let waiting = Waiting::new(&ask, &message, now, Vec::new()).unwrap();
             let (poll, worker) = (&self.poll, &mut self.worker);
             let mut cx = Context { now, poll, worker, counters: &self.counters };
-            self.ports.ask(&ask, &mut message, waiting, &mut self.random, &mut cx)
+            let mut places = Places::default();
+            let supplies = (&mut self.random, &mut places);
+            let asked = self.ports.ask(&ask, &mut message, waiting, supplies, &mut cx);
+            self.ports.flush(&mut places, &mut cx);
+            asked
         }
     }
 

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::limits::{UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_IN_FLIGHT};
 use crate::poll::Interest;
 use crate::tcp::{Outbox, first_message};
+use foldhash::fast::RandomState;
 use nodens_core::Now;
 use nodens_core::upstream::Upstream;
 use nodens_core::worker::Ticket;
@@ -20,10 +21,10 @@ use std::sync::Arc;
 pub(super) struct Stream {
     pub(super) stream: TcpStream,
     pub(super) upstream: Arc<Upstream>,
-    pub(super) waiting: HashMap<u16, Waiting>,
+    pub(super) waiting: HashMap<u16, Waiting, RandomState>,
     /// How many of them each job has asked, so that where an upstream stalls, asking elsewhere
     /// does not mean to go through thousands of questions.
-    tickets: HashMap<Ticket, u32>,
+    tickets: HashMap<Ticket, u32, RandomState>,
     /// Questions that somebody waits for.
     pub(super) live: usize,
     /// Whether the connection is made.
@@ -55,8 +56,8 @@ impl Stream {
         Self {
             stream,
             upstream,
-            waiting: HashMap::new(),
-            tickets: HashMap::new(),
+            waiting: HashMap::default(),
+            tickets: HashMap::default(),
             live: 0,
             connected: false,
             retiring: false,
@@ -152,9 +153,11 @@ fn take_answer(stream: &mut Stream, message: &[u8], places: &mut Places, cx: &mu
     };
     if !waiting.forgotten {
         stream.settled(cx.now);
-        places.remove(&waiting.attempt);
+        places.remove(waiting.attempt);
         cx.worker.reply(cx.now, waiting.ticket, waiting.attempt, &answer);
     }
+    drop(answer);
+    places.reuse(waiting);
 }
 
 /// Starts to connect to the upstream.
@@ -195,7 +198,8 @@ mod tests {
         for (id, ticket) in [(1, tickets[0]), (2, tickets[0]), (3, tickets[1])] {
             let (upstream, carrier) = (upstream.clone(), Carrier::Tcp);
             let ask = Ask { ticket, attempt: id, upstream, carrier, elsewhere: false };
-            let waiting = Waiting::new(&ask, &request("example.org A"), Now::default()).unwrap();
+            let waiting = Waiting::new(&ask, &request("example.org A"), Now::default(), Vec::new());
+            let waiting = waiting.unwrap();
             stream.await_answer(id as u16, waiting);
         }
         assert_eq!(stream.live, 3);

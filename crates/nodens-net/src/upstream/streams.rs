@@ -10,6 +10,7 @@ use crate::limits::{CONNECT_TIMEOUT, UPSTREAM_AGE, UPSTREAM_CONNECTIONS, UPSTREA
 use crate::poll::{Interest, Ready};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
+use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
 use nodens_wire::header;
 use std::collections::HashMap;
@@ -21,7 +22,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub(crate) struct Streams {
     open: Slots<Stream>,
-    by_upstream: HashMap<u32, Vec<Key>>,
+    by_upstream: HashMap<u32, Vec<Key>, RandomState>,
     dirty: Vec<Key>,
     spare: Vec<Vec<u8>>,
 }
@@ -229,8 +230,9 @@ impl Streams {
             keys.retain(|other| *other != key);
         }
         for waiting in stream.waiting.into_values().filter(|waiting| !waiting.forgotten) {
-            places.remove(&waiting.attempt);
+            places.remove(waiting.attempt);
             cx.worker.failed(cx.now, waiting.ticket, waiting.attempt, fault);
+            places.reuse(waiting);
         }
     }
 

@@ -24,11 +24,19 @@ pub(crate) struct Waiting {
 const TYPE_AND_CLASS: usize = 4;
 
 impl Waiting {
-    /// For `message`, which `ask` is about; `None` if it has no question.
-    pub(crate) fn new(ask: &Ask, message: &[u8], now: Now) -> Option<Self> {
-        let question = question_of(message)?.to_vec();
+    /// For `message`, which `ask` is about; `None` if it has no question. `buffer` is for the
+    /// question; [`Waiting::into_buffer`] gives it back.
+    pub(crate) fn new(ask: &Ask, message: &[u8], now: Now, buffer: Vec<u8>) -> Option<Self> {
+        let mut question = buffer;
+        question.clear();
+        question.extend_from_slice(question_of(message)?);
         let (ticket, attempt) = (ask.ticket, ask.attempt);
         Some(Self { ticket, attempt, sent_at: now.mono_ns, forgotten: false, question })
+    }
+
+    /// The buffer that [`Waiting::new`] was given.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.question
     }
 
     /// `message` as the answer to this question, if it is one.

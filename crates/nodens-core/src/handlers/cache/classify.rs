@@ -52,12 +52,18 @@ pub(crate) fn assess(
     let records = Records::of(wire)?;
     let records_at = records.at();
     let (mut has_soa, mut ttl_min_s, mut expired) = (false, None, false);
+    let is_matching = is_matching(wire, &header, question);
+    let (mut has_alias, mut is_direct) = (false, false);
     ttls_at.clear();
     for record in records {
         let record = record?;
         ttls_at.push(u16::try_from(record.ttl_at).map_err(|_| WireError::TooLong)?);
         ttl_min_s = Some(ttl_min_s.unwrap_or(u32::MAX).min(ttl(record.ttl)));
         has_soa |= record.section == Section::Authority && record.rtype == Type::SOA;
+        if record.section == Section::Answer {
+            has_alias |= record.rtype == Type::CNAME;
+            is_direct |= is_matching && is_at_question(wire, &record, question);
+        }
         expired |= signed_until.is_some_and(|now| !is_signature_valid(wire, &record, now));
     }
     let mut kind = kind_of(wire, rcode, question.qtype);
@@ -65,7 +71,9 @@ pub(crate) fn assess(
         kind = ResponseKind::OtherError;
     }
     let [_, answers, authority, additional] = header.counts;
-    let is_answering = rcode == Rcode::NOERROR && answers > 0 && answers_question(wire, question);
+    let is_answering = rcode == Rcode::NOERROR
+        && answers > 0
+        && (is_direct && !has_alias || answers_question(wire, question));
     let is_hollow = kind == ResponseKind::NoError && answers > 0 && !is_answering;
     if is_hollow && has_soa {
         kind = ResponseKind::NoData;
@@ -81,7 +89,7 @@ pub(crate) fn assess(
     Ok(Reply {
         kind,
         is_cacheable: is_cacheable && !is_truncated,
-        is_matching: is_matching(wire, &header, question),
+        is_matching,
         is_answering,
         is_truncated,
         ttl_min_s,
@@ -127,6 +135,13 @@ fn is_signature_valid(wire: &[u8], record: &RecordView, now: u64) -> bool {
     let now = now as u32;
     let reached = |later: u32, earlier: u32| later.wrapping_sub(earlier) as i32 >= 0;
     reached(expiration, now) && reached(now, inception)
+}
+
+/// Whether the record has QTYPE and QCLASS, and as its owner a pointer to the QNAME.
+fn is_at_question(wire: &[u8], record: &RecordView, question: Question<'_>) -> bool {
+    record.rtype == question.qtype
+        && record.class == question.qclass
+        && wire.get(record.owner_at..record.owner_at + 2) == Some(&[0xc0, HEADER_LEN as u8])
 }
 
 /// Whether the answer section has records of QTYPE at the end of the aliases that start at

@@ -10,7 +10,9 @@
 use super::entry::{self, Entry, View};
 use super::store::{Scope, Store};
 use super::table::{Bucket, Sweep};
-use crate::limits::{CACHE_PATIENCE, CACHE_PROBATION_SHARE, CACHE_STALE_SHARE};
+use crate::limits::{
+    CACHE_PATIENCE, CACHE_PROBATION_SHARE, CACHE_STALE_SHARE, CACHE_TIDY_EVERY,
+};
 use crate::time::Now;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -159,9 +161,14 @@ impl Store {
         }
     }
 
-    /// Removes what is dead from one bucket, so that with every insertion a little is done.
+    /// Removes what is dead from one bucket, so that with every few insertions a little is done:
+    /// still more entries are looked at than come in.
     pub(super) fn tidy(&self, now: Now) {
-        let index = self.ledger.broom.fetch_add(1, Relaxed) % self.table.len();
+        let insertions = self.ledger.broom.fetch_add(1, Relaxed);
+        if !insertions.is_multiple_of(CACHE_TIDY_EVERY) {
+            return;
+        }
+        let index = insertions / CACHE_TIDY_EVERY % self.table.len();
         let _lock = self.table.lock(index);
         let Some(bucket) = self.table.bucket(index) else { return };
         bucket.each(|_, slot| {

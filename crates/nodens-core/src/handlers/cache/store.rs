@@ -79,7 +79,7 @@ pub(super) struct Ledger {
     pub(super) entries: AtomicUsize,
     /// Where eviction goes on, in buckets.
     pub(super) hand: Mutex<usize>,
-    /// Where tidying goes on, in buckets.
+    /// Insertions so far, which say where tidying goes on.
     pub(super) broom: AtomicUsize,
 }
 
@@ -247,7 +247,11 @@ impl Store {
             return;
         };
         let mut new = Some(entry);
-        bucket.each(|_, slot| {
+        bucket.each(|tag, slot| {
+            // Others stay unread: each would be a line of memory to wait for.
+            if tag.load(Relaxed) != hash {
+                return Sweep::On;
+            }
             let held = slot.load();
             let Some(old) = held.as_ref().map(entry::view) else { return Sweep::On };
             let same = old.matches(scope, &key) && (old.kind() == kind || replaces(old.kind()));
