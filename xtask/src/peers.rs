@@ -44,6 +44,7 @@ const PACKAGES: &[Package] = &[
     tool("dnsutils", "dig"),
     tool("knot-dnsutils", "kdig"),
     tool("gcc", "gcc"),
+    tool("knot", "knotd"),
     tool("musl-tools", "musl-gcc"),
     tool("golang-go", "go"),
     tool("iproute2", "ip"),

@@ -5,7 +5,7 @@
 //!
 //! - [`workload`]: messages and the order in which they are used, [`plan`] names them all together;
 //! - [`edns`], [`types`], [`tsig`]: what questions look like;
-//! - [`names`], [`binary`]: the query files of dnsperf and others;
+//! - [`names`], [`binary`], [`update`]: the files of dnsperf and others;
 //! - [`template`]: names that are made;
 //! - [`search`]: what a lookup becomes on the wire; [`cluster`]: the pods of a Kubernetes node.
 //!
@@ -25,6 +25,7 @@ pub mod template;
 mod text;
 pub mod tsig;
 pub mod types;
+pub mod update;
 pub mod workload;
 
 pub use template::Template;

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use lab_load::{Config, Pace, Workload, cluster};
 use lab_workload::edns::{Edns, EdnsOption, Subnets};
 use lab_workload::tsig::Key;
-use lab_workload::{Style, Template, TypeMix, binary, names};
+use lab_workload::{Style, Template, TypeMix, binary, names, update};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, Type};
 use std::fmt::Display;
@@ -40,6 +40,14 @@ pub(crate) struct Questions {
     /// The file has messages, each behind its length in two octets (as dnsperf -B).
     #[arg(short = 'B', long, requires = "names", conflicts_with_all = ["edns", "dnssec", "edns_option"])]
     binary: bool,
+    /// The file has dynamic updates (as dnsperf -u): a zone, require, prohibit, add, delete, send.
+    #[arg(
+        short = 'u',
+        long,
+        requires = "names",
+        conflicts_with_all = ["binary", "hit_rate", "search", "qtype"]
+    )]
+    updates: bool,
     /// Stop at the first faulty line of a file instead of going on without it.
     #[arg(long)]
     strict: bool,
@@ -198,6 +206,7 @@ impl Questions {
         let types: Vec<_> = self.qtype().types().map(|qtype| qtype.to_string()).collect();
         let (count, types) = (term::count(self.count as u64), types.join(", "));
         let source = match (&self.names, &self.template, self.workload) {
+            (Some(path), ..) if self.updates => format!("updates in {}", path.display()),
             (Some(path), ..) => format!("file {}", path.display()),
             (None, Some(template), _) => format!("template {template}, {types}"),
             (None, None, Built::Cluster) => {
@@ -249,7 +258,10 @@ impl Questions {
     fn of_file(&self, path: &Path, style: &Style, seed: u64) -> Result<Workload> {
         let octets = octets(path)?;
         let mut workload = Workload::new(seed);
-        if self.binary {
+        if self.updates {
+            let faults = update::read(&octets, style, &mut workload);
+            self.faults(path, &faults)?;
+        } else if self.binary {
             let fault = binary::read(&octets, &mut workload).err();
             self.faults(path, fault.as_slice())?;
         } else {

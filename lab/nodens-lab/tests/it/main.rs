@@ -2,6 +2,7 @@
 
 mod load;
 mod pace;
+mod signed;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
