@@ -92,6 +92,15 @@ impl Echo {
         Ok(Self { address, stop, threads })
     }
 
+    /// A server made of threads that end when `stop` is set.
+    pub(crate) fn of(
+        address: SocketAddr,
+        stop: Arc<AtomicBool>,
+        threads: Vec<JoinHandle<io::Result<Report>>>,
+    ) -> Self {
+        Self { address, stop, threads }
+    }
+
     /// Whether a thread has ended by itself, which only an error makes it do.
     pub fn has_failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)

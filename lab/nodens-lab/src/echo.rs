@@ -1,11 +1,13 @@
 //! `nodens-lab echo`: answers every question with itself, as late and as wrongly as it is told.
 
+mod transports;
+
 use crate::term::{self, Style};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use lab_echo::arrivals::Spacing;
 use lab_echo::inject::{Freeze, Injection, Key, Rcodes};
-use lab_echo::udp::{Echo, Options, Report};
+use lab_echo::udp::Report;
 use lab_echo::{Latency, Truth};
 use lab_histogram::Histogram;
 use nodens_wire::Rcode;
@@ -31,9 +33,11 @@ pub(crate) struct Args {
     /// Address and port to listen on.
     #[arg(short, long, default_value = "127.0.0.1:5300")]
     listen: SocketAddr,
-    /// Threads, each with a socket of its own on the same port.
+    /// Threads for each transport, each with a socket of its own on the same port.
     #[arg(short = 'T', long, default_value_t = 1)]
     threads: usize,
+    #[command(flatten)]
+    transports: transports::TransportArgs,
     /// End after this time (such as 30s); default: with Ctrl-C.
     #[arg(long, value_name = "TIME", value_parser = lab_units::nanos)]
     duration: Option<u64>,
@@ -101,30 +105,26 @@ impl Args {
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let keep = args.arrivals || args.arrivals_file.is_some();
     let threads = args.threads.max(1);
-    let options = Options {
-        injection: args.injection(),
-        threads,
-        arrivals_kept: if keep { ARRIVALS_MAX } else { 0 },
-    };
-    let plain = options.injection.is_plain();
-    let echo = Echo::start(args.listen, options)
-        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let arrivals_kept = if keep { ARRIVALS_MAX } else { 0 };
+    let plain = args.injection().is_plain();
+    let echoes = args.transports.start(args.listen, &args.injection(), threads, arrivals_kept)?;
     let end = args
         .duration
         .map_or("end with Ctrl-C".to_owned(), |nanos| format!("for {}", term::nanos(nanos as f64)));
     if !args.json {
-        term::out(&format!("echo on {}/udp with {threads} threads, {end}", echo.address));
+        term::out(&format!("echo on {} with {threads} threads, {end}", echoes.addresses()));
+        echoes.hints().for_each(|hint| term::out(&hint));
     }
     let begin = Instant::now();
     let over = || {
         let past =
             args.duration.is_some_and(|nanos| begin.elapsed() >= Duration::from_nanos(nanos));
-        past || stop.load(Ordering::Relaxed) || echo.has_failed()
+        past || stop.load(Ordering::Relaxed) || echoes.have_failed()
     };
     while !over() {
         std::thread::sleep(LOOK);
     }
-    let report = echo.stop().context("the echo ended early")?;
+    let report = echoes.stop().context("the echo ended early")?;
     if let Some(path) = &args.arrivals_file {
         std::fs::write(path, arrivals_text(&report.arrivals))
             .with_context(|| format!("cannot write {}", path.display()))?;

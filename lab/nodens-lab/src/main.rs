@@ -38,7 +38,7 @@ enum Command {
     /// Write a result file in the format of dnsperf, Shotgun, dns-metrics or others.
     Export(export::Args),
     /// Answer every UDP question with itself: the baseline that no server can beat.
-    Echo(echo::Args),
+    Echo(Box<echo::Args>),
     /// Show what a Nodens cache on a node does to the questions of its pods.
     Demo(demo::Args),
     /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.

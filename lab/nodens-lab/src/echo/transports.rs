@@ -1,0 +1,163 @@
+//! The transports of an echo: which, where, and with which certificate.
+
+use anyhow::{Context, Result, bail};
+use lab_echo::Injection;
+use lab_echo::identity::Identity;
+use lab_echo::udp::{Echo, Report};
+use lab_echo::{stream, udp};
+use lab_load::Transport;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Options of transports.
+#[derive(clap::Args)]
+pub(super) struct TransportArgs {
+    /// Transports: udp, tcp, dot, several with commas.
+    #[arg(short, long, value_delimiter = ',', default_value = "udp")]
+    mode: Vec<Transport>,
+    /// Address and port for dot [default: the next port].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    tls_listen: Option<SocketAddr>,
+    /// PEM file with the certificate to show [default: one made for the occasion].
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file with its key.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Where to write the authority of the made certificate, for clients [default: a file in the
+    /// folder for temporary files].
+    #[arg(long, value_name = "FILE", conflicts_with = "tls_cert")]
+    tls_ca_out: Option<PathBuf>,
+    /// Names in the made certificate, besides localhost and the address.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert")]
+    tls_names: Vec<String>,
+    /// Close each connection after this many answers.
+    #[arg(long, value_name = "ANSWERS")]
+    close_after: Option<u64>,
+}
+
+/// Servers of one or several transports.
+pub(super) struct Echoes {
+    servers: Vec<(Transport, Echo)>,
+    authority: Option<PathBuf>,
+}
+
+impl Echoes {
+    /// `127.0.0.1:5300/udp 127.0.0.1:5301/dot`.
+    pub(super) fn addresses(&self) -> String {
+        let all = self.servers.iter().map(|(name, echo)| format!("{}/{name}", echo.address));
+        all.collect::<Vec<_>>().join(" ")
+    }
+
+    /// What clients need to know.
+    pub(super) fn hints(&self) -> impl Iterator<Item = String> + '_ {
+        self.authority
+            .iter()
+            .map(|path| format!("clients trust it with --tls-ca {}", path.display()))
+    }
+
+    pub(super) fn have_failed(&self) -> bool {
+        self.servers.iter().any(|(_, echo)| echo.has_failed())
+    }
+
+    /// Ends all and says what they did together.
+    pub(super) fn stop(self) -> io::Result<Report> {
+        let mut report = Report::default();
+        for (_, echo) in self.servers {
+            report.merge(echo.stop()?);
+        }
+        Ok(report)
+    }
+}
+
+impl TransportArgs {
+    /// Starts a server for each transport.
+    pub(super) fn start(
+        &self,
+        mut listen: SocketAddr,
+        injection: &Injection,
+        threads: usize,
+        arrivals_kept: usize,
+    ) -> Result<Echoes> {
+        let mut echoes = Echoes { servers: Vec::new(), authority: None };
+        for transport in &self.mode {
+            let options = stream::Options {
+                injection: injection.clone(),
+                threads,
+                tls: None,
+                close_after: self.close_after,
+            };
+            let echo = match transport {
+                Transport::Udp => {
+                    let injection = injection.clone();
+                    let options = udp::Options { injection, threads, arrivals_kept };
+                    Echo::start(listen, options).with_context(|| cannot_listen(listen))?
+                }
+                Transport::Tcp => {
+                    stream::start(listen, options).with_context(|| cannot_listen(listen))?
+                }
+                Transport::Dot => {
+                    let address = self.tls_address(listen);
+                    let identity = self.identity(address.ip())?;
+                    let tls = Some(identity.config("dot")?);
+                    let echo = stream::start(address, stream::Options { tls, ..options })
+                        .with_context(|| cannot_listen(address))?;
+                    echoes.authority = self.publish(&identity, echo.address)?;
+                    echo
+                }
+                Transport::Doh | Transport::Doq => {
+                    bail!("echo does not speak {transport}, expected udp, tcp or dot")
+                }
+            };
+            if !transport.is_encrypted() {
+                // With port 0, UDP and TCP share the one that the first of them got.
+                listen.set_port(echo.address.port());
+            }
+            echoes.servers.push((*transport, echo));
+        }
+        Ok(echoes)
+    }
+
+    fn tls_address(&self, listen: SocketAddr) -> SocketAddr {
+        let port = match listen.port() {
+            0 => 0,
+            port => port.checked_add(1).unwrap_or(0),
+        };
+        self.tls_listen.unwrap_or(SocketAddr::new(listen.ip(), port))
+    }
+
+    fn identity(&self, address: IpAddr) -> Result<Identity> {
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            return Ok(Identity::read(certificate, key)?);
+        }
+        let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+        names.push(address.to_string());
+        names.extend(self.tls_names.iter().cloned());
+        names.sort();
+        names.dedup();
+        Ok(Identity::make(&names)?)
+    }
+
+    /// Writes the authority of a made certificate to a file.
+    fn publish(&self, identity: &Identity, address: SocketAddr) -> Result<Option<PathBuf>> {
+        let Some(pem) = &identity.authority else { return Ok(None) };
+        let (path, file) = match &self.tls_ca_out {
+            Some(path) => (path.clone(), File::create(path)),
+            // Everybody may write there, so nothing that exists is opened.
+            None => {
+                let name = format!("nodens-lab-echo-{}-{}.pem", address.port(), std::process::id());
+                let path = std::env::temp_dir().join(name);
+                (path.clone(), File::create_new(path))
+            }
+        };
+        let written = file.and_then(|mut file| file.write_all(pem.as_bytes()));
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Some(path))
+    }
+}
+
+fn cannot_listen(address: SocketAddr) -> String {
+    format!("cannot listen on {address}")
+}
