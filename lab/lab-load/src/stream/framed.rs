@@ -150,3 +150,76 @@ fn split_message(stream: &[u8]) -> Option<(&[u8], usize)> {
     let (message, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
     Some((message, rest.len()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Workload;
+    use crate::clock::Clock;
+    use crate::session::{Limits, Session};
+    use crate::stream::carrier::Status;
+    use crate::table::Rest;
+    use nodens_wire::{Name, Type};
+    use socket2::Socket;
+    use std::net::TcpListener;
+    use std::time::{Duration, SystemTime};
+
+    /// A connection whose server reads nothing, and that is full after little.
+    fn deaf() -> (Framed, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = Socket::from(listener);
+        listener.set_recv_buffer_size(2_048).unwrap();
+        let listener = TcpListener::from(listener);
+        let pipe = Pipe::open((None, listener.local_addr().unwrap()), None).unwrap();
+        pipe.socket().set_send_buffer_size(2_048).unwrap();
+        (Framed::new(pipe), listener)
+    }
+
+    #[test]
+    fn a_question_is_written_from_its_first_octet_and_whole_with_its_last() {
+        let mut workload = Workload::new(1);
+        workload.push(Name::parse("a-name-of-some-length.example.").unwrap().view(), Type::A, None);
+        let rest = Rest { answered: 1, given_up: 1 };
+        let limits = Limits { ids: 1 << 16, timeout: u64::MAX / 4, rest, seed: 1 };
+        let mut session = Session::new(&workload, 1, limits);
+        let (mut framed, listener) = deaf();
+        let mut asked = Vec::new();
+        for item in 0..4_000 {
+            let mut message = Vec::new();
+            let id = session.issue(0, 0, (item, 0), &mut message).unwrap();
+            session.sent(0, id, 0);
+            session.assign(0, id, 1);
+            assert_eq!(framed.ask(id, &message), Taken::Yes);
+            asked.push(id);
+        }
+        let (returned, mut last_answer) = (Vec::new(), 0);
+        let mut status = Status {
+            client: 0,
+            lane: 1,
+            began: 0,
+            connected: None,
+            opened: None,
+            active: 0,
+            returned,
+        };
+        let accepted = listener.accept().unwrap();
+        let mut buffer = Sink::buffer();
+        for _ in 0..200 {
+            let mut sink = Sink {
+                clock: Clock::new(Duration::ZERO, SystemTime::now),
+                session: &mut session,
+                status: &mut status,
+                last_answer: &mut last_answer,
+                buffer: &mut buffer,
+            };
+            framed.drive(&mut sink).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(framed.wants_write() && status.opened.is_some());
+        let leftover = framed.leftover();
+        let written = session.tally.connections.waited.recorded() as usize;
+        assert!(written > 0 && leftover.half_written <= 1, "{}", leftover.half_written);
+        assert_eq!(asked.get(written..), Some(&leftover.unwritten[..]), "the rest, in order");
+        drop(accepted);
+    }
+}
