@@ -68,8 +68,9 @@ impl Shard<'_> {
 
     pub(crate) fn spins(&self) -> bool {
         match (self.config.spin, self.config.pace) {
-            (Spin::Always, _) | (Spin::Auto, Pace::Closed { .. }) => true,
-            (Spin::Never, _) => false,
+            (Spin::Always, _) => true,
+            // In a closed loop there is nothing to be on time for.
+            (Spin::Never, _) | (Spin::Auto, Pace::Closed { .. }) => false,
             (Spin::Auto, Pace::Open { .. }) => {
                 self.config.peak_rate() / self.threads as f64 > 5_000.0
             }

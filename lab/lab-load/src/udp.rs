@@ -24,8 +24,9 @@ const RESPONSE_LEN_MAX: usize = 4_096;
 const BATCHES_PER_TURN: usize = 4;
 /// Items taken from the schedule before sockets are looked at again.
 const DUE_PER_TURN: usize = 256;
-/// Up to this many sockets a spinning thread asks each of them instead of epoll.
-const SCAN_MAX: usize = 64;
+/// Up to this many sockets a spinning thread asks each of them instead of epoll: one call of its is
+/// not much more than one of theirs.
+const SCAN_MAX: usize = 2;
 /// Nanoseconds between looks for timeouts.
 const EXPIRE_STEP: u64 = 1_000_000;
 /// Receive buffer asked for; the kernel may give less.

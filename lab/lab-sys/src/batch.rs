@@ -36,6 +36,8 @@ pub struct Batch {
     controls: Vec<[u64; CONTROL_WORDS]>,
     stamps: Vec<Option<Duration>>,
     used: usize,
+    /// Headers from here on are as a receive needs them: nobody has used them since the last one.
+    touched: usize,
 }
 
 impl Batch {
@@ -64,6 +66,7 @@ impl Batch {
             controls: Vec::new(),
             stamps: Vec::new(),
             used: 0,
+            touched: capacity,
         }
     }
 
@@ -73,6 +76,7 @@ impl Batch {
     pub fn with_stamps(mut self) -> Self {
         self.controls = vec![[0; CONTROL_WORDS]; self.lens.len()];
         self.stamps = vec![None; self.lens.len()];
+        self.touched = self.lens.len();
         self
     }
 
@@ -188,11 +192,11 @@ impl Batch {
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.used = 0;
         let capacity = self.lens.len();
-        self.point_headers(0, capacity, Direction::Receive);
-        // SAFETY: `headers` holds `capacity` headers, each of which `point_headers` has just
-        // pointed at its own buffer of `buffer_len` octets, at its own vector and (if any) at its
-        // own address and control words. All of them are owned by `self`, which is borrowed mutably
-        // during the call.
+        self.point_headers(0, self.touched, Direction::Receive);
+        // SAFETY: `headers` holds `capacity` headers, each of which `point_headers` has pointed, now
+        // or before an earlier call that left it alone, at its own buffer of `buffer_len` octets, at
+        // its own vector and (if any) at its own address and control words. All of them are on the
+        // heap, never reallocated, and owned by `self`, which is borrowed mutably during the call.
         let received = crate::check(libc::c_long::from(unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -201,7 +205,15 @@ impl Batch {
                 libc::MSG_DONTWAIT as _,
                 std::ptr::null_mut(),
             )
-        }))?;
+        }));
+        // The kernel writes to the headers of what it hands over; with nothing there, to none. After
+        // other errors all of them are pointed again.
+        self.touched = match &received {
+            Ok(received) => *received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(_) => capacity,
+        };
+        let received = received?;
         for ((len, header), at) in self.lens.iter_mut().zip(&self.headers).zip(0..received) {
             *len = (header.msg_len as usize).min(self.buffer_len);
             if let Some(peer_len) = self.peer_lens.get_mut(at) {
@@ -223,7 +235,8 @@ impl Batch {
             return Ok(0);
         };
         self.point_headers(first, count, Direction::Send);
-        // SAFETY: as in `receive`; `first + count` is `used`, which never exceeds the capacity.
+        self.touched = self.touched.max(first + count);
+        // SAFETY: the headers were just pointed at buffers and addresses of `self`; `first + count` is `used`, which never exceeds the capacity.
         crate::check(libc::c_long::from(unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -246,6 +259,7 @@ impl Batch {
         let count = lens.take_while(|other| **other == len).count();
         let Ok(segment) = u16::try_from(len) else { return self.send(socket, first) };
         self.point_headers(first, count, Direction::Send);
+        self.touched = self.touched.max(first + count);
         let mut control = [0_u64; 4];
         // SAFETY: all zeroes is a valid `msghdr`.
         let mut header: libc::msghdr = unsafe { mem::zeroed() };
@@ -360,6 +374,36 @@ mod tests {
         let texts: Vec<_> = (0..4).map(|at| back.get(at)).collect();
         assert_eq!(texts, [&b"two"[..], b"Thre", b"four", b""]);
         assert_eq!(back.receive(client.as_fd()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_batch_that_was_received_into_sent_and_received_into_again_is_whole() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let clients = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        for client in &clients {
+            client.connect(server.local_addr().unwrap()).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        }
+        server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        crate::socket::stamp_arrivals(server.as_fd()).unwrap();
+        let mut batch = Batch::with_peers(4, 16).with_stamps();
+        assert!(batch.receive(server.as_fd()).is_err(), "nothing is there yet");
+        for round in 0..20_u8 {
+            // Longer and shorter, more and fewer than in the round before, from either client.
+            let count = 1 + usize::from(round * 7 % 4);
+            let text = |at: usize| vec![round; 1 + (at * 5 + usize::from(round)) % 16];
+            let client = |at: usize| &clients[(at + usize::from(round)) % 2];
+            (0..count).for_each(|at| _ = client(at).send(&text(at)).unwrap());
+            server.peek(&mut [0]).unwrap();
+            assert_eq!(batch.receive(server.as_fd()).unwrap(), count);
+            assert!((0..count).all(|at| batch.get(at) == text(at) && batch.stamp(at).is_some()));
+            assert_eq!(batch.send(server.as_fd(), 0).unwrap(), count);
+            for at in 0..count {
+                let mut got = [0; 16];
+                let len = client(at).recv(&mut got).unwrap();
+                assert_eq!(got[..len], text(at));
+            }
+        }
     }
 
     #[test]

@@ -291,6 +291,15 @@ fn verdict(file: &SearchFile) -> String {
     };
     let rate = |rate: f64| term::count(rate.round() as u64);
     let (objective, repeats) = (&file.objective, file.searches.len());
+    if median == 0.0 && by == "generator" {
+        let text = format!(
+            "{interrupted}INVALID: whether {objective} is met at {} questions/s is not known, the \
+             generator could not keep that schedule itself ({})",
+            rate(file.floor),
+            reason(file)
+        );
+        return term::paint(Style::Bad, &text);
+    }
     if median == 0.0 {
         let text = format!(
             "{interrupted}{objective} is not met at {} questions/s, the lowest rate tried",
@@ -306,17 +315,21 @@ fn verdict(file: &SearchFile) -> String {
         "server" => (Style::Good, "up to", "the server misses it above".to_owned()),
         "ceiling" => (Style::Good, "at least", "higher rates were not tried".to_owned()),
         _ => {
-            let invalid = file.probes.iter().rev().find(|probe| probe.said == "invalid");
-            let reason = invalid.and_then(|probe| probe.because.first());
-            let reason = reason.map_or("unknown", String::as_str);
             let why = format!(
-                "INVALID above: the limit is the generator's and not the server's ({reason})"
+                "INVALID above: the limit is the generator's and not the server's ({})",
+                reason(file)
             );
             (Style::Bad, "at least", why)
         }
     };
     let text = format!("{interrupted}{objective} is met {relation} {} questions/s", rate(median));
     term::paint(style, &format!("{text} ({range}); {why}"))
+}
+
+/// Why the last invalid probe was none.
+fn reason(file: &SearchFile) -> &str {
+    let invalid = file.probes.iter().rev().find(|probe| probe.said == "invalid");
+    invalid.and_then(|probe| probe.because.first()).map_or("unknown", String::as_str)
 }
 
 /// 0 if the result is one of the server, 1 if it does not meet the objective at all, or that of an
