@@ -54,7 +54,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "python3-dnspython", probe: Probe::PythonModule("dns"), for_tests: true },
     peer("unbound", "unbound"),
     peer("dnsdist", "dnsdist"),
-    peer("dnsperf", "dnsperf"),
+    tool("dnsperf", "dnsperf"),
     peer("valgrind", "valgrind"),
     peer("nftables", "nft"),
 ];

@@ -70,6 +70,8 @@ counts! {
     without_question,
     /// Octets of answers.
     answer_octets,
+    /// Octets of the items sent.
+    question_octets,
 }
 
 impl Counts {

@@ -86,7 +86,8 @@ impl<'w> Session<'w> {
         let id = table.issue(now, item, intended)?;
         let start = out.len();
         self.workload.append_at(item, id, self.started_unix_s + now / SECOND, out);
-        table.set_qtype(id, qtype(out.get(start..).unwrap_or_default()));
+        let message = out.get(start..).unwrap_or_default();
+        table.describe(id, qtype(message), u16::try_from(message.len()).unwrap_or(u16::MAX));
         Some(id)
     }
 
@@ -103,6 +104,7 @@ impl<'w> Session<'w> {
         let Some(slot) = table.find(id) else { return };
         table.sent(id, now);
         self.tally.counts.sent += 1;
+        self.tally.counts.question_octets += u64::from(slot.octets);
         self.tally.lateness.record(now.saturating_sub(slot.intended));
         if let Some(cohort) = self.tally.cohort(slot.intended) {
             cohort.sent += 1;

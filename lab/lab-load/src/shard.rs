@@ -57,6 +57,11 @@ impl Shard<'_> {
         Some(SocketAddr::new(*address, 0))
     }
 
+    /// Whether the run asks as many questions as `item` needs.
+    pub(crate) fn has(&self, item: u64) -> bool {
+        self.config.queries.is_none_or(|queries| item < queries)
+    }
+
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
     }

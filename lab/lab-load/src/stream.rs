@@ -182,7 +182,7 @@ impl<'a> Engine<'a> {
             let more = match (&mut source, config.pace) {
                 (Some(source), _) => self.take_due(source, now),
                 (None, Pace::Closed { window }) => {
-                    let more = now < end && config.queries.is_none_or(|queries| item < queries);
+                    let more = now < end && self.shard.has(item);
                     self.take_window(if more { window } else { 0 }, &mut item, now);
                     more
                 }
@@ -229,6 +229,9 @@ impl<'a> Engine<'a> {
                 continue;
             }
             for _ in 0..window.saturating_sub(self.session.waiting(client)) {
+                if !self.shard.has(*item) {
+                    return;
+                }
                 self.session.schedule(now);
                 self.hand(client, (*item, now));
                 *item += self.shard.threads as u64;

@@ -39,6 +39,8 @@ pub(crate) struct Slot {
     pub(crate) lane: u32,
     /// QTYPE; 0 if its message has no question.
     pub(crate) qtype: Type,
+    /// Octets of its message.
+    pub(crate) octets: u16,
     pub(crate) state: State,
     /// The bits of the ID above the index: another each time.
     salt: u16,
@@ -76,6 +78,7 @@ impl Table {
             wrote: 0,
             lane: 0,
             qtype: Type(0),
+            octets: 0,
             state: State::Free,
             salt: 0,
         };
@@ -115,8 +118,18 @@ impl Table {
                 self.issued += 1;
                 let salt = if self.bits >= 16 { 0 } else { rng::at(self.seed, self.issued) as u16 };
                 let salt = salt & (u16::MAX.checked_shr(self.bits).unwrap_or(0));
-                let (qtype, state) = (Type(0), State::Waiting);
-                *slot = Slot { item, intended, sent: now, wrote: now, lane: 0, qtype, state, salt };
+                let (qtype, octets, state) = (Type(0), 0, State::Waiting);
+                *slot = Slot {
+                    item,
+                    intended,
+                    sent: now,
+                    wrote: now,
+                    lane: 0,
+                    qtype,
+                    octets,
+                    state,
+                    salt,
+                };
                 self.waiting += 1;
                 return Some(salt.checked_shl(self.bits).unwrap_or(0) | at as u16);
             }
@@ -125,9 +138,10 @@ impl Table {
     }
 
     /// Notes the QTYPE of the question with `id`.
-    pub(crate) fn set_qtype(&mut self, id: u16, qtype: Type) {
+    pub(crate) fn describe(&mut self, id: u16, qtype: Type, octets: u16) {
         if let Some(slot) = self.find_mut(id) {
             slot.qtype = qtype;
+            slot.octets = octets;
         }
     }
 

@@ -147,8 +147,7 @@ impl<'a> Udp<'a> {
     }
 
     fn closed_loop(&mut self, window: usize) -> io::Result<()> {
-        let config = self.shard.config;
-        let end = u64::try_from(config.duration.as_nanos()).unwrap_or(u64::MAX);
+        let end = crate::nanos(self.shard.config.duration);
         let mut item = self.shard.index as u64;
         loop {
             let now = self.shard.now();
@@ -159,11 +158,11 @@ impl<'a> Udp<'a> {
             }
             // What the kernel had no room for before goes first.
             self.send_queues();
-            let over = now >= end || config.queries.is_some_and(|queries| item >= queries);
+            let over = now >= end || !self.shard.has(item);
             for client in 0..if over { 0 } else { self.sockets.len() } {
-                let queued = self.queues.get(client).map_or(0, VecDeque::len);
+                let idle = self.queues.get(client).is_none_or(VecDeque::is_empty);
                 let free = window.saturating_sub(self.session.waiting(client)).min(BATCH);
-                let room = if queued > 0 { 0 } else { free };
+                let room = if idle { free } else { 0 };
                 self.top_up(client, room, &mut item, now);
             }
             self.receive(None)?;
@@ -245,7 +244,8 @@ impl<'a> Udp<'a> {
     fn top_up(&mut self, client: usize, room: usize, item: &mut u64, now: u64) {
         self.out.clear();
         self.batch.clear();
-        while self.batch.len() < room && self.push(client, now, *item, now) {
+        while self.batch.len() < room && self.shard.has(*item) && self.push(client, now, *item, now)
+        {
             self.session.schedule(now);
             *item += self.shard.threads as u64;
         }

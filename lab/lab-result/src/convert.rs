@@ -120,7 +120,7 @@ fn counts(from: &tally::Counts) -> Counts {
         malformed: from.malformed,
         truncated: from.truncated,
         answer_octets: from.answer_octets,
-        question_octets: 0,
+        question_octets: from.question_octets,
     }
 }
 

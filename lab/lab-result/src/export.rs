@@ -3,6 +3,7 @@
 mod csv;
 mod dns_metrics;
 pub mod dnsperf;
+mod dnsperf_json;
 mod hgrm;
 mod moments;
 mod shotgun;
@@ -16,6 +17,8 @@ use std::str::FromStr;
 pub enum Format {
     /// The text that dnsperf prints.
     Dnsperf,
+    /// The JSON of a fork of dnsperf.
+    DnsperfJson,
     /// What DNS Shotgun's plot and merge tools read.
     Shotgun,
     /// DNS-OARC's dns-metrics: a JSON object per line.
@@ -30,8 +33,9 @@ pub enum Format {
 
 impl Format {
     /// All of them, with the names by which they are asked for.
-    pub const ALL: [(&str, Self); 6] = [
+    pub const ALL: [(&str, Self); 7] = [
         ("dnsperf", Self::Dnsperf),
+        ("dnsperf-json", Self::DnsperfJson),
         ("shotgun", Self::Shotgun),
         ("dns-metrics", Self::DnsMetrics),
         ("csv", Self::Csv),
@@ -49,7 +53,9 @@ impl fmt::Display for Format {
 
 /// A name of no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no format, expected dnsperf, shotgun, dns-metrics, csv, json or hgrm")]
+#[error(
+    "`{0}` is no format, expected dnsperf, dnsperf-json, shotgun, dns-metrics, csv, json or hgrm"
+)]
 pub struct UnknownFormat(String);
 
 impl FromStr for Format {
@@ -80,6 +86,7 @@ impl Default for Options {
 pub fn export(result: &ResultFile, format: Format, options: Options) -> String {
     match format {
         Format::Dnsperf => dnsperf::whole(result, options.latency_histogram),
+        Format::DnsperfJson => dnsperf_json::text(result),
         Format::Shotgun => shotgun::text(result, options.shotgun_unit),
         Format::DnsMetrics => dns_metrics::text(result),
         Format::Csv => csv::text(result),

@@ -10,6 +10,7 @@ mod authority;
 mod bench;
 mod child;
 mod demo;
+mod dnsperf;
 mod echo;
 mod export;
 mod load;
@@ -37,6 +38,8 @@ enum Command {
     Load(Box<load::Args>),
     /// Write a result file in the format of dnsperf, Shotgun, dns-metrics or others.
     Export(export::Args),
+    /// Take dnsperf's options and print what it prints.
+    Dnsperf(dnsperf::Args),
     /// Answer every UDP question with itself: the baseline that no server can beat.
     Echo(Box<echo::Args>),
     /// Show what a Nodens cache on a node does to the questions of its pods.
@@ -46,17 +49,25 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = stop().and_then(|stop| match Cli::parse().command {
-        Command::Load(args) => load::run(&args, &stop),
-        Command::Export(args) => export::run(&args),
-        Command::Echo(args) => echo::run(&args, &stop),
-        Command::Demo(args) => demo::run(&args, &stop),
-        Command::Bench(args) => bench::run(&args, &stop),
-    });
+    let result = stop().and_then(|stop| run(&stop));
     result.unwrap_or_else(|error| {
         eprintln!("nodens-lab: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if dnsperf::is_called() {
+        return dnsperf::run_as_called(stop);
+    }
+    match Cli::parse().command {
+        Command::Load(args) => load::run(&args, stop),
+        Command::Export(args) => export::run(&args),
+        Command::Dnsperf(args) => dnsperf::run(&args, stop),
+        Command::Echo(args) => echo::run(&args, stop),
+        Command::Demo(args) => demo::run(&args, stop),
+        Command::Bench(args) => bench::run(&args, stop),
+    }
 }
 
 /// A flag that Ctrl-C or SIGTERM sets; the second one ends the program at once.

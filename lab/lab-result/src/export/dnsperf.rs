@@ -176,7 +176,7 @@ fn latency(of: &Statistics<'_>, times: &Histogram, heading: &str) -> String {
 ///
 /// A bucket of ours goes where its lowest value does: at most 0.4 % of a value may go one bucket too
 /// low, since powers of two of nanoseconds are none of microseconds.
-fn buckets(times: &Histogram) -> Vec<(u64, u64, u64)> {
+pub(super) fn buckets(times: &Histogram) -> Vec<(u64, u64, u64)> {
     let mut buckets: Vec<(u64, u64, u64)> = Vec::new();
     for (low, _, count) in times.buckets() {
         let micros = low.max(times.min().unwrap_or(0)) / MICRO;

@@ -57,7 +57,13 @@ fn exports_made_again_from_the_file_are_the_same_octet_for_octet() {
         golden(&format!("testdata/small.{name}"), &text);
         assert_eq!(name.parse::<Format>().unwrap().to_string(), name);
     }
-    assert!("xml".parse::<Format>().unwrap_err().to_string().contains("expected dnsperf, shotgun"));
+    assert!(
+        "xml"
+            .parse::<Format>()
+            .unwrap_err()
+            .to_string()
+            .contains("expected dnsperf, dnsperf-json, shotgun")
+    );
 }
 
 #[test]
@@ -374,4 +380,29 @@ fn a_table_of_percentiles_rises_and_leaves_room_for_the_lost() {
     assert_eq!((last[0], last[2]), (7.669, 1_197.0));
     assert!((last[1] - 1_197.0 / 1_200.0).abs() < 1e-9 && last[3] == 400.0, "{last:?}");
     assert!(text.contains("Total count    =         1200]"));
+}
+
+#[test]
+fn the_forks_json_has_its_fields_and_adds_up() {
+    for result in [example(), without_answers(7), without_answers(0)] {
+        let text = made(&result, Format::DnsperfJson);
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let header = &lines[0];
+        assert_eq!((&header["version"], &header["merged"]), (&20_221_207.into(), &true.into()));
+        assert_eq!(header["time_units_per_sec"], 1_000_000);
+        let mut expected = None;
+        for line in &lines[1..] {
+            let buckets = line["answer_latency"].get("buckets").map_or(0, |buckets| {
+                buckets.as_array().unwrap().iter().map(|b| b[2].as_u64().unwrap()).sum::<u64>()
+            });
+            assert_eq!(line["answers"], buckets);
+            let since = line["since"].as_u64().unwrap();
+            if line["type"] == "stats_periodic" {
+                assert_eq!(since, expected.unwrap_or(since), "since is the previous until + 1");
+                expected = Some(line["until"].as_u64().unwrap() + 1);
+            }
+        }
+        assert_eq!(lines.last().unwrap()["requests"], result.counts.sent);
+    }
 }

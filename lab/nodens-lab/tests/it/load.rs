@@ -13,7 +13,7 @@ pub(crate) fn json(output: &Output) -> ResultFile {
 }
 
 /// A port where nobody listens.
-fn closed_port() -> String {
+pub(crate) fn closed_port() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port().to_string()
 }

@@ -1,5 +1,6 @@
 //! The program as its users run it.
 
+mod dnsperf;
 mod load;
 mod pace;
 mod signed;
@@ -20,8 +21,13 @@ struct Echo {
 
 impl Echo {
     fn start() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
             .args(["echo", "--listen", "127.0.0.1:0"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
