@@ -37,6 +37,11 @@ pub enum Arrivals {
         /// Nanoseconds without.
         off: u64,
     },
+    /// As recorded: each item has its time in the workload.
+    Recorded {
+        /// How much higher than the mean the rate is in the busiest second, at least 1.
+        peak: f64,
+    },
 }
 
 impl Arrivals {
@@ -44,6 +49,7 @@ impl Arrivals {
     pub fn peak(self) -> f64 {
         match self {
             Self::OnOff { on, off } => (on + off) as f64 / (on as f64).max(1.0),
+            Self::Recorded { peak } => peak,
             Self::Uniform | Self::Poisson | Self::Bursty { .. } => 1.0,
         }
     }
@@ -54,6 +60,7 @@ impl Arrivals {
             Self::Uniform | Self::Poisson => true,
             Self::Bursty { shape } => SHAPES.contains(&shape),
             Self::OnOff { on, .. } => on > 0,
+            Self::Recorded { peak } => peak >= 1.0 && peak.is_finite(),
         }
     }
 }
@@ -95,12 +102,13 @@ impl FromStr for Arrivals {
 }
 
 impl fmt::Display for Arrivals {
-    /// Writes what [`Arrivals::from_str`] reads.
+    /// Writes what [`Arrivals::from_str`] reads, or `recorded`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uniform => f.write_str("uniform"),
             Self::Poisson => f.write_str("poisson"),
             Self::Bursty { shape } => write!(f, "bursty:{shape}"),
+            Self::Recorded { .. } => f.write_str("recorded"),
             Self::OnOff { on, off } => {
                 write!(f, "on-off:{}/{}", profile::duration(*on), profile::duration(*off))
             }
@@ -135,7 +143,7 @@ impl Schedule {
     fn operational(&mut self, n: u64) -> f64 {
         let gap = match self.arrivals {
             // Computed from `n` and not summed up: no error grows with time.
-            Arrivals::Uniform => return n as f64,
+            Arrivals::Uniform | Arrivals::Recorded { .. } => return n as f64,
             Arrivals::Poisson | Arrivals::OnOff { .. } => -(1.0 - rng::unit(self.seed, n)).ln(),
             Arrivals::Bursty { shape } => gamma(shape, &mut rng::Stream::new(self.seed, n)) / shape,
         };

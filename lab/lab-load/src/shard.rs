@@ -112,6 +112,8 @@ pub(crate) struct Due {
 pub(crate) struct Source<'a> {
     shard: &'a Shard<'a>,
     schedule: Schedule,
+    /// Whether the workload has the times, and not the schedule.
+    recorded: bool,
     item: u64,
     end: u64,
     head: Option<Due>,
@@ -122,7 +124,8 @@ impl<'a> Source<'a> {
         let config = shard.config;
         let schedule = Schedule::with_profile(arrivals, &config.profile, rate, config.seed);
         let end = nanos(config.duration);
-        let mut source = Self { shard, schedule, item: 0, end, head: None };
+        let recorded = matches!(arrivals, Arrivals::Recorded { .. });
+        let mut source = Self { shard, schedule, recorded, item: 0, end, head: None };
         source.advance();
         source
     }
@@ -134,11 +137,15 @@ impl<'a> Source<'a> {
     pub(crate) fn advance(&mut self) {
         let config = self.shard.config;
         self.head = loop {
-            let Some(intended) = self.schedule.next().filter(|intended| *intended < self.end)
-            else {
+            let item = self.item;
+            let intended = if self.recorded {
+                self.shard.workload.time_of(item)
+            } else {
+                self.schedule.next()
+            };
+            let Some(intended) = intended.filter(|intended| *intended < self.end) else {
                 break None;
             };
-            let item = self.item;
             if config.queries.is_some_and(|queries| item >= queries) {
                 break None;
             }

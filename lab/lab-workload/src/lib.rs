@@ -5,7 +5,7 @@
 //!
 //! - [`workload`]: messages and the order in which they are used, [`plan`] names them all together;
 //! - [`edns`], [`types`], [`tsig`]: what questions look like;
-//! - [`names`], [`binary`], [`update`]: the files of dnsperf and others;
+//! - [`names`], [`binary`], [`update`]: the files of dnsperf and others; [`capture`]: packets;
 //! - [`template`]: names that are made;
 //! - [`search`]: what a lookup becomes on the wire; [`cluster`]: the pods of a Kubernetes node.
 //!
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod binary;
+pub mod capture;
 pub mod cluster;
 pub mod edns;
 pub mod names;

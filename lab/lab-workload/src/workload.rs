@@ -57,6 +57,8 @@ pub struct Workload {
     /// Subnets of the messages that want one by position.
     subnets: Option<Subnets>,
     key: Option<Key>,
+    /// When each item is to be sent, in nanoseconds from the start; empty if that is not part of it.
+    times: Vec<u64>,
     longest: usize,
 }
 
@@ -81,6 +83,7 @@ impl Workload {
             hit_rate: None,
             subnets: None,
             key: None,
+            times: Vec::new(),
             longest: 0,
         }
     }
@@ -173,13 +176,29 @@ impl Workload {
         self.key = Some(key);
     }
 
+    /// Says when each item was sent, in nanoseconds from the start of a recording, never decreasing.
+    pub fn set_times(&mut self, times: Vec<u64>) {
+        self.times = times;
+    }
+
+    /// When item `n` was sent, in nanoseconds from the start of the recording; `None` behind its end
+    /// and if nothing was recorded.
+    pub fn time_of(&self, n: u64) -> Option<u64> {
+        self.times.get(usize::try_from(n).ok()?).copied()
+    }
+
+    /// The times of the recording.
+    pub fn times(&self) -> &[u64] {
+        &self.times
+    }
+
     /// The messages, each once and in turn, as a warm-up before this workload; `None` if every item
     /// has a message of its own.
     pub fn warm_up(&self) -> Option<Self> {
         if self.is_made() || self.hit_rate == Some(0.0) {
             return None;
         }
-        Some(Self { order: Order::InTurn, hit_rate: None, ..self.clone() })
+        Some(Self { order: Order::InTurn, hit_rate: None, times: Vec::new(), ..self.clone() })
     }
 
     fn is_made(&self) -> bool {

@@ -98,13 +98,16 @@ enum Idle {
 }
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
-    let config = config(args)?;
+    let mut config = config(args)?;
     let questions = questions::Run {
         seed: args.seed,
         clients: config.clients,
         wanted: args.queries.map_or(planned(&config), |queries| queries as f64),
     };
     let workload = args.questions.workload(&questions)?;
+    if args.questions.follow_times(&workload, &mut config) {
+        config.clients = clients(args, &config);
+    }
     let places = args.output.places(config.server)?;
     let collector = Collector::start(config.server, !args.no_version);
     if !args.output.json {
@@ -200,10 +203,13 @@ fn config(args: &Args) -> Result<Config> {
         seed: args.seed,
     };
     config.follow(profile);
-    config.clients = args
-        .clients
-        .unwrap_or_else(|| CLIENTS.max(clients_needed(config.peak_rate(), config.timeout)));
+    config.clients = clients(args, &config);
     Ok(config)
+}
+
+/// As many clients as were asked for, or as IDs take.
+fn clients(args: &Args, config: &Config) -> usize {
+    args.clients.unwrap_or_else(|| CLIENTS.max(clients_needed(config.peak_rate(), config.timeout)))
 }
 
 /// Questions of the whole run; a closed loop asks as many as are answered.

@@ -1,19 +1,19 @@
 //! Which questions `load` asks: from a file, from a template, or made.
 
+mod captured;
+mod files;
 mod lookups;
 
 use crate::term;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use lab_load::{Config, Pace, Workload, cluster};
 use lab_workload::edns::{Edns, EdnsOption, Subnets};
 use lab_workload::tsig::Key;
-use lab_workload::{Style, Template, TypeMix, binary, names, update};
+use lab_workload::{Style, Template, TypeMix};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, Type};
-use std::fmt::Display;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -27,9 +27,6 @@ const MADE_MAX: usize = 20 << 20;
 const WARM_UP_WINDOW: usize = 2;
 /// The longest warm-up.
 const WARM_UP_MAX: Duration = Duration::from_secs(120);
-/// Faults of a file that are shown one by one.
-const FAULTS_SHOWN: usize = 10;
-
 /// Arguments that say what is asked.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Questions")]
@@ -48,7 +45,23 @@ pub(crate) struct Questions {
         conflicts_with_all = ["binary", "hit_rate", "search", "qtype"]
     )]
     updates: bool,
-    /// Stop at the first faulty line of a file instead of going on without it.
+    /// Packet capture (pcap or pcapng) whose questions are asked in order; - is standard input.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["names", "workload", "template", "qtype", "search"]
+    )]
+    capture: Option<PathBuf>,
+    /// Port that the questions in the capture were sent to.
+    #[arg(long, value_name = "PORT", default_value_t = 53, requires = "capture")]
+    capture_port: u16,
+    /// Ask each question of the capture at its time, instead of at a rate, and end with the capture.
+    #[arg(long, requires = "capture", conflicts_with_all = ["rate", "closed_loop", "arrivals"])]
+    original_timing: bool,
+    /// Go through the capture so many times as fast.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "original_timing")]
+    speed: f64,
+    /// Stop at the first faulty line or packet of a file instead of going on without it.
     #[arg(long)]
     strict: bool,
     /// Template of names, as {zipf:names.txt}.{rand:8}.example.: a new question each time.
@@ -150,6 +163,7 @@ impl Questions {
         let style = self.style(run.seed)?;
         let mut workload = match (&self.names, &self.template) {
             _ if !self.search.is_empty() => self.lookups(&style, run)?,
+            _ if self.capture.is_some() => self.captured(run.seed)?,
             (Some(path), _) => self.of_file(path, &style, run.seed)?,
             (None, Some(text)) => self.of_template(text, &style, run.seed)?,
             (None, None) => self.made(&style, run)?,
@@ -205,6 +219,13 @@ impl Questions {
     pub(crate) fn source(&self) -> String {
         let types: Vec<_> = self.qtype().types().map(|qtype| qtype.to_string()).collect();
         let (count, types) = (term::count(self.count as u64), types.join(", "));
+        if let Some(path) = &self.capture {
+            let speed = match self.original_timing {
+                true => format!(", {} times as fast as recorded", self.speed),
+                false => String::new(),
+            };
+            return format!("capture {}{speed}", path.display());
+        }
         let source = match (&self.names, &self.template, self.workload) {
             (Some(path), ..) if self.updates => format!("updates in {}", path.display()),
             (Some(path), ..) => format!("file {}", path.display()),
@@ -253,40 +274,6 @@ impl Questions {
         }
         let asked = self.edns || edns != Edns::default();
         Ok(Style { edns: asked.then_some(edns), ..Style::default() })
-    }
-
-    fn of_file(&self, path: &Path, style: &Style, seed: u64) -> Result<Workload> {
-        let octets = octets(path)?;
-        let mut workload = Workload::new(seed);
-        if self.updates {
-            let faults = update::read(&octets, style, &mut workload);
-            self.faults(path, &faults)?;
-        } else if self.binary {
-            let fault = binary::read(&octets, &mut workload).err();
-            self.faults(path, fault.as_slice())?;
-        } else {
-            let faults = names::read(&octets, style, &self.qtype(), seed, &mut workload);
-            self.faults(path, &faults)?;
-        }
-        if workload.is_empty() {
-            bail!("{} has no question", path.display());
-        }
-        Ok(workload)
-    }
-
-    /// Shows what is wrong with a file, and stops if that was asked for.
-    fn faults(&self, path: &Path, faults: &[impl Display]) -> Result<()> {
-        let path = path.display();
-        if let Some(fault) = faults.first().filter(|_| self.strict) {
-            bail!("{path}:{fault}");
-        }
-        for fault in faults.iter().take(FAULTS_SHOWN) {
-            eprintln!("{path}:{fault}, skipped");
-        }
-        if faults.len() > FAULTS_SHOWN {
-            eprintln!("{path}: {} more skipped", term::count((faults.len() - FAULTS_SHOWN) as u64));
-        }
-        Ok(())
     }
 
     fn of_template(&self, text: &str, style: &Style, seed: u64) -> Result<Workload> {
@@ -357,14 +344,4 @@ impl Questions {
         order(&mut workload);
         Ok(workload)
     }
-}
-
-/// Everything in a file, or on standard input if it is called `-`.
-fn octets(path: &Path) -> Result<Vec<u8>> {
-    if path == Path::new("-") {
-        let mut octets = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut octets).context("cannot read standard input")?;
-        return Ok(octets);
-    }
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -3,6 +3,7 @@
 mod dnsperf;
 mod load;
 mod pace;
+mod questions;
 mod signed;
 
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Questions as a stub resolver asks them along its search list.
 
-use super::{LibcName, MIX_MAX, Questions, Run, octets};
-use crate::term;
+use super::files::octets;
+use super::{LibcName, MIX_MAX, Questions, Run};
 use anyhow::{Result, anyhow, bail};
 use lab_load::Workload;
 use lab_workload::search::{Existing, Found, Libc, Lookup, Resolver, Weave};
@@ -27,7 +27,7 @@ impl Questions {
         };
         let fallback = resolver.style();
         let style = if style.edns.is_some() { style } else { &fallback };
-        let questions = (run.wanted as usize).clamp(1, MIX_MAX);
+        let questions = (run.wanted as usize).clamp(10_000, MIX_MAX);
         let weave = Weave { clients: run.clients, questions, types: &types, style, seed: run.seed };
         let mix = weave.mix(|_| {
             let text = text(next.next().unwrap_or(0));
@@ -44,12 +44,8 @@ impl Questions {
         if mix.workload.is_empty() {
             bail!("no name that a resolver would look up");
         }
-        eprintln!(
-            "search list: {} lookups become {} questions ({:.1} each)",
-            term::count(mix.lookups()),
-            term::count(mix.questions()),
-            mix.questions() as f64 / mix.lookups().max(1) as f64,
-        );
+        let each = mix.questions() as f64 / mix.lookups().max(1) as f64;
+        eprintln!("search list: a lookup becomes {each:.1} questions on average");
         Ok(mix.workload)
     }
 

@@ -1,0 +1,104 @@
+//! Where `nodens-lab load` takes its questions from.
+
+use crate::load::json;
+use crate::{Echo, lab};
+use std::path::Path;
+
+/// A question for `name`, a label of five octets, and type A.
+fn query(name: &str) -> Vec<u8> {
+    let question = [b"\x05", name.as_bytes(), b"\0\0\x01\0\x01"].concat();
+    [&b"\0\0\x01\0\0\x01\0\0\0\0\0\0"[..], &question].concat()
+}
+
+/// A capture of raw IP packets: UDP questions to port 53 at the given milliseconds, then half a packet.
+fn write_capture(path: &Path, times: &[u32]) {
+    let mut file =
+        vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0];
+    file.extend(101_u32.to_le_bytes());
+    for time in times {
+        let query = query("names");
+        let len = 28 + query.len() as u16;
+        let mut packet = vec![0x45, 0];
+        packet.extend(len.to_be_bytes());
+        packet.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 53, 0x9c, 0x40, 0, 53]);
+        packet.extend((len - 20).to_be_bytes());
+        packet.extend([0, 0]);
+        packet.extend(query);
+        let octets = u32::from(len).to_le_bytes();
+        file.extend([(time / 1_000).to_le_bytes(), (time % 1_000 * 1_000).to_le_bytes()].concat());
+        file.extend([octets, octets].concat());
+        file.extend(packet);
+    }
+    file.extend([7; 9]);
+    std::fs::write(path, file).unwrap();
+}
+
+#[test]
+fn a_capture_is_replayed_at_its_own_times() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("questions.pcap");
+    write_capture(&path, &[5_000, 5_100, 9_000, 9_100, 9_200]);
+    let file = path.to_str().unwrap();
+    let timed = ["load", "-p", &echo.port, "--capture", file, "--original-timing", "--speed", "2"];
+    let output = lab(&[&timed[..], &["-t", "30", "--no-version", "--json"]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = format!("{file}: packet 6: the file ends inside it");
+    assert!(errors.contains(&expected) && errors.contains("5 questions in 6 packets"), "{errors}");
+    let result = json(&output);
+    assert_eq!((result.counts.sent, result.counts.answered), (5, 5));
+    let sent: Vec<_> = result.seconds.iter().take(3).map(|second| second.sent).collect();
+    assert_eq!(sent, [2, 0, 3], "two at once, the others two seconds later at double speed");
+    let output = lab(&[&timed[..], &["--strict"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&expected));
+}
+
+#[test]
+fn questions_are_made_or_refused_with_the_reason() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let names = folder.path().join("names");
+    std::fs::write(&names, "one.example\ntwo.example MX\n").unwrap();
+    let names = names.to_str().unwrap();
+    let load = |arguments: &[&str]| {
+        let fixed =
+            ["load", "-p", &echo.port, "-Q", "200", "-l", "0.5", "-t", "30", "--no-version"];
+        lab(&[&fixed[..], &["--json"], arguments].concat())
+    };
+    for (arguments, questions) in [
+        (&["--template", "{seq}.{hex:4}.example"][..], None),
+        (
+            &["-d", names, "--qtype", "A=1,AAAA=1", "-e", "--nsid", "--ecs", "10.0.0.0/8,24"],
+            Some(2),
+        ),
+        (&["-d", names, "--hit-rate", "0.5", "--cookie", "-E", "65001:00ff"], None),
+        (&["-w", "unique", "--suffix", "test."], None),
+        (&["-w", "zipf", "--count", "50", "--qtype", "A,AAAA,HTTPS"], Some(150)),
+        (&["-d", names, "--search", "a.example,b.example", "--libc", "musl"], Some(12)),
+    ] {
+        let result = json(&load(arguments));
+        assert!(result.counts.sent > 50 && result.counts.answered == result.counts.sent);
+        assert_eq!(result.plan.workload.questions, questions, "{arguments:?}");
+        assert_eq!(result.plan.hash, json(&load(arguments)).plan.hash, "{arguments:?}");
+    }
+    for (arguments, reason) in [
+        (&["--template", "{nope}.example"][..], "template, column 1: `nope` is no field"),
+        (&["--template", "{zipf:/nowhere}"], "cannot read /nowhere"),
+        (&["--qtype", "A=1,B=2"], "`B` is no type"),
+        (&["--hit-rate", "2"], "expected a part from 0 to 1"),
+        (&["-E", "10:zz"], "expected CODE:HEX"),
+        (&["--ecs", "10.0.0.0"], "expected ADDRESS/BITS"),
+        (&["-y", "nope:key:c2VjcmV0"], "`nope` is no algorithm"),
+        (&["--warm-up", "--template", "{seq}", "--count", "0"], "--count 0"),
+        (&["-w", "unique", "--warm-up"], "--warm-up needs questions that are asked again"),
+        (&["--capture", names], "expected one in the format pcap or pcapng"),
+        (&["-u", "-d", names, "--strict"], "names:2:1: `two.example` is no command"),
+        (&["-B", "-d", names, "--strict"], "names: octet 0: message of 28526 octets"),
+        (&["--search", "a.example"], "--search needs -d or --template"),
+    ] {
+        let output = load(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && errors.contains(reason), "{arguments:?}: {errors}");
+    }
+}
