@@ -16,6 +16,23 @@ pub fn thread_time() -> io::Result<Duration> {
     Ok(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
+/// The CPU time that all threads of process `pid` have used, those that have ended included.
+pub fn process_time(pid: u32) -> io::Result<Duration> {
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: `clock` is writable and lives during the call.
+    let errno = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
+    if errno != 0 {
+        return Err(io::Error::from_raw_os_error(errno));
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is writable and lives during the call.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    crate::check(libc::c_long::from(result))?;
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Ok(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
+}
+
 /// The time that the calling thread could have run and others had its CPU; zero if the kernel keeps
 /// no account of it.
 pub fn thread_waited() -> Duration {
@@ -91,6 +108,20 @@ mod tests {
         let sum = (0..20_000_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
         std::hint::black_box(sum);
         assert!(thread_time().unwrap() > before);
+    }
+
+    #[test]
+    fn a_process_keeps_the_time_of_threads_that_have_ended() {
+        let before = process_time(std::process::id()).unwrap();
+        let thread = std::thread::spawn(|| {
+            let sum = (0..20_000_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
+            std::hint::black_box(sum);
+            thread_time().unwrap()
+        });
+        let used = thread.join().unwrap();
+        assert!(process_time(std::process::id()).unwrap() - before >= used);
+        assert!(process_time(u32::MAX).is_err());
+        assert!(process_time(u32::MAX >> 4).is_err());
     }
 
     #[test]

@@ -76,6 +76,17 @@ impl Server {
         workload.push(name.view(), Type::A, None);
         let mut query = Vec::new();
         workload.append(0, 0x4e6f, &mut query);
+        self.await_response(address, &query, |rcode| rcode == 0, stop)
+    }
+
+    /// Asks `address` with `query` until there is a response whose RCODE is accepted.
+    pub(crate) fn await_response(
+        &mut self,
+        address: SocketAddr,
+        query: &[u8],
+        accept: impl Fn(u8) -> bool,
+        stop: &AtomicBool,
+    ) -> Result<()> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.connect(address)?;
         socket.set_read_timeout(Some(ASK_MAX))?;
@@ -92,9 +103,9 @@ impl Server {
             }
             let mut response = [0; 512];
             // Refused while nobody listens yet: asking again is all there is to do.
-            let got = socket.send(&query).and_then(|_| socket.recv(&mut response));
+            let got = socket.send(query).and_then(|_| socket.recv(&mut response));
             let rcode = response.get(3).map_or(15, |octet| octet & 15);
-            if got.is_ok_and(|len| len >= query.len()) && rcode == 0 {
+            if got.is_ok_and(|len| len >= 12) && accept(rcode) {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -106,6 +117,11 @@ impl Server {
         let lines: Vec<_> = text.lines().collect();
         let skip = lines.len().saturating_sub(LOG_TAIL);
         lines.iter().skip(skip).map(|line| format!("  {line}\n")).collect()
+    }
+
+    /// The number of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// The scheduler's account of all threads so far.

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ab;
 mod authority;
 mod bench;
 mod child;
@@ -42,6 +43,8 @@ enum Command {
     Dnsperf(dnsperf::Args),
     /// Answer every UDP question with itself: the baseline that no server can beat.
     Echo(Box<echo::Args>),
+    /// Compare two servers in randomized pairs of blocks: faster, slower, equivalent or inconclusive.
+    Ab(Box<ab::Args>),
     /// Show what a Nodens cache on a node does to the questions of its pods.
     Demo(demo::Args),
     /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
@@ -65,6 +68,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(&args),
         Command::Dnsperf(args) => dnsperf::run(&args, stop),
         Command::Echo(args) => echo::run(&args, stop),
+        Command::Ab(args) => ab::run(&args, stop),
         Command::Demo(args) => demo::run(&args, stop),
         Command::Bench(args) => bench::run(&args, stop),
     }

@@ -1,5 +1,6 @@
 //! The program as its users run it.
 
+mod ab;
 mod dnsperf;
 mod load;
 mod pace;

@@ -1,0 +1,279 @@
+//! `nodens-lab ab`: which of two servers is faster, and how sure that is.
+//!
+//! A is measured against itself first: that shows the noise. Then blocks of A and B alternate in
+//! pairs whose order a coin decides. What is compared, and what counts as a difference, is written
+//! down before the first block. See `docs/comparing.md`.
+
+mod args;
+mod counters;
+mod findings;
+mod kube;
+mod measure;
+mod output;
+mod plan;
+mod selftest;
+mod side;
+
+pub(crate) use args::Args;
+
+use crate::child::Scratch;
+use crate::term::{self, Live, Style};
+use anyhow::{Context, Result};
+use lab_result::Generator as Program;
+use lab_result::collect::Collector;
+use lab_result::comparison::{self, Block, ComparisonFile, ComparisonPlan, Load, Verdict};
+use measure::{Bench, Generator, Phase};
+use plan::Set;
+use sha2::{Digest, Sha256};
+use side::{Spec, Starter};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// The part of the pairs that may stay disturbed before the whole says nothing.
+const DISTURBED_MAX: f64 = 0.25;
+/// Exit code with `--ci` when nothing could be compared at all.
+const EXIT_ERROR: u8 = 4;
+
+pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
+    if let Some(comparisons) = args.self_test {
+        args.check()?;
+        return selftest::run(args, comparisons, stop);
+    }
+    let result = compare(args, stop);
+    match result {
+        Ok(file) if args.ci => Ok(ExitCode::from(output::ci_code(&file))),
+        Ok(file) if !file.invalid_because.is_empty() => Ok(ExitCode::from(crate::EXIT_INVALID)),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) if args.ci => {
+            eprintln!("nodens-lab: {error:#}");
+            Ok(ExitCode::from(EXIT_ERROR))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn compare(args: &Args, stop: &AtomicBool) -> Result<ComparisonFile> {
+    args.check()?;
+    let specs = side::both(args)?;
+    let sets = plan::sets(args)?;
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot create {}", args.out.display()))?;
+    let mut bench = bench(args, &sets, &specs, stop)?;
+    let loads = loads(args, &mut bench, &specs)?;
+    let servers = [specs[0].described(), specs[1].described()];
+    let plan = plan::plan(args, &sets, loads, servers)?;
+    let plan_hash = announce(args, &plan)?;
+    bench.done.1 = (plan.pairs + plan.noise_pairs) * plan.loads.len();
+    let measured = measure(&mut bench, &plan, &specs)?;
+    let file = conclude(plan, plan_hash, measured, stop);
+    term::out(&output::text(&file));
+    write(&args.out, &file)?;
+    Ok(file)
+}
+
+/// The bench with its CPUs: the last ones for the generator and the others for servers, if those are
+/// started here and there are enough.
+fn bench<'a>(
+    args: &Args,
+    sets: &'a [Set],
+    specs: &[Spec; 2],
+    stop: &'a AtomicBool,
+) -> Result<Bench<'a>> {
+    let allowed = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
+    let (mut cpus, mut server_cpus) = (args.cpus.clone(), args.server_cpus.clone());
+    let started_here = specs.iter().any(Spec::is_command);
+    if started_here && cpus.is_empty() && server_cpus.is_empty() && allowed.len() > args.threads {
+        let (servers, load) = allowed.split_at(allowed.len() - args.threads);
+        (server_cpus, cpus) = (servers.to_vec(), load.to_vec());
+    }
+    let probe = sets.first().context("there are no questions")?.workload.clone();
+    let scratch = Scratch::new()?;
+    let generator = Generator {
+        clients: args.clients,
+        threads: args.threads,
+        cpus,
+        timeout: Duration::from_nanos(args.timeout),
+        seed: args.seed,
+    };
+    Ok(Bench {
+        generator,
+        sets,
+        starter: Starter { stop, scratch, cpus: server_cpus, probe, started: 0 },
+        stop,
+        retries: args.retries,
+        live: Some(Live::new()),
+        done: (0, 0),
+    })
+}
+
+/// The loads of every set.
+fn loads(args: &Args, bench: &mut Bench<'_>, specs: &[Spec; 2]) -> Result<Vec<Load>> {
+    let mut loads = Vec::new();
+    for set in bench.sets {
+        for rate in &args.rates {
+            loads.push(Load { name: format!("{rate}/s"), set: set.name.clone(), rate: *rate });
+        }
+        if !args.rates.is_empty() {
+            continue;
+        }
+        let top = args.loads.iter().copied().fold(0.0, f64::max) / 100.0;
+        let capacity = bench.capacity(specs, set, top)?;
+        term::out(&format!("{}: both answer at {}/s", set.name, term::rate(capacity * top)));
+        for percent in &args.loads {
+            let rate = (capacity * percent / 100.0).max(1.0).round();
+            loads.push(Load { name: format!("{percent} %"), set: set.name.clone(), rate });
+        }
+    }
+    Ok(loads)
+}
+
+/// Writes the plan and says what will happen; returns its hash.
+fn announce(args: &Args, plan: &ComparisonPlan) -> Result<String> {
+    let path = args.out.join("plan.json");
+    let mut text = serde_json::to_string_pretty(plan)?;
+    text.push('\n');
+    std::fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    let hash = hex(&Sha256::digest(text.as_bytes()));
+    let primary = &plan.primary;
+    let short = hash.get(..16).unwrap_or(&hash);
+    let minutes = plan::estimate(plan).as_secs_f64() / 60.0;
+    term::out(&format!(
+        "plan {short} in {}: {} at {} of {} decides, {} pairs after {} of A with itself, about {} min",
+        path.display(),
+        primary.metric,
+        primary.load,
+        primary.set,
+        plan.pairs,
+        plan.noise_pairs,
+        if minutes < 10.0 { format!("{minutes:.1}") } else { format!("{minutes:.0}") },
+    ));
+    Ok(hash)
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// Everything that was measured.
+pub(crate) struct Measured {
+    pub(crate) noise: Vec<Block>,
+    pub(crate) comparison: Vec<Block>,
+    pub(crate) provenance: lab_result::Provenance,
+    pub(crate) parties: [comparison::Party; 2],
+    pub(crate) started: SystemTime,
+}
+
+fn measure(bench: &mut Bench<'_>, plan: &ComparisonPlan, specs: &[Spec; 2]) -> Result<Measured> {
+    let [a, b] = specs;
+    let mut versions = [None, None];
+    let mut collector = None;
+    for (version, spec) in versions.iter_mut().zip(specs) {
+        let address = bench.starter.start(spec)?;
+        let started = Collector::start(address.address, true);
+        *version = started.clone().finish().server_version;
+        collector = Some(started);
+    }
+    let started = SystemTime::now();
+    let order = plan::order(plan.noise_pairs, lab_random::at(plan.seed, 41));
+    let noise =
+        Phase { name: "noise", specs: [a, a], pairs: plan.noise_pairs, order, salt: 0x5eed };
+    let noise = bench.phase(plan, &noise)?;
+    let order = plan.order.clone();
+    let pairs = Phase { name: "comparison", specs: [a, b], pairs: plan.pairs, order, salt: 0 };
+    let comparison = bench.phase(plan, &pairs)?;
+    if let Some(live) = &bench.live {
+        live.clear();
+    }
+    let [of_a, of_b] = versions;
+    let provenance = collector.map(Collector::finish).unwrap_or_default();
+    Ok(Measured { noise, comparison, provenance, parties: [a.party(of_a), b.party(of_b)], started })
+}
+
+/// From blocks to the file.
+fn conclude(
+    plan: ComparisonPlan,
+    plan_hash: String,
+    measured: Measured,
+    stop: &AtomicBool,
+) -> ComparisonFile {
+    let Measured { noise, comparison, provenance, parties: [a, b], started } = measured;
+    let quiet = findings::findings(&plan, &noise, &[]);
+    let found = findings::findings(&plan, &comparison, &quiet.all);
+    let costs = findings::costs(&plan, &comparison);
+    let (invalid_because, mut notes) = judge(&comparison);
+    let primary = found.all.first().filter(|finding| finding.primary);
+    notes.extend(found.notes);
+    let twin = quiet.all.first().filter(|twin| twin.primary);
+    if twin.is_some_and(|twin| matches!(twin.verdict, Verdict::Faster | Verdict::Slower)) {
+        let text = "A differs from itself in the primary metric: by chance in one of twenty cases, \
+                    else something moves the machine";
+        notes.push(text.to_owned());
+    }
+    let verdict = primary.map_or(Verdict::Inconclusive, |finding| finding.verdict);
+    ComparisonFile {
+        kind: comparison::KIND.to_owned(),
+        schema: comparison::SCHEMA,
+        generator: Program {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        provenance,
+        plan_hash,
+        started_unix_ns: measure::unix(started),
+        finished_unix_ns: measure::unix(SystemTime::now()),
+        interrupted: stop.load(Ordering::Relaxed),
+        verdict: if invalid_because.is_empty() { verdict } else { Verdict::Inconclusive },
+        no_worse: primary.is_some_and(|finding| finding.p_worse <= plan.alpha),
+        invalid_because,
+        notes,
+        a,
+        b,
+        findings: found.all,
+        noise: quiet.all,
+        costs,
+        omitted: found.omitted,
+        blocks: noise.into_iter().chain(comparison).collect(),
+        plan,
+    }
+}
+
+/// Whether the machine was quiet enough: reasons against, and notes.
+fn judge(blocks: &[Block]) -> (Vec<String>, Vec<String>) {
+    let loaded = || blocks.iter().filter(|block| block.load != "idle");
+    let used = loaded().filter(|block| block.used).count();
+    let again = loaded().filter(|block| !block.used).count();
+    let kept: Vec<&Block> = loaded().filter(|b| b.used && !b.faults.is_empty()).collect();
+    let (mut invalid, mut notes) = (Vec::new(), Vec::new());
+    if again > 0 {
+        notes.push(format!("{} pairs were measured again: machine or generator faults", again / 2));
+    }
+    if let Some(first) = kept.first().and_then(|block| block.faults.first()) {
+        let text = format!("{} of {used} blocks are disturbed, the first: {first}", kept.len());
+        if kept.len() as f64 > DISTURBED_MAX * used as f64 {
+            invalid.push(text);
+        } else {
+            notes.push(text);
+        }
+    }
+    if used == 0 {
+        invalid.push("nothing was measured".to_owned());
+    }
+    (invalid, notes)
+}
+
+/// Writes the three files of the result.
+fn write(folder: &Path, file: &ComparisonFile) -> Result<()> {
+    let result = folder.join("result.json");
+    comparison::write(&result, file)?;
+    for (name, text) in [("report.md", output::markdown(file)), ("junit.xml", output::junit(file))]
+    {
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let path = folder.join("report.md");
+    let told = format!("all blocks: {}  table: {}", result.display(), path.display());
+    term::out(&term::paint(Style::Dim, &told));
+    Ok(())
+}

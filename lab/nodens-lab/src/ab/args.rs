@@ -1,0 +1,166 @@
+//! The command line of `ab`.
+
+use anyhow::{Result, bail};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Arguments of `ab`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Server A: an address and port.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) a: Option<SocketAddr>,
+    /// Server B: an address and port.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) b: Option<SocketAddr>,
+    /// Server A: a command to start it, with {port} in place of its port.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) a_cmd: Option<String>,
+    /// Server B: a command to start it, with {port} in place of its port.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) b_cmd: Option<String>,
+    /// Server A: pods, as kube-system/k8s-app=kube-dns.
+    #[arg(long, value_name = "NAMESPACE/SELECTOR")]
+    pub(crate) a_k8s: Option<String>,
+    /// Server B: pods.
+    #[arg(long, value_name = "NAMESPACE/SELECTOR")]
+    pub(crate) b_k8s: Option<String>,
+    /// Context of kubectl for A.
+    #[arg(long, value_name = "CONTEXT")]
+    pub(crate) a_context: Option<String>,
+    /// Context of kubectl for B.
+    #[arg(long, value_name = "CONTEXT")]
+    pub(crate) b_context: Option<String>,
+    /// The kubectl program.
+    #[arg(long, value_name = "PROGRAM", default_value = "kubectl")]
+    pub(crate) kubectl: String,
+    /// Name of A in tables.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) a_name: Option<String>,
+    /// Name of B in tables.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) b_name: Option<String>,
+    /// Process whose CPU and memory are A's.
+    #[arg(long, value_name = "PID")]
+    pub(crate) a_pid: Option<u32>,
+    /// Process whose CPU and memory are B's.
+    #[arg(long, value_name = "PID")]
+    pub(crate) b_pid: Option<u32>,
+    /// Control group whose CPU and memory are A's.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) a_cgroup: Option<PathBuf>,
+    /// Control group whose CPU and memory are B's.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) b_cgroup: Option<PathBuf>,
+    /// Metrics page with A's CPU and memory, as http://10.0.0.2:9153/metrics.
+    #[arg(long, value_name = "URL")]
+    pub(crate) a_prometheus: Option<String>,
+    /// Metrics page with B's CPU and memory.
+    #[arg(long, value_name = "URL")]
+    pub(crate) b_prometheus: Option<String>,
+    /// Questions the server answers itself: a file of names and types, or a suffix to make names for.
+    #[arg(long, value_name = "FILE|SUFFIX")]
+    pub(crate) internal: Option<String>,
+    /// Questions the server has to forward, likewise; measured apart.
+    #[arg(long, value_name = "FILE|SUFFIX")]
+    pub(crate) external: Option<String>,
+    /// Any questions, likewise (default: the mix of a Kubernetes node).
+    #[arg(short = 'd', long = "names", value_name = "FILE|SUFFIX")]
+    pub(crate) names: Option<String>,
+    /// Loads in percent of the smaller capacity of the two, which is searched for.
+    #[arg(long, value_delimiter = ',', default_value = "10,50,80")]
+    pub(crate) loads: Vec<f64>,
+    /// Loads in questions a second instead.
+    #[arg(long, value_delimiter = ',', conflicts_with = "loads")]
+    pub(crate) rates: Vec<f64>,
+    /// Pairs of blocks.
+    #[arg(long, default_value_t = 12)]
+    pub(crate) pairs: usize,
+    /// Pairs of A with itself; 0 leaves the noise unknown.
+    #[arg(long, default_value_t = 8)]
+    pub(crate) noise_pairs: usize,
+    /// Pairs after which servers given as commands are started anew.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) group: usize,
+    /// Length of a block (default: 5s; 150ms in a self-test).
+    #[arg(long, value_name = "TIME", value_parser = lab_units::nanos)]
+    pub(crate) block: Option<u64>,
+    /// Load before each block that is not measured (default: 500ms; none in a self-test).
+    #[arg(long, value_name = "TIME", value_parser = lab_units::nanos)]
+    pub(crate) warm_up: Option<u64>,
+    /// When a question is given up.
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = lab_units::nanos)]
+    pub(crate) timeout: u64,
+    /// What decides: METRIC[@LOAD[@SET]], as cpu@50%@internal. Metrics: p50, p90, p99, p99.9, loss,
+    /// cpu, memory.
+    #[arg(long, value_name = "METRIC", default_value = "p50")]
+    pub(crate) primary: String,
+    /// Differences that do not matter, as p99=5%; for loss in points.
+    #[arg(long, value_name = "METRIC=PART", value_delimiter = ',')]
+    pub(crate) margin: Vec<String>,
+    /// Level of the tests.
+    #[arg(long, default_value_t = 0.05)]
+    pub(crate) alpha: f64,
+    /// Wanted chance to find a difference, for what is said about further pairs.
+    #[arg(long, default_value_t = 0.8)]
+    pub(crate) power: f64,
+    /// How often a pair is measured again that the machine or the generator spoilt.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) retries: usize,
+    /// Clients, each with a socket of its own.
+    #[arg(short, long, default_value_t = 32)]
+    pub(crate) clients: usize,
+    /// Load threads.
+    #[arg(short = 'T', long, default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// CPUs of the load threads (default: the last ones, if servers are started here).
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) cpus: Vec<usize>,
+    /// CPUs of servers that are started here (default: all others).
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) server_cpus: Vec<usize>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Folder for plan.json, result.json, report.md and junit.xml.
+    #[arg(short, long, default_value = "nodens-lab-ab")]
+    pub(crate) out: PathBuf,
+    /// Exit with 0 if B is no worse, 1 if it is worse, 2 if that is not known, 4 after an error.
+    #[arg(long)]
+    pub(crate) ci: bool,
+    /// Compare an echo with itself this many times and count how often a difference is called.
+    #[arg(long, value_name = "COMPARISONS")]
+    pub(crate) self_test: Option<usize>,
+    /// Let B's echo of the self-test take this much more of everything, as 5%.
+    #[arg(long, value_name = "PART", requires = "self_test", value_parser = lab_units::part)]
+    pub(crate) inject: Option<f64>,
+}
+
+impl Args {
+    /// Nanoseconds of a block.
+    pub(crate) fn block(&self) -> u64 {
+        let short = 150_000_000;
+        self.block.unwrap_or(if self.self_test.is_some() { short } else { 5 * lab_load::SECOND })
+    }
+
+    /// Nanoseconds of load before a block.
+    pub(crate) fn warm_up(&self) -> u64 {
+        let usual = lab_load::SECOND / 2;
+        self.warm_up.unwrap_or(if self.self_test.is_some() { 0 } else { usual })
+    }
+
+    /// What the parser cannot see.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.block() < 100_000_000 {
+            bail!("--block: expected at least 100ms");
+        }
+        if self.timeout == 0 || self.clients == 0 || self.threads == 0 {
+            bail!("expected a positive timeout and number of clients and threads");
+        }
+        let positive = |values: &[f64]| values.iter().all(|v| v.is_finite() && *v > 0.0);
+        if !positive(&self.loads) || !positive(&self.rates) {
+            bail!("--loads and --rates: expected numbers above 0");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! What a server has used so far: CPU time and memory, from counters that only grow.
+
+use anyhow::{Context, Result, anyhow, bail};
+use std::fmt;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a metrics endpoint may take for each step.
+const HTTP_MAX: Duration = Duration::from_secs(3);
+/// Octets of metrics that are read at most.
+const HTTP_LEN_MAX: u64 = 32 << 20;
+
+/// Where the counters of a server are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Counters {
+    /// The kernel's account of a process, to the nanosecond, threads that have ended included.
+    Process(u32),
+    /// A control group (version 2), by its folder.
+    Cgroup(PathBuf),
+    /// A page in Prometheus' format.
+    Prometheus(Endpoint),
+    /// Nowhere: only latency and loss are compared.
+    Nowhere,
+}
+
+/// A page that is fetched by HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    /// Host and port.
+    pub(crate) authority: String,
+    pub(crate) path: String,
+}
+
+/// The counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    /// CPU time used since the start.
+    pub(crate) cpu: Option<Duration>,
+    /// Octets of memory in use now.
+    pub(crate) memory: Option<u64>,
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(pid) => write!(f, "process {pid}: CPU clock, proportional set size"),
+            Self::Cgroup(path) => write!(f, "control group {}", path.display()),
+            Self::Prometheus(Endpoint { authority, path }) => write!(f, "http://{authority}{path}"),
+            Self::Nowhere => write!(f, "none"),
+        }
+    }
+}
+
+impl std::str::FromStr for Endpoint {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let rest = text.strip_prefix("http://").with_context(|| {
+            format!("`{text}`: expected http://HOST:PORT/PATH (HTTPS is not supported)")
+        })?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, "metrics"));
+        if authority.is_empty() {
+            bail!("`{text}` names no host");
+        }
+        let has_port = authority.rsplit_once(':').is_some_and(|(_, p)| p.parse::<u16>().is_ok());
+        let authority = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+        Ok(Self { authority, path: format!("/{path}") })
+    }
+}
+
+impl Counters {
+    /// Reads the counters. A server that has gone is an error.
+    pub(crate) fn read(&self) -> Result<Reading> {
+        match self {
+            Self::Process(pid) => process(*pid),
+            Self::Cgroup(path) => cgroup(path),
+            Self::Prometheus(endpoint) => prometheus(endpoint),
+            Self::Nowhere => Ok(Reading::default()),
+        }
+    }
+}
+
+fn process(pid: u32) -> Result<Reading> {
+    let cpu = lab_sys::cpu::process_time(pid)
+        .with_context(|| format!("cannot read the CPU time of process {pid}"))?;
+    let field = |file: &str, name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+        Some(kib * 1_024)
+    };
+    let memory = field("smaps_rollup", "Pss:").or_else(|| field("status", "VmRSS:"));
+    Ok(Reading { cpu: Some(cpu), memory })
+}
+
+fn cgroup(folder: &Path) -> Result<Reading> {
+    let number = |file: &str, name: &str| {
+        let path = folder.join(file);
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        found.with_context(|| format!("{} has no `{name}`", path.display()))
+    };
+    let cpu = Duration::from_micros(number("cpu.stat", "usage_usec ")?);
+    // The memory controller need not be enabled.
+    Ok(Reading { cpu: Some(cpu), memory: number("memory.stat", "anon ").ok() })
+}
+
+fn prometheus(endpoint: &Endpoint) -> Result<Reading> {
+    let whole = format!("http://{}{}", endpoint.authority, endpoint.path);
+    let text = get(endpoint).with_context(|| format!("cannot read {whole}"))?;
+    let name = "process_cpu_seconds_total";
+    let seconds = sample(&text, name).with_context(|| format!("{whole} has no `{name}`"))?;
+    let cpu = Duration::try_from_secs_f64(seconds).with_context(|| format!("{whole}: {name}"))?;
+    let memory = sample(&text, "process_resident_memory_bytes").map(|octets| octets as u64);
+    Ok(Reading { cpu: Some(cpu), memory })
+}
+
+/// The sum of all samples of a metric.
+fn sample(text: &str, name: &str) -> Option<f64> {
+    let values = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name).filter(|rest| rest.starts_with([' ', '{']))?;
+        let rest = rest.rsplit_once('}').map_or(rest, |(_, rest)| rest);
+        rest.split_ascii_whitespace().next()?.parse::<f64>().ok()
+    });
+    let values: Vec<_> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum())
+}
+
+/// HTTP/1.0, so that the answer is not cut into chunks and ends with the connection.
+fn get(endpoint: &Endpoint) -> Result<String> {
+    let Endpoint { authority, path } = endpoint;
+    let address = authority.to_socket_addrs()?.next().context("the host has no address")?;
+    let mut stream = TcpStream::connect_timeout(&address, HTTP_MAX)?;
+    stream.set_read_timeout(Some(HTTP_MAX))?;
+    stream.set_write_timeout(Some(HTTP_MAX))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {authority}\r\nAccept: text/plain\r\n\r\n")?;
+    let mut octets = Vec::new();
+    stream.take(HTTP_LEN_MAX).read_to_end(&mut octets)?;
+    let text = String::from_utf8_lossy(&octets);
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| anyhow!("no HTTP answer"))?;
+    let status = head.lines().next().unwrap_or_default();
+    if status.split_ascii_whitespace().nth(1) != Some("200") {
+        bail!("`{status}`, expected status 200");
+    }
+    Ok(body.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+
+    #[test]
+    fn this_process_has_used_time_and_memory() {
+        let counters = Counters::Process(std::process::id());
+        let before = counters.read().unwrap();
+        std::hint::black_box((0..3_000_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n)));
+        let after = counters.read().unwrap();
+        assert!(after.cpu > before.cpu && after.memory > Some(100_000));
+        let gone = Counters::Process(u32::MAX >> 4).read().unwrap_err().to_string();
+        assert!(gone.contains("CPU time of process"), "{gone}");
+    }
+
+    #[test]
+    fn a_control_group_is_read_and_a_missing_file_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
+        let counters = Counters::Cgroup(folder.path().to_owned());
+        assert!(counters.read().unwrap_err().to_string().contains("cpu.stat"));
+        write("cpu.stat", "usage_usec 1500000\nuser_usec 1\n").unwrap();
+        let reading = counters.read().unwrap();
+        assert_eq!((reading.cpu, reading.memory), (Some(Duration::from_millis(1_500)), None));
+        write("memory.stat", "anon 4096\nfile 8192\n").unwrap();
+        assert_eq!(counters.read().unwrap().memory, Some(4_096));
+    }
+
+    #[test]
+    fn a_page_of_metrics_is_fetched_and_summed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            for page in ["200 OK", "500 Oops"] {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+                let body = "# HELP process_cpu_seconds_total x\nprocess_cpu_seconds_total 1.25\n\
+                            process_cpu_seconds_totally 9\nprocess_resident_memory_bytes 2.5e+07\n";
+                write!(stream, "HTTP/1.1 {page}\r\nServer: x\r\n\r\n{body}").unwrap();
+            }
+        });
+        let counters = Counters::Prometheus(url.parse().unwrap());
+        let reading = counters.read().unwrap();
+        assert_eq!(reading.cpu, Some(Duration::from_millis(1_250)));
+        assert_eq!(reading.memory, Some(25_000_000));
+        let error = format!("{:#}", counters.read().unwrap_err());
+        assert!(error.contains("500 Oops") && error.contains("/metrics"), "{error}");
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn samples_with_labels_add_up() {
+        assert_eq!(sample("a{x=\"1\"} 1 99\na{x=\"}\"} 2\nab 7\n", "a"), Some(3.0));
+        assert_eq!(sample("ab 7\n", "a"), None);
+    }
+
+    #[test]
+    fn endpoints_need_a_scheme_and_a_host() {
+        let endpoint: Endpoint = "http://10.0.0.1".parse().unwrap();
+        assert_eq!((&*endpoint.authority, &*endpoint.path), ("10.0.0.1:80", "/metrics"));
+        assert!("https://x/metrics".parse::<Endpoint>().is_err());
+        assert!("http:///metrics".parse::<Endpoint>().is_err());
+    }
+}

@@ -1,0 +1,367 @@
+//! From blocks to findings: values of blocks, differences of pairs, tests, verdicts.
+
+use super::plan::Metric;
+use lab_histogram::Histogram;
+use lab_result::comparison::{
+    Block, Cell, ComparisonPlan, Cost, Finding, Load, MetricPlan, Omitted, Verdict,
+};
+use lab_stats::power::Plan;
+use lab_stats::{Comparison, Interval, Margin, Settings, compare, holm, linear, paired};
+
+/// Fewer pairs than this are not tested.
+const PAIRS_MIN: usize = 2;
+/// With fewer pairs of A with itself, the spread of the pairs of A and B tells more.
+const NOISE_PAIRS_MIN: usize = 6;
+
+/// What one phase has shown.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// The primary one first, then as planned.
+    pub(crate) all: Vec<Finding>,
+    pub(crate) omitted: Vec<Omitted>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// The values of both sides, pair by pair.
+struct Values {
+    pairs: Vec<(f64, f64)>,
+    pooled: usize,
+    /// Values that are only bounds, because the quantile lies among the lost questions.
+    censored: usize,
+}
+
+pub(crate) fn settings(plan: &ComparisonPlan) -> Settings {
+    let power = Plan { alpha: plan.alpha, power: plan.power };
+    Settings { plan: power, resamples: plan.resamples, seed: plan.seed }
+}
+
+/// The findings of the blocks of one phase. `noise` are those of A with itself.
+pub(crate) fn findings(plan: &ComparisonPlan, blocks: &[Block], noise: &[Finding]) -> Findings {
+    let mut found = Findings::default();
+    for load in &plan.loads {
+        for metric in &plan.metrics {
+            let cell = Cell {
+                set: load.set.clone(),
+                load: load.name.clone(),
+                metric: metric.metric.clone(),
+            };
+            match finding(plan, blocks, (load, metric, cell.clone())) {
+                Ok((finding, censored)) => {
+                    if censored > 0 {
+                        found.notes.push(format!(
+                            "{} at {} ({}): in {censored} of {} blocks it lies among the lost \
+                             questions, and the timeout stands in its place",
+                            cell.metric,
+                            cell.load,
+                            cell.set,
+                            2 * finding.pairs
+                        ));
+                    }
+                    found.all.push(finding);
+                }
+                Err(reason) => found.omitted.push(Omitted { cell, reason }),
+            }
+        }
+    }
+    found.all.sort_by_key(|finding| !finding.primary);
+    adjust(plan, &mut found.all);
+    for finding in &mut found.all {
+        complete(plan, finding, noise);
+    }
+    found
+}
+
+fn finding(
+    plan: &ComparisonPlan,
+    blocks: &[Block],
+    (load, planned, cell): (&Load, &MetricPlan, Cell),
+) -> Result<(Finding, usize), String> {
+    let metric = Metric::of(&planned.metric).ok_or("unknown metric")?;
+    let values = values(metric, blocks, load)?;
+    let ratio = metric != Metric::Loss;
+    let difference = |(a, b): &(f64, f64)| if ratio { (b / a).ln() } else { b - a };
+    let differences: Vec<f64> = values.pairs.iter().map(difference).collect();
+    if differences.len() < PAIRS_MIN || differences.iter().any(|d| !d.is_finite()) {
+        return Err(format!("{} pairs have a value", differences.len()));
+    }
+    let compared = compare(&differences, margin(metric, planned.margin), &settings(plan))
+        .ok_or("there are no differences")?;
+    let shown = |value: f64| if ratio { value.exp_m1() } else { value };
+    let side = |of: fn(&(f64, f64)) -> f64| {
+        paired::median(&values.pairs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    let finding = Finding {
+        primary: cell == plan.primary,
+        cell,
+        rate: load.rate,
+        unit: metric.unit().to_owned(),
+        scale: if ratio { "ratio" } else { "difference" }.to_owned(),
+        pairs: compared.pairs,
+        pooled: values.pooled,
+        a: side(|pair| pair.0),
+        b: side(|pair| pair.1),
+        estimate: shown(compared.estimate),
+        median: shown(compared.median),
+        interval: compared.interval.map(|interval| ends(interval.map(shown))),
+        method: method(compared.method).to_owned(),
+        p: compared.difference.p,
+        p_exact: compared.difference.exact,
+        p_adjusted: compared.difference.p,
+        p_equivalent: compared.equivalence_p,
+        p_worse: compared.worse_p,
+        margin: planned.margin,
+        sigma: compared.sigma,
+        detectable: None,
+        pairs_needed: None,
+        verdict: Verdict::Inconclusive,
+        differences,
+    };
+    Ok((finding, values.censored))
+}
+
+fn margin(metric: Metric, margin: f64) -> Margin {
+    if metric == Metric::Loss { Margin::absolute(margin) } else { Margin::ratio(margin) }
+}
+
+fn method(method: lab_stats::Method) -> &'static str {
+    match method {
+        lab_stats::Method::Bca => "bca",
+        lab_stats::Method::Stationary => "stationary bootstrap",
+        lab_stats::Method::Inverted => "inverted sign-flip test",
+    }
+}
+
+fn ends(interval: Interval) -> [f64; 2] {
+    [interval.low, interval.high]
+}
+
+/// Holm's correction over everything but the primary metric, for differences and for equivalence.
+fn adjust(plan: &ComparisonPlan, findings: &mut [Finding]) {
+    let others: Vec<&mut Finding> = findings.iter_mut().filter(|f| !f.primary).collect();
+    let count = others.len();
+    let differences = holm::adjusted(&others.iter().map(|f| f.p).collect::<Vec<_>>());
+    let equivalences = holm::adjusted(&others.iter().map(|f| f.p_equivalent).collect::<Vec<_>>());
+    for ((finding, p), equivalent) in others.into_iter().zip(differences).zip(equivalences) {
+        (finding.p_adjusted, finding.p_equivalent) = (p, equivalent);
+    }
+    for finding in findings {
+        let metric = Metric::of(&finding.cell.metric).unwrap_or(Metric::Loss);
+        let margin = margin(metric, finding.margin);
+        let Some(compared) = compare_again(plan, finding, margin) else { continue };
+        let verdict = compared.verdict_with(finding.p_adjusted, finding.p_equivalent, plan.alpha);
+        finding.verdict = match verdict {
+            lab_stats::Verdict::Faster => Verdict::Faster,
+            lab_stats::Verdict::Slower => Verdict::Slower,
+            lab_stats::Verdict::Equivalent => Verdict::Equivalent,
+            lab_stats::Verdict::Inconclusive => Verdict::Inconclusive,
+        };
+        if verdict == lab_stats::Verdict::Inconclusive {
+            // As if each of the others had its share of the level: a little more than Holm asks.
+            let share = if finding.primary { 1.0 } else { count.max(1) as f64 };
+            let wanted = Plan { alpha: plan.alpha / share, power: plan.power };
+            let needed = compared.pairs_needed(margin, &wanted);
+            finding.pairs_needed = needed.map(|pairs| pairs.max(finding.pairs + 1));
+        }
+    }
+}
+
+/// The comparison that a finding was made from: the same seed gives the same.
+fn compare_again(plan: &ComparisonPlan, finding: &Finding, margin: Margin) -> Option<Comparison> {
+    compare(&finding.differences, margin, &settings(plan))
+}
+
+/// What the noise of A with itself says about the finding.
+fn complete(plan: &ComparisonPlan, finding: &mut Finding, noise: &[Finding]) {
+    let mut quiet = noise.iter().filter(|noise| noise.pairs >= NOISE_PAIRS_MIN);
+    let quiet = quiet.find(|noise| noise.cell == finding.cell);
+    let sigma = quiet.and_then(|noise| noise.sigma).or(finding.sigma);
+    let settings = settings(plan);
+    finding.detectable = sigma
+        .map(|sigma| settings.plan.detectable(sigma, finding.pairs))
+        .filter(|effect| effect.is_finite())
+        .map(|effect| if finding.scale == "ratio" { effect.exp_m1() } else { effect });
+}
+
+/// Pairs of values of a metric at a load.
+fn values(metric: Metric, blocks: &[Block], load: &Load) -> Result<Values, String> {
+    let pairs = pairs(blocks, load);
+    if pairs.is_empty() {
+        return Err("nothing was measured".to_owned());
+    }
+    let mut censored = 0;
+    let (values, pooled) = match metric {
+        Metric::Quantile(part) => {
+            let needed = metric.questions_needed();
+            let pooled = pool(&pairs, needed)?;
+            let mut quantile = |blocks: &[&Block]| {
+                let (value, bound) = quantile(blocks, part).ok_or("nothing was answered")?;
+                censored += usize::from(bound);
+                Ok(value)
+            };
+            (each(&pairs, pooled, &mut quantile)?, pooled)
+        }
+        Metric::Loss => (each(&pairs, 1, &mut |blocks| Ok(loss(blocks)))?, 1),
+        Metric::Cpu => {
+            let mut cost =
+                |of: &[&Block]| of.first().map_or(Err(String::new()), |b| cpu(b, blocks));
+            (each(&pairs, 1, &mut cost)?, 1)
+        }
+        Metric::Memory => {
+            let mut memory = |of: &[&Block]| {
+                let octets = of.first().and_then(|block| block.memory).filter(|octets| *octets > 0);
+                octets.map(|octets| octets as f64).ok_or_else(|| "memory is not known".to_owned())
+            };
+            (each(&pairs, 1, &mut memory)?, 1)
+        }
+    };
+    Ok(Values { pairs: values, pooled, censored })
+}
+
+/// The value of each pair, or of each `pooled` neighbouring pairs together.
+fn each(
+    pairs: &[(&Block, &Block)],
+    pooled: usize,
+    value: &mut dyn FnMut(&[&Block]) -> Result<f64, String>,
+) -> Result<Vec<(f64, f64)>, String> {
+    let (a, b): (Vec<&Block>, Vec<&Block>) = pairs.iter().copied().unzip();
+    let chunks = a.chunks_exact(pooled).zip(b.chunks_exact(pooled));
+    chunks.map(|(a, b)| Ok((value(a)?, value(b)?))).collect()
+}
+
+/// The used blocks of a load as pairs, in the order of time.
+fn pairs<'b>(blocks: &'b [Block], load: &Load) -> Vec<(&'b Block, &'b Block)> {
+    let mine = |side: &str| {
+        blocks
+            .iter()
+            .filter(move |block| {
+                block.used && block.set == load.set && block.load == load.name && block.side == side
+            })
+            .collect::<Vec<_>>()
+    };
+    let b = mine("b");
+    let partner = |a: &&Block| b.iter().find(|b| b.pair == a.pair).copied();
+    mine("a").into_iter().filter_map(|a| Some((a, partner(&a)?))).collect()
+}
+
+/// How many neighbouring blocks together have enough questions for a quantile.
+fn pool(pairs: &[(&Block, &Block)], needed: u64) -> Result<usize, String> {
+    let fewest = pairs.iter().map(|(a, b)| a.sent.min(b.sent)).min().unwrap_or(0);
+    let pooled = needed.div_ceil(fewest.max(1)) as usize;
+    let left = pairs.len() / pooled;
+    if left < 6 && pooled > 1 {
+        return Err(format!(
+            "a block has {fewest} questions and {needed} are needed; pooled, {left} pairs would be left"
+        ));
+    }
+    Ok(pooled)
+}
+
+fn loss(blocks: &[&Block]) -> f64 {
+    let sum = |of: fn(&Block) -> u64| blocks.iter().map(|block| of(block)).sum::<u64>() as f64;
+    sum(|block| block.lost) / sum(|block| block.sent).max(1.0)
+}
+
+/// CPU per answer in nanoseconds, less what the server uses without load.
+fn cpu(block: &Block, blocks: &[Block]) -> Result<f64, String> {
+    let used = block.cpu_ns.ok_or("CPU time is not known")? as f64;
+    let idle = idle(block, blocks) * block.elapsed_ns as f64;
+    let cost = (used - idle) / block.answered as f64;
+    if cost > 0.0 && cost.is_finite() {
+        Ok(cost)
+    } else {
+        Err("its counters are too coarse for such short blocks, or nothing was answered".to_owned())
+    }
+}
+
+/// The part of a CPU that the server of `block` used without load, in the same process.
+fn idle(block: &Block, blocks: &[Block]) -> f64 {
+    let mut quiet = blocks.iter().filter(|one| {
+        one.load == "idle" && one.side == block.side && one.incarnation == block.incarnation
+    });
+    let part = quiet.next().and_then(|one| Some(one.cpu_ns? as f64 / one.elapsed_ns.max(1) as f64));
+    part.unwrap_or(0.0)
+}
+
+/// The quantile of several blocks together in nanoseconds, and whether it is only a bound.
+///
+/// Within its bucket it is interpolated: differences smaller than a bucket shift ranks.
+fn quantile(blocks: &[&Block], part: f64) -> Option<(f64, bool)> {
+    let mut all = Histogram::new();
+    blocks.iter().for_each(|block| all.merge(&block.response));
+    match all.quantile(part) {
+        lab_histogram::Quantile::Empty => None,
+        lab_histogram::Quantile::AtLeast(bound) => Some((bound as f64, true)),
+        lab_histogram::Quantile::Value(value) => {
+            let rank = part * (all.recorded() + all.censored()) as f64;
+            let mut below = 0.0;
+            for (low, high, count) in all.buckets() {
+                let count = count as f64;
+                if below + count >= rank {
+                    let inside = ((rank - below) / count).clamp(0.0, 1.0);
+                    return Some((low as f64 + (high - low + 1) as f64 * inside, false));
+                }
+                below += count;
+            }
+            Some((value as f64, false))
+        }
+    }
+}
+
+/// CPU = idle + per answer × rate, and the growth of memory, for each side and set.
+pub(crate) fn costs(plan: &ComparisonPlan, blocks: &[Block]) -> Vec<Cost> {
+    let mut costs = Vec::new();
+    for set in &plan.sets {
+        for side in ["a", "b"] {
+            let mine: Vec<&Block> = blocks
+                .iter()
+                .filter(|block| {
+                    block.used
+                        && block.side == side
+                        && (block.set == set.name || block.load == "idle")
+                })
+                .collect();
+            costs.extend(cost(plan, side, &set.name, &mine));
+        }
+    }
+    costs
+}
+
+fn cost(plan: &ComparisonPlan, side: &str, set: &str, blocks: &[&Block]) -> Option<Cost> {
+    let points = blocks.iter().filter_map(|block| {
+        let seconds = block.elapsed_ns as f64 / 1e9;
+        (seconds > 0.0).then_some((block.answered as f64 / seconds, block.cpu_ns? as f64 / seconds))
+    });
+    let points: Vec<(f64, f64)> = points.collect();
+    let line = linear::fit(&points, plan.alpha)?;
+    let growth = growth(plan, blocks);
+    Some(Cost {
+        side: side.to_owned(),
+        set: set.to_owned(),
+        idle: line.intercept,
+        idle_interval: line.intercept_interval.map(ends),
+        per_answer: line.slope,
+        per_answer_interval: line.slope_interval.map(ends),
+        r_squared: line.r_squared,
+        points: points.into_iter().map(|(rate, cpu)| [rate, cpu]).collect(),
+        memory_growth: growth.as_ref().map(|line| line.slope),
+        memory_growth_interval: growth.and_then(|line| line.slope_interval).map(ends),
+    })
+}
+
+/// Octets per million answers: one slope for all processes, each with a level of its own.
+fn growth(plan: &ComparisonPlan, blocks: &[&Block]) -> Option<linear::Line> {
+    let mut points = Vec::new();
+    for process in blocks.chunk_by(|a, b| a.incarnation == b.incarnation) {
+        let of: Vec<(f64, f64)> = process
+            .iter()
+            .filter_map(|block| Some((block.answers_so_far as f64 / 1e6, block.memory? as f64)))
+            .collect();
+        let count = (of.len() as f64).max(1.0);
+        let (x, y) = (of.iter().map(|p| p.0).sum::<f64>(), of.iter().map(|p| p.1).sum::<f64>());
+        points.extend(of.iter().map(|p| (p.0 - x / count, p.1 - y / count)));
+    }
+    linear::fit(&points, plan.alpha)
+}
+
+#[cfg(test)]
+mod tests;

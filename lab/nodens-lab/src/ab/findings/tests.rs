@@ -1,0 +1,151 @@
+use super::*;
+use lab_result::comparison::SetPlan;
+
+const LOAD: &str = "50 %";
+
+fn plan(metrics: &[(&str, f64)]) -> ComparisonPlan {
+    let metric =
+        |(name, margin): &(&str, f64)| MetricPlan { metric: (*name).to_owned(), margin: *margin };
+    ComparisonPlan {
+        seed: 1,
+        primary: Cell { set: "s".into(), load: LOAD.into(), metric: metrics[0].0.into() },
+        metrics: metrics.iter().map(metric).collect(),
+        alpha: 0.05,
+        power: 0.8,
+        sets: vec![SetPlan { name: "s".into(), ..SetPlan::default() }],
+        loads: vec![Load { name: LOAD.into(), set: "s".into(), rate: 1_000.0 }],
+        resamples: 500,
+        ..ComparisonPlan::default()
+    }
+}
+
+/// A block of 1,000 questions with a median of `micros`, and CPU and memory to match.
+fn block(side: &str, pair: usize, micros: u64) -> Block {
+    let mut response = Histogram::new();
+    (0..1_000).for_each(|n| response.record(micros * 1_000 + n * micros));
+    Block {
+        pair,
+        side: side.into(),
+        set: "s".into(),
+        load: LOAD.into(),
+        used: true,
+        elapsed_ns: 1_000_000_000,
+        sent: 1_000,
+        answered: 1_000,
+        response,
+        cpu_ns: Some(micros * 1_000 * 1_000 + 5_000_000),
+        memory: Some(1_000_000 + 1_000 * pair as u64),
+        answers_so_far: 1_000 * (pair as u64 + 1),
+        incarnation: usize::from(side == "b"),
+        ..Block::default()
+    }
+}
+
+fn idle(side: &str) -> Block {
+    let (set, load) = (String::new(), "idle".to_owned());
+    let block = block(side, 0, 1);
+    Block { set, load, sent: 0, answered: 0, cpu_ns: Some(5_000_000), ..block }
+}
+
+/// Pairs with some noise, B slower by `percent`.
+fn blocks(pairs: usize, percent: u64) -> Vec<Block> {
+    let mut blocks = vec![idle("a"), idle("b")];
+    for pair in 0..pairs {
+        let micros = 1_000 + (pair as u64 * 7) % 5;
+        blocks.push(block("a", pair, micros));
+        blocks.push(block("b", pair, micros * (100 + percent) / 100 + (pair as u64 * 3) % 4));
+    }
+    blocks
+}
+
+#[test]
+fn a_slower_server_is_called_slower_in_time_and_cpu() {
+    let found = findings(&plan(&[("p50", 0.02), ("cpu", 0.02)]), &blocks(12, 5), &[]);
+    assert_eq!(found.all.len(), 2, "{:?}", found.omitted);
+    for finding in &found.all {
+        assert_eq!(finding.verdict, Verdict::Slower, "{finding:?}");
+        assert!((finding.estimate - 0.05).abs() < 0.005, "{}", finding.estimate);
+        let [low, high] = finding.interval.unwrap();
+        assert!(low < finding.estimate && finding.estimate < high);
+        assert!(finding.detectable.unwrap() < 0.02);
+    }
+    assert!(found.all[0].primary && !found.all[1].primary);
+}
+
+#[test]
+fn cpu_is_less_the_idle_use_and_fits_the_line() {
+    let (plan, blocks) = (plan(&[("cpu", 0.02)]), blocks(8, 0));
+    let found = findings(&plan, &blocks, &[]);
+    assert!((found.all[0].a / 1_002_000.0 - 1.0).abs() < 0.01, "{}", found.all[0].a);
+    let costs = costs(&plan, &blocks);
+    assert_eq!(costs.len(), 2);
+    assert!((costs[0].idle / 5e6 - 1.0).abs() < 0.2, "{:?}", costs[0]);
+    assert!((costs[0].per_answer / 1_002_000.0 - 1.0).abs() < 0.01, "{:?}", costs[0]);
+    let growth = costs[0].memory_growth.unwrap();
+    assert!((growth / 1e6 - 1.0).abs() < 0.3, "one octet per answer is a million: {growth}");
+}
+
+#[test]
+fn others_must_pass_holm() {
+    let many: Vec<_> = [("p50", 0.02), ("cpu", 0.02), ("memory", 0.05), ("loss", 0.001)].into();
+    let found = findings(&plan(&many), &blocks(6, 5), &[]);
+    let cpu = found.all.iter().find(|finding| finding.cell.metric == "cpu").unwrap();
+    // The lowest p-value of six pairs, three times: too much.
+    assert!(cpu.p < 0.05 && cpu.p_adjusted > 0.05 && cpu.verdict != Verdict::Slower, "{cpu:?}");
+    assert_eq!(found.all[0].verdict, Verdict::Slower, "the primary one stands alone");
+}
+
+#[test]
+fn quantiles_without_enough_questions_are_pooled_or_left_out() {
+    let metrics = [("p50", 0.02), ("p99", 0.05), ("p99.9", 0.1)];
+    let found = findings(&plan(&metrics), &blocks(60, 0), &[]);
+    let p99 = found.all.iter().find(|finding| finding.cell.metric == "p99").unwrap();
+    assert_eq!((p99.pooled, p99.pairs), (10, 6));
+    assert_eq!(found.omitted.len(), 1);
+    assert!(found.omitted[0].reason.contains("100000 are needed"), "{}", found.omitted[0].reason);
+}
+
+#[test]
+fn what_was_not_measured_is_omitted_with_a_reason() {
+    let mut all = blocks(8, 0);
+    all.iter_mut().for_each(|block| block.cpu_ns = None);
+    let found = findings(&plan(&[("p50", 0.02), ("cpu", 0.02)]), &all, &[]);
+    assert_eq!(found.omitted[0].reason, "CPU time is not known");
+    let none = findings(&plan(&[("p50", 0.02)]), &[], &[]);
+    assert_eq!(none.omitted[0].reason, "nothing was measured");
+}
+
+#[test]
+fn lost_questions_stand_in_quantiles_as_the_timeout() {
+    let mut all = blocks(8, 0);
+    for block in all.iter_mut().filter(|block| block.side == "b" && block.sent > 0) {
+        block.response = Histogram::new();
+        (0..400).for_each(|_| block.response.record(1_000_000));
+        (0..600).for_each(|_| block.response.record_censored(2_000_000_000));
+        (block.answered, block.lost) = (400, 600);
+    }
+    let found = findings(&plan(&[("p50", 0.02), ("loss", 0.001)]), &all, &[]);
+    assert_eq!(found.all[0].b, 2e9);
+    assert!(found.notes[0].contains("8 of 16 blocks"), "{:?}", found.notes);
+    assert!((found.all[1].estimate - 0.6).abs() < 1e-9 && found.all[1].scale == "difference");
+}
+
+#[test]
+fn pairs_that_were_measured_again_count_once() {
+    let mut all = blocks(8, 0);
+    all.push(Block { used: false, ..block("a", 0, 9_000) });
+    all.push(Block { used: false, ..block("b", 0, 1) });
+    let found = findings(&plan(&[("p50", 0.02)]), &all, &[]);
+    assert_eq!(found.all[0].pairs, 8);
+    assert_eq!(found.all[0].verdict, Verdict::Equivalent);
+}
+
+#[test]
+fn quantiles_within_a_bucket_are_interpolated() {
+    let mut block = block("a", 0, 1);
+    block.response = Histogram::new();
+    block.response.record_n(1_000_000, 50);
+    block.response.record_n(2_000_000, 50);
+    let at = |part| quantile(&[&block], part).unwrap().0;
+    assert!(at(0.1) < at(0.4) && at(0.4) < 1_004_000.0 && at(0.6) > 1_990_000.0);
+}

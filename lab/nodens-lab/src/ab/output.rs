@@ -1,0 +1,402 @@
+//! What a comparison says: to people, in Markdown, and to CI.
+
+use crate::term::{self, Style, Table};
+use lab_result::comparison::{
+    Block, ComparisonFile, ComparisonPlan, Cost, Finding, Omitted, Verdict,
+};
+use lab_stats::{bootstrap, paired};
+use std::fmt::Write as _;
+
+/// Exit codes with `--ci`.
+pub(crate) const NO_WORSE: u8 = 0;
+pub(crate) const WORSE: u8 = 1;
+pub(crate) const INCONCLUSIVE: u8 = 2;
+
+/// Everything, for a terminal.
+pub(crate) fn text(file: &ComparisonFile) -> String {
+    let mut text = String::new();
+    let party = |party: &lab_result::comparison::Party| {
+        let version = party.version.as_ref().map_or(String::new(), |text| format!("  {text}"));
+        format!("{}  {}{version}", term::paint(Style::Bold, &party.name), party.server)
+    };
+    line(&mut text, &party(&file.a));
+    line(&mut text, &party(&file.b));
+    line(&mut text, &table(file).framed());
+    for cost in &file.costs {
+        line(&mut text, &cost_line(file, cost));
+    }
+    let reasons = omitted(&file.omitted);
+    let notes = file.notes.iter().chain(&reasons);
+    notes.for_each(|note| line(&mut text, &format!("  {note}")));
+    for why in &file.invalid_because {
+        line(&mut text, &term::paint(Style::Bad, &format!("INVALID: {why}")));
+    }
+    line(&mut text, &sentence(file));
+    text.trim_end().to_owned()
+}
+
+fn line(text: &mut String, what: &str) {
+    // Writing to a string does not fail.
+    _ = writeln!(text, "{what}");
+}
+
+fn table(file: &ComparisonFile) -> Table {
+    let level = format!("{:.3} % interval", (1.0 - file.plan.alpha) * 100.0).replace(".000", "");
+    let header =
+        ["questions", "load", "metric", "A", "B", "B − A", &level, "p", "verdict", "finds"];
+    let mut table = Table::new(&header);
+    for finding in &file.findings {
+        let style = match finding.verdict {
+            Verdict::Faster => Style::Good,
+            Verdict::Slower => Style::Bad,
+            Verdict::Equivalent => Style::Accent,
+            Verdict::Inconclusive => Style::Dim,
+        };
+        let primary = if finding.primary { " ◀" } else { "" };
+        table.styled(
+            style,
+            vec![
+                finding.cell.set.clone(),
+                load_name(finding),
+                finding.cell.metric.clone(),
+                value(finding, finding.a),
+                value(finding, finding.b),
+                change(finding, finding.estimate),
+                interval(finding),
+                probability(finding.p_adjusted),
+                format!("{}{primary}", verdict(finding)),
+                finding.detectable.map_or("n/a".to_owned(), |part| size(finding, part)),
+            ],
+        );
+    }
+    table
+}
+
+/// The name of a load and, unless that is its name, its rate.
+fn load_name(finding: &Finding) -> String {
+    let name = &finding.cell.load;
+    if name.ends_with("/s") {
+        name.clone()
+    } else {
+        format!("{name} ({}/s)", term::rate(finding.rate))
+    }
+}
+
+/// A value of one side in its unit.
+fn value(finding: &Finding, value: f64) -> String {
+    match &*finding.unit {
+        "ns" => term::nanos(value),
+        "octets" => format!("{:.1} MiB", value / f64::from(1 << 20)),
+        _ => term::percent(value),
+    }
+}
+
+/// A difference with its sign: percent of A, for parts in percentage points.
+fn change(finding: &Finding, value: f64) -> String {
+    let points = if finding.scale == "ratio" { "%" } else { "points" };
+    if finding.scale == "ratio" && value >= 9.0 {
+        return format!("× {:.0}", value + 1.0);
+    }
+    let percent = value * 100.0;
+    let digits = if percent.abs() >= 100.0 { 0 } else { 1 };
+    let text = format!("{percent:+.digits$}").replace('-', "−");
+    let zero = ["+0.0", "−0.0"].contains(&&*text);
+    format!("{} {points}", if zero { "0.0" } else { &text })
+}
+
+fn size(finding: &Finding, value: f64) -> String {
+    change(finding, value.abs()).trim_start_matches('+').to_owned()
+}
+
+fn interval(finding: &Finding) -> String {
+    finding.interval.map_or("too few pairs".to_owned(), |[low, high]| {
+        format!("{} to {}", change(finding, low), change(finding, high))
+    })
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+/// Whether the metric is a time to answer.
+fn timed(finding: &Finding) -> bool {
+    finding.cell.metric.starts_with('p')
+}
+
+/// The word for a verdict on a metric: only time is fast or slow.
+fn verdict(finding: &Finding) -> String {
+    let timed = timed(finding);
+    match finding.verdict {
+        Verdict::Faster => if timed { "faster" } else { "lower" }.to_owned(),
+        Verdict::Slower => if timed { "slower" } else { "higher" }.to_owned(),
+        Verdict::Equivalent => "equivalent".to_owned(),
+        Verdict::Inconclusive => finding.pairs_needed.map_or_else(
+            || "inconclusive".to_owned(),
+            |pairs| format!("inconclusive, ~{pairs} pairs"),
+        ),
+    }
+}
+
+/// The verdict as a sentence.
+pub(crate) fn sentence(file: &ComparisonFile) -> String {
+    let Some(finding) = file.findings.first().filter(|finding| finding.primary) else {
+        return term::paint(Style::Bad, "no verdict: the primary metric was not measured");
+    };
+    let (a, b) = (&file.a.name, &file.b.name);
+    let cell = &finding.cell;
+    let place = format!("{} at {} of {}", cell.metric, cell.load, cell.set);
+    let by = format!("{}, {}", change(finding, finding.estimate), interval(finding));
+    let margin = size(finding, finding.margin);
+    let (style, text) = match finding.verdict {
+        Verdict::Faster | Verdict::Slower => {
+            let better = finding.verdict == Verdict::Faster;
+            let word = match (better, timed(finding)) {
+                (true, true) => "faster",
+                (false, true) => "slower",
+                (true, false) => "better",
+                (false, false) => "worse",
+            };
+            let style = if better { Style::Good } else { Style::Bad };
+            (style, format!("{b} is {word} than {a}: {place} {by}"))
+        }
+        Verdict::Equivalent => {
+            (Style::Good, format!("{b} and {a} are equivalent within {margin}: {place} {by}"))
+        }
+        Verdict::Inconclusive => {
+            let needed = match finding.pairs_needed {
+                Some(pairs) if pairs > finding.pairs => {
+                    format!("about {} more pairs would decide", pairs - finding.pairs)
+                }
+                _ => "more pairs of this length would hardly decide".to_owned(),
+            };
+            (Style::Accent, format!("inconclusive: {place} {by}; {needed}"))
+        }
+    };
+    let text = format!("{text}, p = {}, {} pairs", probability(finding.p), finding.pairs);
+    if file.invalid_because.is_empty() {
+        term::paint(style, &text)
+    } else {
+        term::paint(Style::Bad, &format!("no verdict; for what it is worth: {text}"))
+    }
+}
+
+fn cost_line(file: &ComparisonFile, cost: &Cost) -> String {
+    let party = if cost.side == "a" { &file.a } else { &file.b };
+    let range = |ends: Option<[f64; 2]>, of: fn(f64) -> String| {
+        ends.map_or(String::new(), |[low, high]| format!(" ({} to {})", of(low), of(high)))
+    };
+    let milli = |nanos: f64| format!("{:.1}m", nanos / 1e6);
+    let micros = |nanos: f64| format!("{:.2} µs", nanos / 1e3);
+    let mut text = format!(
+        "  CPU of {}, {}: {}{} + {}{} × rate",
+        party.name,
+        cost.set,
+        milli(cost.idle),
+        range(cost.idle_interval, milli),
+        micros(cost.per_answer),
+        range(cost.per_answer_interval, micros),
+    );
+    let mib = |octets: f64| format!("{:+.2} MiB", octets / f64::from(1 << 20));
+    let grows = cost.memory_growth_interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
+    if let Some(growth) = cost.memory_growth.filter(|_| grows) {
+        let interval = range(cost.memory_growth_interval, mib);
+        _ = write!(text, "; memory {}{interval} per million answers", mib(growth));
+    }
+    text
+}
+
+/// Why metrics are not in the table, each reason once.
+fn omitted(all: &[Omitted]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for Omitted { cell, reason } in all {
+        let name = format!("{} at {} ({})", cell.metric, cell.load, cell.set);
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
+    }
+    let text = |(reason, names): (&str, Vec<String>)| {
+        format!("not compared: {}: {reason}", names.join(", "))
+    };
+    reasons.into_iter().map(text).collect()
+}
+
+/// The whole comparison in Markdown: seed tables as people paste them, with intervals.
+pub(crate) fn markdown(file: &ComparisonFile) -> String {
+    let mut text = format!("# {} compared with {}\n\n", file.b.name, file.a.name);
+    let (a, b) = (&file.a, &file.b);
+    for (side, party) in [("A", a), ("B", b)] {
+        let version = party.version.as_deref().unwrap_or("not told");
+        line(
+            &mut text,
+            &format!("* **{side}**: {}: `{}`, version: {version}", party.name, party.server),
+        );
+    }
+    let plan = &file.plan;
+    line(&mut text, &format!("* **Method:** {}", method(plan)));
+    line(&mut text, &format!("* **Plan:** `{}`", file.plan_hash));
+    line(&mut text, &format!("\n**{}**\n", sentence(file)));
+    for why in &file.invalid_because {
+        line(&mut text, &format!("**INVALID:** {why}\n"));
+    }
+    if let Some(table) = cpu_table(file) {
+        line(&mut text, &format!("## CPU\n\n{table}\n"));
+    }
+    line(&mut text, &format!("## All metrics\n\n{}\n", table(file).markdown()));
+    line(
+        &mut text,
+        "`finds`: the smallest difference that this many pairs find, by the noise of A with itself.",
+    );
+    line(
+        &mut text,
+        "`p`: of the exact sign-flip test; for all but the primary metric (◀) adjusted by Holm's method.\n",
+    );
+    for cost in &file.costs {
+        line(
+            &mut text,
+            &format!(
+                "*{}",
+                cost_line(file, cost).trim_start_matches(' ').replace("CPU of", " CPU of")
+            ),
+        );
+    }
+    for note in file.notes.iter().chain(&omitted(&file.omitted)) {
+        line(&mut text, &format!("* {note}"));
+    }
+    text
+}
+
+fn method(plan: &ComparisonPlan) -> String {
+    format!(
+        "{} pairs of blocks of {} s in random order, {} pairs of A with itself before",
+        plan.pairs,
+        plan.block_ns as f64 / 1e9,
+        plan.noise_pairs
+    )
+}
+
+/// Average CPU of each side at each load, in thousandths of a CPU, idle included: the table that
+/// people write by hand, and how sure it is.
+fn cpu_table(file: &ComparisonFile) -> Option<String> {
+    let header = ["Version", "Workload", "Average CPU (mCores)", "95 % interval", "Delta"];
+    let mut table = Table::new(&header);
+    let mut rows = 0;
+    for load in &file.plan.loads {
+        let workload = format!("{} @ {:.0} QPS ({})", load.set, load.rate, load.name);
+        let of = |side: &str| {
+            let mine = |block: &&Block| {
+                block.used
+                    && block.phase == "comparison"
+                    && block.side == side
+                    && block.set == load.set
+                    && block.load == load.name
+            };
+            let blocks = file.blocks.iter().filter(mine);
+            let cores =
+                blocks.filter_map(|b| Some(b.cpu_ns? as f64 * 1e3 / b.elapsed_ns.max(1) as f64));
+            cores.collect::<Vec<f64>>()
+        };
+        let (a, b) = (of("a"), of("b"));
+        let Some((before, after)) = paired::hodges_lehmann(&a).zip(paired::hodges_lehmann(&b))
+        else {
+            continue;
+        };
+        let parts: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b / a - 1.0).collect();
+        let delta = paired::hodges_lehmann(&parts).map_or(String::new(), |part| {
+            let spread = around(&parts, |v| format!("{:+.1} %", v * 100.0));
+            format!("{:+.1}m ({:+.1} %; {spread})", after - before, part * 100.0)
+        });
+        let milli = |value: f64| format!("{value:.1}m");
+        table.row(vec![
+            file.a.name.clone(),
+            workload.clone(),
+            milli(before),
+            around(&a, milli),
+            "-".to_owned(),
+        ]);
+        table.row(vec![file.b.name.clone(), workload, milli(after), around(&b, milli), delta]);
+        rows += 1;
+    }
+    (rows > 0).then(|| table.markdown().replace('−', "-"))
+}
+
+/// The 95 % interval of the centre of `values`.
+fn around(values: &[f64], shown: impl Fn(f64) -> String) -> String {
+    let interval = if values.len() < 10 {
+        paired::inverted(values, 0.05)
+    } else {
+        bootstrap::bca(values, 0.05, 10_000, 1)
+    };
+    interval.map_or("too few pairs".to_owned(), |interval| {
+        format!("{} to {}", shown(interval.low), shown(interval.high))
+    })
+}
+
+/// One test case for each finding: worse is a failure, inconclusive is skipped.
+pub(crate) fn junit(file: &ComparisonFile) -> String {
+    let count = |verdict| file.findings.iter().filter(|f| f.verdict == verdict).count();
+    let (failures, skipped) = (count(Verdict::Slower), count(Verdict::Inconclusive));
+    let seconds = file.finished_unix_ns.saturating_sub(file.started_unix_ns) as f64 / 1e9;
+    let errors = usize::from(!file.invalid_because.is_empty());
+    let tests = file.findings.len() + errors;
+    let name = escape(&format!("{} compared with {}", file.b.name, file.a.name));
+    let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
+    let counts = format!(
+        "tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\" time=\"{seconds:.3}\""
+    );
+    line(&mut text, &format!("<testsuites name=\"nodens-lab ab\" {counts}>"));
+    line(&mut text, &format!("<testsuite name=\"{name}\" {counts}>"));
+    for finding in &file.findings {
+        let cell = &finding.cell;
+        let class = escape(&format!("{}.{}", cell.set, cell.load.replace(' ', "")));
+        let by = format!("{} ({})", change(finding, finding.estimate), interval(finding));
+        let message =
+            escape(&format!("{}: {by}, p = {}", verdict(finding), probability(finding.p_adjusted)));
+        let outcome = match finding.verdict {
+            Verdict::Slower => format!("<failure message=\"{message}\" type=\"worse\"/>"),
+            Verdict::Inconclusive => format!("<skipped message=\"{message}\"/>"),
+            _ => format!("<system-out>{message}</system-out>"),
+        };
+        let metric = escape(&cell.metric);
+        line(
+            &mut text,
+            &format!(
+                "<testcase classname=\"{class}\" name=\"{metric}\" time=\"0\">{outcome}</testcase>"
+            ),
+        );
+    }
+    for why in file.invalid_because.iter().take(1) {
+        let why = escape(why);
+        line(
+            &mut text,
+            &format!(
+                "<testcase classname=\"measurement\" name=\"valid\" time=\"0\"><error message=\"{why}\" type=\"invalid\"/></testcase>"
+            ),
+        );
+    }
+    text.push_str("</testsuite>\n</testsuites>\n");
+    text
+}
+
+fn escape(text: &str) -> String {
+    // XML 1.0 allows no other control characters.
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The exit code for CI: a metric that is surely worse, else the primary one that is surely no
+/// worse, else nothing is known.
+pub(crate) fn ci_code(file: &ComparisonFile) -> u8 {
+    if !file.invalid_because.is_empty() {
+        INCONCLUSIVE
+    } else if file.findings.iter().any(|finding| finding.verdict == Verdict::Slower) {
+        WORSE
+    } else if file.no_worse || file.verdict == Verdict::Faster {
+        NO_WORSE
+    } else {
+        INCONCLUSIVE
+    }
+}
+
+#[cfg(test)]
+mod tests;

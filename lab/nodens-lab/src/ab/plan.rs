@@ -1,0 +1,340 @@
+//! What is fixed before the first block: questions, loads, order, metrics, margins.
+
+use super::Args;
+use anyhow::{Context, Result, bail};
+use lab_load::workload::PlanHash;
+use lab_load::{Workload, cluster, names};
+use lab_result::comparison::{Cell, ComparisonPlan, Load, MetricPlan, SetPlan};
+use lab_workload::{Style, TypeMix};
+use nodens_wire::{Name, Type};
+use std::path::Path;
+use std::time::Duration;
+
+/// Names made for a suffix.
+const NAMES: usize = 1_000;
+/// Draws before their order repeats.
+const ORDER_LEN: usize = 1 << 18;
+/// Questions of the cluster mix.
+const MIX: usize = 100_000;
+/// Relative width of the histogram's buckets.
+pub(crate) const RESOLUTION: f64 = 1.0 / 256.0;
+/// How much finer than a margin buckets must be.
+const FINER: f64 = 5.0;
+/// The metrics, and the differences that do not matter unless told otherwise.
+const METRICS: [(&str, f64); 7] = [
+    ("p50", 0.02),
+    ("p90", 0.02),
+    ("p99", 0.05),
+    ("p99.9", 0.1),
+    ("loss", 0.001),
+    ("cpu", 0.02),
+    ("memory", 0.05),
+];
+
+/// A set of questions.
+pub(crate) struct Set {
+    pub(crate) name: String,
+    source: String,
+    pub(crate) workload: Workload,
+}
+
+impl Set {
+    /// Questions that are no one's choice.
+    pub(crate) fn new(name: &str, workload: Workload) -> Self {
+        Self { name: name.to_owned(), source: name.to_owned(), workload }
+    }
+}
+
+/// A metric by its name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Metric {
+    /// A quantile of the response time.
+    Quantile(f64),
+    Loss,
+    Cpu,
+    Memory,
+}
+
+impl Metric {
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "p50" => Self::Quantile(0.5),
+            "p90" => Self::Quantile(0.9),
+            "p99" => Self::Quantile(0.99),
+            "p99.9" => Self::Quantile(0.999),
+            "loss" => Self::Loss,
+            "cpu" => Self::Cpu,
+            "memory" => Self::Memory,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::Quantile(_) | Self::Cpu => "ns",
+            Self::Loss => "part",
+            Self::Memory => "octets",
+        }
+    }
+
+    /// How many questions a block needs: 100 beyond the quantile.
+    pub(crate) fn questions_needed(self) -> u64 {
+        match self {
+            Self::Quantile(part) => (100.0 / (1.0 - part)).round() as u64,
+            _ => 1,
+        }
+    }
+}
+
+/// The question sets of the command line; the mix of a cluster without any.
+pub(crate) fn sets(args: &Args) -> Result<Vec<Set>> {
+    let mut sets = Vec::new();
+    for (name, given) in
+        [("internal", &args.internal), ("external", &args.external), ("questions", &args.names)]
+    {
+        if let Some(given) = given {
+            let workload = questions(given, args.seed).with_context(|| format!("--{name}"))?;
+            sets.push(Set { name: name.to_owned(), source: given.clone(), workload });
+        }
+    }
+    if sets.is_empty() {
+        let mix = cluster::mix(&cluster::Cluster::default(), args.clients, MIX, args.seed);
+        let source = "mix of a Kubernetes node".to_owned();
+        sets.push(Set { name: "cluster".to_owned(), source, workload: mix.workload });
+    }
+    Ok(sets)
+}
+
+/// A file of questions, or names under a suffix.
+fn questions(given: &str, seed: u64) -> Result<Workload> {
+    let mut workload = Workload::new(seed);
+    let path = Path::new(given);
+    if path.exists() {
+        let octets = std::fs::read(path).with_context(|| format!("cannot read {given}"))?;
+        let types = TypeMix::only(Type::A);
+        let errors = names::read(&octets, &Style::default(), &types, seed, &mut workload);
+        for error in errors.iter().take(10) {
+            eprintln!("{given}: {error}, skipped");
+        }
+        if workload.is_empty() {
+            bail!("{given} has no question");
+        }
+        return Ok(workload);
+    }
+    let suffix = Name::parse(given)
+        .ok()
+        .filter(|_| !given.contains('/'))
+        .with_context(|| format!("`{given}` is neither a file nor a suffix of names"))?;
+    for n in 0..NAMES {
+        let name = Name::parse(&format!("name{n}"))?.join(suffix.view())?;
+        workload.push(name.view(), Type::A, None);
+    }
+    workload.zipf(1.0, ORDER_LEN);
+    Ok(workload)
+}
+
+/// The plan for `sets` at `loads`; refuses claims that nothing could support.
+pub(crate) fn plan(
+    args: &Args,
+    sets: &[Set],
+    loads: Vec<Load>,
+    servers: [String; 2],
+) -> Result<ComparisonPlan> {
+    let metrics = metrics(&args.margin)?;
+    let primary = primary(&args.primary, &metrics, &loads)?;
+    if !(args.alpha > 0.0 && args.alpha < 0.5 && args.power > 0.0 && args.power < 1.0) {
+        bail!("expected a level above 0 and below 0.5 and a power above 0 and below 1");
+    }
+    let fewest = lab_stats::power::Plan { alpha: args.alpha, power: args.power }.fewest();
+    if args.pairs < fewest {
+        let (pairs, alpha) = (args.pairs, args.alpha);
+        bail!("{pairs} pairs can show nothing at a level of {alpha}: expected at least {fewest}");
+    }
+    let set_plan = |set: &Set| {
+        let mut hash = PlanHash::default();
+        set.workload.hash_into(&mut hash);
+        SetPlan {
+            name: set.name.clone(),
+            source: set.source.clone(),
+            questions: set.workload.period().map(|_| set.workload.len() as u64),
+            hash: format!("{:016x}", hash.finish()),
+        }
+    };
+    Ok(ComparisonPlan {
+        seed: args.seed,
+        primary,
+        metrics,
+        alpha: args.alpha,
+        power: args.power,
+        pairs: args.pairs,
+        noise_pairs: args.noise_pairs,
+        group_pairs: args.group,
+        block_ns: args.block(),
+        warm_up_ns: args.warm_up(),
+        timeout_ns: args.timeout,
+        clients: args.clients,
+        sets: sets.iter().map(set_plan).collect(),
+        loads,
+        order: order(args.pairs, args.seed),
+        resamples: 10_000,
+        resolution: RESOLUTION,
+        rules: rules(args.retries),
+        servers,
+    })
+}
+
+fn rules(retries: usize) -> Vec<String> {
+    vec![
+        format!("a pair is measured again, at most {retries} times, if in one of its blocks"),
+        "the hypervisor took more than 1 % of the CPU time (steal)".to_owned(),
+        "the generator did not vouch for the load".to_owned(),
+        "or the echo before its group lost a question".to_owned(),
+        "a pair that stays so is kept and noted; no other pair is ever left out".to_owned(),
+    ]
+}
+
+/// The metrics with the margins of `given`, as `p99=5%`.
+fn metrics(given: &[String]) -> Result<Vec<MetricPlan>> {
+    let mut metrics: Vec<_> = METRICS
+        .iter()
+        .map(|(metric, margin)| MetricPlan { metric: (*metric).to_owned(), margin: *margin })
+        .collect();
+    for text in given {
+        let known = METRICS.map(|(name, _)| name).join(", ");
+        let (name, margin) = text
+            .split_once('=')
+            .with_context(|| format!("--margin {text}: expected METRIC=PART, as p99=5%"))?;
+        let plan = metrics.iter_mut().find(|plan| plan.metric == name);
+        let plan = plan.with_context(|| format!("--margin {text}: expected one of {known}"))?;
+        plan.margin = lab_units::part(margin).with_context(|| format!("--margin {text}"))?;
+    }
+    for MetricPlan { metric, margin } in &metrics {
+        let finest = RESOLUTION * FINER;
+        if matches!(Metric::of(metric), Some(Metric::Quantile(_))) && *margin < finest {
+            bail!(
+                "--margin {metric}={:.3}%: response times are kept in buckets of {:.2} %, which \
+                 supports margins from {:.2} % on",
+                margin * 100.0,
+                RESOLUTION * 100.0,
+                finest * 100.0
+            );
+        }
+        if *margin <= 0.0 {
+            bail!("--margin {metric}: expected more than 0");
+        }
+    }
+    Ok(metrics)
+}
+
+/// The one that decides: `METRIC[@LOAD[@SET]]`, else the middle load of the first set.
+fn primary(text: &str, metrics: &[MetricPlan], loads: &[Load]) -> Result<Cell> {
+    let mut parts = text.split('@');
+    let metric = parts.next().unwrap_or_default();
+    if !metrics.iter().any(|plan| plan.metric == metric) {
+        let known = METRICS.map(|(name, _)| name).join(", ");
+        bail!("--primary {text}: expected one of {known}");
+    }
+    let (load, set) = (parts.next(), parts.next());
+    let squeeze = |text: &str| text.replace(' ', "");
+    let fits = |found: &&Load| {
+        load.is_none_or(|load| squeeze(load) == squeeze(&found.name))
+            && set.is_none_or(|set| set == found.set)
+    };
+    let mut fitting: Vec<&Load> = loads.iter().filter(fits).collect();
+    let first = fitting.first().map(|found| found.set.clone()).unwrap_or_default();
+    fitting.retain(|found| found.set == first);
+    let chosen = fitting.get(fitting.len() / 2).with_context(|| {
+        let known: Vec<_> = loads
+            .iter()
+            .map(|load| format!("{metric}@{}@{}", squeeze(&load.name), load.set))
+            .collect();
+        format!("--primary {text}: expected one of {}", known.join(", "))
+    })?;
+    Ok(Cell { set: chosen.set.clone(), load: chosen.name.clone(), metric: metric.to_owned() })
+}
+
+/// Which side comes first in each pair: a fair coin, balanced over the pairs.
+pub(crate) fn order(pairs: usize, seed: u64) -> Vec<String> {
+    let mut order: Vec<_> = (0..pairs).map(|pair| if pair % 2 == 0 { "a" } else { "b" }).collect();
+    let mut stream = lab_random::Stream::new(seed, 31);
+    if pairs % 2 == 1 && stream.below(2) == 1 {
+        order.iter_mut().for_each(|side| *side = if *side == "a" { "b" } else { "a" });
+    }
+    for at in (1..order.len()).rev() {
+        order.swap(at, stream.below(at + 1));
+    }
+    order.into_iter().map(str::to_owned).collect()
+}
+
+/// How long it will take at least.
+pub(crate) fn estimate(plan: &ComparisonPlan) -> Duration {
+    let blocks = 2 * (plan.pairs + plan.noise_pairs) * plan.loads.len();
+    // A block also takes the start of its threads and the last answers.
+    let each = plan.block_ns + plan.warm_up_ns + 60_000_000;
+    Duration::from_nanos(each.saturating_mul(blocks as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loads() -> Vec<Load> {
+        let mut loads = Vec::new();
+        for set in ["internal", "external"] {
+            for percent in [10, 50, 80] {
+                let (name, rate) = (format!("{percent} %"), f64::from(percent) * 100.0);
+                loads.push(Load { name, set: set.to_owned(), rate });
+            }
+        }
+        loads
+    }
+
+    fn cell(text: &str) -> String {
+        let Cell { set, load, metric } = primary(text, &metrics(&[]).unwrap(), &loads()).unwrap();
+        format!("{set} {load} {metric}")
+    }
+
+    #[test]
+    fn the_primary_metric_is_one_cell() {
+        assert_eq!(cell("p50"), "internal 50 % p50");
+        assert_eq!(cell("cpu@80%"), "internal 80 % cpu");
+        assert_eq!(cell("p99@10 %@external"), "external 10 % p99");
+        let plans = metrics(&[]).unwrap();
+        assert!(primary("p51", &plans, &loads()).is_err());
+        let error = primary("p50@90%", &plans, &loads()).unwrap_err().to_string();
+        assert!(error.contains("p50@80%@external"), "{error}");
+    }
+
+    #[test]
+    fn margins_finer_than_the_histogram_are_refused() {
+        let margin = |text: &str| metrics(&[text.to_owned()]);
+        assert!(margin("p99=3%").is_ok());
+        assert!(margin("cpu=1%").is_ok(), "CPU is not counted in buckets");
+        let error = margin("p50=1%").unwrap_err().to_string();
+        assert!(error.contains("1.95 %"), "{error}");
+        assert!(margin("p98=5%").is_err() && margin("p50").is_err() && margin("cpu=0").is_err());
+    }
+
+    #[test]
+    fn the_coin_is_balanced_and_follows_the_seed() {
+        for pairs in [6, 7, 20] {
+            let order = order(pairs, 5);
+            let firsts = order.iter().filter(|side| *side == "a").count();
+            assert!(order.len() == pairs && firsts.abs_diff(pairs - firsts) <= pairs % 2);
+        }
+        assert_eq!(order(20, 5), order(20, 5));
+        assert_ne!(order(20, 5), order(20, 6));
+    }
+
+    #[test]
+    fn questions_come_from_a_file_or_a_suffix() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        std::fs::write(path, "; nothing\n").unwrap();
+        assert!(questions(path, 1).unwrap_err().to_string().contains("has no question"));
+        std::fs::write(path, "a.example A\n").unwrap();
+        assert_eq!(questions(path, 1).unwrap().len(), 1);
+        assert_eq!(questions("svc.cluster.local", 1).unwrap().len(), NAMES);
+        assert!(questions("/nonexistent/names.txt", 1).is_err());
+    }
+}

@@ -1,0 +1,309 @@
+//! The two servers: as they were given, and as they run.
+
+use super::Args;
+use super::counters::{Counters, Endpoint, Reading};
+use super::kube::{Pod, Selector};
+use crate::child::{Scratch, Server, free_address};
+use anyhow::{Context, Result, bail};
+use lab_load::Workload;
+use lab_result::comparison::Party;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How long a server that is not started here may take to answer once.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
+
+/// A server as it was given.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    /// Name in tables.
+    pub(crate) name: String,
+    target: Target,
+    counters: Counters,
+}
+
+#[derive(Clone, Debug)]
+enum Target {
+    /// Started here, with `{port}` in place of its port.
+    Command(String),
+    Address(SocketAddr),
+    Pods {
+        selector: Selector,
+        found: Vec<Pod>,
+    },
+}
+
+/// One of the two servers' options.
+pub(crate) struct Given<'a> {
+    pub(crate) side: &'static str,
+    pub(crate) command: Option<&'a str>,
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) pods: Option<&'a str>,
+    pub(crate) context: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) pid: Option<u32>,
+    pub(crate) cgroup: Option<&'a PathBuf>,
+    pub(crate) prometheus: Option<&'a str>,
+}
+
+impl Spec {
+    pub(crate) fn read(given: &Given<'_>, kubectl: &str) -> Result<Self> {
+        let side = given.side;
+        let target = match (given.command, given.address, given.pods) {
+            (Some(command), None, None) => {
+                if !command.contains("{port}") {
+                    bail!("--{side}-cmd has no {{port}} for the port that the server is to use");
+                }
+                Target::Command(command.to_owned())
+            }
+            (None, Some(address), None) => Target::Address(address),
+            (None, None, Some(pods)) => {
+                let selector = Selector::parse(pods, given.context, kubectl)
+                    .with_context(|| format!("--{side}-k8s"))?;
+                let found = selector.pods().with_context(|| format!("--{side}-k8s"))?;
+                Target::Pods { selector, found }
+            }
+            (None, None, None) => {
+                bail!("expected a server: one of --{side}, --{side}-cmd and --{side}-k8s")
+            }
+            _ => bail!("expected only one of --{side}, --{side}-cmd and --{side}-k8s"),
+        };
+        let counters = match (given.pid, given.cgroup, given.prometheus) {
+            (None, None, None) => Counters::Nowhere,
+            (Some(pid), None, None) => Counters::Process(pid),
+            (None, Some(path), None) => Counters::Cgroup(path.clone()),
+            (None, None, Some(url)) => Counters::Prometheus(
+                url.parse::<Endpoint>().with_context(|| format!("--{side}-prometheus"))?,
+            ),
+            _ => bail!("expected only one of --{side}-pid, --{side}-cgroup, --{side}-prometheus"),
+        };
+        let name = given.name.map_or_else(|| name_of(side, &target), str::to_owned);
+        Ok(Self { name, target, counters })
+    }
+
+    /// A server at `address` that is process `pid`.
+    pub(crate) fn process(name: &str, address: SocketAddr, pid: u32) -> Self {
+        let (name, counters) = (name.to_owned(), Counters::Process(pid));
+        Self { name, target: Target::Address(address), counters }
+    }
+
+    pub(crate) fn is_command(&self) -> bool {
+        matches!(self.target, Target::Command(_))
+    }
+
+    /// What a reader must know to find the same server again.
+    pub(crate) fn described(&self) -> String {
+        match &self.target {
+            Target::Command(command) => command.clone(),
+            Target::Address(address) => address.to_string(),
+            Target::Pods { selector, found } => {
+                let pods: Vec<_> = found
+                    .iter()
+                    .map(|pod| {
+                        format!("{} at {} ({})", pod.name, pod.address, pod.images.join(", "))
+                    })
+                    .collect();
+                format!("{}/{}: {}", selector.namespace, selector.labels, pods.join("; "))
+            }
+        }
+    }
+
+    pub(crate) fn party(&self, version: Option<String>) -> Party {
+        let counters = match (&self.target, &self.counters) {
+            (Target::Command(_), Counters::Nowhere) => Some("process: CPU clock, PSS".to_owned()),
+            (Target::Pods { found, .. }, Counters::Nowhere) => {
+                let first = found.iter().find_map(|pod| pod.metrics.clone());
+                first.map(|_| "metrics of each pod".to_owned())
+            }
+            (_, Counters::Nowhere) => None,
+            (_, counters) => Some(counters.to_string()),
+        };
+        Party { name: self.name.clone(), server: self.described(), version, counters }
+    }
+}
+
+/// The program of a command, the port of an address, the selector of pods.
+fn name_of(side: &str, target: &Target) -> String {
+    let side = side.to_uppercase();
+    match target {
+        Target::Command(command) => {
+            let words = || command.split_ascii_whitespace();
+            // Leaves out `env` and what it sets.
+            let program = words().find(|word| *word != "env" && !word.contains('='));
+            let file = program.unwrap_or(command).rsplit('/').next().unwrap_or_default();
+            format!("{side} ({file})")
+        }
+        Target::Address(address) => format!("{side} ({address})"),
+        Target::Pods { selector, .. } => format!("{side} ({})", selector.namespace),
+    }
+}
+
+/// A server that can be asked.
+pub(crate) struct Instance {
+    pub(crate) address: SocketAddr,
+    counters: Counters,
+    /// The process, if it was started here; it ends with the value.
+    _server: Option<Server>,
+    /// Which start this is.
+    pub(crate) incarnation: usize,
+    /// Answers it has given so far.
+    pub(crate) answers: u64,
+}
+
+impl Instance {
+    pub(crate) fn read(&self) -> Result<Reading> {
+        self.counters.read()
+    }
+}
+
+/// Starts servers, or finds them.
+pub(crate) struct Starter<'a> {
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) scratch: Scratch,
+    /// CPUs of servers that are started here; anywhere if empty.
+    pub(crate) cpus: Vec<usize>,
+    /// Whose first question must be answered before a server counts as started.
+    pub(crate) probe: Workload,
+    pub(crate) started: usize,
+}
+
+impl Starter<'_> {
+    /// The server of `spec`: for commands a new process on a fresh port, for pods the next one.
+    pub(crate) fn start(&mut self, spec: &Spec) -> Result<Instance> {
+        self.started += 1;
+        let incarnation = self.started;
+        let mut probe = Vec::new();
+        self.probe.append(0, 0x4e6f, &mut probe);
+        let (address, counters, server) = match &spec.target {
+            Target::Command(command) => {
+                let address = free_address()?;
+                let server = self.run(&spec.name, command, address, &probe)?;
+                let counters = match &spec.counters {
+                    Counters::Nowhere => Counters::Process(server.pid()),
+                    given => given.clone(),
+                };
+                (address, counters, Some(server))
+            }
+            Target::Address(address) => (*address, spec.counters.clone(), None),
+            Target::Pods { found, .. } => {
+                let pod = found.get(incarnation % found.len().max(1)).context("no pod")?;
+                let counters = match (&spec.counters, &pod.metrics) {
+                    (Counters::Nowhere, Some(metrics)) => Counters::Prometheus(metrics.clone()),
+                    (given, _) => given.clone(),
+                };
+                (pod.address, counters, None)
+            }
+        };
+        if server.is_none() {
+            ask_once(address, &probe)
+                .with_context(|| format!("{} at {address} does not answer", spec.name))?;
+        }
+        counters.read().with_context(|| format!("the counters of {}", spec.name))?;
+        Ok(Instance { address, counters, _server: server, incarnation, answers: 0 })
+    }
+
+    /// `exec` makes the process of the shell that of the server.
+    fn run(&self, name: &str, line: &str, address: SocketAddr, probe: &[u8]) -> Result<Server> {
+        let line = line.replace("{port}", &address.port().to_string());
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("exec {line}"));
+        let log = self.scratch.path().join(format!("server-{}.log", self.started));
+        let mut server = Server::start(name, &mut command, &self.cpus, &log)?;
+        server.await_response(address, probe, |_| true, self.stop)?;
+        Ok(server)
+    }
+}
+
+/// Asks until any answer comes; the first datagrams may be lost.
+fn ask_once(address: SocketAddr, query: &[u8]) -> Result<()> {
+    let any = if address.is_ipv6() {
+        SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0))
+    } else {
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+    let begin = Instant::now();
+    loop {
+        let mut response = [0; 4_096];
+        match socket.send(query).and_then(|_| socket.recv(&mut response)) {
+            Ok(_) => return Ok(()),
+            Err(error) if begin.elapsed() > ANSWER_MAX => return Err(error.into()),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// Both servers of a command line.
+pub(crate) fn both(args: &Args) -> Result<[Spec; 2]> {
+    let a = Given {
+        side: "a",
+        command: args.a_cmd.as_deref(),
+        address: args.a,
+        pods: args.a_k8s.as_deref(),
+        context: args.a_context.as_deref(),
+        name: args.a_name.as_deref(),
+        pid: args.a_pid,
+        cgroup: args.a_cgroup.as_ref(),
+        prometheus: args.a_prometheus.as_deref(),
+    };
+    let b = Given {
+        side: "b",
+        command: args.b_cmd.as_deref(),
+        address: args.b,
+        pods: args.b_k8s.as_deref(),
+        context: args.b_context.as_deref(),
+        name: args.b_name.as_deref(),
+        pid: args.b_pid,
+        cgroup: args.b_cgroup.as_ref(),
+        prometheus: args.b_prometheus.as_deref(),
+    };
+    Ok([Spec::read(&a, &args.kubectl)?, Spec::read(&b, &args.kubectl)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given() -> Given<'static> {
+        Given {
+            side: "a",
+            command: None,
+            address: None,
+            pods: None,
+            context: None,
+            name: None,
+            pid: None,
+            cgroup: None,
+            prometheus: None,
+        }
+    }
+
+    #[test]
+    fn a_side_is_exactly_one_server_with_at_most_one_account() {
+        let error = |given: &Given<'_>| Spec::read(given, "kubectl").unwrap_err().to_string();
+        assert!(error(&given()).contains("--a, --a-cmd and --a-k8s"));
+        let address = Some("127.0.0.1:53".parse().unwrap());
+        let two = Given { address, command: Some("x {port}"), ..given() };
+        assert!(error(&two).contains("only one"));
+        let no_port = Given { command: Some("nodens -conf x"), ..given() };
+        assert!(error(&no_port).contains("{port}"));
+        let accounts = Given { address, pid: Some(1), prometheus: Some("http://x/"), ..given() };
+        assert!(error(&accounts).contains("--a-pid"));
+        assert!(Spec::read(&Given { address, pid: Some(1), ..given() }, "kubectl").is_ok());
+    }
+
+    #[test]
+    fn sides_get_names_that_tell_them_apart() {
+        let name = |command: &'static str| {
+            let given = Given { command: Some(command), ..given() };
+            Spec::read(&given, "kubectl").unwrap().name
+        };
+        assert_eq!(name("/opt/coredns -dns.port {port}"), "A (coredns)");
+        assert_eq!(name("env GOMAXPROCS=1 coredns -dns.port {port}"), "A (coredns)");
+    }
+}

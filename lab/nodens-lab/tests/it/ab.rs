@@ -1,0 +1,151 @@
+//! `nodens-lab ab` on echoes whose difference is known.
+
+use crate::{Echo, lab};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+const LAB: &str = env!("CARGO_BIN_EXE_nodens-lab");
+
+/// Short blocks that are not measured again: what the machine does must not matter here.
+const SHORT: [&str; 10] =
+    ["--rates", "1500", "--block", "200ms", "--warm-up", "0s", "--pairs", "6", "--retries", "0"];
+
+fn ab(folder: &Path, arguments: &[&str]) -> Output {
+    let mut all = vec!["ab", "--out", folder.to_str().unwrap()];
+    all.extend(SHORT);
+    all.extend(arguments);
+    lab(&all)
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+fn result(folder: &Path) -> Value {
+    serde_json::from_str(&read(folder, "result.json")).unwrap()
+}
+
+fn echo(injection: &str) -> String {
+    format!("{LAB} echo --listen 127.0.0.1:{{port}} {injection}")
+}
+
+#[test]
+fn a_much_worse_server_is_found_and_every_file_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (echo("--loss 0%"), echo("--loss 70%"));
+    let mut arguments = vec!["--a-cmd", &a, "--b-cmd", &b, "--primary", "loss", "--timeout", "1s"];
+    arguments.extend(["--group", "3", "--noise-pairs", "2", "--ci"]);
+    let output = ab(folder.path(), &arguments);
+    let result = result(folder.path());
+    let loss = &result["findings"][0];
+    let (metric, verdict) = (&loss["cell"]["metric"], &loss["verdict"]);
+    assert_eq!((metric, verdict), (&"loss".into(), &"slower".into()), "{loss}");
+    assert_eq!((loss["pairs"].as_u64(), loss["p"].as_f64()), (Some(6), Some(2.0 / 64.0)));
+    // Worse; unless the machine was so busy that the generator vouches for nothing.
+    let invalid = !result["invalid_because"].as_array().unwrap().is_empty();
+    assert_eq!(output.status.code(), Some(if invalid { 2 } else { 1 }), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        (invalid || told.contains("\nB (nodens-lab) is worse than")) && told.contains("plan "),
+        "{told}"
+    );
+    assert!(read(folder.path(), "report.md").contains("Average CPU (mCores)"));
+    assert!(read(folder.path(), "junit.xml").contains("<failure "));
+    let plan: Value = serde_json::from_str(&read(folder.path(), "plan.json")).unwrap();
+    assert_eq!(result["plan"], plan, "the plan is what was written before");
+    let blocks = result["blocks"].as_array().unwrap();
+    let loaded = |block: &&Value| block["load"] != "idle" && block["phase"] == "comparison";
+    let first = |side: &str| {
+        let mine = |block: &&Value| block["side"] == side && block["first"] == true;
+        blocks.iter().filter(loaded).filter(mine).count()
+    };
+    assert_eq!((first("a"), first("b")), (3, 3), "each side is first equally often");
+    for pair in 0..6 {
+        let plans = blocks.iter().filter(loaded).filter(|block| block["pair"] == pair);
+        let plans: Vec<_> = plans.map(|block| block["plan"].as_str().unwrap()).collect();
+        assert!(plans.len() == 2 && plans[0] == plans[1], "both sides are asked the same");
+    }
+    let starts = |side: &str| {
+        let mine = blocks.iter().filter(loaded).filter(|block| block["side"] == side);
+        let starts: std::collections::BTreeSet<_> =
+            mine.map(|block| block["incarnation"].as_u64().unwrap()).collect();
+        starts.len()
+    };
+    assert_eq!((starts("a"), starts("b")), (2, 2), "three pairs for each start");
+    assert!(blocks.iter().all(|block| block["cpu_ns"].as_u64().is_some()));
+}
+
+#[test]
+fn pods_are_found_by_kubectl_and_asked_at_their_addresses() {
+    let (folder, echo) = (tempfile::tempdir().unwrap(), Echo::start());
+    let kubectl = folder.path().join("kubectl");
+    let pods = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": [{
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "coredns-1", "namespace": "kube-system" },
+        "spec": { "containers": [{ "name": "coredns", "image": "coredns:1", "ports": [
+            { "name": "dns", "protocol": "UDP", "containerPort": echo.port.parse::<u16>().unwrap() },
+        ] }] },
+        "status": { "phase": "Running", "podIP": "127.0.0.1",
+            "conditions": [{ "type": "Ready", "status": "True" }] },
+    }] });
+    std::fs::write(folder.path().join("pods.json"), pods.to_string()).unwrap();
+    // Answers what kubectl would, to the arguments it would need.
+    let script = "#!/bin/sh\n\
+        [ \"$*\" = \"--context east --namespace kube-system get pods --selector k8s-app=kube-dns \
+        --output json\" ] || { echo \"unexpected: $*\" >&2; exit 1; }\n\
+        cat \"$(dirname \"$0\")/pods.json\"\n";
+    std::fs::write(&kubectl, script).unwrap();
+    std::fs::set_permissions(&kubectl, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let address = format!("127.0.0.1:{}", echo.port);
+    let mut arguments = vec!["--kubectl", kubectl.to_str().unwrap(), "--b", &address];
+    arguments.extend(["--a-k8s", "kube-system/k8s-app=kube-dns", "--a-context", "east"]);
+    arguments.extend(["--noise-pairs", "0", "--ci"]);
+    let output = ab(folder.path(), &arguments);
+    assert_ne!(output.status.code(), Some(4), "{output:?}");
+    let result = result(folder.path());
+    let server = result["a"]["server"].as_str().unwrap();
+    assert!(server.contains("coredns-1 at 127.0.0.1:") && server.contains("coredns:1"), "{server}");
+    assert!(result["findings"].as_array().unwrap().iter().any(|f| f["cell"]["metric"] == "p50"));
+    let omitted = result["omitted"].to_string();
+    assert!(omitted.contains("CPU time is not known"), "{omitted}");
+    let mut arguments = arguments.clone();
+    arguments.extend(["--b-k8s", "x"]);
+    assert_eq!(ab(folder.path(), &arguments).status.code(), Some(4), "two servers for B");
+}
+
+#[test]
+fn what_cannot_be_compared_is_told_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |arguments: &[&str]| {
+        let output = ab(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let sides = ["--a", "127.0.0.1:9", "--b", "127.0.0.1:9"];
+    let with = |more: &[&str]| error(&[&sides[..], more].concat());
+    assert!(error(&[]).contains("--a, --a-cmd and --a-k8s"));
+    assert!(with(&["--internal", "/nonexistent/x"]).contains("neither a file nor a suffix"));
+    let short = lab(&[&["ab", "--block", "1ms"], &sides[..]].concat());
+    assert!(String::from_utf8_lossy(&short.stderr).contains("at least 100ms"), "{short:?}");
+    assert!(with(&["--margin", "p50=0.5%"]).contains("buckets"));
+    assert!(with(&["--primary", "p51"]).contains("expected one of p50"));
+    let dead = with(&[]);
+    assert!(dead.contains("127.0.0.1:9 does not answer"), "{dead}");
+    let ends = error(&["--a-cmd", "sh -c 'echo the reason {port}; exit 1'", "--b", "127.0.0.1:9"]);
+    assert!(ends.contains("the reason"), "{ends}");
+    assert!(error(&["--a", "127.0.0.1:9", "--b-cmd", "nodens"]).contains("{port}"));
+}
+
+#[test]
+fn a_self_test_counts_its_comparisons() {
+    let arguments =
+        ["ab", "--self-test", "2", "--pairs", "6", "--block", "150ms", "--retries", "0"];
+    let output = lab(&arguments);
+    let told = String::from_utf8(output.stdout).unwrap();
+    for metric in ["p50", "cpu"] {
+        let line = told.lines().find(|line| line.starts_with(metric)).unwrap();
+        assert!(line.contains("of 2 comparisons") && line.contains("interval"), "{told}");
+    }
+}
