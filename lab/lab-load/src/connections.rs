@@ -40,6 +40,10 @@ pub struct Connections {
     pub early_offered: u64,
     /// Those on which the server took it.
     pub early_accepted: u64,
+    /// Questions that went out as early data.
+    pub early_questions: u64,
+    /// Those of them that the server took.
+    pub early_questions_taken: u64,
     /// Questions cut by the end of their connection: some of their octets had left, not all. They
     /// are among the questions lost with their connection.
     pub half_written: u64,
@@ -152,6 +156,7 @@ impl Connections {
             (sum(|second| second.failed) == self.failed(), "failed connections of all seconds"),
             (sum(|second| second.closed) == ended - self.left_open, "closures of all seconds"),
             (self.resumed <= self.opened && self.early_accepted <= self.early_offered, "sessions"),
+            (self.early_questions_taken <= self.early_questions, "early data"),
         ];
         checks.iter().filter(|(holds, _)| !holds).map(|(_, what)| *what).collect()
     }
@@ -217,12 +222,12 @@ impl Connections {
         &mut self.seconds[at]
     }
 
-    fn counts(&self) -> [u64; 19] {
+    fn counts(&self) -> [u64; 21] {
         let mut copy = Self { seconds: Vec::new(), ..self.clone() };
         copy.counts_mut().map(|count| *count)
     }
 
-    fn counts_mut(&mut self) -> [&mut u64; 19] {
+    fn counts_mut(&mut self) -> [&mut u64; 21] {
         [
             &mut self.attempts,
             &mut self.opened,
@@ -239,6 +244,8 @@ impl Connections {
             &mut self.resumed,
             &mut self.early_offered,
             &mut self.early_accepted,
+            &mut self.early_questions,
+            &mut self.early_questions_taken,
             &mut self.half_written,
             &mut self.asked_again,
             &mut self.rejected,

@@ -128,6 +128,10 @@ fn machine(outcome: &Outcome, dropped: u64) -> Vec<String> {
 
 /// Connections that this machine could not even ask for say nothing about the server.
 fn judge_connections(connections: &tally::Connections, verdict: &mut Verdict) {
+    for (status, count) in connections.http.iter().filter(|(status, _)| **status != 200) {
+        let text = "requests were answered without DNS, with HTTP status";
+        verdict.notes.push(format!("{count} {text} {status}"));
+    }
     if connections.not_tried > 0 {
         let whys: Vec<_> = connections.failures.keys().map(String::as_str).collect();
         let (count, whys) = (connections.not_tried, whys.join("; "));

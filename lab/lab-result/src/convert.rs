@@ -1,12 +1,14 @@
 //! From what the load engine brings back to the file.
 
+mod connections;
+
 use crate::{
-    Connections, Counts, Generator, Group, Pace, Plan, Provenance, Rate, ResultFile, Run, Second,
-    Share, Thread, Verdict, Workload,
+    Counts, Generator, Group, Pace, Plan, Provenance, Rate, ResultFile, Run, Second, Share, Thread,
+    Verdict, Workload,
 };
 use lab_load::schedule::Profile;
 use lab_load::tally::{self, RATE_STEP};
-use lab_load::{Config, Outcome, Spin, Transport};
+use lab_load::{Config, Outcome, Spin};
 use nodens_wire::{Rcode, Type};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -43,11 +45,12 @@ pub fn convert(config: &Config, outcome: &Outcome, about: About) -> ResultFile {
         lateness: tally.lateness.clone(),
         late: tally.late.clone(),
         connect: tally.connect.clone(),
-        connections: connections(config, &tally.connections),
+        connections: connections::whole(config, &tally.connections),
+        connection_fates: connections::fates(config, &tally.connections),
         by_qtype: by_qtype(tally),
         by_rcode: by_rcode(tally),
         by_transport: by_transport(outcome),
-        seconds: (0..).zip(&tally.cohorts).map(|(at, cohort)| second(at, cohort)).collect(),
+        seconds: seconds(config, tally),
         rate: Rate {
             step_ns: RATE_STEP,
             steps: tally.rate.iter().map(|step| [step.planned, step.sent]).collect(),
@@ -134,19 +137,6 @@ fn shares(config: &Config) -> Vec<Share> {
     shares.collect()
 }
 
-fn connections(config: &Config, from: &tally::Connections) -> Option<Connections> {
-    let any = config.shares().iter().any(|share| share.transport != Transport::Udp);
-    any.then(|| Connections {
-        active: from.left_open,
-        attempted: from.attempts,
-        opened: from.opened,
-        failed: from.failed() + from.unfinished,
-        resumed: from.resumed,
-        early_data_sent: 0,
-        early_data_answered: 0,
-    })
-}
-
 fn by_transport(outcome: &Outcome) -> Vec<Group> {
     let groups = outcome.by_transport.iter().map(|(transport, tally)| Group {
         name: transport.name().to_owned(),
@@ -156,6 +146,13 @@ fn by_transport(outcome: &Outcome) -> Vec<Group> {
         response: tally.response.clone(),
     });
     groups.collect()
+}
+
+fn seconds(config: &Config, tally: &tally::Tally) -> Vec<Second> {
+    let cohorts = (0..).zip(&tally.cohorts);
+    let mut seconds: Vec<_> = cohorts.map(|(at, cohort)| second(at, cohort)).collect();
+    connections::by_second(config, &tally.connections, &mut seconds);
+    seconds
 }
 
 fn second(second: u64, cohort: &tally::Cohort) -> Second {

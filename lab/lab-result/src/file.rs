@@ -1,5 +1,6 @@
 //! The types of the file. Their documentation is the description in `docs/result.schema.json`.
 
+use crate::connections::ConnectionFates;
 use crate::histogram::Buckets;
 use crate::setting::{Generator, Plan, Provenance};
 use lab_histogram::Histogram;
@@ -49,6 +50,9 @@ pub struct ResultFile {
     /// Connections of the whole run; absent if the transport has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
+    /// What became of each connection; absent if the transport has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_fates: Option<ConnectionFates>,
     /// By QTYPE mnemonic.
     #[serde(default)]
     pub by_qtype: Vec<Group>,

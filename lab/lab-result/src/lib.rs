@@ -13,6 +13,7 @@
 
 pub mod collect;
 pub mod comparison;
+mod connections;
 mod convert;
 pub mod export;
 mod file;
@@ -22,6 +23,7 @@ pub mod search;
 mod setting;
 mod store;
 
+pub use connections::ConnectionFates;
 pub use convert::{About, convert};
 pub use file::*;
 pub use setting::*;

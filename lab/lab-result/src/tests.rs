@@ -59,6 +59,7 @@ pub(crate) fn example() -> ResultFile {
         late,
         connect: Histogram::new(),
         connections: None,
+        connection_fates: None,
         by_qtype: vec![group("A", a), group("AAAA", aaaa)],
         by_rcode: vec![group("NOERROR", noerror), group("NXDOMAIN", nxdomain)],
         by_transport: vec![],

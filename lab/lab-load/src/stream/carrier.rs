@@ -221,11 +221,13 @@ impl Sink<'_, '_> {
         self.session.tally.connections.allow(streams);
     }
 
-    /// Questions were sent before the handshake was over; whether the server took them.
-    pub(super) fn early_data(&mut self, accepted: bool) {
+    /// So many questions were sent before the handshake was over; whether the server took them.
+    pub(super) fn early_data(&mut self, questions: u64, accepted: bool) {
         let connections = &mut self.session.tally.connections;
         connections.early_offered += 1;
         connections.early_accepted += u64::from(accepted);
+        connections.early_questions += questions;
+        connections.early_questions_taken += if accepted { questions } else { 0 };
     }
 
     /// The server did not look at question `id`; it can be asked again.

@@ -133,12 +133,11 @@ impl Doh {
 
     /// Whether another stream may be opened now.
     fn has_room(&self) -> bool {
-        match &self.state {
-            State::Open(opened) => {
-                self.waiting.is_empty() && self.streams.len() < opened.0.current_max_send_streams()
-            }
-            _ => self.waiting.len() < EARLY_MAX,
-        }
+        let limit = match &self.state {
+            State::Open(opened) => opened.0.current_max_send_streams(),
+            State::SettingUp | State::Greeting(_) => EARLY_MAX,
+        };
+        self.streams.len() + self.waiting.len() < limit
     }
 
     /// Opens streams for the questions that wait for one.

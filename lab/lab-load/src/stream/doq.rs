@@ -70,6 +70,8 @@ pub(super) struct Doq {
     blocked: Option<Vec<u8>>,
     /// Whether questions go out before the handshake is over.
     is_early: bool,
+    /// How many of them.
+    early: u64,
     is_open: bool,
     deadline: Option<Instant>,
 }
@@ -99,6 +101,7 @@ impl Doq {
             endpoint,
             handle,
             is_early: connection.has_0rtt(),
+            early: 0,
             connection,
             waiting: VecDeque::new(),
             streams: HashMap::new(),
@@ -159,7 +162,7 @@ impl Doq {
     fn opened(&mut self, sink: &mut Sink<'_, '_>) {
         let accepted = self.connection.accepted_0rtt();
         if self.is_early {
-            sink.early_data(accepted);
+            sink.early_data(self.early, accepted);
             if !accepted {
                 // None of the streams exist for the server (RFC 9001 section 4.6.2).
                 let mut lost: Vec<_> = self.streams.drain().collect();
@@ -231,6 +234,7 @@ impl Doq {
         self.streams.insert(stream, Stream { id, out, written: 0, into: Vec::new() });
         self.write(stream);
         self.fresh.push(id);
+        self.early += u64::from(self.is_early);
         true
     }
 

@@ -1,8 +1,8 @@
 //! The result of a load for people, made from the result file's contents alone.
 
 use crate::term::{self, Style, Table};
-use lab_histogram::Quantile;
-use lab_result::{Group, Pace, ResultFile, Second};
+use lab_histogram::{Histogram, Quantile};
+use lab_result::{ConnectionFates, Group, Pace, ResultFile, Second};
 use std::fmt::Write as _;
 
 /// The percentiles that are reported.
@@ -20,6 +20,7 @@ pub(super) fn text(result: &ResultFile, width: Option<usize>) -> String {
     let mut lines = vec![latencies(result, width.unwrap_or(WIDE) >= WIDE)];
     lines.push(outcomes(result));
     lines.push(answers(result));
+    lines.extend(connections(result));
     lines.extend(groups("by type", &result.by_qtype));
     lines.extend(groups("by way", &result.by_transport));
     lines.extend(seconds(&result.seconds, width.unwrap_or(80)));
@@ -65,11 +66,17 @@ fn latencies(result: &ResultFile, wide: bool) -> String {
     header.extend(percentiles.iter().map(|(name, _)| *name));
     header.extend(if wide { &["mean of answers", "max"][..] } else { &["max"][..] });
     let mut table = Table::new(&header);
+    let none = Histogram::new();
+    let fates = result.connection_fates.as_ref();
+    let of = |pick: fn(&ConnectionFates) -> &Histogram| fates.map_or(&none, pick);
     let rows = [
         ("response (from intended time)", "response", &result.response),
         ("service (from sending)", "service", &result.service),
         ("lateness of sending", "lateness", &result.lateness),
+        ("waiting in the client", "waiting", of(|fates| &fates.waited)),
         ("connecting", "connecting", &result.connect),
+        ("  TCP handshake", "  TCP", of(|fates| &fates.tcp)),
+        ("  TLS handshake", "  TLS", of(|fates| &fates.tls)),
         ("late answers", "late", &result.late),
     ];
     for (long, short, histogram) in
@@ -103,6 +110,33 @@ fn outcomes(result: &ResultFile) -> String {
         ("not sent: error", c.send_errors),
     ]));
     format!("  questions  {}", parts.join("  "))
+}
+
+/// What became of the connections, if there were any.
+fn connections(result: &ResultFile) -> Option<String> {
+    let (all, fates) = (result.connections?, result.connection_fates.as_ref()?);
+    let mut parts = vec![format!("asked for {}", term::count(all.attempted))];
+    parts.extend(nonzero(&[
+        ("opened", all.opened),
+        ("resumed", all.resumed),
+        ("0-RTT", fates.early_accepted),
+        ("refused", fates.refused),
+        ("reset", fates.reset),
+        ("handshake failed", fates.handshake_failed),
+        ("handshake timed out", fates.timed_out),
+        ("not tried", fates.not_tried),
+        ("unfinished", fates.unfinished),
+        ("closed by the server", fates.closed_by_server),
+        ("closed by us", fates.closed_by_client),
+        ("broken", fates.broken),
+        ("left open", fates.left_open),
+        ("questions cut", fates.half_written),
+        ("asked again", fates.asked_again),
+        ("streams rejected", fates.rejected),
+        ("waited for a stream", fates.stream_waits),
+    ]));
+    parts.extend(fates.http.iter().map(|(status, n)| format!("HTTP {status} {}", term::count(*n))));
+    Some(format!("  connects   {}", parts.join("  ")))
 }
 
 fn answers(result: &ResultFile) -> String {
