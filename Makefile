@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 30
 
-.PHONY: help demo test check conformance flood bench fuzz setup toolchain
+.PHONY: help demo test check conformance flood bench fuzz truth setup toolchain
 
 help:
 	@echo "make demo         ten seconds of a cluster's questions through Nodens, and what it saved"
@@ -12,6 +12,7 @@ help:
 	@echo "make conformance  the same questions to CoreDNS and to Nodens"
 	@echo "make flood        ten million packets, a third of them malformed; prints the memory before and after"
 	@echo "make bench        Nodens beside CoreDNS, Unbound and dnsdist"
+	@echo "make truth        break what nodens-lab promises, place by place, and see that a test notices"
 	@echo "make fuzz         every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
 # Nothing can be built, not even what installs the rest, without Rust and the linker it calls.
@@ -48,6 +49,9 @@ bench: toolchain
 	@$(CARGO) xtask peers coredns unbound dnsdist
 	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
 	@target/release/nodens-lab bench --nodens target/release/nodens
+
+truth: toolchain
+	@$(CARGO) xtask mutations
 
 fuzz: toolchain
 	@$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS)

@@ -9,6 +9,7 @@
 mod conformance;
 mod fuzz;
 mod instructions;
+mod mutations;
 mod peers;
 mod repo;
 mod tidy;
@@ -38,6 +39,11 @@ const TASKS: &[Task] = &[
         name: "fuzz",
         help: "[--seconds N]  run every fuzz target for a bounded time",
         run: fuzz::run,
+    },
+    Task {
+        name: "mutations",
+        help: "[--write | I1…]  break what the lab promises, place by place, and see that a test notices",
+        run: mutations::run,
     },
     Task {
         name: "peers",

@@ -8,6 +8,7 @@ mod docs;
 mod handlers;
 mod lengths;
 mod tokens;
+mod truth;
 
 use std::fmt;
 use std::process::Command;
@@ -114,6 +115,7 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     findings.extend(crates::check(&tree, &packages));
     findings.extend(handlers::check(&tree));
     findings.extend(docs::check(&tree));
+    findings.extend(truth::check(&tree));
     findings.sort();
     for finding in &findings {
         println!("{finding}");

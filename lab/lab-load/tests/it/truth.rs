@@ -96,3 +96,28 @@ fn a_run_against_silence_ends_after_its_duration_and_timeout() {
     assert!(outcome.tally.cohorts.iter().all(|cohort| cohort.is_final));
     assert!((outcome.loss(), outcome.answer_rate()) == (1.0, 0.0));
 }
+
+/// The real counterpart of the simulated freeze. How late questions leave depends on the machine;
+/// that they leave although nothing is answered does not.
+#[test]
+fn a_frozen_server_does_not_stop_the_questions() {
+    let freeze = Duration::from_millis(300)..Duration::from_millis(1_300);
+    let mut first = None;
+    let mut seen = 0;
+    let server = Server::udp(move |socket, message, peer| {
+        let age = first.get_or_insert_with(Instant::now).elapsed();
+        if seen > 0 && freeze.contains(&age) {
+            std::thread::sleep(freeze.end - age);
+        }
+        seen += 1;
+        _ = socket.send_to(message, peer);
+    });
+    let config = Config { timeout: Duration::from_secs(20), ..config(&server, 200.0, 2_000) };
+    let outcome = measure(&config);
+    assert_eq!(outcome.tally.counts.answered, 400);
+    // 200 questions are due in the second of the freeze, and 180 of them wait for more than 100 ms.
+    // On a busy machine the generator itself may send some of them late; with a window of 8 there
+    // would be 8.
+    let delayed = outcome.tally.service.count_above(100_000_000);
+    assert!(delayed >= 50, "{delayed} of 180");
+}

@@ -6,6 +6,7 @@ mod load;
 mod pace;
 mod questions;
 mod signed;
+mod truth;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
