@@ -189,4 +189,4 @@ fn little(config: &Config, outcome: &Outcome) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

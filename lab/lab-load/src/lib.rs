@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 mod clock;
 pub mod connections;
 mod counts;

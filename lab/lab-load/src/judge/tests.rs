@@ -35,6 +35,11 @@ fn outcome() -> Outcome {
     (group.sent, group.answered) = (10_000, 10_000);
     group.response.record_n(21_000, 10_000);
     tally.by_rcode.entry(0).unwrap().record_n(21_000, 10_000);
+    outcome_of(tally)
+}
+
+/// A run with these numbers and without fault.
+pub(crate) fn outcome_of(tally: Tally) -> Outcome {
     Outcome {
         by_transport: Vec::new(),
         tally,

@@ -238,12 +238,18 @@ fn what_threads_have_measured_adds_up_bucket_by_bucket() {
 }
 
 proptest! {
+    // Up to 200 events each: enough for every pair of them, and quick without optimisation.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Whatever a server does to the questions, every count adds up and no late answer is moved
     /// back to the answered.
     #[test]
     fn counts_add_up_under_any_treatment(events in prop::collection::vec((0_usize..2, 0_u8..9, 1_u64..600), 1..200)) {
         let workload = workload();
-        let mut session = session(&workload);
+        // IDs rest so long that some items find none.
+        let rest = Rest { answered: 20 * TIMEOUT, given_up: 20 * TIMEOUT };
+        let limits = Limits { ids: 16, timeout: TIMEOUT, rest, seed: 1 };
+        let mut session = Session::new(&workload, 2, limits);
         let (mut now, mut pool): (u64, Vec<(usize, Vec<u8>)>) = (0, Vec::new());
         for (item, (client, action, step)) in events.into_iter().enumerate() {
             now += step;

@@ -1,0 +1,261 @@
+//! The same plan on an echo server, before and after a load: what of a latency is the generator's
+//! own, and whether the generator could have done more.
+//!
+//! Nothing is subtracted from anything: quantiles do not subtract. Both curves are kept side by
+//! side, and a run whose baseline fails is invalid or labelled ([`judge`]).
+
+use crate::judge::Verdict;
+use crate::run::{Config, Outcome, Pace, RunError};
+use crate::transport::{Share, Transport, Trust};
+use crate::{Progress, Workload, run};
+use lab_echo::identity::{Identity, IdentityError};
+use lab_echo::udp::Echo;
+use lab_echo::{stream, udp};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How much more than the load itself the generator must be able to do.
+pub const HEADROOM: f64 = 1.5;
+/// The part of the server's median that the echo's p99.9 may be without a remark.
+const PART_OF_MEDIAN: f64 = 0.2;
+/// The longest check of what the generator can do at most.
+const HEADROOM_TIME: Duration = Duration::from_secs(2);
+
+/// Where the echo is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// In this process, on a thread and, if there is one to spare, a CPU of its own.
+    #[default]
+    Here,
+    /// At this address, for instance `nodens-lab echo` beside the server: the same network.
+    At(SocketAddr),
+}
+
+/// How to measure a baseline.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Where the echo is.
+    pub place: Place,
+    /// The longest run; the plan is cut there.
+    pub length: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { place: Place::Here, length: Duration::from_secs(5) }
+    }
+}
+
+/// Why there is no baseline.
+#[derive(Debug, thiserror::Error)]
+pub enum BaselineError {
+    /// A transport that no echo speaks.
+    #[error("there is no echo for {0}, expected udp, tcp or dot")]
+    Transport(Transport),
+    /// The echo could not be started.
+    #[error("cannot start an echo for {transport}")]
+    Start {
+        /// The transport.
+        transport: Transport,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The echo has no certificate to show.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// A run on the echo, or the load itself, could not be done.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// What an echo did under a plan.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    /// Before the load.
+    pub before: Outcome,
+    /// After it.
+    pub after: Outcome,
+    /// At [`HEADROOM`] times the rate of an open loop.
+    pub headroom: Option<Outcome>,
+    /// Whether the echo was reached by the way that leads to the server.
+    pub same_path: bool,
+    /// What this says about the load.
+    pub verdict: Verdict,
+}
+
+/// Echo servers for a plan, which end with the value.
+pub struct Echoes {
+    echoes: Vec<Echo>,
+    /// The plan on them instead of the server.
+    pub config: Config,
+}
+
+impl Echoes {
+    /// Starts an echo for each transport of `config`.
+    pub fn start(config: &Config, options: Options) -> Result<Self, BaselineError> {
+        let mut plan = config.clone();
+        plan.duration = plan.duration.min(options.length);
+        let mut shares = config.shares();
+        let mut echoes = Vec::new();
+        match options.place {
+            Place::At(address) => shares.iter_mut().for_each(|share| share.server = address),
+            Place::Here => {
+                let allowed = lab_sys::cpu::allowed().unwrap_or_default();
+                let spare = spare_cpu(&allowed, &config.cpus);
+                for share in &mut shares {
+                    let echo = elsewhere(spare, &allowed, || start(share))?;
+                    share.server = echo.address;
+                    echoes.push(echo);
+                }
+                plan.streams.tls.trust = Trust::Anyone;
+                plan.sources.clear();
+            }
+        }
+        if let Some(first) = shares.first() {
+            plan.server = first.server;
+        }
+        plan.mix = if config.mix.is_empty() { Vec::new() } else { shares };
+        Ok(Self { echoes, config: plan })
+    }
+
+    /// Whether all of them are still there.
+    pub fn are_well(&self) -> bool {
+        !self.echoes.iter().any(Echo::has_failed)
+    }
+}
+
+/// The last CPU that no thread of the load is pinned to.
+fn spare_cpu(allowed: &[usize], taken: &[usize]) -> Option<usize> {
+    let enough = allowed.len() > 1;
+    allowed.iter().rev().find(|cpu| enough && !taken.contains(cpu)).copied()
+}
+
+/// Starts threads on `cpu` and comes back to where the caller was.
+fn elsewhere<T>(cpu: Option<usize>, allowed: &[usize], start: impl FnOnce() -> T) -> T {
+    // A thread inherits the CPUs of the one that starts it. Failure to pin costs precision only.
+    let pinned = cpu.is_some_and(|cpu| lab_sys::cpu::pin(&[cpu]).is_ok());
+    let started = start();
+    if pinned {
+        _ = lab_sys::cpu::pin(allowed);
+    }
+    started
+}
+
+fn start(share: &Share) -> Result<Echo, BaselineError> {
+    let (transport, ip) = (share.transport, share.server.ip());
+    let loopback: IpAddr =
+        if ip.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+    let address = SocketAddr::new(loopback, 0);
+    let started = match transport {
+        Transport::Udp => Echo::start(address, udp::Options::default()),
+        Transport::Tcp => stream::start(address, stream::Options::default()),
+        Transport::Dot => {
+            let identity = Identity::make(&["localhost".to_owned(), loopback.to_string()])?;
+            let tls = Some(identity.config("dot")?);
+            stream::start(address, stream::Options { tls, ..stream::Options::default() })
+        }
+        Transport::Doh | Transport::Doq => return Err(BaselineError::Transport(transport)),
+    };
+    started.map_err(|source| BaselineError::Start { transport, source })
+}
+
+/// Runs `config` between two runs of the same plan on an echo. What they say about the generator is
+/// added to the outcome's verdict. `phase` is told what begins: `baseline`, `load`, `baseline`.
+pub fn run_between(
+    config: &Config,
+    workload: &Workload,
+    stop: &AtomicBool,
+    options: Options,
+    mut phase: impl FnMut(&'static str),
+    progress: impl FnMut(&Progress),
+) -> Result<(Outcome, Baseline), BaselineError> {
+    let echoes = Echoes::start(config, options)?;
+    let on_echo = |plan: &Config| run(plan, workload, stop, |_| {});
+    phase("baseline");
+    let before = on_echo(&echoes.config)?;
+    phase("load");
+    let mut outcome = run(config, workload, stop, progress)?;
+    phase("baseline");
+    let after = on_echo(&echoes.config)?;
+    let headroom = faster(&echoes.config).map(|plan| on_echo(&plan)).transpose()?;
+    let same_path = matches!(options.place, Place::At(_)) || outcome.server_is_local;
+    let verdict = if stop.load(Ordering::Relaxed) {
+        Verdict { notes: vec!["the baseline was interrupted".to_owned()], ..Verdict::default() }
+    } else {
+        judge(config, &outcome, [&before, &after], headroom.as_ref(), same_path)
+    };
+    outcome.verdict.invalid.extend(verdict.invalid.iter().cloned());
+    outcome.verdict.notes.extend(verdict.notes.iter().cloned());
+    Ok((outcome, Baseline { before, after, headroom, same_path, verdict }))
+}
+
+/// The plan at [`HEADROOM`] times its rate, for a short time; `None` for a closed loop.
+fn faster(config: &Config) -> Option<Config> {
+    let Pace::Open { rate, arrivals } = config.pace else { return None };
+    let mut plan = config.clone();
+    let peak = config.peak_rate();
+    // At the highest rate that the plan has at any time, and steadily.
+    let rate = HEADROOM * if peak > rate { peak } else { rate };
+    plan.pace = Pace::Open { rate, arrivals };
+    plan.profile = crate::schedule::Profile::Constant;
+    plan.duration = plan.duration.min(HEADROOM_TIME);
+    plan.clients = plan.clients.max(crate::run::clients_needed(rate, plan.timeout));
+    Some(plan)
+}
+
+/// What runs on an echo say about a load: `runs` are those before and after it, `headroom` is the
+/// one at [`HEADROOM`] times the rate of an open loop.
+pub fn judge(
+    config: &Config,
+    load: &Outcome,
+    runs: [&Outcome; 2],
+    headroom: Option<&Outcome>,
+    same_path: bool,
+) -> Verdict {
+    let mut verdict = Verdict::default();
+    for (run, when) in runs.iter().zip(["before", "after"]) {
+        let counts = &run.tally.counts;
+        if counts.lost() > 0 {
+            let (lost, sent) = (counts.lost(), counts.sent);
+            verdict.invalid.push(format!(
+                "{lost} of {sent} questions to the echo {when} the load were lost: the generator \
+                 or the way loses questions"
+            ));
+        }
+        if let Some(why) = run.verdict.invalid.first() {
+            verdict.invalid.push(format!("the baseline {when} the load is invalid: {why}"));
+        }
+        let slow = run.tally.response.quantile(0.999).nanos().unwrap_or(0);
+        let median = load.tally.response.quantile(0.5).nanos().unwrap_or(u64::MAX);
+        if slow as f64 > PART_OF_MEDIAN * median as f64 {
+            verdict.notes.push(format!(
+                "p99.9 of the echo {when} the load, {:?}, is more than a fifth of the server's \
+                 median: look at both curves, and do not subtract one from the other",
+                Duration::from_nanos(slow)
+            ));
+        }
+    }
+    let bound = match (config.pace, headroom) {
+        (Pace::Open { .. }, Some(run)) => run.tally.counts.lost() > 0 || !run.verdict.is_valid(),
+        (Pace::Open { .. }, None) => false,
+        (Pace::Closed { .. }, _) => {
+            let most = runs.iter().map(|run| run.answer_rate()).fold(f64::INFINITY, f64::min);
+            most < HEADROOM * load.answer_rate()
+        }
+    };
+    if bound {
+        verdict.invalid.push(format!(
+            "the generator cannot do {HEADROOM} times this load with an echo: the limit may be its own"
+        ));
+    }
+    if !same_path {
+        let text = "the echo ran on this machine and not at the end of the way to the server";
+        verdict.notes.push(text.to_owned());
+    }
+    verdict
+}
+
+#[cfg(test)]
+mod tests;

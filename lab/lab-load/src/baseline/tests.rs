@@ -1,0 +1,144 @@
+use super::*;
+use crate::schedule::Arrivals;
+use crate::tally::Tally;
+use nodens_wire::{Name, Type};
+use std::time::Instant;
+
+fn config() -> Config {
+    let pace = Pace::Open { rate: 200.0, arrivals: Arrivals::Uniform };
+    let server = "127.0.0.1:9".parse().unwrap();
+    let duration = Duration::from_millis(500);
+    Config { pace, duration, clients: 4, ..Config::new(server, 200.0) }
+}
+
+/// A thousand answers after `nanos` each in a second, from a generator without fault.
+fn outcome(nanos: u64) -> Outcome {
+    let mut tally = Tally::default();
+    (tally.counts.sent, tally.counts.answered) = (1_000, 1_000);
+    tally.response.record_n(nanos, 1_000);
+    Outcome {
+        active: Duration::from_secs(1),
+        elapsed: Duration::from_secs(1),
+        ..crate::judge::tests::outcome_of(tally)
+    }
+}
+
+/// What runs on an echo that `change` has spoilt say about a load with a median of 1 ms: reasons
+/// and notes.
+fn judged(change: impl FnOnce(&mut [Outcome; 3])) -> (String, String) {
+    let mut runs = [50_000; 3].map(outcome);
+    change(&mut runs);
+    let [before, after, headroom] = &runs;
+    let verdict = judge(&config(), &outcome(1_000_000), [before, after], Some(headroom), true);
+    (verdict.invalid.join("; "), verdict.notes.join("; "))
+}
+
+fn lose(outcome: &mut Outcome) {
+    outcome.tally.counts.answered -= 1;
+    outcome.tally.counts.timed_out += 1;
+}
+
+#[test]
+fn a_quiet_echo_vouches_for_a_load() {
+    assert_eq!(judged(|_| {}), (String::new(), String::new()));
+}
+
+#[test]
+fn an_echo_that_lost_a_question_makes_the_load_invalid() {
+    for (at, when) in [(0, "before"), (1, "after")] {
+        let (why, _) = judged(|runs| lose(&mut runs[at]));
+        let wanted = format!("1 of 1000 questions to the echo {when} the load were lost");
+        assert!(why.starts_with(&wanted), "{why}");
+        let (why, _) = judged(|runs| runs[at].verdict.invalid.push("a fault".to_owned()));
+        assert!(
+            why.contains(&format!("the baseline {when} the load is invalid: a fault")),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn a_generator_that_cannot_do_half_as_much_again_makes_the_load_invalid() {
+    let wanted = "the generator cannot do 1.5 times this load";
+    assert!(judged(|runs| lose(&mut runs[2])).0.contains(wanted));
+    let late = |runs: &mut [Outcome; 3]| runs[2].verdict.invalid.push("late".to_owned());
+    assert!(judged(late).0.contains(wanted));
+    // A closed loop has no rate: the echo's own must be half as high again.
+    let closed = Config { pace: Pace::Closed { window: 4 }, ..config() };
+    let invalid = |answered| {
+        let mut load = outcome(1_000_000);
+        load.tally.counts.answered = answered;
+        let echo = outcome(50_000);
+        judge(&closed, &load, [&echo, &echo], None, true).invalid
+    };
+    assert!(invalid(600).is_empty());
+    assert!(invalid(700)[0].contains(wanted));
+}
+
+#[test]
+fn an_echo_that_is_not_much_faster_than_the_server_is_remarked_and_nothing_subtracted() {
+    let (why, notes) = judged(|runs| runs[1] = outcome(201_000));
+    assert_eq!(why, "");
+    assert!(notes.starts_with("p99.9 of the echo after the load, 20"), "{notes}");
+    let load = outcome(1_000_000);
+    let verdict = judge(&config(), &load, [&outcome(10), &outcome(10)], None, false);
+    assert!(verdict.notes[0].contains("not at the end of the way"), "{verdict:?}");
+    assert_eq!(load.tally.response.max(), Some(1_000_000));
+}
+
+#[test]
+fn the_check_of_the_headroom_is_at_half_as_much_again_of_the_highest_rate() {
+    let rate = |config: &Config| match faster(config).map(|plan| plan.pace) {
+        Some(Pace::Open { rate, .. }) => rate,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rate(&config()), 300.0);
+    let arrivals = Arrivals::OnOff { on: 1, off: 3 };
+    let bursts = Config { pace: Pace::Open { rate: 200.0, arrivals }, ..config() };
+    assert!(rate(&bursts) >= 300.0);
+    assert!(faster(&Config { pace: Pace::Closed { window: 1 }, ..config() }).is_none());
+}
+
+#[test]
+fn the_cpu_of_an_echo_is_one_that_no_load_thread_has() {
+    assert_eq!(spare_cpu(&[0, 1, 2, 3], &[3, 1]), Some(2));
+    assert_eq!(spare_cpu(&[0, 1], &[0, 1]), None);
+    assert_eq!(spare_cpu(&[5], &[]), None, "the only one is not to spare");
+}
+
+#[test]
+fn a_load_runs_between_two_runs_on_an_echo_over_each_transport() {
+    let mut workload = Workload::new(1);
+    workload.push(Name::parse("a.example.").unwrap().view(), Type::A, None);
+    // The server is an echo, too, so that all three runs are alike.
+    for transport in [Transport::Udp, Transport::Tcp, Transport::Dot] {
+        let config = Config { transport, ..config() };
+        let server = Echoes::start(&config, Options::default()).unwrap();
+        let mut phases = Vec::new();
+        let began = Instant::now();
+        let (outcome, baseline) = run_between(
+            &server.config,
+            &workload,
+            &AtomicBool::new(false),
+            Options { length: Duration::from_millis(300), ..Options::default() },
+            |phase| phases.push(phase),
+            |_| {},
+        )
+        .unwrap();
+        assert!(server.are_well());
+        assert_eq!(phases, ["baseline", "load", "baseline"]);
+        assert!(began.elapsed() >= Duration::from_millis(1_100), "{:?}", began.elapsed());
+        assert_eq!(outcome.tally.counts.answered, 100, "{transport}");
+        for run in [&baseline.before, &baseline.after] {
+            assert_eq!((run.tally.counts.sent, run.tally.counts.lost()), (60, 0), "{transport}");
+        }
+        assert_eq!(baseline.headroom.unwrap().tally.counts.sent, 90);
+        assert!(baseline.same_path);
+        for why in &baseline.verdict.invalid {
+            assert!(outcome.verdict.invalid.contains(why), "{why}");
+        }
+    }
+    let config = Config { transport: Transport::Doh, ..config() };
+    let error = Echoes::start(&config, Options::default()).err().unwrap();
+    assert_eq!(error.to_string(), "there is no echo for doh, expected udp, tcp or dot");
+}
