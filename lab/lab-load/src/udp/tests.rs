@@ -88,9 +88,7 @@ fn answers_that_found_no_room_in_the_own_socket_are_reported() {
         let received = udp.session.tally.counts.received;
         assert!(received > 0 && received < 2_000, "{received}");
         // All of them are accounted for: received, still in the socket, or dropped.
-        while udp.session.tally.counts.received < 2_000 - udp.dropped() {
-            udp.receive_from(0);
-        }
+        (0..100).for_each(|_| udp.receive_from(0));
         assert!(udp.dropped() > 0);
         assert_eq!(udp.dropped() + udp.session.tally.counts.received, 2_000);
         assert_eq!(udp.session.tally.counts.answered, 1);
