@@ -2,6 +2,7 @@
 
 mod live;
 mod output;
+mod prometheus;
 mod questions;
 mod slo;
 mod summary;
@@ -118,8 +119,12 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         let about = about(args, collector, &workload, warm_up);
         return slo::search(args, objective, (&config, &workload), about, &places, stop);
     }
+    let mut metrics = args.output.metrics(&config)?;
     let mut live = live::Live::new(view(&config));
-    let outcome = lab_load::run(&config, &workload, stop, |progress| live.show(progress))?;
+    let outcome = lab_load::run(&config, &workload, stop, |progress| {
+        metrics.iter_mut().for_each(|metrics| metrics.add(progress));
+        live.show(progress);
+    })?;
     live.clear();
     let about = about(args, collector, &workload, warm_up);
     let result = lab_result::convert(&config, &outcome, about);

@@ -1,8 +1,10 @@
 //! Where the result of a load goes: the result file, exports, standard output.
 
+use super::prometheus::Endpoint;
 use crate::term;
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
+use lab_load::Config;
 use lab_result::ResultFile;
 use lab_result::export::{Format, Options, export};
 use lab_result::search::SearchFile;
@@ -26,6 +28,9 @@ pub(super) struct OutArgs {
     export: Vec<(Format, PathBuf)>,
     #[command(flatten)]
     options: crate::export::OptionArgs,
+    /// Serve the numbers of the running load to Prometheus here, as 127.0.0.1:9053.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    prometheus: Option<SocketAddr>,
 }
 
 fn format_and_file(text: &str) -> Result<(Format, PathBuf)> {
@@ -44,6 +49,12 @@ pub(super) struct Places {
 }
 
 impl OutArgs {
+    /// The endpoint for Prometheus, if one was asked for.
+    pub(super) fn metrics(&self, config: &Config) -> Result<Option<Endpoint>> {
+        let open = |address| Endpoint::open(address, config.server.to_string());
+        self.prometheus.map(open).transpose()
+    }
+
     /// Finds the places. A path that was asked for and cannot be written is an error now and not
     /// after the load.
     pub(super) fn places(&self, server: SocketAddr) -> Result<Places> {

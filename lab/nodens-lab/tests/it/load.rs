@@ -165,7 +165,7 @@ fn an_export_that_cannot_be_made_says_why() {
     for (arguments, reason) in [
         (&["export", "none.json", "-f", "csv"][..], "cannot read none.json: No such file"),
         (&["export", "cut.json", "-f", "csv"], "cut.json: ends in line 1 in the middle"),
-        (&["export", "cut.json", "-f", "xml"], "expected dnsperf, shotgun"),
+        (&["export", "cut.json", "-f", "xml"], "is no format, expected dnsperf,"),
         (&["export", "cut.json", "-f", "shotgun", "--shotgun-unit", "1ns"], "at least 1us"),
         (&["load", "--export", "csv"], "expected FORMAT=FILE"),
         (&["load", "--export", "csv=/nonexistent/x.csv"], "/nonexistent is no directory"),
@@ -174,4 +174,64 @@ fn an_export_that_cannot_be_made_says_why() {
         assert!(!output.status.success());
         assert!(stderr(&output).contains(reason), "{}", stderr(&output));
     }
+}
+
+/// What the endpoint says, asked as a scraper does.
+fn scrape(address: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut stream, b"GET /metrics HTTP/1.1\r\nHost: lab\r\n\r\n").unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut text).unwrap();
+    text
+}
+
+#[test]
+fn a_running_load_can_be_scraped_and_ends_with_a_partial_result() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
+        .args(["load", "-p", &echo.port, "-Q", "200", "-l", "600", "-o", "r.json"])
+        .args(["--prometheus", "127.0.0.1:0"])
+        .current_dir(folder.path())
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
+    let line =
+        lines.find_map(|line| Some(line.ok()?.strip_prefix("metrics on http://")?.to_owned()));
+    let address = line.unwrap().strip_suffix("/metrics").unwrap().to_owned();
+    // A line per second says that there is something to scrape.
+    let second = lines.find(|line| line.as_ref().unwrap().contains(" s  sent ")).unwrap().unwrap();
+    assert!(second.contains("p99.9"), "{second}");
+    let text = scrape(&address);
+    assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+    let sample = |name: &str| -> f64 {
+        let line =
+            text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    assert!(sample("nodens_lab_sent_total ") > 0.0);
+    assert!(sample("nodens_lab_response_seconds_bucket{le=\"+Inf\"}") > 0.0);
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    child.wait().unwrap();
+    let result = lab_result::read(&folder.path().join("r.json")).unwrap();
+    assert!(result.run.interrupted && result.counts.sent > 0);
+    let (c, sum) = (&result.counts, |of: fn(&lab_result::Second) -> u64| {
+        result.seconds.iter().map(of).sum::<u64>()
+    });
+    assert_eq!(c.sent, c.answered + c.lost() + c.interrupted);
+    assert_eq!((c.sent, c.answered), (sum(|second| second.sent), sum(|second| second.answered)));
+}
+
+#[test]
+fn connections_are_counted_by_second_and_in_all() {
+    let echo = Echo::with(&["-m", "tcp"]);
+    let arguments = ["load", "-p", &echo.port, "-m", "tcp", "-Q", "200", "-l", "1.2", "-c", "4"];
+    let result = json(&lab(&[&arguments[..], &["--conn-life", "queries=10", "--json"]].concat()));
+    let all = result.connections.unwrap();
+    let seconds = result.seconds.iter().map(|second| second.connections.unwrap());
+    let opened: u64 = seconds.clone().map(|seen| seen.opened).sum();
+    assert!(all.opened >= 4 && opened <= all.opened && opened > 0, "{all:?}");
+    assert!(seconds.clone().all(|seen| seen.active <= 64), "{:?}", seconds.collect::<Vec<_>>());
 }
