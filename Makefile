@@ -2,8 +2,9 @@
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 30
+COMPARISONS ?= 200
 
-.PHONY: help demo test check conformance flood bench fuzz truth setup toolchain
+.PHONY: help demo test check conformance flood bench aa fuzz truth setup toolchain
 
 help:
 	@echo "make demo         ten seconds of a cluster's questions through Nodens, and what it saved"
@@ -13,6 +14,7 @@ help:
 	@echo "make flood        ten million packets, a third of them malformed; prints the memory before and after"
 	@echo "make bench        Nodens beside CoreDNS, Unbound and dnsdist"
 	@echo "make truth        break what nodens-lab promises, place by place, and see that a test notices"
+	@echo "make aa           COMPARISONS=$(COMPARISONS) comparisons of a server with itself, and with one that is 5 % slower"
 	@echo "make fuzz         every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
 # Nothing can be built, not even what installs the rest, without Rust and the linker it calls.
@@ -52,6 +54,12 @@ bench: toolchain
 
 truth: toolchain
 	@$(CARGO) xtask mutations
+
+# The first must call a difference in at most one of twenty cases, the second find it in four of five.
+aa: toolchain
+	@$(CARGO) build --quiet --release -p nodens-lab
+	@target/release/nodens-lab ab --self-test $(COMPARISONS) --pairs 10 --retries 0
+	@target/release/nodens-lab ab --self-test 20 --inject 5% --noise-pairs 20 --retries 0
 
 fuzz: toolchain
 	@$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS)

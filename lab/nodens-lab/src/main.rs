@@ -10,6 +10,7 @@ mod ab;
 mod authority;
 mod bench;
 mod child;
+mod compare;
 mod demo;
 mod dnsperf;
 mod echo;
@@ -45,6 +46,8 @@ enum Command {
     Echo(Box<echo::Args>),
     /// Compare two servers in randomized pairs of blocks: faster, slower, equivalent or inconclusive.
     Ab(Box<ab::Args>),
+    /// Describe how results of other days differ; `ab` decides, this does not.
+    Compare(compare::Args),
     /// Show what a Nodens cache on a node does to the questions of its pods.
     Demo(demo::Args),
     /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
@@ -69,6 +72,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Dnsperf(args) => dnsperf::run(&args, stop),
         Command::Echo(args) => echo::run(&args, stop),
         Command::Ab(args) => ab::run(&args, stop),
+        Command::Compare(args) => compare::run(&args),
         Command::Demo(args) => demo::run(&args, stop),
         Command::Bench(args) => bench::run(&args, stop),
     }

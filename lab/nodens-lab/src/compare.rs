@@ -1,0 +1,185 @@
+//! `nodens-lab compare`: results of other days, which were not measured in pairs.
+//!
+//! This describes and does not judge: whatever changed between the days is in the difference too.
+
+use crate::term::{self, Style, Table};
+use anyhow::{Result, bail};
+use lab_histogram::Histogram;
+use lab_result::ResultFile;
+use lab_stats::{holm, paired, unpaired};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Seconds with fewer questions have no percentiles worth the name.
+const QUESTIONS_MIN: u64 = 20;
+/// The quantiles that are compared.
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// Arguments of `compare`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Results of `nodens-lab load`: one run each.
+    #[arg(required = true, value_name = "FILE")]
+    before: Vec<PathBuf>,
+    /// Results to compare them with.
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    with: Vec<PathBuf>,
+}
+
+/// What counts as one observation: a run, or a second of a single run.
+struct Unit {
+    response: Histogram,
+    sent: u64,
+    lost: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let read = |paths: &[PathBuf]| {
+        paths.iter().map(|path| lab_result::read(path)).collect::<Result<Vec<_>, _>>()
+    };
+    let (before, after) = (read(&args.before)?, read(&args.with)?);
+    let (a, b) = (units(&before), units(&after));
+    if a.is_empty() || b.is_empty() {
+        bail!("a run has no second with {QUESTIONS_MIN} questions: there is nothing to compare");
+    }
+    term::out(&table(&a, &b).framed());
+    for note in notes(&before, &after) {
+        term::out(&format!("  {note}"));
+    }
+    let text = "not measured in pairs: this describes, `nodens-lab ab` decides";
+    term::out(&term::paint(Style::Accent, text));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs; of a single one its seconds.
+fn units(files: &[ResultFile]) -> Vec<Unit> {
+    if let [file] = files {
+        let seconds = file.seconds.iter().filter(|s| s.is_final && s.sent >= QUESTIONS_MIN);
+        let unit = |second: &lab_result::Second| Unit {
+            response: second.response.clone(),
+            sent: second.sent,
+            lost: second.lost,
+        };
+        return seconds.map(unit).collect();
+    }
+    let unit = |file: &ResultFile| Unit {
+        response: file.response.clone(),
+        sent: file.counts.sent,
+        lost: file.counts.lost(),
+    };
+    files.iter().filter(|file| file.counts.sent > 0).map(unit).collect()
+}
+
+/// A value of each unit; a quantile among lost questions is the timeout.
+fn values(units: &[Unit], part: Option<f64>) -> Vec<f64> {
+    let value = |unit: &Unit| match part {
+        Some(part) => unit.response.quantile(part).nanos().map(|nanos| nanos as f64),
+        None => Some(unit.lost as f64 / (unit.sent as f64).max(1.0)),
+    };
+    units.iter().filter_map(value).collect()
+}
+
+fn table(a: &[Unit], b: &[Unit]) -> Table {
+    let header = ["metric", "before", "after", "shift", "Cliff's δ", "p", "p (Holm)"];
+    let mut table = Table::new(&header);
+    let metrics = QUANTILES.iter().map(|(name, part)| (*name, Some(*part)));
+    let found: Vec<_> = metrics
+        .chain([("loss", None)])
+        .filter_map(|(name, part)| {
+            let (a, b) = (values(a, part), values(b, part));
+            Some((
+                name,
+                part,
+                paired::median(&a)?,
+                paired::median(&b)?,
+                unpaired::mann_whitney(&a, &b)?,
+            ))
+        })
+        .collect();
+    let adjusted = holm::adjusted(&found.iter().map(|row| row.4.p).collect::<Vec<_>>());
+    for ((name, part, before, after, test), adjusted) in found.into_iter().zip(adjusted) {
+        let shown = |v: f64| if part.is_some() { term::nanos(v) } else { term::percent(v) };
+        let sign = if test.shift < 0.0 { "−" } else { "+" };
+        table.row(vec![
+            name.to_owned(),
+            shown(before),
+            shown(after),
+            format!("{sign}{}", shown(test.shift.abs())),
+            format!("{:+.2}", test.delta).replace('-', "−"),
+            format!("{:.4}", test.p),
+            format!("{adjusted:.4}"),
+        ]);
+    }
+    table
+}
+
+/// A part of a result as text.
+type Part = fn(&ResultFile) -> String;
+
+/// What else differs, and what weakens the comparison.
+fn notes(before: &[ResultFile], after: &[ResultFile]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let all = || before.iter().chain(after);
+    let different = |of: Part| {
+        let mut values: Vec<_> = all().map(of).collect();
+        values.sort();
+        values.dedup();
+        values.len() > 1
+    };
+    let checks: [(&str, Part); 4] = [
+        ("plans (questions, times, seed)", |file| file.plan.hash.clone()),
+        ("CPUs", |file| format!("{:?}", file.provenance.host.cpu_model)),
+        ("kernels", |file| file.provenance.host.kernel.clone()),
+        ("versions of nodens-lab", |file| file.generator.version.clone()),
+    ];
+    for (what, of) in checks {
+        if different(of) {
+            notes.push(format!("the {what} differ"));
+        }
+    }
+    let invalid = all().filter(|file| !file.verdict.valid).count();
+    if invalid > 0 {
+        notes.push(format!("{invalid} of the runs are INVALID by their own verdict"));
+    }
+    for (side, files) in [("before", before), ("after", after)] {
+        if files.len() == 1 {
+            notes.push(format!(
+                "{side}: one run, its seconds stand for runs; they depend on each other, so p is too small"
+            ));
+        } else if files.len() < 4 {
+            notes.push(format!("{side}: {} runs; with fewer than 4 nothing can show", files.len()));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(micros: u64, lost: u64) -> Unit {
+        let mut response = Histogram::new();
+        response.record_n(micros * 1_000, 100 - lost);
+        (0..lost).for_each(|_| response.record_censored(2_000_000_000));
+        Unit { response, sent: 100, lost }
+    }
+
+    #[test]
+    fn a_shift_of_every_run_shows_with_its_size_and_direction() {
+        let a: Vec<_> = (0..6).map(|n| unit(100 + n, 0)).collect();
+        let b: Vec<_> = (0..6).map(|n| unit(150 + n, 0)).collect();
+        let text = table(&a, &b).markdown();
+        let row = text.lines().find(|line| line.starts_with("| p50")).unwrap();
+        assert!(row.contains("+50.0 µs") || row.contains("+49.") || row.contains("+50."), "{row}");
+        assert!(row.contains("+1.00 | 0.0022"), "{row}");
+    }
+
+    #[test]
+    fn lost_questions_count_as_the_timeout() {
+        let a: Vec<_> = (0..4).map(|_| unit(100, 0)).collect();
+        let b: Vec<_> = (0..4).map(|_| unit(100, 60)).collect();
+        let text = table(&a, &b).markdown();
+        assert!(text.contains("| p50 | ") && text.contains("2.00 s"), "{text}");
+        assert!(text.contains("| loss | 0 % | 60.0 % | +60.0 %"), "{text}");
+    }
+}
