@@ -5,6 +5,7 @@
 use crate::term::{self, Screen, Style};
 use lab_histogram::Quantile;
 use lab_load::Progress;
+use lab_load::tally::Cohort;
 use std::collections::VecDeque;
 
 /// The latencies that are shown: what they are called, and which part of the answers is faster.
@@ -59,8 +60,13 @@ impl View {
             answered: counts.answered,
             lost: counts.lost(),
             in_flight: progress.in_flight,
-            quantiles: QUANTILES.map(|(_, part)| progress.cohort.response.quantile(part)),
+            quantiles: quantiles(&progress.cohort),
         });
+        // Answers and timeouts that came later belong to the second that they were sent in.
+        for (second, cohort) in &progress.finals {
+            let moment = self.history.iter_mut().find(|moment| moment.second == *second);
+            moment.into_iter().for_each(|moment| moment.quantiles = quantiles(cohort));
+        }
     }
 
     /// The second's numbers on one line, for output that is no terminal.
@@ -145,6 +151,10 @@ impl View {
     }
 }
 
+fn quantiles(cohort: &Cohort) -> [Quantile; 3] {
+    QUANTILES.map(|(_, part)| cohort.response.quantile(part))
+}
+
 fn row(name: &str, number: &str, spark: &str, room: usize, behind: &str, style: Style) -> String {
     let padding = " ".repeat(room.saturating_sub(spark.chars().count()));
     let spark = term::paint_err(if style == Style::Plain { Style::Accent } else { style }, spark);
@@ -196,7 +206,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab_load::tally::{Cohort, Counts};
+    use lab_load::tally::Counts;
 
     fn second(second: u64, answered: u64, took: u64) -> Progress {
         let mut cohort = Cohort { sent: answered, answered, ..Cohort::default() };
@@ -235,6 +245,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_second_is_shown_with_what_came_later_once_it_is_final() {
+        let mut view = view(5);
+        let mut cohort = second(1, 900, 41_000).cohort;
+        (0..100).for_each(|_| cohort.response.record_censored(2_000_000_000));
+        view.add(&Progress { finals: vec![(1, cohort)], ..second(5, 1_000, 45_000) });
+        assert_eq!(view.history[1].quantiles[1], Quantile::AtLeast(2_000_000_000));
+        assert_eq!(view.history[2].quantiles[1], Quantile::Value(42_000));
+        assert!(view.frame(80).join("\n").contains("to 2.00 s"));
     }
 
     #[test]

@@ -18,8 +18,9 @@ const SECOND_MIN: u64 = 100;
 /// The summary for a terminal of `width` columns, or for a file (`None`).
 pub(super) fn text(result: &ResultFile, width: Option<usize>) -> String {
     let mut lines = vec![latencies(result, width.unwrap_or(WIDE) >= WIDE)];
-    lines.push(outcomes(result));
-    lines.push(answers(result));
+    let room = width.unwrap_or(usize::MAX);
+    lines.extend(term::wrap(&outcomes(result), room, 13));
+    lines.extend(term::wrap(&answers(result), room, 13));
     lines.extend(connections(result));
     lines.extend(groups("by type", &result.by_qtype));
     lines.extend(groups("by way", &result.by_transport));
@@ -31,7 +32,6 @@ pub(super) fn text(result: &ResultFile, width: Option<usize>) -> String {
         pace(result)
     ));
     lines.extend(result.provenance.server_version.iter().map(|v| format!("  server     {v}")));
-    let room = width.unwrap_or(usize::MAX);
     for note in &result.verdict.notes {
         lines.extend(term::wrap(&format!("  note       {note}"), room, 13));
     }
