@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::cookie;
 use crate::job::{Job, Transport};
 use crate::shared::Shared;
-use nodens_wire::edns::{code, extended_error, push_option};
+use nodens_wire::edns::{code, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
 use nodens_wire::{Builder, Flags, HEADER_LEN, MESSAGE_LEN_MAX, Rcode, header};
 
@@ -90,14 +90,6 @@ fn answer_options(config: &Config, shared: &Shared, job: &mut Job) {
         let tenths = u16::try_from(idle.as_millis() / 100).unwrap_or(u16::MAX);
         push_option(options, code::TCP_KEEPALIVE, &tenths.to_be_bytes());
     }
-}
-
-/// Marks a question that cannot wait because too many do.
-pub fn refuse_overload(job: &mut Job) {
-    let response = &mut job.current.response;
-    response.clear();
-    response.rcode = Rcode::SERVFAIL;
-    response.extended_error(extended_error::OTHER, "too many questions are waiting");
 }
 
 /// Header and question with `rcode`, as the server answers what no handler did.

@@ -6,8 +6,26 @@ use std::time::Duration;
 pub const LOOKUP_DEPTH_MAX: usize = 8;
 /// Lookups one question may cause in all.
 pub const LOOKUPS_PER_JOB_MAX: u32 = 32;
-/// Questions that may wait in one worker for an upstream or another's answer.
+/// The most questions that may wait in one worker for an upstream or another's answer, however
+/// much memory there is.
 pub const PENDING_PER_WORKER_MAX: usize = 65_536;
+/// The fewest, however little there is.
+pub const PENDING_PER_WORKER_MIN: usize = 64;
+/// What a question that waits takes, in octets: its job with all buffers, its places in queues and
+/// tables. Check: `a_waiting_question_takes_what_is_reckoned_with`
+pub const PENDING_OCTETS: usize = 4096;
+/// One part in this many of the memory there is may go to questions that wait.
+pub const PENDING_MEMORY_SHARE: usize = 16;
+/// The most all of them may take where nothing is said, in octets.
+pub const PENDING_MEMORY_MAX: usize = 256 << 20;
+/// Questions drawn to find the client that has most of them waiting.
+pub const CLIENTS_LOOKED_AT: usize = 16;
+/// Questions refused after which the count of them by client is halved.
+pub const LOSSES_REMEMBERED: u32 = 65_536;
+/// Clients whose refused questions are counted; with more of them the counts are halved.
+pub const LOSERS_REMEMBERED: usize = 4096;
+/// How often a worker says that it refuses questions.
+pub const REFUSALS_SAID_EVERY: Duration = Duration::from_secs(1);
 /// Clients that may wait for one and the same upstream answer.
 pub const WAITERS_PER_FLIGHT_MAX: usize = 16_384;
 /// Buffers of answers that were waited for a worker keeps for reuse.

@@ -1,10 +1,12 @@
 //! What all workers and all configurations of the process share.
 
 use crate::cookie::Secret;
+use crate::limits::{PENDING_OCTETS, PENDING_PER_WORKER_MAX, PENDING_PER_WORKER_MIN};
 use crate::log::Sink;
 use crate::metrics::{Counter, Registry};
 use crate::upstream::Upstreams;
 use crate::worker::Ticket;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Lives as long as the process; a reload builds a new [`crate::Config`] over the same one.
@@ -24,6 +26,9 @@ pub struct Shared {
     pub panics: Counter,
     /// The secret of DNS cookies, set by whoever has random numbers; without it none are given.
     pub cookies: OnceLock<Secret>,
+    /// Counts questions that were refused because too many waited.
+    pub shed: Counter,
+    pending_max: AtomicUsize,
     mailboxes: Vec<Mutex<Vec<Mail>>>,
 }
 
@@ -45,16 +50,33 @@ impl Shared {
         let registry = Registry::new(workers + 1);
         let help = "Faults of the program that were contained.";
         let panics = registry.counter("coredns_panics_total", help, &[]);
+        let help = "Questions refused because too many were waiting.";
+        let shed = registry.counter("nodens_questions_shed_total", help, &[]);
         Self {
             registry,
             sink,
             panics,
+            shed,
+            pending_max: AtomicUsize::new(PENDING_PER_WORKER_MAX),
             cookies: OnceLock::new(),
             upstreams: Upstreams::default(),
             cache: crate::handlers::cache::Store::default(),
             flights: crate::handlers::forward::Flights::default(),
             mailboxes: (0..workers).map(|_| Mutex::default()).collect(),
         }
+    }
+
+    /// How many questions may wait in a worker.
+    pub fn pending_max(&self) -> usize {
+        self.pending_max.load(Ordering::Relaxed)
+    }
+
+    /// Lets the questions that wait take `octets` in all workers together, within the limits of
+    /// [`PENDING_PER_WORKER_MIN`] and [`PENDING_PER_WORKER_MAX`].
+    pub fn set_pending_memory(&self, octets: usize) {
+        let each = octets / PENDING_OCTETS / self.workers().max(1);
+        let each = each.clamp(PENDING_PER_WORKER_MIN, PENDING_PER_WORKER_MAX);
+        self.pending_max.store(each, Ordering::Relaxed);
     }
 
     /// How many workers there are.

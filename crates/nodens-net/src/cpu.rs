@@ -1,5 +1,6 @@
 //! Which CPUs this process may use, and how many of them are worth a thread.
 
+use crate::cgroup;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::path::{Path, PathBuf};
 
@@ -26,32 +27,15 @@ pub(crate) fn pin(cpu: usize) {
 
 /// The CPU time per second of wall time that the control group allows, in CPUs.
 fn quota() -> Option<f64> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    quota_of(&groups, Path::new("/sys/fs/cgroup"))
+    tightest(&cgroup::own_folders("cpu"))
 }
 
-/// The tightest quota on the way from the process's control group to the root.
-fn quota_of(groups: &str, root: &Path) -> Option<f64> {
-    let group = |line: &str| -> Option<(PathBuf, bool)> {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        let path = path.trim_start_matches('/');
-        if controllers.is_empty() {
-            return Some((root.join(path), true));
-        }
-        let cpu = controllers.split(',').any(|controller| controller == "cpu");
-        cpu.then(|| (root.join("cpu").join(path), false))
+/// The tightest of the quotas written in these folders.
+fn tightest(folders: &[(PathBuf, bool)]) -> Option<f64> {
+    let read = |(folder, unified): &(PathBuf, bool)| {
+        if *unified { unified_quota(folder) } else { legacy_quota(folder) }
     };
-    let mut tightest: Option<f64> = None;
-    for (start, unified) in groups.lines().filter_map(group) {
-        for directory in start.ancestors().take_while(|path| path.starts_with(root)) {
-            let found = if unified { unified_quota(directory) } else { legacy_quota(directory) };
-            if let Some(found) = found {
-                tightest = Some(tightest.map_or(found, |known| known.min(found)));
-            }
-        }
-    }
-    tightest
+    folders.iter().filter_map(read).reduce(f64::min)
 }
 
 /// `cpu.max` holds `max` or the quota, then the period, in microseconds.
@@ -84,21 +68,22 @@ mod tests {
     #[test]
     fn the_tightest_quota_of_the_hierarchy_counts() {
         let root = std::env::temp_dir().join(format!("nodens-cpu-{}", std::process::id()));
+        let of = |groups| tightest(&cgroup::folders(groups, &root, "cpu"));
         let pod = root.join("kubepods/pod1");
         std::fs::create_dir_all(&pod).unwrap();
         std::fs::write(pod.join("cpu.max"), "250000 100000\n").unwrap();
         std::fs::write(root.join("kubepods/cpu.max"), "max 100000\n").unwrap();
-        assert_eq!(quota_of("0::/kubepods/pod1\n", &root), Some(2.5));
+        assert_eq!(of("0::/kubepods/pod1\n"), Some(2.5));
         std::fs::write(root.join("kubepods/cpu.max"), "100000 100000\n").unwrap();
-        assert_eq!(quota_of("0::/kubepods/pod1\n", &root), Some(1.0));
-        assert_eq!(quota_of("0::/elsewhere\n", &root), None);
+        assert_eq!(of("0::/kubepods/pod1\n"), Some(1.0));
+        assert_eq!(of("0::/elsewhere\n"), None);
         let legacy = root.join("cpu/kubepods");
         std::fs::create_dir_all(&legacy).unwrap();
         std::fs::write(legacy.join("cpu.cfs_quota_us"), "-1\n").unwrap();
         std::fs::write(legacy.join("cpu.cfs_period_us"), "100000\n").unwrap();
-        assert_eq!(quota_of("4:cpu,cpuacct:/kubepods\n", &root), None);
+        assert_eq!(of("4:cpu,cpuacct:/kubepods\n"), None);
         std::fs::write(legacy.join("cpu.cfs_quota_us"), "50000\n").unwrap();
-        assert_eq!(quota_of("4:cpu,cpuacct:/kubepods\n", &root), Some(0.5));
+        assert_eq!(of("4:cpu,cpuacct:/kubepods\n"), Some(0.5));
         std::fs::remove_dir_all(root).unwrap();
     }
 }

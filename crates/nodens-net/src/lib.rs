@@ -12,6 +12,7 @@
 
 #![deny(unsafe_code)]
 
+mod cgroup;
 pub mod clock;
 mod context;
 mod counters;
@@ -21,6 +22,7 @@ mod fault;
 pub mod limits;
 mod listeners;
 pub mod lookup;
+pub mod memory;
 mod poll;
 mod random;
 pub mod runtime;

@@ -48,6 +48,9 @@ pub(crate) struct Flags {
     pub(crate) log_format: LogFormat,
     /// `-workers`: threads that answer; 0 for one per allowed CPU.
     pub(crate) workers: usize,
+    /// `-pending-memory`: what questions that wait for upstreams may take, in octets; 0 for a part
+    /// of the memory there is.
+    pub(crate) pending_memory: usize,
 }
 
 impl Default for Flags {
@@ -60,6 +63,7 @@ impl Default for Flags {
             quiet: false,
             log_format: LogFormat::default(),
             workers: 0,
+            pending_memory: 0,
         }
     }
 }
@@ -95,6 +99,11 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
     ("dns.port", "PORT", "port of server blocks that name none (default: 53)"),
     ("log-format", "FORMAT", "text or json (default: text)"),
     ("p", "PORT", "the same as -dns.port"),
+    (
+        "pending-memory",
+        "SIZE",
+        "memory for questions that wait for upstreams, such as 16MiB (default: a sixteenth of what there is, at most 256MiB)",
+    ),
     ("pidfile", "FILE", "where to write the process ID"),
     ("plugins", "", "list the directives that are built in"),
     (
@@ -160,6 +169,7 @@ impl Flags {
             "conf" => self.conf = value,
             "pidfile" => self.pidfile = Some(value).filter(|path| !path.is_empty()),
             "log-format" => self.log_format = log_format(value)?,
+            "pending-memory" => self.pending_memory = size(name, value)?,
             "workers" => self.workers = number(name, value, "a number of threads")?,
             _ => self.port = number(name, value, "a port from 0 to 65535")?,
         }
@@ -182,6 +192,15 @@ fn number<N: std::str::FromStr>(
     expected: &'static str,
 ) -> Result<N, FlagError> {
     value.parse().map_err(|_| bad(flag, value, expected))
+}
+
+/// Octets, or a number with `KiB`, `MiB` or `GiB`, as in the Corefile.
+fn size(flag: &str, value: String) -> Result<usize, FlagError> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let unit = units.iter().find_map(|(name, bits)| Some((value.strip_suffix(name)?, *bits)));
+    let (number, bits) = unit.unwrap_or((&value, 0));
+    let octets = number.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << bits));
+    octets.ok_or_else(|| bad(flag, value, "a size such as 16MiB"))
 }
 
 fn log_format(value: String) -> Result<LogFormat, FlagError> {
@@ -210,6 +229,7 @@ mod tests {
         assert_eq!((flags.conf.as_str(), flags.port, flags.quiet), ("a", 1053, true));
         assert_eq!(flags.pidfile.as_deref(), Some("/p"));
         assert_eq!(parse(&["-p", "0", "-quiet=false"]).unwrap().port, 0);
+        assert_eq!(parse(&["-pending-memory", "16MiB"]).unwrap().pending_memory, 16 << 20);
         assert_eq!(parse(&["-check", "-conf", "x"]).unwrap().command, Command::Check);
     }
 
@@ -219,6 +239,7 @@ mod tests {
         assert_eq!(parse(&["-conf"]), Err(FlagError::NoValue("conf".into())));
         assert_eq!(parse(&["a", "b"]), Err(FlagError::Extra("a b".into())));
         assert!(matches!(parse(&["-p", "x"]), Err(FlagError::BadValue { .. })));
+        assert!(matches!(parse(&["-pending-memory", "M"]), Err(FlagError::BadValue { .. })));
         assert!(matches!(parse(&["-quiet=maybe"]), Err(FlagError::BadValue { .. })));
     }
 }

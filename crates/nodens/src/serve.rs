@@ -9,9 +9,10 @@ use crate::logger::Logger;
 use crate::reload::Reloads;
 use crate::tasks::Tasks;
 use crate::{face, probe, process};
+use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
 use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
-use nodens_net::{Options, Runtime, cpu};
+use nodens_net::{Options, Runtime, cpu, memory};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::process::ExitCode;
@@ -95,6 +96,15 @@ fn watch_signals(events: Sender<Event>) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What questions that wait may take, in octets.
+fn pending_memory(flags: &Flags) -> usize {
+    if flags.pending_memory > 0 {
+        return flags.pending_memory;
+    }
+    let there_is = memory::limit().unwrap_or(usize::MAX);
+    (there_is / PENDING_MEMORY_SHARE).min(PENDING_MEMORY_MAX)
+}
+
 impl Server {
     fn start(flags: Flags, logger: &Logger, events: Sender<Event>) -> Result<Self, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
@@ -102,6 +112,7 @@ impl Server {
         let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
         let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
         let shared = Arc::new(Shared::new(workers, logger.sink.clone()));
+        shared.set_pending_memory(pending_memory(&flags));
         process::register(&shared, logger);
         let mut config = load::compile(&loaded, &flags, &shared).map_err(|error| text(&error))?;
         let facts = Arc::new(Facts {

@@ -1,5 +1,6 @@
 //! One worker: the questions of one thread, from octets to octets.
 
+mod pending;
 mod state;
 
 use crate::chain::{Outcome, Start};
@@ -10,13 +11,15 @@ use crate::handler::Event;
 use crate::handlers::forward;
 use crate::handlers::forward::probes;
 use crate::job::{Client, Job, Recipient};
-use crate::limits::{PENDING_PER_WORKER_MAX, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX, SPARE_JOBS_MAX};
+use crate::limits::{REFUSALS_SAID_EVERY, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX, SPARE_JOBS_MAX};
+use crate::log::Level;
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
 use crate::time::Now;
 use crate::upstream::Fault;
+use nodens_wire::edns::extended_error;
 use nodens_wire::{Admission, Rcode, admit};
-use slab::Slab;
+use pending::Pending;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -38,27 +41,34 @@ pub enum Verdict {
 pub struct Worker {
     config: Arc<Config>,
     state: WorkerState,
-    jobs: Slab<Parked>,
+    jobs: Pending,
     // Boxed, because jobs move between here and the slab and are large.
     #[allow(clippy::vec_box)]
     spare: Vec<Box<Job>>,
     /// Buffers for answers, see [`Worker::reuse`].
     buffers: Vec<Vec<u8>>,
-    serial: u32,
+    /// Questions refused because too many wait, and when that was last said.
+    refused: Refused,
 }
 
-#[derive(Debug)]
-struct Parked {
-    serial: u32,
-    /// Absent only while the job runs.
-    job: Option<Box<Job>>,
+#[derive(Debug, Default)]
+struct Refused {
+    unsaid: u64,
+    said_at_ns: u64,
 }
 
 impl Worker {
     /// Worker `index` of the process; `seed` feeds [`WorkerState::rng`].
     pub fn new(index: usize, shared: Arc<Shared>, config: Arc<Config>, seed: u64) -> Self {
         let state = WorkerState::new(index, shared, seed);
-        Self { config, state, jobs: Slab::new(), spare: Vec::new(), buffers: Vec::new(), serial: 0 }
+        Self {
+            config,
+            state,
+            jobs: Pending::default(),
+            spare: Vec::new(),
+            buffers: Vec::new(),
+            refused: Refused::default(),
+        }
     }
 
     /// Takes up a new configuration; jobs that wait end with the one they started with.
@@ -113,15 +123,12 @@ impl Worker {
                 Verdict::Answered
             }
             Outcome::Dropped => Verdict::Silent,
-            Outcome::Waiting if self.jobs.len() >= PENDING_PER_WORKER_MAX => {
-                finish::refuse_overload(&mut job);
-                finish::finish(&self.config, &self.state.shared, &mut job);
-                std::mem::swap(out, &mut job.current.response.wire);
-                Verdict::Answered
-            }
             Outcome::Waiting => {
                 self.park(job);
                 self.settle(now);
+                if self.jobs.len() > self.state.shared.pending_max() {
+                    self.shed(now);
+                }
                 return Verdict::Pending;
             }
         };
@@ -216,19 +223,37 @@ impl Worker {
     }
 
     fn job(&mut self, ticket: Ticket) -> Option<&mut Job> {
-        let parked = self.jobs.get_mut(ticket.slot as usize)?;
-        if parked.serial == ticket.serial { parked.job.as_deref_mut() } else { None }
+        self.jobs.get(ticket)
     }
 
     fn reserve_ticket(&mut self) {
-        let slot = u32::try_from(self.jobs.vacant_key()).unwrap_or(u32::MAX);
-        self.state.ticket = Ticket { slot, serial: self.serial };
+        self.state.ticket = self.jobs.next_ticket();
     }
 
     fn park(&mut self, mut job: Box<Job>) {
         job.config.get_or_insert_with(|| self.config.clone());
-        self.jobs.insert(Parked { serial: self.serial, job: Some(job) });
-        self.serial = self.serial.wrapping_add(1);
+        self.jobs.park(job);
+    }
+
+    /// Ends a question with SERVFAIL because too many wait. It goes back through its chain, so
+    /// that it is logged and counted like any other.
+    fn shed(&mut self, now: Now) {
+        let Some(ticket) = self.jobs.victim(&mut self.state.rng) else { return };
+        let Some(job) = self.jobs.get(ticket) else { return };
+        job.abandon(Rcode::SERVFAIL);
+        let response = &mut job.outer.first_mut().unwrap_or(&mut job.current).response;
+        response.extended_error(extended_error::OTHER, "too many questions are waiting");
+        self.jobs.note_loss(ticket);
+        self.state.cells.add(self.state.shared.shed, 1);
+        self.refused.unsaid += 1;
+        if now.since(self.refused.said_at_ns) >= REFUSALS_SAID_EVERY {
+            let count = std::mem::take(&mut self.refused.unsaid);
+            let text = format!("{count} questions refused: too many are waiting for upstreams");
+            self.state.sink.line(Level::Warning, "", text);
+            self.refused.said_at_ns = now.mono_ns;
+        }
+        self.resume(now, ticket, Event::Timer);
+        self.settle(now);
     }
 
     /// Answers the client of a waiting job with what `cache` has; the job goes on without it.
@@ -258,11 +283,7 @@ impl Worker {
     }
 
     fn resume(&mut self, now: Now, ticket: Ticket, event: Event<'_>) {
-        let Some(parked) = self.jobs.get_mut(ticket.slot as usize) else { return };
-        if parked.serial != ticket.serial {
-            return;
-        }
-        let Some(job) = parked.job.take() else { return };
+        let Some(job) = self.jobs.take(ticket) else { return };
         self.state.ticket = ticket;
         self.advance(now, job, event, Some(ticket));
     }
@@ -279,9 +300,12 @@ impl Worker {
         match outcome {
             Outcome::Waiting => {
                 job.config = Some(config);
-                match ticket.and_then(|ticket| self.jobs.get_mut(ticket.slot as usize)) {
-                    Some(parked) => parked.job = Some(job),
-                    None => self.park(job),
+                let homeless = match ticket {
+                    Some(ticket) => self.jobs.put_back(ticket, job),
+                    None => Some(job),
+                };
+                if let Some(job) = homeless {
+                    self.park(job);
                 }
                 return;
             }
@@ -300,7 +324,7 @@ impl Worker {
             }
         }
         if let Some(ticket) = ticket {
-            self.jobs.remove(ticket.slot as usize);
+            self.jobs.remove(ticket);
         }
         self.recycle(job);
     }
@@ -318,7 +342,7 @@ impl Worker {
     }
 
     fn run_background(&mut self, now: Now, background: Background) {
-        if self.jobs.len() >= PENDING_PER_WORKER_MAX {
+        if self.jobs.len() >= self.state.shared.pending_max() {
             return;
         }
         let Background { client, request, query, resolution } = background;
@@ -336,12 +360,7 @@ impl Worker {
 
     /// Ends every waiting job with SERVFAIL, for shutdown.
     pub fn abandon_all(&mut self, now: Now) {
-        let tickets: Vec<_> = self
-            .jobs
-            .iter()
-            .map(|(slot, parked)| Ticket { slot: slot as u32, serial: parked.serial })
-            .collect();
-        for ticket in tickets {
+        for ticket in self.jobs.tickets() {
             if let Some(job) = self.job(ticket) {
                 job.abandon(Rcode::SERVFAIL);
             }

@@ -63,6 +63,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `nodens` with `corefile`, in which `PORT` stands for a free port.
     pub(crate) fn start(name: &str, corefile: &str) -> Self {
+        Self::start_with(name, corefile, &[])
+    }
+
+    /// As [`Server::start`], with more arguments.
+    pub(crate) fn start_with(name: &str, corefile: &str, arguments: &[&str]) -> Self {
         let folder = Folder::new(name);
         let port = free_port();
         let conf = folder.write("Corefile", &corefile.replace("PORT", &port.to_string()));
@@ -70,6 +75,7 @@ impl Server {
             .args(["-p", &port.to_string()])
             .arg("-conf")
             .arg(&conf)
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -103,6 +109,13 @@ impl Server {
                 Err(error) => panic!("no line with {text:?}: {error}, but {seen:?}"),
             }
         }
+    }
+
+    /// How many lines with `text` have come so far and were not waited for.
+    pub(crate) fn count_seen(&self, text: &str) -> usize {
+        let mut seen = self.seen.borrow_mut();
+        seen.extend(self.lines.try_iter());
+        seen.iter().filter(|line| line.contains(text)).count()
     }
 
     pub(crate) fn ask(&self, qname: &str, qtype: Type) -> Message {

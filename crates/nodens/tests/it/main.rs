@@ -7,6 +7,7 @@ mod fixture;
 mod flood;
 mod forward;
 mod load;
+mod overload;
 mod readmes;
 mod reload;
 mod upstreams;

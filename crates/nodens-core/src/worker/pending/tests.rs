@@ -1,0 +1,89 @@
+use super::*;
+use crate::job::{Client, Transport};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+fn job(ip: &str) -> Box<Job> {
+    let mut job = Box::new(Job::new());
+    let peer = SocketAddr::new(ip.parse().unwrap(), 40_000);
+    let (local, transport) = (SocketAddr::from(([192, 0, 2, 1], 53)), Transport::Udp);
+    job.recipient = Recipient::Client(Client { peer, local, transport, listener: 0, token: 0 });
+    job
+}
+
+fn park(pending: &mut Pending, ip: &str) -> Ticket {
+    let ticket = pending.next_ticket();
+    pending.park(job(ip));
+    ticket
+}
+
+#[test]
+fn a_ticket_of_a_job_that_ended_matches_no_later_one() {
+    let mut pending = Pending::default();
+    let first = park(&mut pending, "192.0.2.1");
+    pending.remove(first);
+    let second = park(&mut pending, "192.0.2.1");
+    assert_eq!(first.slot, second.slot);
+    assert!(pending.get(first).is_none() && pending.get(second).is_some());
+    pending.remove(first);
+    assert_eq!(pending.len(), 1);
+}
+
+#[test]
+fn who_asks_most_loses_the_oldest_question_first() {
+    let (mut pending, mut rng) = (Pending::default(), Rng::with_seed(1));
+    let good: Vec<Ticket> =
+        (0..20).map(|n| park(&mut pending, &format!("198.51.100.{n}"))).collect();
+    // One host, however many of its addresses it uses.
+    let mut greedy: VecDeque<Ticket> =
+        (0..500).map(|n| park(&mut pending, &format!("2001:db8::{n:x}"))).collect();
+    for _ in 0..250 {
+        let victim = pending.victim(&mut rng).unwrap();
+        assert_eq!(Some(victim), greedy.pop_front());
+        pending.remove(victim);
+    }
+    assert!(good.iter().all(|ticket| pending.get(*ticket).is_some()));
+}
+
+#[test]
+fn who_lost_much_lately_loses_before_who_asks_little() {
+    let (mut pending, mut rng) = (Pending::default(), Rng::with_seed(1));
+    let crowd = |n: usize| format!("10.0.{}.{}", n / 100, n % 100);
+    (0..64).for_each(|n| _ = park(&mut pending, &crowd(n)));
+    let mut lose_one = |pending: &mut Pending, n: usize| {
+        park(pending, &crowd(n));
+        let victim = pending.victim(&mut rng).unwrap();
+        pending.note_loss(victim);
+        pending.remove(victim);
+        victim
+    };
+    (0..1000).for_each(|n| _ = lose_one(&mut pending, n % 300));
+    let good = park(&mut pending, "192.0.2.1");
+    for n in 0..1000 {
+        assert_ne!(lose_one(&mut pending, n % 300), good);
+    }
+    // What is remembered is bounded, and fades.
+    for n in 0..2 * LOSERS_REMEMBERED {
+        lose_one(&mut pending, n);
+    }
+    assert!(pending.lost.len() <= LOSERS_REMEMBERED);
+}
+
+#[test]
+fn jobs_that_run_or_have_no_client_keep_their_place() {
+    let (mut pending, mut rng) = (Pending::default(), Rng::with_seed(1));
+    let [a, b, c] = [(); 3].map(|()| park(&mut pending, "192.0.2.1"));
+    let mut taken = pending.take(a).unwrap();
+    assert!(pending.get(a).is_none() && pending.take(a).is_none());
+    let Recipient::Client(client) = taken.recipient else { panic!() };
+    taken.recipient = Recipient::Nobody(client);
+    assert!(pending.put_back(a, taken).is_none());
+    assert_eq!(pending.victim(&mut rng), Some(b));
+    pending.remove(c);
+    pending.remove(b);
+    assert_eq!((pending.victim(&mut rng), pending.len()), (None, 1));
+    assert!(pending.queues.is_empty());
+    let homeless = pending.put_back(b, job("192.0.2.1"));
+    assert!(homeless.is_some());
+    assert_eq!(pending.tickets(), [a]);
+}

@@ -1,0 +1,59 @@
+//! How much memory there is for this process.
+
+use crate::cgroup;
+use std::path::PathBuf;
+
+/// The octets of memory the process may use: what its control group allows, or all the machine
+/// has. `None` if neither can be found out.
+pub fn limit() -> Option<usize> {
+    let group = tightest(&cgroup::own_folders("memory"));
+    let machine = std::fs::read_to_string("/proc/meminfo").ok();
+    let machine = machine.and_then(|text| total(&text));
+    group.into_iter().chain(machine).min()
+}
+
+/// The least of the limits written in these folders.
+fn tightest(folders: &[(PathBuf, bool)]) -> Option<usize> {
+    let read = |(folder, unified): &(PathBuf, bool)| {
+        let name = if *unified { "memory.max" } else { "memory.limit_in_bytes" };
+        // `max`, which is no number, or 2^63 less a page, which is more than any machine has.
+        std::fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
+    };
+    folders.iter().filter_map(read).min()
+}
+
+/// `MemTotal` of `/proc/meminfo`, in octets.
+fn total(meminfo: &str) -> Option<usize> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_memory() {
+        assert!(limit().unwrap() > 1 << 20);
+        assert_eq!(total("MemTotal:       24635492 kB\nMemFree: 1 kB\n"), Some(24_635_492 << 10));
+        assert_eq!(total("MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn the_tightest_limit_of_the_hierarchy_counts() {
+        let root = std::env::temp_dir().join(format!("nodens-memory-{}", std::process::id()));
+        let pod = root.join("kubepods/pod1");
+        std::fs::create_dir_all(&pod).unwrap();
+        std::fs::write(pod.join("memory.max"), "max\n").unwrap();
+        let of = |groups| tightest(&cgroup::folders(groups, &root, "memory"));
+        assert_eq!(of("0::/kubepods/pod1\n"), None);
+        std::fs::write(root.join("kubepods/memory.max"), "178257920\n").unwrap();
+        assert_eq!(of("0::/kubepods/pod1\n"), Some(170 << 20));
+        let legacy = root.join("memory/kubepods");
+        std::fs::create_dir_all(&legacy).unwrap();
+        std::fs::write(legacy.join("memory.limit_in_bytes"), "1048576\n").unwrap();
+        assert_eq!(of("4:cpu,memory:/kubepods\n"), Some(1 << 20));
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}
