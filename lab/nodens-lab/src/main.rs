@@ -16,6 +16,7 @@ mod dnsperf;
 mod echo;
 mod export;
 mod load;
+mod report;
 mod term;
 
 use clap::{Parser, Subcommand};
@@ -38,6 +39,8 @@ struct Cli {
 enum Command {
     /// Send questions to a server and report latency, loss and whether the numbers can be trusted.
     Load(Box<load::Args>),
+    /// Make one page of pictures and tables from result files; it opens without a network.
+    Report(report::Args),
     /// Write a result file in the format of dnsperf, Shotgun, dns-metrics or others.
     Export(export::Args),
     /// Take dnsperf's options and print what it prints.
@@ -68,6 +71,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     match Cli::parse().command {
         Command::Load(args) => load::run(&args, stop),
+        Command::Report(args) => report::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Dnsperf(args) => dnsperf::run(&args, stop),
         Command::Echo(args) => echo::run(&args, stop),

@@ -196,6 +196,16 @@ pub(crate) fn percent(part: f64) -> String {
     }
 }
 
+/// `text` as a shell takes it for one word.
+pub(crate) fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "./-_+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
+        return text.to_owned();
+    }
+    let text = if text.starts_with('-') { format!("./{text}") } else { text.to_owned() };
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// A table with a frame; the first column is flush left, the others flush right.
 #[derive(Default)]
 pub(crate) struct Table {
@@ -377,6 +387,13 @@ impl Drop for Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_that_opens_a_result_is_one_a_shell_takes() {
+        assert_eq!(shell_word("a/b-1.json"), "a/b-1.json");
+        assert_eq!(shell_word("my result's.json"), r"'my result'\''s.json'");
+        assert_eq!(shell_word("-x.json"), "'./-x.json'");
+    }
 
     #[test]
     fn numbers_are_short_and_never_nan() {

@@ -112,6 +112,7 @@ pub(super) fn write(
         warnings.iter().map(|warning| format!("\n- {warning}")).collect::<String>(),
     );
     let json = json!({
+        "kind": "bench",
         "schema": 1,
         "about": about,
         "missing": missing,
@@ -124,6 +125,8 @@ pub(super) fn write(
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         term::out(&format!("  written: {}", path.display()));
     }
+    let source = lab_report::read(&folder.join("bench.json"))?;
+    crate::report::write(&folder.join("bench.html"), &[source], None)?;
     Ok(())
 }
 

@@ -106,7 +106,7 @@ impl Places {
         let Some(path) = &self.result else { return Ok(()) };
         lab_result::search::write(path, search)
             .context("the table above is all that is left of this search")?;
-        let text = format!("  result     {}", shell_word(&path.to_string_lossy()));
+        let text = format!("  result     {}", term::shell_word(&path.to_string_lossy()));
         if self.json {
             term::note(&text)
         } else {
@@ -116,7 +116,7 @@ impl Places {
     }
 
     fn announce(&self, path: &Path) {
-        let shown = shell_word(&path.to_string_lossy());
+        let shown = term::shell_word(&path.to_string_lossy());
         let text = format!("  result     {shown}\n  open with  nodens-lab report {shown}");
         if self.json { term::note(&text) } else { term::out(&text) }
     }
@@ -136,16 +136,6 @@ fn default_path(folder: &Path, server: SocketAddr, now: Timestamp) -> PathBuf {
     paths.find(|path| !path.exists()).unwrap_or_else(|| folder.join(format!("{stem}.json")))
 }
 
-/// `text` as a shell takes it for one word.
-fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "./-_+=:,@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
-        return text.to_owned();
-    }
-    let text = if text.starts_with('-') { format!("./{text}") } else { text.to_owned() };
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,12 +152,5 @@ mod tests {
         assert_eq!(name("[2001:db8::1]:53"), "nodens-lab-2001-db8--1-53-20261121T074500Z.json");
         std::fs::write(folder.path().join(name("192.0.2.1:53")), "").unwrap();
         assert_eq!(name("192.0.2.1:53"), "nodens-lab-192.0.2.1-53-20261121T074500Z-2.json");
-    }
-
-    #[test]
-    fn the_line_that_opens_a_result_is_one_a_shell_takes() {
-        assert_eq!(shell_word("a/b-1.json"), "a/b-1.json");
-        assert_eq!(shell_word("my result's.json"), r"'my result'\''s.json'");
-        assert_eq!(shell_word("-x.json"), "'./-x.json'");
     }
 }

@@ -1,0 +1,41 @@
+//! Results of the lab as one HTML page.
+//!
+//! The page needs no network and no other file: style sheet, script and pictures are in it. It is
+//! made from the result files alone, and made again it is the same, octet for octet. Every number a
+//! plot shows is in a table of the page; the script reads the tables to tell what lies under the
+//! pointer or, moved by the arrow keys, under the focus. Without the script everything but this can
+//! be seen.
+//!
+//! All text of a file passes through maud's escaping. Drawings hold numbers only. The page's own
+//! content security policy lets no script run but ours, and loads nothing.
+//!
+//! What is deliberately absent: statistics that the result files do not hold.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod compare;
+mod costs;
+mod groups;
+mod headline;
+mod health;
+mod heat;
+mod overtime;
+mod page;
+mod percentiles;
+mod plot;
+mod provenance;
+mod rates;
+mod run;
+mod scale;
+mod source;
+mod svg;
+mod table;
+pub mod text;
+
+pub use bench::{BenchFile, Sample};
+pub use page::page;
+pub use source::{Document, Source, SourceError, read};
+
+/// Colours of results, classes `s0` to `s5`.
+const COLOURS: usize = 6;
