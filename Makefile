@@ -43,6 +43,7 @@ check: toolchain
 conformance: toolchain
 	@$(CARGO) xtask peers coredns
 	@$(CARGO) xtask conformance
+	$(CARGO) test -p nodens-lab --test coredns
 
 flood: toolchain
 	NODENS_FLOOD=10000000 $(CARGO) test --release -p nodens --test it flood -- --nocapture

@@ -53,7 +53,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "libc-ares-dev", probe: Probe::File("/usr/include/ares.h"), for_tests: true },
     Package { name: "python3-dnspython", probe: Probe::PythonModule("dns"), for_tests: true },
     peer("unbound", "unbound"),
-    peer("dnsdist", "dnsdist"),
+    tool("dnsdist", "dnsdist"),
     tool("dnsperf", "dnsperf"),
     peer("valgrind", "valgrind"),
     peer("nftables", "nft"),

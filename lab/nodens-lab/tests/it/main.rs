@@ -2,6 +2,7 @@
 
 mod ab;
 mod dnsperf;
+mod encrypted;
 mod load;
 mod pace;
 mod questions;

@@ -1,0 +1,162 @@
+//! DNS over TLS and over HTTPS against servers and clients that others wrote: dnsdist and kdig, which
+//! `cargo xtask peers --tests` installs.
+
+use crate::lab;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that is killed with the value.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+/// dnsdist with one port for DoT and one for DoH, and a certificate of its own making.
+struct Dnsdist {
+    _process: Process,
+    dot: String,
+    doh: String,
+    certificate: String,
+    _folder: tempfile::TempDir,
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn start_dnsdist() -> Dnsdist {
+    let folder = tempfile::tempdir().unwrap();
+    let made =
+        rcgen::generate_simple_self_signed(["localhost".into(), "127.0.0.1".into()]).unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (certificate, key, configuration) =
+        (path("cert.pem"), path("key.pem"), path("dnsdist.conf"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    // Another process may take a port between our asking and dnsdist's.
+    for _ in 0..5 {
+        let (plain, dot, doh) = (free_port(), free_port(), free_port());
+        let text = format!(
+            "setLocal('127.0.0.1:{plain}')\n\
+             addTLSLocal('127.0.0.1:{dot}', '{certificate}', '{key}')\n\
+             addDOHLocal('127.0.0.1:{doh}', '{certificate}', '{key}', '/dns-query')\n\
+             setSecurityPollSuffix('')\n\
+             addAction(AllRule(), RCodeAction(DNSRCode.NXDOMAIN))\n"
+        );
+        std::fs::write(&configuration, text).unwrap();
+        let child = Command::new("dnsdist")
+            .args(["--supervised", "--disable-syslog", "-C", &configuration])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("no dnsdist: `cargo xtask peers --tests` installs it");
+        let mut process = Process(child);
+        let begin = Instant::now();
+        let up = |port| TcpStream::connect(("127.0.0.1", port)).is_ok();
+        while process.0.try_wait().unwrap().is_none() && begin.elapsed() < Duration::from_secs(60) {
+            if up(dot) && up(doh) {
+                let (dot, doh) = (dot.to_string(), doh.to_string());
+                return Dnsdist { _process: process, dot, doh, certificate, _folder: folder };
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    panic!("dnsdist does not start with {configuration}");
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// Every question answered, and what became of the connections.
+fn run(arguments: &[&str]) -> Value {
+    let all = [&["load", "-l", "0.5", "-t", "20", "-c", "4", "--json", "--no-version"], arguments];
+    let result = json(&lab(&all.concat()));
+    assert_eq!(result["counts"]["answered"], result["counts"]["sent"], "{arguments:?}: {result:#}");
+    assert_eq!(result["rcodes"]["NXDOMAIN"], result["counts"]["sent"], "{arguments:?}");
+    assert!(result["counts"]["sent"].as_u64() > Some(30));
+    result
+}
+
+#[test]
+fn dnsdist_answers_over_tls_and_https_and_resumes_sessions() {
+    let server = start_dnsdist();
+    let trust = ["-Q", "100", "--tls-ca", server.certificate.as_str()];
+    let with = |more: &[&str]| run(&[&trust[..], more].concat());
+    let dot = with(&["-m", "dot", "-p", &server.dot, "--conn-life", "queries=3"]);
+    assert!(dot["connections"]["resumed"].as_u64() > Some(0), "{dot:#}");
+    for method in ["get", "post"] {
+        let doh = with(&["-m", "doh", "-p", &server.doh, "--doh-method", method]);
+        assert_eq!(doh["connection_fates"]["http"]["200"], doh["counts"]["sent"], "{method}");
+    }
+    let mix = format!("dot:{}=1,doh:{}=1", server.dot, server.doh);
+    let mixed = with(&["--mix", &mix]);
+    assert_eq!(mixed["by_transport"].as_array().map(Vec::len), Some(2));
+    // A path that is none is an HTTP status and a loss, not silence.
+    let arguments =
+        ["load", "-m", "doh", "-p", &server.doh, "-n", "20", "-l", "0.5", "-t", "20", "--json"];
+    let more = ["--doh-path", "/other", "--tls-insecure", "--no-version"];
+    let result = json(&lab(&[&arguments[..], &more].concat()));
+    assert_eq!(result["counts"]["connection_failed"], 20, "{result:#}");
+    assert_eq!(result["connection_fates"]["http"]["404"], 20);
+    // Nobody vouches for the certificate: said at once, with what to do.
+    let output = lab(&["load", "-m", "dot", "-p", &server.dot, "-l", "60", "--no-version"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("not trusted") && text.contains("--tls-insecure"), "{text}");
+}
+
+/// An echo, where it listens, and its authority.
+fn start_echo(arguments: &[&str], authority: &Path) -> (Process, Vec<String>) {
+    let child = Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
+        .args(["echo", "--listen", "127.0.0.1:0", "--tls-ca-out"])
+        .arg(authority)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut process = Process(child);
+    let mut reader = BufReader::new(process.0.stdout.take().unwrap());
+    let (mut line, mut hint) = (String::new(), String::new());
+    reader.read_line(&mut line).unwrap();
+    reader.read_line(&mut hint).unwrap();
+    assert!(hint.contains(authority.to_str().unwrap()), "{hint}");
+    let ports = line.split(' ').filter_map(|word| word.split_once('/'));
+    let ports = ports.filter_map(|(address, _)| address.rsplit_once(':'));
+    (process, ports.map(|(_, port)| port.to_owned()).collect())
+}
+
+#[test]
+fn kdig_trusts_the_echo_that_it_is_told_to_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = folder.path().join("authority.pem");
+    let (_echo, ports) = start_echo(&["-m", "udp,tcp,dot"], &authority);
+    let [udp, tcp, dot] = &ports[..] else { panic!("{ports:?}") };
+    assert_eq!(udp, tcp);
+    let kdig = |arguments: &[&str]| {
+        let output = Command::new("kdig")
+            .args(["@127.0.0.1", "+retry=0", "+time=20", "example.org", "A"])
+            .args(arguments)
+            .output()
+            .expect("no kdig: `cargo xtask peers --tests` installs it");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let trust = format!("+tls-ca={}", authority.display());
+    let answer = kdig(&["-p", dot, &trust, "+tls-host=localhost"]);
+    assert!(answer.contains("TLS session") && answer.contains("NOERROR"), "{answer}");
+    let wrong = kdig(&["-p", dot, &trust, "+tls-host=elsewhere.example"]);
+    assert!(!wrong.contains("NOERROR"), "{wrong}");
+    for transport in ["+tcp", "+notcp"] {
+        assert!(kdig(&["-p", udp, transport]).contains("NOERROR"), "{transport}");
+    }
+}
