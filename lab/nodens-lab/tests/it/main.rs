@@ -6,6 +6,7 @@ mod encrypted;
 mod load;
 mod pace;
 mod questions;
+mod schema;
 mod signed;
 mod truth;
 
