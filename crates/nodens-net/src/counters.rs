@@ -21,6 +21,8 @@ pub(crate) struct Counters {
     pub(crate) timed_out: Counter,
     /// Connections closed because their client left too many octets of answers unread.
     pub(crate) unread: Counter,
+    /// Connections closed because a message was announced that is longer than any question.
+    pub(crate) oversized: Counter,
     /// Messages from upstreams that answer no question.
     pub(crate) strays: Counter,
 }
@@ -39,7 +41,7 @@ impl Counters {
         let (datagrams_refused, answers_lost) = (dropped("request_refused"), dropped("send"));
         let overflowed = dropped("receive_buffer");
         let (evicted, timed_out) = (closed("limit"), closed("timeout"));
-        let unread = closed("unread");
+        let (unread, oversized) = (closed("unread"), closed("oversized"));
         let help = "Counter of client connections accepted.";
         let accepted = registry.counter("nodens_tcp_accepted_total", help, &[]);
         let help = "Counter of messages from upstreams that match no question.";
@@ -54,6 +56,7 @@ impl Counters {
             evicted,
             timed_out,
             unread,
+            oversized,
             strays,
         }
     }

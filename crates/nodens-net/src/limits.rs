@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const BATCH: usize = 64;
 /// Full batches taken from one socket before the other sockets get their turn.
 pub const BATCHES_IN_A_ROW: usize = 4;
-/// The longest datagram from a client, in octets; a request is rarely longer than 300.
+/// The longest request from a client, in octets; a request is rarely longer than 300.
 pub const REQUEST_LEN_MAX: usize = 4096;
 /// What is asked of the kernel as receive buffer of each UDP socket of a listener, in octets.
 pub const RECEIVE_BUFFER: usize = 4 << 20;
@@ -21,6 +21,9 @@ pub const FREE_PORT_ATTEMPTS: usize = 32;
 pub const BACKLOG: i32 = 4096;
 /// Connections accepted from one listener before other sockets get their turn.
 pub const ACCEPTS_IN_A_ROW: usize = 64;
+/// Octets taken from a connection at once, and so the most that wait in it until its questions may
+/// be looked at.
+pub const STREAM_READ_LEN: usize = 16 << 10;
 /// Questions of one connection that may be under way; reading pauses there.
 pub const IN_FLIGHT_PER_CONNECTION: usize = 128;
 /// Unsent response octets of a connection at which reading its questions pauses.
@@ -79,6 +82,7 @@ pub const SWEEP: Duration = Duration::from_millis(250);
 const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 // IDs are drawn at random until one is free, which is quick only while most are.
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
+const _: () = assert!(REQUEST_LEN_MAX < STREAM_READ_LEN);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(FRESH_PORTS <= PORTS_PER_WORKER);
 const _: () = assert!(SHARED_PORT <= USES_PER_PORT as usize && SHARED_PORT < WAITING_PER_PORT);

@@ -18,12 +18,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long [`Runtime::apply`] waits for a worker to take up a configuration.
 const CONFIGURE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long [`Runtime::shutdown`] waits for workers beyond the time they were given, and how often
+/// it looks.
+const SHUTDOWN_MARGIN: Duration = Duration::from_secs(2);
+const SHUTDOWN_ROUND: Duration = Duration::from_millis(2);
 
 /// How often, and after which time each, it is seen whether questions still use an old configuration;
 /// in all it is longer than a question may take.
@@ -64,7 +69,7 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// A worker did not take up the configuration.
+    /// A worker did not take up the first configuration.
     #[error("worker {0} does not answer")]
     Unresponsive(usize),
 }
@@ -159,7 +164,10 @@ impl Runtime {
             let thread = self.spawn(worker, shared.clone(), config.clone());
             self.workers.push(thread.map_err(|source| StartError::Worker { worker, source })?);
         }
-        self.apply(config)
+        match self.apply(config)?.first() {
+            Some(worker) => Err(StartError::Unresponsive(*worker)),
+            None => Ok(()),
+        }
     }
 
     fn spawn(
@@ -199,16 +207,24 @@ impl Runtime {
 
     /// Takes up another configuration: sockets of listeners that are in both stay as they are; if
     /// a new listener cannot be opened, everything stays as it is.
-    pub fn apply(&mut self, config: Arc<Config>) -> Result<(), StartError> {
+    ///
+    /// Gives the workers that have not said in time that they took it up. They have been told, and
+    /// do it before anything else they do: no worker stays with the old configuration.
+    pub fn apply(&mut self, config: Arc<Config>) -> Result<Vec<usize>, ListenError> {
         let (open, setups) = self.plan(&config, self.workers.len())?;
         self.listeners = open;
-        for (worker, setup) in setups.into_iter().enumerate() {
-            self.command(worker, setup)?;
-        }
+        let told = setups.into_iter().enumerate();
+        let told: Vec<_> = told.map(|(worker, setup)| (worker, self.tell(worker, setup))).collect();
+        let until = Instant::now() + CONFIGURE_TIMEOUT;
+        let silent = |(worker, done): (usize, Receiver<()>)| {
+            let left = until.saturating_duration_since(Instant::now());
+            done.recv_timeout(left).is_err().then_some(worker)
+        };
+        let silent = told.into_iter().filter_map(silent).collect();
         if let Some(old) = self.config.replace(config) {
             retire(old);
         }
-        Ok(())
+        Ok(silent)
     }
 
     /// Opens what `config` needs and is not open yet; gives what each worker has to know.
@@ -254,14 +270,15 @@ impl Runtime {
         Ok((Open { id, address, sockets, bound }, Some(opened)))
     }
 
-    /// Hands a configuration to a worker and waits until it is taken up.
-    fn command(&self, worker: usize, setup: Setup) -> Result<(), StartError> {
+    /// Hands a configuration to a worker; it says when it has taken it up.
+    fn tell(&self, worker: usize, setup: Setup) -> Receiver<()> {
         let (done, wait) = sync_channel(1);
-        let fail = || StartError::Unresponsive(worker);
-        let thread = self.workers.get(worker).ok_or_else(fail)?;
-        thread.commands.send(Command::Configure(setup, done)).map_err(|_| fail())?;
-        self.wake(worker);
-        wait.recv_timeout(CONFIGURE_TIMEOUT).map_err(|_| fail())
+        if let Some(thread) = self.workers.get(worker) {
+            // A worker that is gone drops its end, which is noticed at once.
+            _ = thread.commands.send(Command::Configure(setup, done));
+            self.wake(worker);
+        }
+        wait
     }
 
     fn wake(&self, worker: usize) {
@@ -276,7 +293,8 @@ impl Runtime {
         self.listeners.iter().map(|listener| listener.bound).collect()
     }
 
-    /// Takes no more questions, answers those under way for at most `grace`, and ends.
+    /// Takes no more questions, answers those under way for at most `grace`, and ends; a worker
+    /// that does not end soon after is left behind.
     pub fn shutdown(self, grace: Duration) {
         let at = clock::now().plus(grace);
         for (worker, thread) in self.workers.iter().enumerate() {
@@ -284,8 +302,15 @@ impl Runtime {
             _ = thread.commands.send(Command::Stop(at));
             self.wake(worker);
         }
+        let until = Instant::now() + grace + SHUTDOWN_MARGIN;
         for worker in self.workers {
-            _ = worker.thread.join();
+            // One that hangs is left behind: the process is about to end.
+            while !worker.thread.is_finished() && Instant::now() < until {
+                std::thread::sleep(SHUTDOWN_ROUND);
+            }
+            if worker.thread.is_finished() {
+                _ = worker.thread.join();
+            }
         }
     }
 }

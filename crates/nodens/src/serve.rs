@@ -260,10 +260,17 @@ impl Server {
         let config = Arc::new(config);
         self.endpoints.apply(&config.services).map_err(|error| text(&error))?;
         let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
-        if let Some(Err(error)) = applied {
-            // The endpoints of the old configuration are still bound or can be bound again.
-            _ = self.endpoints.apply(&self.config.services);
-            return Err(text(&error));
+        match applied {
+            Some(Err(error)) => {
+                // The endpoints of the old configuration are still bound or can be bound again.
+                _ = self.endpoints.apply(&self.config.services);
+                return Err(text(&error));
+            }
+            Some(Ok(silent)) if !silent.is_empty() => {
+                let text = format!("workers {silent:?} have not taken up the configuration yet");
+                self.shared.sink.line(Level::Warning, "reload", text);
+            }
+            _ => {}
         }
         self.config = config;
         self.tasks = Tasks::start(tasks);

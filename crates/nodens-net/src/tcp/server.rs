@@ -1,15 +1,18 @@
 //! The TCP listeners and client connections of one worker.
 
 use super::connection::{Connection, NEVER, Times};
-use super::first_message;
 use super::idle::IdleQueue;
 use super::quota::Quota;
+use super::{LENGTH_LEN, first_message};
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::limits::{SPARE_BUFFER_LEN, SPARE_BUFFERS, UNSENT_MAX};
+use crate::limits::{
+    REQUEST_LEN_MAX, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX,
+};
 use crate::poll::{Interest, Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::{Client, Now, Transport, Verdict};
+use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Read};
@@ -63,7 +66,7 @@ impl TcpServer {
             dirty: Vec::new(),
             quota,
             presses: false,
-            scratch: vec![0; 64 << 10],
+            scratch: vec![0; STREAM_READ_LEN],
             answer: Vec::with_capacity(512),
             spare: Vec::new(),
             reserve: Poll::new().ok(),
@@ -217,6 +220,16 @@ impl TcpServer {
             connection.count_question();
             connection.refresh(cx.now);
         }
+        let rest = octets.get(taken..).unwrap_or_default();
+        if !connection.is_full() && announces_too_much(rest) {
+            // What it would take to hear it out is more than any question is worth.
+            cx.counters.add(cx.counters.oversized, 1);
+            connection.closing = true;
+            if let Some(answer) = rest.get(LENGTH_LEN..).and_then(refusal) {
+                connection.output.push(&answer, &mut self.spare);
+            }
+            return octets.len();
+        }
         if connection.is_spent() {
             return octets.len();
         }
@@ -333,6 +346,19 @@ impl TcpServer {
         self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
         keep_buffer(&mut self.spare, connection.input);
     }
+}
+
+/// Whether the message that begins here is longer than any question.
+fn announces_too_much(stream: &[u8]) -> bool {
+    let length = stream.first_chunk().map(|length| u16::from_be_bytes(*length));
+    length.is_some_and(|length| usize::from(length) > REQUEST_LEN_MAX)
+}
+
+/// FORMERR for a message of which only the beginning is known.
+fn refusal(message: &[u8]) -> Option<[u8; HEADER_LEN]> {
+    let header = Header::read(message).ok().filter(|header| !header.flags.has(Flags::QR))?;
+    let flags = header.flags.reply().with_rcode(Rcode::FORMERR);
+    Some(Header { flags, counts: [0; 4], ..header }.to_bytes())
 }
 
 fn mark(dirty: &mut Vec<Key>, connection: &mut Connection, key: Key) {

@@ -3,7 +3,7 @@
 use nodens_core::config::BuildOptions;
 use nodens_core::log::{Record, Sink};
 use nodens_core::{Config, Shared, build};
-use nodens_net::{Options, Runtime, StartError};
+use nodens_net::{ListenError, Options, Runtime};
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
@@ -33,8 +33,10 @@ impl Server {
         Self { runtime, shared, first, log }
     }
 
-    pub(crate) fn reload(&mut self, corefile: &str) -> Result<(), StartError> {
-        self.runtime.apply(compile(&self.shared, corefile))
+    pub(crate) fn reload(&mut self, corefile: &str) -> Result<(), ListenError> {
+        let silent = self.runtime.apply(compile(&self.shared, corefile))?;
+        assert!(silent.is_empty(), "workers {silent:?} do not answer");
+        Ok(())
     }
 
     /// Where its first listener is.

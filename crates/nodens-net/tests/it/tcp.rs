@@ -4,6 +4,7 @@ use super::client::{Stream, ask_tcp, ask_udp, assert_answered, framed, question}
 use super::server::{Server, eventually};
 use super::upstream::{Act, Upstream};
 use nodens_net::Options;
+use nodens_wire::Rcode;
 use rustix::thread::CpuSet;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -96,6 +97,28 @@ fn a_question_in_single_octets_is_answered() {
         client.0.write_all(&[octet]).unwrap();
     }
     assert_eq!((client.receive().id, client.receive().id), (1, 2));
+    server.stop();
+}
+
+#[test]
+fn a_message_longer_than_any_question_is_refused_before_it_is_there() {
+    let server = Server::start(WHOAMI);
+    let mut client = Stream::connect(server.address());
+    let mut stream = framed(&question(1, "example.org A"));
+    stream.extend_from_slice(&[0xff, 0xff]);
+    stream.extend_from_slice(&question(2, "example.org A"));
+    client.0.write_all(&stream).unwrap();
+    assert_answered(&client.receive());
+    let refusal = client.receive();
+    assert_eq!((refusal.id, refusal.flags.rcode()), (2, Rcode::FORMERR));
+    assert!(client.is_closed());
+    assert_eq!(server.count("nodens_tcp_closed_total"), 1);
+    // The longest that is read needs all its octets.
+    let mut client = Stream::connect(server.address());
+    let mut longest = question(3, "example.org A");
+    longest.resize(4096, 0);
+    client.0.write_all(&framed(&longest)).unwrap();
+    assert_eq!(client.receive().id, 3);
     server.stop();
 }
 
