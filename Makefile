@@ -4,7 +4,7 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 30
 COMPARISONS ?= 200
 
-.PHONY: help demo test check conformance flood bench aa fuzz truth setup toolchain
+.PHONY: help demo test check conformance flood bench bench-lab aa fuzz truth setup toolchain
 
 help:
 	@echo "make demo         ten seconds of a cluster's questions through Nodens, and what it saved"
@@ -12,6 +12,7 @@ help:
 	@echo "make check        format, lints, docs, repository rules"
 	@echo "make conformance  the same questions to CoreDNS and to Nodens"
 	@echo "make flood        ten million packets, a third of them malformed; prints the memory before and after"
+	@echo "make bench-lab    the load generator beside dnsperf and kxdpgun"
 	@echo "make bench        Nodens beside CoreDNS, Unbound and dnsdist"
 	@echo "make truth        break what nodens-lab promises, place by place, and see that a test notices"
 	@echo "make aa           COMPARISONS=$(COMPARISONS) comparisons of a server with itself, and with one that is 5 % slower"
@@ -61,6 +62,11 @@ aa: toolchain
 	@$(CARGO) build --quiet --release -p nodens-lab
 	@target/release/nodens-lab ab --self-test $(COMPARISONS) --pairs 10 --retries 0
 	@target/release/nodens-lab ab --self-test 20 --inject 5% --noise-pairs 20 --retries 0
+
+bench-lab: toolchain
+	@$(CARGO) xtask peers dnsperf knot-dnsutils iproute2
+	@$(CARGO) build --quiet --release -p nodens-lab
+	@target/release/nodens-lab bench-lab --docs docs/lab.md
 
 fuzz: toolchain
 	@$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS)

@@ -7,12 +7,14 @@
 //! - [`socket`]: what went wrong on a socket (ICMP errors, datagrams dropped by the kernel);
 //! - [`limits`]: how many descriptors the process may have;
 //! - [`poll`]: readiness of many descriptors, with a wait in nanoseconds;
-//! - [`cpu`]: CPU time, pinning, and children that end with their parent.
+//! - [`cpu`]: CPU time, pinning, and children that end with their parent;
+//! - [`process`]: what children used, and asking them to end.
 
 pub mod batch;
 pub mod cpu;
 pub mod limits;
 pub mod poll;
+pub mod process;
 pub mod socket;
 
 /// The result of a system call that says -1 for "see errno".

@@ -166,6 +166,14 @@ pub(crate) fn free_address() -> Result<SocketAddr> {
     bail!("found no port that is free for UDP and TCP")
 }
 
+/// Where `program` is, in `PATH` or where programs for the administrator are.
+pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let folders = std::env::split_paths(&path).chain(more);
+    folders.map(|folder| folder.join(program)).find(|program| program.is_file())
+}
+
 /// A directory for files of this run, removed with the value.
 pub(crate) struct Scratch(PathBuf);
 

@@ -111,10 +111,10 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let end = args
         .duration
         .map_or("end with Ctrl-C".to_owned(), |nanos| format!("for {}", term::nanos(nanos as f64)));
-    if !args.json {
-        term::out(&format!("echo on {} with {threads} threads, {end}", echoes.addresses()));
-        echoes.hints().for_each(|hint| term::out(&hint));
-    }
+    // With JSON on standard output, what a reader needs to know goes elsewhere.
+    let say: fn(&str) = if args.json { term::note } else { term::out };
+    say(&format!("echo on {} with {threads} threads, {end}", echoes.addresses()));
+    echoes.hints().for_each(|hint| say(&hint));
     let begin = Instant::now();
     let over = || {
         let past =

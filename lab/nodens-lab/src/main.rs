@@ -9,6 +9,7 @@
 mod ab;
 mod authority;
 mod bench;
+mod bench_lab;
 mod child;
 mod compare;
 mod demo;
@@ -55,6 +56,8 @@ enum Command {
     Demo(demo::Args),
     /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
     Bench(bench::Args),
+    /// Measure this load generator beside dnsperf and kxdpgun on the same echo server.
+    BenchLab(bench_lab::Args),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +82,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => compare::run(&args),
         Command::Demo(args) => demo::run(&args, stop),
         Command::Bench(args) => bench::run(&args, stop),
+        Command::BenchLab(args) => bench_lab::run(&args, stop),
     }
 }
 

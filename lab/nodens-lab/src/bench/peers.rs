@@ -3,7 +3,7 @@
 //! All of them get one thread, a cache for a million entries, no log of questions, and the embedded
 //! upstream. CoreDNS and Nodens get the chain of a Kubernetes Corefile and the same file.
 
-use crate::child::Scratch;
+use crate::child::{Scratch, in_path};
 use anyhow::{Result, bail};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -88,13 +88,6 @@ fn kept_coredns() -> Option<PathBuf> {
     let cache = std::env::var_os("NODENS_PEERS_CACHE").map(PathBuf::from);
     let cache = cache.unwrap_or_else(|| PathBuf::from(".cache/peers"));
     Some(cache.join("bin/coredns")).filter(|program| program.is_file())
-}
-
-fn in_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    let folders = std::env::split_paths(&path).chain(more);
-    folders.map(|folder| folder.join(program)).find(|program| program.is_file())
 }
 
 /// The first line in which a program says its version.

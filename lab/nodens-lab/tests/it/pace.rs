@@ -96,3 +96,23 @@ fn a_search_for_what_a_server_never_does_ends_at_the_floor() {
     let errors = lab(&["load", "--slo", "p99=fast"]).stderr;
     assert!(String::from_utf8(errors).unwrap().contains("expected limits as p99.9=5ms"));
 }
+
+#[test]
+fn generators_are_measured_by_what_the_echo_saw() {
+    let folder = tempfile::tempdir().unwrap();
+    let docs = folder.path().join("lab.md");
+    std::fs::write(&docs, "<!-- bench-lab: begin -->\n<!-- bench-lab: end -->\n").unwrap();
+    let docs = docs.to_str().unwrap();
+    let output =
+        lab(&["bench-lab", "--no-veth", "-r", "1", "-l", "1", "-Q", "500", "--docs", docs]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{text}{errors}");
+    let written = std::fs::read_to_string(docs).unwrap();
+    let rows: Vec<&str> =
+        written.lines().filter(|line| line.starts_with("| nodens-lab |")).collect();
+    let cells = |row: &str| row.matches(" | ").count();
+    assert_eq!(rows.iter().map(|row| cells(row)).collect::<Vec<_>>(), [3, 7], "{written}{errors}");
+    assert!(rows.iter().all(|row| !row.contains('–')), "{written}");
+    assert!(written.contains("nodens-lab --idle sleep") && text.contains("kxdpgun is left out"));
+}

@@ -1,0 +1,53 @@
+//! Children: what they used, and asking them to end.
+
+use std::io;
+use std::mem;
+use std::process::Child;
+use std::time::Duration;
+
+/// CPU time, user and system, of all children that have ended and been waited for.
+pub fn children_time() -> io::Result<Duration> {
+    // SAFETY: all zeroes is a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: `usage` is writable and lives during the call.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    crate::check(libc::c_long::from(result))?;
+    let time = |time: libc::timeval| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+        Duration::from_secs(seconds) + Duration::from_micros(micros)
+    };
+    Ok(time(usage.ru_utime) + time(usage.ru_stime))
+}
+
+/// Asks a child to end, as Ctrl-C does.
+///
+/// The child has not been waited for, or it could be another process by now: a [`Child`] that was is
+/// refused by its own `try_wait` first.
+pub fn interrupt(child: &mut Child) -> io::Result<()> {
+    if child.try_wait()?.is_some() {
+        return Ok(());
+    }
+    let id = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
+    // SAFETY: takes no pointer; the process is a child that has not been waited for.
+    let result = unsafe { libc::kill(id, libc::SIGINT) };
+    crate::check(libc::c_long::from(result)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_child_that_has_ended_leaves_its_time_and_one_that_runs_can_be_ended() {
+        let before = children_time().unwrap();
+        let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        assert!(Command::new("sh").args(["-c", work]).status().unwrap().success());
+        assert!(children_time().unwrap() > before);
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        interrupt(&mut child).unwrap();
+        assert!(!child.wait().unwrap().success());
+        interrupt(&mut child).unwrap();
+    }
+}

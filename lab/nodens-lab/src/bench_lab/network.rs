@@ -1,0 +1,62 @@
+//! Two network namespaces and a veth pair between them, removed with the value.
+
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// The address of the echo; 198.18.0.0/15 is for benchmarks (RFC 2544), and only these namespaces
+/// see it.
+pub(super) const SERVER: &str = "198.18.0.2";
+const CLIENT: &str = "198.18.0.1";
+
+pub(super) struct Network {
+    /// The namespace of the generators.
+    pub(super) client: String,
+    /// The namespace of the echo.
+    pub(super) server: String,
+    /// The generators' end of the pair.
+    pub(super) interface: String,
+}
+
+impl Network {
+    pub(super) fn new() -> Result<Self> {
+        let id = std::process::id();
+        let network = Self {
+            client: format!("nodens-lab-{id}-c"),
+            server: format!("nodens-lab-{id}-s"),
+            interface: "lab0".to_owned(),
+        };
+        // From here on, dropping the value removes whatever was made.
+        let (client, server) = (network.client.as_str(), network.server.as_str());
+        ip(&["netns", "add", client]).context("network namespaces need root (CAP_SYS_ADMIN)")?;
+        ip(&["netns", "add", server])?;
+        // One queue each: kxdpgun starts a thread per queue, and each generator has one CPU.
+        let one = ["numrxqueues", "1", "numtxqueues", "1"];
+        let near = [&["link", "add", "lab0", "netns", client][..], &one].concat();
+        let far = [&["type", "veth", "peer", "name", "lab1", "netns", server][..], &one].concat();
+        ip(&[near, far].concat()).context("a veth pair needs CAP_NET_ADMIN")?;
+        for (namespace, device, address) in [(client, "lab0", CLIENT), (server, "lab1", SERVER)] {
+            ip(&["-n", namespace, "address", "add", &format!("{address}/24"), "dev", device])?;
+            ip(&["-n", namespace, "link", "set", "lo", "up"])?;
+            ip(&["-n", namespace, "link", "set", device, "up"])?;
+        }
+        Ok(network)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // The pair goes with its namespaces. What was never made cannot be removed.
+        for namespace in [&self.client, &self.server] {
+            _ = Command::new("ip").args(["netns", "delete", namespace]).output();
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> Result<()> {
+    let output = Command::new("ip").args(arguments).output().context("no program `ip`")?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        bail!("`ip {}`: {}", arguments.join(" "), error.trim());
+    }
+    Ok(())
+}
