@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod workload;
+
 use nodens_core::testing::{Bench, Reaction};
 use nodens_expr::{CallError, Context, Environment, Program, Type, Value as ExprValue};
 use nodens_gotemplate::{Object, Template, Value as TemplateValue};
@@ -23,6 +25,9 @@ pub const TARGETS: &[Target] = &[
     ("template", template),
     ("expression", expression),
     ("record", record),
+    ("queries", workload::queries),
+    ("names_template", workload::names_template),
+    ("capture", workload::capture),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.

@@ -23,7 +23,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nodens-kube", &["nodens-wire", "nodens-zone", "nodens-core"]),
     ("nodens-node", &["nodens-core"]),
     ("nodens", &["nodens-*"]),
-    ("nodens-fuzz-bodies", &["nodens-*"]),
+    ("nodens-fuzz-bodies", &["nodens-*", "lab-workload"]),
     ("nodens-lab", &["nodens-wire", "lab-*"]),
     ("lab-*", &["nodens-wire", "lab-*"]),
     ("xtask", &[]),

@@ -7,7 +7,7 @@ use nodens_wire::{Name, NameError};
 use std::io;
 
 /// Words that a file may have: Zipf's law needs a number for each.
-const WORDS_MAX: u64 = 50_000_000;
+const WORDS_MAX: u64 = 10_000_000;
 
 /// Why text is no template.
 #[derive(Debug, thiserror::Error)]
@@ -202,7 +202,7 @@ fn drawn(
     draw: impl FnOnce(usize) -> Draw,
 ) -> Result<Field, Fault> {
     if !of.is_empty() && of.bytes().all(|octet| octet.is_ascii_digit()) {
-        let wanted = "a count from 1 to 50000000, or a file";
+        let wanted = "a count from 1 to 10000000, or a file";
         let count = number(of, wanted)?;
         if !(1..=WORDS_MAX).contains(&count) {
             return Err(Fault::Number(of.to_owned(), wanted));
