@@ -98,8 +98,8 @@ pub struct Histogram {
 
 impl Histogram {
     /// An empty histogram.
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self { counts: Vec::new(), recorded: 0, sum: 0, min: 0, max: 0, censored: 0, floor: 0 }
     }
 
     /// Records `nanos` once.

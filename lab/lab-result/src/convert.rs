@@ -3,8 +3,8 @@
 mod connections;
 
 use crate::{
-    Counts, Generator, Group, Pace, Plan, Provenance, Rate, ResultFile, Run, Second, Share, Thread,
-    Verdict, Workload,
+    Baseline, BaselineRun, Counts, Generator, Group, Pace, Plan, Provenance, Rate, ResultFile, Run,
+    Second, Share, Thread, Verdict, Workload,
 };
 use lab_load::schedule::Profile;
 use lab_load::tally::{self, RATE_STEP};
@@ -209,6 +209,21 @@ fn by_rcode(tally: &tally::Tally) -> Vec<Group> {
         response: times.clone(),
     });
     groups.collect()
+}
+
+impl From<&lab_load::baseline::Baseline> for Baseline {
+    fn from(from: &lab_load::baseline::Baseline) -> Self {
+        let run = |when: &str, run: &Outcome| BaselineRun {
+            when: when.to_owned(),
+            started_unix_ns: unix(run.started),
+            sent: run.tally.counts.sent,
+            lost: run.tally.counts.lost(),
+            response: run.tally.response.clone(),
+        };
+        let mut runs = vec![run("before", &from.before), run("after", &from.after)];
+        runs.extend(from.headroom.as_ref().map(|outcome| run("headroom", outcome)));
+        Self { runs }
+    }
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -256,14 +256,14 @@ pub struct Thread {
 /// the result's: quantiles do not subtract.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
-    /// Runs before and after the load, in this order.
+    /// Runs before and after the load, and one at a higher rate, in this order.
     pub runs: Vec<BaselineRun>,
 }
 
 /// One run of the baseline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BaselineRun {
-    /// `before` or `after`.
+    /// `before` or `after` the load, or `headroom`: afterwards at 1.5 times its rate.
     pub when: String,
     /// Wall-clock time of its start since 1970-01-01 UTC.
     pub started_unix_ns: u64,

@@ -1,5 +1,6 @@
 //! `nodens-lab load`: questions to one server, and what became of them.
 
+mod baseline;
 mod live;
 mod output;
 mod prometheus;
@@ -88,6 +89,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     transport: transport::TransportArgs,
     #[command(flatten)]
+    baseline: baseline::BaselineArgs,
+    #[command(flatten)]
     output: output::OutArgs,
 }
 
@@ -121,13 +124,15 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let mut metrics = args.output.metrics(&config)?;
     let mut live = live::Live::new(view(&config));
-    let outcome = lab_load::run(&config, &workload, stop, |progress| {
+    let show = |progress: &lab_load::Progress| {
         metrics.iter_mut().for_each(|metrics| metrics.add(progress));
         live.show(progress);
-    })?;
+    };
+    let (outcome, baseline) = args.baseline.run(&config, &workload, stop, show)?;
     live.clear();
     let about = about(args, collector, &workload, warm_up);
-    let result = lab_result::convert(&config, &outcome, about);
+    let mut result = lab_result::convert(&config, &outcome, about);
+    result.baseline = baseline.as_ref().map(lab_result::Baseline::from);
     if args.output.json {
         term::out(lab_result::to_json(&result).trim_end());
     } else {

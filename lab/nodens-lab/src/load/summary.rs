@@ -78,6 +78,8 @@ fn latencies(result: &ResultFile, wide: bool) -> String {
         ("  TCP handshake", "  TCP", of(|fates| &fates.tcp)),
         ("  TLS handshake", "  TLS", of(|fates| &fates.tls)),
         ("late answers", "late", &result.late),
+        ("response of an echo, before", "echo before", echo(result, "before")),
+        ("response of an echo, after", "echo after", echo(result, "after")),
     ];
     for (long, short, histogram) in
         rows.into_iter().filter(|(_, _, h)| h.recorded() + h.censored() > 0)
@@ -91,6 +93,13 @@ fn latencies(result: &ResultFile, wide: bool) -> String {
         table.row(row);
     }
     table.framed()
+}
+
+/// The response times of the baseline's run `when`, if there is one.
+fn echo<'r>(result: &'r ResultFile, when: &str) -> &'r Histogram {
+    static NONE: Histogram = Histogram::new();
+    let mut runs = result.baseline.iter().flat_map(|baseline| &baseline.runs);
+    runs.find(|run| run.when == when).map_or(&NONE, |run| &run.response)
 }
 
 fn outcomes(result: &ResultFile) -> String {

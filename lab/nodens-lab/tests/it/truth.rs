@@ -30,3 +30,20 @@ fn an_interrupt_leaves_a_result_that_adds_up() {
     assert!(result.seconds.iter().all(|second| !second.is_final));
     assert!(result.verdict.invalid_because.iter().all(|why| !why.contains("fault")), "{c:?}");
 }
+
+#[test]
+fn a_baseline_is_kept_beside_the_numbers_and_not_subtracted() {
+    let echo = super::Echo::start();
+    let arguments = ["load", "-p", &echo.port, "-Q", "200", "-l", "0.5", "--no-version", "--json"];
+    let result = super::load::json(&super::lab(&[&arguments[..], &["--baseline"]].concat()));
+    let runs = result.baseline.unwrap().runs;
+    let names: Vec<_> = runs.iter().map(|run| &*run.when).collect();
+    assert_eq!(names, ["before", "after", "headroom"]);
+    for run in &runs {
+        assert!(run.sent > 0 && run.response.recorded() + run.lost == run.sent, "{run:?}");
+    }
+    // The load was on an echo, too: it is not faster by what an echo takes.
+    assert!(result.response.min().unwrap() > 0);
+    let text = result.verdict.notes.join("; ");
+    assert!(text.contains("do not subtract one from the other"), "{text}");
+}

@@ -1,0 +1,50 @@
+//! The echo baseline of a load, if one was asked for.
+
+use crate::term;
+use anyhow::Result;
+use lab_load::baseline::{self, Baseline, Options, Place};
+use lab_load::{Config, Outcome, Progress, Workload};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+
+/// Arguments on the baseline.
+#[derive(clap::Args)]
+pub(super) struct BaselineArgs {
+    /// Run the same plan on an echo server before and after, for up to 5 seconds each and at 1.5
+    /// times the rate for up to 2: it shows what of the latency is the generator's own, and a
+    /// generator that could not do more makes the run invalid.
+    #[arg(long)]
+    baseline: bool,
+    /// The same on `nodens-lab echo` at this address, for instance beside the server.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    baseline_at: Option<SocketAddr>,
+}
+
+impl BaselineArgs {
+    fn options(&self) -> Option<Options> {
+        let place = self.baseline_at.map(Place::At).or(self.baseline.then_some(Place::Here))?;
+        Some(Options { place, ..Options::default() })
+    }
+
+    /// The load, between two runs on an echo if that was asked for.
+    pub(super) fn run(
+        &self,
+        config: &Config,
+        workload: &Workload,
+        stop: &AtomicBool,
+        progress: impl FnMut(&Progress),
+    ) -> Result<(Outcome, Option<Baseline>)> {
+        let Some(options) = self.options() else {
+            let outcome = lab_load::run(config, workload, stop, progress)?;
+            return Ok((outcome, None));
+        };
+        let phase = |name: &str| {
+            if name == "baseline" {
+                term::note("  the same plan on an echo …");
+            }
+        };
+        let (outcome, baseline) =
+            baseline::run_between(config, workload, stop, options, phase, progress)?;
+        Ok((outcome, Some(baseline)))
+    }
+}
