@@ -62,6 +62,21 @@ const SYSCTLS: &[&str] = &[
     "net.netfilter.nf_conntrack_udp_timeout",
 ];
 
+/// The command line without the secrets of keys (`-y`, `--tsig`): result files are passed around.
+fn argv(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut behind_flag = false;
+    let without_secret = |argument: String| {
+        let short = argument.starts_with("-y") && argument.len() > 2;
+        let is_key = behind_flag || short || argument.starts_with("--tsig=");
+        behind_flag = argument == "-y" || argument == "--tsig";
+        match argument.rsplit_once(':') {
+            Some((name, _)) if is_key => format!("{name}:…"),
+            _ => argument,
+        }
+    };
+    arguments.map(without_secret).collect()
+}
+
 /// What was found out before a load; [`Collector::finish`] adds what can be said only after it.
 #[derive(Clone, Debug)]
 pub struct Collector {
@@ -76,7 +91,7 @@ impl Collector {
         let root = Path::new("/");
         Self {
             provenance: Provenance {
-                argv: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+                argv: argv(std::env::args_os().map(|a| a.to_string_lossy().into_owned())),
                 host: host::look(root),
                 route: route::to(root, server),
                 sysctls: sysctls(root),

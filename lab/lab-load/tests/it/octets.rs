@@ -6,7 +6,7 @@ use lab_load::{Config, Pace, Workload, run};
 use lab_workload::edns::Edns;
 use lab_workload::plan::PlanHash;
 use lab_workload::{Style, Template, TypeMix};
-use nodens_wire::{Name, Type};
+use nodens_wire::Name;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};

@@ -144,3 +144,22 @@ fn a_server_is_asked_once_and_a_silent_one_holds_nothing_up() {
     assert_eq!(version::ask(silent.local_addr().unwrap()), None);
     assert!(start.elapsed() < Duration::from_secs(30));
 }
+
+#[test]
+fn secrets_of_keys_do_not_get_into_files() {
+    let given = [
+        "load",
+        "-y",
+        "hmac-sha1:k:c2Vj",
+        "-s",
+        "::1",
+        "--tsig=k:c2Vj",
+        "-yk:c2Vj",
+        "--tsig",
+        "k:c",
+    ];
+    let kept = argv(given.iter().map(|argument| (*argument).to_owned()));
+    let expected =
+        ["load", "-y", "hmac-sha1:k:…", "-s", "::1", "--tsig=k:…", "-yk:…", "--tsig", "k:…"];
+    assert_eq!(kept, expected);
+}
