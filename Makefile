@@ -13,7 +13,7 @@ help:
 	@echo "make conformance  the same questions to CoreDNS and to Nodens"
 	@echo "make flood        ten million packets, a third of them malformed; prints the memory before and after"
 	@echo "make bench-lab    the load generator beside dnsperf and kxdpgun"
-	@echo "make bench        Nodens beside CoreDNS, Unbound and dnsdist"
+	@echo "make bench        Nodens beside eight other servers (about an hour; BENCH=\"--seconds 1\" for less)"
 	@echo "make truth        break what nodens-lab promises, place by place, and see that a test notices"
 	@echo "make aa           COMPARISONS=$(COMPARISONS) comparisons of a server with itself, and with one that is 5 % slower"
 	@echo "make fuzz         every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
@@ -50,9 +50,9 @@ flood: toolchain
 	NODENS_FLOOD=10000000 $(CARGO) test --release -p nodens --test it flood -- --nocapture
 
 bench: toolchain
-	@$(CARGO) xtask peers coredns unbound dnsdist
+	@$(CARGO) xtask peers coredns iproute2 unbound dnsdist knot-resolver pdns-recursor bind9 knot nsd
 	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
-	@target/release/nodens-lab bench --nodens target/release/nodens
+	@target/release/nodens-lab bench --nodens target/release/nodens $(BENCH)
 
 truth: toolchain
 	@$(CARGO) xtask mutations

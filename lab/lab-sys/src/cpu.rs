@@ -98,6 +98,13 @@ pub fn spawn_confined(command: &mut Command, cpus: &[usize]) -> io::Result<std::
     unsafe { command.pre_exec(confine) }.spawn()
 }
 
+/// Ends a process at once.
+pub fn kill(process: u32) -> io::Result<()> {
+    let process = libc::pid_t::try_from(process).map_err(io::Error::other)?;
+    // SAFETY: the call takes no pointer.
+    crate::check(libc::c_long::from(unsafe { libc::kill(process, libc::SIGKILL) })).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

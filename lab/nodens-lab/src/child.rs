@@ -124,32 +124,65 @@ impl Server {
         self.child.id()
     }
 
-    /// The scheduler's account of all threads so far.
+    /// The scheduler's account of all threads so far, those of child processes among them.
     pub(crate) fn account(&self) -> Result<Account> {
-        let tasks = format!("/proc/{}/task", self.child.id());
         let mut total = Account::default();
-        for task in std::fs::read_dir(&tasks).with_context(|| format!("cannot read {tasks}"))? {
-            // A thread that ends between the two reads takes its account with it.
-            let Some(account) = Account::read(&task?.path()) else { continue };
-            total.ran += account.ran;
-            total.waited += account.waited;
+        for process in family(self.child.id()) {
+            for task in tasks(process) {
+                // A thread that ends between the two reads takes its account with it.
+                let Some(account) = Account::read(&task) else { continue };
+                total.ran += account.ran;
+                total.waited += account.waited;
+            }
+        }
+        if tasks(self.child.id()).next().is_none() {
+            bail!("{} has ended:\n{}", self.name, self.tail());
         }
         Ok(total)
     }
 
-    /// Octets of memory in use now.
+    /// Octets of memory in use now, by all processes of the server.
     pub(crate) fn resident(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-        Some(kib * 1024)
+        family(self.child.id()).into_iter().map(resident).sum()
     }
+}
+
+fn resident(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// The folders of a process's threads under `/proc`.
+fn tasks(process: u32) -> impl Iterator<Item = PathBuf> {
+    let folder = std::fs::read_dir(format!("/proc/{process}/task"));
+    folder.into_iter().flatten().flatten().map(|task| task.path())
+}
+
+/// A process and all that it has started and that still run.
+fn family(process: u32) -> Vec<u32> {
+    let mut all = vec![process];
+    let mut at = 0;
+    while let Some(parent) = all.get(at).copied() {
+        at += 1;
+        for task in tasks(parent) {
+            let children = std::fs::read_to_string(task.join("children")).unwrap_or_default();
+            all.extend(children.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+    }
+    all
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // Children would outlive a parent that has no time to end them.
+        let family = family(self.child.id());
         // An error means that it has already ended.
         _ = self.child.kill();
+        for process in family.into_iter().skip(1) {
+            _ = lab_sys::cpu::kill(process);
+        }
         _ = self.child.wait();
     }
 }
@@ -190,6 +223,15 @@ impl Scratch {
 
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// An empty folder of this name.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(path)
     }
 
     /// Writes a file and returns its path.

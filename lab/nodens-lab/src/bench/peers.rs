@@ -1,83 +1,83 @@
-//! The servers that are compared: where they are, how they are started, and with what settings.
-//!
-//! All of them get one thread, a cache for a million entries, no log of questions, and the embedded
-//! upstream. CoreDNS and Nodens get the chain of a Kubernetes Corefile and the same file.
+//! The servers that are compared: where they are and how they are started.
 
-use crate::child::{Scratch, in_path};
-use anyhow::{Result, bail};
-use std::net::SocketAddr;
+use super::cells::{Arrangement, Cell};
+use super::configs::{self, Chain, Setup};
+use crate::child::in_path;
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Where one started server listens and asks.
-pub(super) struct Setup {
-    pub(super) address: SocketAddr,
-    pub(super) metrics: SocketAddr,
-    pub(super) upstream: SocketAddr,
-}
 
 /// A server that is here.
 pub(super) struct Peer {
     pub(super) name: &'static str,
-    /// Whether it has a cache that can be missed.
-    pub(super) caches: bool,
     pub(super) version: String,
     program: PathBuf,
     kind: Kind,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Echo,
-    Corefile,
+    Nodens(Chain),
+    CoreDns(Chain),
     Unbound,
     Dnsdist,
+    Kresd,
+    Recursor,
+    Bind,
+    Knot,
+    Nsd,
+}
+
+/// Every server that can be compared, by the name that is asked for.
+const ALL: [(&str, Kind); 13] = [
+    ("echo", Kind::Echo),
+    ("nodens", Kind::Nodens(Chain::Short)),
+    ("nodens-k8s", Kind::Nodens(Chain::Cluster)),
+    ("coredns", Kind::CoreDns(Chain::Short)),
+    ("coredns-k8s", Kind::CoreDns(Chain::Cluster)),
+    ("coredns-multisocket", Kind::CoreDns(Chain::Multisocket)),
+    ("unbound", Kind::Unbound),
+    ("dnsdist", Kind::Dnsdist),
+    ("kresd", Kind::Kresd),
+    ("recursor", Kind::Recursor),
+    ("bind", Kind::Bind),
+    ("knot", Kind::Knot),
+    ("nsd", Kind::Nsd),
+];
+
+/// Where Nodens and CoreDNS are, if they are not at their usual places.
+pub(super) struct Programs<'a> {
+    pub(super) nodens: Option<&'a Path>,
+    pub(super) coredns: Option<&'a Path>,
 }
 
 /// A name, and why it cannot be measured.
 pub(super) type Missing = (String, String);
 
+/// The names of all servers.
+pub(super) fn names() -> Vec<String> {
+    ALL.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
 /// Looks for the wanted servers.
 pub(super) fn find(
     wanted: &[String],
-    nodens: Option<&Path>,
-    coredns: Option<&Path>,
+    programs: &Programs<'_>,
 ) -> Result<(Vec<Peer>, Vec<Missing>)> {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
-    for name in wanted {
-        let (name, kind, program, remedy) = match name.as_str() {
-            "echo" => ("echo", Kind::Echo, std::env::current_exe().ok(), ""),
-            "nodens" => {
-                let beside = std::env::current_exe()?.with_file_name("nodens");
-                let program = Some(nodens.map_or(beside, Path::to_owned));
-                ("nodens", Kind::Corefile, program, "cargo build --release -p nodens")
-            }
-            "coredns" => {
-                let program = coredns
-                    .map(Path::to_owned)
-                    .or_else(kept_coredns)
-                    .or_else(|| in_path("coredns"));
-                ("coredns", Kind::Corefile, program, "cargo xtask peers coredns")
-            }
-            "unbound" => {
-                ("unbound", Kind::Unbound, in_path("unbound"), "cargo xtask peers unbound")
-            }
-            "dnsdist" => {
-                ("dnsdist", Kind::Dnsdist, in_path("dnsdist"), "cargo xtask peers dnsdist")
-            }
-            _ => {
-                bail!("unknown server `{name}`, expected echo, nodens, coredns, unbound or dnsdist")
-            }
+    for wanted in wanted {
+        let Some((name, kind)) = ALL.iter().find(|(name, _)| name == wanted) else {
+            bail!("unknown server `{wanted}`, expected one of {}", names().join(", "));
         };
-        match program.filter(|program| program.is_file()) {
+        match kind.program(programs).filter(|program| program.is_file()) {
             Some(program) => {
                 // Servers run in a directory of their own.
                 let program = std::path::absolute(program)?;
-                let version = version(kind, &program);
-                let caches = !matches!(kind, Kind::Echo);
-                found.push(Peer { name, caches, version, program, kind });
+                let version = kind.version(&program);
+                found.push(Peer { name, version, program, kind: *kind });
             }
-            None => missing.push((name.to_owned(), format!("get it with `{remedy}`"))),
+            None => missing.push((wanted.clone(), format!("get it with `{}`", kind.remedy()))),
         }
     }
     Ok((found, missing))
@@ -90,106 +90,152 @@ fn kept_coredns() -> Option<PathBuf> {
     Some(cache.join("bin/coredns")).filter(|program| program.is_file())
 }
 
-/// The first line in which a program says its version.
-fn version(kind: Kind, program: &Path) -> String {
-    let argument = match kind {
-        Kind::Echo => return env!("CARGO_PKG_VERSION").to_owned(),
-        Kind::Corefile => "-version",
-        Kind::Unbound => "-V",
-        Kind::Dnsdist => "--version",
-    };
-    let output = Command::new(program).arg(argument).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    text.unwrap_or_default().lines().next().unwrap_or("unknown").trim().to_owned()
+impl Kind {
+    fn program(self, programs: &Programs<'_>) -> Option<PathBuf> {
+        let this = || std::env::current_exe().ok();
+        match self {
+            Self::Echo => this(),
+            Self::Nodens(_) => {
+                programs.nodens.map(Path::to_owned).or(this().map(|it| it.with_file_name("nodens")))
+            }
+            Self::CoreDns(_) => programs
+                .coredns
+                .map(Path::to_owned)
+                .or_else(kept_coredns)
+                .or_else(|| in_path("coredns")),
+            Self::Unbound => in_path("unbound"),
+            Self::Dnsdist => in_path("dnsdist"),
+            Self::Kresd => in_path("kresd"),
+            Self::Recursor => in_path("pdns_recursor"),
+            Self::Bind => in_path("named"),
+            Self::Knot => in_path("knotd"),
+            Self::Nsd => in_path("nsd"),
+        }
+    }
+
+    /// How to get it.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Echo | Self::Nodens(_) => "cargo build --release -p nodens -p nodens-lab",
+            Self::CoreDns(_) => "cargo xtask peers coredns",
+            Self::Unbound => "cargo xtask peers unbound",
+            Self::Dnsdist => "cargo xtask peers dnsdist",
+            Self::Kresd => "cargo xtask peers knot-resolver",
+            Self::Recursor => "cargo xtask peers pdns-recursor",
+            Self::Bind => "cargo xtask peers bind9",
+            Self::Knot => "cargo xtask peers knot",
+            Self::Nsd => "cargo xtask peers nsd",
+        }
+    }
+
+    /// The first line in which a program says its version.
+    fn version(self, program: &Path) -> String {
+        let argument = match self {
+            Self::Echo => return env!("CARGO_PKG_VERSION").to_owned(),
+            Self::Nodens(_) | Self::CoreDns(_) => "-version",
+            Self::Unbound | Self::Bind | Self::Kresd => "-V",
+            Self::Dnsdist | Self::Recursor | Self::Knot => "--version",
+            Self::Nsd => "-v",
+        };
+        let Ok(output) = Command::new(program).arg(argument).output() else {
+            return "unknown".to_owned();
+        };
+        let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+        let text = String::from_utf8_lossy(&said);
+        let line = text.lines().find(|line| line.bytes().any(|octet| octet.is_ascii_digit()));
+        // Some put a time stamp before what they say.
+        line.map_or("unknown", |line| line.rsplit(" PowerDNS ").next().unwrap_or(line))
+            .trim()
+            .to_owned()
+    }
 }
 
 impl Peer {
-    /// The command that serves in the foreground until it is killed.
-    pub(super) fn command(&self, setup: &Setup, scratch: &Scratch) -> Result<Command> {
+    /// Whether it answers from its own data alone, or not from data at all.
+    pub(super) fn asks_nobody(&self) -> bool {
+        matches!(self.kind, Kind::Echo | Kind::Knot | Kind::Nsd)
+    }
+
+    /// Whether it can be set up this way.
+    pub(super) fn fits(&self, arrangement: Arrangement) -> bool {
+        let corefile = matches!(self.kind, Kind::Nodens(_) | Kind::CoreDns(_));
+        let knows_names = corefile || matches!(self.kind, Kind::Unbound | Kind::Dnsdist);
+        match arrangement {
+            // Several sockets make no difference to one CPU.
+            _ if self.kind == Kind::CoreDns(Chain::Multisocket) => {
+                arrangement == Arrangement::TwoCpus
+            }
+            Arrangement::OneCpu | Arrangement::TwoCpus | Arrangement::SameCpu => true,
+            Arrangement::Internal => knows_names || self.kind == Kind::Kresd,
+            Arrangement::Uncached => knows_names,
+            Arrangement::Memory => !self.asks_nobody(),
+            Arrangement::Busy => corefile,
+        }
+    }
+
+    /// Whether a cell says anything about it.
+    pub(super) fn measures(&self, cell: Cell) -> bool {
+        match cell {
+            Cell::Misses => !self.asks_nobody(),
+            _ => true,
+        }
+    }
+
+    /// The command that serves in the foreground until it is killed. Files go to the setup's folder.
+    pub(super) fn command(&self, setup: &Setup) -> Result<Command> {
         let mut command = Command::new(&self.program);
-        command.current_dir(scratch.path());
+        command.current_dir(&setup.folder);
+        let write = |name: &str, text: &str| {
+            let path = setup.folder.join(name);
+            std::fs::write(&path, text)
+                .with_context(|| format!("cannot write {}", path.display()))
+                .map(|()| path)
+        };
         match self.kind {
             Kind::Echo => {
-                command.args(["echo", "--listen", &setup.address.to_string()]);
+                command.args(["echo", "--mode", "udp,tcp", "--listen", &setup.address.to_string()]);
+                command.args(["--threads", &setup.threads.to_string()]);
             }
-            Kind::Corefile => {
-                let file = scratch.write("Corefile", &corefile(setup))?;
+            Kind::Nodens(chain) | Kind::CoreDns(chain) => {
+                let file = write("Corefile", &configs::corefile(setup, chain))?;
                 let port = setup.address.port().to_string();
-                command.arg("-conf").arg(file).args(["-dns.port", &port]).env("GOMAXPROCS", "1");
+                command.arg("-conf").arg(file).args(["-dns.port", &port]);
+                command.env("GOMAXPROCS", setup.threads.to_string());
             }
             Kind::Unbound => {
-                let file = scratch.write("unbound.conf", &unbound(setup))?;
-                command.arg("-d").arg("-c").arg(file);
+                command.arg("-d").arg("-c").arg(write("unbound.conf", &configs::unbound(setup))?);
             }
             Kind::Dnsdist => {
-                let file = scratch.write("dnsdist.conf", &dnsdist(setup))?;
-                command.args(["--supervised", "--disable-syslog", "-C"]).arg(file);
+                command.args(["--supervised", "--disable-syslog", "-C"]);
+                command.arg(write("dnsdist.conf", &configs::dnsdist(setup))?);
+            }
+            Kind::Kresd => {
+                command.arg("-n").arg("-c").arg(write("kresd.conf", &configs::kresd(setup))?);
+                // `-f 1` is deprecated, more than one process is not.
+                if setup.threads > 1 {
+                    command.args(["-f", &setup.threads.to_string()]);
+                }
+                command.arg(&setup.folder);
+            }
+            Kind::Recursor => {
+                write("recursor.conf", &configs::recursor(setup))?;
+                command.arg(format!("--config-dir={}", setup.folder.display()));
+            }
+            Kind::Bind => {
+                command.arg("-f").args(["-n", &setup.threads.to_string()]);
+                command.arg("-c").arg(write("named.conf", &configs::bind(setup))?);
+            }
+            Kind::Knot => {
+                write("example.zone", &configs::zone())?;
+                command.arg("-c").arg(write("knot.conf", &configs::knot(setup))?);
+            }
+            Kind::Nsd => {
+                write("example.zone", &configs::zone())?;
+                command.arg("-d").arg("-c").arg(write("nsd.conf", &configs::nsd(setup))?);
             }
         }
         Ok(command)
     }
-}
-
-/// The chain of a cluster's Corefile without `kubernetes`.
-fn corefile(setup: &Setup) -> String {
-    let Setup { address, metrics, upstream } = setup;
-    let (ip, port) = (address.ip(), address.port());
-    format!(
-        ".:{port} {{
-    bind {ip}
-    errors
-    prometheus {metrics}
-    forward . {upstream}
-    cache 3600 {{
-        success 1000000
-        denial 1000000
-    }}
-    loadbalance
-}}
-"
-    )
-}
-
-fn unbound(setup: &Setup) -> String {
-    let Setup { address, upstream, .. } = setup;
-    let (ip, port, to, to_port) = (address.ip(), address.port(), upstream.ip(), upstream.port());
-    format!(
-        "server:
-    interface: {ip}@{port}
-    port: {port}
-    num-threads: 1
-    do-daemonize: no
-    chroot: \"\"
-    username: \"\"
-    pidfile: \"\"
-    use-syslog: no
-    verbosity: 0
-    module-config: \"iterator\"
-    do-not-query-localhost: no
-    access-control: 127.0.0.0/8 allow
-    msg-cache-size: 512m
-    rrset-cache-size: 1g
-    outgoing-range: 4096
-    num-queries-per-thread: 2048
-    minimal-responses: yes
-remote-control:
-    control-enable: no
-forward-zone:
-    name: \".\"
-    forward-addr: {to}@{to_port}
-"
-    )
-}
-
-fn dnsdist(setup: &Setup) -> String {
-    let Setup { address, upstream, .. } = setup;
-    format!(
-        "setLocal(\"{address}\")
-setSecurityPollSuffix(\"\")
-newServer({{address=\"{upstream}\", sockets=1}}):setUp()
-getPool(\"\"):setCache(newPacketCache(1000000))
-"
-    )
 }
 
 #[cfg(test)]
@@ -199,10 +245,13 @@ mod tests {
     #[test]
     fn a_relative_program_is_found_from_anywhere_and_a_missing_one_named() {
         let wanted = ["nodens".to_owned(), "coredns".to_owned()];
-        let (here, not_here) = (Path::new("Cargo.toml"), Path::new("not/here"));
-        let (found, missing) = find(&wanted, Some(here), Some(not_here)).unwrap();
+        let programs = Programs {
+            nodens: Some(Path::new("Cargo.toml")),
+            coredns: Some(Path::new("not/here")),
+        };
+        let (found, missing) = find(&wanted, &programs).unwrap();
         assert!(found[0].program.is_absolute() && found.len() == 1);
         assert_eq!(missing[0].0, "coredns");
-        assert!(find(&["bogus".to_owned()], None, None).is_err());
+        assert!(find(&["bogus".to_owned()], &programs).is_err());
     }
 }

@@ -1,13 +1,16 @@
 //! The numbers of a benchmark: medians, spread, ratios; for the terminal, in Markdown, in JSON.
 
+use super::cells::Cell;
 use super::peers::{Missing, Peer};
-use super::{Bench, Cell, Sample, UPSTREAM_BUSY};
+use super::sample::Sample;
+use super::{Bench, NAMES_OF_MEMORY, UPSTREAM_BUSY};
 use crate::term::{self, Style, Table};
 use anyhow::{Context, Result};
 use serde_json::json;
 
-/// Quantiles of the latency table.
-const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+/// Quantiles of the latency tables.
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// The part of the answers that may miss the cache where hits are measured.
 const MISSES: f64 = 0.01;
@@ -22,6 +25,7 @@ struct Summary {
 
 impl Summary {
     fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         let (low, high) = (values.get((values.len() - 1) / 2)?, values.get(values.len() / 2)?);
@@ -33,11 +37,11 @@ impl Summary {
         if self.median > 0.0 { (self.max - self.min) / 2.0 / self.median * 100.0 } else { 0.0 }
     }
 
-    /// The spread for a table; beyond 100 % its size says nothing more.
-    fn spread_text(self) -> String {
+    /// The median with its spread; beyond 100 % its size says nothing more.
+    fn text(self, number: impl Fn(f64) -> String) -> String {
         match self.spread() {
-            spread if spread > 100.0 => "±>100 %".to_owned(),
-            spread => format!("±{spread:.0} %"),
+            spread if spread > 100.0 => format!("{} ±>100 %", number(self.median)),
+            spread => format!("{} ±{spread:.0} %", number(self.median)),
         }
     }
 }
@@ -47,9 +51,12 @@ struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
+    fn of(&self, server: &str, cell: Cell) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(move |s| s.server == server && s.cell == cell)
+    }
+
     fn summary(&self, server: &str, cell: Cell, of: impl Fn(&Sample) -> f64) -> Option<Summary> {
-        let samples = self.samples.iter().filter(|s| s.server == server && s.cell == cell);
-        Summary::of(samples.map(of).collect())
+        Summary::of(self.of(server, cell).map(of).collect())
     }
 
     fn rate(&self, server: &str, cell: Cell) -> Option<Summary> {
@@ -61,7 +68,7 @@ impl Numbers<'_> {
     }
 
     fn is_spoilt(&self, server: &str, cell: Cell) -> bool {
-        let mut samples = self.samples.iter().filter(|s| s.server == server && s.cell == cell);
+        let mut samples = self.of(server, cell);
         samples.any(|sample| sample.is_spoilt() || sample.upstream_busy() > UPSTREAM_BUSY)
     }
 
@@ -69,16 +76,224 @@ impl Numbers<'_> {
     ///
     /// From the median rates; if other processes or the upstream spoilt one of them, from CPU per
     /// question, which they hardly touch, with a star.
-    fn ratio(&self, server: &str, other: &str, cell: Cell) -> Option<String> {
-        let spoilt = self.is_spoilt(server, cell) || self.is_spoilt(other, cell);
+    fn ratio(&self, server: &str, cell: Cell, other: &str, other_cell: Cell) -> Option<String> {
+        let spoilt = self.is_spoilt(server, cell) || self.is_spoilt(other, other_cell);
         let (over, under) = if spoilt {
-            (self.cost(other, cell)?, self.cost(server, cell)?)
+            (self.cost(other, other_cell)?, self.cost(server, cell)?)
         } else {
-            (self.rate(server, cell)?, self.rate(other, cell)?)
+            (self.rate(server, cell)?, self.rate(other, other_cell)?)
         };
         let star = if spoilt { "*" } else { "" };
         (under.median > 0.0).then(|| format!("{:.2}{star}", over.median / under.median))
     }
+
+    /// The ratio of two medians of something that is no rate.
+    fn times(
+        &self,
+        server: &str,
+        (cell, other): (Cell, &str),
+        of: impl Fn(&Sample) -> f64,
+    ) -> Option<String> {
+        let (over, under) = (self.summary(server, cell, &of)?, self.summary(other, cell, &of)?);
+        (under.median > 0.0).then(|| format!("{:.2}", over.median / under.median))
+    }
+}
+
+/// One table of the report.
+struct Section {
+    title: String,
+    table: Table,
+    markdown: bool,
+}
+
+/// What one column shows of one server; nothing if it was not measured.
+type Column<'a> = (&'a str, Box<dyn Fn(&str) -> Option<String> + 'a>);
+
+/// A table of the servers that have a value in at least one column.
+fn section(title: &str, peers: &[Peer], columns: &[Column<'_>]) -> Section {
+    let mut header = vec!["server"];
+    header.extend(columns.iter().map(|(name, _)| *name));
+    let mut table = Table::new(&header);
+    let mut rows = 0;
+    for peer in peers {
+        let cells: Vec<_> = columns.iter().map(|(_, of)| of(peer.name)).collect();
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
+        rows += 1;
+        let mut row = vec![peer.name.to_owned()];
+        row.extend(cells.into_iter().map(|cell| cell.unwrap_or("–".to_owned())));
+        match peer.name {
+            "nodens" | "nodens-k8s" => table.styled(Style::Good, row),
+            "echo" => table.styled(Style::Dim, row),
+            _ => table.row(row),
+        }
+    }
+    Section { title: title.to_owned(), table, markdown: rows > 0 }
+}
+
+fn micros(value: f64) -> String {
+    format!("{value:.2} µs")
+}
+
+fn rate_column<'a>(numbers: &'a Numbers<'a>, name: &'a str, cell: Cell) -> Column<'a> {
+    (name, Box::new(move |server| Some(numbers.rate(server, cell)?.text(term::rate))))
+}
+
+fn cost_column<'a>(numbers: &'a Numbers<'a>, cell: Cell) -> Column<'a> {
+    ("CPU", Box::new(move |server| Some(micros(numbers.cost(server, cell)?.median))))
+}
+
+fn ratio_column<'a>(
+    numbers: &'a Numbers<'a>,
+    name: &'a str,
+    cell: Cell,
+    (other, other_cell): (&'a str, Cell),
+) -> Column<'a> {
+    (name, Box::new(move |server| numbers.ratio(server, cell, other, other_cell)))
+}
+
+fn hits(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "1 name", Cell::OneName),
+        rate_column(n, "10,000 names", Cell::ManyNames),
+        cost_column(n, Cell::ManyNames),
+        ratio_column(n, "×echo", Cell::ManyNames, ("echo", Cell::ManyNames)),
+        ratio_column(n, "×CoreDNS", Cell::ManyNames, ("coredns", Cell::ManyNames)),
+    ];
+    section(
+        "Cache hits, server on one CPU: the most questions/s, CPU per question",
+        peers,
+        &columns,
+    )
+}
+
+fn two_cpus(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let one: Column<'_> = (
+        "×one CPU",
+        Box::new(move |server| n.ratio(server, Cell::TwoCpus, server, Cell::ManyNames)),
+    );
+    let columns = [
+        rate_column(n, "10,000 names", Cell::TwoCpus),
+        cost_column(n, Cell::TwoCpus),
+        one,
+        ratio_column(n, "×echo", Cell::TwoCpus, ("echo", Cell::TwoCpus)),
+        ratio_column(n, "×CoreDNS", Cell::TwoCpus, ("coredns", Cell::TwoCpus)),
+    ];
+    section("Cache hits, server on two CPUs", peers, &columns)
+}
+
+fn misses(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "no name twice", Cell::Misses),
+        cost_column(n, Cell::Misses),
+        ratio_column(n, "×dnsdist", Cell::Misses, ("dnsdist", Cell::Misses)),
+        ratio_column(n, "×CoreDNS", Cell::Misses, ("coredns", Cell::Misses)),
+    ];
+    section("Cache misses through one upstream, server on one CPU", peers, &columns)
+}
+
+fn internal(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "cache, internal", Cell::Internal),
+        rate_column(n, "cache, external", Cell::OneName),
+        rate_column(n, "no cache, internal", Cell::UncachedInternal),
+        rate_column(n, "no cache, external", Cell::UncachedExternal),
+    ];
+    section(
+        "One name, internal (the server's own) and external, with and without a cache",
+        peers,
+        &columns,
+    )
+}
+
+fn low(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let bill: Column<'_> = (
+        "mCPU",
+        Box::new(move |server| {
+            let summary = n.summary(server, Cell::Low, Sample::millicores)?;
+            Some(summary.text(|value| format!("{value:.1}")))
+        }),
+    );
+    let times = |other: &'static str| {
+        move |server: &str| n.times(server, (Cell::Low, other), Sample::millicores)
+    };
+    let memory: Column<'_> = (
+        "octets per cached name",
+        Box::new(move |server| {
+            let of = |sample: &Sample| sample.per_name(NAMES_OF_MEMORY);
+            Some(n.summary(server, Cell::Memory, of)?.text(|value| format!("{value:.0}")))
+        }),
+    );
+    let resident: Column<'_> = (
+        "memory with 100,000 names",
+        Box::new(move |server| {
+            let of = |sample: &Sample| sample.resident.1.map_or(f64::NAN, |octets| octets as f64);
+            let mebibytes = |value: f64| format!("{:.0} MiB", value / f64::from(1 << 20));
+            Some(mebibytes(n.summary(server, Cell::Memory, of)?.median))
+        }),
+    );
+    let columns = [
+        bill,
+        ("×echo", Box::new(times("echo")) as Box<dyn Fn(&str) -> Option<String>>),
+        ("×CoreDNS", Box::new(times("coredns"))),
+        memory,
+        resident,
+    ];
+    section("The bill: CPU at 2,000 questions/s from sleeping clients; memory", peers, &columns)
+}
+
+fn latency(title: &str, peers: &[Peer], n: &Numbers<'_>, cell: Cell) -> Section {
+    let quantile = |(name, part): (&'static str, f64)| -> Column<'_> {
+        let of = move |server: &str| {
+            Some(n.summary(server, cell, |sample| sample.latency(part))?.text(term::nanos))
+        };
+        (name, Box::new(of))
+    };
+    let mut columns: Vec<Column<'_>> = QUANTILES.into_iter().map(quantile).collect();
+    let lost = move |server: &str| {
+        let of = |sample: &Sample| sample.load.lost as f64 / (sample.load.sent as f64).max(1.0);
+        Some(term::percent(n.summary(server, cell, of)?.median))
+    };
+    columns.push(("lost", Box::new(lost)));
+    columns.push(cost_column(n, cell));
+    section(title, peers, &columns)
+}
+
+fn latencies(bench: &Bench<'_>, peers: &[Peer], n: &Numbers<'_>) -> Vec<Section> {
+    let rate = term::count(bench.args.rate as u64);
+    let titles = [
+        (Cell::Fixed, format!("Latency at {rate} questions/s, 10,000 names, all hits")),
+        (
+            Cell::Half,
+            "Latency at half of each server's own most, 10,000 names, all hits".to_owned(),
+        ),
+        (
+            Cell::SameCpu,
+            format!(
+                "Latency at {rate} questions/s across veth, client and server on one CPU, from sending"
+            ),
+        ),
+        (Cell::Quiet, "Latency at half of the most, with a hosts file of 100,000 lines".to_owned()),
+        (
+            Cell::Disturbed,
+            "The same under reloads, hosts file changes and ten scrapes of the metrics a second"
+                .to_owned(),
+        ),
+    ];
+    titles.iter().map(|(cell, title)| latency(title, peers, n, *cell)).collect()
+}
+
+fn tcp(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "100 connections", Cell::Tcp100),
+        cost_column(n, Cell::Tcp100),
+        ratio_column(n, "×CoreDNS", Cell::Tcp100, ("coredns", Cell::Tcp100)),
+        rate_column(n, "1,000 connections", Cell::Tcp1000),
+        cost_column(n, Cell::Tcp1000),
+        ratio_column(n, "×CoreDNS", Cell::Tcp1000, ("coredns", Cell::Tcp1000)),
+    ];
+    section("TCP, one question in flight per connection, 10,000 names, all hits", peers, &columns)
 }
 
 pub(super) fn write(
@@ -87,40 +302,44 @@ pub(super) fn write(
     missing: &[Missing],
     samples: &[Sample],
 ) -> Result<()> {
-    let numbers = Numbers { samples };
-    let (rates, latencies) = (rates(peers, &numbers), latencies(peers, &numbers));
+    let n = Numbers { samples };
+    let mut sections =
+        vec![hits(peers, &n), two_cpus(peers, &n), misses(peers, &n), internal(peers, &n)];
+    sections.push(low(peers, &n));
+    sections.extend(latencies(bench, peers, &n));
+    sections.push(tcp(peers, &n));
+    sections.retain(|section| section.markdown);
     let (about, warnings) = (about(bench, (peers, missing), samples), warnings(samples));
-    let latency_title = format!(
-        "Latency at {} questions/s, 10,000 names in the cache",
-        term::count(bench.args.rate as u64)
-    );
-    let rate_title = "Maximum questions/s and CPU per question (server on one CPU)";
-    for (title, table) in [(rate_title, &rates), (&latency_title, &latencies)] {
+    for Section { title, table, .. } in &sections {
         term::out(&format!("\n{}\n{}", term::paint(Style::Bold, title), table.framed()));
     }
     for line in summary_of_warnings(samples) {
         term::out(&term::paint(Style::Bad, &line));
     }
-    let folder = &bench.args.out;
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let tables =
+        sections.iter().map(|it| format!("## {}\n\n{}\n\n", it.title, it.table.markdown()));
     let markdown = format!(
-        "# Nodens beside other servers\n\n{}\n\n## {rate_title}\n\n{}\n\n## {latency_title}\n\n{}\n{}",
+        "# Nodens beside other servers\n\n{}\n\n{}{}\n",
         about.join("\n"),
-        rates.markdown(),
-        latencies.markdown(),
-        warnings.iter().map(|warning| format!("\n- {warning}")).collect::<String>(),
+        tables.collect::<String>(),
+        warnings.iter().map(|warning| format!("- {warning}\n")).collect::<String>(),
     );
     let json = json!({
         "kind": "bench",
         "schema": 1,
+        "kind": "bench",
         "about": about,
         "missing": missing,
         "samples": samples.iter().map(sample_json).collect::<Vec<_>>(),
     });
-    for (name, text) in
-        [("bench.md", markdown), ("bench.json", serde_json::to_string_pretty(&json)?)]
-    {
+    save(bench, &[("bench.md", markdown), ("bench.json", serde_json::to_string_pretty(&json)?)])
+}
+
+fn save(bench: &Bench<'_>, files: &[(&str, String)]) -> Result<()> {
+    let folder = &bench.args.out;
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    for (name, text) in files {
         let path = folder.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         term::out(&format!("  written: {}", path.display()));
@@ -128,86 +347,6 @@ pub(super) fn write(
     let source = lab_report::read(&folder.join("bench.json"))?;
     crate::report::write(&folder.join("bench.html"), &[source], None)?;
     Ok(())
-}
-
-fn rates(peers: &[Peer], numbers: &Numbers<'_>) -> Table {
-    let mut table = Table::new(&[
-        "server",
-        "1 name",
-        "CPU",
-        "10,000 names",
-        "CPU",
-        "×CoreDNS",
-        "×echo",
-        "misses",
-        "CPU",
-        "×CoreDNS",
-    ]);
-    for peer in peers {
-        let rate = |cell| numbers.rate(peer.name, cell).map_or("–".into(), rate_text);
-        let cost = |cell| {
-            numbers
-                .cost(peer.name, cell)
-                .map_or("–".to_owned(), |cost| format!("{:.2} µs", cost.median))
-        };
-        let ratio = |other, cell| numbers.ratio(peer.name, other, cell).unwrap_or("–".to_owned());
-        let cells = vec![
-            peer.name.to_owned(),
-            rate(Cell::OneName),
-            cost(Cell::OneName),
-            rate(Cell::ManyNames),
-            cost(Cell::ManyNames),
-            ratio("coredns", Cell::ManyNames),
-            ratio("echo", Cell::ManyNames),
-            rate(Cell::Misses),
-            cost(Cell::Misses),
-            ratio("coredns", Cell::Misses),
-        ];
-        push(&mut table, peer, cells);
-    }
-    table
-}
-
-fn rate_text(rate: Summary) -> String {
-    format!("{} {}", term::rate(rate.median), rate.spread_text())
-}
-
-fn latencies(peers: &[Peer], numbers: &Numbers<'_>) -> Table {
-    let mut header = vec!["server"];
-    header.extend(QUANTILES.iter().map(|(name, _)| *name));
-    header.extend(["lost", "CPU", "memory"]);
-    let mut table = Table::new(&header);
-    for peer in peers {
-        let mut cells = vec![peer.name.to_owned()];
-        for (_, part) in QUANTILES {
-            // A rank among timeouts counts with its bound; the loss beside it tells.
-            let nanos = |sample: &Sample| {
-                sample.outcome.tally.response.quantile(part).nanos().unwrap_or(0) as f64
-            };
-            let summary = numbers.summary(peer.name, Cell::Rate, nanos);
-            cells.push(summary.map_or("–".into(), |s| {
-                format!("{} {}", term::nanos(s.median), s.spread_text())
-            }));
-        }
-        let lost = numbers.summary(peer.name, Cell::Rate, |sample| sample.outcome.loss());
-        cells.push(lost.map_or("–".into(), |lost| term::percent(lost.median)));
-        let cost = numbers.cost(peer.name, Cell::Rate);
-        cells.push(cost.map_or("–".into(), |cost| format!("{:.2} µs", cost.median)));
-        let memory =
-            numbers.summary(peer.name, Cell::ManyNames, |s| s.resident.unwrap_or(0) as f64);
-        cells
-            .push(memory.map_or("–".into(), |m| format!("{:.0} MiB", m.median / (1 << 20) as f64)));
-        push(&mut table, peer, cells);
-    }
-    table
-}
-
-fn push(table: &mut Table, peer: &Peer, cells: Vec<String>) {
-    match peer.name {
-        "nodens" => table.styled(Style::Good, cells),
-        "echo" => table.styled(Style::Dim, cells),
-        _ => table.row(cells),
-    }
 }
 
 /// What a reader needs to judge the numbers.
@@ -221,32 +360,30 @@ fn about(
     let model =
         cpuinfo.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let cpus = &bench.cpus;
+    let shared = if cpus.shared { " (too few CPUs: load and upstream share)" } else { "" };
+    let load_average = read("/proc/loadavg");
+    let load_average: Vec<_> = load_average.split(' ').take(3).collect();
+    let tried: usize = samples.iter().map(|sample| sample.tries - 1).sum();
     let mut lines = vec![
         format!(
             "- {} repeats of {} s each, interleaved; medians, ± half the range; seed {}",
             bench.args.repeats, bench.args.seconds, bench.args.seed
         ),
         format!(
-            "- CPUs: server {:?}, upstream {:?}, load {:?}{}",
-            cpus.server,
-            cpus.upstream,
-            cpus.load,
-            if cpus.shared { " (too few CPUs: load and upstream share)" } else { "" }
+            "- CPUs: server {:?}, upstream {:?}, load {:?}{shared}",
+            cpus.server, cpus.upstream, cpus.load
         ),
         format!(
             "- {}, Linux {}",
             model.trim_start_matches([' ', '\t', ':']),
             read("/proc/sys/kernel/osrelease").trim()
         ),
-        format!(
-            "- load average {} (1, 5, 15 minutes)",
-            read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
-        ),
-        format!(
-            "- measured again because others used the server's CPU: {} times",
-            samples.iter().map(|sample| sample.tries - 1).sum::<usize>()
-        ),
-        "- echo is `nodens-lab echo`: what sending and receiving alone cost".to_owned(),
+        format!("- load average {} (1, 5, 15 minutes)", load_average.join(" ")),
+        format!("- measured again because others used the server's CPU: {tried} times"),
+        "- echo is `nodens-lab echo`: what receiving and sending alone cost".to_owned(),
+        "- -k8s: errors, health, ready, prometheus, cache, forward, loop, reload, loadbalance"
+            .to_owned(),
+        "- knot and nsd answer from a zone and not from a cache".to_owned(),
     ];
     lines.extend(peers.iter().map(|peer| format!("- {}: {}", peer.name, peer.version)));
     lines.extend(missing.iter().map(|(name, why)| format!("- {name} is missing: {why}")));
@@ -256,36 +393,29 @@ fn about(
 /// The warnings in a few lines; each of them is in the files.
 fn summary_of_warnings(samples: &[Sample]) -> Vec<String> {
     let all = samples.len();
-    let spoilt = samples.iter().filter(|sample| sample.is_spoilt()).count();
-    let invalid = samples.iter().filter(|s| !s.outcome.verdict.is_valid()).count();
-    let mut lines = Vec::new();
-    if spoilt > 0 {
-        lines.push(format!(
-            "In {spoilt} of {all} measurements other processes used the server's CPU: compare CPU per \
-             question, and the ratios with * that come from it. For rates and latencies, repeat on a \
-             quiet machine."
-        ));
-    }
-    let slow = samples.iter().filter(|sample| sample.upstream_busy() > UPSTREAM_BUSY).count();
-    if slow > 0 {
-        lines.push(format!(
-            "In {slow} of {all} measurements the embedded upstream was the limit and not the server: \
-             compare CPU per question."
-        ));
-    }
-    let missing =
-        samples.iter().filter(|s| s.cell != Cell::Misses && s.miss_rate() > MISSES).count();
-    if missing > 0 {
-        lines.push(format!(
-            "In {missing} of {all} measurements hits were asked for and not all were hits."
-        ));
-    }
-    if invalid > 0 {
-        lines.push(format!(
-            "In {invalid} of {all} measurements the load generator was disturbed itself."
-        ));
-    }
-    lines
+    let count = |is: fn(&Sample) -> bool| samples.iter().filter(|sample| is(sample)).count();
+    let lines = [
+        (
+            count(Sample::is_spoilt),
+            "other processes used the server's CPU: compare CPU per question, and the ratios with * that \
+             come from it. For rates and latencies, repeat on a quiet machine.",
+        ),
+        (
+            count(|sample| sample.upstream_busy() > UPSTREAM_BUSY),
+            "the embedded upstream was the limit and not the server: compare CPU per question.",
+        ),
+        (count(has_misses), "hits were asked for and not all were hits."),
+        (
+            count(|sample| !sample.load.invalid.is_empty()),
+            "the load generator was disturbed itself.",
+        ),
+    ];
+    let lines = lines.iter().filter(|(count, _)| *count > 0);
+    lines.map(|(count, what)| format!("In {count} of {all} measurements {what}")).collect()
+}
+
+fn has_misses(sample: &Sample) -> bool {
+    sample.cell.wants_hits() && sample.miss_rate() > MISSES
 }
 
 /// What spoils a number: the generator does not vouch for it, or others used the server's CPU.
@@ -294,10 +424,10 @@ fn warnings(samples: &[Sample]) -> Vec<String> {
     for sample in samples {
         let place =
             format!("{}, {}, repeat {}", sample.server, sample.cell.name(), sample.repeat + 1);
-        for why in &sample.outcome.verdict.invalid {
+        for why in &sample.load.invalid {
             warnings.push(format!("{place}: {why}"));
         }
-        if sample.cell != Cell::Misses && sample.miss_rate() > MISSES {
+        if has_misses(sample) {
             let part = term::percent(sample.miss_rate());
             warnings
                 .push(format!("{place}: {part} of the answers took a question to the upstream"));
@@ -316,9 +446,12 @@ fn warnings(samples: &[Sample]) -> Vec<String> {
 }
 
 fn sample_json(sample: &Sample) -> serde_json::Value {
-    let tally = &sample.outcome.tally;
-    let quantiles = QUANTILES
-        .map(|(name, part)| (name.to_owned(), json!(tally.response.quantile(part).nanos())));
+    let load = &sample.load;
+    let quantiles = |of: &lab_histogram::Histogram| {
+        let values =
+            QUANTILES.map(|(name, part)| (name.to_owned(), json!(of.quantile(part).nanos())));
+        serde_json::Map::from_iter(values)
+    };
     json!({
         "server": sample.server,
         "repeat": sample.repeat,
@@ -326,17 +459,20 @@ fn sample_json(sample: &Sample) -> serde_json::Value {
         "cell": sample.cell.name(),
         "answers_per_second": sample.rate(),
         "cpu_us_per_answer": sample.cost(),
-        "sent": tally.counts.sent,
-        "answered": tally.counts.answered,
-        "lost": tally.counts.lost(),
+        "millicores": sample.millicores(),
+        "sent": load.sent,
+        "answered": load.answered,
+        "lost": load.lost,
         "server_ran_ns": sample.account.ran.as_nanos() as u64,
         "upstream_questions": sample.asked,
         "upstream_busy": sample.upstream_busy(),
         "server_waited_ns": sample.account.waited.as_nanos() as u64,
-        "resident": sample.resident,
-        "response_ns": serde_json::Map::from_iter(quantiles),
-        "plan": format!("{:016x}", sample.outcome.plan_hash),
-        "invalid_because": sample.outcome.verdict.invalid,
+        "resident_before": sample.resident.0,
+        "resident": sample.resident.1,
+        "response_ns": quantiles(&load.response),
+        "service_ns": quantiles(&load.service),
+        "plan": load.plan,
+        "invalid_because": load.invalid,
     })
 }
 
@@ -349,7 +485,7 @@ mod tests {
         let summary = Summary::of(vec![30.0, 10.0, 20.0]).unwrap();
         assert_eq!((summary.median, summary.spread()), (20.0, 50.0));
         assert_eq!(Summary::of(vec![4.0, 1.0, 3.0, 2.0]).unwrap().median, 2.5);
-        assert_eq!(Summary::of(Vec::new()), None);
+        assert_eq!(Summary::of(vec![f64::NAN]), None);
         assert_eq!(Summary::of(vec![0.0]).unwrap().spread(), 0.0);
     }
 }

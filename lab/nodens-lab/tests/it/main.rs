@@ -108,6 +108,8 @@ fn a_benchmark_names_what_is_missing_and_writes_its_numbers() {
         "bench",
         "--servers",
         "echo,nodens",
+        "--cells",
+        "hits,latency,tcp-100",
         "--nodens",
         "/nonexistent",
         "-r",

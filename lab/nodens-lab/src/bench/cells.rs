@@ -1,0 +1,152 @@
+//! What is measured, and under which arrangement of server, load and CPUs.
+
+/// How a server is set up for some cells; it is started anew for each arrangement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrangement {
+    /// One CPU for the server, the upstream and the load elsewhere, over loopback.
+    OneCpu,
+    /// The same with two CPUs and as many threads, processes or sockets.
+    TwoCpus,
+    /// One CPU, and a name that the server itself knows.
+    Internal,
+    /// As [`Arrangement::Internal`], without a cache.
+    Uncached,
+    /// One CPU, an empty cache to be filled.
+    Memory,
+    /// Server and client on the same CPU, the client in a network namespace of its own, joined by
+    /// veth: a pod and the cache of its node.
+    SameCpu,
+    /// One CPU, a hosts file of 100,000 lines, the Corefile watched.
+    Busy,
+}
+
+impl Arrangement {
+    pub(super) const ALL: [Self; 7] = [
+        Self::OneCpu,
+        Self::TwoCpus,
+        Self::Internal,
+        Self::Uncached,
+        Self::Memory,
+        Self::SameCpu,
+        Self::Busy,
+    ];
+
+    /// Whether the server knows [`super::INTERNAL`] by itself.
+    pub(super) fn knows_internal(self) -> bool {
+        matches!(self, Self::Internal | Self::Uncached | Self::Busy)
+    }
+}
+
+/// One thing that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cell {
+    /// The most questions a second, one name.
+    OneName,
+    /// The most questions a second, [`super::NAMES`] names.
+    ManyNames,
+    /// 2,000 questions a second from clients that sleep in between: seed of a node's CPU bill.
+    Low,
+    /// Latency at the given rate.
+    Fixed,
+    /// Latency at half of what this server reached in [`Cell::ManyNames`].
+    Half,
+    /// The most questions a second over 100 TCP connections.
+    Tcp100,
+    /// The same over 1,000.
+    Tcp1000,
+    /// The most questions a second, no name twice.
+    Misses,
+    /// [`Cell::ManyNames`] with two CPUs.
+    TwoCpus,
+    /// The most questions a second for the internal name.
+    Internal,
+    /// The same without a cache.
+    UncachedInternal,
+    /// The most questions a second for one name of the upstream's, without a cache.
+    UncachedExternal,
+    /// Memory per cached name.
+    Memory,
+    /// Latency at the given rate, server and client on one CPU, across veth.
+    SameCpu,
+    /// Latency at half of the most while nothing else happens.
+    Quiet,
+    /// The same under reloads, a changing hosts file, and scrapes.
+    Disturbed,
+}
+
+impl Cell {
+    pub(super) const ALL: [Self; 16] = [
+        Self::OneName,
+        Self::ManyNames,
+        Self::Low,
+        Self::Fixed,
+        Self::Half,
+        Self::Tcp100,
+        Self::Tcp1000,
+        Self::Misses,
+        Self::TwoCpus,
+        Self::Internal,
+        Self::UncachedInternal,
+        Self::UncachedExternal,
+        Self::Memory,
+        Self::SameCpu,
+        Self::Quiet,
+        Self::Disturbed,
+    ];
+
+    /// Its name in tables, files and `--cells`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::OneName => "hits-1-name",
+            Self::ManyNames => "hits",
+            Self::Low => "2000-per-second",
+            Self::Fixed => "latency",
+            Self::Half => "latency-at-half",
+            Self::Tcp100 => "tcp-100",
+            Self::Tcp1000 => "tcp-1000",
+            Self::Misses => "misses",
+            Self::TwoCpus => "hits-2-cpus",
+            Self::Internal => "internal",
+            Self::UncachedInternal => "uncached-internal",
+            Self::UncachedExternal => "uncached-external",
+            Self::Memory => "memory",
+            Self::SameCpu => "same-cpu",
+            Self::Quiet => "quiet",
+            Self::Disturbed => "disturbed",
+        }
+    }
+
+    pub(super) fn arrangement(self) -> Arrangement {
+        match self {
+            Self::TwoCpus => Arrangement::TwoCpus,
+            Self::Internal => Arrangement::Internal,
+            Self::UncachedInternal | Self::UncachedExternal => Arrangement::Uncached,
+            Self::Memory => Arrangement::Memory,
+            Self::SameCpu => Arrangement::SameCpu,
+            Self::Quiet | Self::Disturbed => Arrangement::Busy,
+            _ => Arrangement::OneCpu,
+        }
+    }
+
+    /// Whether every answer is meant to come from the server's own memory.
+    pub(super) fn wants_hits(self) -> bool {
+        !matches!(self, Self::Misses | Self::UncachedExternal | Self::Memory)
+    }
+
+    /// TCP connections, for cells over TCP.
+    pub(super) fn connections(self) -> Option<usize> {
+        match self {
+            Self::Tcp100 => Some(100),
+            Self::Tcp1000 => Some(1_000),
+            _ => None,
+        }
+    }
+
+    /// The cell of this name.
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|cell| cell.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|cell| cell.name()).collect();
+            format!("expected one of {}", names.join(", "))
+        })
+    }
+}

@@ -1,0 +1,270 @@
+//! The settings of each server: one thread per CPU given, a cache for a million entries where there
+//! is one, no log of questions, no DNSSEC validation, everything else asked of one upstream.
+
+use super::{INTERNAL, INTERNAL_ADDRESS, NAMES};
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Where one started server listens and asks, and what it is to do.
+pub(super) struct Setup {
+    pub(super) address: SocketAddr,
+    /// Three more addresses that are free: metrics, health, readiness.
+    pub(super) extra: [SocketAddr; 3],
+    pub(super) upstream: SocketAddr,
+    /// CPUs that it may use, and so threads, processes or sockets.
+    pub(super) threads: usize,
+    pub(super) cached: bool,
+    /// A hosts file with the internal name; nothing if the server is not to know it.
+    pub(super) hosts: Option<PathBuf>,
+    /// Whether the Corefile is watched for changes.
+    pub(super) watched: bool,
+    /// For the server's own files.
+    pub(super) folder: PathBuf,
+}
+
+/// Which handlers a Corefile has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chain {
+    /// Cache and upstream.
+    Short,
+    /// The chain of a cluster's Corefile but for `kubernetes`.
+    Cluster,
+    /// The short one with a socket per CPU, for CoreDNS.
+    Multisocket,
+}
+
+pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
+    let Setup { address, extra: [metrics, health, ready], upstream, .. } = setup;
+    let mut lines = vec![format!("bind {}", address.ip()), "errors".to_owned()];
+    if chain == Chain::Cluster {
+        lines.extend([
+            format!("health {health} {{\n        lameduck 0s\n    }}"),
+            format!("ready {ready}"),
+            "loop".to_owned(),
+            "loadbalance".to_owned(),
+        ]);
+    }
+    if chain == Chain::Multisocket {
+        lines.push(format!("multisocket {}", setup.threads));
+    }
+    if chain == Chain::Cluster || setup.watched {
+        lines.push(format!("prometheus {metrics}"));
+        lines.push(if setup.watched { "reload 2s 1s" } else { "reload" }.to_owned());
+    }
+    if setup.cached {
+        let room = "success 1000000\n        denial 1000000";
+        lines.push(format!("cache 3600 {{\n        {room}\n    }}"));
+    }
+    if let Some(hosts) = &setup.hosts {
+        let options = "reload 500ms\n        fallthrough";
+        lines.push(format!("hosts {} {{\n        {options}\n    }}", hosts.display()));
+    }
+    lines.push(format!("forward . {upstream}"));
+    let mut text = format!(".:{} {{\n", address.port());
+    for line in lines {
+        _ = writeln!(text, "    {line}");
+    }
+    text.push_str("}\n");
+    text
+}
+
+pub(super) fn unbound(setup: &Setup) -> String {
+    let Setup { address, upstream, threads, .. } = setup;
+    let (ip, port, to, to_port) = (address.ip(), address.port(), upstream.ip(), upstream.port());
+    let internal = if setup.hosts.is_some() {
+        format!("    local-data: \"{INTERNAL} IN A {INTERNAL_ADDRESS}\"\n")
+    } else {
+        String::new()
+    };
+    let no_cache = if setup.cached { "" } else { "    cache-max-ttl: 0\n" };
+    format!(
+        "server:
+    interface: {ip}@{port}
+    port: {port}
+    num-threads: {threads}
+    so-reuseport: yes
+    do-daemonize: no
+    chroot: \"\"
+    username: \"\"
+    pidfile: \"\"
+    use-syslog: no
+    verbosity: 0
+    module-config: \"iterator\"
+    do-not-query-localhost: no
+    access-control: 0.0.0.0/0 allow
+    msg-cache-size: 512m
+    rrset-cache-size: 1g
+    outgoing-range: 4096
+    incoming-num-tcp: 2000
+    num-queries-per-thread: 2048
+    minimal-responses: yes
+{internal}{no_cache}remote-control:
+    control-enable: no
+forward-zone:
+    name: \".\"
+    forward-addr: {to}@{to_port}
+"
+    )
+}
+
+pub(super) fn dnsdist(setup: &Setup) -> String {
+    let Setup { address, upstream, threads, .. } = setup;
+    let listen = |at: usize| {
+        let how = if at == 0 { "setLocal" } else { "addLocal" };
+        format!("{how}(\"{address}\", {{reusePort=true, maxInFlight=64}})\n")
+    };
+    let mut text: String = (0..*threads).map(listen).collect();
+    text.push_str("setACL(\"0.0.0.0/0\")\nsetSecurityPollSuffix(\"\")\n");
+    if setup.hosts.is_some() {
+        let action = format!("SpoofAction(\"{INTERNAL_ADDRESS}\")");
+        _ = writeln!(text, "addAction(QNameRule(\"{INTERNAL}\"), {action})");
+    }
+    _ = writeln!(text, "newServer({{address=\"{upstream}\", sockets=8}}):setUp()");
+    if setup.cached {
+        text.push_str("getPool(\"\"):setCache(newPacketCache(1000000))\n");
+    }
+    text
+}
+
+/// Knot Resolver. It has no switch that turns its cache off.
+pub(super) fn kresd(setup: &Setup) -> String {
+    let Setup { address, upstream, .. } = setup;
+    let (ip, port, to, to_port) = (address.ip(), address.port(), upstream.ip(), upstream.port());
+    let internal = if setup.hosts.is_some() {
+        let name = INTERNAL.trim_end_matches('.');
+        format!("modules = {{ 'hints > iterate' }}\nhints['{name}'] = '{INTERNAL_ADDRESS}'\n")
+    } else {
+        String::new()
+    };
+    format!(
+        "net.listen('{ip}', {port})
+net.ipv6 = false
+trust_anchors.remove('.')
+cache.size = 500 * MB
+{internal}policy.add(policy.all(policy.STUB('{to}@{to_port}')))
+"
+    )
+}
+
+pub(super) fn recursor(setup: &Setup) -> String {
+    let Setup { address, upstream, threads, .. } = setup;
+    let folder = setup.folder.display();
+    format!(
+        "local-address={address}
+allow-from=0.0.0.0/0
+forward-zones-recurse=.={upstream}
+dont-query=
+query-local-address=127.0.0.1
+daemon=no
+disable-syslog=yes
+loglevel=3
+quiet=yes
+threads={threads}
+pdns-distributes-queries=no
+reuseport=yes
+dnssec=off
+security-poll-suffix=
+socket-dir={folder}
+setuid=
+write-pid=no
+max-cache-entries=1000000
+max-packetcache-entries=1000000
+max-tcp-clients=2000
+max-tcp-per-client=0
+"
+    )
+}
+
+pub(super) fn bind(setup: &Setup) -> String {
+    let Setup { address, upstream, .. } = setup;
+    let (ip, port, to, to_port) = (address.ip(), address.port(), upstream.ip(), upstream.port());
+    let folder = setup.folder.display();
+    format!(
+        "options {{
+    directory \"{folder}\";
+    listen-on port {port} {{ {ip}; }};
+    listen-on-v6 {{ none; }};
+    pid-file none;
+    session-keyfile \"{folder}/session.key\";
+    recursion yes;
+    allow-query {{ any; }};
+    allow-recursion {{ any; }};
+    allow-query-cache {{ any; }};
+    forwarders {{ {to} port {to_port}; }};
+    forward only;
+    dnssec-validation no;
+    minimal-responses yes;
+    max-cache-size 1g;
+    recursive-clients 10000;
+    tcp-clients 2000;
+}};
+controls {{ }};
+logging {{ category default {{ null; }}; }};
+"
+    )
+}
+
+pub(super) fn knot(setup: &Setup) -> String {
+    let Setup { address, threads, .. } = setup;
+    let (ip, port, folder) = (address.ip(), address.port(), setup.folder.display());
+    format!(
+        "server:
+    listen: {ip}@{port}
+    rundir: {folder}
+    udp-workers: {threads}
+    tcp-workers: {threads}
+    background-workers: 1
+    tcp-max-clients: 2000
+database:
+    storage: {folder}/db
+template:
+  - id: default
+    storage: {folder}
+    journal-content: none
+    zonefile-sync: -1
+zone:
+  - domain: example.
+    file: example.zone
+"
+    )
+}
+
+pub(super) fn nsd(setup: &Setup) -> String {
+    let Setup { address, threads, .. } = setup;
+    let (ip, port, folder) = (address.ip(), address.port(), setup.folder.display());
+    format!(
+        "server:
+    ip-address: {ip}@{port}
+    server-count: {threads}
+    reuseport: yes
+    username: \"\"
+    chroot: \"\"
+    database: \"\"
+    zonesdir: {folder}
+    zonelistfile: {folder}/zone.list
+    xfrdfile: {folder}/xfrd.state
+    xfrdir: {folder}
+    pidfile: \"\"
+    tcp-count: 1200
+    verbosity: 0
+remote-control:
+    control-enable: no
+zone:
+    name: example.
+    zonefile: example.zone
+"
+    )
+}
+
+/// The zone of the authoritative servers: the names that the others are asked from their caches.
+pub(super) fn zone() -> String {
+    let mut text =
+        "$ORIGIN example.\n$TTL 3600\n@ SOA ns.example. admin.example. 1 3600 600 86400 300\n\
+        @ NS ns.example.\nns A 192.0.2.1\nready.bench A 192.0.2.2\n"
+            .to_owned();
+    for n in 0..NAMES {
+        _ = writeln!(text, "n{n:05}.bench A 192.0.2.{}", n % 250 + 1);
+    }
+    text
+}

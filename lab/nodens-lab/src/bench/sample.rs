@@ -1,0 +1,142 @@
+//! One measurement, and what can be read from it.
+
+use super::cells::Cell;
+use crate::child::Account;
+use lab_histogram::Histogram;
+use lab_load::{Outcome, SECOND};
+use lab_result::ResultFile;
+
+/// The part of a server's CPU that others may take.
+const ROBBED: f64 = 0.05;
+
+/// What the load brought.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Load {
+    pub(super) sent: u64,
+    pub(super) answered: u64,
+    pub(super) lost: u64,
+    /// Answers a second.
+    pub(super) rate: f64,
+    /// Seconds from the start to the last outcome.
+    pub(super) elapsed: f64,
+    /// From the intended time of sending to the answer.
+    pub(super) response: Histogram,
+    /// From sending to the answer.
+    pub(super) service: Histogram,
+    pub(super) plan: String,
+    /// Why the generator does not vouch for it.
+    pub(super) invalid: Vec<String>,
+}
+
+/// One measurement.
+pub(super) struct Sample {
+    pub(super) server: &'static str,
+    pub(super) repeat: usize,
+    pub(super) cell: Cell,
+    /// How often it was measured until others left the server its CPU; the best such is kept.
+    pub(super) tries: usize,
+    pub(super) load: Load,
+    /// CPUs that the server may use.
+    pub(super) cpus: usize,
+    /// What the server's threads did meanwhile.
+    pub(super) account: Account,
+    /// What the upstream's thread did meanwhile.
+    pub(super) upstream: Account,
+    /// Questions that the upstream was asked meanwhile.
+    pub(super) asked: u64,
+    /// Octets of memory that the server held before and afterwards.
+    pub(super) resident: (Option<u64>, Option<u64>),
+}
+
+impl Sample {
+    /// Answers a second.
+    pub(super) fn rate(&self) -> f64 {
+        self.load.rate
+    }
+
+    /// Microseconds of CPU per answer.
+    pub(super) fn cost(&self) -> f64 {
+        self.account.ran.as_secs_f64() * 1e6 / (self.load.answered as f64).max(1.0)
+    }
+
+    /// Thousandths of a CPU.
+    pub(super) fn millicores(&self) -> f64 {
+        self.account.ran.as_secs_f64() * 1e3 / self.load.elapsed.max(1e-9)
+    }
+
+    /// Nanoseconds of a quantile of the latency; across veth, where the client's own waking up would
+    /// count twice, from the sending. A rank among timeouts counts with its bound.
+    pub(super) fn latency(&self, part: f64) -> f64 {
+        let same_cpu = self.cell == Cell::SameCpu;
+        let histogram = if same_cpu { &self.load.service } else { &self.load.response };
+        histogram.quantile(part).nanos().unwrap_or(0) as f64
+    }
+
+    /// Octets of memory that each of `names` names took.
+    pub(super) fn per_name(&self, names: usize) -> f64 {
+        let (Some(before), Some(after)) = self.resident else { return f64::NAN };
+        (after.saturating_sub(before)) as f64 / names as f64
+    }
+
+    /// The part of the time that other processes had the server's CPU while it wanted to run.
+    pub(super) fn robbed(&self) -> f64 {
+        if self.cell == Cell::SameCpu {
+            return 0.0;
+        }
+        let available = self.load.elapsed.max(1e-9) * self.cpus as f64;
+        let waited = self.account.waited.as_secs_f64() / available;
+        // A server with several threads on one CPU also waits for its own.
+        waited.min(1.0 - self.account.ran.as_secs_f64() / available).max(0.0)
+    }
+
+    /// The part of the answers that took a question to the upstream.
+    pub(super) fn miss_rate(&self) -> f64 {
+        self.asked as f64 / (self.load.answered as f64).max(1.0)
+    }
+
+    /// The part of the time that the upstream had work; near 1 it was the limit and not the server.
+    pub(super) fn upstream_busy(&self) -> f64 {
+        let time = self.upstream.ran + self.upstream.waited;
+        time.as_secs_f64() / self.load.elapsed.max(1e-9)
+    }
+
+    /// Whether others took too much of the CPU: a fault of the machine and not of the server.
+    pub(super) fn is_spoilt(&self) -> bool {
+        self.robbed() > ROBBED
+    }
+}
+
+impl From<Outcome> for Load {
+    fn from(outcome: Outcome) -> Self {
+        let counts = &outcome.tally.counts;
+        Self {
+            sent: counts.sent,
+            answered: counts.answered,
+            lost: counts.lost(),
+            rate: outcome.answer_rate(),
+            elapsed: outcome.elapsed.as_secs_f64(),
+            plan: format!("{:016x}", outcome.plan_hash),
+            response: outcome.tally.response,
+            service: outcome.tally.service,
+            invalid: outcome.verdict.invalid,
+        }
+    }
+}
+
+impl From<ResultFile> for Load {
+    fn from(result: ResultFile) -> Self {
+        let counts = &result.counts;
+        let seconds = |nanos: u64| nanos as f64 / SECOND as f64;
+        Self {
+            sent: counts.sent,
+            answered: counts.answered,
+            lost: counts.timed_out + counts.refused + counts.connection_failed,
+            rate: counts.answered as f64 / seconds(result.run.active_ns).max(1e-9),
+            elapsed: seconds(result.run.elapsed_ns),
+            plan: result.plan.hash,
+            response: result.response,
+            service: result.service,
+            invalid: result.verdict.invalid_because,
+        }
+    }
+}
