@@ -7,10 +7,13 @@
 
 mod cells;
 mod configs;
+mod cpus;
 mod disturb;
 mod peers;
+mod questions;
 mod report;
 mod sample;
+mod tables;
 mod veth;
 
 use crate::authority::{Authority, Data};
@@ -19,11 +22,13 @@ use crate::term::{self, Live, Style};
 use anyhow::{Context, Result, bail};
 use cells::{Arrangement, Cell};
 use configs::Setup;
+use cpus::Cpus;
 use disturb::Disturbance;
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Spin, Transport, Workload};
 use nodens_wire::{Name, Type};
 use peers::{Peer, Programs};
+use questions::Questions;
 use sample::{Load, Sample};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -49,8 +54,6 @@ const LOW_RATE: f64 = 2_000.0;
 const UPSTREAM_BUSY: f64 = 0.85;
 /// How long filling a cache may take.
 const WARM_MAX: Duration = Duration::from_secs(30);
-/// Draws before the order of names repeats.
-const ORDER_LEN: usize = 1 << 18;
 /// Questions a second that one load thread sends on time beside what it receives.
 const RATE_PER_THREAD: f64 = 200_000.0;
 
@@ -89,43 +92,6 @@ pub(crate) struct Args {
     out: PathBuf,
 }
 
-/// Who runs where.
-struct Cpus {
-    server: Vec<usize>,
-    upstream: Vec<usize>,
-    load: Vec<usize>,
-    /// What a reader must know if there are too few.
-    shared: bool,
-}
-
-impl Cpus {
-    fn choose() -> Result<Self> {
-        let all = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
-        Ok(match &all[..] {
-            [server, upstream, load @ ..] if !load.is_empty() => Self {
-                server: vec![*server],
-                upstream: vec![*upstream],
-                load: load.iter().take(2).copied().collect(),
-                shared: false,
-            },
-            [server, rest @ ..] if !rest.is_empty() => {
-                let rest = rest.to_vec();
-                Self { server: vec![*server], upstream: rest.clone(), load: rest, shared: true }
-            }
-            _ => Self { server: all.clone(), upstream: all.clone(), load: all, shared: true },
-        })
-    }
-
-    /// The CPUs of the server. With two of them the upstream, which hits do not need, gives its own.
-    fn of(&self, arrangement: Arrangement) -> Vec<usize> {
-        match arrangement {
-            Arrangement::TwoCpus => self.server.iter().chain(&self.upstream).copied().collect(),
-            Arrangement::SameCpu => self.load.iter().take(1).copied().collect(),
-            _ => self.server.clone(),
-        }
-    }
-}
-
 struct Bench<'a> {
     args: &'a Args,
     stop: &'a AtomicBool,
@@ -135,37 +101,6 @@ struct Bench<'a> {
     /// Why there is none, for the report.
     pod: Result<Pod, String>,
     questions: Questions,
-}
-
-/// The questions of the cells.
-struct Questions {
-    one: Workload,
-    many: Workload,
-    /// The same as `many`, each once.
-    warm: Workload,
-    internal: Workload,
-    /// Names that fill a cache, each once.
-    fill: Workload,
-}
-
-impl Questions {
-    fn new(seed: u64) -> Result<Self> {
-        let in_turn = |count: usize, suffix: &str| -> Result<Workload> {
-            let mut workload = Workload::new(seed);
-            for n in 0..count {
-                let name = Name::parse(&format!("n{n:05}.{suffix}"))?;
-                workload.push(name.view(), Type::A, None);
-            }
-            Ok(workload)
-        };
-        let warm = in_turn(NAMES, "bench.example")?;
-        let mut many = warm.clone();
-        many.shuffle(ORDER_LEN);
-        let mut internal = Workload::new(seed);
-        internal.push(Name::parse(INTERNAL)?.view(), Type::A, None);
-        let (one, fill) = (in_turn(1, "bench.example")?, in_turn(NAMES_OF_MEMORY, "fill.example")?);
-        Ok(Self { one, many, warm, internal, fill })
-    }
 }
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
@@ -429,11 +364,7 @@ impl Bench<'_> {
     /// The same questions as at the fixed rate from inside the pod, by a client that sleeps.
     fn through_pod(&self, server: SocketAddr) -> Result<Load> {
         let Ok(pod) = &self.pod else { bail!("there is no pod") };
-        let mut file = String::new();
-        for n in 0..NAMES {
-            file.push_str(&format!("n{n:05}.bench.example A\n"));
-        }
-        let file = self.scratch.write("names.txt", &file)?;
+        let file = self.scratch.write("names.txt", &questions::file())?;
         let mut command = pod.command(&std::env::current_exe()?);
         let cpus: Vec<_> =
             self.cpus.of(Arrangement::SameCpu).iter().map(usize::to_string).collect();

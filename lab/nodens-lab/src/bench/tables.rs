@@ -1,0 +1,319 @@
+//! The tables of a benchmark: medians, spread, ratios.
+
+use super::cells::Cell;
+use super::peers::Peer;
+use super::sample::Sample;
+use super::{Bench, NAMES_OF_MEMORY, UPSTREAM_BUSY};
+use crate::term::{self, Style, Table};
+
+/// Quantiles of the latency tables.
+pub(super) const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+
+/// The median of a few values and how far they lie apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Summary {
+    median: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Summary {
+    fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.retain(|value| value.is_finite());
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let (low, high) = (values.get((values.len() - 1) / 2)?, values.get(values.len() / 2)?);
+        Some(Self { median: (low + high) / 2.0, min, max })
+    }
+
+    /// Half the range in percent of the median.
+    fn spread(self) -> f64 {
+        if self.median > 0.0 { (self.max - self.min) / 2.0 / self.median * 100.0 } else { 0.0 }
+    }
+
+    /// The median with its spread; beyond 100 % its size says nothing more.
+    fn text(self, number: impl Fn(f64) -> String) -> String {
+        match self.spread() {
+            spread if spread > 100.0 => format!("{} ±>100 %", number(self.median)),
+            spread => format!("{} ±{spread:.0} %", number(self.median)),
+        }
+    }
+}
+
+struct Numbers<'a> {
+    samples: &'a [Sample],
+}
+
+impl Numbers<'_> {
+    fn of(&self, server: &str, cell: Cell) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(move |s| s.server == server && s.cell == cell)
+    }
+
+    fn summary(&self, server: &str, cell: Cell, of: impl Fn(&Sample) -> f64) -> Option<Summary> {
+        Summary::of(self.of(server, cell).map(of).collect())
+    }
+
+    fn rate(&self, server: &str, cell: Cell) -> Option<Summary> {
+        self.summary(server, cell, Sample::rate)
+    }
+
+    fn cost(&self, server: &str, cell: Cell) -> Option<Summary> {
+        self.summary(server, cell, Sample::cost)
+    }
+
+    fn is_spoilt(&self, server: &str, cell: Cell) -> bool {
+        let mut samples = self.of(server, cell);
+        samples.any(|sample| sample.is_spoilt() || sample.upstream_busy() > UPSTREAM_BUSY)
+    }
+
+    /// How many times the questions of `other` this server answers.
+    ///
+    /// From the median rates; if other processes or the upstream spoilt one of them, from CPU per
+    /// question, which they hardly touch, with a star.
+    fn ratio(&self, server: &str, cell: Cell, other: &str, other_cell: Cell) -> Option<String> {
+        let spoilt = self.is_spoilt(server, cell) || self.is_spoilt(other, other_cell);
+        let (over, under) = if spoilt {
+            (self.cost(other, other_cell)?, self.cost(server, cell)?)
+        } else {
+            (self.rate(server, cell)?, self.rate(other, other_cell)?)
+        };
+        let star = if spoilt { "*" } else { "" };
+        (under.median > 0.0).then(|| format!("{:.2}{star}", over.median / under.median))
+    }
+
+    /// The ratio of two medians of something that is no rate.
+    fn times(
+        &self,
+        server: &str,
+        (cell, other): (Cell, &str),
+        of: impl Fn(&Sample) -> f64,
+    ) -> Option<String> {
+        let (over, under) = (self.summary(server, cell, &of)?, self.summary(other, cell, &of)?);
+        (under.median > 0.0).then(|| format!("{:.2}", over.median / under.median))
+    }
+}
+
+/// One table of the report.
+pub(super) struct Section {
+    pub(super) title: String,
+    pub(super) table: Table,
+    /// Servers that have a value in it.
+    rows: usize,
+}
+
+/// What one column shows of one server; nothing if it was not measured.
+type Column<'a> = (&'a str, Box<dyn Fn(&str) -> Option<String> + 'a>);
+
+/// A table of the servers that have a value in at least one column.
+fn section(title: &str, peers: &[Peer], columns: &[Column<'_>]) -> Section {
+    let mut header = vec!["server"];
+    header.extend(columns.iter().map(|(name, _)| *name));
+    let mut table = Table::new(&header);
+    let mut rows = 0;
+    for peer in peers {
+        let cells: Vec<_> = columns.iter().map(|(_, of)| of(peer.name)).collect();
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
+        rows += 1;
+        let mut row = vec![peer.name.to_owned()];
+        row.extend(cells.into_iter().map(|cell| cell.unwrap_or("–".to_owned())));
+        match peer.name {
+            "nodens" | "nodens-k8s" => table.styled(Style::Good, row),
+            "echo" => table.styled(Style::Dim, row),
+            _ => table.row(row),
+        }
+    }
+    Section { title: title.to_owned(), table, rows }
+}
+
+fn micros(value: f64) -> String {
+    format!("{value:.2} µs")
+}
+
+fn rate_column<'a>(numbers: &'a Numbers<'a>, name: &'a str, cell: Cell) -> Column<'a> {
+    (name, Box::new(move |server| Some(numbers.rate(server, cell)?.text(term::rate))))
+}
+
+fn cost_column<'a>(numbers: &'a Numbers<'a>, cell: Cell) -> Column<'a> {
+    ("CPU", Box::new(move |server| Some(micros(numbers.cost(server, cell)?.median))))
+}
+
+fn ratio_column<'a>(
+    numbers: &'a Numbers<'a>,
+    name: &'a str,
+    cell: Cell,
+    (other, other_cell): (&'a str, Cell),
+) -> Column<'a> {
+    (name, Box::new(move |server| numbers.ratio(server, cell, other, other_cell)))
+}
+
+fn hits(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "1 name", Cell::OneName),
+        rate_column(n, "10,000 names", Cell::ManyNames),
+        cost_column(n, Cell::ManyNames),
+        ratio_column(n, "×echo", Cell::ManyNames, ("echo", Cell::ManyNames)),
+        ratio_column(n, "×CoreDNS", Cell::ManyNames, ("coredns", Cell::ManyNames)),
+    ];
+    section(
+        "Cache hits, server on one CPU: the most questions/s, CPU per question",
+        peers,
+        &columns,
+    )
+}
+
+fn two_cpus(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let one: Column<'_> = (
+        "×one CPU",
+        Box::new(move |server| n.ratio(server, Cell::TwoCpus, server, Cell::ManyNames)),
+    );
+    let columns = [
+        rate_column(n, "10,000 names", Cell::TwoCpus),
+        cost_column(n, Cell::TwoCpus),
+        one,
+        ratio_column(n, "×echo", Cell::TwoCpus, ("echo", Cell::TwoCpus)),
+        ratio_column(n, "×CoreDNS", Cell::TwoCpus, ("coredns", Cell::TwoCpus)),
+    ];
+    section("Cache hits, server on two CPUs", peers, &columns)
+}
+
+fn misses(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "no name twice", Cell::Misses),
+        cost_column(n, Cell::Misses),
+        ratio_column(n, "×dnsdist", Cell::Misses, ("dnsdist", Cell::Misses)),
+        ratio_column(n, "×CoreDNS", Cell::Misses, ("coredns", Cell::Misses)),
+    ];
+    section("Cache misses through one upstream, server on one CPU", peers, &columns)
+}
+
+fn internal(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "cache, internal", Cell::Internal),
+        rate_column(n, "cache, external", Cell::OneName),
+        rate_column(n, "no cache, internal", Cell::UncachedInternal),
+        rate_column(n, "no cache, external", Cell::UncachedExternal),
+    ];
+    section(
+        "One name, internal (the server's own) and external, with and without a cache",
+        peers,
+        &columns,
+    )
+}
+
+fn low(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let bill: Column<'_> = (
+        "mCPU",
+        Box::new(move |server| {
+            let summary = n.summary(server, Cell::Low, Sample::millicores)?;
+            Some(summary.text(|value| format!("{value:.1}")))
+        }),
+    );
+    let times = |other: &'static str| {
+        move |server: &str| n.times(server, (Cell::Low, other), Sample::millicores)
+    };
+    let memory: Column<'_> = (
+        "octets per cached name",
+        Box::new(move |server| {
+            let of = |sample: &Sample| sample.per_name(NAMES_OF_MEMORY);
+            Some(n.summary(server, Cell::Memory, of)?.text(|value| format!("{value:.0}")))
+        }),
+    );
+    let resident: Column<'_> = (
+        "memory with 100,000 names",
+        Box::new(move |server| {
+            let of = |sample: &Sample| sample.resident.1.map_or(f64::NAN, |octets| octets as f64);
+            let mebibytes = |value: f64| format!("{:.0} MiB", value / f64::from(1 << 20));
+            Some(mebibytes(n.summary(server, Cell::Memory, of)?.median))
+        }),
+    );
+    let columns = [
+        bill,
+        ("×echo", Box::new(times("echo")) as Box<dyn Fn(&str) -> Option<String>>),
+        ("×CoreDNS", Box::new(times("coredns"))),
+        memory,
+        resident,
+    ];
+    section("The bill: CPU at 2,000 questions/s from sleeping clients; memory", peers, &columns)
+}
+
+fn latency(title: &str, peers: &[Peer], n: &Numbers<'_>, cell: Cell) -> Section {
+    let quantile = |(name, part): (&'static str, f64)| -> Column<'_> {
+        let of = move |server: &str| {
+            Some(n.summary(server, cell, |sample| sample.latency(part))?.text(term::nanos))
+        };
+        (name, Box::new(of))
+    };
+    let mut columns: Vec<Column<'_>> = QUANTILES.into_iter().map(quantile).collect();
+    let lost = move |server: &str| {
+        let of = |sample: &Sample| sample.load.lost as f64 / (sample.load.sent as f64).max(1.0);
+        Some(term::percent(n.summary(server, cell, of)?.median))
+    };
+    columns.push(("lost", Box::new(lost)));
+    columns.push(cost_column(n, cell));
+    section(title, peers, &columns)
+}
+
+fn latencies(bench: &Bench<'_>, peers: &[Peer], n: &Numbers<'_>) -> Vec<Section> {
+    let rate = term::count(bench.args.rate as u64);
+    let titles = [
+        (Cell::Fixed, format!("Latency at {rate} questions/s, 10,000 names, all hits")),
+        (
+            Cell::Half,
+            "Latency at half of each server's own most, 10,000 names, all hits".to_owned(),
+        ),
+        (
+            Cell::SameCpu,
+            format!(
+                "Latency at {rate} questions/s across veth, client and server on one CPU, from sending"
+            ),
+        ),
+        (Cell::Quiet, "Latency at half of the most, with a hosts file of 100,000 lines".to_owned()),
+        (
+            Cell::Disturbed,
+            "The same under reloads, hosts file changes and ten scrapes of the metrics a second"
+                .to_owned(),
+        ),
+    ];
+    titles.iter().map(|(cell, title)| latency(title, peers, n, *cell)).collect()
+}
+
+fn tcp(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "100 connections", Cell::Tcp100),
+        cost_column(n, Cell::Tcp100),
+        ratio_column(n, "×CoreDNS", Cell::Tcp100, ("coredns", Cell::Tcp100)),
+        rate_column(n, "1,000 connections", Cell::Tcp1000),
+        cost_column(n, Cell::Tcp1000),
+        ratio_column(n, "×CoreDNS", Cell::Tcp1000, ("coredns", Cell::Tcp1000)),
+    ];
+    section("TCP, one question in flight per connection, 10,000 names, all hits", peers, &columns)
+}
+
+/// Every table in which at least one server has a value.
+pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<Section> {
+    let n = Numbers { samples };
+    let mut sections =
+        vec![hits(peers, &n), two_cpus(peers, &n), misses(peers, &n), internal(peers, &n)];
+    sections.push(low(peers, &n));
+    sections.extend(latencies(bench, peers, &n));
+    sections.push(tcp(peers, &n));
+    sections.retain(|section| section.rows > 0);
+    sections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_spread_are_those_of_the_sorted_values() {
+        let summary = Summary::of(vec![30.0, 10.0, 20.0]).unwrap();
+        assert_eq!((summary.median, summary.spread()), (20.0, 50.0));
+        assert_eq!(Summary::of(vec![4.0, 1.0, 3.0, 2.0]).unwrap().median, 2.5);
+        assert_eq!(Summary::of(vec![f64::NAN]), None);
+        assert_eq!(Summary::of(vec![0.0]).unwrap().spread(), 0.0);
+    }
+}
