@@ -213,10 +213,8 @@ impl Bench<'_> {
         let under_test = UnderTest { name: peer.name, repeat, server: &server, setup: &setup };
         for cell in self.cells(peer, arrangement) {
             let half = self.half(&under_test, samples);
-            let sample = self
-                .sample(&under_test, cell, half)
-                .with_context(|| format!("{}: {}", peer.name, cell.name()))?;
-            samples.push(sample);
+            let sample = self.sample(&under_test, cell, half);
+            samples.push(sample.with_context(|| cell.name())?);
         }
         drop(server);
         // Some caches are files as large as they may ever get.
