@@ -20,6 +20,12 @@ pub(super) struct OutArgs {
     /// Write no result file.
     #[arg(long, conflicts_with = "out")]
     no_out: bool,
+    /// Page of the result [default: the result file's name with .html].
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Make no page.
+    #[arg(long, conflicts_with = "html")]
+    no_html: bool,
     /// Write the result file to standard output, and no summary.
     #[arg(long)]
     pub(super) json: bool,
@@ -43,6 +49,7 @@ fn format_and_file(text: &str) -> Result<(Format, PathBuf)> {
 /// Places for the result that were found writable before the load.
 pub(super) struct Places {
     result: Option<PathBuf>,
+    page: Option<PathBuf>,
     exports: Vec<(Format, PathBuf)>,
     options: Options,
     json: bool,
@@ -59,14 +66,24 @@ impl OutArgs {
     /// after the load.
     pub(super) fn places(&self, server: SocketAddr) -> Result<Places> {
         let exports = self.export.iter().map(|(_, path)| path);
-        self.out.iter().chain(exports).try_for_each(|path| check(path))?;
+        self.out.iter().chain(&self.html).chain(exports).try_for_each(|path| check(path))?;
         let result = match &self.out {
             Some(path) => Some(path.clone()),
             None if self.no_out || self.json => None,
             None => Some(default_path(Path::new(""), server, Timestamp::now())),
         };
+        // A result that goes into a pipe or device has no page beside it.
+        let beside = result.as_ref().filter(|path| !path.exists() || path.is_file());
+        let beside = beside.filter(|_| !self.no_html && !self.json);
+        let page = self.html.clone().or_else(|| beside.map(|path| path.with_extension("html")));
+        if page.is_some() && page == result {
+            bail!(
+                "the result and its page cannot both be {}: name one with --html",
+                page.unwrap_or_default().display()
+            );
+        }
         let (exports, options) = (self.export.clone(), self.options.options());
-        Ok(Places { result, exports, options, json: self.json })
+        Ok(Places { result, page, exports, options, json: self.json })
     }
 }
 
@@ -97,8 +114,21 @@ impl Places {
             let text = export(result, *format, self.options);
             failures.extend(lab_result::write_text(path, &text).err().map(|e| e.to_string()));
         }
+        if let Some(path) = &self.page {
+            failures.extend(self.write_page(path, result).err().map(|error| error.to_string()));
+        }
         anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
         Ok(())
+    }
+
+    /// Writes the page and, as the last line, what opens it.
+    fn write_page(&self, path: &Path, result: &ResultFile) -> Result<()> {
+        let file = self.result.as_deref().unwrap_or(path);
+        let source = lab_report::Source {
+            name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            document: lab_report::Document::Load(Box::new(result.clone())),
+        };
+        crate::report::write(path, &[source], None)
     }
 
     /// Writes the file of a search and says where it is.
@@ -117,7 +147,7 @@ impl Places {
 
     fn announce(&self, path: &Path) {
         let shown = term::shell_word(&path.to_string_lossy());
-        let text = format!("  result     {shown}\n  open with  nodens-lab report {shown}");
+        let text = format!("  result     {shown}");
         if self.json { term::note(&text) } else { term::out(&text) }
     }
 }

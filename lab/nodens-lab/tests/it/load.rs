@@ -104,11 +104,21 @@ fn a_load_leaves_a_result_file_and_says_how_to_look_at_it() {
     let output = lab_in(folder.path(), &["load", "-p", &echo.port, "-Q", "300", "-l", "0.3"]);
     let text = stdout(&output);
     let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap()).collect();
-    assert_eq!(files.len(), 1, "{text}");
-    let name = files[0].file_name().into_string().unwrap();
-    assert!(name.starts_with("nodens-lab-127.0.0.1-") && name.ends_with(".json"), "{name}");
-    assert!(text.trim_end().ends_with(&name), "{text}");
-    let result = lab_result::read(&files[0].path()).unwrap();
+    assert_eq!(files.len(), 2, "{text}");
+    let path =
+        files.iter().map(|file| file.path()).find(|path| path.extension().unwrap() == "json");
+    let path = path.unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    assert!(name.starts_with("nodens-lab-127.0.0.1-"), "{name}");
+    assert!(text.contains(&format!("  result     {name}\n")), "{text}");
+    // The last line opens the page, and report makes the same one from the file.
+    let page = name.replace(".json", ".html");
+    assert!(text.trim_end().ends_with(&format!("open {page}")), "{text}");
+    let page = std::fs::read(folder.path().join(page)).unwrap();
+    let again = lab_in(folder.path(), &["report", name, "-o", "again.html"]);
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert!(std::fs::read(folder.path().join("again.html")).unwrap() == page);
+    let result = lab_result::read(&path).unwrap();
     assert_eq!(result.counts.sent, result.counts.answered);
     // Where and how it was measured is all there.
     let provenance = &result.provenance;
@@ -149,7 +159,7 @@ fn exports_are_written_beside_a_result_and_the_same_ones_made_from_it_later() {
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let output = lab_in(folder.path(), &arguments);
-    assert!(stdout(&output).contains("open with  nodens-lab report r.json"), "{output:?}");
+    assert!(stdout(&output).trim_end().ends_with("open r.html"), "{output:?}");
     for format in formats {
         let again = lab_in(folder.path(), &["export", "r.json", "--format", format]);
         let written = std::fs::read(folder.path().join(format!("out.{format}"))).unwrap();
