@@ -160,6 +160,13 @@ impl Server {
         Ok(Self { socket, poller, start, kept, arrivals: Vec::new() })
     }
 
+    /// The wall clock, and then the other: a pause between the two makes an arrival seem later and
+    /// never earlier, so that no answer is held for less than its time.
+    fn clocks(&self) -> (SystemTime, u64) {
+        let wall = SystemTime::now();
+        (wall, self.now())
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -201,7 +208,7 @@ impl Server {
                 continue;
             }
             if self.kept > 0 {
-                let (now, wall) = (self.now(), SystemTime::now());
+                let (wall, now) = self.clocks();
                 for at in 0..batch.len() {
                     let arrived = arrival(batch.stamp(at), now, wall);
                     self.keep(arrived, batch.get(at));
@@ -229,7 +236,7 @@ impl Server {
         let mut queue = Queue::new(WAITING_MAX);
         while !stop.load(Ordering::Relaxed) {
             if self.receive(&mut into)? {
-                let (now, wall) = (self.now(), SystemTime::now());
+                let (wall, now) = self.clocks();
                 for at in 0..into.len() {
                     let arrived = arrival(into.stamp(at), now, wall);
                     self.keep(arrived, into.get(at));
