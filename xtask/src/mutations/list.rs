@@ -60,31 +60,24 @@ pub(crate) struct Mutation {
     pub(crate) package: String,
     /// The test with its modules, as `cargo test` prints it.
     pub(crate) test: String,
-    /// Which of the crate's test programs has it.
-    #[serde(default)]
-    pub(crate) target: Target,
+    /// Which of the crate's test programs has it: `lib` or `bin` for unit tests, or the name of one
+    /// below `tests/`.
+    #[serde(default = "lib")]
+    target: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Target {
-    /// Unit tests of a library.
-    #[default]
-    Lib,
-    /// Unit tests of a program.
-    Bin,
-    /// `tests/it`.
-    It,
+fn lib() -> String {
+    "lib".to_owned()
 }
 
 impl Mutation {
     /// The arguments that make `cargo test` build and run the test's program.
     pub(crate) fn program(&self) -> Vec<&str> {
         let mut arguments = vec!["-p", &self.package];
-        arguments.extend(match self.target {
-            Target::Lib => vec!["--lib"],
-            Target::Bin => vec!["--bin", &self.package],
-            Target::It => vec!["--test", "it"],
+        arguments.extend(match &*self.target {
+            "lib" => vec!["--lib"],
+            "bin" => vec!["--bin", &self.package],
+            name => vec!["--test", name],
         });
         arguments
     }

@@ -8,7 +8,9 @@ fn config() -> Config {
     let pace = Pace::Open { rate: 200.0, arrivals: Arrivals::Uniform };
     let server = "127.0.0.1:9".parse().unwrap();
     let duration = Duration::from_millis(500);
-    Config { pace, duration, clients: 4, ..Config::new(server, 200.0) }
+    // On a busy machine an answer may take its time.
+    let timeout = Duration::from_secs(20);
+    Config { pace, duration, timeout, clients: 4, ..Config::new(server, 200.0) }
 }
 
 /// A thousand answers after `nanos` each in a second, from a generator without fault.

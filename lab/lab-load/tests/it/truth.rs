@@ -47,7 +47,7 @@ fn percentiles_and_loss_are_those_that_the_server_says_it_made() {
         Injection { latency: Some(latency), loss: 0.001, seed: 3, ..Injection::default() };
     let options = Options { injection, ..Options::default() };
     let echo = Echo::start("127.0.0.1:0".parse().unwrap(), options).unwrap();
-    let timeout = Duration::from_secs(1);
+    let timeout = Duration::from_secs(3);
     let config = Config {
         duration: Duration::from_secs(4),
         timeout,
