@@ -61,7 +61,8 @@ truth: toolchain
 aa: toolchain
 	@$(CARGO) build --quiet --release -p nodens-lab
 	@target/release/nodens-lab ab --self-test $(COMPARISONS) --pairs 10 --retries 0
-	@target/release/nodens-lab ab --self-test 20 --inject 5% --noise-pairs 20 --retries 0
+	@target/release/nodens-lab ab --self-test 20 --inject p50=5% --noise-pairs 20 --retries 0
+	@target/release/nodens-lab ab --self-test 20 --inject cpu=5% --noise-pairs 20 --retries 0
 
 bench-lab: toolchain
 	@$(CARGO) xtask peers dnsperf knot-dnsutils iproute2

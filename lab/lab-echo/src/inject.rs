@@ -6,6 +6,7 @@ use nodens_wire::header::set_flags;
 use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Numbers that one decision draws.
 const DRAWS: u64 = 8;
@@ -127,6 +128,8 @@ pub struct Injection {
     pub rcodes: Rcodes,
     /// Times without answers.
     pub freezes: Vec<Freeze>,
+    /// CPU time spent on each question in a datagram, besides what it takes to answer.
+    pub work: Duration,
     /// Seed of all of it.
     pub seed: u64,
     /// What a decision follows from.
@@ -136,11 +139,13 @@ pub struct Injection {
 impl Injection {
     /// Whether every question is to be answered at once and as it is.
     pub fn is_plain(&self) -> bool {
-        let Self { latency, loss, duplicate, truncate, rcodes, freezes, seed: _, key: _ } = self;
+        let Self { latency, loss, duplicate, truncate, rcodes, freezes, work, seed: _, key: _ } =
+            self;
         latency.is_none()
             && [loss, duplicate, truncate].iter().all(|part| **part == 0.0)
             && rcodes.0.is_empty()
             && freezes.is_empty()
+            && work.is_zero()
     }
 }
 
@@ -179,6 +184,11 @@ pub struct Injector {
 }
 
 impl Injector {
+    /// CPU time that each question in a datagram is to cost besides.
+    pub(crate) fn work(&self) -> Duration {
+        self.injection.work
+    }
+
     /// One injector for each of `threads`; all freeze at the same time.
     pub fn for_threads(injection: Injection, threads: usize) -> Vec<Self> {
         let (injection, first) = (Arc::new(injection), Arc::new(OnceLock::new()));

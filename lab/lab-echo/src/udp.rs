@@ -241,6 +241,7 @@ impl Server {
                     let arrived = arrival(into.stamp(at), now, wall);
                     self.keep(arrived, into.get(at));
                     let fate = injector.decide(arrived, into.get(at), Medium::Datagram);
+                    work(injector.work())?;
                     if let (Some(fate), Some(peer)) = (fate, into.peer(at)) {
                         let held = Held { peer, arrived, message: into.get(at).to_vec() };
                         hold(&mut queue, held, &fate, &mut injector.truth);
@@ -285,6 +286,18 @@ impl Server {
             self.arrivals.push(arrived);
         }
     }
+}
+
+/// Uses `time` of CPU, however long that takes.
+fn work(time: Duration) -> io::Result<()> {
+    if time.is_zero() {
+        return Ok(());
+    }
+    let until = lab_sys::cpu::thread_time()? + time;
+    while lab_sys::cpu::thread_time()? < until {
+        std::hint::spin_loop();
+    }
+    Ok(())
 }
 
 /// When a datagram arrived that was received at `now`, which is `wall` on the wall clock.
@@ -346,6 +359,15 @@ mod tests {
         let mut question = QUESTION;
         question[..2].copy_from_slice(&n.to_be_bytes());
         question
+    }
+
+    #[test]
+    fn work_costs_the_time_that_was_asked_for() {
+        let before = lab_sys::cpu::thread_time().unwrap();
+        (0..100).for_each(|_| work(Duration::from_micros(50)).unwrap());
+        let used = lab_sys::cpu::thread_time().unwrap() - before;
+        assert!(used >= Duration::from_millis(5), "{used:?}");
+        work(Duration::ZERO).unwrap();
     }
 
     #[test]

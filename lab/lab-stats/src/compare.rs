@@ -1,7 +1,7 @@
 //! One metric of two servers, from paired differences to a verdict.
 
 use crate::paired::{self, Side, SignFlip, Statistic};
-use crate::power::{PAIRS_MAX, Plan};
+use crate::power::{Plan, Resampled};
 use crate::{Interval, bootstrap, normal};
 
 /// Fewer pairs than this get the inverted test instead of a bootstrap.
@@ -117,17 +117,14 @@ impl Comparison {
         self.worse_p <= alpha
     }
 
-    /// How many pairs, all told, would probably decide, were the estimate true: for the difference
-    /// or for equivalence, whichever is nearer. `None` if more than can be planned.
-    pub fn pairs_needed(&self, margin: Margin, plan: &Plan) -> Option<usize> {
-        let sigma = self.sigma?;
-        if sigma == 0.0 {
+    /// How many pairs, all told, would probably decide, were the estimate true: for a difference or
+    /// for equivalence. `differences` are those it was made from. `None` if more than can be planned.
+    pub fn pairs_needed(&self, differences: &[f64], margin: Margin, plan: Plan) -> Option<usize> {
+        let noise: Vec<f64> = differences.iter().map(|d| d - self.estimate).collect();
+        if noise.iter().all(|d| *d == 0.0) {
             return Some(plan.fewest());
         }
-        let near = if self.estimate < 0.0 { -margin.low } else { margin.high };
-        let difference = plan.pairs_for_difference(sigma, self.estimate);
-        let equivalence = plan.pairs_for_equivalence(sigma, near, self.estimate);
-        Some(difference.min(equivalence)).filter(|pairs| *pairs < PAIRS_MAX)
+        Resampled::new(plan, &noise, 1).pairs(self.estimate, Some(margin))
     }
 }
 

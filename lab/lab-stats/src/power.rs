@@ -1,6 +1,8 @@
 //! What can be found with how many pairs, given the spread that A/A blocks show.
 
-use crate::normal;
+use crate::paired::mean_ranks;
+use crate::{Margin, normal};
+use lab_random::Stream;
 
 /// The relative efficiency of signed ranks for normal differences is 3/π; for heavy tails it is
 /// higher, and plans are then on the safe side.
@@ -79,6 +81,107 @@ impl Plan {
     }
 }
 
+/// Experiments drawn for each question to [`Resampled`].
+const EXPERIMENTS: usize = 300;
+/// The most pairs that are tried by drawing.
+const DRAWN_MAX: usize = 3_000;
+
+/// Plans by drawing experiments from differences that were seen, with signs by a coin: no distribution
+/// is assumed, and disturbed blocks come as often as they came.
+#[derive(Clone, Debug)]
+pub struct Resampled<'n> {
+    plan: Plan,
+    noise: &'n [f64],
+    seed: u64,
+}
+
+impl<'n> Resampled<'n> {
+    /// `noise` are differences around zero.
+    pub fn new(plan: Plan, noise: &'n [f64], seed: u64) -> Self {
+        Self { plan, noise, seed }
+    }
+
+    /// The fewest pairs with which a true difference of `effect` is decided in as many experiments as
+    /// wanted: found to be one, or to lie within `margin`. `None` if there is no noise to draw from or
+    /// more pairs are needed than are tried.
+    pub fn pairs(&self, effect: f64, margin: Option<Margin>) -> Option<usize> {
+        let enough = |pairs: usize| self.decided(pairs, effect, margin) >= self.plan.power;
+        let mut pairs = self.plan.fewest();
+        let mut short = pairs;
+        while !self.noise.is_empty() && pairs <= DRAWN_MAX {
+            if enough(pairs) {
+                // Between the last number that was too small and this one.
+                return (short..=pairs)
+                    .step_by(1 + (pairs - short) / 8)
+                    .find(|n| enough(*n))
+                    .or(Some(pairs));
+            }
+            short = pairs;
+            pairs += 1 + pairs / 4;
+        }
+        None
+    }
+
+    /// The smallest difference that `pairs` pairs find as often as wanted, within 2 %; infinite if
+    /// there is none.
+    pub fn detectable(&self, pairs: usize) -> f64 {
+        let largest = self.noise.iter().fold(0.0_f64, |most, d| most.max(d.abs()));
+        let (mut low, mut high) = (0.0, 4.0 * largest);
+        let finds = |effect: f64| self.decided(pairs, effect, None) >= self.plan.power;
+        if pairs < self.plan.fewest() || self.noise.is_empty() || pairs > DRAWN_MAX {
+            return f64::INFINITY;
+        }
+        if largest == 0.0 {
+            return 0.0;
+        }
+        if !finds(high) {
+            return f64::INFINITY;
+        }
+        while high - low > 0.02 * high && high > largest * 1e-6 {
+            let middle = f64::midpoint(low, high);
+            if finds(middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        high
+    }
+
+    /// The part of the drawn experiments that is decided.
+    fn decided(&self, pairs: usize, effect: f64, margin: Option<Margin>) -> f64 {
+        let mut stream = Stream::new(self.seed, 51);
+        let mut differences = Vec::with_capacity(pairs);
+        let two_sided = normal::quantile(1.0 - self.plan.alpha / 2.0);
+        let one_sided = normal::quantile(1.0 - self.plan.alpha);
+        let decided = (0..EXPERIMENTS).filter(|_| {
+            differences.clear();
+            differences.extend((0..pairs).map(|_| {
+                let drawn = self.noise.get(stream.below(self.noise.len())).copied().unwrap_or(0.0);
+                effect + if stream.unit() < 0.5 { drawn } else { -drawn }
+            }));
+            let found = z(&differences, 0.0).abs() >= two_sided;
+            found
+                || margin.is_some_and(|margin| {
+                    z(&differences, margin.low) >= one_sided
+                        && z(&differences, margin.high) <= -one_sided
+                })
+        });
+        decided.count() as f64 / EXPERIMENTS as f64
+    }
+}
+
+/// Wilcoxon's statistic of the differences less `centre`, standardized, with continuity correction.
+fn z(differences: &[f64], centre: f64) -> f64 {
+    let shifted: Vec<f64> = differences.iter().map(|d| d - centre).collect();
+    let ranks = mean_ranks(&shifted.iter().map(|d| d.abs()).collect::<Vec<_>>());
+    let signed = shifted.iter().zip(&ranks).filter(|(d, _)| **d != 0.0);
+    let (sum, squares) = signed.fold((0.0, 0.0), |(sum, squares), (d, rank)| {
+        (sum + rank * d.signum(), squares + rank * rank)
+    });
+    if squares > 0.0 { (sum.abs() - 1.0).max(0.0) * sum.signum() / f64::sqrt(squares) } else { 0.0 }
+}
+
 /// The standard deviation that the true one does not exceed with `confidence`, given `sigma` of
 /// `pairs` pairs: a plan made with it keeps its power in that part of all cases (Browne, 1995).
 pub fn sigma_upper(sigma: f64, pairs: usize, confidence: f64) -> f64 {
@@ -100,6 +203,35 @@ mod tests {
         assert!(found.windows(2).all(|pair| pair[1] < pair[0]), "{found:?}");
         let pairs = plan.pairs_for_difference(0.05, 0.03);
         assert!(plan.detectable(0.05, pairs) <= 0.03 && plan.detectable(0.05, pairs - 1) > 0.03);
+    }
+
+    #[test]
+    fn drawn_plans_agree_with_those_of_normal_noise() {
+        let noise: Vec<f64> =
+            (1..=99).map(|n| 0.04 * normal::quantile(f64::from(n) / 100.0)).collect();
+        let plan = Plan::default();
+        let drawn = Resampled::new(plan, &noise, 1);
+        let (got, expected) =
+            (drawn.pairs(0.03, None).unwrap(), plan.pairs_for_difference(0.04, 0.03));
+        assert!(got.abs_diff(expected) <= 3, "{got} {expected}");
+        let (got, expected) = (drawn.detectable(20), plan.detectable(0.04, 20));
+        assert!((got / expected - 1.0).abs() < 0.15, "{got} {expected}");
+        let (got, expected) = (
+            drawn.pairs(0.0, Some(Margin { low: -0.02, high: 0.02 })).unwrap(),
+            plan.pairs_for_equivalence(0.04, 0.02, 0.0),
+        );
+        // Drawn, a false call counts as decided too.
+        assert!(got <= expected && got + expected / 4 >= expected, "{got} {expected}");
+    }
+
+    #[test]
+    fn drawing_from_nothing_plans_nothing() {
+        let plan = Plan::default();
+        assert_eq!(Resampled::new(plan, &[], 1).pairs(0.1, None), None);
+        assert_eq!(Resampled::new(plan, &[], 1).detectable(10), f64::INFINITY);
+        assert_eq!(Resampled::new(plan, &[0.0, 0.0], 1).detectable(10), 0.0);
+        assert_eq!(Resampled::new(plan, &[0.1, 0.2], 1).pairs(0.0, None), None);
+        assert_eq!(Resampled::new(plan, &[0.1, 0.2], 1).detectable(5), f64::INFINITY);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use lab_random::Stream;
 use lab_stats::paired::{self, Side, Statistic};
-use lab_stats::power::{Plan, sigma_upper};
+use lab_stats::power::{Plan, Resampled, sigma_upper};
 use lab_stats::{Interval, Margin, Settings, Verdict, bootstrap, compare, proportion};
 
 /// What blocks look like: a drift that both sides share, noise of each block, and now and then a
@@ -173,6 +173,20 @@ fn what_the_plan_promises_is_found() {
         eprintln!("sigma {sigma}: {pairs} pairs, found {found} of 1,000");
         assert!(band(found, 1_000).high >= 0.8, "{pairs} pairs, {found} of 1,000");
     }
+}
+
+#[test]
+fn a_plan_is_kept_where_blocks_are_disturbed() {
+    let mut world = World::new(14, 0.03, 0.1);
+    let noise = world.differences(400, 0.0);
+    let pairs = Resampled::new(Plan::default(), &noise, 1).pairs(0.05, None).unwrap();
+    let found = (0..1_000).filter(|_| {
+        let d = world.differences(pairs, 0.05);
+        paired::sign_flip(&d, Statistic::SignedRanks, Side::Both, 1).unwrap().p <= 0.05
+    });
+    let found = found.count() as u64;
+    eprintln!("disturbed: {pairs} pairs, found {found} of 1,000");
+    assert!(band(found, 1_000).high >= 0.8, "{pairs} pairs, {found} of 1,000");
 }
 
 #[test]

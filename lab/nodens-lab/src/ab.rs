@@ -149,6 +149,14 @@ fn announce(args: &Args, plan: &ComparisonPlan) -> Result<String> {
         plan.noise_pairs,
         if minutes < 10.0 { format!("{minutes:.1}") } else { format!("{minutes:.0}") },
     ));
+    let others = (plan.metrics.len() * plan.loads.len()).saturating_sub(1).max(1);
+    let power = lab_stats::power::Plan { alpha: plan.alpha / others as f64, power: plan.power };
+    if plan.pairs < power.fewest() {
+        term::out(&format!(
+            "of the {others} other metrics together, fewer than {} pairs can show nothing (Holm)",
+            power.fewest()
+        ));
+    }
     Ok(hash)
 }
 

@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Do nothing for some time, counted from the first question: at=5s,for=1s[,every=10s].
     #[arg(long, value_name = "WHEN")]
     freeze: Vec<Freeze>,
+    /// Use this much CPU time more for each question over UDP.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = lab_units::nanos)]
+    work: u64,
     /// Seed of what is injected.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -93,6 +96,7 @@ impl Args {
             truncate: self.truncate,
             rcodes: self.rcode.clone().unwrap_or_default(),
             freezes: self.freeze.clone(),
+            work: Duration::from_nanos(self.work),
             seed: self.seed,
             key: match self.fate {
                 FateBy::Arrival => Key::Arrival,

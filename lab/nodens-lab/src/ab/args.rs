@@ -131,9 +131,10 @@ pub(crate) struct Args {
     /// Compare an echo with itself this many times and count how often a difference is called.
     #[arg(long, value_name = "COMPARISONS")]
     pub(crate) self_test: Option<usize>,
-    /// Let B's echo of the self-test take this much more of everything, as 5%.
-    #[arg(long, value_name = "PART", requires = "self_test", value_parser = lab_units::part)]
-    pub(crate) inject: Option<f64>,
+    /// Compare it with one that takes this much more, as p50=5% or cpu=5%, with as many pairs as the
+    /// noise says, and count how often that is found.
+    #[arg(long, value_name = "METRIC=PART", requires = "self_test")]
+    pub(crate) inject: Option<super::selftest::Change>,
 }
 
 impl Args {

@@ -5,7 +5,7 @@ use lab_histogram::Histogram;
 use lab_result::comparison::{
     Block, Cell, ComparisonPlan, Cost, Finding, Load, MetricPlan, Omitted, Verdict,
 };
-use lab_stats::power::Plan;
+use lab_stats::power::{Plan, Resampled};
 use lab_stats::{Comparison, Interval, Margin, Settings, compare, holm, linear, paired};
 
 /// Fewer pairs than this are not tested.
@@ -159,7 +159,7 @@ fn adjust(plan: &ComparisonPlan, findings: &mut [Finding]) {
             // As if each of the others had its share of the level: a little more than Holm asks.
             let share = if finding.primary { 1.0 } else { count.max(1) as f64 };
             let wanted = Plan { alpha: plan.alpha / share, power: plan.power };
-            let needed = compared.pairs_needed(margin, &wanted);
+            let needed = compared.pairs_needed(&finding.differences, margin, wanted);
             finding.pairs_needed = needed.map(|pairs| pairs.max(finding.pairs + 1));
         }
     }
@@ -174,12 +174,17 @@ fn compare_again(plan: &ComparisonPlan, finding: &Finding, margin: Margin) -> Op
 fn complete(plan: &ComparisonPlan, finding: &mut Finding, noise: &[Finding]) {
     let mut quiet = noise.iter().filter(|noise| noise.pairs >= NOISE_PAIRS_MIN);
     let quiet = quiet.find(|noise| noise.cell == finding.cell);
-    let sigma = quiet.and_then(|noise| noise.sigma).or(finding.sigma);
-    let settings = settings(plan);
-    finding.detectable = sigma
-        .map(|sigma| settings.plan.detectable(sigma, finding.pairs))
+    let noise = quiet.map_or_else(|| centred(finding), |noise| noise.differences.clone());
+    let drawn = Resampled::new(settings(plan).plan, &noise, plan.seed);
+    finding.detectable = Some(drawn.detectable(finding.pairs))
         .filter(|effect| effect.is_finite())
         .map(|effect| if finding.scale == "ratio" { effect.exp_m1() } else { effect });
+}
+
+/// The differences of a finding around their centre.
+fn centred(finding: &Finding) -> Vec<f64> {
+    let centre = paired::hodges_lehmann(&finding.differences).unwrap_or(0.0);
+    finding.differences.iter().map(|difference| difference - centre).collect()
 }
 
 /// Pairs of values of a metric at a load.

@@ -9,19 +9,40 @@ use crate::term::{self, Live, Style};
 use anyhow::{Context, Result, bail};
 use lab_load::Workload;
 use lab_result::comparison::{Block, Cell, ComparisonPlan, Finding, Load, MetricPlan, Verdict};
-use lab_stats::power::{Plan, sigma_upper};
+use lab_stats::power::{Plan, Resampled, sigma_upper};
 use lab_stats::proportion;
 use nodens_wire::{Name, Type};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the echo holds an answer back, busily: so CPU time and latency are known.
-const HELD: f64 = 60_000.0;
+/// CPU time that the echo spends on each question, so that there is something to compare.
+const WORK: Duration = Duration::from_micros(40);
+/// How long the echo holds answers back if the latency is to change: much longer than scheduling takes.
+const HOLD: Duration = Duration::from_millis(50);
 /// Confidence that the spread of the pilot is not too small.
 const CONFIDENCE: f64 = 0.8;
-/// Names of the self-test.
+/// Name of the question set.
 const SET: &str = "echo";
+
+/// What B does worse than A.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Change {
+    metric: &'static str,
+    part: f64,
+}
+
+impl std::str::FromStr for Change {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (metric, part) = text.split_once('=').unwrap_or((text, ""));
+        let known = ["p50", "cpu"].into_iter().find(|known| *known == metric);
+        let metric = known.ok_or_else(|| format!("`{metric}`: expected p50 or cpu"))?;
+        let part = lab_units::part(part).map_err(|error| error.to_string())?;
+        Ok(Self { metric, part })
+    }
+}
 
 /// Runs `comparisons` comparisons and reports how often each metric was called different.
 pub(super) fn run(args: &Args, comparisons: usize, stop: &AtomicBool) -> Result<ExitCode> {
@@ -33,63 +54,71 @@ pub(super) fn run(args: &Args, comparisons: usize, stop: &AtomicBool) -> Result<
         workload.push(Name::parse(&format!("name{n}.self.test"))?.view(), Type::A, None);
     }
     let sets = [Set::new(SET, workload)];
-    let scratch = Scratch::new()?;
-    let specs = Echoes::start(args, &scratch, stop)?;
-    let mut bench = bench(args, &sets, scratch, stop);
-    let plan = plan(args);
-    let mut tally = [Tally::new("p50"), Tally::new("cpu")];
-    let pilot =
-        if args.inject.is_some() { Some(pilot(args, &mut bench, &plan, &specs)?) } else { None };
-    let plan = ComparisonPlan { pairs: pilot.unwrap_or(plan.pairs), ..plan };
+    let mut bench = bench(args, &sets, stop)?;
+    let (mut plan, held) = (plan(args), held(args.inject));
+    let (_a, a) = echo(args, &bench, "echo", held)?;
+    let slower = match args.inject {
+        Some(change) => {
+            let (pairs, more) = pilot(args, &mut bench, &plan, (&a, change))?;
+            plan.pairs = pairs;
+            let held = (held.0 + more.0, held.1 + more.1);
+            Some(echo(args, &bench, "slower echo", held)?)
+        }
+        None => None,
+    };
+    let b = slower.as_ref().map_or(&a, |(_, spec)| spec);
+    let metrics = args.inject.map_or(vec!["p50", "cpu"], |change| vec![change.metric]);
+    let mut tallies: Vec<Tally> = metrics.into_iter().map(Tally::new).collect();
     bench.done = (0, comparisons * plan.pairs);
     for comparison in 0..comparisons {
         let seed = lab_random::at(args.seed, 100 + comparison as u64);
-        let blocks = blocks(&mut bench, &plan, seed, &specs)?;
+        let blocks = blocks(&mut bench, &plan, seed, [&a, b])?;
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let plan = ComparisonPlan { seed, ..plan.clone() };
-        tally.iter_mut().for_each(|tally| tally.add(&plan, &blocks));
+        tallies.iter_mut().for_each(|tally| tally.add(&plan, &blocks));
     }
     drop(bench);
-    let good = tally.iter().map(|tally| tally.report(args)).collect::<Vec<_>>();
+    let good: Vec<bool> = tallies.iter().map(|tally| tally.report(args)).collect();
     Ok(if good.into_iter().all(|good| good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The echoes, each a process of its own; without an injection both sides are the same one.
-struct Echoes {
-    _servers: Vec<Server>,
-    specs: [Spec; 2],
-}
-
-impl Echoes {
-    fn start(args: &Args, scratch: &Scratch, stop: &AtomicBool) -> Result<Self> {
-        let mut servers = Vec::new();
-        let mut start = |held: f64, name: &str| -> Result<Spec> {
-            let address = free_address()?;
-            let program = std::env::current_exe().context("cannot find this program")?;
-            let mut command = Command::new(program);
-            command.args(["echo", "--listen", &address.to_string()]);
-            command.args(["--latency", &format!("{held:.0}ns")]);
-            let log = scratch.path().join(format!("{name}.log"));
-            let mut server = Server::start(name, &mut command, &args.server_cpus, &log)?;
-            server.await_answer(address, &Name::parse("ready.self.test")?, stop)?;
-            let spec = Spec::process(name, address, server.pid());
-            servers.push(server);
-            Ok(spec)
-        };
-        let a = start(HELD, "echo")?;
-        let b = match args.inject {
-            Some(part) => start(HELD * (1.0 + part), "slower echo")?,
-            None => a.clone(),
-        };
-        Ok(Self { _servers: servers, specs: [a, b] })
+/// Work and time to hold an answer back, of A.
+fn held(change: Option<Change>) -> (Duration, Duration) {
+    if change.is_some_and(|change| change.metric == "p50") {
+        (Duration::ZERO, HOLD)
+    } else {
+        (WORK, Duration::ZERO)
     }
 }
 
-fn bench<'a>(args: &Args, sets: &'a [Set], scratch: Scratch, stop: &'a AtomicBool) -> Bench<'a> {
+/// An echo in a process of its own.
+fn echo(
+    args: &Args,
+    bench: &Bench<'_>,
+    name: &str,
+    (work, hold): (Duration, Duration),
+) -> Result<(Server, Spec)> {
+    let address = free_address()?;
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut command = Command::new(program);
+    command.args(["echo", "--listen", &address.to_string()]);
+    command.args(["--work", &format!("{}ns", work.as_nanos())]);
+    if !hold.is_zero() {
+        command.args(["--latency", &format!("{}ns", hold.as_nanos())]);
+    }
+    let log = bench.starter.scratch.path().join(format!("{name}.log"));
+    let mut server = Server::start(name, &mut command, &args.server_cpus, &log)?;
+    server.await_answer(address, &Name::parse("ready.self.test")?, bench.stop)?;
+    let spec = Spec::process(name, address, server.pid());
+    Ok((server, spec))
+}
+
+fn bench<'a>(args: &Args, sets: &'a [Set], stop: &'a AtomicBool) -> Result<Bench<'a>> {
+    let scratch = Scratch::new()?;
     let probe = sets.first().map_or_else(|| Workload::new(1), |set| set.workload.clone());
-    Bench {
+    Ok(Bench {
         generator: Generator {
             clients: args.clients,
             threads: args.threads,
@@ -103,7 +132,7 @@ fn bench<'a>(args: &Args, sets: &'a [Set], scratch: Scratch, stop: &'a AtomicBoo
         retries: args.retries,
         live: Some(Live::new()),
         done: (0, 0),
-    }
+    })
 }
 
 fn plan(args: &Args) -> ComparisonPlan {
@@ -138,48 +167,45 @@ fn blocks(
     bench: &mut Bench<'_>,
     plan: &ComparisonPlan,
     seed: u64,
-    echoes: &Echoes,
+    specs: [&Spec; 2],
 ) -> Result<Vec<Block>> {
     bench.generator.seed = seed;
-    let [a, b] = &echoes.specs;
     let order = order(plan.pairs, seed);
-    let phase = Phase { name: "comparison", specs: [a, b], pairs: plan.pairs, order, salt: 0 };
+    let phase = Phase { name: "comparison", specs, pairs: plan.pairs, order, salt: 0 };
     bench.phase(plan, &phase)
 }
 
-/// How many pairs the injected difference needs, by the noise of A with itself: enough for the
-/// metric that needs more.
+/// How many pairs the change needs by the noise of A with itself, and how much more work and time B
+/// must take for the metric to change that much.
 fn pilot(
     args: &Args,
     bench: &mut Bench<'_>,
     plan: &ComparisonPlan,
-    echoes: &Echoes,
-) -> Result<usize> {
-    let a = &echoes.specs[0];
-    let pairs = args.noise_pairs.max(6);
+    (a, change): (&Spec, Change),
+) -> Result<(usize, (Duration, Duration))> {
+    let wanted = Plan { alpha: plan.alpha, power: plan.power };
+    let pairs = args.noise_pairs.max(wanted.fewest());
     bench.done = (0, pairs);
     let order = order(pairs, args.seed);
     let phase = Phase { name: "noise", specs: [a, a], pairs, order, salt: 0x5eed };
     let blocks = bench.phase(plan, &phase)?;
-    let wanted = Plan { alpha: plan.alpha, power: plan.power };
-    // What is held back is not all of the time: the rest stays the same.
-    let effect = args.inject.unwrap_or(0.0);
-    let mut most = wanted.fewest();
-    for metric in ["p50", "cpu"] {
-        let finding = finding(&deciding(plan, metric), &blocks)?;
-        let sigma = finding.sigma.unwrap_or(0.0);
-        let effect = (effect * HELD / finding.a).ln_1p();
-        let needed = wanted.pairs_for_difference(sigma_upper(sigma, pairs, CONFIDENCE), effect);
-        term::out(&format!(
-            "{metric}: {} of A with itself, sigma {:.2} % over {pairs} pairs; {:.2} % more needs \
-             {needed} pairs",
-            term::nanos(finding.a),
-            sigma * 100.0,
-            effect.exp_m1() * 100.0,
-        ));
-        most = most.max(needed);
-    }
-    Ok(most)
+    let Change { metric, part } = change;
+    let finding = finding(&deciding(plan, metric), &blocks)?;
+    // The pilot may have been quieter than what comes.
+    let sigma = finding.sigma.unwrap_or(0.0);
+    let widen = sigma_upper(1.0, pairs, CONFIDENCE);
+    let noise: Vec<f64> = finding.differences.iter().map(|d| d * widen).collect();
+    let needed = Resampled::new(wanted, &noise, args.seed).pairs(part.ln_1p(), None);
+    let needed = needed.context("the machine is too disturbed to plan for such a change")?;
+    term::out(&format!(
+        "{metric}: {} of A with itself, sigma {:.2} % over {pairs} pairs: {:.1} % more needs \
+         {needed} pairs",
+        term::nanos(finding.a),
+        sigma * 100.0,
+        part * 100.0,
+    ));
+    let more = Duration::from_nanos((finding.a * part) as u64);
+    Ok((needed, if metric == "cpu" { (more, Duration::ZERO) } else { (Duration::ZERO, more) }))
 }
 
 fn finding(plan: &ComparisonPlan, blocks: &[Block]) -> Result<Finding> {
