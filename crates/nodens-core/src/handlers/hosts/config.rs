@@ -66,6 +66,7 @@ fn load(path: PathBuf, zones: &Zones, options: &Options, block: &mut BlockBuilde
         published: file.clone(),
         shared: block.shared.clone(),
         seen: None,
+        before: None,
     };
     source.refresh();
     if !options.reload.is_zero() {

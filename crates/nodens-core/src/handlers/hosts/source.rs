@@ -22,6 +22,9 @@ pub(super) struct Source {
     pub(super) shared: Arc<Shared>,
     /// What the file was like when it was last read.
     pub(super) seen: Option<Stamp>,
+    /// The table before, until no worker looks at it any more: whoever looks last would free it,
+    /// and a large one takes long.
+    pub(super) before: Option<Arc<Table>>,
 }
 
 /// Tells one version of a file from another: modification time in seconds and nanoseconds, size.
@@ -46,6 +49,7 @@ impl Source {
     /// Publishes the file's entries if it has changed. While it cannot be read, the last good
     /// entries stay.
     pub(super) fn refresh(&mut self) {
+        self.before.take_if(|table| Arc::strong_count(table) == 1);
         let Ok(metadata) = fs::metadata(&self.path) else { return };
         let stamp = Stamp::of(&metadata);
         if self.seen == Some(stamp) || metadata.is_dir() {
@@ -63,7 +67,7 @@ impl Source {
         };
         let table = Table::parse(&text, &self.zones, self.auto_reverse);
         self.report(&table, stamp);
-        self.published.store(Arc::new(table));
+        self.before = Some(self.published.swap(Arc::new(table)));
         self.seen = Some(stamp);
     }
 
