@@ -5,8 +5,12 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Sessions that a server of DNS over QUIC remembers.
+const SESSIONS: usize = 16_384;
 
 /// Why there is no certificate to show.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +73,17 @@ impl Identity {
         Ok(Self { chain: certificates, key, authority: None })
     }
 
+    /// The settings of a server of DNS over QUIC, which takes early data.
+    pub fn quic_config(&self) -> Result<Arc<ServerConfig>, IdentityError> {
+        let mut config = ServerConfig::clone(&*self.config("doq")?);
+        // Early data wants sessions that the server remembers, and QUIC this very limit (RFC 9001
+        // section 4.6.1).
+        config.ticketer = Arc::new(NoTickets);
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        config.max_early_data_size = u32::MAX;
+        Ok(Arc::new(config))
+    }
+
     /// The settings of a server that speaks `protocol` (ALPN), with tickets for resumption.
     pub fn config(&self, protocol: &str) -> Result<Arc<ServerConfig>, IdentityError> {
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
@@ -79,6 +94,28 @@ impl Identity {
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         config.ticketer = ring::Ticketer::new()?;
         Ok(Arc::new(config))
+    }
+}
+
+/// Keeps sessions here and not in tickets.
+#[derive(Debug)]
+struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
     }
 }
 

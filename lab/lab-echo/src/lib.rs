@@ -4,7 +4,7 @@
 //! What it injects follows from a seed ([`inject`]), leaves on an absolute schedule ([`queue`]),
 //! and is counted as it really happened ([`truth`]): whoever compares a measurement with the truth
 //! takes the counts and not the wishes. All of that knows no socket and no clock; [`udp`] and
-//! [`stream`] (TCP, and DoT with the certificate of an [`identity`]) have both.
+//! [`stream`] (TCP, and DoT with the certificate of an [`identity`]) and [`quic`] have both.
 //!
 //! What is deliberately absent: any look at names or types. A question is answered whatever it asks.
 
@@ -15,6 +15,7 @@ pub mod identity;
 pub mod inject;
 pub mod latency;
 pub mod queue;
+pub mod quic;
 pub mod stream;
 pub mod truth;
 pub mod udp;

@@ -3,7 +3,7 @@
 use crate::{measure, workload};
 use lab_echo::identity::Identity;
 use lab_echo::udp::{self, Echo};
-use lab_echo::{Injection, stream};
+use lab_echo::{Injection, quic, stream};
 use lab_load::schedule::Arrivals;
 use lab_load::tally::Connections;
 use lab_load::transport::{Share, Tls, Trust};
@@ -43,7 +43,7 @@ fn dot_echo(options: stream::Options) -> Dot {
 /// 8 clients, `rate` questions a second, evenly, for `millis`.
 fn config(server: SocketAddr, rate: f64, millis: u64) -> Config {
     let pace = Pace::Open { rate, arrivals: Arrivals::Uniform };
-    let (duration, timeout) = (Duration::from_millis(millis), Duration::from_secs(5));
+    let (duration, timeout) = (Duration::from_millis(millis), Duration::from_secs(60));
     Config { pace, duration, timeout, clients: 8, ..Config::new(server, rate) }
 }
 
@@ -327,4 +327,44 @@ fn a_closed_loop_does_not_race_against_a_server_that_refuses() {
     // Eight clients, half a second, one try every 100 ms.
     assert!((8..=64).contains(&attempts), "{attempts}");
     assert_eq!(outcome.tally.counts.answered, 0);
+}
+
+#[test]
+fn questions_over_quic_have_a_stream_each_and_go_out_early_with_a_ticket() {
+    let identity = Identity::make(&["127.0.0.1".to_owned()]).unwrap();
+    let tls = identity.quic_config().unwrap();
+    let injection = Injection { latency: Some("3ms".parse().unwrap()), ..Injection::default() };
+    let echo = quic::start(any(), quic::Options { injection, threads: 2, tls }).unwrap();
+    let config = load(Transport::Doq, echo.address, "persistent", 200.0, 500);
+    let outcome = measure(&trusting(config, Trust::Anyone));
+    let seen = connections(&outcome);
+    assert_eq!((outcome.tally.counts.answered, seen.opened, seen.left_open), (100, 8, 8));
+    assert_eq!((seen.tls.recorded(), seen.tcp.recorded(), seen.early_offered), (8, 0, 0));
+    assert!(outcome.tally.service.min() >= Some(3_000_000), "{:?}", outcome.tally.service.min());
+    let config = load(Transport::Doq, echo.address, "queries=1", 20.0, 1_000);
+    let mut early = trusting(Config { clients: 1, ..config }, Trust::Anyone);
+    early.streams.tls.early_data = true;
+    let outcome = measure(&early);
+    let seen = connections(&outcome);
+    assert_eq!((outcome.tally.counts.answered, seen.closed_by_client), (20, 20));
+    // The first has no ticket, and those that begin before it is over have none either.
+    assert!(seen.early_accepted > 0 && seen.early_offered < 20, "{seen:?}");
+    assert_eq!(seen.resumed, seen.early_accepted);
+    assert!(seen.early_questions_taken <= seen.early_questions && seen.early_questions > 0);
+    let truth = echo.stop().unwrap().truth;
+    assert!(truth.adds_up(), "{truth:?}");
+    assert_eq!(truth.sent, 120);
+}
+
+#[test]
+fn nobody_listening_for_quic_is_refused() {
+    let socket = std::net::UdpSocket::bind(any()).unwrap();
+    let address = socket.local_addr().unwrap();
+    // Connected to another peer it takes nothing from us, and nobody else can have the port.
+    socket.connect(("127.0.0.1", 9)).unwrap();
+    let config = load(Transport::Doq, address, "persistent", 100.0, 300);
+    let outcome = measure(&trusting(config, Trust::Anyone));
+    let seen = connections(&outcome);
+    assert_eq!((seen.opened, seen.refused + seen.unfinished), (0, seen.attempts), "{seen:?}");
+    assert_eq!(outcome.tally.counts.connection_failed, 30);
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use lab_echo::Injection;
 use lab_echo::identity::Identity;
 use lab_echo::udp::{Echo, Report};
-use lab_echo::{stream, udp};
+use lab_echo::{quic, stream, udp};
 use lab_load::Transport;
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use std::path::PathBuf;
 /// Options of transports.
 #[derive(clap::Args)]
 pub(super) struct TransportArgs {
-    /// Transports: udp, tcp, dot, several with commas.
+    /// Transports: udp, tcp, dot, doq, several with commas.
     #[arg(short, long, value_delimiter = ',', default_value = "udp")]
     mode: Vec<Transport>,
-    /// Address and port for dot [default: the next port].
+    /// Address and port for dot and doq [default: the next port].
     #[arg(long, value_name = "ADDRESS:PORT")]
     tls_listen: Option<SocketAddr>,
     /// PEM file with the certificate to show [default: one made for the occasion].
@@ -82,35 +82,34 @@ impl TransportArgs {
         arrivals_kept: usize,
     ) -> Result<Echoes> {
         let mut echoes = Echoes { servers: Vec::new(), authority: None };
+        let address = self.tls_address(listen);
+        let identity = match self.mode.iter().any(|transport| transport.is_encrypted()) {
+            true => Some(self.identity(address.ip())?),
+            false => None,
+        };
+        if let Some(identity) = &identity {
+            echoes.authority = self.publish(identity)?;
+        }
         for transport in &self.mode {
-            let options = stream::Options {
-                injection: injection.clone(),
-                threads,
-                tls: None,
-                close_after: self.close_after,
-            };
-            let echo = match transport {
-                Transport::Udp => {
-                    let injection = injection.clone();
-                    let options = udp::Options { injection, threads, arrivals_kept };
-                    Echo::start(listen, options).with_context(|| cannot_listen(listen))?
+            let place = if transport.is_encrypted() { address } else { listen };
+            let injection = injection.clone();
+            let echo = match (transport, &identity) {
+                (Transport::Udp, _) => {
+                    Echo::start(place, udp::Options { injection, threads, arrivals_kept })
                 }
-                Transport::Tcp => {
-                    stream::start(listen, options).with_context(|| cannot_listen(listen))?
-                }
-                Transport::Dot => {
-                    let address = self.tls_address(listen);
-                    let identity = self.identity(address.ip())?;
+                (Transport::Tcp, _) => stream::start(place, self.options(injection, threads)),
+                (Transport::Dot, Some(identity)) => {
                     let tls = Some(identity.config("dot")?);
-                    let echo = stream::start(address, stream::Options { tls, ..options })
-                        .with_context(|| cannot_listen(address))?;
-                    echoes.authority = self.publish(&identity, echo.address)?;
-                    echo
+                    let options = self.options(injection, threads);
+                    stream::start(place, stream::Options { tls, ..options })
                 }
-                Transport::Doh | Transport::Doq => {
-                    bail!("echo does not speak {transport}, expected udp, tcp or dot")
+                (Transport::Doq, Some(identity)) => {
+                    let tls = identity.quic_config()?;
+                    quic::start(place, quic::Options { injection, threads, tls })
                 }
+                _ => bail!("echo does not speak {transport}, expected udp, tcp, dot or doq"),
             };
+            let echo = echo.with_context(|| format!("cannot listen on {place}/{transport}"))?;
             if !transport.is_encrypted() {
                 // With port 0, UDP and TCP share the one that the first of them got.
                 listen.set_port(echo.address.port());
@@ -118,6 +117,10 @@ impl TransportArgs {
             echoes.servers.push((*transport, echo));
         }
         Ok(echoes)
+    }
+
+    fn options(&self, injection: Injection, threads: usize) -> stream::Options {
+        stream::Options { injection, threads, tls: None, close_after: self.close_after }
     }
 
     fn tls_address(&self, listen: SocketAddr) -> SocketAddr {
@@ -141,13 +144,13 @@ impl TransportArgs {
     }
 
     /// Writes the authority of a made certificate to a file.
-    fn publish(&self, identity: &Identity, address: SocketAddr) -> Result<Option<PathBuf>> {
+    fn publish(&self, identity: &Identity) -> Result<Option<PathBuf>> {
         let Some(pem) = &identity.authority else { return Ok(None) };
         let (path, file) = match &self.tls_ca_out {
             Some(path) => (path.clone(), File::create(path)),
             // Everybody may write there, so nothing that exists is opened.
             None => {
-                let name = format!("nodens-lab-echo-{}-{}.pem", address.port(), std::process::id());
+                let name = format!("nodens-lab-echo-{}.pem", std::process::id());
                 let path = std::env::temp_dir().join(name);
                 (path.clone(), File::create_new(path))
             }
@@ -156,8 +159,4 @@ impl TransportArgs {
         written.with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Some(path))
     }
-}
-
-fn cannot_listen(address: SocketAddr) -> String {
-    format!("cannot listen on {address}")
 }
