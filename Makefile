@@ -7,7 +7,7 @@ COMPARISONS ?= 200
 .PHONY: help demo test check conformance flood bench bench-lab aa fuzz truth setup toolchain
 
 help:
-	@echo "make demo         ten seconds of a cluster's questions through Nodens, and what it saved"
+	@echo "make demo         ten seconds of a cluster's questions through Nodens, what it saved, and a page of it"
 	@echo "make test         every test"
 	@echo "make check        format, lints, docs, repository rules"
 	@echo "make conformance  the same questions to CoreDNS and to Nodens"
@@ -29,7 +29,7 @@ setup: toolchain
 
 demo: toolchain
 	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
-	@target/release/nodens-lab demo --nodens target/release/nodens
+	@target/release/nodens-lab demo --nodens target/release/nodens --out target/demo
 
 test: setup
 	$(CARGO) test --workspace

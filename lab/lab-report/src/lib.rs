@@ -15,6 +15,7 @@
 
 mod bench;
 mod compare;
+mod connect;
 mod costs;
 mod groups;
 mod headline;
@@ -28,6 +29,7 @@ mod provenance;
 mod rates;
 mod run;
 mod scale;
+mod search;
 mod source;
 mod svg;
 mod table;

@@ -4,7 +4,10 @@ use crate::headline::{self, headline};
 use crate::percentiles::{self, Curve};
 use crate::plot::{Key, plain};
 use crate::run::{self, Range, Run};
-use crate::{Document, Source, bench, compare, costs, groups, health, overtime, provenance, text};
+use crate::{
+    Document, Source, bench, compare, connect, costs, groups, health, overtime, provenance, search,
+    text,
+};
 use lab_result::ResultFile;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
@@ -30,6 +33,7 @@ pub fn page(sources: &[Source], title: Option<&str>) -> String {
         .collect();
     let title = title.map_or_else(|| heading(sources, &runs), str::to_owned);
     let mut all = of_comparisons(sources);
+    all.extend(of_searches(sources));
     all.extend(of_benches(sources));
     all.extend(of_runs(&runs));
     let page = html! {
@@ -92,7 +96,11 @@ impl Section {
 fn verdicts(sources: &[Source]) -> Markup {
     html! {
         div.verdicts { @for source in sources {
-            @if let Document::Comparison(file) = &source.document { (compare::verdict(file)) }
+            @match &source.document {
+                Document::Comparison(file) => { (compare::verdict(file)) }
+                Document::Search(file) => { (search::verdict(file)) }
+                Document::Load(_) | Document::Bench(_) => {}
+            }
         } }
     }
 }
@@ -120,6 +128,17 @@ fn of_comparisons(sources: &[Source]) -> Vec<Section> {
             all.push(Section::new(format!("cost{at}"), "CPU and memory", costs::costs(file, at)));
         }
         all.push(Section::new(format!("plan{at}"), "Plan of the comparison", compare::plan(file)));
+    }
+    all
+}
+
+fn of_searches(sources: &[Source]) -> Vec<Section> {
+    let mut all = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        if let Document::Search(file) = &source.document {
+            let title = "The highest rate that meets the objective";
+            all.push(Section::new(format!("search{at}"), title, search::probes(file, at)));
+        }
     }
     all
 }
@@ -162,6 +181,7 @@ fn heading(sources: &[Source], runs: &[Run<'_>]) -> String {
         ([_, _], [first, second]) => format!("{} and {}", first.label, second.label),
         ([only], _) => match &only.document {
             Document::Comparison(file) => format!("{} beside {}", file.b.name, file.a.name),
+            Document::Search(file) => file.server.clone(),
             _ => "Servers side by side".to_owned(),
         },
         _ => format!("{} results", sources.len()),
@@ -203,8 +223,9 @@ fn of_runs(runs: &[Run<'_>]) -> Vec<Section> {
         Section::new("percentiles", "Latency", curves(runs)).with_lead(percentile_lead()),
         Section::new("time", "Over time", time).with_lead(time_lead(runs)),
     ];
-    if runs.iter().any(has_connections) {
-        all.push(Section::new("connect", "Setting up connections", connect(runs)));
+    if runs.iter().any(connect::has_any) {
+        let section = Section::new("connect", "Connections", connect::connections(runs));
+        all.push(section.with_lead(connect::lead()));
     }
     if runs.iter().any(groups::has_any) {
         let tables = html! { @for run in runs { (groups::tables(run, many)) } };
@@ -261,18 +282,6 @@ fn curves(runs: &[Run<'_>]) -> Markup {
         &curves,
         400.0,
     )
-}
-
-fn has_connections(run: &Run<'_>) -> bool {
-    run.result.connect.recorded() + run.result.connect.censored() > 0
-}
-
-fn connect(runs: &[Run<'_>]) -> Markup {
-    let curves: Vec<Curve<'_>> = runs
-        .iter()
-        .map(|run| Curve { histogram: &run.result.connect, key: headline::key(run) })
-        .collect();
-    percentiles::plot("connecting", "Time to set up connections", &curves, 220.0)
 }
 
 /// Base64 with padding (RFC 4648, section 4).

@@ -161,17 +161,20 @@ impl Range {
     }
 }
 
-/// Names for results: the server and what tells them apart, the file's name if nothing does.
+/// Names for results: those of their files, which their reader has chosen; the servers where it was
+/// the lab that named a file.
 pub(crate) fn labels(named: &[(String, &ResultFile)]) -> Vec<String> {
-    let servers: Vec<String> = named.iter().map(|(_, result)| server(result)).collect();
+    const MADE: &str = "nodens-lab-";
     let differ = |labels: &[String]| {
         let unique: std::collections::BTreeSet<_> = labels.iter().collect();
         unique.len() == labels.len()
     };
-    if differ(&servers) {
+    let names: Vec<String> = named.iter().map(|(name, _)| name.clone()).collect();
+    let servers: Vec<String> = named.iter().map(|(_, result)| server(result)).collect();
+    let made = names.len() == 1 || names.iter().any(|name| name.starts_with(MADE));
+    if made && differ(&servers) {
         return servers;
     }
-    let names: Vec<String> = named.iter().map(|(name, _)| name.clone()).collect();
     if differ(&names) {
         return names;
     }

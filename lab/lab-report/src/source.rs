@@ -2,6 +2,7 @@
 
 use crate::bench::BenchFile;
 use lab_result::comparison::{self, ComparisonFile};
+use lab_result::search::{self, SearchFile};
 use lab_result::{ReadError, ResultFile};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub enum Document {
     Load(Box<ResultFile>),
     /// A comparison of two servers.
     Comparison(Box<ComparisonFile>),
+    /// A search for the highest rate.
+    Search(Box<SearchFile>),
     /// Several servers beside each other.
     Bench(BenchFile),
 }
@@ -52,6 +55,7 @@ pub fn read(path: &Path) -> Result<Source, SourceError> {
         Some(comparison::KIND) => {
             Document::Comparison(Box::new(comparison::from_json(path, &octets)?))
         }
+        Some(search::KIND) => Document::Search(Box::new(search::from_json(path, &octets)?)),
         Some(crate::bench::KIND) => Document::Bench(bench(path, &octets)?),
         _ => Document::Load(Box::new(lab_result::from_json(path, &octets)?)),
     };

@@ -85,8 +85,31 @@ fn bench() -> Value {
     json!({ "kind": "bench", "schema": 1, "about": ["- a machine"], "samples": samples })
 }
 
+fn search() -> Value {
+    let probe = |rate: f64, said: &str| {
+        json!({
+            "search": 1, "rate": rate, "said": said, "because": ["p99 of 7 ms"],
+            "answered_per_second": rate, "sent": 100, "loss": 0.01, "p50": 40_000, "p99": 7_000_000,
+            "p999": null, "plan": "00",
+        })
+    };
+    let file = lab_result::search::SearchFile {
+        kind: lab_result::search::KIND.to_owned(),
+        schema: lab_result::search::SCHEMA,
+        server: "192.0.2.1:53".to_owned(),
+        median: Some(2e4),
+        range: Some((1.9e4, 2.1e4)),
+        ..Default::default()
+    };
+    let mut file = serde_json::to_value(file).unwrap();
+    file["probes"] = json!([probe(1e3, "met"), probe(1e5, "missed"), probe(2e4, "invalid")]);
+    file["searches"] = json!([{ "highest": 2e4, "above": null, "limited_by": "server" }]);
+    file["limited_by"] = json!("server");
+    file
+}
+
 /// A page of all kinds of documents, each from its JSON.
-fn page_of_all(result: &Value, comparison: &Value, bench: &Value) -> String {
+fn page_of_all([result, comparison, bench, search]: [&Value; 4]) -> String {
     let result: ResultFile = serde_json::from_value(result.clone()).unwrap();
     let comparison: ComparisonFile = serde_json::from_value(comparison.clone()).unwrap();
     let sources = [
@@ -96,6 +119,10 @@ fn page_of_all(result: &Value, comparison: &Value, bench: &Value) -> String {
         Source {
             name: "b".into(),
             document: Document::Bench(serde_json::from_value(bench.clone()).unwrap()),
+        },
+        Source {
+            name: "s".into(),
+            document: Document::Search(serde_json::from_value(search.clone()).unwrap()),
         },
     ];
     page(&sources, None)
@@ -181,7 +208,8 @@ fn the_page_of_a_result_is_the_golden_one_octet_for_octet() {
 #[test]
 fn a_page_is_well_formed_and_needs_nothing_but_itself() {
     check(&page(&[load("result", result())], None));
-    let all = page_of_all(&serde_json::from_str(RESULT).unwrap(), &comparison(), &bench());
+    let all =
+        page_of_all([&serde_json::from_str(RESULT).unwrap(), &comparison(), &bench(), &search()]);
     let html = check(&all);
     for id in [
         "percentiles",
@@ -193,6 +221,7 @@ fn a_page_is_well_formed_and_needs_nothing_but_itself() {
         "both2",
         "cost2",
         "bench3",
+        "search4",
     ] {
         assert_eq!(select(&html, &format!("section#{id}")).len(), 1, "{id}");
     }
@@ -235,8 +264,8 @@ fn a_hostile_file_brings_no_script_and_no_element() {
         "]]><svg onload=alert(1)>",
         "\u{0}\u{2028}&lt;b&gt;",
     ];
-    let (result, comparison, bench) =
-        (serde_json::from_str::<Value>(RESULT).unwrap(), comparison(), bench());
+    let documents: [Value; 4] =
+        [serde_json::from_str(RESULT).unwrap(), comparison(), bench(), search()];
     let elements = |page: &str| {
         let html = Html::parse_document(page);
         select(&html, "*")
@@ -246,12 +275,9 @@ fn a_hostile_file_brings_no_script_and_no_element() {
     };
     let mut seen = BTreeSet::new();
     for attack in attacks {
-        let [mut result, mut comparison, mut bench] =
-            [&result, &comparison, &bench].map(Clone::clone);
-        [&mut result, &mut comparison, &mut bench]
-            .into_iter()
-            .for_each(|value| poison(value, attack));
-        let page = page_of_all(&result, &comparison, &bench);
+        let mut poisoned = documents.clone();
+        poisoned.iter_mut().for_each(|value| poison(value, attack));
+        let page = page_of_all(poisoned.each_ref());
         // The parser says that a NUL is an error; a browser shows a replacement for it.
         if !attack.contains('\0') {
             check(&page);
@@ -362,6 +388,8 @@ fn files_are_told_apart_and_broken_ones_are_named() {
     assert!(matches!(read("r.json", RESULT).unwrap().document, Document::Load(_)));
     let comparison = comparison().to_string();
     assert!(matches!(read("c.json", &comparison).unwrap().document, Document::Comparison(_)));
+    let search = search().to_string();
+    assert!(matches!(read("s.json", &search).unwrap().document, Document::Search(_)));
     assert!(matches!(read("b.json", &bench().to_string()).unwrap().document, Document::Bench(_)));
     let broken = [("x.json", "hello"), ("y.json", "{\"kind\":\"bench\"}"), ("z.json", "")];
     for (name, text) in broken {

@@ -1,6 +1,8 @@
 //! `nodens-lab demo`: the same questions of a node's pods, first to the cluster's DNS directly and
 //! then through a Nodens cache on the node.
 
+mod page;
+
 use crate::authority::{Asked, Authority, Data};
 use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Live, Style, Table};
@@ -8,6 +10,8 @@ use anyhow::{Context, Result, bail};
 use lab_load::cluster::{self, Cluster, Looked, Mix};
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace};
+use lab_result::ServerCost;
+use lab_result::collect::Collector;
 use nodens_wire::Name;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,10 +47,14 @@ pub(crate) struct Args {
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Folder for the results and the page.
+    #[arg(short, long, value_name = "FOLDER", default_value = "nodens-lab-demo")]
+    out: PathBuf,
 }
 
 /// One measured phase.
 struct Phase {
+    config: Config,
     outcome: Outcome,
     /// Questions that the cluster's DNS was asked meanwhile.
     upstream: u64,
@@ -86,6 +94,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
 
     term::out(&picture(args));
     let live = Live::new();
+    let settings = [upstream.address, address].map(|to| Collector::start(to, false));
     let before_seconds = (args.seconds * BEFORE_PART).max(1.0);
     let before =
         phase(args, stop, &live, &upstream, (upstream.address, before_seconds), "without")?.0;
@@ -110,6 +119,14 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     leaks(&mix, &upstream.take_asked());
     verdict(&before, &after);
     next_steps(&program);
+    let cost = ServerCost {
+        source: "the cache’s threads (/proc/PID/task/*/schedstat)".to_owned(),
+        cpu_ns: u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX),
+        wall_ns: u64::try_from(after.outcome.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        memory_peak: server.resident(),
+    };
+    let [of_before, of_after] = settings.map(Collector::finish);
+    page::write(&args.out, args, [(&before, of_before), (&after, of_after)], cost)?;
     let lost = after.outcome.tally.counts.answered == 0;
     Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -199,7 +216,7 @@ fn phase(
     })
     .with_context(|| format!("the phase {what}"))?;
     let upstream = upstream.questions() - first;
-    Ok((Phase { outcome, upstream }, mix))
+    Ok((Phase { config, outcome, upstream }, mix))
 }
 
 fn picture(args: &Args) -> String {

@@ -1,0 +1,46 @@
+//! The demonstration's results as files and as one page.
+
+use super::{Args, Phase};
+use anyhow::{Context, Result};
+use lab_report::{Document, Source};
+use lab_result::{About, Generator, Provenance, ResultFile, ServerCost, Workload};
+use std::path::Path;
+
+/// Writes what was measured without and with the cache, and a page of both with the line that
+/// opens it.
+pub(super) fn write(
+    folder: &Path,
+    args: &Args,
+    phases: [(&Phase, Provenance); 2],
+    cost: ServerCost,
+) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let [without, with] = phases.map(|(phase, provenance)| result(args, phase, provenance));
+    let with = ResultFile { server_cost: Some(cost), ..with };
+    let mut sources = Vec::new();
+    for (name, file, result) in
+        [("without a cache", "without.json", without), ("with Nodens", "with.json", with)]
+    {
+        lab_result::write(&folder.join(file), &result)?;
+        sources.push(Source { name: name.to_owned(), document: Document::Load(Box::new(result)) });
+    }
+    let title = "A node’s questions without a cache and with Nodens";
+    crate::report::write(&folder.join("report.html"), &sources, Some(title))
+}
+
+fn result(args: &Args, phase: &Phase, provenance: Provenance) -> ResultFile {
+    let about = About {
+        generator: Generator {
+            name: "nodens-lab".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        provenance,
+        workload: Workload {
+            source: format!("{} pods of a Kubernetes node with their search lists", args.pods),
+            questions: None,
+            period: phase.config.queries,
+        },
+    };
+    lab_result::convert(&phase.config, &phase.outcome, about)
+}
