@@ -132,28 +132,6 @@ fn every_question_to_an_echo_is_answered_on_both_kinds_of_loop_and_any_number_of
 }
 
 #[test]
-fn the_octets_sent_do_not_depend_on_the_number_of_threads() {
-    let sent = |threads| {
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let server = Server::udp({
-            let seen = seen.clone();
-            move |socket, message, peer| {
-                seen.lock().unwrap().push(message[2..].to_vec());
-                _ = socket.send_to(message, peer);
-            }
-        });
-        let outcome = measure(&Config { threads, ..config(&server, 2_000.0, 250) });
-        drop(server);
-        let mut seen = std::mem::take(&mut *seen.lock().unwrap());
-        seen.sort();
-        (outcome.plan_hash, seen)
-    };
-    let one = sent(1);
-    assert_eq!(one.1.len(), 500);
-    assert!(one == sent(2) && one == sent(4));
-}
-
-#[test]
 fn a_freeze_delays_all_questions_of_its_time_and_no_others() {
     let start = Instant::now();
     let freeze = Duration::from_millis(800)..Duration::from_millis(1_300);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// So few that the server's socket holds all of them even if its thread does not run meanwhile.
-const QUESTIONS: u64 = 200;
+const QUESTIONS: u64 = 150;
 
 /// What each client's socket sent, in order and with ID 0, sorted; and the plan's hash.
 fn sent(workload: &Workload, threads: usize) -> (Vec<Vec<Vec<u8>>>, u64) {
@@ -53,7 +53,7 @@ fn name(text: &str) -> Name {
 }
 
 #[test]
-fn octets_depend_on_the_plan_and_not_on_the_number_of_threads() {
+fn the_octets_sent_do_not_depend_on_the_number_of_threads() {
     let mut edns = Edns::new(1232, true);
     edns.push_cookie(5).unwrap();
     edns.set_subnets("10.0.0.0/8,24".parse().unwrap());
@@ -79,5 +79,5 @@ fn octets_depend_on_the_plan_and_not_on_the_number_of_threads() {
         hashes.push(hash(&one.0));
     }
     // Written down when the plan was made: another version or machine must send the same.
-    assert_eq!(hashes, [14_176_607_686_540_796_198, 8_599_220_864_361_582_335]);
+    assert_eq!(hashes, [11_264_068_194_468_194_652, 2_748_747_191_835_504_326]);
 }
