@@ -223,7 +223,9 @@ impl Resolution {
         self.cache.clear();
         self.forward.clear();
         self.rewrite.clear();
-        self.lookup = handlers::LookupState::default();
+        if !matches!(self.lookup, handlers::LookupState::None) {
+            self.lookup = handlers::LookupState::None;
+        }
     }
 
     /// Divides the resolution at the `cache` handler, where it stands or passed: what is in front

@@ -130,6 +130,10 @@ fn read_edns(
     question_end: usize,
     counts: [u16; 4],
 ) -> Result<Option<Edns>, WireError> {
+    let [_, behind @ ..] = counts;
+    if behind == [0; 3] {
+        return Ok(None);
+    }
     let mut edns = None;
     let mut records = Records::new(request, question_end, counts);
     for record in records.by_ref() {

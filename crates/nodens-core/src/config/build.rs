@@ -377,13 +377,14 @@ fn assemble(
                 zones.entry(folded).or_default().push((*block, zone));
             }
         }
+        let only_root = if zones.len() == 1 { zones.get(&[0][..]).cloned() } else { None };
         let chains: Vec<_> = here.iter().map(|(_, (_, block))| *block).collect();
         let sockets = chains.iter().find_map(|block| block.settings.multisocket);
         let label = server_label(address);
         let unserved = ZoneSeries::dropped(&shared.registry, &label);
         let any_class = Config::serves_any_class(&chains);
         listeners.push(Listener { address, server: servers.len(), sockets });
-        servers.push(Server { label, zones, depths, any_class, unserved });
+        servers.push(Server { label, zones, only_root, depths, any_class, unserved });
     }
     Config { listeners, servers, blocks, services }
 }

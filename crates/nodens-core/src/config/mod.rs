@@ -54,6 +54,8 @@ pub struct Server {
     pub label: String,
     /// Folded zone name → blocks that serve it, in the order of the Corefile.
     zones: HashMap<Vec<u8>, Vec<(usize, usize)>, RandomState>,
+    /// What serves the root, where that is the only zone.
+    only_root: Option<Vec<(usize, usize)>>,
     /// How many labels the zones have, the root label not counted, by bit.
     depths: u128,
     /// Whether questions of classes other than IN are looked at.
@@ -106,9 +108,8 @@ impl Config {
             return None;
         }
         let wire = job.current.qname.as_wire();
-        if server.depths == 1 {
-            // Only the root.
-            return self.first_in_view(server.zones.get(&[0][..]), job);
+        if let Some(candidates) = &server.only_root {
+            return self.first_in_view(Some(candidates), job);
         }
         let mut folded = [0; nodens_wire::name::NAME_LEN_MAX];
         let folded = folded.get_mut(..wire.len())?;

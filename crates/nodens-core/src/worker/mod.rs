@@ -274,7 +274,9 @@ impl Worker {
     fn recycle(&mut self, mut job: Box<Job>) {
         job.config = None;
         job.current.cache.clear();
-        job.outer.clear();
+        if !job.outer.is_empty() {
+            job.outer.clear();
+        }
         forward::leave(&mut job.current, &mut self.state);
         job.current.forward.clear();
         if self.spare.len() < SPARE_JOBS_MAX {

@@ -101,8 +101,9 @@ impl State {
     /// Forgets everything but buffers.
     pub fn clear(&mut self) {
         self.phase = Phase::Idle;
-        self.fallback = None;
-        self.refresh = None;
+        // Usually there is nothing, and nothing to write.
+        drop(self.fallback.take());
+        drop(self.refresh.take());
     }
 
     /// Whether a client that has waited long enough can be given something.

@@ -368,6 +368,9 @@ impl Forward {
 /// Lets go of everything that outlives a resolution: attempts, the flight, the place among the
 /// concurrent questions. Does nothing for a resolution that holds none of it.
 pub(crate) fn leave(state: &mut State, worker: &mut WorkerState) {
+    if !state.used {
+        return;
+    }
     state.forget_all(worker);
     flights::bail_out(state, worker);
     if let Some(count) = state.concurrent.take() {
