@@ -79,8 +79,9 @@ pub(crate) struct Args {
     /// Pairs of A with itself; 0 leaves the noise unknown.
     #[arg(long, default_value_t = 8)]
     pub(crate) noise_pairs: usize,
-    /// Pairs after which servers given as commands are started anew.
-    #[arg(long, default_value_t = 4)]
+    /// Pairs after which servers given as commands are started anew. Pairs of one start share what
+    /// was random in it, so more than 1 is for servers that start slowly.
+    #[arg(long, default_value_t = 1)]
     pub(crate) group: usize,
     /// Length of a block (default: 5s; 150ms in a self-test).
     #[arg(long, value_name = "TIME", value_parser = lab_units::nanos)]

@@ -271,7 +271,13 @@ pub(crate) fn estimate(plan: &ComparisonPlan) -> Duration {
     let blocks = 2 * (plan.pairs + plan.noise_pairs) * plan.loads.len();
     // A block also takes the start of its threads and the last answers.
     let each = plan.block_ns + plan.warm_up_ns + 60_000_000;
-    Duration::from_nanos(each.saturating_mul(blocks as u64))
+    let starts = (plan.pairs + plan.noise_pairs).div_ceil(plan.group_pairs.max(1)) as u64;
+    // Each start has a measurement without load of at most 2 s, and a warm-up of every load.
+    let start = plan.block_ns.min(2_000_000_000)
+        + 2 * plan.warm_up_ns.saturating_mul(plan.loads.len() as u64)
+        + 500_000_000;
+    let all = each.saturating_mul(blocks as u64).saturating_add(start.saturating_mul(starts));
+    Duration::from_nanos(all)
 }
 
 #[cfg(test)]

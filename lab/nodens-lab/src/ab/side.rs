@@ -189,7 +189,8 @@ impl Starter<'_> {
             }
             Target::Address(address) => (*address, spec.counters.clone(), None),
             Target::Pods { found, .. } => {
-                let pod = found.get(incarnation % found.len().max(1)).context("no pod")?;
+                // The two sides start in turn, so every second start is this side's.
+                let pod = found.get(incarnation / 2 % found.len().max(1)).context("no pod")?;
                 let counters = match (&spec.counters, &pod.metrics) {
                     (Counters::Nowhere, Some(metrics)) => Counters::Prometheus(metrics.clone()),
                     (given, _) => given.clone(),
