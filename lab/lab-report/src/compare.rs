@@ -92,7 +92,7 @@ pub(crate) fn findings(file: &ComparisonFile, at: usize) -> Markup {
     ];
     html! {
         (legend(&keys))
-        (intervals(&file.findings, &format!("findings{at}")))
+        (intervals(&file.findings, &format!("findings{at}"), [&file.a.name, &file.b.name]))
         @if !file.omitted.is_empty() {
             details { summary { "Planned and not shown: " (file.omitted.len()) }
                 ul { @for omitted in &file.omitted {
@@ -107,13 +107,13 @@ pub(crate) fn findings(file: &ComparisonFile, at: usize) -> Markup {
         @if !file.noise.is_empty() {
             h3 { (file.a.name) " compared with itself" }
             p.lead { "What the same test says when there is no difference." }
-            (intervals(&file.noise, &format!("noise{at}")))
+            (intervals(&file.noise, &format!("noise{at}"), ["once", "again"]))
         }
     }
 }
 
 /// A table whose last column but one draws the interval of each row.
-fn intervals(findings: &[Finding], id: &str) -> Markup {
+fn intervals(findings: &[Finding], id: &str, [a, b]: [&str; 2]) -> Markup {
     let (ratios, others): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.scale == "ratio");
     html! {
@@ -123,9 +123,9 @@ fn intervals(findings: &[Finding], id: &str) -> Markup {
                 div.scroll tabindex="0" role="group" aria-label="Findings" {
                     table.findings id={ (id) (part) } {
                         thead { tr {
-                            @for head in ["metric", "A", "B"] { th scope="col" { (head) } }
-                            th.drawn scope="col" { span { "B less" } span { "0" } span { "B more" } }
-                            @for head in ["B − A", "interval", "p", "verdict"] { th scope="col" { (head) } }
+                            @for head in ["metric", a, b] { th scope="col" { (head) } }
+                            th.drawn scope="col" { span { (b) " less" } span { "0" } span { (b) " more" } }
+                            @for head in ["difference", "interval", "p", "verdict"] { th scope="col" { (head) } }
                         } }
                         tbody { @for finding in &findings { (row(finding, reach)) } }
                     }
