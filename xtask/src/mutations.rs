@@ -9,6 +9,7 @@ use crate::repo;
 use anyhow::{Context, Result, bail, ensure};
 use list::{Invariant, Mutation};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -73,6 +74,8 @@ impl std::fmt::Display for Verdict {
 struct Copy {
     tree: PathBuf,
     target: PathBuf,
+    /// Locked: two runs would break each other's copy.
+    _lock: File,
 }
 
 impl Copy {
@@ -88,6 +91,9 @@ impl Copy {
             "--others",
             "--exclude-standard",
         ]))?;
+        std::fs::create_dir_all(&target)?;
+        let lock = File::create(target.join("lock"))?;
+        lock.lock().context("another run has the copy")?;
         let mut kept = BTreeSet::new();
         for path in listing.split_terminator('\0') {
             let Ok(octets) = std::fs::read(root.join(path)) else { continue };
@@ -99,7 +105,7 @@ impl Copy {
             kept.insert(to);
         }
         remove_others(&tree, &kept)?;
-        Ok(Self { tree, target })
+        Ok(Self { tree, target, _lock: lock })
     }
 
     /// Every test passes while nothing is broken: else its failure would say nothing.
@@ -156,7 +162,7 @@ impl Copy {
         command.args(["--", "--exact", &mutation.test]).stderr(Stdio::null());
         // A file and not a pipe, which would fill up while nobody reads.
         let path = self.target.join("output.txt");
-        command.stdout(std::fs::File::create(&path)?).process_group(0);
+        command.stdout(File::create(&path)?).process_group(0);
         let Some(passed) = wait(command.spawn()?, TEST_TIME)? else { return Ok(None) };
         let output = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
         let ran = output.contains("running 1 test");
