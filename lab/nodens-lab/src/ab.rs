@@ -62,8 +62,7 @@ fn compare(args: &Args, stop: &AtomicBool) -> Result<ComparisonFile> {
         .with_context(|| format!("cannot create {}", args.out.display()))?;
     let mut bench = bench(args, &sets, &specs, stop)?;
     let loads = loads(args, &mut bench, &specs)?;
-    let servers = [specs[0].described(), specs[1].described()];
-    let plan = plan::plan(args, &sets, loads, servers)?;
+    let plan = plan::plan(args, &sets, loads, &specs)?;
     let plan_hash = announce(args, &plan)?;
     bench.done.1 = (plan.pairs + plan.noise_pairs) * plan.loads.len();
     let measured = measure(&mut bench, &plan, &specs)?;
@@ -281,7 +280,12 @@ fn write(folder: &Path, file: &ComparisonFile) -> Result<()> {
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let path = folder.join("report.md");
-    let told = format!("all blocks: {}  table: {}", result.display(), path.display());
+    let told = format!(
+        "table: {}  all blocks: {}  pictures: nodens-lab report {}",
+        path.display(),
+        result.display(),
+        result.display()
+    );
     term::out(&term::paint(Style::Dim, &told));
     Ok(())
 }

@@ -79,10 +79,11 @@ pub(crate) struct Args {
     /// Pairs of A with itself; 0 leaves the noise unknown.
     #[arg(long, default_value_t = 8)]
     pub(crate) noise_pairs: usize,
-    /// Pairs after which servers given as commands are started anew. Pairs of one start share what
-    /// was random in it, so more than 1 is for servers that start slowly.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) group: usize,
+    /// Pairs after which servers given as commands are started anew and pods take turns (default: 1;
+    /// pairs of one start share what was random in it). For other servers, pairs between checks of
+    /// the echo and of the use without load (default: 5).
+    #[arg(long)]
+    pub(crate) group: Option<usize>,
     /// Length of a block (default: 5s; 150ms in a self-test).
     #[arg(long, value_name = "TIME", value_parser = lab_units::nanos)]
     pub(crate) block: Option<u64>,

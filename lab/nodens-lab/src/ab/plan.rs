@@ -1,6 +1,7 @@
 //! What is fixed before the first block: questions, loads, order, metrics, margins.
 
 use super::Args;
+use super::side::Spec;
 use anyhow::{Context, Result, bail};
 use lab_load::workload::PlanHash;
 use lab_load::{Workload, cluster, names};
@@ -138,7 +139,7 @@ pub(crate) fn plan(
     args: &Args,
     sets: &[Set],
     loads: Vec<Load>,
-    servers: [String; 2],
+    specs: &[Spec; 2],
 ) -> Result<ComparisonPlan> {
     let metrics = metrics(&args.margin)?;
     let primary = primary(&args.primary, &metrics, &loads)?;
@@ -150,6 +151,7 @@ pub(crate) fn plan(
         let (pairs, alpha) = (args.pairs, args.alpha);
         bail!("{pairs} pairs can show nothing at a level of {alpha}: expected at least {fewest}");
     }
+    let group = args.group.unwrap_or(if specs.iter().any(Spec::changes) { 1 } else { 5 });
     let set_plan = |set: &Set| {
         let mut hash = PlanHash::default();
         set.workload.hash_into(&mut hash);
@@ -168,7 +170,7 @@ pub(crate) fn plan(
         power: args.power,
         pairs: args.pairs,
         noise_pairs: args.noise_pairs,
-        group_pairs: args.group,
+        group_pairs: group.max(1),
         block_ns: args.block(),
         warm_up_ns: args.warm_up(),
         timeout_ns: args.timeout,
@@ -179,7 +181,7 @@ pub(crate) fn plan(
         resamples: 10_000,
         resolution: RESOLUTION,
         rules: rules(args.retries),
-        servers,
+        servers: [specs[0].described(), specs[1].described()],
     })
 }
 

@@ -94,6 +94,11 @@ impl Spec {
         matches!(self.target, Target::Command(_))
     }
 
+    /// Whether a new start is another process or pod.
+    pub(crate) fn changes(&self) -> bool {
+        !matches!(self.target, Target::Address(_))
+    }
+
     /// What a reader must know to find the same server again.
     pub(crate) fn described(&self) -> String {
         match &self.target {
