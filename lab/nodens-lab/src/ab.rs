@@ -36,6 +36,19 @@ const DISTURBED_MAX: f64 = 0.25;
 /// Exit code with `--ci` when nothing could be compared at all.
 const EXIT_ERROR: u8 = 4;
 
+/// Ends the program for a command line that cannot be read. With `ab --ci` the usual code for that, 2,
+/// means something else.
+pub(crate) fn refuse(error: &clap::Error) -> ! {
+    let mut words = std::env::args_os().skip(1);
+    let in_ci = words.next().is_some_and(|word| word == "ab") && words.any(|word| word == "--ci");
+    if error.use_stderr() && in_ci {
+        // Where the message cannot be written, the code still tells.
+        _ = error.print();
+        std::process::exit(EXIT_ERROR.into());
+    }
+    error.exit()
+}
+
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if let Some(comparisons) = args.self_test {
         args.check()?;

@@ -72,7 +72,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     if dnsperf::is_called() {
         return dnsperf::run_as_called(stop);
     }
-    match Cli::parse().command {
+    match Cli::try_parse().unwrap_or_else(|error| ab::refuse(&error)).command {
         Command::Load(args) => load::run(&args, stop),
         Command::Report(args) => report::run(&args),
         Command::Export(args) => export::run(&args),

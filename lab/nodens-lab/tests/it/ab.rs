@@ -136,6 +136,8 @@ fn what_cannot_be_compared_is_told_before_anything_starts() {
     let ends = error(&["--a-cmd", "sh -c 'echo the reason {port}; exit 1'", "--b", "127.0.0.1:9"]);
     assert!(ends.contains("the reason"), "{ends}");
     assert!(error(&["--a", "127.0.0.1:9", "--b-cmd", "nodens"]).contains("{port}"));
+    assert_eq!(lab(&["ab", "--ci", "--paris", "9"]).status.code(), Some(4), "not `inconclusive`");
+    assert_eq!(lab(&["ab", "--paris", "9"]).status.code(), Some(2));
 }
 
 #[test]
