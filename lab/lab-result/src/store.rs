@@ -102,7 +102,7 @@ pub fn write(path: &Path, result: &ResultFile) -> Result<(), WriteError> {
     write_text(path, &to_json(result))
 }
 
-/// Writes an export as [`write`] does a result.
+/// Writes an export as [`write()`] does a result.
 pub fn write_text(path: &Path, text: &str) -> Result<(), WriteError> {
     write_whole(path, text.as_bytes())
         .map_err(|source| WriteError { path: path.to_owned(), source })

@@ -93,7 +93,7 @@ pub(crate) struct Args {
     /// When a question is given up.
     #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = lab_units::nanos)]
     pub(crate) timeout: u64,
-    /// What decides: METRIC[@LOAD[@SET]], as cpu@50%@internal. Metrics: p50, p90, p99, p99.9, loss,
+    /// What decides: METRIC, METRIC@LOAD, METRIC@LOAD@SET (cpu@50%@internal). Metrics: p50, p90, p99, p99.9, loss,
     /// cpu, memory.
     #[arg(long, value_name = "METRIC", default_value = "p50")]
     pub(crate) primary: String,
