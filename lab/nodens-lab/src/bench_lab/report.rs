@@ -9,6 +9,9 @@ use std::path::Path;
 /// Lines between which the table stands in a Markdown file.
 const BEGIN: &str = "<!-- bench-lab: begin -->";
 const END: &str = "<!-- bench-lab: end -->";
+/// What a reader must know of a machine with more to do than CPUs.
+const BUSY: &str = "the machine was busy with other work; compare CPU per question and the ratio, and \
+                    measure rates, gaps and latencies again when it is quiet";
 
 /// What a report is made of.
 pub(super) struct Report<'a> {
@@ -188,6 +191,11 @@ fn about(bench: &Bench<'_>, tools: &[Tool], notes: &[String]) -> Vec<String> {
             load.join(" ")
         ),
     ];
+    let busy = load.first().and_then(|load| load.parse::<f64>().ok()).unwrap_or(0.0);
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if busy > cpus as f64 {
+        lines.push(format!("- {cpus} CPUs: {BUSY}"));
+    }
     let mut versions: Vec<_> = tools.iter().map(|tool| tool.version.as_str()).collect();
     versions.dedup();
     lines.push(format!("- versions: nodens-lab {}", versions.join(", ")));
