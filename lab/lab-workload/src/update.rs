@@ -210,6 +210,9 @@ impl Block {
     /// Data in presentation format as octets.
     fn rdata(&self, rtype: Type, text: &str) -> Result<Vec<u8>, Fault> {
         let refuse = |reason: String| Fault::Rdata { rtype, text: text.to_owned(), reason };
+        if rtype == Type::TXT {
+            return character_strings(text).map_err(|reason| refuse(reason.to_owned()));
+        }
         let mut file = Zonefile::new();
         let origin = DomainName::from_octets(self.zone.as_wire().to_vec().into());
         file.set_origin(origin.map_err(|error| refuse(error.to_string()))?);
@@ -282,6 +285,60 @@ fn seconds(text: &str) -> Option<u32> {
         total = total.checked_add(number.take()?.checked_mul(unit)?)?;
     }
     (number.is_none() && !text.is_empty()).then_some(total)
+}
+
+/// The character strings of a TXT record, quoted or not (RFC 1035 section 5.1). Parentheses, which
+/// only matter where data goes on in the next line, are space.
+///
+/// Not read by `domain` as other types are: 0.11 panics where a string is missing or not closed.
+fn character_strings(text: &str) -> Result<Vec<u8>, &'static str> {
+    let mut rdata = Vec::new();
+    let mut rest = text.as_bytes();
+    loop {
+        rest = rest.trim_ascii_start();
+        let quoted = match rest {
+            [b'(' | b')', after @ ..] => {
+                rest = after;
+                continue;
+            }
+            [] | [b';', ..] if rdata.is_empty() => return Err("nothing there"),
+            [] | [b';', ..] => return Ok(rdata),
+            [b'"', after @ ..] => {
+                rest = after;
+                true
+            }
+            _ => false,
+        };
+        let (string, after) = character_string(rest, quoted)?;
+        let length = u8::try_from(string.len()).map_err(|_| "a string has more than 255 octets")?;
+        rdata.push(length);
+        rdata.extend(string);
+        rest = after;
+    }
+}
+
+/// One string and what is behind it.
+fn character_string(mut rest: &[u8], quoted: bool) -> Result<(Vec<u8>, &[u8]), &'static str> {
+    let mut string = Vec::new();
+    loop {
+        let (octet, after) = match rest {
+            [] if quoted => return Err("a quote is not closed"),
+            [] => return Ok((string, rest)),
+            [b'"', after @ ..] if quoted => return Ok((string, after)),
+            [b' ' | b'\t' | b'\r' | b';' | b'(' | b')' | b'"', ..] if !quoted => {
+                return Ok((string, rest));
+            }
+            [b'\\', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', after @ ..] => {
+                let digit = |octet: &u8| u16::from(octet - b'0');
+                let number = 100 * digit(a) + 10 * digit(b) + digit(c);
+                (u8::try_from(number).map_err(|_| "an escape is above \\255")?, after)
+            }
+            [b'\\'] => return Err("an escape of nothing"),
+            [b'\\', octet, after @ ..] | [octet, after @ ..] => (*octet, after),
+        };
+        string.push(octet);
+        rest = after;
+    }
 }
 
 #[cfg(test)]
@@ -383,6 +440,28 @@ mod tests {
         assert_eq!(errors.len(), expected.len(), "{errors:#?}");
         for (error, expected) in errors.iter().zip(expected) {
             assert!(error.starts_with(expected), "{error}\n{expected}");
+        }
+    }
+
+    #[test]
+    fn strings_are_read_as_in_zone_files_and_broken_ones_refused() {
+        let cases: [(&str, Result<&[u8], &str>); 9] = [
+            ("a \"b c\" \\065\\\"", Ok(b"\x01a\x03b c\x02A\"")),
+            ("(\"\" ;) a", Ok(b"\0")),
+            (";", Err("nothing there")),
+            ("( )", Err("nothing there")),
+            ("\"a", Err("a quote is not closed")),
+            ("a\\", Err("an escape of nothing")),
+            ("\\256", Err("an escape is above \\255")),
+            (&"a".repeat(255), Ok(&[&[255][..], &[b'a'; 255]].concat())),
+            (&"a".repeat(256), Err("a string has more than 255 octets")),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(
+                character_strings(text).as_deref(),
+                expected.as_deref().map_err(|e| e),
+                "{text}"
+            );
         }
     }
 
