@@ -24,7 +24,11 @@ const USAGE: &str = "usage: cargo xtask bench-instructions [OPTION]
 /// The budget: what a question of each scenario may cost.
 const BUDGET: &str = "bench/instructions.txt";
 /// How far above its budget a count may be: another processor makes the C library choose other routines.
-const TOLERANCE: f64 = 0.03;
+const TOLERANCE: f64 = 0.05;
+/// The same where memory is allocated, which costs more or less with what lies where.
+const TOLERANCE_ALLOCATING: f64 = 0.10;
+/// The scenarios that allocate.
+const ALLOCATING: [&str; 2] = ["rewrite", "template"];
 /// Questions that are counted for each scenario.
 const QUESTIONS: u32 = 1280;
 /// The function whose instructions are counted.
@@ -90,9 +94,11 @@ fn check() -> Result<bool> {
 fn over_budget(counts: &Counts, budget: &Counts) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, count) in counts {
+        let allocates = ALLOCATING.contains(&name.as_str());
+        let tolerance = if allocates { TOLERANCE_ALLOCATING } else { TOLERANCE };
         match budget.get(name) {
             None => wrong.push(format!("{name} has no budget; it takes {count:.0} instructions")),
-            Some(most) if *count > most * (1.0 + TOLERANCE) => {
+            Some(most) if *count > most * (1.0 + tolerance) => {
                 wrong.push(format!(
                     "{name} takes {count:.0} instructions, expected at most {most:.0}"
                 ));
