@@ -2,13 +2,13 @@ use super::*;
 
 #[test]
 fn what_is_over_its_budget_without_one_or_gone_is_named() {
-    let budget = parse("# a comment\nsame 100\nmore 100 # another\ngone 7\n").unwrap();
-    let counts = parse("same 102.9\nmore 103.1\nnew 5\n").unwrap();
+    let budget = parse("# a comment\nsame 100\nmore 100 # another\nrewrite 100\ngone 7\n").unwrap();
+    let counts = parse("same 104.9\nmore 105.1\nnew 5\nrewrite 109.9\n").unwrap();
     let wrong = over_budget(&counts, &budget);
     assert_eq!(
         wrong,
         [
-            "more takes 103 instructions, expected at most 100",
+            "more takes 105 instructions, expected at most 100",
             "new has no budget; it takes 5 instructions",
             "gone is not measured any more",
         ]
