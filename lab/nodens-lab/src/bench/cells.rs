@@ -44,7 +44,7 @@ pub(super) enum Cell {
     OneName,
     /// The most questions a second, [`super::NAMES`] names.
     ManyNames,
-    /// 2,000 questions a second from clients that sleep in between: seed of a node's CPU bill.
+    /// 2,000 questions a second from clients that sleep in between: where a node's bill for CPU is read.
     Low,
     /// Latency at the given rate.
     Fixed,
