@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chain;
+pub mod cluster;
 pub mod config;
 pub mod containment;
 pub mod cookie;

@@ -20,6 +20,8 @@ pub struct Shared {
     pub upstreams: Upstreams,
     /// Answers kept for all server blocks.
     pub cache: crate::handlers::cache::Store,
+    /// What is known of Kubernetes clusters.
+    pub clusters: crate::cluster::Clusters,
     /// Questions under way, for those who ask the same meanwhile.
     pub flights: crate::handlers::forward::Flights,
     /// Counts panics that were contained.
@@ -61,6 +63,7 @@ impl Shared {
             cookies: OnceLock::new(),
             upstreams: Upstreams::default(),
             cache: crate::handlers::cache::Store::default(),
+            clusters: crate::cluster::Clusters::default(),
             flights: crate::handlers::forward::Flights::default(),
             mailboxes: (0..workers).map(|_| Mutex::default()).collect(),
         }

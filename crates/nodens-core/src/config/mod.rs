@@ -6,8 +6,8 @@ mod settings;
 
 pub use build::{BlockBuilder, BuildOptions, LookupHost, build};
 pub use services::{
-    HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME, LoopProbe,
-    PrometheusService, Readiness, ReadyService, ReloadService, Services, Task,
+    ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME,
+    LoopProbe, PrometheusService, Readiness, ReadyService, ReloadService, Services, Task,
 };
 pub use settings::{BlockSettings, Timeouts};
 

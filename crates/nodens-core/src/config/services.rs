@@ -22,6 +22,8 @@ pub struct Services {
     pub loops: Vec<LoopProbe>,
     /// Repeated work of handlers, such as reading a changed file.
     pub tasks: Vec<Task>,
+    /// `kubernetes`: what has to be watched, each source once.
+    pub clusters: Vec<ClusterService>,
     /// What `ready` has to wait for.
     pub readiness: Vec<Readiness>,
     /// `hosts` read so far, for the other addresses of their blocks.
@@ -59,6 +61,15 @@ impl fmt::Debug for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Readiness({})", self.directive)
     }
+}
+
+/// `kubernetes`: a cluster to watch.
+#[derive(Clone, Debug)]
+pub struct ClusterService {
+    /// What to fetch and where to publish it.
+    pub feed: Arc<crate::cluster::Feed>,
+    /// How long the start of the server waits for the first whole list.
+    pub startup_timeout: Duration,
 }
 
 /// `prometheus`: an HTTP endpoint with all metrics.

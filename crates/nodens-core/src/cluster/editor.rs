@@ -1,0 +1,368 @@
+//! Changes, one object at a time, and lists that are applied in place.
+
+use super::intern::Interner;
+use super::snapshot::{Entry, Table, forget, refer};
+use super::{External, Key, Pod, Port, Service, Slice, SliceId, Snapshot};
+use nodens_wire::Name;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A kind of object. Each is listed and watched by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Namespaces.
+    Namespaces,
+    /// Services.
+    Services,
+    /// EndpointSlices of services.
+    Slices,
+    /// Pods.
+    Pods,
+    /// ServiceImports.
+    Imports,
+    /// EndpointSlices of service imports.
+    ImportSlices,
+}
+
+/// What a slice or a pod is called: `namespace/name`.
+type ObjectName = Box<str>;
+
+/// A snapshot being changed.
+///
+/// A list is applied in place between [`Editor::begin_list`] and [`Editor::end_list`]: what was
+/// known stays until its successor comes or the list ends without it, and is never held twice.
+#[derive(Debug, Default)]
+pub struct Editor {
+    snapshot: Snapshot,
+    slices: HashMap<ObjectName, Arc<SliceId>>,
+    import_slices: HashMap<ObjectName, Arc<SliceId>>,
+    pods: HashMap<ObjectName, Arc<Pod>>,
+    /// What the lists under way have named so far.
+    listed: HashMap<Kind, HashSet<Box<[u8]>>>,
+    changed: Changed,
+    texts: Interner<str>,
+    port_lists: Interner<[Port]>,
+    searches: Interner<[Name]>,
+}
+
+/// Which zones show something else than at the last publication.
+#[derive(Debug, Default)]
+struct Changed {
+    cluster: bool,
+    external: bool,
+    imports: bool,
+}
+
+impl Editor {
+    /// What is known now, to be published at `now_unix_s` seconds since 1970.
+    pub fn snapshot(&mut self, now_unix_s: u64) -> Snapshot {
+        // Serials are 32 bits wide (RFC 1982).
+        let now = now_unix_s as u32;
+        let serials = &mut self.snapshot.serials;
+        let Changed { cluster, external, imports } = std::mem::take(&mut self.changed);
+        let places = [
+            (cluster, &mut serials.cluster),
+            (external, &mut serials.external),
+            (imports, &mut serials.imports),
+        ];
+        for (changed, serial) in places {
+            if changed {
+                *serial = now.max(serial.wrapping_add(1));
+            }
+        }
+        self.snapshot.clone()
+    }
+
+    /// A list of `kind` begins, or begins anew.
+    pub fn begin_list(&mut self, kind: Kind) {
+        self.listed.insert(kind, HashSet::new());
+    }
+
+    /// A list of `kind` is whole: objects it did not name are gone. Gives how many.
+    pub fn end_list(&mut self, kind: Kind) -> usize {
+        let Some(listed) = self.listed.remove(&kind) else { return 0 };
+        let gone: Vec<Box<[u8]>> = match kind {
+            Kind::Namespaces => keys(self.snapshot.namespaces.keys(), &listed),
+            Kind::Services => keys(with_service(&self.snapshot.services), &listed),
+            Kind::Imports => keys(with_service(&self.snapshot.imports), &listed),
+            Kind::Slices => names(self.slices.keys(), &listed),
+            Kind::ImportSlices => names(self.import_slices.keys(), &listed),
+            Kind::Pods => names(self.pods.keys(), &listed),
+        };
+        for object in &gone {
+            self.remove(kind, object);
+        }
+        gone.len()
+    }
+
+    fn remove(&mut self, kind: Kind, object: &[u8]) {
+        match kind {
+            Kind::Namespaces => self.forget_namespace(object),
+            Kind::Services => self.replace_service(object, None),
+            Kind::Imports => self.replace_import(object, None),
+            Kind::Slices => self.forget_slice(&String::from_utf8_lossy(object)),
+            Kind::ImportSlices => self.forget_import_slice(&String::from_utf8_lossy(object)),
+            Kind::Pods => self.forget_pod(&String::from_utf8_lossy(object)),
+        }
+    }
+
+    fn note(&mut self, kind: Kind, object: &[u8]) {
+        if let Some(listed) = self.listed.get_mut(&kind) {
+            listed.insert(object.into());
+        }
+    }
+
+    /// There is a namespace; `key` is [`Key::of_namespace`].
+    pub fn set_namespace(&mut self, key: &Key) {
+        self.note(Kind::Namespaces, key.as_wire());
+        if self.snapshot.namespaces.insert(key.clone(), ()).is_none() {
+            self.changed = Changed { cluster: true, external: true, imports: true };
+        }
+    }
+
+    /// A namespace is gone.
+    pub fn remove_namespace(&mut self, key: &Key) {
+        self.forget_namespace(key.as_wire());
+    }
+
+    fn forget_namespace(&mut self, key: &[u8]) {
+        if self.snapshot.namespaces.remove(key).is_some() {
+            self.changed = Changed { cluster: true, external: true, imports: true };
+        }
+    }
+
+    /// A service is new or has changed.
+    pub fn set_service(&mut self, service: Service) {
+        self.note(Kind::Services, service.key.as_wire());
+        let key = service.key.clone();
+        self.replace_service(key.as_wire(), Some(Arc::new(service)));
+    }
+
+    /// A service is gone.
+    pub fn remove_service(&mut self, key: &Key) {
+        self.replace_service(key.as_wire(), None);
+    }
+
+    fn replace_service(&mut self, key: &[u8], new: Option<Arc<Service>>) {
+        let old = self.snapshot.services.get(key).and_then(|entry| entry.service.clone());
+        if old == new {
+            return;
+        }
+        let snapshot = &mut self.snapshot;
+        if let Some(old) = &old {
+            old.cluster_ips.iter().for_each(|ip| forget(&mut snapshot.cluster_ips, *ip, &**old));
+            external(old).for_each(|ip| forget(&mut snapshot.external_ips, ip, &**old));
+        }
+        if let Some(new) = &new {
+            new.cluster_ips.iter().for_each(|ip| refer(&mut snapshot.cluster_ips, *ip, new));
+            external(new).for_each(|ip| refer(&mut snapshot.external_ips, ip, new));
+        }
+        self.changed.cluster = true;
+        self.changed.external = true;
+        change(&mut self.snapshot.services, key, |entry| entry.service = new);
+    }
+
+    /// A service import is new or has changed.
+    pub fn set_import(&mut self, import: Service) {
+        self.note(Kind::Imports, import.key.as_wire());
+        let key = import.key.clone();
+        self.replace_import(key.as_wire(), Some(Arc::new(import)));
+    }
+
+    /// A service import is gone.
+    pub fn remove_import(&mut self, key: &Key) {
+        self.replace_import(key.as_wire(), None);
+    }
+
+    fn replace_import(&mut self, key: &[u8], new: Option<Arc<Service>>) {
+        let old = self.snapshot.imports.get(key).and_then(|entry| entry.service.as_ref());
+        if old != new.as_ref() {
+            self.changed.imports = true;
+            change(&mut self.snapshot.imports, key, |entry| entry.service = new);
+        }
+    }
+
+    /// The identity of the slice `name` of `service`; the one that is known if there is one.
+    pub fn slice_id(&self, service: Key, name: &str) -> Arc<SliceId> {
+        let id = SliceId { service, name: name.into() };
+        let known = [&self.slices, &self.import_slices]
+            .into_iter()
+            .find_map(|slices| slices.get(&slice_name(&id)).filter(|known| ***known == id));
+        known.cloned().unwrap_or_else(|| Arc::new(id))
+    }
+
+    /// A slice of a service is new or has changed.
+    pub fn set_slice(&mut self, slice: Slice) {
+        let name = slice_name(slice.id());
+        self.note(Kind::Slices, name.as_bytes());
+        let known = self.slices.insert(name, slice.id().clone());
+        if let Some(moved) = known.filter(|known| known != slice.id()) {
+            self.replace_slice(&moved, None);
+        }
+        let id = slice.id().clone();
+        self.replace_slice(&id, Some(slice));
+    }
+
+    /// A slice is gone.
+    pub fn remove_slice(&mut self, namespace: &str, name: &str) {
+        self.forget_slice(&format!("{namespace}/{name}"));
+    }
+
+    fn forget_slice(&mut self, object: &str) {
+        if let Some(id) = self.slices.remove(object) {
+            self.replace_slice(&id, None);
+        }
+    }
+
+    fn replace_slice(&mut self, id: &Arc<SliceId>, new: Option<Slice>) {
+        let old = slice_of(&self.snapshot.services, id);
+        let same = match (&old, &new) {
+            (None, None) => true,
+            (Some(old), Some(new)) => old.says_the_same_as(new),
+            _ => false,
+        };
+        if same {
+            return;
+        }
+        let (before, after) = (addresses(old.as_deref()), addresses(new.as_ref()));
+        let table = &mut self.snapshot.endpoint_ips;
+        before.difference(&after).for_each(|ip| forget(table, *ip, &**id));
+        after.difference(&before).for_each(|ip| refer(table, *ip, id));
+        self.changed.cluster = true;
+        self.changed.external = true;
+        put_slice(&mut self.snapshot.services, id, new);
+    }
+
+    /// A slice of a service import is new or has changed.
+    pub fn set_import_slice(&mut self, slice: Slice) {
+        let name = slice_name(slice.id());
+        self.note(Kind::ImportSlices, name.as_bytes());
+        let known = self.import_slices.insert(name, slice.id().clone());
+        if let Some(moved) = known.filter(|known| known != slice.id()) {
+            put_slice(&mut self.snapshot.imports, &moved, None);
+        }
+        let old = slice_of(&self.snapshot.imports, slice.id());
+        if old.is_none_or(|old| !old.says_the_same_as(&slice)) {
+            self.changed.imports = true;
+            let id = slice.id().clone();
+            put_slice(&mut self.snapshot.imports, &id, Some(slice));
+        }
+    }
+
+    /// A slice of a service import is gone.
+    pub fn remove_import_slice(&mut self, namespace: &str, name: &str) {
+        self.forget_import_slice(&format!("{namespace}/{name}"));
+    }
+
+    fn forget_import_slice(&mut self, object: &str) {
+        if let Some(id) = self.import_slices.remove(object) {
+            self.changed.imports = true;
+            put_slice(&mut self.snapshot.imports, &id, None);
+        }
+    }
+
+    /// A pod is new or has changed.
+    pub fn set_pod(&mut self, pod: Pod) {
+        let name: ObjectName = format!("{}/{}", pod.namespace, pod.name).into();
+        self.note(Kind::Pods, name.as_bytes());
+        if self.pods.get(&name).is_some_and(|known| **known == pod) {
+            return;
+        }
+        self.forget_pod(&name);
+        let pod = Arc::new(pod);
+        pod.ips.iter().for_each(|ip| refer(&mut self.snapshot.pods, *ip, &pod));
+        self.pods.insert(name, pod);
+    }
+
+    /// A pod is gone, or about to end.
+    pub fn remove_pod(&mut self, namespace: &str, name: &str) {
+        self.forget_pod(&format!("{namespace}/{name}"));
+    }
+
+    fn forget_pod(&mut self, object: &str) {
+        let Some(pod) = self.pods.remove(object) else { return };
+        pod.ips.iter().for_each(|ip| forget(&mut self.snapshot.pods, *ip, &*pod));
+    }
+
+    /// `text`, kept once however many objects say it.
+    pub fn text(&mut self, text: &str) -> Arc<str> {
+        self.texts.get(text)
+    }
+
+    /// `ports`, kept once however many objects have them.
+    pub fn ports(&mut self, ports: Vec<Port>) -> Arc<[Port]> {
+        self.port_lists.get(ports)
+    }
+
+    /// A search list, kept once however many pods have it.
+    pub fn search(&mut self, domains: Vec<Name>) -> Arc<[Name]> {
+        self.searches.get(domains)
+    }
+}
+
+fn slice_name(id: &SliceId) -> ObjectName {
+    format!("{}/{}", String::from_utf8_lossy(id.service.namespace()), id.name).into()
+}
+
+fn external(service: &Service) -> impl Iterator<Item = IpAddr> {
+    service.external.iter().filter_map(|place| match place {
+        External::Address(address) => Some(*address),
+        External::Host(_) => None,
+    })
+}
+
+fn addresses(slice: Option<&Slice>) -> HashSet<IpAddr> {
+    slice.into_iter().flat_map(Slice::endpoints).map(|endpoint| endpoint.address).collect()
+}
+
+fn slice_of(table: &Table<Key, Entry>, id: &SliceId) -> Option<Arc<Slice>> {
+    let entry = table.get(&id.service)?;
+    entry.slices.iter().find(|slice| slice.id().name == id.name).cloned()
+}
+
+/// Puts `new` in the place of the slice `id`, which keeps its place among its sisters.
+fn put_slice(table: &mut Table<Key, Entry>, id: &SliceId, new: Option<Slice>) {
+    let mut new = new.map(Arc::new);
+    change(table, id.service.as_wire(), |entry| {
+        let mut slices = Vec::with_capacity(entry.slices.len() + 1);
+        for slice in &*entry.slices {
+            match slice.id().name == id.name {
+                true => slices.extend(new.take()),
+                false => slices.push(slice.clone()),
+            }
+        }
+        slices.extend(new.take());
+        entry.slices = slices.into();
+    });
+}
+
+/// Changes the entry of `key`; one that says nothing is dropped.
+fn change(table: &mut Table<Key, Entry>, key: &[u8], with: impl FnOnce(&mut Entry)) {
+    let known = table.get_key_value(key).map(|(key, entry)| (key.clone(), entry.clone()));
+    let (key, mut entry) = known.unwrap_or_else(|| (Key::of_wire(key), Entry::default()));
+    with(&mut entry);
+    match entry.is_empty() {
+        true => _ = table.remove(&key),
+        false => _ = table.insert(key, entry),
+    }
+}
+
+fn with_service(table: &Table<Key, Entry>) -> impl Iterator<Item = &Key> {
+    table.iter().filter(|(_, entry)| entry.service.is_some()).map(|(key, _)| key)
+}
+
+fn keys<'k>(known: impl Iterator<Item = &'k Key>, listed: &HashSet<Box<[u8]>>) -> Vec<Box<[u8]>> {
+    known.map(Key::as_wire).filter(|key| !listed.contains(*key)).map(Into::into).collect()
+}
+
+fn names<'n>(
+    known: impl Iterator<Item = &'n ObjectName>,
+    listed: &HashSet<Box<[u8]>>,
+) -> Vec<Box<[u8]>> {
+    known
+        .map(|name| name.as_bytes())
+        .filter(|name| !listed.contains(*name))
+        .map(Into::into)
+        .collect()
+}

@@ -1,0 +1,197 @@
+//! What is known of a cluster at one moment.
+
+use super::{Key, Pod, Service, Slice, SliceId};
+use foldhash::fast::RandomState;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A table of which a changed copy shares what did not change.
+pub(super) type Table<K, V> =
+    imbl::GenericHashMap<K, V, RandomState, imbl::shared_ptr::DefaultSharedPtr>;
+
+/// A cluster at one moment. A clone is cheap and shares everything.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    pub(super) namespaces: Table<Key, ()>,
+    pub(super) services: Table<Key, Entry>,
+    pub(super) imports: Table<Key, Entry>,
+    pub(super) cluster_ips: Table<IpAddr, Refs<Service>>,
+    pub(super) external_ips: Table<IpAddr, Refs<Service>>,
+    pub(super) endpoint_ips: Table<IpAddr, Refs<SliceId>>,
+    pub(super) pods: Table<IpAddr, Refs<Pod>>,
+    pub(super) serials: Serials,
+}
+
+/// When what a zone shows last changed; grows with every published change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Serials {
+    pub(super) cluster: u32,
+    pub(super) external: u32,
+    pub(super) imports: u32,
+}
+
+/// What is known of one name. The service and its endpoints come from the API server each in its
+/// own time: either may be missing.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    /// The service.
+    pub service: Option<Arc<Service>>,
+    /// The slices of its endpoints.
+    pub slices: Arc<[Arc<Slice>]>,
+}
+
+impl Entry {
+    pub(super) fn is_empty(&self) -> bool {
+        self.service.is_none() && self.slices.is_empty()
+    }
+}
+
+/// The few objects that share an address.
+#[derive(Debug)]
+pub(super) enum Refs<T> {
+    One(Arc<T>),
+    Many(Arc<Vec<Arc<T>>>),
+}
+
+impl<T> Clone for Refs<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::One(one) => Self::One(one.clone()),
+            Self::Many(many) => Self::Many(many.clone()),
+        }
+    }
+}
+
+impl<T> Refs<T> {
+    pub(super) fn as_slice(&self) -> &[Arc<T>] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+
+    fn of(list: Vec<Arc<T>>) -> Option<Self> {
+        match <[Arc<T>; 1]>::try_from(list) {
+            Ok([one]) => Some(Self::One(one)),
+            Err(list) if list.is_empty() => None,
+            Err(list) => Some(Self::Many(Arc::new(list))),
+        }
+    }
+}
+
+/// Adds `value` to what is at `address`.
+pub(super) fn refer<T: PartialEq>(
+    table: &mut Table<IpAddr, Refs<T>>,
+    address: IpAddr,
+    value: &Arc<T>,
+) {
+    let mut list = table.get(&address).map_or_else(Vec::new, |refs| refs.as_slice().to_vec());
+    if list.iter().any(|known| **known == **value) {
+        return;
+    }
+    list.push(value.clone());
+    if let Some(refs) = Refs::of(list) {
+        table.insert(address, refs);
+    }
+}
+
+/// Takes `value` away from what is at `address`.
+pub(super) fn forget<T: PartialEq>(table: &mut Table<IpAddr, Refs<T>>, address: IpAddr, value: &T) {
+    let Some(refs) = table.get(&address) else { return };
+    let mut list = refs.as_slice().to_vec();
+    list.retain(|known| **known != *value);
+    match Refs::of(list) {
+        Some(refs) => _ = table.insert(address, refs),
+        None => _ = table.remove(&address),
+    }
+}
+
+fn at<T>(table: &Table<IpAddr, Refs<T>>, address: IpAddr) -> &[Arc<T>] {
+    table.get(&address).map_or(&[], Refs::as_slice)
+}
+
+impl Snapshot {
+    /// Whether there is a namespace; `key` is its label in wire form, folded: `\x07default`.
+    pub fn has_namespace(&self, key: &[u8]) -> bool {
+        self.namespaces.contains_key(key)
+    }
+
+    /// What is known of a service; `key` is the labels of its name and namespace in wire form,
+    /// folded: `\x03api\x07default`.
+    pub fn service(&self, key: &[u8]) -> Option<&Entry> {
+        self.services.get(key)
+    }
+
+    /// What is known of a service import, found as a service is.
+    pub fn import(&self, key: &[u8]) -> Option<&Entry> {
+        self.imports.get(key)
+    }
+
+    /// The services that have `address` as a cluster address.
+    pub fn services_at(&self, address: IpAddr) -> &[Arc<Service>] {
+        at(&self.cluster_ips, address)
+    }
+
+    /// The services that can be reached at `address` from outside.
+    pub fn external_at(&self, address: IpAddr) -> &[Arc<Service>] {
+        at(&self.external_ips, address)
+    }
+
+    /// The slices with an endpoint at `address`.
+    pub fn slices_at(&self, address: IpAddr) -> impl Iterator<Item = &Arc<Slice>> {
+        at(&self.endpoint_ips, address).iter().filter_map(|id| {
+            let entry = self.services.get(&id.service)?;
+            entry.slices.iter().find(|slice| slice.id().name == id.name)
+        })
+    }
+
+    /// The pods with `address`: one, or several that share their node's.
+    pub fn pods_at(&self, address: IpAddr) -> &[Arc<Pod>] {
+        at(&self.pods, address)
+    }
+
+    /// All services, in no order, with their slices.
+    pub fn services(&self) -> impl Iterator<Item = (&Service, &[Arc<Slice>])> {
+        whole(&self.services)
+    }
+
+    /// All service imports, in no order, with their slices.
+    pub fn imports(&self) -> impl Iterator<Item = (&Service, &[Arc<Slice>])> {
+        whole(&self.imports)
+    }
+
+    /// Serial of zones with services: seconds since 1970 at the last change, or one more than the
+    /// last where that came within the same second.
+    pub fn serial(&self) -> u32 {
+        self.serials.cluster
+    }
+
+    /// The same of zones that show what can be reached from outside.
+    pub fn external_serial(&self) -> u32 {
+        self.serials.external
+    }
+
+    /// The same of zones with service imports.
+    pub fn import_serial(&self) -> u32 {
+        self.serials.imports
+    }
+
+    /// How many services, addresses of endpoints, and addresses of pods there are.
+    pub fn sizes(&self) -> [usize; 3] {
+        [self.services.len(), self.endpoint_ips.len(), self.pods.len()]
+    }
+}
+
+fn whole<K: Hash + Eq + Clone>(
+    table: &Table<K, Entry>,
+) -> impl Iterator<Item = (&Service, &[Arc<Slice>])> {
+    table.values().filter_map(|entry| Some((&**entry.service.as_ref()?, &*entry.slices)))
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [services, endpoints, pods] = self.sizes();
+        write!(f, "Snapshot({services} services, {endpoints} endpoints, {pods} pods)")
+    }
+}
