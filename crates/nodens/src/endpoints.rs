@@ -105,6 +105,7 @@ impl Endpoints {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("http")
+            .on_thread_start(nodens_net::cpu::yield_to_workers)
             .enable_all()
             .build()?;
         Ok(Self {

@@ -125,6 +125,8 @@ impl Server {
         let config = Arc::new(config);
         let runtime = Runtime::start(shared.clone(), config.clone(), &Options::default())
             .map_err(|error| text(&error))?;
+        // The workers run: what this thread does from now on, and whom it starts, comes second.
+        cpu::yield_to_workers();
         endpoints.apply(&config.services).map_err(|error| text(&error))?;
         if let Some(path) = &flags.pidfile {
             std::fs::write(path, format!("{}\n", std::process::id()))
