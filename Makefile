@@ -4,13 +4,14 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 30
 COMPARISONS ?= 200
 
-.PHONY: help demo test check conformance flood bench bench-lab aa fuzz truth setup toolchain
+.PHONY: help demo test check conformance e2e flood bench bench-lab aa fuzz truth setup toolchain
 
 help:
 	@echo "make demo         ten seconds of a cluster's questions through Nodens, what it saved, and a page of it"
 	@echo "make test         every test"
 	@echo "make check        format, lints, docs, repository rules"
 	@echo "make conformance  the same questions to CoreDNS and to Nodens"
+	@echo "make e2e          Nodens and CoreDNS on a real Kubernetes control plane (builds Kubernetes once)"
 	@echo "make flood        ten million packets, a third of them malformed; prints the memory before and after"
 	@echo "make bench-lab    the load generator beside dnsperf and kxdpgun"
 	@echo "make bench        Nodens beside eight other servers (about an hour; BENCH=\"--seconds 1\" for less)"
@@ -45,6 +46,11 @@ conformance: toolchain
 	@$(CARGO) xtask peers coredns
 	@$(CARGO) xtask conformance
 	$(CARGO) test -p nodens-lab --test coredns
+
+e2e: toolchain
+	@$(CARGO) xtask peers coredns kubernetes etcd-server iproute2 util-linux
+	@$(CARGO) build --quiet --release -p nodens -p nodens-e2e
+	target/release/nodens-e2e leftovers
 
 flood: toolchain
 	NODENS_FLOOD=10000000 $(CARGO) test --release -p nodens --test it flood -- --nocapture

@@ -3,6 +3,8 @@
 //! A check that needs a peer calls [`coredns`] and fails when it cannot be had; nothing is skipped because a peer is
 //! missing.
 
+mod kubernetes;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,25 +64,32 @@ const PACKAGES: &[Package] = &[
     tool("dnsperf", "dnsperf"),
     peer("valgrind", "valgrind"),
     peer("nftables", "nft"),
+    peer("etcd-server", "etcd"),
 ];
 
 /// Makes the named peers available, with `--tests` those that `cargo test` needs, or all when none is named.
 pub(crate) fn run(names: &[String]) -> Result<bool> {
+    let groups = kubernetes::GROUPS.iter().map(|(name, _)| *name);
+    let built: Vec<&str> = ["coredns"].into_iter().chain(groups).collect();
     let known = |name: &str| {
-        name == "coredns" || name == "--tests" || PACKAGES.iter().any(|p| p.name == name)
+        built.contains(&name) || name == "--tests" || PACKAGES.iter().any(|p| p.name == name)
     };
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
-        let all: Vec<_> = PACKAGES.iter().map(|p| p.name).collect();
-        bail!("unknown peer '{unknown}', expected coredns or one of: {}", all.join(" "));
+        let all: Vec<_> = built.into_iter().chain(PACKAGES.iter().map(|p| p.name)).collect();
+        bail!("unknown peer '{unknown}', expected one of: {}", all.join(" "));
     }
     let named = |name: &str| names.iter().any(|n| n == name);
     let mut complete = true;
-    if names.is_empty() || named("coredns") {
-        match coredns() {
-            Ok(path) => println!("coredns {COREDNS_VERSION}: {}", path.display()),
+    for name in built.into_iter().filter(|name| names.is_empty() || named(name)) {
+        let path = match name {
+            "coredns" => coredns(),
+            group => cache().and_then(|cache| kubernetes::build(&cache, group)),
+        };
+        match path {
+            Ok(path) => println!("{name}: {}", path.display()),
             Err(error) => {
                 complete = false;
-                println!("coredns {COREDNS_VERSION}: missing: {error:#}");
+                println!("{name}: missing: {error:#}");
             }
         }
     }
@@ -93,12 +102,9 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
 
 /// The path of the CoreDNS binary of [`COREDNS_VERSION`], built with the Go toolchain when it is not there yet.
 ///
-/// It is kept in `$NODENS_PEERS_CACHE/bin`, or `.cache/peers/bin` in the repository when that is unset.
+/// It is kept in the folder `bin` of the cache.
 pub(crate) fn coredns() -> Result<PathBuf> {
-    let bin = match std::env::var_os("NODENS_PEERS_CACHE") {
-        Some(cache) => std::path::absolute(PathBuf::from(cache).join("bin"))?,
-        None => repo::root().join(".cache/peers/bin"),
-    };
+    let bin = cache()?.join("bin");
     let path = bin.join("coredns");
     if is_wanted_coredns(&path) {
         return Ok(path);
@@ -119,6 +125,14 @@ pub(crate) fn coredns() -> Result<PathBuf> {
         bail!("{} does not report version {COREDNS_VERSION}", path.display());
     }
     Ok(path)
+}
+
+/// Where peers are kept that are built here: `$NODENS_PEERS_CACHE`, or `.cache/peers` in the repository.
+fn cache() -> Result<PathBuf> {
+    Ok(match std::env::var_os("NODENS_PEERS_CACHE") {
+        Some(cache) => std::path::absolute(cache)?,
+        None => repo::root().join(".cache/peers"),
+    })
 }
 
 fn is_wanted_coredns(path: &Path) -> bool {

@@ -26,6 +26,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nodens-fuzz-bodies", &["nodens-*", "lab-workload"]),
     ("nodens-lab", &["nodens-wire", "lab-*"]),
     ("lab-*", &["nodens-wire", "lab-*"]),
+    ("nodens-e2e", &["nodens-wire", "lab-*"]),
     ("xtask", &[]),
 ];
 

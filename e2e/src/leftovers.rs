@@ -1,0 +1,111 @@
+//! `nodens-e2e leftovers`: however a run ends, nothing of it stays.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal};
+
+use crate::sandbox::RUN;
+
+/// How long the kernel may take to end the processes of a run on a busy machine.
+const END_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A way for a run to end: its name, and the signal that the outer process gets; without one it ends by itself.
+const WAYS: [(&str, Option<Signal>); 4] = [
+    ("it has finished", None),
+    ("Ctrl-C", Some(Signal::INT)),
+    ("SIGTERM", Some(Signal::TERM)),
+    ("SIGKILL", Some(Signal::KILL)),
+];
+
+/// Ends a run in each way and looks for what it left.
+pub(crate) fn run() -> Result<ExitCode> {
+    let before = traces("nodens-e2e-")?;
+    let mut failed = 0;
+    for (way, signal) in WAYS {
+        let left: Vec<String> = end(signal)?.difference(&before).cloned().collect();
+        if left.is_empty() {
+            println!("{way}: nothing left");
+        } else {
+            failed += 1;
+            println!("{way}: left behind: {}", left.join(", "));
+        }
+    }
+    println!("{} passed, {failed} failed", WAYS.len() - failed);
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Starts a run, ends it, and returns what is still there when the time is over.
+fn end(signal: Option<Signal>) -> Result<BTreeSet<String>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("up").stdin(Stdio::null()).stdout(Stdio::piped());
+    if signal.is_none() {
+        command.arg("true");
+    }
+    let mut child = command.spawn().context("cannot start a run")?;
+    let mut output = BufReader::new(child.stdout.take().context("no output")?);
+    let name = name(&mut output)?;
+    if let Some(signal) = signal {
+        if traces(&name)?.is_empty() {
+            bail!("{name} runs and leaves no trace: this check is blind");
+        }
+        let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("no ID")?;
+        rustix::process::kill_process(id, signal)?;
+    }
+    child.wait()?;
+    let deadline = Instant::now() + END_TIMEOUT;
+    loop {
+        let left = traces(&name)?;
+        if left.is_empty() || Instant::now() > deadline {
+            return Ok(left);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The name of a run, which it prints once its control plane is ready.
+fn name(output: &mut impl BufRead) -> Result<String> {
+    for line in output.lines() {
+        if let Some(name) = line?.strip_prefix("run ") {
+            return Ok(name.to_owned());
+        }
+    }
+    bail!("the run ended before its control plane was ready")
+}
+
+/// Processes that belong to runs whose names begin so, mounts that do, and their files.
+fn traces(name: &str) -> Result<BTreeSet<String>> {
+    let mut traces = BTreeSet::new();
+    let variable = format!("{RUN}={name}");
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        // What cannot be read has ended, or is another user's.
+        let text = |file: &str| {
+            let bytes = fs::read(path.join(file)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        if text("environ").split('\0').any(|entry| entry.starts_with(&variable)) {
+            traces.insert(format!("process {} {}", path.display(), text("comm").trim()));
+        }
+        for mount in text("mountinfo").lines().filter(|line| line.contains(name)) {
+            traces.insert(format!("mount of {}: {mount}", path.display()));
+        }
+    }
+    for folder in ["/run", "/run/netns", "/tmp"] {
+        let Ok(entries) = fs::read_dir(Path::new(folder)) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            if path.file_name().is_some_and(|file| file.to_string_lossy().starts_with("nodens-e2e"))
+            {
+                traces.insert(path.display().to_string());
+            }
+        }
+    }
+    Ok(traces)
+}
