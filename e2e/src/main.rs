@@ -10,6 +10,8 @@
 #![allow(clippy::print_stdout, reason = "a command-line tool reports on stdout")]
 
 #[allow(dead_code, reason = "subcommands to come use the rest")]
+mod ask;
+#[allow(dead_code, reason = "subcommands to come use the rest")]
 mod control_plane;
 mod leftovers;
 #[allow(dead_code, reason = "subcommands to come use the rest")]

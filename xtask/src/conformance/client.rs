@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use socket2::{Domain, Socket, Type};
 
 use super::adapt::Adapted;
-use super::answer::Outcome;
-use super::question::Question;
+use nodens_judge::answer::Outcome;
+use nodens_judge::question::Question;
 
 /// How long to wait when neither server has answered. An answer never takes this long unless the case says so.
 const SILENCE: Duration = Duration::from_millis(500);

@@ -10,7 +10,7 @@ use domain::base::iana::{Class, Rtype};
 use super::adapt::Adapted;
 use super::case::Case;
 use super::corefile::Corefile;
-use super::question::{Defect, Edns, Question, bits};
+use nodens_judge::question::{Defect, Edns, Question, bits};
 
 /// Questions per transport when the case does not say.
 pub(super) const DEFAULT_COUNT: usize = 70;

@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::adapt::Adapted;
-use super::answer::Difference;
 use super::authority::loopback;
+use nodens_judge::answer::Difference;
 
 /// One comparison: what was asked, and the difference if there is one.
 pub(crate) type Comparison = (String, Option<Difference>);

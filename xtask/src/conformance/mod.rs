@@ -5,15 +5,12 @@
 //! `docs/differences.md`; anything else fails the run.
 
 mod adapt;
-mod answer;
 mod authority;
 mod case;
 mod client;
 mod corefile;
-mod differences;
 mod generate;
 mod http;
-mod question;
 mod report;
 mod run;
 mod server;
@@ -28,10 +25,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use self::case::Case;
-use self::differences::Differences;
 use self::run::{Bench, CaseReport};
 use self::server::PortPool;
 use crate::{peers, repo};
+use nodens_judge::differences::Differences;
 
 const USAGE: &str = "usage: cargo xtask conformance [--nodens PATH] [--only DIRECTIVE] [--corefile FILE] \
                      [--jobs N] [--show N] [--report FILE] [--seed TEXT] [--keep]";

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::differences::Differences;
 use super::run::{CaseReport, Unexplained};
+use nodens_judge::differences::Differences;
 
 #[derive(Default)]
 struct Row {

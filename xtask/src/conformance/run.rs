@@ -9,14 +9,14 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::adapt::adapt;
-use super::answer::{self, Difference};
 use super::authority::Upstreams;
 use super::case::Case;
 use super::client::{Client, Transport};
-use super::differences::{Differences, Place};
 use super::generate;
 use super::http;
 use super::server::{PortPool, Server, Started};
+use nodens_judge::answer::{self, Difference};
+use nodens_judge::differences::{Differences, Place};
 
 /// What every case needs.
 pub(crate) struct Bench {

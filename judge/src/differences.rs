@@ -2,19 +2,22 @@
 //!
 //! The document has a table whose rows begin with an id in backquotes, and fenced blocks of the kind `difference` that
 //! say how to know the difference when it is seen. A block has an `id` of the table and any of the keys below; `*` in
-//! a value stands for any text, a key that is left out for any value. `rare: yes` marks one that only occurs at times.
+//! a value stands for any text, a key that is left out for any value. `rare: yes` marks one that only occurs at times,
+//! `check: NAME` one that only the check of this name sees.
 
 use anyhow::{Context, Result, bail};
 
-use super::answer::Difference;
+use crate::answer::Difference;
 
 /// Where a difference was seen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
-    pub(crate) directive: &'a str,
-    pub(crate) case: &'a str,
+pub struct Place<'a> {
+    /// The directive that the case is about.
+    pub directive: &'a str,
+    /// The name of the case.
+    pub case: &'a str,
     /// The question as text, with the transport in front.
-    pub(crate) question: &'a str,
+    pub question: &'a str,
 }
 
 /// One fenced block.
@@ -27,19 +30,23 @@ struct Matcher {
     field: Option<String>,
     coredns: Option<String>,
     nodens: Option<String>,
+    /// The only check that sees it.
+    check: Option<String>,
     /// Not seen in every run.
     rare: bool,
 }
 
 /// The document.
 #[derive(Debug, Default)]
-pub(crate) struct Differences {
+pub struct Differences {
     matchers: Vec<Matcher>,
+    /// The check that asks; it must see every difference that is marked as its own.
+    check: Option<String>,
 }
 
 impl Differences {
     /// Reads the document; an id without row or a row without block is an error, as is a row without reason.
-    pub(crate) fn parse(document: &str) -> Result<Self> {
+    pub fn parse(document: &str) -> Result<Self> {
         let rows: Vec<(&str, &str)> = document.lines().filter_map(row).collect();
         if let Some((id, _)) = rows.iter().find(|(_, reason)| reason.is_empty()) {
             bail!("difference '{id}' has no reason in its row");
@@ -75,24 +82,28 @@ impl Differences {
         if let Some((id, _)) = rows.iter().find(|(id, _)| !matchers.iter().any(|m| m.id == *id)) {
             bail!("difference '{id}' has no block that says how to know it");
         }
-        Ok(Differences { matchers })
+        Ok(Differences { matchers, check: None })
+    }
+
+    /// Those that the check of this name sees: its own ones, and those of no check in particular.
+    pub fn of_check(mut self, name: &str) -> Self {
+        self.check = Some(name.to_owned());
+        self.matchers.retain(|matcher| matcher.check.as_deref().is_none_or(|check| check == name));
+        self
     }
 
     /// The ids that explain the differences of one question together, or `None` when one of them is unexplained.
-    pub(crate) fn explain(
-        &self,
-        place: Place<'_>,
-        differences: &[Difference],
-    ) -> Option<Vec<&str>> {
+    pub fn explain(&self, place: Place<'_>, differences: &[Difference]) -> Option<Vec<&str>> {
         let explain = |difference| {
             self.matchers.iter().find(|matcher| matcher.matches(place, difference)).map(|m| &*m.id)
         };
         differences.iter().map(explain).collect()
     }
 
-    /// Every id that a whole run should see, each once.
-    pub(crate) fn expected(&self) -> Vec<&str> {
-        let expected = self.matchers.iter().filter(|matcher| !matcher.rare);
+    /// Every id that a whole run of the check should see, each once.
+    pub fn expected(&self) -> Vec<&str> {
+        let expected =
+            self.matchers.iter().filter(|matcher| !matcher.rare && matcher.check == self.check);
         let mut ids: Vec<&str> = expected.map(|matcher| matcher.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -120,9 +131,10 @@ impl Matcher {
             "field" => self.field = Some(value),
             "coredns" => self.coredns = Some(value),
             "nodens" => self.nodens = Some(value),
+            "check" => self.check = Some(value),
             "rare" if value == "yes" => self.rare = true,
             key => bail!(
-                "unknown key '{key}', expected id, directive, case, question, field, coredns, nodens or rare"
+                "unknown key '{key}', expected id, directive, case, question, field, coredns, nodens, check or rare"
             ),
         }
         Ok(())
@@ -188,6 +200,12 @@ coredns: *[0]
         assert_eq!(document.explain(PLACE, &[difference("ttl", "x [5]")]), None);
         assert_eq!(document.explain(PLACE, &[seen, difference("rcode", "x [0]")]), None);
         assert_eq!(document.expected(), ["stale-ttl"]);
+        let elsewhere = DOCUMENT.replace("field: ttl", "check: other");
+        assert_eq!(Differences::parse(&elsewhere).unwrap().expected(), [""; 0]);
+        let other = Differences::parse(&elsewhere).unwrap().of_check("other");
+        assert_eq!(other.expected(), ["stale-ttl"]);
+        let third = Differences::parse(&elsewhere).unwrap().of_check("third");
+        assert_eq!(third.explain(PLACE, &[difference("ttl", "x [0]")]), None);
         let rare = Differences::parse(&DOCUMENT.replace("field: ttl", "rare: yes")).unwrap();
         assert_eq!(rare.expected(), [""; 0]);
     }

@@ -10,14 +10,15 @@ use domain::base::wire::ParseError;
 use domain::base::{Message, ParsedName, ToName};
 use domain::rdata::AllRecordData;
 
-use super::question::bits;
+use crate::question::bits;
 
 /// How far apart the TTLs of two records may be, in seconds: the clock of a cache may tick between two questions.
 const TTL_TOLERANCE: u32 = 1;
 
 /// What a server did with a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
+    /// A response.
     Answer(Box<Answer>),
     /// Nothing came in time.
     Silent,
@@ -29,7 +30,7 @@ pub(crate) enum Outcome {
 
 /// A response taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub struct Answer {
     rcode: String,
     opcode: String,
     flags: String,
@@ -50,15 +51,18 @@ const SECTION_NAMES: [&str; 3] = ["answer", "authority", "additional"];
 
 /// A field in which two answers differ, with both values as text.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Difference {
-    pub(crate) field: &'static str,
-    pub(crate) coredns: String,
-    pub(crate) nodens: String,
+pub struct Difference {
+    /// As `docs/differences.md` names it.
+    pub field: &'static str,
+    /// CoreDNS's value.
+    pub coredns: String,
+    /// Nodens's value.
+    pub nodens: String,
 }
 
 impl Outcome {
     /// Takes a message apart.
-    pub(crate) fn read(bytes: &[u8]) -> Self {
+    pub fn read(bytes: &[u8]) -> Self {
         let hex = || bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         match Answer::read(bytes) {
             Ok(answer) => Outcome::Answer(Box::new(answer)),
@@ -143,7 +147,7 @@ fn section(records: RecordSection<'_, &[u8]>) -> Result<Section, ParseError> {
 }
 
 /// Every field in which the two outcomes differ.
-pub(crate) fn compare(coredns: &Outcome, nodens: &Outcome) -> Vec<Difference> {
+pub fn compare(coredns: &Outcome, nodens: &Outcome) -> Vec<Difference> {
     let (Outcome::Answer(theirs), Outcome::Answer(ours)) = (coredns, nodens) else {
         if coredns == nodens {
             return Vec::new();

@@ -7,18 +7,26 @@ use domain::base::Name;
 use domain::base::iana::{Class, Rtype};
 
 /// Header bits by their mask in the second 16-bit word of a message (RFC 1035, section 4.1.1).
-pub(crate) mod bits {
-    pub(crate) const QR: u16 = 0x8000;
-    pub(crate) const AA: u16 = 0x0400;
-    pub(crate) const TC: u16 = 0x0200;
-    pub(crate) const RD: u16 = 0x0100;
-    pub(crate) const RA: u16 = 0x0080;
-    pub(crate) const Z: u16 = 0x0040;
-    pub(crate) const AD: u16 = 0x0020;
-    pub(crate) const CD: u16 = 0x0010;
+pub mod bits {
+    /// Response.
+    pub const QR: u16 = 0x8000;
+    /// Authoritative answer.
+    pub const AA: u16 = 0x0400;
+    /// Truncated.
+    pub const TC: u16 = 0x0200;
+    /// Recursion desired.
+    pub const RD: u16 = 0x0100;
+    /// Recursion available.
+    pub const RA: u16 = 0x0080;
+    /// Reserved.
+    pub const Z: u16 = 0x0040;
+    /// Authentic data (RFC 4035).
+    pub const AD: u16 = 0x0020;
+    /// Checking disabled (RFC 4035).
+    pub const CD: u16 = 0x0010;
 
     /// Names as `dig` prints them, most significant first.
-    pub(crate) const NAMES: [(u16, &str); 8] = [
+    pub const NAMES: [(u16, &str); 8] = [
         (QR, "qr"),
         (AA, "aa"),
         (TC, "tc"),
@@ -32,23 +40,28 @@ pub(crate) mod bits {
 
 /// An OPT record (RFC 6891) of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Edns {
-    pub(crate) size: u16,
-    pub(crate) version: u8,
-    pub(crate) dnssec_ok: bool,
+pub struct Edns {
+    /// Octets of UDP payload that the client takes.
+    pub size: u16,
+    /// EDNS version.
+    pub version: u8,
+    /// The DO bit (RFC 3225).
+    pub dnssec_ok: bool,
     /// Option code and data.
-    pub(crate) options: Vec<(u16, Vec<u8>)>,
+    pub options: Vec<(u16, Vec<u8>)>,
 }
 
 impl Edns {
-    pub(crate) fn of_size(size: u16) -> Self {
+    /// Version 0, without options.
+    pub fn of_size(size: u16) -> Self {
         Edns { size, version: 0, dnssec_ok: false, options: Vec::new() }
     }
 }
 
 /// How a message is broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Defect {
+pub enum Defect {
+    /// Well-formed.
     None,
     /// A header that announces no question, and none.
     NoQuestion,
@@ -81,7 +94,8 @@ pub(crate) enum Defect {
 }
 
 impl Defect {
-    pub(crate) const ALL: [Defect; 14] = [
+    /// Every defect.
+    pub const ALL: [Defect; 14] = [
         Defect::NoQuestion,
         Defect::TwoQuestions,
         Defect::AnswerRecord,
@@ -101,24 +115,30 @@ impl Defect {
 
 /// One question, without its ID, which the asking adds.
 #[derive(Debug, Clone)]
-pub(crate) struct Question {
+pub struct Question {
     /// The address it comes from.
-    pub(crate) client: IpAddr,
+    pub client: IpAddr,
     /// The port that the Corefile calls so: which listener it goes to.
-    pub(crate) port: u16,
+    pub port: u16,
     /// In presentation format, with its case.
-    pub(crate) qname: String,
-    pub(crate) qtype: u16,
-    pub(crate) qclass: u16,
-    pub(crate) opcode: u8,
+    pub qname: String,
+    /// QTYPE.
+    pub qtype: u16,
+    /// QCLASS.
+    pub qclass: u16,
+    /// OPCODE.
+    pub opcode: u8,
     /// Header bits of [`bits`].
-    pub(crate) flags: u16,
-    pub(crate) edns: Option<Edns>,
-    pub(crate) defect: Defect,
+    pub flags: u16,
+    /// The OPT record, if there is one.
+    pub edns: Option<Edns>,
+    /// What is wrong with the message.
+    pub defect: Defect,
 }
 
 impl Question {
-    pub(crate) fn new(client: IpAddr, qname: &str, qtype: u16) -> Self {
+    /// A plain question with RD.
+    pub fn new(client: IpAddr, qname: &str, qtype: u16) -> Self {
         Question {
             client,
             port: 53,
@@ -133,7 +153,7 @@ impl Question {
     }
 
     /// The message as bytes. A name that has no wire form is asked as the root.
-    pub(crate) fn to_bytes(&self, id: u16) -> Vec<u8> {
+    pub fn to_bytes(&self, id: u16) -> Vec<u8> {
         let counts = self.counts();
         let mut bytes = id.to_be_bytes().to_vec();
         bytes.extend((u16::from(self.opcode) << 11 | self.flags).to_be_bytes());

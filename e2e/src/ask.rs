@@ -1,0 +1,147 @@
+//! Many questions to a server, fast: some tens are on their way at a time.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nodens_judge::answer::Outcome;
+use nodens_judge::question::Question;
+
+/// Questions on their way at a time, few enough for any socket buffer.
+const WINDOW: usize = 32;
+
+/// How long to wait for an answer before the question is sent again, over UDP.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often a question is sent over UDP before its outcome is silence.
+const ATTEMPTS: usize = 3;
+
+/// The way a question goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Udp,
+    Tcp,
+}
+
+/// Asks all, each over its transport; outcomes are in the order of the questions.
+pub(crate) fn ask_all(server: SocketAddr, questions: &[(Transport, Question)]) -> Result<Vec<Outcome>> {
+    let mut outcomes: Vec<Outcome> = questions.iter().map(|_| Outcome::Silent).collect();
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let indices: Vec<usize> =
+            (0..questions.len()).filter(|index| questions[*index].0 == transport).collect();
+        let messages: Vec<Vec<u8>> = (0u16..)
+            .zip(&indices)
+            .map(|(id, index)| questions[*index].1.to_bytes(id))
+            .collect();
+        for (chunk, places) in messages.chunks(1 << 14).zip(indices.chunks(1 << 14)) {
+            let answers = match transport {
+                Transport::Udp => udp(server, chunk)?,
+                Transport::Tcp => tcp(server, chunk)?,
+            };
+            for (place, answer) in places.iter().zip(answers) {
+                if let Some(answer) = answer {
+                    outcomes[*place] = Outcome::read(&answer);
+                }
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+fn id(message: &[u8]) -> Option<u16> {
+    Some(u16::from_be_bytes([*message.first()?, *message.get(1)?]))
+}
+
+fn udp(server: SocketAddr, messages: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut answers = vec![None; messages.len()];
+    let places: HashMap<u16, usize> =
+        messages.iter().enumerate().filter_map(|(at, message)| Some((id(message)?, at))).collect();
+    for _ in 0..ATTEMPTS {
+        // A socket of its own: late answers to an earlier attempt do not count for this one.
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no UDP socket")?;
+        socket.connect(server)?;
+        let open: Vec<usize> = (0..messages.len()).filter(|at| answers[*at].is_none()).collect();
+        let mut unsent = open.iter();
+        let mut waiting = 0usize;
+        let mut buffer = vec![0; 65_535];
+        loop {
+            while waiting < WINDOW
+                && let Some(at) = unsent.next()
+            {
+                // A server that has gone shows as an error here; its silence is the outcome.
+                let _ = socket.send(&messages[*at]);
+                waiting += 1;
+            }
+            if waiting == 0 {
+                break;
+            }
+            socket.set_read_timeout(Some(PATIENCE))?;
+            let Ok(length) = socket.recv(&mut buffer) else {
+                waiting = 0;
+                continue;
+            };
+            let message = &buffer[..length];
+            if let Some(at) = id(message).and_then(|id| places.get(&id))
+                && answers[*at].is_none()
+            {
+                answers[*at] = Some(message.to_vec());
+                waiting = waiting.saturating_sub(1);
+            }
+        }
+        if answers.iter().all(Option::is_some) {
+            break;
+        }
+    }
+    Ok(answers)
+}
+
+/// Over one connection; the answers come in any order. A connection that ends early is made again for the rest.
+fn tcp(server: SocketAddr, messages: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut answers: Vec<Option<Vec<u8>>> = vec![None; messages.len()];
+    let places: HashMap<u16, usize> =
+        messages.iter().enumerate().filter_map(|(at, message)| Some((id(message)?, at))).collect();
+    for _ in 0..ATTEMPTS {
+        let open: Vec<usize> = (0..messages.len()).filter(|at| answers[*at].is_none()).collect();
+        if open.is_empty() {
+            break;
+        }
+        let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        for window in open.chunks(WINDOW) {
+            let framed: Vec<u8> = window.iter().flat_map(|at| framed(&messages[*at])).collect();
+            let sent = stream.write_all(&framed);
+            let deadline = Instant::now() + PATIENCE * 3;
+            let mut read = 0;
+            while sent.is_ok() && read < window.len() {
+                stream.set_read_timeout(Some(PATIENCE))?;
+                let Ok(message) = receive(&mut stream) else { break };
+                if let Some(at) = id(&message).and_then(|id| places.get(&id)) {
+                    answers[*at] = Some(message);
+                    read += 1;
+                }
+                if Instant::now() > deadline {
+                    break;
+                }
+            }
+            if read < window.len() {
+                break;
+            }
+        }
+    }
+    Ok(answers)
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
+    [&length.to_be_bytes()[..], message].concat()
+}
+
+fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut message)?;
+    Ok(message)
+}
