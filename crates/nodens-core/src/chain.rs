@@ -40,7 +40,7 @@ pub fn run(
     start: Start<'_>,
 ) -> Outcome {
     let mut step = match start {
-        Start::Top => enter(config, worker, now, job),
+        Start::Top => enter(config, worker, now, job, Scope::Server),
         Start::Behind => {
             job.current.position += 1;
             descend(config, worker, now, job)
@@ -74,18 +74,27 @@ pub fn run(
     }
 }
 
-/// Chooses the server block for the current question and starts at its first handler.
-fn enter(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -> Step {
+/// Chooses the server block for the current question and starts at its first handler that takes
+/// part.
+fn enter(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job, scope: Scope) -> Step {
+    let watched = scope == Scope::Server;
     match config.select(job) {
         Some((block, zone)) => {
+            let handlers = config.blocks.get(block).map_or(&[][..], |block| &block.handlers);
+            let first = match watched {
+                true => Some(0),
+                false => handlers.iter().position(|handler| !handler.only_watches()),
+            };
             job.current.block = block;
             job.current.zone = zone;
-            job.current.position = 0;
-            job.current.floor = 0;
+            job.current.position = first.unwrap_or(handlers.len());
+            job.current.floor = job.current.position;
             descend(config, worker, now, job)
         }
         None => {
-            config.count_unserved(now, worker, job);
+            if watched {
+                config.count_unserved(now, worker, job);
+            }
             job.current.block = usize::MAX;
             Step::Fail(Rcode::REFUSED)
         }
@@ -178,7 +187,7 @@ fn begin_lookup(
     inner.floor = inner.position;
     job.outer.push(std::mem::replace(&mut job.current, inner));
     match lookup.scope {
-        Scope::Server => enter(config, worker, now, job),
+        scope @ (Scope::Server | Scope::Unwatched) => enter(config, worker, now, job, scope),
         Scope::Behind => descend(config, worker, now, job),
     }
 }

@@ -1,7 +1,7 @@
 //! What the expressions of `view` and `template` may ask about a question.
 
 use crate::handlers::metadata;
-use crate::job::{Job, Transport};
+use crate::job::Transport;
 use nodens_corefile::take::Cidr;
 use nodens_expr::{CallError, Context, Environment, Type, Value};
 use std::cell::OnceCell;
@@ -51,8 +51,7 @@ pub fn environment() -> Environment {
 
 /// The facts of one question. Text is made when it is asked for, and once.
 pub struct Facts<'j> {
-    job: &'j Job,
-    metadata: Option<metadata::Source<'j>>,
+    source: metadata::Source<'j>,
     name: OnceCell<String>,
     client_ip: OnceCell<String>,
     port: OnceCell<String>,
@@ -61,37 +60,37 @@ pub struct Facts<'j> {
 }
 
 impl<'j> Facts<'j> {
-    /// The facts of the current question of `job`; without a source, labels have no value.
-    pub fn new(job: &'j Job, metadata: Option<metadata::Source<'j>>) -> Self {
+    /// The facts of the current question of the source's job.
+    pub fn new(source: metadata::Source<'j>) -> Self {
         let [name, client_ip, port, server_ip, server_port] = [const { OnceCell::new() }; 5];
-        Self { job, metadata, name, client_ip, port, server_ip, server_port }
+        Self { source, name, client_ip, port, server_ip, server_port }
     }
 
     /// The name being looked up, in lower case, with its final dot.
     pub fn name(&self) -> &str {
-        self.name.get_or_init(|| self.job.current.qname.to_folded().to_string())
+        self.name.get_or_init(|| self.source.job.current.qname.to_folded().to_string())
     }
 
     /// The client's address.
     pub fn client_ip(&self) -> &str {
-        self.client_ip.get_or_init(|| ip(self.job.client().peer))
+        self.client_ip.get_or_init(|| ip(self.source.job.client().peer))
     }
 
     /// The value of a metadata label; empty if nothing knows it.
     pub fn metadata(&self, label: &str) -> String {
-        self.metadata.and_then(|source| source.value(label)).unwrap_or_default()
+        self.source.value(label).unwrap_or_default()
     }
 
     fn proto(&self) -> &'static str {
-        match self.job.client().transport {
+        match self.source.job.client().transport {
             Transport::Udp => "udp",
             Transport::Tcp => "tcp",
         }
     }
 
     fn bufsize(&self) -> i64 {
-        match self.job.client().transport {
-            Transport::Udp => self.job.query.udp_size().into(),
+        match self.source.job.client().transport {
+            Transport::Udp => self.source.job.query.udp_size().into(),
             Transport::Tcp => u16::MAX.into(),
         }
     }
@@ -103,7 +102,7 @@ impl Context for Facts<'_> {
         function: usize,
         arguments: &[Value<'a>],
     ) -> Result<Value<'a>, CallError> {
-        let (job, client) = (self.job, self.job.client());
+        let (job, client) = (self.source.job, self.source.job.client());
         Ok(match function {
             INCIDR => Value::from(in_cidr(arguments)?),
             METADATA => match arguments {

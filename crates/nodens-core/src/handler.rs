@@ -41,6 +41,8 @@ pub struct Lookup {
 pub enum Scope {
     /// As if a client had asked: server block by name, its whole chain.
     Server,
+    /// The same without the directives that only watch what clients ask (`log`, `prometheus`, …).
+    Unwatched,
     /// The handlers behind the one that asks, in the same chain.
     Behind,
 }

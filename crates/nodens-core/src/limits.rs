@@ -6,6 +6,12 @@ use std::time::Duration;
 pub const LOOKUP_DEPTH_MAX: usize = 8;
 /// Lookups one question may cause in all.
 pub const LOOKUPS_PER_JOB_MAX: u32 = 32;
+/// Names of a search list that `autopath` tries for one question, the client's own included; room
+/// is left for the aliases they may lead to.
+pub const SEARCH_NAMES_MAX: usize = 16;
+/// Time after which `autopath` leaves the rest of a search list to the client: half of what stub
+/// resolvers wait for one answer.
+pub const SEARCH_TIME_MAX: Duration = Duration::from_millis(2500);
 /// The most questions that may wait in one worker for an upstream or another's answer, however
 /// much memory there is.
 pub const PENDING_PER_WORKER_MAX: usize = 65_536;
@@ -53,6 +59,7 @@ pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(5);
 pub const UDP_SIZE_DEFAULT: u16 = 1232;
 
 const _: () = assert!(SPARE_JOBS_MAX <= PENDING_PER_WORKER_MAX);
+const _: () = assert!(SEARCH_NAMES_MAX <= LOOKUPS_PER_JOB_MAX as usize / 2);
 const _: () = assert!(LOOKUP_DEPTH_MAX <= LOOKUPS_PER_JOB_MAX as usize);
 
 /// What the cache may take, in octets, where no `memory` says otherwise.

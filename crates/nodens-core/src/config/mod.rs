@@ -146,8 +146,9 @@ impl Config {
         job: &Job,
     ) -> Option<(usize, usize)> {
         let wanted = |(block, _): &&(usize, usize)| {
-            let view = self.blocks.get(*block).and_then(|block| block.view.as_ref());
-            view.is_none_or(|view| view.wants(job))
+            self.blocks
+                .get(*block)
+                .is_none_or(|block| block.view.as_ref().is_none_or(|view| view.wants(job, block)))
         };
         candidates?.iter().find(wanted).copied()
     }

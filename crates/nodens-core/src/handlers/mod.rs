@@ -111,6 +111,17 @@ handlers! {
     whoami::Whoami = "whoami",
 }
 
+impl Handler {
+    /// Whether the directive only watches questions of clients or decorates what they get: it
+    /// neither changes nor gives an answer. Such handlers are the first of a chain.
+    pub(crate) fn only_watches(&self) -> bool {
+        matches!(
+            self,
+            Self::Cancel(_) | Self::Nsid(_) | Self::Prometheus(_) | Self::Errors(_) | Self::Log(_)
+        )
+    }
+}
+
 // Directives that change how a block is served and take no part in its chain.
 pub mod bind;
 pub mod debug;

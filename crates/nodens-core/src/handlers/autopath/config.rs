@@ -1,5 +1,6 @@
 //! Reads `autopath` and the file it names.
 
+use super::search::{Fixed, Source};
 use crate::config::BlockBuilder;
 use crate::zones::Zones;
 use nodens_corefile::{Directive, Error};
@@ -8,7 +9,7 @@ use nodens_wire::Name;
 pub(super) fn read(
     directive: &Directive,
     block: &BlockBuilder<'_>,
-) -> Result<(Zones, Vec<Name>), Error> {
+) -> Result<(Zones, Source), Error> {
     directive.expect_no_body()?;
     let Some((file, zones)) = directive.args().split_last() else {
         let text = "no resolv-conf specified: expected a file such as /etc/resolv.conf";
@@ -23,32 +24,33 @@ pub(super) fn read(
     }
     let text = std::fs::read(&file.text)
         .map_err(|error| Error::invalid(file, format!("failed to read {}: {error}", file.text)))?;
-    let search = search_list(&String::from_utf8_lossy(&text)).map_err(|domain| {
+    let list = resolv_conf(&String::from_utf8_lossy(&text)).map_err(|domain| {
         let text = format!("{}: expected a domain name, found `{domain}`", file.text);
         Error::invalid(file, text)
     })?;
-    Ok((Zones::of(zones, block)?, search))
+    Ok((Zones::of(zones, block)?, Source::File(list)))
 }
 
-/// The search domains of resolv.conf(5) and the root; nothing if there are none. The last
-/// `search` or `domain` line counts.
-fn search_list(text: &str) -> Result<Vec<Name>, String> {
+/// The search list of resolv.conf(5): the last `search` or `domain` line counts, and the last
+/// `ndots`. The text of a domain that is no name is the error.
+pub(super) fn resolv_conf(text: &str) -> Result<Fixed, String> {
     let mut domains: Vec<&str> = Vec::new();
+    let mut ndots = None;
     for line in text.lines().filter(|line| !line.starts_with([';', '#'])) {
         let mut words = line.split_whitespace();
         match words.next() {
             Some("search") => domains = words.collect(),
             Some("domain") => domains = words.take(1).collect(),
+            Some("options") => {
+                let values = words.filter_map(|word| word.strip_prefix("ndots:")?.parse().ok());
+                ndots = values.fold(ndots, |_, last| Some(last));
+            }
             _ => {}
         }
     }
-    if domains.is_empty() {
-        return Ok(Vec::new());
-    }
     let name = |domain: &&str| Name::parse(domain).map_err(|_| (*domain).to_owned());
-    let mut search = domains.iter().map(name).collect::<Result<Vec<_>, _>>()?;
-    search.push(Name::root());
-    Ok(search)
+    let domains = domains.iter().map(name).collect::<Result<_, _>>()?;
+    Ok(Fixed { domains, ndots })
 }
 
 #[cfg(test)]
@@ -58,13 +60,21 @@ mod tests {
     #[test]
     fn the_last_search_or_domain_line_counts() {
         let list = |text: &str| {
-            search_list(text).map(|names| names.iter().map(Name::to_string).collect::<Vec<_>>())
+            let list = resolv_conf(text);
+            list.map(|list| list.domains.iter().map(Name::to_string).collect::<Vec<_>>())
         };
         let text = "; search no.test\n#search no.test\nsearch old.test\nnameserver 192.0.2.1\n\
             domain b.test c.test\nsearch a.test\tb.test.\n";
-        assert_eq!(list(text).unwrap(), ["a.test.", "b.test.", "."]);
-        assert_eq!(list("domain b.test c.test").unwrap(), ["b.test.", "."]);
+        assert_eq!(list(text).unwrap(), ["a.test.", "b.test."]);
+        assert_eq!(list("domain b.test c.test").unwrap(), ["b.test."]);
         assert_eq!(list("search a.test\nsearch\n").unwrap(), [""; 0]);
         assert_eq!(list("search a..b").unwrap_err(), "a..b");
+    }
+
+    #[test]
+    fn the_last_ndots_counts() {
+        let ndots = |text: &str| resolv_conf(text).unwrap().ndots;
+        assert_eq!(ndots("search a.test"), None);
+        assert_eq!(ndots("options ndots:2 timeout:1 ndots:5\noptions edns0 ndots:x"), Some(5));
     }
 }

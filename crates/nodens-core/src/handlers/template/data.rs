@@ -25,7 +25,7 @@ pub(super) struct Data<'d> {
 
 impl<'d> Data<'d> {
     pub(super) fn new(source: Source<'d>, rule: &'d Rule, found: &Found) -> Self {
-        let facts = Facts::new(source.job, Some(source));
+        let facts = Facts::new(source);
         let pattern = rule.pattern(found);
         let Groups { list, named } = Groups::new(pattern, facts.name());
         let q = &source.job.current;

@@ -99,7 +99,7 @@ impl Rule {
     }
 
     fn evaluate(&self, cx: &Cx<'_>, mut found: Found) -> Look {
-        let facts = Facts::new(cx.job, Some(Source { job: cx.job, block: cx.block }));
+        let facts = Facts::new(Source { job: cx.job, block: cx.block });
         let groups = Groups::new(self.pattern(&found), facts.name());
         let mut scene = Scene { facts, groups, vars: Vec::new() };
         for (_, program) in &self.vars {

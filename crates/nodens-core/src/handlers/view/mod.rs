@@ -1,7 +1,8 @@
 //! `view`: a server block that answers only questions that meet its conditions.
 
-use crate::config::BlockBuilder;
+use crate::config::{BlockBuilder, ServerBlock};
 use crate::expression::{self, Facts};
+use crate::handlers::metadata;
 use crate::job::Job;
 use nodens_corefile::{Directive, Error};
 use nodens_expr::Program;
@@ -51,9 +52,9 @@ impl View {
         &self.name
     }
 
-    /// Whether the view wants the question. A condition that has no value does not hold.
-    pub fn wants(&self, job: &Job) -> bool {
-        let facts = Facts::new(job, None);
+    /// Whether the view of `block` wants the question. A condition that has no value does not hold.
+    pub fn wants(&self, job: &Job, block: &ServerBlock) -> bool {
+        let facts = Facts::new(metadata::Source { job, block });
         self.conditions.iter().all(|condition| condition.is_true(&facts))
     }
 }

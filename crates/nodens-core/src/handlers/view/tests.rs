@@ -72,6 +72,22 @@ fn views_share_a_zone_and_their_name_is_metadata_and_a_label() {
 }
 
 #[test]
+fn conditions_see_the_metadata_of_their_own_block() {
+    let text = |directive: &str| {
+        format!(
+            "example.org {{\n {directive}\n view first {{\n expr metadata('view/name') == 'first'\n \
+             }}\n whoami\n}}\nexample.org {{\n acl {{\n block\n }}\n}}\n"
+        )
+    };
+    let rcode = |directive: &str| {
+        Bench::new(&text(directive)).ask("a.example.org. A").flags.rcode().to_string()
+    };
+    assert_eq!(rcode("metadata"), "NOERROR");
+    assert_eq!(rcode("metadata b.example.org"), "REFUSED");
+    assert_eq!(rcode(""), "REFUSED");
+}
+
+#[test]
 fn malformed_views_are_refused_with_their_place() {
     let cases = [
         ("view", "2:2: Wrong argument count after 'view': expected 1"),
