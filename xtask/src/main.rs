@@ -8,6 +8,7 @@
 
 mod conformance;
 mod fuzz;
+mod image;
 mod instructions;
 mod mutations;
 mod peers;
@@ -39,6 +40,11 @@ const TASKS: &[Task] = &[
         name: "fuzz",
         help: "[--seconds N]  run every fuzz target for a bounded time",
         run: fuzz::run,
+    },
+    Task {
+        name: "image",
+        help: "[OPTION…]  write the container image, without a container engine; --help lists the options",
+        run: image::run,
     },
     Task {
         name: "mutations",

@@ -1,0 +1,150 @@
+//! `cargo xtask image`: the container image, without a container engine.
+//!
+//! One static program, so one layer with that file and nothing else. The archive is an OCI image layout that also
+//! carries the index of `docker save`: `docker load`, `podman load`, `ctr images import` and `skopeo` all read it. The
+//! same inputs give the same octets.
+
+mod archive;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::repo;
+use archive::{Entry, Image};
+
+const HELP: &str = "\
+cargo xtask image [--tag NAME:TAG] [--out FILE] [--profile NAME]
+    builds Nodens as one static program and writes its image (default: target/nodens-image.tar)
+cargo xtask image --file FILE:PATH… [--link PATH=TARGET]… [--user UID:GID] --tag NAME:TAG --out FILE
+    writes an image of static programs that are there; the first one is what the image runs
+";
+
+/// `nobody` of distroless images, whom CoreDNS's image runs as too; a number, so that `runAsNonRoot` can be checked.
+const USER: &str = "65532:65532";
+
+#[derive(Default)]
+struct Options {
+    tag: Option<String>,
+    out: Option<PathBuf>,
+    profile: Option<String>,
+    user: Option<String>,
+    files: Vec<(PathBuf, String)>,
+    links: Vec<(String, String)>,
+}
+
+pub(crate) fn run(args: &[String]) -> Result<bool> {
+    if args.iter().any(|arg| arg == "--help") {
+        print!("{HELP}");
+        return Ok(true);
+    }
+    let mut options = parse(args)?;
+    if options.files.is_empty() {
+        let program = build(options.profile.as_deref().unwrap_or("release"))?;
+        options.files.push((program, "/nodens".to_owned()));
+        // Commands of CoreDNS's manifests that name the program go on working.
+        options.links.push(("/coredns".to_owned(), "nodens".to_owned()));
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let tag = options.tag.unwrap_or_else(|| format!("localhost/nodens:{version}"));
+    let out = options.out.unwrap_or_else(|| repo::root().join("target/nodens-image.tar"));
+    let mut entries = Vec::new();
+    for (file, path) in &options.files {
+        let program =
+            std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        is_static(&program).with_context(|| format!("{}", file.display()))?;
+        entries.push(Entry::Program { path: path.clone(), program });
+    }
+    entries.extend(options.links.into_iter().map(|(path, target)| Entry::Link { path, target }));
+    let image = Image {
+        tag: tag.clone(),
+        user: options.user.unwrap_or_else(|| USER.to_owned()),
+        architecture: architecture()?.0,
+        entries,
+    };
+    let archive = image.archive()?;
+    if let Some(parent) = out.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(&out, &archive).with_context(|| format!("cannot write {}", out.display()))?;
+    println!("{tag}: {} ({:.1} MB)", out.display(), archive.len() as f64 / 1e6);
+    Ok(true)
+}
+
+fn parse(args: &[String]) -> Result<Options> {
+    let mut options = Options::default();
+    let mut args = args.iter();
+    while let Some(flag) = args.next() {
+        let value = args.next().with_context(|| format!("{flag} needs a value\n{HELP}"))?.clone();
+        match flag.as_str() {
+            "--tag" => options.tag = Some(value),
+            "--out" => options.out = Some(value.into()),
+            "--profile" => options.profile = Some(value),
+            "--user" => options.user = Some(value),
+            "--file" => {
+                let (file, path) = value.rsplit_once(':').context("--file needs FILE:PATH")?;
+                options.files.push((file.into(), path.to_owned()));
+            }
+            "--link" => {
+                let (path, target) = value.split_once('=').context("--link needs PATH=TARGET")?;
+                options.links.push((path.to_owned(), target.to_owned()));
+            }
+            _ => bail!("unknown option {flag}\n{HELP}"),
+        }
+    }
+    let given = !options.files.is_empty();
+    ensure!(
+        !given || (options.tag.is_some() && options.out.is_some()),
+        "--file needs --tag and --out"
+    );
+    Ok(options)
+}
+
+/// This machine's architecture as images and as Rust's targets name it.
+fn architecture() -> Result<(&'static str, &'static str)> {
+    match std::env::consts::ARCH {
+        "x86_64" => Ok(("amd64", "x86_64-unknown-linux-gnu")),
+        "aarch64" => Ok(("arm64", "aarch64-unknown-linux-gnu")),
+        other => bail!("no image for the architecture {other}"),
+    }
+}
+
+/// Builds the server with the C library inside. glibc rather than musl: its allocator serves threads without a common
+/// lock, and `deploy/README.md` has the figures.
+fn build(profile: &str) -> Result<PathBuf> {
+    let (_, target) = architecture()?;
+    repo::run(
+        Command::new(env!("CARGO"))
+            .current_dir(repo::root())
+            .args(["build", "--quiet", "--package", "nodens", "--profile", profile])
+            .args(["--target", target])
+            .env("RUSTFLAGS", "-C target-feature=+crt-static"),
+    )?;
+    let folder = match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => repo::root().join("target"),
+    };
+    let kind = if profile == "dev" { "debug" } else { profile };
+    Ok(folder.join(target).join(kind).join("nodens"))
+}
+
+/// An image has no loader and no libraries: a program that wants them would not start, with a misleading error.
+fn is_static(program: &[u8]) -> Result<()> {
+    ensure!(program.starts_with(b"\x7fELF"), "is no Linux program");
+    let word = |at: usize| -> Option<usize> {
+        Some(u64::from_le_bytes(program.get(at..at + 8)?.try_into().ok()?) as usize)
+    };
+    let half = |at: usize| -> Option<usize> {
+        Some(u16::from_le_bytes(program.get(at..at + 2)?.try_into().ok()?) as usize)
+    };
+    // ELF64: e_phoff at 32, e_phentsize at 54, e_phnum at 56; a program header of type PT_INTERP (3) names the loader.
+    let headers = || Some((word(32)?, half(54)?, half(56)?));
+    let (first, size, count) = headers().context("is cut short")?;
+    let interpreter = (0..count).any(|n| program.get(first + n * size) == Some(&3));
+    ensure!(!interpreter, "is linked dynamically; an image of this kind has no libraries");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

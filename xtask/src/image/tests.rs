@@ -1,0 +1,105 @@
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use super::*;
+
+/// The smallest ELF64 header with one program header of the given type.
+fn program(kind: u8) -> Vec<u8> {
+    let mut file = vec![0; 64 + 56];
+    file[..4].copy_from_slice(b"\x7fELF");
+    file[32] = 64;
+    file[54] = 56;
+    file[56] = 1;
+    file[64] = kind;
+    file
+}
+
+fn image() -> Image {
+    Image {
+        tag: "localhost/nodens:1.2.3".to_owned(),
+        user: USER.to_owned(),
+        architecture: "amd64",
+        entries: vec![
+            Entry::Program { path: "/nodens".to_owned(), program: program(1) },
+            Entry::Link { path: "/coredns".to_owned(), target: "nodens".to_owned() },
+        ],
+    }
+}
+
+fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let mut archive = tar::Archive::new(archive);
+    let read = |entry: std::io::Result<tar::Entry<'_, &[u8]>>| {
+        let mut entry = entry.unwrap();
+        let mut data = Vec::new();
+        entry.read_to_end(&mut data).unwrap();
+        (entry.path().unwrap().display().to_string(), data)
+    };
+    archive.entries().unwrap().map(read).collect()
+}
+
+fn json(files: &BTreeMap<String, Vec<u8>>, name: &str) -> serde_json::Value {
+    serde_json::from_slice(&files[name]).unwrap()
+}
+
+/// The path of the blob that a descriptor names.
+fn named(descriptor: &serde_json::Value) -> String {
+    descriptor["digest"].as_str().unwrap().replace("sha256:", "blobs/sha256/")
+}
+
+#[test]
+fn both_indices_lead_to_the_same_layer_and_configuration() {
+    let files = files(&image().archive().unwrap());
+    let manifest = json(&files, &named(&json(&files, "index.json")["manifests"][0]));
+    let saved = &json(&files, "manifest.json")[0];
+    assert_eq!(saved["RepoTags"][0], "localhost/nodens:1.2.3");
+    assert_eq!(saved["Config"], named(&manifest["config"]));
+    assert_eq!(saved["Layers"][0], named(&manifest["layers"][0]));
+    let config = json(&files, &named(&manifest["config"]));
+    assert_eq!(config["config"]["Entrypoint"][0], "/nodens");
+    assert_eq!(config["config"]["User"], "65532:65532");
+    assert_eq!(config["rootfs"]["diff_ids"][0], manifest["layers"][0]["digest"]);
+}
+
+#[test]
+fn the_layer_has_the_program_with_its_capability_and_the_link() {
+    let files = files(&image().archive().unwrap());
+    let manifest = json(&files, &named(&json(&files, "index.json")["manifests"][0]));
+    let layer = &files[&named(&manifest["layers"][0])];
+    let mut archive = tar::Archive::new(&layer[..]);
+    let mut entries = archive.entries().unwrap();
+    let mut nodens = entries.next().unwrap().unwrap();
+    assert_eq!(nodens.path().unwrap().to_str(), Some("nodens"));
+    assert_eq!(nodens.header().mode().unwrap(), 0o755);
+    let extension = nodens.pax_extensions().unwrap().unwrap().next().unwrap().unwrap();
+    assert_eq!(extension.key(), Ok("SCHILY.xattr.security.capability"));
+    assert_eq!(extension.value_bytes()[..8], [1, 0, 0, 2, 0, 4, 0, 0]);
+    let coredns = entries.next().unwrap().unwrap();
+    assert_eq!(coredns.link_name().unwrap().unwrap().to_str(), Some("nodens"));
+    assert!(entries.next().is_none());
+}
+
+#[test]
+fn the_same_inputs_give_the_same_octets() {
+    assert_eq!(image().archive().unwrap(), image().archive().unwrap());
+}
+
+#[test]
+fn a_program_that_needs_a_loader_is_refused() {
+    assert!(is_static(&program(1)).is_ok());
+    assert!(is_static(&program(3)).unwrap_err().to_string().contains("dynamically"));
+    assert!(is_static(b"#!/bin/sh").unwrap_err().to_string().contains("no Linux program"));
+}
+
+#[test]
+fn files_need_a_name_and_a_place() {
+    let parsed = |line: &str| {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        parse(&words).map(|options| options.files).map_err(|error| error.to_string())
+    };
+    let expected = vec![(PathBuf::from("a:b"), "/c".to_owned())];
+    assert_eq!(parsed("--file a:b:/c --tag t --out o"), Ok(expected));
+    assert!(parsed("--file a:/c --out o").unwrap_err().contains("--tag"));
+    assert!(parsed("--file a").unwrap_err().contains("FILE:PATH"));
+    assert!(parsed("--tag").unwrap_err().contains("needs a value"));
+    assert!(parsed("--nonsense x").unwrap_err().contains("unknown option"));
+}
