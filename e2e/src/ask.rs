@@ -26,15 +26,16 @@ pub(crate) enum Transport {
 }
 
 /// Asks all, each over its transport; outcomes are in the order of the questions.
-pub(crate) fn ask_all(server: SocketAddr, questions: &[(Transport, Question)]) -> Result<Vec<Outcome>> {
+pub(crate) fn ask_all(
+    server: SocketAddr,
+    questions: &[(Transport, Question)],
+) -> Result<Vec<Outcome>> {
     let mut outcomes: Vec<Outcome> = questions.iter().map(|_| Outcome::Silent).collect();
     for transport in [Transport::Udp, Transport::Tcp] {
         let indices: Vec<usize> =
             (0..questions.len()).filter(|index| questions[*index].0 == transport).collect();
-        let messages: Vec<Vec<u8>> = (0u16..)
-            .zip(&indices)
-            .map(|(id, index)| questions[*index].1.to_bytes(id))
-            .collect();
+        let messages: Vec<Vec<u8>> =
+            (0u16..).zip(&indices).map(|(id, index)| questions[*index].1.to_bytes(id)).collect();
         for (chunk, places) in messages.chunks(1 << 14).zip(indices.chunks(1 << 14)) {
             let answers = match transport {
                 Transport::Udp => udp(server, chunk)?,

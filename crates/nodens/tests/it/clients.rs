@@ -4,8 +4,8 @@
 //! The ones that read `/etc/resolv.conf` run in a network and mount namespace of their own, where
 //! the server listens on port 53 of loopback; nothing is left behind when the test ends.
 
-use crate::fixture::{Folder, Server, need, nodens};
-use std::path::Path;
+use crate::fixture::{Folder, Server, need};
+use crate::pod::{Pod, build_c, build_go, run};
 use std::process::Command;
 
 /// Answers as a cluster would, with an external name that only the search path's end finds.
@@ -31,14 +31,6 @@ const COREFILE: &str = r#"cluster.local:PORT {
     }
 }
 "#;
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {text}{errors}");
-    text
-}
 
 #[test]
 fn dig_and_kdig() {
@@ -80,33 +72,6 @@ fn python_with(module: &str, package: &str) -> &'static str {
     found.unwrap_or_else(|| panic!("no python3 has {module}: apt-get install {package}"))
 }
 
-/// Looks a host up with getaddrinfo, both families, and prints the addresses sorted.
-const GETADDRINFO_C: &str = r#"
-#include <stdio.h>
-#include <string.h>
-#include <netdb.h>
-#include <arpa/inet.h>
-int main(int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        struct addrinfo hints, *found, *a;
-        memset(&hints, 0, sizeof hints);
-        hints.ai_socktype = SOCK_STREAM;
-        int fault = getaddrinfo(argv[i], "80", &hints, &found);
-        if (fault) { printf("%s: error %d\n", argv[i], fault); continue; }
-        for (int v6 = 0; v6 < 2; v6++)
-            for (a = found; a; a = a->ai_next) {
-                char text[64];
-                if ((a->ai_family == AF_INET6) != v6) continue;
-                void *ip = v6 ? (void *)&((struct sockaddr_in6 *)a->ai_addr)->sin6_addr
-                              : (void *)&((struct sockaddr_in *)a->ai_addr)->sin_addr;
-                printf("%s %s\n", argv[i], inet_ntop(a->ai_family, ip, text, sizeof text));
-            }
-        freeaddrinfo(found);
-    }
-    return 0;
-}
-"#;
-
 const ARES_C: &str = r#"
 #include <ares.h>
 #include <arpa/inet.h>
@@ -143,87 +108,30 @@ int main(int argc, char **argv) {
 }
 "#;
 
-const GO: &str = r#"package main
-
-import (
-	"context"
-	"fmt"
-	"net"
-	"os"
-	"sort"
-)
-
-func main() {
-	resolver := &net.Resolver{PreferGo: true}
-	for _, name := range os.Args[1:] {
-		addresses, err := resolver.LookupHost(context.Background(), name)
-		if err != nil {
-			fmt.Println(err)
-			continue
-		}
-		sort.Strings(addresses)
-		for _, address := range addresses {
-			fmt.Println(name, address)
-		}
-	}
-}
-"#;
-
-/// Runs `program` with `names` where the server is on 127.0.0.1:53 and `/etc/resolv.conf` is a pod's.
-fn in_a_pod(folder: &Folder, program: &Path, names: &[&str]) -> String {
-    need("unshare", "util-linux");
-    need("ip", "iproute2");
-    let conf = folder.write("Corefile.53", &COREFILE.replace("PORT", "53"));
-    let search = "search default.svc.cluster.local svc.cluster.local cluster.local";
-    let resolv = format!("nameserver 127.0.0.1\n{search}\noptions ndots:5\n");
-    let resolv = folder.write("resolv.conf", &resolv);
-    let script = "set -e
-ip link set lo up
-mount --bind \"$1\" /etc/resolv.conf
-\"$2\" -quiet -conf \"$3\" >/dev/null & server=$!
-trap 'kill $server; wait $server' EXIT
-for _ in $(seq 100); do
-  ss -lnu | grep -q '127.0.0.1:53 ' && break
-  sleep 0.05
-done
-shift 3
-\"$@\"
-";
-    let nodens = nodens();
-    let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "sh", "-c", script, "sh"]);
-    command.arg(resolv).arg(nodens.get_program()).arg(conf).arg(program).args(names);
-    run(&mut command)
-}
-
 const NAMES: [&str; 2] = ["web", "www.example.org"];
 const ADDRESSES: &str =
     "web 10.0.0.7\nweb fd00::7\nwww.example.org 192.0.2.80\nwww.example.org 2001:db8::80\n";
 
+const SEARCH: &str = "default.svc.cluster.local svc.cluster.local cluster.local";
+
 #[test]
 fn glibc_and_musl_getaddrinfo_walk_the_search_path() {
     let folder = Folder::new("libc");
-    let source = folder.write("lookup.c", GETADDRINFO_C);
-    for (compiler, package) in [("cc", "gcc"), ("musl-gcc", "musl-tools")] {
-        need(compiler, package);
-        let program = folder.0.join(compiler);
-        let mut build = Command::new(compiler);
-        run(build.arg("-o").arg(&program).arg(&source));
-        assert_eq!(in_a_pod(&folder, &program, &NAMES), ADDRESSES, "{compiler}");
+    for compiler in ["cc", "musl-gcc"] {
+        let program = build_c(&folder, compiler);
+        assert_eq!(
+            Pod::new(&folder, COREFILE, SEARCH).run(&program, &NAMES),
+            ADDRESSES,
+            "{compiler}"
+        );
     }
 }
 
 #[test]
 fn go_resolves_without_libc() {
-    need("go", "golang");
     let folder = Folder::new("go");
-    folder.write("go.mod", "module lookup\n\ngo 1.21\n");
-    folder.write("main.go", GO);
-    let program = folder.0.join("lookup");
-    let mut build = Command::new("go");
-    build.current_dir(&folder.0).env("CGO_ENABLED", "0").args(["build", "-o"]).arg(&program);
-    run(&mut build);
-    assert_eq!(in_a_pod(&folder, &program, &NAMES), ADDRESSES);
+    let program = build_go(&folder);
+    assert_eq!(Pod::new(&folder, COREFILE, SEARCH).run(&program, &NAMES), ADDRESSES);
 }
 
 #[test]
@@ -233,7 +141,7 @@ fn c_ares() {
     let source = folder.write("lookup.c", ARES_C);
     let program = folder.0.join("lookup");
     run(Command::new("cc").arg("-o").arg(&program).arg(&source).arg("-lcares"));
-    let text = in_a_pod(&folder, &program, &["web", "www.example.org"]);
+    let text = Pod::new(&folder, COREFILE, SEARCH).run(&program, &NAMES);
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["web 10.0.0.7", "www.example.org 192.0.2.80"]);

@@ -8,6 +8,8 @@ mod flood;
 mod forward;
 mod load;
 mod overload;
+mod pod;
 mod readmes;
 mod reload;
+mod search;
 mod upstreams;
