@@ -2,7 +2,7 @@
 //!
 //! One folder or file per subcommand; what they share: [`sandbox`] (namespaces that take everything with them),
 //! [`process`] (programs that are started and ended), [`control_plane`] (etcd, API server and controllers),
-//! [`server`] (Nodens or CoreDNS with a Corefile).
+//! [`server`] (Nodens or CoreDNS with a Corefile), [`measure`] (loads, very many writes, tables).
 //!
 //! Every subcommand runs inside a sandbox, so whatever ends it, nothing stays behind.
 
@@ -13,7 +13,10 @@
 mod ask;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod control_plane;
+mod latency;
 mod leftovers;
+#[allow(dead_code, reason = "subcommands to come use the rest")]
+mod measure;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod process;
 mod sandbox;
@@ -40,6 +43,8 @@ struct Cli {
 enum Command {
     /// Start a control plane, say how to reach it, and keep it until Ctrl-C.
     Up(up::Args),
+    /// Measure how long a new Service's name takes to resolve.
+    Latency(latency::Args),
     /// End runs in several ways and see that nothing of them stays.
     Leftovers,
 }
@@ -66,6 +71,7 @@ fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
     runtime.block_on(async {
         match command {
             Command::Up(args) => up::run(args, sandbox).await,
+            Command::Latency(args) => latency::run(args, sandbox).await,
             Command::Leftovers => anyhow::bail!("leftovers runs outside of a sandbox"),
         }
     })

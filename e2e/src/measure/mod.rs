@@ -1,0 +1,95 @@
+//! What the servers cost and how fast they are: the parts that `latency`, `scale` and `faults` share.
+
+pub(crate) mod bulk;
+pub(crate) mod population;
+pub(crate) mod probe;
+pub(crate) mod steady;
+pub(crate) mod table;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use nodens_wire::{Rcode, Type};
+
+use self::probe::Probe;
+use crate::sandbox::Sandbox;
+use crate::server::{Program, Server};
+
+/// Variable of a Corefile: the kubeconfig of a reader.
+const KUBECONFIG: &str = "KUBECONFIG_OF_READER";
+
+/// The chain of the Corefile that kubeadm and the Helm chart write, with `cache` and its options as
+/// given. What no server here knows is asked of nobody: a port where nobody listens.
+pub(crate) fn corefile(cache: &str) -> String {
+    format!(
+        ".:{{$PORT}} {{
+    bind 127.0.0.1
+    errors
+    health 127.0.0.1:{{$HEALTH}}
+    ready 127.0.0.1:{{$READY}}
+    kubernetes cluster.local in-addr.arpa ip6.arpa {{
+        kubeconfig {{${KUBECONFIG}}}
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+        ttl 30
+        startup_timeout 60s
+    }}
+    prometheus 127.0.0.1:{{$METRICS}}
+    forward . 127.0.0.1:9
+    {cache}
+    loop
+    reload
+    loadbalance
+}}
+"
+    )
+}
+
+/// The variables for [`corefile`].
+pub(crate) fn variables(kubeconfig: &Path) -> Vec<(&'static str, String)> {
+    vec![(KUBECONFIG, kubeconfig.display().to_string())]
+}
+
+/// How long a server that is ready may take until it answers.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Starts a server with [`corefile`] and waits until it is ready.
+pub(crate) async fn start(
+    sandbox: &Sandbox,
+    which: Which,
+    name: &str,
+    (cache, kubeconfig): (&str, &Path),
+) -> Result<Server> {
+    let variables = variables(kubeconfig);
+    let mut server = Server::start(sandbox, &which.program()?, name, &corefile(cache), &variables)?;
+    server.ready().await?;
+    // CoreDNS says that it is ready before it listens.
+    let known = ("kubernetes.default.svc.cluster.local.", Type::A);
+    let mut probe = Probe::new(server.address()).await?;
+    probe.until(known, LISTEN_TIMEOUT, |answer| answer.rcode == Rcode::NOERROR).await?;
+    Ok(server)
+}
+
+/// One of the programs that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Which {
+    Nodens,
+    Coredns,
+}
+
+impl Which {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Which::Nodens => "nodens",
+            Which::Coredns => "coredns",
+        }
+    }
+
+    pub(crate) fn program(self) -> Result<Program> {
+        match self {
+            Which::Nodens => Program::nodens(),
+            Which::Coredns => Ok(Program::CoreDns),
+        }
+    }
+}
