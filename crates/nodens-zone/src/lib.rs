@@ -1,0 +1,23 @@
+//! How zones are handed on: how the records of a zone become the messages of a zone transfer
+//! (RFC 5936), who is told that a zone has changed and how often (NOTIFY, RFC 1996), which of two
+//! serial numbers is newer (RFC 1982).
+//!
+//! What is deliberately absent: sockets, clocks, threads, `unsafe`, and where records come from. A
+//! [`Zone`] gives a [`Version`] of itself, which no later change touches; its records are read one
+//! by one through a [`Cursor`], so that a transfer holds no copy of the zone. The answer to an
+//! IXFR question (RFC 1995) that is not a whole zone is a sequence of records as well, those of
+//! one difference after the other: it will be another cursor behind the same [`Transfer`].
+
+#![forbid(unsafe_code)]
+
+pub mod limits;
+pub mod notify;
+mod pack;
+pub mod serial;
+pub mod transfer;
+mod zone;
+
+pub use notify::{Notifier, Outcome};
+pub use serial::Serial;
+pub use transfer::{Next, Question, Transfer, TransferError, requested_serial};
+pub use zone::{Advance, Cursor, RecordRef, Records, Soa, Version, Zone};

@@ -1,0 +1,19 @@
+//! Every maximum of transfers and notifications in one place.
+
+use std::time::Duration;
+
+/// Octets at which a message of a transfer ends: as far as a compression pointer can point (RFC
+/// 1035 section 4.1.4), and a bound for the work that one message is. Only a record that is longer
+/// makes a longer message.
+pub const MESSAGE_LEN: usize = 16 << 10;
+/// Steps of a cursor that one message may take, whether each leads to a record or not.
+pub const STEPS_PER_MESSAGE: usize = 4096;
+
+/// Times a NOTIFY is sent to a server that does not accept it (RFC 1996 section 3.6).
+pub const NOTIFY_ATTEMPTS: u32 = 5;
+/// Until it is sent for the second time; each time after that it takes twice as long.
+pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
+/// The least time between two versions of a zone that one server is told of.
+pub const NOTIFY_INTERVAL: Duration = Duration::from_secs(5);
+
+const _: () = assert!(MESSAGE_LEN <= 1 << 14 && MESSAGE_LEN < nodens_wire::MESSAGE_LEN_MAX);

@@ -1,0 +1,140 @@
+//! What can be transferred: zones, one version of them at a time, record by record.
+
+use crate::serial::Serial;
+use nodens_wire::{Class, Name, NameRef, Record, Type};
+use std::fmt;
+use std::vec;
+
+/// A record that lies somewhere else. Names in RDATA are not compressed.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordRef<'a> {
+    /// The name the record belongs to.
+    pub owner: NameRef<'a>,
+    /// TYPE.
+    pub rtype: Type,
+    /// CLASS.
+    pub class: Class,
+    /// Seconds the record may be kept.
+    pub ttl: u32,
+    /// RDATA, at most 65,535 octets.
+    pub rdata: &'a [u8],
+}
+
+impl<'a> From<&'a Record> for RecordRef<'a> {
+    fn from(record: &'a Record) -> Self {
+        let Record { owner, rtype, class, ttl, rdata } = record;
+        Self { owner: owner.view(), rtype: *rtype, class: *class, ttl: *ttl, rdata }
+    }
+}
+
+/// Where a step of a [`Cursor`] led.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// To a record.
+    Record,
+    /// Past something that is none: the next step may lead to one.
+    Nothing,
+    /// Behind the last record.
+    End,
+}
+
+/// Goes through records, all of one version of a zone. A step does little work, however large the
+/// zone is.
+pub trait Cursor: Send {
+    /// Takes a step.
+    fn advance(&mut self) -> Advance;
+
+    /// The record the last step led to; nothing if it led to none.
+    fn record(&self) -> Option<RecordRef<'_>>;
+}
+
+/// A zone as it is at some time: no later change shows.
+pub struct Version {
+    /// The SOA record.
+    pub soa: Soa,
+    /// All other records, those of a name and type one after the other.
+    pub records: Box<dyn Cursor>,
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({} {})", self.soa.record().owner, self.soa.serial().0)
+    }
+}
+
+/// A zone that can be transferred.
+pub trait Zone: Send + Sync + fmt::Debug {
+    /// Its SOA record as it is now; nothing while the zone cannot be served. Has to be quick: it
+    /// is looked at every second.
+    fn soa(&self) -> Option<Soa>;
+
+    /// The zone as it is now; nothing while it cannot be served.
+    fn version(&self) -> Option<Version>;
+}
+
+/// A SOA record, known to be one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Soa(Record);
+
+/// Octets of SOA RDATA behind its two names.
+const SOA_NUMBERS: usize = 20;
+
+impl Soa {
+    /// Takes `record` as a SOA record; gives it back if it is none.
+    pub fn new(record: Record) -> Result<Self, Record> {
+        // Two names of at least one octet each.
+        let fits = record.rtype == Type::SOA && record.rdata.len() >= SOA_NUMBERS + 2;
+        if fits { Ok(Self(record)) } else { Err(record) }
+    }
+
+    /// The SOA record of `origin` that names `mname`, `rname` and these numbers: serial, refresh,
+    /// retry, expire, minimum.
+    pub fn with(
+        origin: NameRef<'_>,
+        ttl: u32,
+        (mname, rname): (&Name, &Name),
+        numbers: [u32; 5],
+    ) -> Self {
+        let mut rdata = [mname.as_wire(), rname.as_wire()].concat();
+        rdata.extend(numbers.into_iter().flat_map(u32::to_be_bytes));
+        let (owner, rtype, class) = (origin.to_name(), Type::SOA, Class::IN);
+        Self(Record { owner, rtype, class, ttl, rdata })
+    }
+
+    /// The record.
+    pub fn record(&self) -> &Record {
+        &self.0
+    }
+
+    /// Its serial number.
+    pub fn serial(&self) -> Serial {
+        let at = self.0.rdata.len().saturating_sub(SOA_NUMBERS);
+        let serial = self.0.rdata.get(at..).and_then(<[u8]>::first_chunk);
+        Serial(serial.copied().map_or(0, u32::from_be_bytes))
+    }
+}
+
+/// A cursor over records of its own, for zones that are small.
+#[derive(Debug)]
+pub struct Records {
+    left: vec::IntoIter<Record>,
+    current: Option<Record>,
+}
+
+impl Records {
+    /// Goes through `records` in their order.
+    pub fn new(records: Vec<Record>) -> Self {
+        Self { left: records.into_iter(), current: None }
+    }
+}
+
+impl Cursor for Records {
+    fn advance(&mut self) -> Advance {
+        self.current = self.left.next();
+        if self.current.is_some() { Advance::Record } else { Advance::End }
+    }
+
+    fn record(&self) -> Option<RecordRef<'_>> {
+        self.current.as_ref().map(RecordRef::from)
+    }
+}
