@@ -149,6 +149,7 @@ fn answered(bench: &mut Bench, exchanges: &[Exchange], questions: usize) {
         match bench.worker.receive(bench.now, bench.client, &exchange.request, &mut out) {
             Verdict::Answered => {}
             Verdict::Pending => finish(bench, exchange, &mut actions),
+            Verdict::Streaming => panic!("an answer of many messages"),
             Verdict::Silent => panic!("no answer"),
         }
     }

@@ -69,7 +69,7 @@ pub static DIRECTIVES: &[Spec] = &[
     lacks("tls"),
     has("minimal", handlers::minimal::setup),
     has("template", handlers::template::setup),
-    lacks("transfer"),
+    has("transfer", handlers::transfer::setup),
     has("hosts", handlers::hosts::setup),
     lacks("route53"),
     lacks("azure"),

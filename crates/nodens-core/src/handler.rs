@@ -1,6 +1,7 @@
 //! The contract between the chain and a handler.
 
 use crate::config::{Config, ServerBlock};
+use crate::handlers::transfer::Source;
 use crate::job::{Job, Resolution};
 use crate::time::Now;
 use crate::worker::WorkerState;
@@ -115,4 +116,9 @@ pub trait Handle {
 
     /// Looks at the response, written or not, on the way back.
     fn amend(&self, _cx: &mut Cx<'_>) {}
+
+    /// The zones it can hand to `transfer`. Looked at once, when the chain is whole.
+    fn zones(&self) -> Vec<Source> {
+        Vec::new()
+    }
 }

@@ -30,6 +30,7 @@ pub mod metrics;
 pub mod presentation;
 pub mod response;
 pub mod shared;
+pub mod stream;
 #[doc(hidden)]
 pub mod testing;
 pub mod time;
@@ -40,5 +41,6 @@ pub mod zones;
 pub use config::{Config, build};
 pub use job::{Client, Job, Transport};
 pub use shared::Shared;
+pub use stream::Stream;
 pub use time::Now;
 pub use worker::{Action, Verdict, Worker};

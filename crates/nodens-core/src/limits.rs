@@ -58,8 +58,16 @@ pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(5);
 /// (the value of DNS Flag Day 2020).
 pub const UDP_SIZE_DEFAULT: u16 = 1232;
 
+/// Zone transfers that may be under way in the process.
+pub const TRANSFERS_MAX: usize = 1024;
+/// Zone transfers that may be under way to one address.
+pub const TRANSFERS_PER_CLIENT_MAX: usize = 16;
+/// Longest time a zone transfer may take, however slowly its client reads (the value of BIND).
+pub const TRANSFER_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
+
 const _: () = assert!(SPARE_JOBS_MAX <= PENDING_PER_WORKER_MAX);
 const _: () = assert!(SEARCH_NAMES_MAX <= LOOKUPS_PER_JOB_MAX as usize / 2);
+const _: () = assert!(TRANSFERS_PER_CLIENT_MAX <= TRANSFERS_MAX);
 const _: () = assert!(LOOKUP_DEPTH_MAX <= LOOKUPS_PER_JOB_MAX as usize);
 
 /// What the cache may take, in octets, where no `memory` says otherwise.

@@ -1,5 +1,6 @@
 //! The response of a resolution: one owner of the octets.
 
+use crate::stream::Stream;
 use nodens_wire::reader::WireError;
 use nodens_wire::{Flags, Message, Rcode, edns, header};
 
@@ -20,6 +21,8 @@ pub struct Response {
     pub answered_by: Option<usize>,
     /// EDNS options to send, as they stand in RDATA (NSID, EDE, cookie, …).
     pub options: Vec<u8>,
+    /// The messages that follow `wire`, of an answer that has several.
+    pub rest: Option<Box<Stream>>,
 }
 
 impl Response {
@@ -27,6 +30,7 @@ impl Response {
     pub fn clear(&mut self) {
         self.wire.clear();
         self.options.clear();
+        self.rest = None;
         self.rcode = Rcode::NOERROR;
         self.written = false;
         self.answered_by = None;

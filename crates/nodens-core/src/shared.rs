@@ -4,6 +4,7 @@ use crate::cookie::Secret;
 use crate::limits::{PENDING_OCTETS, PENDING_PER_WORKER_MAX, PENDING_PER_WORKER_MIN};
 use crate::log::Sink;
 use crate::metrics::{Counter, Registry};
+use crate::stream::Transfers;
 use crate::upstream::Upstreams;
 use crate::worker::Ticket;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +23,8 @@ pub struct Shared {
     pub cache: crate::handlers::cache::Store,
     /// What is known of Kubernetes clusters.
     pub clusters: crate::cluster::Clusters,
+    /// Zone transfers under way.
+    pub transfers: Arc<Transfers>,
     /// Questions under way, for those who ask the same meanwhile.
     pub flights: crate::handlers::forward::Flights,
     /// Counts panics that were contained.
@@ -64,6 +67,7 @@ impl Shared {
             upstreams: Upstreams::default(),
             cache: crate::handlers::cache::Store::default(),
             clusters: crate::cluster::Clusters::default(),
+            transfers: Arc::default(),
             flights: crate::handlers::forward::Flights::default(),
             mailboxes: (0..workers).map(|_| Mutex::default()).collect(),
         }

@@ -79,9 +79,14 @@ impl Bench {
 
     /// A server for `corefile`, or why not.
     pub fn try_new(corefile: &str) -> Result<Self, Error> {
+        Self::with_options(corefile, &BuildOptions::default())
+    }
+
+    /// A server for `corefile` with what is not in it, or why not.
+    pub fn with_options(corefile: &str, options: &BuildOptions) -> Result<Self, Error> {
         let (sender, log) = std::sync::mpsc::sync_channel(1024);
         let shared = Arc::new(Shared::new(1, Sink::new(sender)));
-        let config = Self::compile(&shared, corefile)?;
+        let config = Self::compile(&shared, corefile, options)?;
         let worker = Worker::new(0, shared.clone(), config, 42);
         let now = Now { mono_ns: 1_000_000_000_000, unix_s: 1_700_000_000 };
         let client = Client {
@@ -95,14 +100,18 @@ impl Bench {
         Ok(Self { worker, shared, now, client, log, asked: 0, upstream, late: Vec::new() })
     }
 
-    fn compile(shared: &Arc<Shared>, corefile: &str) -> Result<Arc<Config>, Error> {
+    fn compile(
+        shared: &Arc<Shared>,
+        corefile: &str,
+        options: &BuildOptions,
+    ) -> Result<Arc<Config>, Error> {
         let tree = parse("Corefile", corefile, &SystemSources)?;
-        build(&tree, &BuildOptions::default(), shared).map(Arc::new)
+        build(&tree, options, shared).map(Arc::new)
     }
 
     /// Replaces the configuration, as a reload does.
     pub fn reload(&mut self, corefile: &str) -> Result<(), Error> {
-        let config = Self::compile(&self.shared, corefile)?;
+        let config = Self::compile(&self.shared, corefile, &BuildOptions::default())?;
         self.worker.set_config(config);
         Ok(())
     }
@@ -180,7 +189,7 @@ impl Bench {
         let verdict = self.worker.receive(self.now, self.client, request, &mut out);
         let sent = self.act();
         match verdict {
-            Verdict::Answered => Some(out),
+            Verdict::Answered | Verdict::Streaming => Some(out),
             Verdict::Silent => None,
             Verdict::Pending => sent.into_iter().next().map(|(_, wire)| wire),
         }
@@ -208,6 +217,7 @@ impl Bench {
                         );
                         self.worker.failed(self.now, ticket, attempt, &fault);
                     }
+                    Action::Stream { client, wire, .. } => sent.push((client, wire)),
                     Action::Silence(_) => {}
                 }
             }

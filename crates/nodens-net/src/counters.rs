@@ -23,6 +23,8 @@ pub(crate) struct Counters {
     pub(crate) unread: Counter,
     /// Connections closed because a message was announced that is longer than any question.
     pub(crate) oversized: Counter,
+    /// Connections closed because the rest of an answer of many messages could not be made.
+    pub(crate) broken: Counter,
     /// Messages from upstreams that answer no question.
     pub(crate) strays: Counter,
 }
@@ -42,6 +44,7 @@ impl Counters {
         let overflowed = dropped("receive_buffer");
         let (evicted, timed_out) = (closed("limit"), closed("timeout"));
         let (unread, oversized) = (closed("unread"), closed("oversized"));
+        let broken = closed("broken_answer");
         let help = "Counter of client connections accepted.";
         let accepted = registry.counter("nodens_tcp_accepted_total", help, &[]);
         let help = "Counter of messages from upstreams that match no question.";
@@ -57,6 +60,7 @@ impl Counters {
             timed_out,
             unread,
             oversized,
+            broken,
             strays,
         }
     }

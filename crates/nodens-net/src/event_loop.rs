@@ -9,7 +9,7 @@ use crate::tcp::{Endpoint, Quota, TcpServer, Times};
 use crate::udp::UdpServer;
 use crate::upstream::Asker;
 use nodens_core::config::Timeouts;
-use nodens_core::{Action, Client, Config, Now, Shared, Worker};
+use nodens_core::{Action, Client, Config, Now, Shared, Stream, Worker};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -91,7 +91,8 @@ impl EventLoop {
     pub(crate) fn run(&mut self) {
         let mut now = clock::now();
         while !self.is_done(now) {
-            let timeout = self.next_deadline().map(|at| at.saturating_sub(now.mono_ns));
+            let deadline = if self.tcp.has_turns() { Some(0) } else { self.next_deadline() };
+            let timeout = deadline.map(|at| at.saturating_sub(now.mono_ns));
             let count = self.poll.wait(timeout);
             now = clock::now();
             for index in 0..count {
@@ -100,6 +101,7 @@ impl EventLoop {
                 }
             }
             self.tick(now);
+            self.split(now, |tcp, _, cx| tcp.take_turns(cx));
             self.act(now);
             if self.tcp.take_pressure() {
                 self.wake_others();
@@ -199,6 +201,7 @@ impl EventLoop {
                 self.split(now, |_, asker, cx| asker.give_up(ticket, attempt, cx));
             }
             Action::Send { client, wire } => self.deliver(&client, wire),
+            Action::Stream { client, wire, rest } => self.begin_stream(&client, wire, rest),
             Action::Silence(client) => self.silence(&client),
             Action::Wake(worker) => {
                 if let Some(waker) = self.wakers.get(worker) {
@@ -218,6 +221,16 @@ impl EventLoop {
                 self.worker.reuse(wire);
             }
             _ => {}
+        }
+    }
+
+    fn begin_stream(&mut self, client: &Client, wire: Vec<u8>, rest: Box<Stream>) {
+        match Key::unpack(client.token) {
+            Some((Kind::TcpServer, key)) => {
+                self.tcp.begin_stream(key, &wire, rest);
+                self.worker.reuse(wire);
+            }
+            _ => self.deliver(client, wire),
         }
     }
 

@@ -30,6 +30,10 @@ pub const IN_FLIGHT_PER_CONNECTION: usize = 128;
 pub const UNSENT_PAUSE: usize = 64 << 10;
 /// Unsent response octets of a connection at which it is closed.
 pub const UNSENT_MAX: usize = 2 << 20;
+/// Unsent octets of a connection below which the next message of an answer of many is made.
+pub const UNSENT_STREAM: usize = 32 << 10;
+/// Messages of such answers that are made before other sockets get their turn.
+pub const STREAM_MESSAGES_IN_A_ROW: usize = 2;
 /// Octets a slow reader must have taken for its write timeout to start anew.
 pub const WRITE_PROGRESS: usize = 16 << 10;
 /// Descriptors kept free of client connections: listeners, upstreams, files.
@@ -84,6 +88,7 @@ const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(REQUEST_LEN_MAX < STREAM_READ_LEN);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
+const _: () = assert!(UNSENT_STREAM + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
 const _: () = assert!(FRESH_PORTS <= PORTS_PER_WORKER);
 const _: () = assert!(SHARED_PORT <= USES_PER_PORT as usize && SHARED_PORT < WAITING_PER_PORT);
 const _: () = assert!(PORTS_PER_UPSTREAM_MIN <= FRESH_PORTS);

@@ -173,6 +173,11 @@ impl UdpServer {
             };
             match worker.receive(now, client, datagram.octets, answer) {
                 Verdict::Answered => self.answered.push(index),
+                Verdict::Streaming => {
+                    // A datagram holds one message; what answers in several refuses before that.
+                    drop(worker.take_stream());
+                    self.answered.push(index);
+                }
                 Verdict::Pending => socket.waiting += 1,
                 Verdict::Silent => {}
             }

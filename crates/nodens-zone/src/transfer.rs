@@ -95,6 +95,11 @@ impl Transfer {
         Self { question, soa, body, stage, names, records: 0, messages: 0 }
     }
 
+    /// The zone as it was asked for.
+    pub fn zone(&self) -> &Name {
+        &self.question.qname
+    }
+
     /// The serial number of the version.
     pub fn serial(&self) -> Serial {
         self.soa.serial()

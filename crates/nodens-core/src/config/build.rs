@@ -4,6 +4,7 @@ use super::{BlockSettings, Config, Listener, Readiness, Server, ServerBlock, Ser
 use crate::directives::{self, DIRECTIVES};
 use crate::handlers::Handler;
 use crate::handlers::prometheus::ZoneSeries;
+use crate::handlers::transfer::{self, Source};
 use crate::handlers::view::View;
 use crate::limits::CACHE_MEMORY_DEFAULT;
 use crate::shared::Shared;
@@ -33,6 +34,9 @@ pub struct BuildOptions {
     pub lookup_host: LookupHost,
     /// Where systemd-resolved writes the servers it asks itself.
     pub resolved_conf: PathBuf,
+    /// Zones that `transfer` hands on beside those of the Corefile's directives, for programs that
+    /// have some of their own.
+    pub zones: Vec<Source>,
 }
 
 /// See [`BuildOptions::lookup_host`].
@@ -52,6 +56,7 @@ impl Default for BuildOptions {
             secret: [0; 16],
             lookup_host: no_lookup,
             resolved_conf: PathBuf::from("/run/systemd/resolve/resolv.conf"),
+            zones: Vec::new(),
         }
     }
 }
@@ -317,6 +322,7 @@ fn compile(
             set_up(spec.name, directives, &mut builder)?;
         }
     }
+    transfer::link(&mut builder);
     let BlockBuilder { zones, server, source, handlers, settings, view, .. } = builder;
     Ok(ServerBlock { zones, server, source, view, handlers, settings })
 }

@@ -7,7 +7,8 @@ mod settings;
 pub use build::{BlockBuilder, BuildOptions, LookupHost, build};
 pub use services::{
     ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME,
-    LoopProbe, PrometheusService, Readiness, ReadyService, ReloadService, Services, Task,
+    LoopProbe, NotifyService, PrometheusService, Readiness, ReadyService, ReloadService, Services,
+    Task,
 };
 pub use settings::{BlockSettings, Timeouts};
 

@@ -1,9 +1,10 @@
 //! What a configuration wants to run beside the answering of questions, as plain data: the
 //! program that owns clocks and sockets runs it.
 
-use nodens_wire::{Builder, Class, Flags, Type};
+use nodens_wire::{Builder, Class, Flags, Name, Type};
+use nodens_zone::Zone;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub struct Services {
     pub reload: Option<ReloadService>,
     /// `loop`.
     pub loops: Vec<LoopProbe>,
+    /// `transfer`.
+    pub notifies: Vec<NotifyService>,
     /// Repeated work of handlers, such as reading a changed file.
     pub tasks: Vec<Task>,
     /// `kubernetes`: what has to be watched, each source once.
@@ -70,6 +73,28 @@ pub struct ClusterService {
     pub feed: Arc<crate::cluster::Feed>,
     /// How long the start of the server waits for the first whole list.
     pub startup_timeout: Duration,
+}
+
+/// `transfer`: servers that have to know when a zone changes. Whoever owns clocks and sockets runs
+/// a [`nodens_zone::Notifier`] for it.
+#[derive(Clone, Debug)]
+pub struct NotifyService {
+    /// The zone, in lower case.
+    pub zone: Name,
+    /// Its versions.
+    pub version: Arc<dyn Zone>,
+    /// Who is told.
+    pub servers: Vec<SocketAddr>,
+    /// The address to tell it from.
+    pub from: Option<IpAddr>,
+}
+
+impl NotifyService {
+    /// Whether both tell the same servers of the same zone.
+    pub(crate) fn tells_the_same_as(&self, other: &Self) -> bool {
+        let what = |service: &Self| (service.zone.clone(), service.servers.clone(), service.from);
+        what(self) == what(other)
+    }
 }
 
 /// `prometheus`: an HTTP endpoint with all metrics.

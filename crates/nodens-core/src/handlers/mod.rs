@@ -75,6 +75,12 @@ macro_rules! handlers {
                     $(Self::$variant(handler) => handler.amend(cx),)*
                 }
             }
+
+            fn zones(&self) -> Vec<transfer::Source> {
+                match self {
+                    $(Self::$variant(handler) => handler.zones(),)*
+                }
+            }
         }
 
         $(impl From<$module::$variant> for Handler {
@@ -108,6 +114,7 @@ handlers! {
     prometheus::Prometheus = "prometheus",
     rewrite::Rewrite = "rewrite",
     template::Template = "template",
+    transfer::Transfer = "transfer",
     whoami::Whoami = "whoami",
 }
 

@@ -15,6 +15,7 @@ use crate::limits::{REFUSALS_SAID_EVERY, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX, SP
 use crate::log::Level;
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
+use crate::stream::Stream;
 use crate::time::Now;
 use crate::upstream::Fault;
 use nodens_wire::edns::extended_error;
@@ -30,7 +31,10 @@ pub use state::{Action, Background, Ticket, WorkerState};
 pub enum Verdict {
     /// The response is in the buffer.
     Answered,
-    /// The response will come as [`Action::Send`].
+    /// The first message of the response is in the buffer; [`Worker::take_stream`] has the others,
+    /// which follow on the same connection.
+    Streaming,
+    /// The response will come as [`Action::Send`] or [`Action::Stream`].
     Pending,
     /// There is nothing to say.
     Silent,
@@ -49,6 +53,8 @@ pub struct Worker {
     buffers: Vec<Vec<u8>>,
     /// Questions refused because too many wait, and when that was last said.
     refused: Refused,
+    /// See [`Worker::take_stream`].
+    stream: Option<Box<Stream>>,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +74,7 @@ impl Worker {
             spare: Vec::new(),
             buffers: Vec::new(),
             refused: Refused::default(),
+            stream: None,
         }
     }
 
@@ -120,7 +127,13 @@ impl Worker {
             Outcome::Done => {
                 finish::finish(&self.config, &self.state.shared, &mut job);
                 std::mem::swap(out, &mut job.current.response.wire);
-                Verdict::Answered
+                match rest(&mut job, out) {
+                    None => Verdict::Answered,
+                    stream => {
+                        self.stream = stream;
+                        Verdict::Streaming
+                    }
+                }
             }
             Outcome::Dropped => Verdict::Silent,
             Outcome::Waiting => {
@@ -135,6 +148,11 @@ impl Worker {
         self.recycle(job);
         self.settle(now);
         verdict
+    }
+
+    /// The messages that follow the last response, once after each [`Verdict::Streaming`].
+    pub fn take_stream(&mut self) -> Option<Box<Stream>> {
+        self.stream.take()
     }
 
     /// An upstream answered; the caller has matched the message to the question.
@@ -316,7 +334,10 @@ impl Worker {
                     finish::finish(&config, &self.state.shared, &mut job);
                     let empty = self.buffers.pop().unwrap_or_default();
                     let wire = std::mem::replace(&mut job.current.response.wire, empty);
-                    self.state.actions.push(Action::Send { client, wire });
+                    self.state.actions.push(match rest(&mut job, &wire) {
+                        None => Action::Send { client, wire },
+                        Some(rest) => Action::Stream { client, wire, rest },
+                    });
                 }
             }
             Outcome::Dropped => {
@@ -369,4 +390,11 @@ impl Worker {
             self.resume(now, ticket, Event::Timer);
         }
     }
+}
+
+/// The messages that follow `first`, the response of `job` as it is sent.
+fn rest(job: &mut Job, first: &[u8]) -> Option<Box<Stream>> {
+    let mut rest = job.current.response.rest.take()?;
+    rest.continue_like(first);
+    (!rest.is_done()).then_some(rest)
 }

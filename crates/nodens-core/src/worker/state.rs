@@ -6,6 +6,7 @@ use crate::job::{Client, Job, Resolution};
 use crate::log::Sink;
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
+use crate::stream::Stream;
 use crate::upstream::Ask;
 use nodens_wire::Query;
 use std::cmp::Reverse;
@@ -47,6 +48,15 @@ pub enum Action {
         client: Client,
         /// The whole message.
         wire: Vec<u8>,
+    },
+    /// Send a response of several messages to a client that waited.
+    Stream {
+        /// Where it goes.
+        client: Client,
+        /// The first message.
+        wire: Vec<u8>,
+        /// The others.
+        rest: Box<Stream>,
     },
     /// A client that waited gets no response (`acl drop`, shutdown): its place is free.
     Silence(Client),

@@ -2,10 +2,10 @@
 
 use super::outbox::Outbox;
 use super::quota::Place;
-use crate::limits::{IN_FLIGHT_PER_CONNECTION, UNSENT_PAUSE, WRITE_PROGRESS};
+use crate::limits::{IN_FLIGHT_PER_CONNECTION, UNSENT_PAUSE, UNSENT_STREAM, WRITE_PROGRESS};
 use crate::poll::Interest;
-use nodens_core::Now;
 use nodens_core::config::Timeouts;
+use nodens_core::{Now, Stream};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU32;
@@ -42,8 +42,12 @@ pub(crate) struct Connection {
     pub(crate) input: Vec<u8>,
     /// Answers to send.
     pub(crate) output: Outbox,
-    /// Questions that wait for their answer.
+    /// Questions that wait for their answer, or for the rest of it.
     pub(crate) in_flight: usize,
+    /// What is still to come of an answer of many messages. Meanwhile no questions are taken.
+    pub(crate) rest: Option<Box<Stream>>,
+    /// Whether it waits for its turn to make the next message.
+    pub(crate) in_turn: bool,
     /// No more questions will come, or be taken.
     pub(crate) closing: bool,
     /// What epoll watches for.
@@ -84,6 +88,8 @@ impl Connection {
             input: Vec::new(),
             output: Outbox::default(),
             in_flight: 0,
+            rest: None,
+            in_turn: false,
             closing: false,
             interest: Interest::READ,
             dirty: false,
@@ -100,7 +106,14 @@ impl Connection {
 
     /// Whether it has to answer before it may ask more.
     pub(crate) fn is_full(&self) -> bool {
-        self.in_flight >= IN_FLIGHT_PER_CONNECTION || self.output.len() >= UNSENT_PAUSE
+        self.in_flight >= IN_FLIGHT_PER_CONNECTION
+            || self.output.len() >= UNSENT_PAUSE
+            || self.rest.is_some()
+    }
+
+    /// Whether there is room for the next message of an answer of many.
+    pub(crate) fn wants_message(&self) -> bool {
+        self.rest.is_some() && self.output.len() < UNSENT_STREAM
     }
 
     /// Whether nothing is owed to the client.
@@ -139,7 +152,8 @@ impl Connection {
     /// When to close unless something happens.
     pub(crate) fn deadline(&self) -> u64 {
         let reading = if self.is_idle() { self.read_deadline } else { NEVER };
-        reading.min(self.write_deadline)
+        let streaming = self.rest.as_ref().map_or(NEVER, |rest| rest.deadline_ns());
+        reading.min(self.write_deadline).min(streaming)
     }
 
     /// Sends what the client takes now. An error means that the connection is of no more use.

@@ -6,6 +6,7 @@ mod idle;
 mod outbox;
 mod quota;
 mod server;
+mod streams;
 
 pub(crate) use connection::Times;
 pub(crate) use outbox::Outbox;

@@ -14,7 +14,7 @@ use crate::slots::{Key, Kind, Slots};
 use nodens_core::{Client, Now, Transport, Verdict};
 use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Read};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -43,14 +43,16 @@ pub(crate) struct TcpServer {
     pub(super) idle: IdleQueue,
     deadlines: BinaryHeap<Reverse<(u64, u64)>>,
     /// Connections with something to do at the end of the round.
-    dirty: Vec<Key>,
+    pub(super) dirty: Vec<Key>,
+    /// Connections whose turn it is to make the next message of an answer of many.
+    pub(super) turns: VecDeque<Key>,
     pub(super) quota: Arc<Quota>,
     /// Places are short, and no connection here is idle.
     pub(super) presses: bool,
     /// Where every read goes first; a connection keeps only what is left of it.
     scratch: Vec<u8>,
-    answer: Vec<u8>,
-    spare: Vec<Vec<u8>>,
+    pub(super) answer: Vec<u8>,
+    pub(super) spare: Vec<Vec<u8>>,
     /// A descriptor to give up when there are no others.
     pub(super) reserve: Option<Poll>,
 }
@@ -64,6 +66,7 @@ impl TcpServer {
             idle: IdleQueue::default(),
             deadlines: BinaryHeap::new(),
             dirty: Vec::new(),
+            turns: VecDeque::new(),
             quota,
             presses: false,
             scratch: vec![0; STREAM_READ_LEN],
@@ -213,6 +216,11 @@ impl TcpServer {
                 Verdict::Answered => {
                     connection.output.push(&self.answer, &mut self.spare);
                 }
+                Verdict::Streaming => {
+                    connection.output.push(&self.answer, &mut self.spare);
+                    connection.in_flight += 1;
+                    connection.rest = cx.worker.take_stream();
+                }
                 Verdict::Pending => connection.in_flight += 1,
                 Verdict::Silent => {}
             }
@@ -276,6 +284,10 @@ impl TcpServer {
         }
         if owed && connection.is_idle() {
             connection.refresh(cx.now);
+        }
+        if connection.wants_message() && !connection.in_turn {
+            connection.in_turn = true;
+            self.turns.push_back(key);
         }
         if !connection.is_full() && first_message(&connection.input).is_some() {
             self.take_input(key, cx);
@@ -361,7 +373,7 @@ fn refusal(message: &[u8]) -> Option<[u8; HEADER_LEN]> {
     Some(Header { flags, counts: [0; 4], ..header }.to_bytes())
 }
 
-fn mark(dirty: &mut Vec<Key>, connection: &mut Connection, key: Key) {
+pub(super) fn mark(dirty: &mut Vec<Key>, connection: &mut Connection, key: Key) {
     if !connection.dirty {
         connection.dirty = true;
         dirty.push(key);

@@ -4,6 +4,7 @@ mod client;
 mod reload;
 mod server;
 mod tcp;
+mod transfer;
 mod udp;
 mod upstream;
 mod upstreams;

@@ -25,16 +25,22 @@ impl Server {
     }
 
     pub(crate) fn with(corefile: &str, options: &Options) -> Self {
+        Self::with_zones(corefile, options, &BuildOptions::default())
+    }
+
+    /// With zones that no directive has, among what is not in a Corefile.
+    pub(crate) fn with_zones(corefile: &str, options: &Options, zones: &BuildOptions) -> Self {
         let (sender, log) = std::sync::mpsc::sync_channel(1 << 16);
         let shared = Arc::new(Shared::new(WORKERS, Sink::new(sender)));
-        let config = compile(&shared, corefile);
+        let config = compile(&shared, corefile, zones);
         let first = Arc::downgrade(&config);
         let runtime = Runtime::start(shared.clone(), config, options).unwrap();
         Self { runtime, shared, first, log }
     }
 
     pub(crate) fn reload(&mut self, corefile: &str) -> Result<(), ListenError> {
-        let silent = self.runtime.apply(compile(&self.shared, corefile))?;
+        let silent =
+            self.runtime.apply(compile(&self.shared, corefile, &BuildOptions::default()))?;
         assert!(silent.is_empty(), "workers {silent:?} do not answer");
         Ok(())
     }
@@ -69,9 +75,9 @@ impl Server {
     }
 }
 
-fn compile(shared: &Arc<Shared>, corefile: &str) -> Arc<Config> {
+fn compile(shared: &Arc<Shared>, corefile: &str, options: &BuildOptions) -> Arc<Config> {
     let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources);
-    Arc::new(build(&tree.unwrap(), &BuildOptions::default(), shared).unwrap())
+    Arc::new(build(&tree.unwrap(), options, shared).unwrap())
 }
 
 /// Waits until `condition` holds.

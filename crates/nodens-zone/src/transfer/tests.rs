@@ -78,7 +78,10 @@ fn a_large_zone_is_cut_where_pointers_end_and_only_the_first_message_has_the_que
     let (messages, pauses) = messages(transfer(records.clone()));
     assert_eq!(pauses, 0);
     let soa = soa(7).record().clone();
-    assert_eq!(answers(&messages), [&[soa.clone()], &records[..], &[soa]].concat());
+    assert_eq!(
+        answers(&messages),
+        [std::slice::from_ref(&soa), &records, std::slice::from_ref(&soa)].concat()
+    );
     let (last, full) = messages.split_last().unwrap();
     assert!(full.iter().all(|wire| wire.len() > MESSAGE_LEN - 64 && wire.len() <= MESSAGE_LEN));
     assert!(last.len() <= MESSAGE_LEN);
@@ -140,13 +143,13 @@ impl Cursor for Sparse {
         self.left = self.left.saturating_sub(1);
         match self.left {
             0 => Advance::End,
-            left if left % 10_000 == 0 => Advance::Record,
+            left if left.is_multiple_of(10_000) => Advance::Record,
             _ => Advance::Nothing,
         }
     }
 
     fn record(&self) -> Option<RecordRef<'_>> {
-        (self.left % 10_000 == 0).then_some((&self.record).into())
+        self.left.is_multiple_of(10_000).then_some((&self.record).into())
     }
 }
 

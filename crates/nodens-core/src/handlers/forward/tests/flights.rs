@@ -53,7 +53,10 @@ impl Floor {
                             self.rcodes.push(Message::parse(&wire).unwrap().flags.rcode());
                         }
                         Action::Wake(other) => woken.push(other),
-                        Action::Forget { .. } | Action::GiveUp { .. } | Action::Silence(_) => {}
+                        Action::Forget { .. }
+                        | Action::GiveUp { .. }
+                        | Action::Stream { .. }
+                        | Action::Silence(_) => {}
                     }
                 }
             }

@@ -1,0 +1,147 @@
+//! `transfer`: hands whole zones to those who may have them (RFC 5936, RFC 1995), and tells them
+//! of changes (RFC 1996).
+
+mod config;
+
+use crate::handler::{Cx, Handle, Step};
+use crate::job::{Recipient, Transport};
+use crate::limits::TRANSFER_TIME_MAX;
+use crate::stream::Stream;
+use crate::zones::Zones;
+use nodens_wire::edns::extended_error;
+use nodens_wire::{Class, Flags, Name, NameRef, Rcode, Type};
+use nodens_zone::{Question, Zone, requested_serial};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+pub(crate) use config::link;
+pub use config::setup;
+
+#[cfg(test)]
+mod tests;
+
+/// A zone that a server block can hand on, and its name.
+pub type Source = (Name, Arc<dyn Zone>);
+
+/// The directive at work; one for all its occurrences in a block.
+#[derive(Debug)]
+pub struct Transfer {
+    rules: Vec<Rule>,
+    /// What the other directives of the block have, in their order.
+    sources: Vec<Source>,
+}
+
+/// One occurrence.
+#[derive(Debug)]
+struct Rule {
+    zones: Zones,
+    /// Whether anyone may have the zones.
+    anyone: bool,
+    /// Who may, and is told of changes.
+    to: Vec<SocketAddr>,
+    /// Where notifications come from.
+    source: Option<IpAddr>,
+}
+
+impl Rule {
+    fn allows(&self, client: IpAddr) -> bool {
+        let client = client.to_canonical();
+        self.anyone || self.to.iter().any(|to| to.ip().to_canonical() == client)
+    }
+}
+
+impl Transfer {
+    /// The rule for `name`: the one that has the longest zone around it; of several, the first.
+    /// Never the one whose name comes last in the alphabet (CVE-2026-33489).
+    fn rule(&self, name: NameRef<'_>) -> Option<&Rule> {
+        let length = |rule: &Rule| {
+            let longest = rule.zones.longest(name)?;
+            rule.zones.names().get(longest).map(|zone| zone.as_wire().len())
+        };
+        let candidates = self.rules.iter().rev().filter_map(|rule| Some((length(rule)?, rule)));
+        candidates.max_by_key(|(length, _)| *length).map(|(_, rule)| rule)
+    }
+
+    /// The zone called exactly `name`.
+    fn source(&self, name: NameRef<'_>) -> Option<&Arc<dyn Zone>> {
+        let mut sources = self.sources.iter();
+        sources.find(|(zone, _)| zone.view() == name).map(|(_, source)| source)
+    }
+}
+
+impl Handle for Transfer {
+    fn answer(&self, cx: &mut Cx<'_>) -> Step {
+        let q = &cx.job.current;
+        let wanted = matches!(q.qtype, Type::AXFR | Type::IXFR) && q.qclass == Class::IN;
+        if !wanted {
+            return Step::Next;
+        }
+        let client = *cx.job.client();
+        let rule = self.rule(q.qname.view());
+        // There is no AXFR over UDP (RFC 5936 section 4.2).
+        let is_stream = client.transport == Transport::Tcp;
+        if !is_stream && (q.qtype == Type::AXFR || rule.is_none()) {
+            return Step::Fail(Rcode::REFUSED);
+        }
+        let Some(rule) = rule else { return Step::Next };
+        // Nobody else's lookup can take an answer of many messages.
+        let asks_himself =
+            cx.job.outer.is_empty() && matches!(cx.job.recipient, Recipient::Client(_));
+        if !rule.allows(client.peer.ip()) || !asks_himself {
+            return Step::Fail(Rcode::REFUSED);
+        }
+        match self.source(q.qname.view()) {
+            Some(source) => begin(&**source, is_stream, cx),
+            None => Step::Next,
+        }
+    }
+}
+
+/// Writes the first message, and leaves the others to whoever sends it.
+fn begin(source: &dyn Zone, is_stream: bool, cx: &mut Cx<'_>) -> Step {
+    let q = &cx.job.current;
+    let mut known = None;
+    if q.qtype == Type::IXFR {
+        known = requested_serial(&cx.job.request).ok().flatten();
+        if known.is_none() {
+            "an IXFR question without the SOA record of the client".clone_into(&mut cx.job.error);
+            return Step::Fail(Rcode::SERVFAIL);
+        }
+    }
+    let flags = q.flags.reply().with(Flags::AA, true);
+    let (qname, qtype, qclass) = (q.qname.clone(), q.qtype, q.qclass);
+    let question = Question { id: cx.job.query.id, flags, qname, qtype, qclass };
+    let Some(soa) = source.soa() else {
+        return not_now(cx, extended_error::NOT_READY, "the zone is not loaded yet");
+    };
+    let transfer = match known {
+        Some(known) if known >= soa.serial() || !is_stream => {
+            nodens_zone::Transfer::soa_alone(question, soa)
+        }
+        _ => match source.version() {
+            Some(version) => nodens_zone::Transfer::whole(question, version),
+            None => return not_now(cx, extended_error::NOT_READY, "the zone is not loaded yet"),
+        },
+    };
+    let client = cx.job.client().peer.ip();
+    let Some(place) = cx.worker.shared.transfers.take(client) else {
+        return not_now(cx, extended_error::OTHER, "too many transfers are under way");
+    };
+    let deadline_ns = cx.now.plus(TRANSFER_TIME_MAX);
+    let mut stream = Stream::new(transfer, deadline_ns, place, cx.worker.sink.clone());
+    let response = &mut cx.job.current.response;
+    if stream.next_message(&mut response.wire).is_err() {
+        return Step::Fail(Rcode::SERVFAIL);
+    }
+    response.rcode = Rcode::NOERROR;
+    response.written = true;
+    response.rest = Some(Box::new(stream));
+    Step::Answered
+}
+
+/// Something that may be otherwise soon: the client asks again.
+fn not_now(cx: &mut Cx<'_>, info_code: u16, reason: &str) -> Step {
+    cx.job.current.response.extended_error(info_code, reason);
+    reason.clone_into(&mut cx.job.error);
+    Step::Fail(Rcode::SERVFAIL)
+}

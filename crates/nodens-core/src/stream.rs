@@ -1,0 +1,153 @@
+//! Answers of many messages: zone transfers on their way.
+//!
+//! Whoever owns the connection owns the stream too and asks it for one message after the other as
+//! the client takes them, so that nothing of a zone waits in memory, and lets it go when the client
+//! does. A message is little work; between two of them other questions have their turn.
+
+use crate::limits::{TRANSFERS_MAX, TRANSFERS_PER_CLIENT_MAX};
+use crate::log::{Level, Sink};
+use nodens_zone::Transfer;
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use nodens_zone::Next;
+
+/// The directive that log lines name.
+const ORIGIN: &str = "transfer";
+
+/// The transfer cannot go on; the connection has to be closed, so that the client does not take
+/// what it has for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the transfer cannot go on")]
+pub struct Broken;
+
+/// The transfers of the process, counted.
+#[derive(Debug, Default)]
+pub struct Transfers {
+    clients: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    by_client: HashMap<IpAddr, usize>,
+}
+
+impl Transfers {
+    /// Takes a place for a transfer to `client`; nothing if there are too many.
+    pub(crate) fn take(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
+        let mut counts = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = counts.by_client.get(&client).copied().unwrap_or(0);
+        if counts.all >= TRANSFERS_MAX || here >= TRANSFERS_PER_CLIENT_MAX {
+            return None;
+        }
+        counts.all += 1;
+        counts.by_client.insert(client, here + 1);
+        Some(Place { transfers: self.clone(), client })
+    }
+
+    /// How many are under way.
+    pub fn count(&self) -> usize {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).all
+    }
+}
+
+/// The place of one transfer, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    transfers: Arc<Transfers>,
+    client: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.transfers.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.all -= 1;
+        match counts.by_client.get_mut(&self.client) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => _ = counts.by_client.remove(&self.client),
+        }
+    }
+}
+
+/// The messages of an answer that are still to come.
+pub struct Stream {
+    transfer: Transfer,
+    zone: String,
+    deadline_ns: u64,
+    place: Place,
+    sink: Sink,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:?} to {})", self.transfer, self.place.client)
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(transfer: Transfer, deadline_ns: u64, place: Place, sink: Sink) -> Self {
+        let zone = transfer.zone().to_string();
+        Self { transfer, zone, deadline_ns, place, sink }
+    }
+
+    /// When it has to have ended, monotonic nanoseconds.
+    pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
+    /// Whether all messages are written.
+    pub fn is_done(&self) -> bool {
+        self.transfer.is_done()
+    }
+
+    /// Writes the next message into `out`, see [`Transfer::next_message`].
+    ///
+    /// # Errors
+    /// If the rest cannot be sent. This has been logged.
+    pub fn next_message(&mut self, out: &mut Vec<u8>) -> Result<Next, Broken> {
+        // What reads the zone belongs to this transfer alone, which ends here.
+        let caught = catch_unwind(AssertUnwindSafe(|| self.transfer.next_message(out)));
+        let reason = match caught {
+            Ok(Ok(next)) => return Ok(next),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "a fault of the program".to_owned(),
+        };
+        let text = format!("Outgoing transfer of zone {:?} cannot go on: {reason}", self.zone);
+        self.sink.line(Level::Error, ORIGIN, text);
+        Err(Broken)
+    }
+
+    /// Gives the messages to come the ID and the flags of the first one as it is sent.
+    pub(crate) fn continue_like(&mut self, first: &[u8]) {
+        self.transfer.continue_like(first);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let Self { transfer, zone, place: Place { client, .. }, sink, .. } = self;
+        let (records, serial) = (transfer.records(), transfer.serial().0);
+        let text = if !transfer.is_done() {
+            format!(
+                "Outgoing transfer of zone {zone:?} to {client} for {serial} SOA serial ended \
+                 after {records} records"
+            )
+        } else if transfer.is_soa_alone() {
+            format!(
+                "Outgoing noop, incremental transfer for up to date zone {zone:?} to {client} for \
+                 {serial} SOA serial"
+            )
+        } else {
+            format!(
+                "Outgoing transfer of {records} records of zone {zone:?} to {client} for {serial} \
+                 SOA serial"
+            )
+        };
+        let level = if transfer.is_done() { Level::Info } else { Level::Warning };
+        sink.line(level, ORIGIN, text);
+    }
+}

@@ -1,0 +1,57 @@
+//! Answers of many messages: each is made when the client has taken most of those before it, and
+//! connections take turns, so that neither one large answer nor many of them hold up the rest.
+
+use super::server::{TcpServer, mark};
+use crate::context::Context;
+use crate::limits::STREAM_MESSAGES_IN_A_ROW;
+use crate::slots::Key;
+use nodens_core::stream::{Next, Stream};
+
+impl TcpServer {
+    /// Whether [`TcpServer::take_turns`] has something to do now.
+    pub(crate) fn has_turns(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    /// Takes an answer of several messages that had to be waited for.
+    pub(crate) fn begin_stream(&mut self, key: Key, first: &[u8], rest: Box<Stream>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.output.push(first, &mut self.spare);
+        // A second one on the same connection has to wait for the first, and would wait for long.
+        if connection.rest.is_some() {
+            self.close(key);
+            return;
+        }
+        connection.rest = Some(rest);
+        mark(&mut self.dirty, connection, key);
+    }
+
+    /// Makes a few messages, for the connections whose turn it is.
+    pub(crate) fn take_turns(&mut self, cx: &mut Context<'_>) {
+        for _ in 0..STREAM_MESSAGES_IN_A_ROW {
+            let Some(key) = self.turns.pop_front() else { return };
+            self.take_turn(key, cx);
+        }
+    }
+
+    fn take_turn(&mut self, key: Key, cx: &mut Context<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.in_turn = false;
+        let Some(rest) = &mut connection.rest else { return };
+        match rest.next_message(&mut self.answer) {
+            Ok(Next::Nothing) => {}
+            Ok(Next::Message) => connection.output.push(&self.answer, &mut self.spare),
+            Ok(Next::Last) => {
+                connection.output.push(&self.answer, &mut self.spare);
+                connection.rest = None;
+                connection.in_flight = connection.in_flight.saturating_sub(1);
+            }
+            Err(_) => {
+                cx.counters.add(cx.counters.broken, 1);
+                self.close(key);
+                return;
+            }
+        }
+        mark(&mut self.dirty, connection, key);
+    }
+}
