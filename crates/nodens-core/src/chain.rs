@@ -65,6 +65,8 @@ pub fn run(
                     None => return Outcome::Done,
                     Some(outer) => {
                         let inner = std::mem::replace(&mut job.current, outer);
+                        // What is made of a live answer is live.
+                        job.current.response.live |= inner.response.live;
                         job.inner = Some(Box::new(inner));
                         resumed(config, worker, now, job, Event::LookedUp)
                     }

@@ -75,7 +75,7 @@ pub static DIRECTIVES: &[Spec] = &[
     lacks("azure"),
     lacks("clouddns"),
     lacks("k8s_external"),
-    lacks("kubernetes"),
+    has("kubernetes", handlers::kubernetes::setup),
     lacks("file"),
     lacks("auto"),
     lacks("secondary"),

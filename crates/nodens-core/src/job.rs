@@ -238,8 +238,7 @@ impl Resolution {
         front.position = self.cache.position();
         front.cache = self.cache.part();
         front.rewrite = std::mem::take(&mut self.rewrite);
-        // `template` is behind `cache`, all others are in front of it.
-        if !matches!(self.lookup, handlers::LookupState::Template(_)) {
+        if !self.lookup.is_behind_cache() {
             front.lookup = std::mem::take(&mut self.lookup);
         }
         self.floor = front.position;

@@ -29,6 +29,7 @@ pub mod log;
 pub mod metrics;
 pub mod presentation;
 pub mod response;
+mod reverse;
 pub mod shared;
 pub mod stream;
 #[doc(hidden)]

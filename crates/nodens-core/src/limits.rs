@@ -70,6 +70,13 @@ const _: () = assert!(SEARCH_NAMES_MAX <= LOOKUPS_PER_JOB_MAX as usize / 2);
 const _: () = assert!(TRANSFERS_PER_CLIENT_MAX <= TRANSFERS_MAX);
 const _: () = assert!(LOOKUP_DEPTH_MAX <= LOOKUPS_PER_JOB_MAX as usize);
 
+/// Aliases (`ExternalName`) that `kubernetes` follows within a zone for one question.
+pub const CLUSTER_ALIASES_MAX: usize = 11;
+/// How long a question waits for a cluster to be known for the first time.
+pub const SYNC_TIME_MAX: Duration = Duration::from_secs(1);
+
+const _: () = assert!(SYNC_TIME_MAX.as_nanos() < QUESTION_TIME_MAX.as_nanos());
+
 /// What the cache may take, in octets, where no `memory` says otherwise.
 pub const CACHE_MEMORY_DEFAULT: usize = 64 << 20;
 /// The least `memory` may say, in octets.

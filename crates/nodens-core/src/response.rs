@@ -19,6 +19,9 @@ pub struct Response {
     pub written: bool,
     /// The directive that answered, by [`crate::handlers::Handler::index`], for metrics.
     pub answered_by: Option<usize>,
+    /// It follows something that changes at any time and costs nothing to ask again, so `cache`
+    /// does not keep it.
+    pub live: bool,
     /// EDNS options to send, as they stand in RDATA (NSID, EDE, cookie, …).
     pub options: Vec<u8>,
     /// The messages that follow `wire`, of an answer that has several.
@@ -33,6 +36,7 @@ impl Response {
         self.rest = None;
         self.rcode = Rcode::NOERROR;
         self.written = false;
+        self.live = false;
         self.answered_by = None;
     }
 

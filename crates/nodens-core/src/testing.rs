@@ -1,6 +1,8 @@
 //! A server without sockets, for tests, fuzzing and instruction counts: a Corefile in, questions
 //! in presentation format, answers out, upstreams as closures, time under control.
 
+pub mod cluster;
+
 use crate::config::{BuildOptions, Config, build};
 use crate::job::{Client, Transport};
 use crate::log::{Record, Sink};
@@ -114,6 +116,15 @@ impl Bench {
         let config = Self::compile(&self.shared, corefile, &BuildOptions::default())?;
         self.worker.set_config(config);
         Ok(())
+    }
+
+    /// Publishes a cluster to every `kubernetes`; see [`cluster`] for what it is made of.
+    pub fn publish(&mut self, objects: &str, serial: u64) {
+        let snapshot = cluster::cluster(objects, serial);
+        for service in &self.worker.config().services.clusters {
+            service.feed.publish(snapshot.clone());
+            service.feed.set_synced();
+        }
     }
 
     /// Sets what upstreams do.

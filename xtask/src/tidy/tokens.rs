@@ -47,6 +47,7 @@ pub(super) fn is_test_path(path: &str) -> bool {
         || path.starts_with("fuzz/")
         || name == "tests.rs"
         || name == "testing.rs"
+        || path.contains("/testing/")
         || name.ends_with("_tests.rs")
 }
 

@@ -19,6 +19,15 @@ pub enum LookupState {
     Rewrite(rewrite::CnameState),
     /// `template` with an answer that is a CNAME.
     Template(template::State),
+    /// `kubernetes`.
+    Kubernetes(kubernetes::State),
+}
+
+impl LookupState {
+    /// Whether it belongs to a handler behind `cache`.
+    pub(crate) fn is_behind_cache(&self) -> bool {
+        matches!(self, Self::Template(_) | Self::Kubernetes(_))
+    }
 }
 
 macro_rules! handlers {
@@ -105,6 +114,7 @@ handlers! {
     forward::Forward = "forward",
     header::HeaderRules = "header",
     hosts::Hosts = "hosts",
+    kubernetes::Kubernetes = "kubernetes",
     loadbalance::Loadbalance = "loadbalance",
     local::Local = "local",
     log::Log = "log",

@@ -104,6 +104,8 @@ pub struct WorkerState {
     pub(crate) probes: Probes,
     /// Room for octets that are needed only for a moment.
     pub(crate) scratch: Vec<u8>,
+    /// Room for what `kubernetes` finds for a question.
+    pub(crate) kubernetes: crate::handlers::kubernetes::Scratch,
     /// The flight whose answer is being decided.
     pub(crate) landing: Landing,
 }
@@ -124,6 +126,7 @@ impl WorkerState {
             attempts: 0,
             probes: Probes::default(),
             scratch: Vec::new(),
+            kubernetes: crate::handlers::kubernetes::Scratch::default(),
             landing: Landing::default(),
         }
     }

@@ -1,7 +1,6 @@
 //! `hosts`: addresses and names from a file in the format of `/etc/hosts`, and from the Corefile.
 
 mod config;
-mod reverse;
 mod source;
 mod table;
 
@@ -86,7 +85,7 @@ impl Handle for Hosts {
 impl Hosts {
     /// An address nobody knows is the next handler's business, whatever `fallthrough` says.
     fn answer_ptr(&self, q: &mut Resolution, tables: [&Table; 2]) -> Step {
-        let Some(address) = reverse::address(q.qname.view()) else { return Step::Next };
+        let Some(address) = crate::reverse::address(q.qname.view()) else { return Step::Next };
         let [first, second] = tables.map(|table| table.names(address));
         if first.len() == 0 && second.len() == 0 {
             return Step::Next;

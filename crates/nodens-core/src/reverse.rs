@@ -4,7 +4,7 @@ use nodens_wire::NameRef;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The address that `name` stands for; `None` unless it names exactly one.
-pub(super) fn address(name: NameRef<'_>) -> Option<IpAddr> {
+pub(crate) fn address(name: NameRef<'_>) -> Option<IpAddr> {
     match name.label_count() {
         6 => v4(name).map(IpAddr::V4),
         34 => v6(name).map(IpAddr::V6),
@@ -41,6 +41,12 @@ fn is<'n>(mut labels: impl Iterator<Item = &'n [u8]>, wanted: [&str; 2]) -> bool
         labels.next().is_some_and(|label| label.eq_ignore_ascii_case(wanted.as_bytes()))
     };
     next(first) && next(second)
+}
+
+/// Whether `folded`, a folded name in wire form, lies below one of the reverse trees.
+pub(crate) fn is_below(folded: &[u8]) -> bool {
+    let below = |tree: &[u8]| folded.len() > tree.len() && folded.ends_with(tree);
+    below(b"\x07in-addr\x04arpa\0") || below(b"\x03ip6\x04arpa\0")
 }
 
 #[cfg(test)]

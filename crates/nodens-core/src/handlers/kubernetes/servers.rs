@@ -1,0 +1,105 @@
+//! The name servers of a zone: the services whose endpoint this server is.
+
+use super::compose::Octets;
+use super::find::View;
+use super::Kubernetes;
+use crate::cluster::{External, Service, ServiceKind, Slice, Snapshot};
+use nodens_wire::name::NAME_LEN_MAX;
+use nodens_wire::{Name, NameRef};
+use std::net::IpAddr;
+
+/// Which addresses of a service are those of a name server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Those in the cluster.
+    Inside,
+    /// Those outside; with `true` the endpoints of headless services too.
+    Outside(bool),
+}
+
+impl Kubernetes {
+    /// Names and addresses of the name servers of `zone`. Without a service they are `ns.dns` and
+    /// this host's own addresses.
+    pub(crate) fn name_servers(
+        &self,
+        snapshot: &Snapshot,
+        side: Side,
+        zone: NameRef<'_>,
+    ) -> Vec<(Name, IpAddr)> {
+        let mut servers: Vec<(Name, IpAddr)> = Vec::new();
+        let mut is_endpoint = false;
+        for local in &self.local {
+            for slice in snapshot.slices_at(*local) {
+                is_endpoint = true;
+                let key = slice.id().service.as_wire();
+                let service = snapshot.service(key).and_then(|entry| entry.service.as_deref());
+                if let Some(service) = service {
+                    self.add_servers(service, slice, side, zone, &mut servers);
+                }
+            }
+        }
+        if !is_endpoint {
+            let mut name = Octets::<NAME_LEN_MAX>::new();
+            name.push(b"\x02ns\x03dns");
+            name.push(zone.as_wire());
+            for local in &self.local {
+                add(&name, *local, &mut servers);
+            }
+        }
+        servers
+    }
+
+    fn add_servers(
+        &self,
+        service: &Service,
+        slice: &Slice,
+        side: Side,
+        zone: NameRef<'_>,
+        servers: &mut Vec<(Name, IpAddr)>,
+    ) {
+        let mut name = Octets::<NAME_LEN_MAX>::new();
+        let finish = |name: &mut Octets<NAME_LEN_MAX>| {
+            name.push(service.key.as_wire());
+            if side == Side::Inside {
+                name.push(b"\x03svc");
+            }
+            name.push(zone.as_wire());
+        };
+        if service.kind == ServiceKind::Headless && side != Side::Outside(false) {
+            for endpoint in slice.endpoints() {
+                name.clear();
+                self.push_endpoint(slice, &endpoint, &mut name);
+                finish(&mut name);
+                add(&name, endpoint.address, servers);
+            }
+            return;
+        }
+        finish(&mut name);
+        match side {
+            Side::Inside => service.cluster_ips.iter().for_each(|ip| add(&name, *ip, servers)),
+            Side::Outside(_) => {
+                for place in &service.external {
+                    if let External::Address(address) = place {
+                        add(&name, *address, servers);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds a server unless it is there already: a service has a slice for each address family.
+fn add(name: &Octets<NAME_LEN_MAX>, address: IpAddr, servers: &mut Vec<(Name, IpAddr)>) {
+    let Some(name) = name.name() else { return };
+    let server = (name.to_name(), address.to_canonical());
+    if !servers.contains(&server) {
+        servers.push(server);
+    }
+}
+
+impl View<'_> {
+    /// The name servers of `zone` inside the cluster.
+    pub(super) fn name_servers(self, zone: NameRef<'_>) -> Vec<(Name, IpAddr)> {
+        self.handler.name_servers(self.snapshot, Side::Inside, zone)
+    }
+}
