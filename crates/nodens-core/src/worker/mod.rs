@@ -2,6 +2,7 @@
 
 mod pending;
 mod state;
+mod timers;
 
 use crate::chain::{Outcome, Start};
 use crate::config::Config;
@@ -21,7 +22,6 @@ use crate::upstream::Fault;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Admission, Rcode, admit};
 use pending::Pending;
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 pub use state::{Action, Background, Ticket, WorkerState};
@@ -184,14 +184,14 @@ impl Worker {
 
     /// When [`Worker::tick`] has something to do next, on the monotonic clock.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.state.timers.peek().map(|Reverse((at_ns, _))| *at_ns)
+        self.state.timers.peek().map(|(at_ns, _)| at_ns)
     }
 
     /// Fires the timers that are due. A timer that is set meanwhile has to wait for the next call,
     /// even if it lies in the past: no handler can keep the worker here.
     pub fn tick(&mut self, now: Now) {
         for _ in 0..self.state.timers.len() {
-            let Some(Reverse((at_ns, ticket))) = self.state.timers.peek().copied() else { break };
+            let Some((at_ns, ticket)) = self.state.timers.peek() else { break };
             if at_ns > now.mono_ns {
                 break;
             }
@@ -251,6 +251,11 @@ impl Worker {
     fn park(&mut self, mut job: Box<Job>) {
         job.config.get_or_insert_with(|| self.config.clone());
         self.jobs.park(job);
+        let jobs = &mut self.jobs;
+        self.state.timers.prune(|at_ns, ticket| {
+            let waits = |job: &mut Job| job.timer_at == at_ns || job.client_timer_at == at_ns;
+            probes::is_probe(ticket) || jobs.get(ticket).is_some_and(waits)
+        });
     }
 
     /// Ends a question with SERVFAIL because too many wait. It goes back through its chain, so

@@ -1,5 +1,6 @@
 //! What belongs to one worker alone, and what it wants done.
 
+use super::timers::Timers;
 use crate::handlers::forward::Landing;
 use crate::handlers::forward::probes::Probes;
 use crate::job::{Client, Job, Resolution};
@@ -9,8 +10,6 @@ use crate::shared::{Mail, Shared};
 use crate::stream::Stream;
 use crate::upstream::Ask;
 use nodens_wire::Query;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Names a waiting job. A ticket of a job that ended matches no later one.
@@ -98,7 +97,7 @@ pub struct WorkerState {
     pub ticket: Ticket,
     /// Jobs of this worker that another job has an answer for, set by handlers.
     pub local_mail: Vec<Mail>,
-    pub(super) timers: BinaryHeap<Reverse<(u64, Ticket)>>,
+    pub(super) timers: Timers,
     attempts: u32,
     /// Health checks of upstreams this worker looks after.
     pub(crate) probes: Probes,
@@ -122,7 +121,7 @@ impl WorkerState {
             background: Vec::new(),
             ticket: Ticket::default(),
             local_mail: Vec::new(),
-            timers: BinaryHeap::new(),
+            timers: Timers::default(),
             attempts: 0,
             probes: Probes::default(),
             scratch: Vec::new(),
@@ -139,20 +138,20 @@ impl WorkerState {
 
     /// Fires the timer of `ticket` at `at_ns`.
     pub(crate) fn wake_at(&mut self, ticket: Ticket, at_ns: u64) {
-        self.timers.push(Reverse((at_ns, ticket)));
+        self.timers.push(at_ns, ticket);
     }
 
     /// Wakes the current job at `at_ns`; a later call replaces an earlier one.
     pub fn set_timer(&mut self, job: &mut Job, at_ns: u64) {
         job.timer_at = at_ns;
-        self.timers.push(Reverse((at_ns, self.ticket)));
+        self.timers.push(at_ns, self.ticket);
     }
 
     /// Answers the client of the current job at `at_ns` with what `cache` has, if nothing newer
     /// has come by then.
     pub fn set_client_timer(&mut self, job: &mut Job, at_ns: u64) {
         job.client_timer_at = at_ns;
-        self.timers.push(Reverse((at_ns, self.ticket)));
+        self.timers.push(at_ns, self.ticket);
     }
 
     /// Hands a shared answer to a waiting job, of this worker or another.
