@@ -50,9 +50,10 @@ pub struct Mail {
 }
 
 impl Shared {
-    /// For `workers` workers; one more writer of metrics is for everything else.
+    /// For `workers` workers; one more writer of metrics is for watches of clusters, and one for
+    /// everything else.
     pub fn new(workers: usize, sink: Sink) -> Self {
-        let registry = Registry::new(workers + 1);
+        let registry = Registry::new(workers + 2);
         let help = "Faults of the program that were contained.";
         let panics = registry.counter("coredns_panics_total", help, &[]);
         let help = "Questions refused because too many were waiting.";
@@ -89,6 +90,11 @@ impl Shared {
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.mailboxes.len()
+    }
+
+    /// The writer of metrics that the one thread of watches is.
+    pub fn watch_writer(&self) -> usize {
+        self.workers() + 1
     }
 
     /// Leaves mail for a worker; true if its box was empty, so it has to be woken.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod clusters;
 mod effective;
 mod endpoints;
 mod face;

@@ -8,10 +8,12 @@ use crate::load::{self, Loaded};
 use crate::logger::Logger;
 use crate::reload::Reloads;
 use crate::tasks::Tasks;
-use crate::{face, probe, process};
+use crate::{clusters, face, probe, process};
+use nodens_core::config::Services;
 use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
 use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
+use nodens_kube::Watches;
 use nodens_net::{Options, Runtime, cpu, memory};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -48,8 +50,11 @@ struct Server {
     config: Arc<Config>,
     endpoints: Endpoints,
     tasks: Tasks,
+    watches: Watches,
     reloads: Reloads,
     lameduck: Duration,
+    /// What came while something else was waited for.
+    put_off: Option<Event>,
 }
 
 /// Serves until a signal ends it.
@@ -61,11 +66,12 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let logger = Logger::start(flags.log_format, std::io::stdout());
-    let code = match Server::start(flags.clone(), &logger, sender) {
-        Ok(mut server) => {
+    let code = match Server::start(flags.clone(), &logger, sender, &events) {
+        Ok(Some(mut server)) => {
             server.greet();
             server.live(&events)
         }
+        Ok(None) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
@@ -106,7 +112,13 @@ fn pending_memory(flags: &Flags) -> usize {
 }
 
 impl Server {
-    fn start(flags: Flags, logger: &Logger, events: Sender<Event>) -> Result<Self, String> {
+    /// Starts to serve; gives nothing if a signal came before that.
+    fn start(
+        flags: Flags,
+        logger: &Logger,
+        sender: Sender<Event>,
+        events: &Receiver<Event>,
+    ) -> Result<Option<Self>, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let source = load::read(&flags).map_err(|error| text(&error))?;
         let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
@@ -123,24 +135,38 @@ impl Server {
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
         let tasks = std::mem::take(&mut config.services.tasks);
         let config = Arc::new(config);
+        let mut watches = Watches::new(shared.clone(), cpu::yield_to_workers);
+        watch(&mut watches, &config.services)?;
+        // Before the wait, so that probes hear meanwhile that the process lives.
+        endpoints.apply(&config.services).map_err(|error| text(&error))?;
+        if clusters::wait(&config.services, &shared, events).is_some() {
+            return Ok(None);
+        }
         let runtime = Runtime::start(shared.clone(), config.clone(), &Options::default())
             .map_err(|error| text(&error))?;
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();
-        endpoints.apply(&config.services).map_err(|error| text(&error))?;
         if let Some(path) = &flags.pidfile {
             std::fs::write(path, format!("{}\n", std::process::id()))
                 .map_err(|error| format!("pidfile {path}: {error}"))?;
         }
         facts.ready.store(true, Ordering::Relaxed);
-        let reloads = Reloads::new(shared.clone(), events);
-        let tasks = Tasks::start(tasks);
-        let lameduck = Duration::ZERO;
-        let runtime = Some(runtime);
-        let mut server =
-            Self { flags, shared, facts, runtime, config, endpoints, tasks, reloads, lameduck };
+        let reloads = Reloads::new(shared.clone(), sender);
+        let mut server = Self {
+            flags,
+            shared,
+            facts,
+            runtime: Some(runtime),
+            config,
+            endpoints,
+            tasks: Tasks::start(tasks),
+            watches,
+            reloads,
+            lameduck: Duration::ZERO,
+            put_off: None,
+        };
         server.follow(&loaded);
-        Ok(server)
+        Ok(Some(server))
     }
 
     /// What has to happen after a configuration was taken up.
@@ -169,9 +195,8 @@ impl Server {
     }
 
     fn live(&mut self, events: &Receiver<Event>) -> ExitCode {
-        let mut put_off = None;
         loop {
-            let event = match (put_off.take(), self.reloads.wait()) {
+            let event = match (self.put_off.take(), self.reloads.wait()) {
                 (Some(event), _) => Ok(event),
                 (None, Some(wait)) => events.recv_timeout(wait),
                 (None, None) => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -191,18 +216,18 @@ impl Server {
                 }
                 Ok(Event::Signal(SIGUSR1)) => {
                     self.say("SIGUSR1: Reloading");
-                    if let Err(error) = self.reload() {
+                    if let Err(error) = self.reload(events) {
                         let text = format!("SIGUSR1: {error}");
                         self.shared.sink.line(Level::Error, "", text);
                     }
                 }
                 Ok(Event::Signal(_)) => {}
                 Ok(Event::Look) => {
-                    put_off = settle(events);
-                    self.look();
+                    self.put_off = settle(events);
+                    self.look(events);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    self.look();
+                    self.look(events);
                     self.reloads.schedule();
                 }
                 Err(RecvTimeoutError::Disconnected) => return self.stop(),
@@ -211,7 +236,7 @@ impl Server {
     }
 
     /// Reloads if the Corefile differs from what was last looked at.
-    fn look(&mut self) {
+    fn look(&mut self, events: &Receiver<Event>) {
         if !self.reloads.active() {
             return;
         }
@@ -220,7 +245,7 @@ impl Server {
         match load::parse_anew(source) {
             Ok(loaded) if !self.reloads.is_new(&loaded.hash) => {}
             Ok(loaded) => {
-                if let Err(error) = self.take_up(loaded) {
+                if let Err(error) = self.take_up(loaded, events) {
                     self.reloads.failed(&error);
                 }
             }
@@ -234,19 +259,21 @@ impl Server {
         }
     }
 
-    fn reload(&mut self) -> Result<(), String> {
+    fn reload(&mut self, events: &Receiver<Event>) -> Result<(), String> {
         let source = load::read(&self.flags).map_err(|error| error.brief())?;
         let loaded = load::parse_anew(source).map_err(|error| error.brief())?;
-        self.take_up(loaded)
+        self.take_up(loaded, events)
     }
 
     /// Builds everything new beside the old, then swaps: all or nothing.
-    fn take_up(&mut self, loaded: Loaded) -> Result<(), String> {
+    fn take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), String> {
         self.say("Reloading");
-        let result = self.try_take_up(loaded);
+        let result = self.try_take_up(loaded, events);
         match &result {
             Ok(()) => self.say("Reloading complete"),
             Err(error) => {
+                // What was begun to be watched for it is not wanted.
+                self.watches.retain(&clusters::feeds(&self.config.services));
                 let text = format!("Restart failed: {error}");
                 self.shared.sink.line(Level::Error, "", text);
             }
@@ -254,12 +281,16 @@ impl Server {
         result
     }
 
-    fn try_take_up(&mut self, loaded: Loaded) -> Result<(), String> {
+    fn try_take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let mut config =
             load::compile(&loaded, &self.flags, &self.shared).map_err(|error| error.brief())?;
         let tasks = std::mem::take(&mut config.services.tasks);
         let config = Arc::new(config);
+        watch(&mut self.watches, &config.services)?;
+        // The old configuration answers meanwhile. A signal is obeyed right after the reload.
+        let signal = clusters::wait(&config.services, &self.shared, events);
+        self.put_off = signal.or(self.put_off.take());
         self.endpoints.apply(&config.services).map_err(|error| text(&error))?;
         let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
         match applied {
@@ -276,6 +307,7 @@ impl Server {
         }
         self.config = config;
         self.tasks = Tasks::start(tasks);
+        self.watches.retain(&clusters::feeds(&self.config.services));
         self.follow(&loaded);
         Ok(())
     }
@@ -297,6 +329,12 @@ impl Server {
     fn say(&self, text: &str) {
         self.shared.sink.line(Level::Info, "", text);
     }
+}
+
+/// Watches what `services` wants and nobody watches yet.
+fn watch(watches: &mut Watches, services: &Services) -> Result<(), String> {
+    let started = watches.start(&clusters::feeds(services));
+    started.map_err(|error| format!("plugin/kubernetes: {error}"))
 }
 
 /// Swallows the rest of a burst of file events; gives a signal that came in between.

@@ -113,6 +113,21 @@ impl Editor {
         }
     }
 
+    /// An object is still there, but nothing new can be said of it: what is known stays.
+    /// `namespace` is empty for namespaces.
+    pub fn keep(&mut self, kind: Kind, namespace: &str, name: &str) {
+        let key = match kind {
+            Kind::Namespaces => Key::of_namespace(name),
+            Kind::Services | Kind::Imports => Key::new(namespace, name),
+            Kind::Slices | Kind::ImportSlices | Kind::Pods => {
+                return self.note(kind, format!("{namespace}/{name}").as_bytes());
+            }
+        };
+        if let Ok(key) = key {
+            self.note(kind, key.as_wire());
+        }
+    }
+
     /// There is a namespace; `key` is [`Key::of_namespace`].
     pub fn set_namespace(&mut self, key: &Key) {
         self.note(Kind::Namespaces, key.as_wire());

@@ -1,0 +1,147 @@
+//! What can go wrong between us and the API server.
+
+use serde::Deserialize;
+use std::time::Duration;
+
+/// Why a request or a stream came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// No connection, or it broke.
+    Unreachable(String),
+    /// The other side is not who it should be, or does not believe us who we are.
+    Tls(String),
+    /// The source's files cannot be used.
+    Config(String),
+    /// 401: the server does not know us.
+    Unauthorized(String),
+    /// 403: it knows us, and we may not.
+    Forbidden(String),
+    /// 404: there is no such kind of object.
+    Absent(String),
+    /// 410: the version we know is too old to go on from.
+    Gone(String),
+    /// 400, 406, 415, 422: it does not understand the request.
+    NotOffered(String),
+    /// 429 or 5xx: not now.
+    Busy {
+        /// What it says.
+        text: String,
+        /// When to come again, if it says so.
+        after: Option<Duration>,
+    },
+    /// Something that is no answer of an API server.
+    Strange(String),
+}
+
+/// `v1.Status`, as the API server words its refusals.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Status {
+    pub(crate) code: Option<u16>,
+    pub(crate) message: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) details: Option<StatusDetails>,
+}
+
+/// The part of its details that matters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct StatusDetails {
+    pub(crate) retry_after_seconds: Option<u64>,
+}
+
+impl Status {
+    /// What it means; `code` stands in where it does not say.
+    pub(crate) fn fault(self, code: u16) -> Fault {
+        let code = self.code.unwrap_or(code);
+        let text = match (self.message, self.reason) {
+            (Some(text), _) | (None, Some(text)) if !text.is_empty() => text,
+            _ => "no reason given".to_owned(),
+        };
+        let after = self.details.and_then(|details| details.retry_after_seconds);
+        let after = after.filter(|after| *after > 0).map(Duration::from_secs);
+        match code {
+            400 | 406 | 415 | 422 => Fault::NotOffered(text),
+            401 => Fault::Unauthorized(text),
+            403 => Fault::Forbidden(text),
+            404 => Fault::Absent(text),
+            410 => Fault::Gone(text),
+            429 | 500.. => Fault::Busy { text: format!("{code}: {text}"), after },
+            _ => Fault::Strange(format!("HTTP status {code}: {text}")),
+        }
+    }
+}
+
+impl Fault {
+    /// The fault of a connection, by the innermost thing that is known about it.
+    pub(crate) fn of_transport(error: &(dyn std::error::Error + 'static)) -> Self {
+        let (mut texts, mut next, mut tls) = (Vec::<String>::new(), Some(error), false);
+        while let Some(error) = next {
+            let text = error.to_string();
+            tls |= is_tls(error);
+            // Wrappers repeat what they wrap.
+            texts.retain(|known| !known.contains(&text));
+            if !texts.iter().any(|known| text.contains(known.as_str())) {
+                texts.push(text);
+            }
+            next = error.source();
+        }
+        let text = texts.join(": ");
+        if tls { Self::Tls(text) } else { Self::Unreachable(text) }
+    }
+
+    /// Whether it concerns the whole server rather than one kind of object.
+    pub(crate) fn is_of_server(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable(_) | Self::Tls(_) | Self::Config(_) | Self::Unauthorized(_)
+        )
+    }
+
+    /// Whether other files may help: those that are there now.
+    pub(crate) fn wants_new_credentials(&self) -> bool {
+        matches!(self, Self::Tls(_) | Self::Config(_) | Self::Unauthorized(_))
+    }
+
+    /// What it is, without the words that vary.
+    pub(crate) fn class(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "unreachable",
+            Self::Tls(_) => "tls",
+            Self::Config(_) => "config",
+            Self::Unauthorized(_) => "unauthorized",
+            Self::Forbidden(_) => "forbidden",
+            Self::Absent(_) => "absent",
+            Self::Gone(_) => "gone",
+            Self::NotOffered(_) => "not_offered",
+            Self::Busy { .. } => "busy",
+            Self::Strange(_) => "strange",
+        }
+    }
+}
+
+fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    if error.is::<rustls::Error>() {
+        return true;
+    }
+    // An I/O error hides what it wraps from `source`.
+    let io = error.downcast_ref::<std::io::Error>();
+    io.and_then(std::io::Error::get_ref).is_some_and(|inner| inner.is::<rustls::Error>())
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreachable(text)
+            | Self::Config(text)
+            | Self::Forbidden(text)
+            | Self::Absent(text)
+            | Self::Gone(text)
+            | Self::NotOffered(text)
+            | Self::Strange(text)
+            | Self::Busy { text, .. } => f.write_str(text),
+            Self::Tls(text) => write!(f, "TLS: {text}"),
+            Self::Unauthorized(text) => write!(f, "401 {text}"),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Where each kind of object is found, and how it is asked for.
+
+use crate::limits::{PAGE_OBJECTS, WATCH_TIME};
+use nodens_core::cluster::{Kind, Source};
+use std::fmt::Write;
+
+/// A kind of object as the API server knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resource {
+    pub(crate) kind: Kind,
+    /// What it is called in log lines.
+    pub(crate) title: &'static str,
+    /// The label `kind` of metrics.
+    pub(crate) label: &'static str,
+    path: &'static str,
+    /// What `kubectl auth can-i` calls it.
+    pub(crate) rbac: &'static str,
+    /// Whether a cluster may do without it.
+    pub(crate) optional: bool,
+}
+
+const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
+const SLICES_RBAC: &str = "endpointslices.discovery.k8s.io";
+
+const RESOURCES: [Resource; 6] = [
+    Resource {
+        kind: Kind::Namespaces,
+        title: "namespaces",
+        label: "namespace",
+        path: "/api/v1/namespaces",
+        rbac: "namespaces",
+        optional: false,
+    },
+    Resource {
+        kind: Kind::Services,
+        title: "services",
+        label: "service",
+        path: "/api/v1/services",
+        rbac: "services",
+        optional: false,
+    },
+    Resource {
+        kind: Kind::Slices,
+        title: "endpoint slices",
+        label: "endpointslice",
+        path: SLICES,
+        rbac: SLICES_RBAC,
+        optional: false,
+    },
+    Resource {
+        kind: Kind::Pods,
+        title: "pods",
+        label: "pod",
+        path: "/api/v1/pods",
+        rbac: "pods",
+        optional: false,
+    },
+    Resource {
+        kind: Kind::Imports,
+        title: "service imports",
+        label: "serviceimport",
+        path: "/apis/multicluster.x-k8s.io/v1alpha1/serviceimports",
+        rbac: "serviceimports.multicluster.x-k8s.io",
+        optional: true,
+    },
+    Resource {
+        kind: Kind::ImportSlices,
+        title: "endpoint slices of service imports",
+        label: "import_endpointslice",
+        path: SLICES,
+        rbac: SLICES_RBAC,
+        optional: false,
+    },
+];
+
+/// Pods that have ended have no names, as in CoreDNS.
+const LIVING_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown";
+/// Slices without it belong to no service.
+const OF_SERVICE: &str = "kubernetes.io/service-name";
+const OF_IMPORT: &str = "multicluster.kubernetes.io/service-name";
+
+/// What is watched for `source`.
+pub(crate) fn wanted(source: &Source) -> impl Iterator<Item = Resource> {
+    RESOURCES.into_iter().filter(|resource| match resource.kind {
+        Kind::Namespaces | Kind::Services => true,
+        Kind::Slices => source.endpoints,
+        Kind::Pods => source.pods,
+        Kind::Imports | Kind::ImportSlices => source.imports,
+    })
+}
+
+/// All kinds.
+pub(crate) fn all() -> &'static [Resource] {
+    &RESOURCES
+}
+
+impl Resource {
+    /// The request for a list as a stream that goes on as a watch.
+    pub(crate) fn stream(&self, source: &Source) -> String {
+        let rest = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        self.watch_request(source, rest)
+    }
+
+    /// The request for what happens after `version`.
+    pub(crate) fn watch(&self, source: &Source, version: &str) -> String {
+        let mut rest = "&resourceVersion=".to_owned();
+        escape(version, &mut rest);
+        self.watch_request(source, &rest)
+    }
+
+    fn watch_request(&self, source: &Source, rest: &str) -> String {
+        let seconds = WATCH_TIME.as_secs();
+        let seconds = seconds + fastrand::u64(..=seconds);
+        let mut request = self.request(source);
+        _ = write!(request, "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}{rest}");
+        request
+    }
+
+    /// The request for a page of a list; the first without `token`.
+    pub(crate) fn page(&self, source: &Source, token: Option<&str>) -> String {
+        let mut request = self.request(source);
+        _ = write!(request, "limit={PAGE_OBJECTS}");
+        if let Some(token) = token {
+            request.push_str("&continue=");
+            escape(token, &mut request);
+        }
+        request
+    }
+
+    /// Path and selectors.
+    fn request(&self, source: &Source) -> String {
+        let labels = source.labels.as_deref();
+        let selectors = match self.kind {
+            // ServiceImports too, as in CoreDNS.
+            Kind::Namespaces | Kind::Imports => [source.namespace_labels.as_deref(), None],
+            Kind::Services | Kind::Pods => [labels, None],
+            Kind::Slices => [labels, Some(OF_SERVICE)],
+            Kind::ImportSlices => [labels, Some(OF_IMPORT)],
+        };
+        let mut request = format!("{}?", self.path);
+        let selectors: Vec<&str> = selectors.into_iter().flatten().collect();
+        if !selectors.is_empty() {
+            request.push_str("labelSelector=");
+            escape(&selectors.join(","), &mut request);
+            request.push('&');
+        }
+        if self.kind == Kind::Pods {
+            request.push_str("fieldSelector=");
+            escape(LIVING_PODS, &mut request);
+            request.push('&');
+        }
+        request
+    }
+}
+
+/// Percent-encodes all but unreserved characters (RFC 3986 section 2.3).
+fn escape(text: &str, out: &mut String) {
+    for octet in text.bytes() {
+        match octet {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(octet));
+            }
+            _ => _ = write!(out, "%{octet:02X}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kind: Kind) -> Resource {
+        *all().iter().find(|resource| resource.kind == kind).unwrap()
+    }
+
+    #[test]
+    fn selectors_reach_the_kinds_they_are_meant_for() {
+        let source = Source {
+            labels: Some("app in (a, b)".into()),
+            namespace_labels: Some("dns=on".into()),
+            ..Source::default()
+        };
+        let page = |kind| of(kind).page(&source, None);
+        assert_eq!(page(Kind::Namespaces), "/api/v1/namespaces?labelSelector=dns%3Don&limit=250");
+        let services = "/api/v1/services?labelSelector=app%20in%20%28a%2C%20b%29&limit=250";
+        assert_eq!(page(Kind::Services), services);
+        assert_eq!(
+            page(Kind::Slices),
+            "/apis/discovery.k8s.io/v1/endpointslices?labelSelector=app%20in%20%28a%2C%20b%29%2C\
+             kubernetes.io%2Fservice-name&limit=250"
+        );
+        assert!(page(Kind::Pods).contains("fieldSelector=status.phase%21%3DSucceeded%2C"));
+        let next = of(Kind::Services).page(&Source::default(), Some("a+b="));
+        assert_eq!(next, "/api/v1/services?limit=250&continue=a%2Bb%3D");
+    }
+
+    #[test]
+    fn a_source_is_asked_for_no_more_than_it_wants() {
+        let kinds = |source: &Source| wanted(source).map(|r| r.kind).collect::<Vec<_>>();
+        assert_eq!(kinds(&Source::default()), [Kind::Namespaces, Kind::Services]);
+        let all = Source { endpoints: true, pods: true, imports: true, ..Source::default() };
+        assert_eq!(kinds(&all).len(), RESOURCES.len());
+    }
+}

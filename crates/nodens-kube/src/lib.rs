@@ -1,0 +1,35 @@
+//! Watches the API servers of Kubernetes clusters and publishes what matters to DNS, as snapshots
+//! of `nodens_core::cluster`.
+//!
+//! [`Watches`] is the whole of it: one watch for each source that a configuration names, all on one
+//! thread. A watch has one loop for each kind of object, so that a kind it may not read, or that
+//! does not exist, stops no other: list, then follow, and go on from the last version after a
+//! break. A list is a stream (`sendInitialEvents`) where the server offers that, and pages where it
+//! does not; either is applied object by object to the one copy there is.
+//!
+//! The crate `kube` reads configurations and credentials and decides on TLS. The loop is our own,
+//! and so is the reading of objects: a line of JSON is read straight into the few fields that DNS
+//! needs, borrowed from the buffer it arrived in, so a list never exists in memory, not even as a
+//! page of objects. `kube::runtime::watcher` holds whole objects and pages of them.
+//!
+//! What is deliberately absent: answers. Nothing here is called while a question is answered.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod events;
+mod fault;
+mod kinds;
+mod limits;
+mod lines;
+mod list;
+mod metrics;
+mod objects;
+mod pace;
+mod publish;
+mod report;
+mod watch;
+mod watches;
+
+pub use connection::ConfigError;
+pub use watches::Watches;

@@ -1,0 +1,109 @@
+//! Pods.
+
+use super::{Meta, Object, Text, Unusable, address, text};
+use nodens_core::cluster::{Editor, Kind, Pod, PodLabels, Search, SearchBase, Source};
+use nodens_wire::Name;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+type Labels<'a> = BTreeMap<Text<'a>, Text<'a>>;
+
+/// A Pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodObject<'a> {
+    #[serde(borrow)]
+    metadata: Meta<'a, Labels<'a>>,
+    #[serde(borrow)]
+    spec: Spec<'a>,
+    #[serde(borrow)]
+    status: Status<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(borrow)]
+    dns_policy: Option<Text<'a>>,
+    host_network: Option<bool>,
+    #[serde(borrow)]
+    dns_config: Option<DnsConfig<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct DnsConfig<'a> {
+    #[serde(borrow)]
+    searches: Option<Vec<Text<'a>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status<'a> {
+    #[serde(borrow, rename = "podIPs")]
+    pod_ips: Option<Vec<PodIp<'a>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodIp<'a> {
+    #[serde(borrow)]
+    ip: Option<Text<'a>>,
+}
+
+impl PodObject<'_> {
+    fn base(&self) -> SearchBase {
+        let on_host = self.spec.host_network.unwrap_or(false);
+        match text(&self.spec.dns_policy) {
+            "None" => SearchBase::Nothing,
+            "Default" => SearchBase::Node,
+            "ClusterFirstWithHostNet" => SearchBase::Cluster,
+            _ if on_host => SearchBase::Node,
+            _ => SearchBase::Cluster,
+        }
+    }
+
+    fn searches(&self) -> impl Iterator<Item = Name> {
+        let config = self.spec.dns_config.iter().flat_map(|config| &config.searches);
+        config.flatten().filter_map(|domain| Name::parse(domain.as_str()).ok())
+    }
+
+    fn read(&self, editor: &mut Editor) -> Result<Pod, Unusable> {
+        let ips = self.status.pod_ips.iter().flatten().map(|ip| text(&ip.ip));
+        let ips = ips.filter(|ip| !ip.is_empty()).map(|ip| address("podIPs", ip));
+        let labels = self.metadata.labels.iter().flatten();
+        Ok(Pod {
+            namespace: editor.text(self.metadata.namespace()),
+            name: self.metadata.name().into(),
+            ips: ips.collect::<Result<_, _>>()?,
+            labels: PodLabels::new(labels.map(|(key, value)| (key.as_str(), value.as_str()))),
+            search: Search { base: self.base(), added: editor.search(self.searches().collect()) },
+        })
+    }
+}
+
+impl<'a> Object<'a> for PodObject<'a> {
+    const KIND: Kind = Kind::Pods;
+    type Labels = Labels<'a>;
+
+    fn meta(&self) -> &Meta<'a, Labels<'a>> {
+        &self.metadata
+    }
+
+    fn set(&self, editor: &mut Editor, _: &Source) -> Result<(), Unusable> {
+        if self.metadata.deletion_timestamp.is_some() {
+            // A pod that is about to end still asks: what was known of it stays until it is gone,
+            // as in CoreDNS.
+            editor.keep(Kind::Pods, self.metadata.namespace(), self.metadata.name());
+            return Ok(());
+        }
+        let pod = self.read(editor)?;
+        editor.set_pod(pod);
+        Ok(())
+    }
+
+    fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {
+        editor.remove_pod(self.metadata.namespace(), self.metadata.name());
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! Services and service imports.
+
+use super::{Meta, NoLabels, Object, Text, Unusable, address, text};
+use nodens_core::cluster::{
+    Editor, External, Key, Kind, Port, Protocol, Service, ServiceKind, Source,
+};
+use serde::Deserialize;
+use std::net::IpAddr;
+
+/// A Service.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ServiceObject<'a> {
+    #[serde(borrow)]
+    metadata: Meta<'a>,
+    #[serde(borrow)]
+    spec: Spec<'a>,
+    #[serde(borrow)]
+    status: Status<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow, rename = "externalName")]
+    external_name: Option<Text<'a>>,
+    #[serde(borrow, rename = "clusterIP")]
+    cluster_ip: Option<Text<'a>>,
+    #[serde(borrow, rename = "clusterIPs")]
+    cluster_ips: Option<Vec<Text<'a>>>,
+    #[serde(borrow, rename = "externalIPs")]
+    external_ips: Option<Vec<Text<'a>>>,
+    #[serde(borrow)]
+    ports: Option<Vec<PortObject<'a>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status<'a> {
+    #[serde(borrow)]
+    load_balancer: Option<LoadBalancer<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LoadBalancer<'a> {
+    #[serde(borrow)]
+    ingress: Option<Vec<Ingress<'a>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Ingress<'a> {
+    #[serde(borrow)]
+    ip: Option<Text<'a>>,
+    #[serde(borrow)]
+    hostname: Option<Text<'a>>,
+}
+
+/// A port of a service, a service import or a slice.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PortObject<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    protocol: Option<Text<'a>>,
+    port: Option<u16>,
+}
+
+impl PortObject<'_> {
+    fn read(&self) -> Result<Port, Unusable> {
+        let protocol = match text(&self.protocol) {
+            "" => Protocol::default(),
+            found => Protocol::parse(found).ok_or_else(|| Unusable::Value {
+                field: "protocol",
+                expected: "TCP, UDP or SCTP",
+                found: found.to_owned(),
+            })?,
+        };
+        Ok(Port { name: text(&self.name).into(), protocol, number: self.port })
+    }
+}
+
+/// The ports, each list of them in memory once.
+pub(super) fn ports(
+    objects: &Option<Vec<PortObject<'_>>>,
+    editor: &mut Editor,
+) -> Result<std::sync::Arc<[Port]>, Unusable> {
+    let ports = objects.iter().flatten().map(PortObject::read);
+    Ok(editor.ports(ports.collect::<Result<_, _>>()?))
+}
+
+impl ServiceObject<'_> {
+    fn kind(&self) -> ServiceKind {
+        if text(&self.spec.kind) == "ExternalName" {
+            return ServiceKind::ExternalName(text(&self.spec.external_name).into());
+        }
+        match self.cluster_ips().next() {
+            Some("None") => ServiceKind::Headless,
+            _ => ServiceKind::ClusterIp,
+        }
+    }
+
+    /// `clusterIPs`; servers that do not have it yet only give `clusterIP`.
+    fn cluster_ips(&self) -> impl Iterator<Item = &str> {
+        let several = self.spec.cluster_ips.as_deref().unwrap_or_default();
+        let single = self.spec.cluster_ip.as_ref().filter(|_| several.is_empty());
+        let all = several.iter().chain(single).map(Text::as_str);
+        all.filter(|found| !found.is_empty())
+    }
+
+    fn external(&self) -> impl Iterator<Item = External> {
+        let place = |found: &str| {
+            let parsed = address("external address", found).map(External::Address);
+            parsed.unwrap_or_else(|_| External::Host(found.into()))
+        };
+        let ingress = self.status.load_balancer.iter().flat_map(|balancer| &balancer.ingress);
+        let ingress = ingress.flatten().map(|ingress| match text(&ingress.ip) {
+            "" => text(&ingress.hostname),
+            ip => ip,
+        });
+        let fixed = self.spec.external_ips.iter().flatten().map(Text::as_str);
+        fixed.chain(ingress).filter(|found| !found.is_empty()).map(place)
+    }
+}
+
+impl<'a> Object<'a> for ServiceObject<'a> {
+    const KIND: Kind = Kind::Services;
+    type Labels = NoLabels;
+
+    fn meta(&self) -> &Meta<'a> {
+        &self.metadata
+    }
+
+    fn set(&self, editor: &mut Editor, _: &Source) -> Result<(), Unusable> {
+        let key = Key::new(self.metadata.namespace(), self.metadata.name())?;
+        let kind = self.kind();
+        let cluster_ips: Box<[IpAddr]> = match kind {
+            ServiceKind::ClusterIp => {
+                let parsed = self.cluster_ips().map(|found| address("clusterIPs", found));
+                parsed.collect::<Result<_, _>>()?
+            }
+            ServiceKind::Headless | ServiceKind::ExternalName(_) => Box::default(),
+        };
+        let ports = ports(&self.spec.ports, editor)?;
+        let external = self.external().collect();
+        editor.set_service(Service { key, kind, cluster_ips, ports, external });
+        Ok(())
+    }
+
+    fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {
+        editor.remove_service(&Key::new(self.metadata.namespace(), self.metadata.name())?);
+        Ok(())
+    }
+}
+
+/// A ServiceImport.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ImportObject<'a> {
+    #[serde(borrow)]
+    metadata: Meta<'a>,
+    #[serde(borrow)]
+    spec: ImportSpec<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImportSpec<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    ips: Option<Vec<Text<'a>>>,
+    #[serde(borrow)]
+    ports: Option<Vec<PortObject<'a>>>,
+}
+
+impl<'a> Object<'a> for ImportObject<'a> {
+    const KIND: Kind = Kind::Imports;
+    type Labels = NoLabels;
+
+    fn meta(&self) -> &Meta<'a> {
+        &self.metadata
+    }
+
+    fn set(&self, editor: &mut Editor, _: &Source) -> Result<(), Unusable> {
+        let key = Key::new(self.metadata.namespace(), self.metadata.name())?;
+        let kind = match text(&self.spec.kind) {
+            "Headless" => ServiceKind::Headless,
+            _ => ServiceKind::ClusterIp,
+        };
+        let ips = self.spec.ips.iter().flatten().map(|found| address("ips", found.as_str()));
+        let cluster_ips = ips.collect::<Result<_, _>>()?;
+        let ports = ports(&self.spec.ports, editor)?;
+        let external = Box::default();
+        editor.set_import(Service { key, kind, cluster_ips, ports, external });
+        Ok(())
+    }
+
+    fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {
+        editor.remove_import(&Key::new(self.metadata.namespace(), self.metadata.name())?);
+        Ok(())
+    }
+}

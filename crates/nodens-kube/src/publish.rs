@@ -1,0 +1,129 @@
+//! What is known, and when the workers get to see it.
+
+use crate::events::{self, Page, Seen};
+use crate::limits::PUBLISH_GAP;
+use crate::metrics::Metrics;
+use nodens_core::cluster::{Editor, Feed, Key, Kind, ServiceKind, Snapshot, Source};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What all loops of one watch change.
+#[derive(Debug)]
+pub(crate) struct Known {
+    feed: Arc<Feed>,
+    inner: Mutex<Inner>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Inner {
+    editor: Editor,
+    /// Kinds of which no whole list has come yet.
+    missing: HashSet<Kind>,
+    /// Changes of endpoints since the last publication: whose, and when they began.
+    triggers: Vec<(Key, SystemTime)>,
+}
+
+impl Known {
+    /// Nothing yet; `kinds` are to come.
+    pub(crate) fn new(feed: Arc<Feed>, kinds: impl IntoIterator<Item = Kind>) -> Self {
+        let inner = Inner {
+            editor: Editor::default(),
+            missing: kinds.into_iter().collect(),
+            triggers: Vec::new(),
+        };
+        Self { feed, inner: Mutex::new(inner), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn source(&self) -> &Source {
+        self.feed.source()
+    }
+
+    /// A list of `kind` begins.
+    pub(crate) fn begin_list(&self, kind: Kind) {
+        self.lock().editor.begin_list(kind);
+    }
+
+    /// A list of `kind` is whole. Gives whether that was the last one that was missing.
+    pub(crate) fn end_list(&self, kind: Kind) -> bool {
+        let mut inner = self.lock();
+        inner.editor.end_list(kind);
+        let completes = inner.missing.remove(&kind) && inner.missing.is_empty();
+        drop(inner);
+        self.changed.notify_one();
+        completes
+    }
+
+    /// Applies a line of a watch. Changes in a list say nothing about how long they took.
+    pub(crate) fn line(&self, kind: Kind, line: &[u8], in_list: bool) -> Seen {
+        let mut inner = self.lock();
+        let mut seen = events::line(kind, line, &mut inner.editor, self.source());
+        if let Seen::Change { trigger, .. } = &mut seen
+            && let Some((service, at)) = trigger.take().filter(|_| !in_list)
+            && let Ok(at) = at.parse::<jiff::Timestamp>()
+        {
+            inner.triggers.push((service, at.into()));
+        }
+        drop(inner);
+        if matches!(seen, Seen::Change { .. } | Seen::Unreadable { .. }) {
+            self.changed.notify_one();
+        }
+        seen
+    }
+
+    /// Applies a page of a list.
+    pub(crate) fn page(&self, kind: Kind, text: &[u8]) -> serde_json::Result<Page> {
+        let page = events::page(kind, text, &mut self.lock().editor, self.source());
+        self.changed.notify_one();
+        page
+    }
+
+    /// Publishes what changes, for ever: a change that comes alone at once, many together.
+    pub(crate) async fn publish(&self, metrics: &Metrics) {
+        let mut earliest = Instant::now();
+        loop {
+            self.changed.notified().await;
+            tokio::time::sleep_until(earliest).await;
+            self.publish_now(metrics);
+            earliest = Instant::now() + PUBLISH_GAP;
+        }
+    }
+
+    fn publish_now(&self, metrics: &Metrics) {
+        let mut inner = self.lock();
+        // Half a cluster is not to be answered from. A watch that took over from another leaves
+        // what that one knew until it knows as much.
+        if !inner.missing.is_empty() {
+            return;
+        }
+        let now = SystemTime::now();
+        let unix = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let snapshot = inner.editor.snapshot(unix.as_secs());
+        let triggers = std::mem::take(&mut inner.triggers);
+        drop(inner);
+        for (service, at) in triggers {
+            if let Some(headless) = is_headless(&snapshot, &service) {
+                let taken = now.duration_since(at).unwrap_or(Duration::ZERO);
+                metrics.programmed(headless, taken);
+            }
+        }
+        self.feed.publish(snapshot);
+        if !self.feed.synced() {
+            self.feed.set_synced();
+        }
+        metrics.published();
+    }
+}
+
+/// Whether the service is headless; `None` if it is not known.
+fn is_headless(snapshot: &Snapshot, service: &Key) -> Option<bool> {
+    let service = snapshot.service(service.as_wire())?.service.as_ref()?;
+    Some(service.kind == ServiceKind::Headless)
+}

@@ -1,0 +1,236 @@
+//! One kind of object: list, then follow.
+
+use crate::connection::{Connection, broken};
+use crate::events::Seen;
+use crate::fault::Fault;
+use crate::kinds::Resource;
+use crate::limits::{
+    ABSENT_WAIT, BACKOFF_MAX, LIST_PAUSE, STABLE_AFTER, UNREADABLE_NAMED, WATCH_GRACE, WATCH_TIME,
+};
+use crate::lines::Lines;
+use crate::metrics::{Happening, Metrics};
+use crate::pace::Backoff;
+use crate::publish::Known;
+use crate::report::{Line, Report};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use nodens_core::cluster::{Feed, Source};
+use nodens_core::log::{Level, Sink};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// What the loops of one watch have in common.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) known: Arc<Known>,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) report: Arc<Mutex<Report>>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) sink: Sink,
+}
+
+/// The loop of one kind of object.
+pub(crate) struct Loop {
+    pub(crate) resource: Resource,
+    common: Common,
+    backoff: Backoff,
+    /// The version to go on from; none if there has to be a list first.
+    version: Option<String>,
+    /// Whether the server has shown that it streams no lists.
+    pages_only: bool,
+    /// Since when the stream of this attempt gives what is there.
+    following: Option<Instant>,
+    unreadable: u64,
+}
+
+impl std::ops::Deref for Loop {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl Loop {
+    pub(crate) fn new(resource: Resource, common: Common) -> Self {
+        Self {
+            resource,
+            common,
+            backoff: Backoff::default(),
+            version: None,
+            pages_only: false,
+            following: None,
+            unreadable: 0,
+        }
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        self.feed.source()
+    }
+
+    /// Lists and follows until the task is ended.
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.following = None;
+            let result = self.attempt().await;
+            let lived = self.following.map(|since| since.elapsed());
+            let wait = match result {
+                Ok(()) => self.backoff.ended(lived.unwrap_or_default()),
+                Err(fault) => self.failed(fault, lived),
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// One stream, from wherever we are to its end.
+    async fn attempt(&mut self) -> Result<(), Fault> {
+        if self.version.is_none() && self.pages_only {
+            let version = self.list_in_pages().await?;
+            self.listed(version);
+        }
+        let in_list = self.version.is_none();
+        let request = match &self.version {
+            None => self.resource.stream(self.source()),
+            Some(version) => self.resource.watch(self.source(), version),
+        };
+        let body = self.connection.get(&request).await?;
+        if in_list {
+            self.known.begin_list(self.resource.kind);
+        } else {
+            self.connected();
+        }
+        self.read(body, in_list).await
+    }
+
+    async fn read(&mut self, mut body: Body, mut in_list: bool) -> Result<(), Fault> {
+        let mut lines = Lines::default();
+        loop {
+            let patience = if in_list { LIST_PAUSE } else { 2 * WATCH_TIME + WATCH_GRACE };
+            let silent = || format!("nothing was heard for {patience:?}");
+            let frame = match tokio::time::timeout(patience, body.frame()).await {
+                Ok(Some(frame)) => frame.map_err(|error| broken(&error))?,
+                Ok(None) => break,
+                Err(_) if in_list => return Err(Fault::NotOffered(silent())),
+                Err(_) => return Err(Fault::Unreachable(silent())),
+            };
+            let Some(data) = frame.data_ref() else { continue };
+            lines.feed(data, |line| self.line(line, &mut in_list))?;
+            for _ in 0..lines.take_skipped() {
+                self.unreadable("an object that is too large");
+            }
+            // Many frames may be there at once; others want to work too.
+            tokio::task::consume_budget().await;
+        }
+        match (lines.is_within_a_line(), in_list) {
+            (true, _) => Err(Fault::Unreachable("the stream ended within an object".to_owned())),
+            (_, true) => Err(Fault::Unreachable("the stream ended within a list".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    fn line(&mut self, line: &[u8], in_list: &mut bool) -> Result<(), Fault> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let version = match self.known.line(self.resource.kind, line, *in_list) {
+            Seen::Change { version, .. } => {
+                self.metrics.count(Happening::Event, self.resource.label, 1);
+                version
+            }
+            Seen::Bookmark { version, list_ends: true } if *in_list => {
+                *in_list = false;
+                self.listed(version);
+                return Ok(());
+            }
+            Seen::Bookmark { version, .. } => version,
+            Seen::Unreadable { version, text } => {
+                self.unreadable(&text);
+                version.unwrap_or_default()
+            }
+            Seen::Error(fault) => return Err(fault),
+        };
+        // Versions within a list are in no order.
+        if !*in_list && !version.is_empty() {
+            self.version = Some(version);
+        }
+        Ok(())
+    }
+
+    /// A list is whole.
+    fn listed(&mut self, version: String) {
+        self.metrics.count(Happening::List, self.resource.label, 1);
+        self.version = Some(version).filter(|version| !version.is_empty());
+        self.connected();
+        if self.known.end_list(self.resource.kind) {
+            let text = format!("Kubernetes API at {}: synced", self.connection.host());
+            self.sink.line(Level::Info, "kubernetes", text);
+        }
+    }
+
+    /// From here on what is known is what is there.
+    fn connected(&mut self) {
+        self.following = Some(Instant::now());
+        self.say(|report, resource, now| report.connected(resource, now));
+    }
+
+    /// What to do about a fault, and how long to wait first.
+    fn failed(&mut self, fault: Fault, lived: Option<Duration>) -> Duration {
+        self.metrics.count(Happening::Failure, self.resource.label, 1);
+        if lived.is_some_and(|lived| lived >= STABLE_AFTER) {
+            self.backoff.worked();
+        }
+        match &fault {
+            Fault::NotOffered(_) if self.version.is_none() && !self.pages_only => {
+                self.pages_only = true;
+                return Duration::ZERO;
+            }
+            Fault::Gone(_) => {
+                // Nothing is lost by it but the place: a list tells what changed meanwhile.
+                self.version = None;
+                return self.backoff.failed();
+            }
+            Fault::Absent(_) if self.resource.optional => {
+                self.known.begin_list(self.resource.kind);
+                self.known.end_list(self.resource.kind);
+                self.version = None;
+                self.say(|report, resource, _| report.absent(resource, &fault));
+                return ABSENT_WAIT;
+            }
+            // A stream that breaks is taken up again before anyone is told.
+            Fault::Unreachable(_) if lived.is_some() => return self.backoff.failed(),
+            _ => {}
+        }
+        self.say(|report, resource, now| report.failed(resource, &fault, now));
+        let wait = self.backoff.failed();
+        match fault {
+            Fault::Busy { after: Some(after), .. } => wait.max(after.min(BACKOFF_MAX)),
+            _ => wait,
+        }
+    }
+
+    fn say(&self, what: impl FnOnce(&mut Report, &Resource, SystemTime) -> Option<Line>) {
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = what(&mut report, &self.resource, SystemTime::now());
+        self.feed.set_link(report.link());
+        drop(report);
+        if let Some((level, text)) = line {
+            self.sink.line(level, "kubernetes", text);
+        }
+    }
+
+    /// Counts an object that cannot be used, and says which it is.
+    pub(crate) fn unreadable(&mut self, text: &str) {
+        self.unreadable += 1;
+        self.metrics.count(Happening::Unreadable, self.resource.label, 1);
+        let title = self.resource.title;
+        let text = match self.unreadable {
+            ..=UNREADABLE_NAMED => format!("skipped one of the {title}: {text}"),
+            n if n == UNREADABLE_NAMED + 1 => {
+                format!("skipped more of the {title}; from here on they are only counted")
+            }
+            _ => return,
+        };
+        self.sink.line(Level::Warning, "kubernetes", text);
+    }
+}

@@ -1,0 +1,160 @@
+//! Faults: what is said of them, and that they stop nothing else.
+
+use crate::fake::{Fake, NAMESPACES, SERVICES, SLICES, Watch, service, slice};
+use nodens_core::cluster::{Api, Link, Source};
+use std::time::Duration;
+
+const DENIED: &str = "services is forbidden: User \"system:serviceaccount:kube-system:nodens\" \
+                      cannot watch resource \"services\" in API group \"\" at the cluster scope";
+
+fn lost(watch: &Watch) -> bool {
+    matches!(*watch.feed.link(), Link::Lost { .. })
+}
+
+#[test]
+fn a_kind_that_may_not_be_read_is_named_once_and_stops_no_other() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |source| source.endpoints = true);
+    let mut slices = fake.next(SLICES);
+    slices.begin().bookmark("10", true);
+    let mut services = fake.next(SERVICES);
+    services.begin().added(&service("web", 7)).bookmark("10", true);
+    watch.until_synced();
+    services.end();
+    for _ in 0..3 {
+        fake.next(SERVICES).refuse("403 Forbidden", DENIED);
+    }
+    watch.until("lost", || lost(&watch));
+    assert_eq!(watch.times_said("does not let us read services: services is forbidden: User"), 1);
+    assert_eq!(watch.times_said("expected the verbs list and watch on services"), 1);
+    assert_eq!(watch.times_said("answering from what was known 0s ago"), 1);
+    // The others go on, and so do answers.
+    slices.added(&slice("web-1", "web", 11, &["10.1.0.1"], ""));
+    let at = "10.1.0.1".parse().unwrap();
+    watch.until("an endpoint", || watch.feed.load().slices_at(at).count() == 1);
+    assert!(watch.has_service("default", "web"));
+    let age = r#"nodens_kubernetes_age_seconds{kind="service"}"#;
+    watch.until("age", || watch.metric(age) > 0.0);
+    assert_eq!(watch.metric(r#"nodens_kubernetes_age_seconds{kind="endpointslice"}"#), 0.0);
+
+    let mut services = fake.next(SERVICES);
+    assert!(services.query.contains("&resourceVersion=10"), "{}", services.query);
+    services.begin().added(&service("api", 12));
+    watch.until_service("default", "api", true);
+    watch.until_connected();
+    watch.until_said("watching services again after");
+    assert_eq!(watch.metric(age), 0.0);
+    let denied =
+        r#"coredns_kubernetes_rest_client_requests_total{code="403",method="GET",host="HOST"}"#;
+    let host = fake.address.to_string();
+    assert!(watch.metric(&denied.replace("HOST", &host)) >= 3.0);
+}
+
+#[test]
+fn a_token_that_has_expired_is_read_anew_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (token, config) = (folder.path().join("token"), folder.path().join("config"));
+    std::fs::write(&token, "old").unwrap();
+    let fake = Fake::start(&[]);
+    let text = format!(
+        "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: \"http://{}\"}}}}]\n\
+         users: [{{name: u, user: {{tokenFile: {}}}}}]\n\
+         contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n",
+        fake.address,
+        token.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let api = Api::Kubeconfig { path: config, context: None };
+    let watch = Watch::of(Source { api, ..Source::default() });
+    let bearer = |head: &str| {
+        let line = head.lines().find(|line| line.to_lowercase().starts_with("authorization:"));
+        line.and_then(|line| line.rsplit(' ').next().map(str::to_owned)).unwrap_or_default()
+    };
+    for path in [NAMESPACES, SERVICES] {
+        let mut asked = fake.next(path);
+        assert_eq!(bearer(&asked.head), "old");
+        asked.begin().bookmark("1", true);
+        asked.end();
+    }
+    watch.until_synced();
+    for path in [NAMESPACES, SERVICES, NAMESPACES, SERVICES] {
+        fake.next(path).refuse("401 Unauthorized", "Unauthorized");
+    }
+    watch.until("lost", || lost(&watch));
+    std::fs::write(&token, "new").unwrap();
+    // A request that was on its way may still have the old one.
+    for path in [NAMESPACES, SERVICES] {
+        loop {
+            let mut asked = fake.next(path);
+            if bearer(&asked.head) == "new" {
+                assert!(asked.query.contains("&resourceVersion=1"), "{}", asked.query);
+                asked.begin().bookmark("2", false);
+                std::mem::forget(asked);
+                break;
+            }
+            asked.refuse("401 Unauthorized", "Unauthorized");
+        }
+    }
+    watch.until_connected();
+    watch.until_said("watching again after");
+    assert_eq!(watch.times_said("does not know us (401 Unauthorized)"), 1, "{:#?}", watch.said());
+}
+
+#[test]
+fn a_connection_that_breaks_within_an_object_loses_nothing() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let mut asked = fake.next(SERVICES);
+    asked.begin().added(&service("one", 7)).bookmark("10", true);
+    watch.until_synced();
+    let line = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", service("two", 12));
+    asked.added(&service("three", 11));
+    for at in [1, 20, line.len() - 1] {
+        asked.raw(&line[..at]);
+        asked.cut();
+        asked = fake.next(SERVICES);
+        assert!(asked.query.contains("&resourceVersion=11"), "{}", asked.query);
+        assert!(!watch.has_service("default", "two"));
+        asked.begin();
+    }
+    // In pieces, but whole.
+    asked.raw(&line[..30]).raw(&line[30..60]).raw(&line[60..]);
+    watch.until_service("default", "two", true);
+    assert!(watch.has_service("default", "three"));
+    assert_eq!(*watch.feed.link(), Link::Connected);
+    assert_eq!(watch.said().len(), 1, "breaks that heal at once: {:#?}", watch.said());
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_once_and_found_when_it_comes() {
+    // An address that no other test uses, so that nobody takes the port meanwhile.
+    let free = std::net::TcpListener::bind("127.9.8.7:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let api = Api::Endpoint { url: address.to_string(), tls: None };
+    let watch = Watch::of(Source { api, ..Source::default() });
+    watch.until("lost", || lost(&watch));
+    watch.until_said(&format!("no connection to the Kubernetes API at {address}: "));
+    watch.until_said("nothing is known yet");
+    let failures = r#"nodens_kubernetes_failures_total{kind="service"}"#;
+    watch.until("more failures", || watch.metric(failures) >= 3.0);
+    assert_eq!(watch.times_said("no connection"), 1, "{:#?}", watch.said());
+    let _fake = Fake::at(address, &[NAMESPACES, SERVICES]);
+    watch.until_synced();
+    watch.until_connected();
+    watch.until_said("watching again after");
+}
+
+#[test]
+fn a_server_that_is_too_busy_is_left_alone_as_long_as_it_says() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let status = r#"{"status":"Failure","message":"storage is (re)initializing","code":429,"details":{"retryAfterSeconds":1}}"#;
+    fake.next(SERVICES).answer("429 Too Many Requests", status);
+    let begun = std::time::Instant::now();
+    let mut asked = fake.next(SERVICES);
+    assert!(begun.elapsed() > Duration::from_millis(900), "{:?}", begun.elapsed());
+    asked.begin().bookmark("1", true);
+    watch.until_synced();
+    watch.until_said("does not give services now: 429: storage is (re)initializing");
+}

@@ -1,0 +1,274 @@
+//! Lists and what follows them.
+
+use crate::fake::{
+    Fake, IMPORTS, NAMESPACES, PODS, SERVICES, SLICES, Watch, service, service_at, slice,
+};
+use nodens_core::cluster::{Key, Link};
+use std::time::Duration;
+
+#[test]
+fn a_streamed_list_goes_on_as_a_watch_on_the_same_connection() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let mut asked = fake.next(SERVICES);
+    assert!(asked.wants_streamed_list(), "{}", asked.query);
+    for part in ["watch=true", "allowWatchBookmarks=true", "resourceVersionMatch=NotOlderThan"] {
+        assert!(asked.query.contains(part), "{part} in {}", asked.query);
+    }
+    asked.begin().added(&service("one", 7)).added(&service("two", 3));
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!watch.feed.synced() && !watch.has_service("default", "one"), "half a list was shown");
+    asked.bookmark("10", true);
+    watch.until_synced();
+    watch.until_connected();
+    assert!(watch.has_service("default", "one") && watch.has_service("default", "two"));
+
+    asked.added(&service("three", 11)).event("DELETED", &service("one", 12));
+    watch.until_service("default", "three", true);
+    watch.until_service("default", "one", false);
+    asked.event("MODIFIED", &service_at("two", 13, "10.0.0.9"));
+    let at = "10.0.0.9".parse().unwrap();
+    watch.until("the new address", || !watch.feed.load().services_at(at).is_empty());
+    assert_eq!(watch.times_said(": synced"), 1);
+    assert_eq!(watch.metric(r#"nodens_kubernetes_lists_total{kind="service"}"#), 1.0);
+    assert_eq!(watch.metric(r#"nodens_kubernetes_objects{kind="service"}"#), 2.0);
+}
+
+#[test]
+fn a_server_without_streamed_lists_is_asked_for_pages() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let asked = fake.next(SERVICES);
+    let text =
+        "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+    asked.refuse("422 Unprocessable Entity", text);
+
+    let asked = fake.next(SERVICES);
+    assert!(asked.query.contains("limit=") && !asked.query.contains("continue="));
+    let page = |next: &str, items: &str| {
+        format!(
+            r#"{{"kind":"ServiceList","metadata":{{"resourceVersion":"50","continue":"{next}","remainingItemCount":1}},"items":[{items}]}}"#
+        )
+    };
+    asked.answer("200 OK", &page("a/b=", &service("one", 7)));
+    let asked = fake.next(SERVICES);
+    assert!(asked.query.ends_with("&continue=a%2Fb%3D"), "{}", asked.query);
+    assert!(!watch.feed.synced());
+    asked.answer("200 OK", &page("", &service("two", 8)));
+
+    let mut asked = fake.next(SERVICES);
+    assert!(asked.query.contains("&resourceVersion=50"), "{}", asked.query);
+    watch.until_synced();
+    assert!(watch.has_service("default", "one") && watch.has_service("default", "two"));
+    asked.begin().added(&service("three", 51));
+    watch.until_service("default", "three", true);
+    assert_eq!(watch.times_said("does not give"), 0, "a fallback is no fault");
+}
+
+#[test]
+fn a_stream_that_ends_is_taken_up_at_the_last_version() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let mut asked = fake.next(SERVICES);
+    asked.begin().added(&service("one", 7)).bookmark("10", true);
+    watch.until_synced();
+    asked.bookmark("90", false);
+    asked.end();
+    let mut asked = fake.next(SERVICES);
+    assert!(asked.query.contains("&resourceVersion=90"), "{}", asked.query);
+    asked.begin().added(&service("two", 91));
+    watch.until_service("default", "two", true);
+    asked.end();
+    let asked = fake.next(SERVICES);
+    assert!(asked.query.contains("&resourceVersion=91"), "{}", asked.query);
+    assert_eq!(*watch.feed.link(), Link::Connected);
+    assert_eq!(watch.said().len(), 1, "only that it synced: {:#?}", watch.said());
+}
+
+#[test]
+fn a_version_that_is_too_old_is_followed_by_a_list_in_place() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let mut asked = fake.next(SERVICES);
+    asked.begin().added(&service("stays", 7)).added(&service("goes", 8)).bookmark("10", true);
+    watch.until_synced();
+    // Once as an event, once as a status.
+    for (round, as_event) in [(1, true), (2, false)] {
+        let status = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 10 (99)","reason":"Expired","code":410}"#;
+        if as_event {
+            asked.event("ERROR", status);
+        } else {
+            asked.end();
+            let resumed = fake.next(SERVICES);
+            assert!(resumed.query.contains("&resourceVersion="), "{}", resumed.query);
+            resumed.answer("410 Gone", status);
+        }
+        asked = fake.next(SERVICES);
+        assert!(asked.wants_streamed_list(), "{}", asked.query);
+        asked.begin().added(&service("stays", 7)).added(&service(&format!("new{round}"), 98));
+        watch.until_service("default", &format!("new{round}"), true);
+        assert!(watch.has_service("default", "stays"));
+        // What has not been named yet may still come.
+        let last = if round == 1 { "goes" } else { "new1" };
+        assert!(watch.has_service("default", last));
+        asked.bookmark("99", true);
+        watch.until_service("default", last, false);
+        assert!(watch.has_service("default", "stays"));
+    }
+    assert_eq!(*watch.feed.link(), Link::Connected);
+    assert_eq!(watch.metric(r#"nodens_kubernetes_lists_total{kind="service"}"#), 3.0);
+}
+
+#[test]
+fn a_list_that_breaks_off_is_begun_anew_and_removes_nothing() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let mut asked = fake.next(SERVICES);
+    asked.begin().added(&service("one", 7)).added(&service("two", 8)).bookmark("10", true);
+    watch.until_synced();
+    let gone = r#"{"kind":"Status","status":"Failure","message":"too old","code":410}"#;
+    asked.event("ERROR", gone);
+    let mut asked = fake.next(SERVICES);
+    asked.begin().added(&service("three", 11));
+    watch.until_service("default", "three", true);
+    asked.cut();
+    let mut asked = fake.next(SERVICES);
+    assert!(asked.wants_streamed_list(), "{}", asked.query);
+    assert!(watch.has_service("default", "one") && watch.has_service("default", "two"));
+    asked.begin().added(&service("one", 7)).bookmark("12", true);
+    watch.until_service("default", "three", false);
+    assert!(watch.has_service("default", "one") && !watch.has_service("default", "two"));
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_skipped_and_nothing_else_is_lost() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let mut asked = fake.next(SERVICES);
+    let bad = service("bad", 8).replace("\"ports\":[", "\"ports\":[17,");
+    asked.begin().added(&service("one", 7)).added(&bad).added(&service("two", 9));
+    asked.bookmark("10", true);
+    watch.until_synced();
+    watch.until_said("skipped one of the services: default/bad: invalid type");
+    assert!(watch.has_service("default", "one") && watch.has_service("default", "two"));
+    assert!(!watch.has_service("default", "bad"));
+    // A known object that becomes unreadable stays as it was known, also over a list.
+    let odd = service("two", 11).replace("\"clusterIPs\":[\"10.0.0.1\"]", "\"clusterIPs\":[\"x\"]");
+    asked.event("MODIFIED", &odd).raw("no event at all\n").added(&service("three", 12));
+    watch.until_service("default", "three", true);
+    watch.until_said("default/two: clusterIPs: expected an IP address, found `x`");
+    assert!(watch.has_service("default", "two"));
+    asked.end();
+    let asked = fake.next(SERVICES);
+    assert!(asked.query.contains("&resourceVersion=12"), "{}", asked.query);
+    asked.refuse("410 Gone", "too old");
+    let mut asked = fake.next(SERVICES);
+    asked.begin().added(&odd).added(&service("four", 13)).bookmark("14", true);
+    watch.until_service("default", "one", false);
+    assert!(watch.has_service("default", "two") && watch.has_service("default", "four"));
+    // To be gone, an object needs nothing but its name.
+    asked.event("DELETED", &odd.replace("\"ports\":[", "\"ports\":[17,"));
+    watch.until_service("default", "two", false);
+    let name = r#"nodens_kubernetes_unreadable_objects_total{kind="service"}"#;
+    assert_eq!(watch.metric(name), 5.0);
+}
+
+#[test]
+fn a_page_with_an_unreadable_object_is_used_but_for_that() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    fake.next(SERVICES).refuse("400 Bad Request", "unknown option");
+    let items = format!(
+        r#"{},{{"metadata":{{"name":"odd","namespace":"default"}},"spec":7}},{}"#,
+        service("one", 1),
+        service("two", 2)
+    );
+    let list = format!(r#"{{"items":[{items}],"metadata":{{"resourceVersion":"9"}}}}"#);
+    fake.next(SERVICES).answer("200 OK", &list);
+    watch.until_synced();
+    assert!(watch.has_service("default", "one") && watch.has_service("default", "two"));
+    watch.until_said("skipped one of the services: default/odd: ");
+}
+
+#[test]
+fn kinds_wait_for_each_other_once_and_never_again() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |source| source.endpoints = true);
+    let mut services = fake.next(SERVICES);
+    services.begin().added(&service("web", 7)).bookmark("10", true);
+    let mut slices = fake.next(SLICES);
+    assert!(slices.query.contains("labelSelector=kubernetes.io%2Fservice-name&"));
+    slices.begin().added(&slice("web-1", "web", 8, &["10.1.0.1", "10.1.0.2"], ""));
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!watch.feed.synced() && !watch.has_service("default", "web"));
+    slices.bookmark("10", true);
+    watch.until_synced();
+    let key = Key::new("default", "web").unwrap();
+    let count = || {
+        watch
+            .feed
+            .load()
+            .service(key.as_wire())
+            .map_or(0, |e| e.slices.iter().map(|slice| slice.len()).sum::<usize>())
+    };
+    assert_eq!(count(), 2);
+    slices.event("ERROR", r#"{"status":"Failure","message":"too old","code":410}"#);
+    let mut again = fake.next(SLICES);
+    services.added(&service("api", 11));
+    watch.until_service("default", "api", true);
+    again.begin().added(&slice("web-1", "web", 9, &["10.1.0.3"], "")).bookmark("12", true);
+    watch.until("one endpoint", || count() == 1);
+}
+
+#[test]
+fn the_time_from_a_change_of_endpoints_until_it_is_answered_is_measured() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |source| source.endpoints = true);
+    let mut services = fake.next(SERVICES);
+    services.begin().added(&service("web", 7)).bookmark("10", true);
+    let mut slices = fake.next(SLICES);
+    let noted = r#","annotations":{"endpoints.kubernetes.io/last-change-trigger-time":"2026-01-02T03:04:05.678Z"}"#;
+    // A list says nothing about how long a change took.
+    slices.begin().added(&slice("web-1", "web", 8, &["10.1.0.1"], noted)).bookmark("10", true);
+    watch.until_synced();
+    let count = "coredns_kubernetes_dns_programming_duration_seconds_count";
+    let series = format!(r#"{count}{{service_kind="cluster_ip"}}"#);
+    assert_eq!(watch.metric(&series), 0.0);
+    slices.event("MODIFIED", &slice("web-1", "web", 11, &["10.1.0.2"], noted));
+    slices.event("MODIFIED", &slice("web-1", "web", 12, &["10.1.0.3"], ""));
+    watch.until("one observation", || watch.metric(&series) == 1.0);
+    let at = "10.1.0.3".parse().unwrap();
+    watch.until("the last address", || watch.feed.load().slices_at(at).count() == 1);
+    assert_eq!(watch.metric(&series), 1.0);
+}
+
+#[test]
+fn a_cluster_without_service_imports_has_none() {
+    let fake = Fake::start(&[NAMESPACES, SERVICES, SLICES]);
+    let watch = Watch::start(&fake, |source| source.imports = true);
+    fake.next(IMPORTS).refuse("404 Not Found", "the server could not find the requested resource");
+    watch.until_synced();
+    watch.until_said("has no service imports (serviceimports.multicluster.x-k8s.io)");
+    watch.until_connected();
+}
+
+#[test]
+fn pods_are_known_by_their_addresses_until_they_are_gone() {
+    let fake = Fake::start(&[NAMESPACES, SERVICES]);
+    let watch = Watch::start(&fake, |source| source.pods = true);
+    let pod = |version: u32, ip: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"p","namespace":"default","resourceVersion":"{version}"}},"status":{{"podIPs":[{{"ip":"{ip}"}}]}}}}"#
+        )
+    };
+    let mut asked = fake.next(PODS);
+    assert!(asked.query.contains("fieldSelector=status.phase%21%3DSucceeded"), "{}", asked.query);
+    asked.begin().added(&pod(5, "10.3.0.1")).bookmark("9", true);
+    watch.until_synced();
+    let pods = |ip: &str| watch.feed.load().pods_at(ip.parse().unwrap()).len();
+    assert_eq!(pods("10.3.0.1"), 1);
+    asked.event("MODIFIED", &pod(10, "10.3.0.2"));
+    watch.until("the new address", || pods("10.3.0.2") == 1 && pods("10.3.0.1") == 0);
+    asked.event("DELETED", &pod(11, "10.3.0.2"));
+    watch.until("no pod", || pods("10.3.0.2") == 0);
+}

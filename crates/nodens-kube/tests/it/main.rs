@@ -1,0 +1,6 @@
+//! A watch against an API server that misbehaves in every way it can.
+
+mod fake;
+mod faults;
+mod lists;
+mod process;

@@ -1,0 +1,106 @@
+//! The wait for what `kubernetes` has to know before questions can be answered.
+
+use crate::serve::Event;
+use nodens_core::Shared;
+use nodens_core::cluster::Feed;
+use nodens_core::config::{ClusterService, Services};
+use nodens_core::log::Level;
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Time between two lines that say what start waits for, as in CoreDNS.
+const SAY_EVERY: Duration = Duration::from_millis(500);
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What `services` wants to be watched.
+pub(crate) fn feeds(services: &Services) -> Vec<Arc<Feed>> {
+    services.clusters.iter().map(|cluster| cluster.feed.clone()).collect()
+}
+
+/// Waits until everything has been listed once, each for as long as it is worth waiting for.
+/// Gives a signal that ends the process, if one came meanwhile.
+pub(crate) fn wait(
+    services: &Services,
+    shared: &Shared,
+    events: &Receiver<Event>,
+) -> Option<Event> {
+    let begun = Instant::now();
+    let mut say_at = begun + SAY_EVERY;
+    loop {
+        let missing = |cluster: &&ClusterService| !cluster.feed.synced();
+        let missing = services.clusters.iter().filter(missing);
+        let left = missing.map(|cluster| cluster.startup_timeout).max()?;
+        if begun.elapsed() >= left {
+            let text = "starting server with unsynced Kubernetes API";
+            shared.sink.line(Level::Warning, "kubernetes", text);
+            return None;
+        }
+        if Instant::now() >= say_at {
+            let text = "waiting for Kubernetes API before starting server";
+            shared.sink.line(Level::Info, "kubernetes", text);
+            say_at += SAY_EVERY;
+        }
+        match events.recv_timeout(LOOK_EVERY) {
+            Ok(event @ Event::Signal(SIGTERM | SIGINT | SIGQUIT)) => return Some(event),
+            // What else comes is about files or a configuration that is not at work yet.
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_core::cluster::{Api, Source};
+    use nodens_core::log::{Record, Sink};
+    use std::sync::mpsc::{channel, sync_channel};
+
+    fn services(shared: &Shared, timeouts: &[u64]) -> Services {
+        let cluster = |(at, ms): (usize, &u64)| {
+            let api = Api::Endpoint { url: format!("http://192.0.2.{at}"), tls: None };
+            let feed = shared.clusters.feed(&Source { api, ..Source::default() });
+            ClusterService { feed, startup_timeout: Duration::from_millis(*ms) }
+        };
+        let mut services = Services::default();
+        services.clusters.extend(timeouts.iter().enumerate().map(cluster));
+        services
+    }
+
+    #[test]
+    fn start_goes_on_when_all_is_known_or_time_is_up_and_says_which() {
+        let (sender, lines) = sync_channel(100);
+        let shared = Shared::new(1, Sink::new(sender));
+        let (_events, events) = channel();
+        let said = || {
+            let text = |record| match record {
+                Record::Line { text, .. } => text,
+                other => panic!("{other:?}"),
+            };
+            lines.try_iter().map(text).collect::<Vec<_>>()
+        };
+        let one = services(&shared, &[1200]);
+        assert_eq!(wait(&one, &shared, &events), None);
+        let waiting = "waiting for Kubernetes API before starting server".to_owned();
+        let unsynced = "starting server with unsynced Kubernetes API".to_owned();
+        assert_eq!(said(), [waiting.clone(), waiting, unsynced]);
+        one.clusters[0].feed.set_synced();
+        assert_eq!(wait(&services(&shared, &[1200]), &shared, &events), None);
+        assert_eq!(wait(&Services::default(), &shared, &events), None);
+        assert!(said().is_empty());
+    }
+
+    #[test]
+    fn a_signal_ends_the_wait() {
+        let (sender, _lines) = sync_channel(100);
+        let shared = Shared::new(1, Sink::new(sender));
+        let (sender, events) = channel();
+        sender.send(Event::Look).unwrap();
+        sender.send(Event::Signal(SIGTERM)).unwrap();
+        let services = services(&shared, &[3_600_000]);
+        assert_eq!(wait(&services, &shared, &events), Some(Event::Signal(SIGTERM)));
+    }
+}
