@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use nodens_judge::answer::Outcome;
 use nodens_judge::question::Question;
 
 /// Questions on their way at a time, few enough for any socket buffer.
@@ -25,30 +24,40 @@ pub(crate) enum Transport {
     Tcp,
 }
 
-/// Asks all, each over its transport; outcomes are in the order of the questions.
+impl Transport {
+    /// As reports name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Transport::Udp => "udp",
+            Transport::Tcp => "tcp",
+        }
+    }
+}
+
+/// Asks all, each over its transport; the answers are in the order of the questions, `None` for silence.
 pub(crate) fn ask_all(
     server: SocketAddr,
     questions: &[(Transport, Question)],
-) -> Result<Vec<Outcome>> {
-    let mut outcomes: Vec<Outcome> = questions.iter().map(|_| Outcome::Silent).collect();
+) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut all = vec![None; questions.len()];
     for transport in [Transport::Udp, Transport::Tcp] {
-        let indices: Vec<usize> =
-            (0..questions.len()).filter(|index| questions[*index].0 == transport).collect();
-        let messages: Vec<Vec<u8>> =
-            (0u16..).zip(&indices).map(|(id, index)| questions[*index].1.to_bytes(id)).collect();
-        for (chunk, places) in messages.chunks(1 << 14).zip(indices.chunks(1 << 14)) {
+        let places: Vec<usize> =
+            (0..questions.len()).filter(|place| questions[*place].0 == transport).collect();
+        // IDs tell the questions of a batch apart.
+        for places in places.chunks(1 << 14) {
+            let numbered = (0u16..).zip(places);
+            let messages: Vec<Vec<u8>> =
+                numbered.map(|(id, place)| questions[*place].1.to_bytes(id)).collect();
             let answers = match transport {
-                Transport::Udp => udp(server, chunk)?,
-                Transport::Tcp => tcp(server, chunk)?,
+                Transport::Udp => udp(server, &messages)?,
+                Transport::Tcp => tcp(server, &messages)?,
             };
             for (place, answer) in places.iter().zip(answers) {
-                if let Some(answer) = answer {
-                    outcomes[*place] = Outcome::read(&answer);
-                }
+                all[*place] = answer;
             }
         }
     }
-    Ok(outcomes)
+    Ok(all)
 }
 
 fn id(message: &[u8]) -> Option<u16> {

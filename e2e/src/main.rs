@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command-line tool reports on stdout")]
 
-#[allow(dead_code, reason = "subcommands to come use the rest")]
+mod api;
 mod ask;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod control_plane;
@@ -17,6 +17,7 @@ mod latency;
 mod leftovers;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod measure;
+mod names;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod process;
 mod sandbox;
@@ -45,6 +46,8 @@ enum Command {
     Up(up::Args),
     /// Measure how long a new Service's name takes to resolve.
     Latency(latency::Args),
+    /// Ask Nodens and CoreDNS the same while a cluster's worth of objects changes.
+    Names(names::Args),
     /// End runs in several ways and see that nothing of them stays.
     Leftovers,
 }
@@ -72,6 +75,7 @@ fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         match command {
             Command::Up(args) => up::run(args, sandbox).await,
             Command::Latency(args) => latency::run(args, sandbox).await,
+            Command::Names(args) => names::run(args, sandbox).await,
             Command::Leftovers => anyhow::bail!("leftovers runs outside of a sandbox"),
         }
     })

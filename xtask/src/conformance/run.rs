@@ -15,7 +15,7 @@ use super::client::{Client, Transport};
 use super::generate;
 use super::http;
 use super::server::{PortPool, Server, Started};
-use nodens_judge::answer::{self, Difference};
+use nodens_judge::answer::{self, Difference, Tolerance};
 use nodens_judge::differences::{Differences, Place};
 
 /// What every case needs.
@@ -154,7 +154,7 @@ fn ask_all(
             for transport in [Transport::Udp, Transport::Tcp] {
                 thread::sleep(case.settings.gap.unwrap_or_default());
                 let [theirs, ours] = client.ask(question, transport)?;
-                let differences = answer::compare(&theirs, &ours);
+                let differences = answer::compare(&theirs, &ours, Tolerance::NONE);
                 let again = if round > 0 { "again " } else { "" };
                 let text = format!("{again}{} {question}", transport.name());
                 report.record(&bench.differences, text, differences, || {
