@@ -199,6 +199,9 @@ impl Connection {
 fn fault_of(error: &kube::Error) -> Fault {
     match error {
         kube::Error::Auth(error) => Fault::Config(error.to_string()),
+        kube::Error::Service(error) if error.is::<kube::client::AuthError>() => {
+            Fault::Config(error.to_string())
+        }
         kube::Error::Service(error) => Fault::of_transport(&**error),
         error => Fault::of_transport(error),
     }

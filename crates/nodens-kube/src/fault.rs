@@ -78,13 +78,18 @@ impl Fault {
         let (mut texts, mut next, mut tls) = (Vec::<String>::new(), Some(error), false);
         while let Some(error) = next {
             let text = error.to_string();
-            tls |= is_tls(error);
+            tls |= error.is::<rustls::Error>();
             // Wrappers repeat what they wrap.
             texts.retain(|known| !known.contains(&text));
             if !texts.iter().any(|known| text.contains(known.as_str())) {
                 texts.push(text);
             }
-            next = error.source();
+            // An I/O error skips what it wraps when it is asked for its source.
+            let io = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+            next = match io {
+                Some(wrapped) => Some(wrapped),
+                None => error.source(),
+            };
         }
         let text = texts.join(": ");
         if tls { Self::Tls(text) } else { Self::Unreachable(text) }
@@ -118,15 +123,6 @@ impl Fault {
             Self::Strange(_) => "strange",
         }
     }
-}
-
-fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
-    if error.is::<rustls::Error>() {
-        return true;
-    }
-    // An I/O error hides what it wraps from `source`.
-    let io = error.downcast_ref::<std::io::Error>();
-    io.and_then(std::io::Error::get_ref).is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
 impl std::fmt::Display for Fault {

@@ -4,8 +4,9 @@ use nodens_core::Shared;
 use nodens_core::cluster::{Api, Feed, Link, Source};
 use nodens_core::log::{Record, Sink};
 use nodens_kube::Watches;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -32,8 +33,15 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) head: String,
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
 }
+
+/// A connection, with TLS or without.
+pub(crate) trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
+type Accept = Box<dyn Fn(TcpStream) -> Box<dyn Stream> + Send>;
 
 impl Fake {
     /// Listens. Requests for `quiet` paths get an empty list that never ends.
@@ -41,14 +49,29 @@ impl Fake {
         Self::at("127.0.0.1:0".parse().unwrap(), quiet)
     }
 
+    /// Listens for TLS.
+    pub(crate) fn with_tls(config: ServerConfig, quiet: &'static [&'static str]) -> Self {
+        let config = Arc::new(config);
+        let accept = move |stream| -> Box<dyn Stream> {
+            let connection = ServerConnection::new(config.clone()).unwrap();
+            Box::new(StreamOwned::new(connection, stream))
+        };
+        Self::accepting("127.0.0.1:0".parse().unwrap(), quiet, Box::new(accept))
+    }
+
     pub(crate) fn at(address: SocketAddr, quiet: &'static [&'static str]) -> Self {
+        Self::accepting(address, quiet, Box::new(|stream| Box::new(stream)))
+    }
+
+    fn accepting(address: SocketAddr, quiet: &'static [&'static str], accept: Accept) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, asked) = channel();
         std::thread::spawn(move || {
             let mut held = Vec::new();
             for stream in listener.incoming().flatten() {
-                let Some(mut asked) = Asked::read(stream) else { continue };
+                _ = stream.set_nodelay(true);
+                let Some(mut asked) = Asked::read(accept(stream)) else { continue };
                 if quiet.contains(&asked.path.as_str()) {
                     asked.begin().bookmark("1", true);
                     held.push(asked);
@@ -84,15 +107,14 @@ impl Fake {
 }
 
 impl Asked {
-    fn read(stream: TcpStream) -> Option<Self> {
-        stream.set_nodelay(true).ok()?;
-        let mut reader = BufReader::new(stream.try_clone().ok()?);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if reader.read_line(&mut head).ok()? == 0 {
-                return None;
-            }
+    fn read(mut stream: Box<dyn Stream>) -> Option<Self> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut octet = [0];
+            stream.read_exact(&mut octet).ok()?;
+            head.extend(octet);
         }
+        let head = String::from_utf8(head).ok()?;
         let target = head.split(' ').nth(1)?;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         Some(Self { path: path.to_owned(), query: query.to_owned(), head: head.clone(), stream })
@@ -109,6 +131,7 @@ impl Asked {
 
     fn write(&mut self, octets: &[u8]) -> &mut Self {
         self.stream.write_all(octets).unwrap();
+        self.stream.flush().unwrap();
         self
     }
 

@@ -1,7 +1,10 @@
 //! Faults: what is said of them, and that they stop nothing else.
 
 use crate::fake::{Fake, NAMESPACES, SERVICES, SLICES, Watch, service, slice};
-use nodens_core::cluster::{Api, Link, Source};
+use nodens_core::cluster::{Api, Link, Source, Tls};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::time::Duration;
 
 const DENIED: &str = "services is forbidden: User \"system:serviceaccount:kube-system:nodens\" \
@@ -157,4 +160,45 @@ fn a_server_that_is_too_busy_is_left_alone_as_long_as_it_says() {
     asked.begin().bookmark("1", true);
     watch.until_synced();
     watch.until_said("does not give services now: 429: storage is (re)initializing");
+}
+
+/// An authority and its key.
+fn authority(name: &str) -> (rcgen::Certificate, Issuer<'static, KeyPair>) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    (certificate, Issuer::new(params, key))
+}
+
+#[test]
+fn a_server_that_another_authority_vouches_for_is_not_believed_until_that_is_ours() {
+    let (ours, _) = authority("ours");
+    let (theirs, issuer) = authority("theirs");
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    let fake = Fake::with_tls(config, &[NAMESPACES, SERVICES]);
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.crt");
+    std::fs::write(&ca, ours.pem()).unwrap();
+    let tls = Some(Tls { ca: ca.clone(), ..Tls::default() });
+    let api = Api::Endpoint { url: format!("https://{}", fake.address), tls };
+    let watch = Watch::of(Source { api, ..Source::default() });
+    watch.until("lost", || lost(&watch));
+    watch.until_said("no TLS with the Kubernetes API at ");
+    watch.until_said("UnknownIssuer");
+    std::fs::write(&ca, theirs.pem()).unwrap();
+    watch.until_synced();
+    watch.until_connected();
+    assert_eq!(watch.times_said("no TLS"), 1, "{:#?}", watch.said());
 }
