@@ -37,6 +37,10 @@ enum Kind {
     Denial,
     /// Another name each time, answered by an upstream.
     Miss,
+    /// The same names again, of services in a cluster.
+    Service,
+    /// The same names again, which a search list makes and the cluster does not have.
+    Search,
 }
 
 const fn hit(name: &'static str, block: &'static str) -> Scenario {
@@ -47,6 +51,14 @@ const CLUSTER: &str = "errors\n prometheus\n loadbalance\n cache 30\n forward . 
 /// A cluster's usual chain; where `kubernetes` would stand, `forward` answers.
 const KUBERNETES: &str = "errors\n health\n ready\n prometheus\n forward . 192.0.2.53 {
     max_concurrent 1000\n }\n cache 30\n loop\n reload\n loadbalance";
+
+/// The same chain with the cluster itself.
+const CLUSTER_SERVER: &str = "errors\n health\n ready\n prometheus
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+    pods insecure\n fallthrough in-addr.arpa ip6.arpa\n ttl 30\n }
+    forward . 192.0.2.53 {\n max_concurrent 1000\n }\n cache 30\n loop\n reload\n loadbalance";
+/// Services of the cluster; those asked for are among them.
+const SERVICES: usize = 10_000;
 
 const SCENARIOS: &[Scenario] = &[
     hit("cache", "cache\n forward . 192.0.2.53"),
@@ -71,6 +83,9 @@ const SCENARIOS: &[Scenario] = &[
         "acl {\n allow net 10.0.0.0/8 172.16.0.0/12 192.0.2.0/24\n block\n }\n errors\n prometheus
          loadbalance\n cache 30\n forward . 192.0.2.53",
     ),
+    Scenario { name: "cluster", block: CLUSTER_SERVER, asked: "A", kind: Kind::Service },
+    Scenario { name: "cluster-srv", block: CLUSTER_SERVER, asked: "SRV", kind: Kind::Service },
+    Scenario { name: "cluster-search", block: CLUSTER_SERVER, asked: "A", kind: Kind::Search },
     Scenario { name: "miss", block: KUBERNETES, asked: "A", kind: Kind::Miss },
 ];
 
@@ -86,6 +101,9 @@ fn main() {
     let names = if scenario.kind == Kind::Miss { 2 * questions } else { NAMES };
     let exchanges: Vec<Exchange> = (0..names).map(|n| exchange(scenario, n)).collect();
     let mut bench = Bench::new(&format!(".:53 {{\n {}\n}}", scenario.block));
+    if matches!(scenario.kind, Kind::Service | Kind::Search) {
+        bench.publish(&cluster(), 1);
+    }
     let denial = scenario.kind == Kind::Denial;
     bench.upstream(move |_, question| Reaction::Reply(reply(question, denial)));
     let (warm, counted) = exchanges.split_at(if denial { 0 } else { names / 2 });
@@ -99,6 +117,14 @@ fn main() {
     }
 }
 
+fn cluster() -> String {
+    let namespaces = (0..7).map(|n| format!("namespace team-{n}\n"));
+    let services = (0..SERVICES).map(|n| {
+        format!("service team-{}/service-{n} 10.0.{}.{} http:tcp:80\n", n % 7, n / 256, n % 256)
+    });
+    namespaces.chain(services).collect()
+}
+
 /// What a client asks, and what an upstream would answer.
 struct Exchange {
     request: Vec<u8>,
@@ -107,7 +133,10 @@ struct Exchange {
 
 fn exchange(scenario: &Scenario, n: usize) -> Exchange {
     let zone = if scenario.name == "rewrite" { "example.internal" } else { "svc.cluster.local" };
-    let question = format!("service-{n}.team-{}.{zone}. {}", n % 7, scenario.asked);
+    let question = match scenario.kind {
+        Kind::Search => format!("www.site-{n}.example.team-{}.{zone}. {}", n % 7, scenario.asked),
+        _ => format!("service-{n}.team-{}.{zone}. {}", n % 7, scenario.asked),
+    };
     let request = request(&question);
     let question = Message::parse(&request).unwrap_or_else(|error| panic!("{question}: {error}"));
     Exchange { request, reply: reply(&question, scenario.kind == Kind::Denial) }

@@ -74,7 +74,7 @@ pub static DIRECTIVES: &[Spec] = &[
     lacks("route53"),
     lacks("azure"),
     lacks("clouddns"),
-    lacks("k8s_external"),
+    has("k8s_external", handlers::k8s_external::setup),
     has("kubernetes", handlers::kubernetes::setup),
     lacks("file"),
     lacks("auto"),

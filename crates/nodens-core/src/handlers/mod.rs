@@ -21,12 +21,14 @@ pub enum LookupState {
     Template(template::State),
     /// `kubernetes`.
     Kubernetes(kubernetes::State),
+    /// `k8s_external`.
+    K8sExternal(k8s_external::State),
 }
 
 impl LookupState {
     /// Whether it belongs to a handler behind `cache`.
     pub(crate) fn is_behind_cache(&self) -> bool {
-        matches!(self, Self::Template(_) | Self::Kubernetes(_))
+        matches!(self, Self::Template(_) | Self::Kubernetes(_) | Self::K8sExternal(_))
     }
 }
 
@@ -114,6 +116,7 @@ handlers! {
     forward::Forward = "forward",
     header::HeaderRules = "header",
     hosts::Hosts = "hosts",
+    k8s_external::K8sExternal = "k8s_external",
     kubernetes::Kubernetes = "kubernetes",
     loadbalance::Loadbalance = "loadbalance",
     local::Local = "local",

@@ -70,7 +70,7 @@ impl Options {
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let zones = Zones::of(directive.args(), block)?;
-    let primary = primary(&zones).cloned();
+    let primary = primary(&zones).map(Name::to_folded);
     let Some(primary) = primary else {
         return Err(directive.invalid(
             "non-reverse zone name must be used: expected a zone such as cluster.local",

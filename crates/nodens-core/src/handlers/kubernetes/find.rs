@@ -53,7 +53,9 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    fn add(&mut self, want: Want, place: Option<(u32, u32)>, address: IpAddr, port: Option<u16>) {
+    /// Adds an address if it is wanted.
+    pub(crate) fn add(
+        &mut self, want: Want, place: Option<(u32, u32)>, address: IpAddr, port: Option<u16>) {
         let address = address.to_canonical();
         let wanted = match want {
             Want::Existence => false,
@@ -67,7 +69,7 @@ impl Scratch {
     }
 
     /// Leaves each address once, where it was first.
-    fn keep_distinct_addresses(&mut self) {
+    pub(crate) fn keep_distinct_addresses(&mut self) {
         let Self { found, distinct } = self;
         distinct.begin(found.len());
         let mut kept = 0;
@@ -210,7 +212,7 @@ impl<'s> View<'s> {
 
     /// Adds the endpoints that are asked for, those in the topology zone only if `zoned`; whether
     /// there are any, of whatever address family.
-    fn endpoints_of(
+    pub(crate) fn endpoints_of(
         self,
         asked: &Asked<'_>,
         slices: &[Arc<Slice>],

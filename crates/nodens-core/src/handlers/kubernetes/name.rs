@@ -161,6 +161,11 @@ impl<'n> Labels<'n> {
         self.end = start;
         Some(label)
     }
+
+    /// Those that have been taken, in wire form.
+    pub(crate) fn popped(&self) -> &'n [u8] {
+        self.below.get(self.end..).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

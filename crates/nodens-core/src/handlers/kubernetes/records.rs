@@ -16,8 +16,10 @@ const SOA_TTL_MAX: u32 = 300;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Soa<'a> {
     pub(crate) serial: u32,
-    /// Seconds.
+    /// TTL of negative answers, in seconds.
     pub(crate) ttl: u32,
+    /// TTL of the record itself.
+    pub(crate) own_ttl: u32,
     /// Labels in front of the zone, in wire form: the primary server.
     pub(crate) mname: &'a [u8],
     /// The same for the mailbox.
@@ -27,7 +29,7 @@ pub(crate) struct Soa<'a> {
 impl<'a> Soa<'a> {
     /// That of a zone of `kubernetes`.
     pub(crate) fn of_cluster(serial: u32, ttl: u32) -> Soa<'static> {
-        Soa { serial, ttl, mname: b"\x02ns\x03dns", rname: b"\x0ahostmaster" }
+        Soa { serial, ttl, own_ttl: ttl.min(SOA_TTL_MAX), mname: b"\x02ns\x03dns", rname: b"\x0ahostmaster" }
     }
 
     /// RDATA for the zone `zone` (RFC 1035 section 3.3.13).
@@ -48,10 +50,9 @@ impl<'a> Soa<'a> {
         builder: &mut Builder<'_>,
         section: Section,
         zone: NameRef<'_>,
-        ttl: u32,
     ) {
         // A zone whose name leaves no room for another label has no SOA record.
-        _ = builder.record(section, zone, (Type::SOA, Class::IN, ttl), self.rdata(zone).as_slice());
+        _ = builder.record(section, zone, (Type::SOA, Class::IN, self.own_ttl), self.rdata(zone).as_slice());
     }
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn deny(q: &mut Resolution, rcode: Rcode, zone_len: usize, soa: &Soa<
     q.response.live = true;
     q.reply_with(rcode, true, |builder, qname| {
         let zone = zone_of(qname, zone_len);
-        soa.write(builder, Section::Authority, zone, soa.ttl.min(SOA_TTL_MAX));
+        soa.write(builder, Section::Authority, zone);
     });
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn deny(q: &mut Resolution, rcode: Rcode, zone_len: usize, soa: &Soa<
 pub(crate) fn authority(q: &mut Resolution, soa: &Soa<'_>) {
     q.response.live = true;
     q.reply_with(Rcode::NOERROR, true, |builder, zone| {
-        soa.write(builder, Section::Answer, zone, soa.ttl.min(SOA_TTL_MAX));
+        soa.write(builder, Section::Answer, zone);
     });
 }
 
