@@ -73,6 +73,32 @@ impl<'b> Builder<'b> {
         Ok(())
     }
 
+    /// Writes one record whose owner is the name at `owner_at` in this message, such as the
+    /// question's at [`HEADER_LEN`], and whose RDATA is taken as it is: a pointer in it has to be
+    /// right, see [`pointer_to`].
+    pub fn record_at(
+        &mut self,
+        section: Section,
+        owner_at: usize,
+        (rtype, class, ttl): (Type, Class, u32),
+        rdata: &[u8],
+    ) -> Result<(), WireError> {
+        debug_assert!(section >= self.section, "sections are written in order");
+        debug_assert!((HEADER_LEN..self.out.len()).contains(&owner_at), "the name is written");
+        let len = u16::try_from(rdata.len()).map_err(|_| WireError::TooLong)?;
+        let [[a, b], [c, d]] = [rtype.0.to_be_bytes(), class.0.to_be_bytes()];
+        let ([e, f, g, h], [i, j]) = (ttl.to_be_bytes(), len.to_be_bytes());
+        let [high, low] = pointer_to(owner_at);
+        if self.out.len() + 12 + rdata.len() > MESSAGE_LEN_MAX {
+            return Err(WireError::TooLong);
+        }
+        self.section = section;
+        self.out.extend_from_slice(&[high, low, a, b, c, d, e, f, g, h, i, j]);
+        self.out.extend_from_slice(rdata);
+        self.count(section.count_index());
+        Ok(())
+    }
+
     /// Writes an owned record.
     pub fn push(&mut self, section: Section, record: &Record) -> Result<(), WireError> {
         let fields = (record.rtype, record.class, record.ttl);
@@ -180,6 +206,12 @@ impl<'b> Builder<'b> {
     }
 }
 
+/// The end of a name that goes on at `at` (RFC 1035 section 4.1.4); `at` is below 2^14.
+pub fn pointer_to(at: usize) -> [u8; 2] {
+    debug_assert!(at <= POINTER_MAX, "a pointer has 14 bits");
+    (0xc000 | (at & POINTER_MAX) as u16).to_be_bytes()
+}
+
 /// Octets of the uncompressed name at the front of `bytes`; 0 if there is none.
 fn name_len(bytes: &[u8]) -> usize {
     let mut at = 0;
@@ -215,6 +247,26 @@ mod tests {
         let message = crate::Message::parse(&out).unwrap();
         assert_eq!(message.answer[0].rdata, target.as_wire());
         assert_eq!(message.answer[1].owner, target);
+    }
+
+    #[test]
+    fn a_record_may_point_into_the_question() {
+        let name: Name = "www.example.org.".parse().unwrap();
+        let zone_at = HEADER_LEN + 4;
+        let rdata = [b"\x02ns", &pointer_to(zone_at)[..]].concat();
+        let mut out = Vec::new();
+        let mut builder = Builder::new(&mut out, 1, Flags(0));
+        builder.question(name.view(), Type::NS, Class::IN);
+        let fields = (Type::NS, Class::IN, 60);
+        builder.record_at(Section::Answer, zone_at, fields, &rdata).unwrap();
+        let big = vec![0; 65_535];
+        let fields = (Type::TXT, Class::IN, 60);
+        let error = builder.record_at(Section::Answer, HEADER_LEN, fields, &big).unwrap_err();
+        assert_eq!(error, WireError::TooLong);
+        let message = crate::Message::parse(&out).unwrap();
+        assert_eq!(message.answer.len(), 1);
+        assert_eq!(message.answer[0].owner, "example.org.".parse().unwrap());
+        assert_eq!(message.answer[0].rdata, b"\x02ns\x07example\x03org\0");
     }
 
     #[test]

@@ -277,7 +277,7 @@ impl K8sExternal {
                         let naming = Naming { handler, slices, labels, zone };
                         records::services(builder, owner, (ttl, own_ttl), scratch, &naming);
                     } else {
-                        records::addresses(builder, owner, own_ttl, &scratch.found);
+                        records::addresses(builder, own_ttl, &scratch.found);
                     }
                 });
                 Step::Answered

@@ -37,7 +37,9 @@ impl Kubernetes {
                 q.reply_with(Rcode::NOERROR, true, |builder, qname| {
                     write_chain(builder, qname, &targets, ttl);
                     let last = targets.last().map_or(qname, Name::view);
-                    records::addresses(builder, last, ttl, &scratch.found);
+                    for one in &scratch.found {
+                        records::address(builder, Section::Answer, last, ttl, one.address);
+                    }
                 });
                 Step::Answered
             }

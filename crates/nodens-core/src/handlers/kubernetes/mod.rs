@@ -165,8 +165,8 @@ impl Kubernetes {
             Found::NoData => self.deny(q, view, zone, Rcode::NOERROR),
             Found::Addresses => {
                 q.response.live = true;
-                q.reply_with(Rcode::NOERROR, true, |builder, owner| {
-                    records::addresses(builder, owner, self.ttl, &scratch.found);
+                q.reply_with(Rcode::NOERROR, true, |builder, _| {
+                    records::addresses(builder, self.ttl, &scratch.found);
                 });
                 Step::Answered
             }

@@ -1,10 +1,11 @@
 //! Records in the response.
 
-use super::compose::{Octets, zone_of};
+use super::compose::Octets;
 use super::find::{Found, Naming, Scratch};
 use crate::job::Resolution;
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{Builder, Class, NameRef, Rcode, Section, Type};
+use nodens_wire::builder::pointer_to;
+use nodens_wire::{Builder, Class, HEADER_LEN, NameRef, Rcode, Section, Type};
 use std::net::IpAddr;
 
 /// The longest RDATA written here: that of SOA with two names.
@@ -32,12 +33,12 @@ impl<'a> Soa<'a> {
         Soa { serial, ttl, own_ttl: ttl.min(SOA_TTL_MAX), mname: b"\x02ns\x03dns", rname: b"\x0ahostmaster" }
     }
 
-    /// RDATA for the zone `zone` (RFC 1035 section 3.3.13).
-    pub(crate) fn rdata(&self, zone: NameRef<'_>) -> Octets<RDATA_LEN_MAX> {
+    /// RDATA in which names end with `zone` (RFC 1035 section 3.3.13).
+    pub(crate) fn rdata(&self, zone: &[u8]) -> Octets<RDATA_LEN_MAX> {
         let mut rdata = Octets::new();
         for labels in [self.mname, self.rname] {
             rdata.push(labels);
-            rdata.push(zone.as_wire());
+            rdata.push(zone);
         }
         for number in [self.serial, 7200, 1800, 86_400, self.ttl] {
             rdata.push(&number.to_be_bytes());
@@ -45,14 +46,22 @@ impl<'a> Soa<'a> {
         rdata
     }
 
-    pub(crate) fn write(
+    /// Writes the record for the zone that is the last `zone_len` octets of QNAME.
+    fn write(
         &self,
         builder: &mut Builder<'_>,
         section: Section,
-        zone: NameRef<'_>,
+        qname: NameRef<'_>,
+        zone_len: usize,
     ) {
+        let zone_at = HEADER_LEN + qname.as_wire().len().saturating_sub(zone_len);
+        let fields = (Type::SOA, Class::IN, self.own_ttl);
+        let longest = zone_len + self.mname.len().max(self.rname.len());
         // A zone whose name leaves no room for another label has no SOA record.
-        _ = builder.record(section, zone, (Type::SOA, Class::IN, self.own_ttl), self.rdata(zone).as_slice());
+        if longest <= NAME_LEN_MAX {
+            let rdata = self.rdata(&pointer_to(zone_at));
+            _ = builder.record_at(section, zone_at, fields, rdata.as_slice());
+        }
     }
 }
 
@@ -60,8 +69,7 @@ impl<'a> Soa<'a> {
 pub(crate) fn deny(q: &mut Resolution, rcode: Rcode, zone_len: usize, soa: &Soa<'_>) {
     q.response.live = true;
     q.reply_with(rcode, true, |builder, qname| {
-        let zone = zone_of(qname, zone_len);
-        soa.write(builder, Section::Authority, zone);
+        soa.write(builder, Section::Authority, qname, zone_len);
     });
 }
 
@@ -69,7 +77,7 @@ pub(crate) fn deny(q: &mut Resolution, rcode: Rcode, zone_len: usize, soa: &Soa<
 pub(crate) fn authority(q: &mut Resolution, soa: &Soa<'_>) {
     q.response.live = true;
     q.reply_with(Rcode::NOERROR, true, |builder, zone| {
-        soa.write(builder, Section::Answer, zone);
+        soa.write(builder, Section::Answer, zone, zone.as_wire().len());
     });
 }
 
@@ -88,15 +96,19 @@ pub(crate) fn address(
     };
 }
 
-/// Writes the addresses found under `owner`.
-pub(crate) fn addresses(
-    builder: &mut Builder<'_>,
-    owner: NameRef<'_>,
-    ttl: u32,
-    found: &[Found],
-) {
+/// Writes the addresses found under QNAME.
+pub(crate) fn addresses(builder: &mut Builder<'_>, ttl: u32, found: &[Found]) {
     for one in found {
-        address(builder, Section::Answer, owner, ttl, one.address);
+        _ = match one.address {
+            IpAddr::V4(v4) => {
+                let fields = (Type::A, Class::IN, ttl);
+                builder.record_at(Section::Answer, HEADER_LEN, fields, &v4.octets())
+            }
+            IpAddr::V6(v6) => {
+                let fields = (Type::AAAA, Class::IN, ttl);
+                builder.record_at(Section::Answer, HEADER_LEN, fields, &v6.octets())
+            }
+        };
     }
 }
 
