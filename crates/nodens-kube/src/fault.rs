@@ -20,7 +20,7 @@ pub(crate) enum Fault {
     Absent(String),
     /// 410: the version we know is too old to go on from.
     Gone(String),
-    /// 400, 406, 415, 422: it does not understand the request.
+    /// 400, 406, 415, 422: it does not understand the request; or its store cannot do it.
     NotOffered(String),
     /// 429 or 5xx: not now.
     Busy {
@@ -32,6 +32,9 @@ pub(crate) enum Fault {
     /// Something that is no answer of an API server.
     Strange(String),
 }
+
+/// What an API server says with 500 when it could stream lists and its etcd (before 3.4.31 or 3.5.13) cannot.
+const STORAGE_LACKS: &str = "required storage feature";
 
 /// `v1.Status`, as the API server words its refusals.
 #[derive(Debug, Default, Deserialize)]
@@ -62,6 +65,7 @@ impl Status {
         let after = after.filter(|after| *after > 0).map(Duration::from_secs);
         match code {
             400 | 406 | 415 | 422 => Fault::NotOffered(text),
+            500 if text.contains(STORAGE_LACKS) => Fault::NotOffered(text),
             401 => Fault::Unauthorized(text),
             403 => Fault::Forbidden(text),
             404 => Fault::Absent(text),

@@ -36,12 +36,27 @@ fn a_streamed_list_goes_on_as_a_watch_on_the_same_connection() {
 
 #[test]
 fn a_server_without_streamed_lists_is_asked_for_pages() {
+    is_asked_for_pages(
+        "422 Unprocessable Entity",
+        "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+    );
+}
+
+/// What an API server 1.36 says with Debian 12's etcd 3.4.23.
+#[test]
+fn a_server_whose_store_cannot_stream_lists_is_asked_for_pages() {
+    is_asked_for_pages(
+        "500 Internal Server Error",
+        "a watch stream was requested by the client but the required storage feature \
+         RequestWatchProgress is disabled",
+    );
+}
+
+fn is_asked_for_pages(status: &str, text: &str) {
     let fake = Fake::start(&[NAMESPACES]);
     let watch = Watch::start(&fake, |_| ());
     let asked = fake.next(SERVICES);
-    let text =
-        "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-    asked.refuse("422 Unprocessable Entity", text);
+    asked.refuse(status, text);
 
     let asked = fake.next(SERVICES);
     assert!(asked.query.contains("limit=") && !asked.query.contains("continue="));
