@@ -11,6 +11,7 @@
 
 mod api;
 mod ask;
+mod clients;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod control_plane;
 mod latency;
@@ -48,6 +49,8 @@ enum Command {
     Latency(latency::Args),
     /// Ask Nodens and CoreDNS the same while a cluster's worth of objects changes.
     Names(names::Args),
+    /// Look names up from pods with every kind of search list, with and without autopath.
+    Clients(clients::Args),
     /// End runs in several ways and see that nothing of them stays.
     Leftovers,
 }
@@ -76,6 +79,7 @@ fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
             Command::Up(args) => up::run(args, sandbox).await,
             Command::Latency(args) => latency::run(args, sandbox).await,
             Command::Names(args) => names::run(args, sandbox).await,
+            Command::Clients(args) => clients::run(args, sandbox).await,
             Command::Leftovers => anyhow::bail!("leftovers runs outside of a sandbox"),
         }
     })
