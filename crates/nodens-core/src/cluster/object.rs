@@ -130,6 +130,9 @@ pub struct Search {
     pub base: SearchBase,
     /// The domains that `dnsConfig.searches` adds, in order.
     pub added: Arc<[Name]>,
+    /// Names with fewer dots are looked for along the list first: `ndots` of `dnsConfig.options`,
+    /// or [`SearchBase::ndots`].
+    pub ndots: u8,
 }
 
 /// What a search list begins with.
@@ -139,8 +142,19 @@ pub enum SearchBase {
     /// with the host's network `ClusterFirstWithHostNet`).
     #[default]
     Cluster,
-    /// The node's own (`dnsPolicy: Default`, or `ClusterFirst` with the host's network).
+    /// The node's own (`dnsPolicy: Default`, or `ClusterFirst` with the host's network); also on
+    /// Windows, where it is not walked as elsewhere.
     Node,
     /// Nothing (`dnsPolicy: None`).
     Nothing,
+}
+
+impl SearchBase {
+    /// `ndots` where a pod says nothing: what a kubelet writes, else what resolv.conf(5) says.
+    pub fn ndots(self) -> u8 {
+        match self {
+            Self::Cluster => 5,
+            Self::Node | Self::Nothing => 1,
+        }
+    }
 }

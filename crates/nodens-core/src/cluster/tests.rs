@@ -154,7 +154,7 @@ fn pods_share_addresses_and_leave_alone() {
         name: name.into(),
         ips: Box::new([ip(9)]),
         labels: PodLabels::new([("app", name), ("tier", "")]),
-        search: Search { base: SearchBase::Node, added: Arc::from([]) },
+        search: Search { base: SearchBase::Node, added: Arc::from([]), ndots: 1 },
     };
     editor.set_pod(pod("a"));
     editor.set_pod(pod("b"));

@@ -32,6 +32,8 @@ pub struct BuildOptions {
     /// Finds the addresses of a host that a directive names, asking the given servers, or the
     /// system's if there are none. Called while a configuration is built; may block for seconds.
     pub lookup_host: LookupHost,
+    /// The system's resolv.conf(5), for `autopath @kubernetes`.
+    pub resolv_conf: PathBuf,
     /// Where systemd-resolved writes the servers it asks itself.
     pub resolved_conf: PathBuf,
     /// Zones that `transfer` hands on beside those of the Corefile's directives, for programs that
@@ -55,6 +57,7 @@ impl Default for BuildOptions {
             hostname,
             secret: [0; 16],
             lookup_host: no_lookup,
+            resolv_conf: PathBuf::from("/etc/resolv.conf"),
             resolved_conf: PathBuf::from("/run/systemd/resolve/resolv.conf"),
             zones: Vec::new(),
         }

@@ -9,11 +9,11 @@
 //! import shop/web 10.2.0.1 http:tcp:80
 //! import shop/db headless
 //! importslice shop/db/1 cluster=east :tcp:3306 -- 10.1.0.1
-//! pod shop/web-1 10.1.0.9
+//! pod shop/web-1 10.1.0.9 app=web policy:None search:a.test,b.test ndots:2
 //! ```
 //!
 //! A port is `NAME:PROTOCOL:NUMBER`, an endpoint `ADDRESS=HOSTNAME~POD@ZONE` of which only the
-//! address is needed.
+//! address is needed. A pod may have labels, a `dnsPolicy` and a `dnsConfig`.
 
 use crate::cluster::{
     Editor, External, Key, NewEndpoint, Pod, PodLabels, Port, Search, SearchBase, Service,
@@ -69,18 +69,33 @@ pub fn apply(editor: &mut Editor, line: &str) {
             let slice = slice(editor, name, rest);
             editor.set_import_slice(slice);
         }
-        ["pod", name, ips] => {
+        ["pod", name, ips, rest @ ..] => {
             let (namespace, name) = name.split_once('/').expect("NAMESPACE/NAME");
+            let labels = rest.iter().filter_map(|word| word.split_once('='));
             editor.set_pod(Pod {
                 namespace: namespace.into(),
                 name: name.into(),
                 ips: addresses(ips).into(),
-                labels: PodLabels::default(),
-                search: Search { base: SearchBase::Cluster, added: [].into() },
+                labels: PodLabels::new(labels),
+                search: search(rest),
             });
         }
         _ => panic!("no object: {line}"),
     }
+}
+
+fn search(words: &[&str]) -> Search {
+    let value = |key| words.iter().find_map(|word| word.strip_prefix(key));
+    let base = match value("policy:") {
+        None => SearchBase::Cluster,
+        Some("Default") => SearchBase::Node,
+        Some("None") => SearchBase::Nothing,
+        Some(other) => panic!("no policy: {other}"),
+    };
+    let added = value("search:").into_iter().flat_map(|list| list.split(','));
+    let added = added.map(|domain| domain.parse().expect("a domain")).collect();
+    let ndots = value("ndots:").map(|ndots| ndots.parse().expect("a number"));
+    Search { base, added, ndots: ndots.unwrap_or(base.ndots()) }
 }
 
 fn key_of_namespace(name: &str) -> Key {

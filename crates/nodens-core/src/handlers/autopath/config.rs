@@ -3,25 +3,30 @@
 use super::search::{Fixed, Source};
 use crate::config::BlockBuilder;
 use crate::zones::Zones;
-use nodens_corefile::{Directive, Error};
+use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::Name;
+use std::sync::Arc;
 
 pub(super) fn read(
     directive: &Directive,
     block: &BlockBuilder<'_>,
 ) -> Result<(Zones, Source), Error> {
-    directive.expect_no_body()?;
     let Some((file, zones)) = directive.args().split_last() else {
         let text = "no resolv-conf specified: expected a file such as /etc/resolv.conf";
         return Err(directive.invalid(text));
     };
     if let Some(source) = file.text.strip_prefix('@') {
-        let text = format!(
-            "search domains from '{source}' are not available yet: expected a file such as \
-             /etc/resolv.conf"
-        );
-        return Err(Error::invalid(file, text));
+        if source != "kubernetes" {
+            let text = format!(
+                "'{source}' has no search lists: expected @kubernetes or a file such as \
+                 /etc/resolv.conf"
+            );
+            return Err(Error::invalid(file, text));
+        }
+        let source = Source::Pods { node: node_search(directive, block)? };
+        return Ok((Zones::of(zones, block)?, source));
     }
+    directive.expect_no_body()?;
     let text = std::fs::read(&file.text)
         .map_err(|error| Error::invalid(file, format!("failed to read {}: {error}", file.text)))?;
     let list = resolv_conf(&String::from_utf8_lossy(&text)).map_err(|domain| {
@@ -29,6 +34,28 @@ pub(super) fn read(
         Error::invalid(file, text)
     })?;
     Ok((Zones::of(zones, block)?, Source::File(list)))
+}
+
+/// The search domains that pods have from their nodes: those of `node_search`, else those of this
+/// machine.
+fn node_search(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Arc<[Name]>, Error> {
+    let mut node = None;
+    for line in directive.lines() {
+        line.expect_no_body()?;
+        if line.name.text != "node_search" {
+            return Err(line.unknown_property(&["node_search"]));
+        }
+        let name = |word: &Token| {
+            Name::parse(&word.text)
+                .map_err(|error| Error::expected(word, format!("a search domain ({error})")))
+        };
+        node = Some(line.args().iter().map(name).collect::<Result<_, _>>()?);
+    }
+    Ok(node.unwrap_or_else(|| {
+        // As in CoreDNS, there are none if the file cannot be read.
+        let text = std::fs::read(&block.options.resolv_conf).unwrap_or_default();
+        resolv_conf(&String::from_utf8_lossy(&text)).map_or([].into(), |list| list.domains)
+    }))
 }
 
 /// The search list of resolv.conf(5): the last `search` or `domain` line counts, and the last

@@ -7,6 +7,7 @@ use crate::config::BlockBuilder;
 use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
 use crate::handlers::{Handler, LookupState};
 use crate::limits::{SEARCH_NAMES_MAX, SEARCH_TIME_MAX};
+use crate::log::Level;
 use crate::metrics::Counter;
 use crate::response::Response;
 use crate::zones::Zones;
@@ -28,7 +29,7 @@ pub struct Autopath {
     success: Counter,
 }
 
-/// Reads `autopath [ZONES…] RESOLV-CONF`. The last one of a block counts.
+/// Reads `autopath [ZONES…] RESOLV-CONF|@kubernetes`. The last one of a block counts.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let (zones, source) = config::read(directive, block)?;
     let success = block.shared.registry.counter(
@@ -36,6 +37,10 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
         "Questions answered on the way down a search list.",
         &[("server", &block.server)],
     );
+    if matches!(source, Source::Pods { .. }) && !block.present.contains(&"kubernetes") {
+        let text = "@kubernetes has no effect: the server block has no kubernetes";
+        block.shared.sink.line(Level::Warning, "autopath", text.to_owned());
+    }
     block.handlers.retain(|handler| !matches!(handler, Handler::Autopath(_)));
     block.push(Autopath { zones, source, success });
     Ok(())
@@ -95,6 +100,11 @@ impl Handle for Autopath {
 }
 
 impl Autopath {
+    /// Whether it needs to know the pods of the block's cluster.
+    pub(crate) fn needs_pods(&self) -> bool {
+        matches!(self.source, Source::Pods { .. })
+    }
+
     /// The answer is that of the name at place `at` of the walk.
     fn found(&self, cx: &mut Cx<'_>, at: usize, found: &Name, response: Response) -> Step {
         let q = cx.q();

@@ -1,14 +1,29 @@
 //! Which search list a client has, and whether a question is the first of a walk along it.
 
+use crate::cluster::{Pod, SearchBase, Snapshot};
 use crate::handler::Cx;
+use crate::handlers::kubernetes::Kubernetes;
+use crate::handlers::kubernetes::compose::fold;
+use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};
 use std::sync::Arc;
+
+/// The most octets of search domains, with a space behind each, that a kubelet writes.
+const LIST_LEN_MAX: usize = 2048;
+/// The most search domains that a kubelet writes.
+const LIST_DOMAINS_MAX: usize = 32;
 
 /// Where search lists come from.
 #[derive(Debug)]
 pub(super) enum Source {
     /// A file that says what all clients have.
     File(Fixed),
+    /// `@kubernetes`: what the specification of the client's pod says. Behind the cluster's domains
+    /// come those of the node, which are the same everywhere.
+    Pods {
+        /// The search domains of nodes.
+        node: Arc<[Name]>,
+    },
 }
 
 /// A search list that does not depend on the client.
@@ -23,12 +38,13 @@ pub(super) struct Fixed {
 impl Source {
     /// The search list of the client, if the current question is the first of a walk along it.
     pub(super) fn list_for(&self, cx: &Cx<'_>) -> Option<Arc<[Name]>> {
-        let qname = cx.job.current.qname.view();
         match self {
             Self::File(list) => {
-                begins_walk(qname, list.domains.first()?.view(), list.ndots)
-                    .then(|| list.domains.clone())
+                let qname = cx.job.current.qname.view();
+                let first = list.domains.first()?.view();
+                begins_walk(qname, first, list.ndots).then(|| list.domains.clone())
             }
+            Self::Pods { node } => of_client(cx, node),
         }
     }
 }
@@ -43,4 +59,88 @@ fn begins_walk(qname: NameRef<'_>, first: NameRef<'_>, ndots: Option<usize>) -> 
     }
     let labels = qname.label_count() - first.label_count();
     labels > 0 && ndots.is_none_or(|ndots| labels <= ndots)
+}
+
+/// The search list of the pod that asks, if it is known for sure.
+fn of_client(cx: &Cx<'_>, node: &[Name]) -> Option<Arc<[Name]>> {
+    let kubernetes = Kubernetes::of(cx.block)?;
+    let snapshot = kubernetes.feed.load();
+    let pod = pod_at(&snapshot, cx)?;
+    let qname = cx.job.current.qname.view();
+    let ndots = Some(pod.search.ndots.into());
+    match pod.search.base {
+        SearchBase::Cluster => {
+            let zone = kubernetes.zones.names().get(kubernetes.zones.longest(qname)?)?;
+            let service = service_domain(qname, zone.view(), &pod.namespace)?;
+            let is_walk = begins_walk(qname, service, ndots) && !exists(&snapshot, qname, service);
+            is_walk.then(|| of_cluster(service, zone.view(), node, &pod.search.added))
+        }
+        SearchBase::Nothing => {
+            let first = pod.search.added.first()?.view();
+            begins_walk(qname, first, ndots).then(|| pod.search.added.clone())
+        }
+        // What the node has is not known here, and its list begins with it.
+        SearchBase::Node => None,
+    }
+}
+
+/// The pod that asks. Several can have one address, that of their node or one that has just been
+/// given on: then they must have the same list.
+fn pod_at<'s>(snapshot: &'s Snapshot, cx: &Cx<'_>) -> Option<&'s Pod> {
+    let pods = snapshot.pods_at(cx.job.client().peer.ip().to_canonical());
+    let (pod, others) = pods.split_first()?;
+    let same = |other: &Arc<Pod>| other.namespace == pod.namespace && other.search == pod.search;
+    others.iter().all(same).then_some(pod)
+}
+
+/// The end of `qname` that is `NAMESPACE.svc.ZONE`, the first search domain of the namespace's
+/// pods; `None` if it ends in another way.
+fn service_domain<'n>(
+    qname: NameRef<'n>,
+    zone: NameRef<'_>,
+    namespace: &str,
+) -> Option<NameRef<'n>> {
+    let above = qname.label_count().checked_sub(zone.label_count() + 2)?;
+    let domain = (0..above).try_fold(qname, |name, _| name.parent())?;
+    let mut labels = domain.labels();
+    let is_namespace = labels.next()?.eq_ignore_ascii_case(namespace.as_bytes());
+    (is_namespace && labels.next()?.eq_ignore_ascii_case(b"svc")).then_some(domain)
+}
+
+/// Whether `qname` is a service in `domain`. It is the name asked for most often, and needs no walk.
+fn exists(snapshot: &Snapshot, qname: NameRef<'_>, domain: NameRef<'_>) -> bool {
+    let above = qname.label_count() - domain.label_count();
+    let namespace = domain.labels().next().unwrap_or_default();
+    let key_len = qname.as_wire().len() - domain.as_wire().len() + 1 + namespace.len();
+    let mut buffer = [0; NAME_LEN_MAX];
+    let key = fold(qname, &mut buffer).get(..key_len).unwrap_or_default();
+    above == 1 && snapshot.service(key).is_some_and(|entry| entry.service.is_some())
+}
+
+/// The search list that a kubelet writes for a pod of the cluster's DNS.
+fn of_cluster(
+    service: NameRef<'_>,
+    zone: NameRef<'_>,
+    node: &[Name],
+    added: &[Name],
+) -> Arc<[Name]> {
+    let services = service.parent().unwrap_or(zone);
+    let cluster = [service, services, zone].map(NameRef::to_name);
+    // A server that runs in a pod of the cluster's DNS has the cluster's domains, too, but not
+    // from its node.
+    let node = node.iter().filter(|domain| zone.is_root() || !domain.view().is_in_domain(zone));
+    let mut list: Vec<Name> = Vec::with_capacity(cluster.len() + added.len() + 4);
+    let mut len = 0;
+    for domain in cluster.iter().chain(node).chain(added) {
+        if list.contains(domain) {
+            continue;
+        }
+        // In wire form a name has as many octets as in text with a space behind it, and one more.
+        len += domain.as_wire().len() - 1;
+        if list.len() == LIST_DOMAINS_MAX || len > LIST_LEN_MAX {
+            break;
+        }
+        list.push(domain.clone());
+    }
+    list.into()
 }

@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+mod pods;
+
 /// A file with this text, which is removed at the end of the test.
 struct File(std::path::PathBuf);
 
@@ -257,7 +259,10 @@ fn what_coredns_refuses_is_refused_at_its_place() {
     for (directive, expected) in [
         ("autopath", "2:1: no resolv-conf specified"),
         ("autopath /nonexistent", "2:10: failed to read /nonexistent"),
-        ("autopath a.test @kubernetes", "2:17: search domains from 'kubernetes' are not available yet"),
+        ("autopath a.test @erratic", "2:17: 'erratic' has no search lists: expected @kubernetes"),
+        ("autopath @kubernetes {\n search a.test\n}", "3:2: unknown property 'search'"),
+        ("autopath @kubernetes {\n node_search a..b\n}", "3:14: expected a search domain"),
+        ("autopath /etc/hosts {\n node_search a.test\n}", "2:"),
     ] {
         let error = Bench::try_new(&format!(".:53 {{\n{directive}\n}}")).unwrap_err().to_string();
         assert!(error.starts_with(&format!("Corefile:{expected}")), "{error}");

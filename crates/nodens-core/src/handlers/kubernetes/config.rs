@@ -3,6 +3,7 @@
 use super::{Kubernetes, PodMode, selector};
 use crate::cluster::{Api, Source, Tls};
 use crate::config::{BlockBuilder, ClusterService};
+use crate::handlers::Handler;
 use crate::log::Level;
 use crate::zones::{Fallthrough, Zones};
 use nodens_corefile::{Directive, Error, Token, take};
@@ -85,6 +86,11 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     let mut source = options.source;
     source.api = api(options.endpoint, options.tls, options.kubeconfig);
     source.pods = options.pods == PodMode::Verified;
+    let needs_pods = |handler: &Handler| matches!(handler, Handler::Autopath(autopath) if autopath.needs_pods());
+    if !source.pods && block.handlers.iter().any(needs_pods) {
+        let text = "autopath @kubernetes has no effect without `pods verified`";
+        block.shared.sink.line(Level::Warning, "kubernetes", text.to_owned());
+    }
     source.imports = !options.multicluster.is_empty();
     let (pod_names, zonal) = (source.pod_names, source.zones);
     let imports = zones.names().iter().map(|zone| {

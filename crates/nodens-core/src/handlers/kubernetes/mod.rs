@@ -11,6 +11,7 @@ mod alias;
 pub(crate) mod compose;
 mod config;
 pub(crate) mod find;
+mod metadata;
 pub(crate) mod name;
 pub(crate) mod records;
 mod reverse;
@@ -20,7 +21,8 @@ pub(crate) mod wait;
 
 use crate::cluster::{Feed, Snapshot};
 use crate::handler::{Cx, Event, Handle, Step};
-use crate::handlers::LookupState;
+use crate::config::ServerBlock;
+use crate::handlers::{Handler, LookupState};
 use crate::job::Resolution;
 use crate::zones::{Fallthrough, Zones};
 use compose::{fold, zone_of};
@@ -152,6 +154,14 @@ fn keep_waiting(cx: &mut Cx<'_>, patience: Option<Patience>) -> Step {
 }
 
 impl Kubernetes {
+    /// The directive of this block, if it has one.
+    pub(crate) fn of(block: &ServerBlock) -> Option<&Self> {
+        block.handlers.iter().find_map(|handler| match handler {
+            Handler::Kubernetes(kubernetes) => Some(kubernetes),
+            _ => None,
+        })
+    }
+
     /// Answers from the newest snapshot.
     fn decide(&self, cx: &mut Cx<'_>, zone: usize) -> Step {
         let snapshot = self.feed.load();

@@ -2,6 +2,7 @@
 
 use crate::config::{BlockBuilder, ServerBlock};
 use crate::handler::Cx;
+use crate::handlers::kubernetes::Kubernetes;
 use crate::job::Job;
 use crate::zones::Zones;
 use nodens_corefile::{Directive, Error};
@@ -51,7 +52,10 @@ impl Source<'_> {
                 let upstream = self.job.current.forward.answered.as_ref()?;
                 Some(upstream.key.address.to_string())
             }
-            _ => None,
+            _ => {
+                let label = label.strip_prefix("kubernetes/")?;
+                Kubernetes::of(self.block)?.label(self.job.client().peer.ip(), asked, label)
+            }
         }
     }
 }
