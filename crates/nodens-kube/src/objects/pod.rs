@@ -28,6 +28,17 @@ struct Spec<'a> {
     host_network: Option<bool>,
     #[serde(borrow)]
     dns_config: Option<DnsConfig<'a>>,
+    #[serde(borrow)]
+    os: Option<Os<'a>>,
+    #[serde(borrow)]
+    node_selector: Option<Labels<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Os<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -35,6 +46,17 @@ struct Spec<'a> {
 struct DnsConfig<'a> {
     #[serde(borrow)]
     searches: Option<Vec<Text<'a>>>,
+    #[serde(borrow)]
+    options: Option<Vec<DnsOption<'a>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct DnsOption<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    value: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -55,12 +77,30 @@ impl PodObject<'_> {
     fn base(&self) -> SearchBase {
         let on_host = self.spec.host_network.unwrap_or(false);
         match text(&self.spec.dns_policy) {
+            _ if self.is_windows() => SearchBase::Node,
             "None" => SearchBase::Nothing,
             "Default" => SearchBase::Node,
             "ClusterFirstWithHostNet" => SearchBase::Cluster,
             _ if on_host => SearchBase::Node,
             _ => SearchBase::Cluster,
         }
+    }
+
+    fn is_windows(&self) -> bool {
+        let os = self.spec.os.as_ref().map_or("", |os| text(&os.name));
+        let mut selected = self.spec.node_selector.iter().flatten();
+        let on = |(key, value): (&Text<'_>, &Text<'_>)| {
+            key.as_str() == "kubernetes.io/os" && value.as_str() == "windows"
+        };
+        os == "windows" || selected.any(on)
+    }
+
+    /// The last `ndots` counts, as far as resolvers read it: up to 15.
+    fn ndots(&self) -> Option<u8> {
+        let config = self.spec.dns_config.iter().flat_map(|config| &config.options);
+        let ndots = config.flatten().filter(|option| text(&option.name) == "ndots");
+        let value = ndots.last().map(|option| text(&option.value))?;
+        value.parse::<u32>().ok().and_then(|ndots| u8::try_from(ndots.min(15)).ok())
     }
 
     fn searches(&self) -> impl Iterator<Item = Name> {
@@ -77,7 +117,11 @@ impl PodObject<'_> {
             name: self.metadata.name().into(),
             ips: ips.collect::<Result<_, _>>()?,
             labels: PodLabels::new(labels.map(|(key, value)| (key.as_str(), value.as_str()))),
-            search: Search { base: self.base(), added: editor.search(self.searches().collect()) },
+            search: Search {
+                base: self.base(),
+                added: editor.search(self.searches().collect()),
+                ndots: self.ndots().unwrap_or(self.base().ndots()),
+            },
         })
     }
 }

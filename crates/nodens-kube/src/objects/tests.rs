@@ -134,7 +134,13 @@ fn a_pod_says_where_it_looks_for_names() {
     assert_eq!(base(policy), SearchBase::Cluster);
     assert_eq!(base(r#"{"dnsPolicy":"Default"}"#), SearchBase::Node);
     let own = of(r#"{"dnsPolicy":"None","dnsConfig":{"searches":["a.example","b.example."]}}"#);
-    assert_eq!((own.base, own.added.len()), (SearchBase::Nothing, 2));
+    assert_eq!((own.base, own.added.len(), own.ndots), (SearchBase::Nothing, 2, 1));
+    let options = r#"[{"name":"edns0"},{"name":"ndots","value":"2"}]"#;
+    assert_eq!(of(r#"{"dnsPolicy":"ClusterFirst"}"#).ndots, 5);
+    assert_eq!(of(&format!(r#"{{"dnsConfig":{{"options":{options}}}}}"#)).ndots, 2);
+    assert_eq!(base(r#"{"os":{"name":"windows"}}"#), SearchBase::Node);
+    assert_eq!(base(r#"{"nodeSelector":{"kubernetes.io/os":"windows"}}"#), SearchBase::Node);
+    assert_eq!(base(r#"{"nodeSelector":{"kubernetes.io/os":"linux"}}"#), SearchBase::Cluster);
 }
 
 #[test]
