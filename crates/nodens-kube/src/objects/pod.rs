@@ -98,8 +98,8 @@ impl PodObject<'_> {
     /// The last `ndots` counts, as far as resolvers read it: up to 15.
     fn ndots(&self) -> Option<u8> {
         let config = self.spec.dns_config.iter().flat_map(|config| &config.options);
-        let ndots = config.flatten().filter(|option| text(&option.name) == "ndots");
-        let value = ndots.last().map(|option| text(&option.value))?;
+        let mut ndots = config.flatten().filter(|option| text(&option.name) == "ndots");
+        let value = ndots.next_back().map(|option| text(&option.value))?;
         value.parse::<u32>().ok().and_then(|ndots| u8::try_from(ndots.min(15)).ok())
     }
 
