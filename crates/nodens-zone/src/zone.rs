@@ -52,7 +52,7 @@ pub trait Cursor: Send {
 pub struct Version {
     /// The SOA record.
     pub soa: Soa,
-    /// All other records, those of a name and type one after the other.
+    /// All other records, in any order.
     pub records: Box<dyn Cursor>,
 }
 

@@ -113,6 +113,11 @@ impl Slice {
         self.endpoints.iter().map(|packed| self.unpack(*packed))
     }
 
+    /// The endpoint at this place.
+    pub fn endpoint(&self, index: usize) -> Option<Endpoint<'_>> {
+        self.endpoints.get(index).map(|packed| self.unpack(*packed))
+    }
+
     fn unpack(&self, packed: Packed) -> Endpoint<'_> {
         let start = packed.start as usize;
         let middle = start + usize::from(packed.hostname);

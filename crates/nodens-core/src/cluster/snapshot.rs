@@ -161,6 +161,17 @@ impl Snapshot {
         whole(&self.imports)
     }
 
+    /// What is known of every name of a service, in no order. Holds on to what it has not gone
+    /// through yet, and is not disturbed by later changes.
+    pub fn each_service(&self) -> impl Iterator<Item = Entry> + Send + use<> {
+        self.services.clone().into_iter().map(|(_, entry)| entry)
+    }
+
+    /// The same of service imports.
+    pub fn each_import(&self) -> impl Iterator<Item = Entry> + Send + use<> {
+        self.imports.clone().into_iter().map(|(_, entry)| entry)
+    }
+
     /// Serial of zones with services: seconds since 1970 at the last change, or one more than the
     /// last where that came within the same second.
     pub fn serial(&self) -> u32 {

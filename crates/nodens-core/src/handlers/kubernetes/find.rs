@@ -167,7 +167,7 @@ impl<'s> View<'s> {
     }
 
     /// `ignore empty_service`
-    fn is_ignored(self, entry: &Entry) -> bool {
+    pub(super) fn is_ignored(self, entry: &Entry) -> bool {
         self.handler.ignore_empty && entry.slices.iter().all(|slice| slice.is_empty())
     }
 

@@ -18,6 +18,7 @@ mod reverse;
 mod selector;
 pub(crate) mod servers;
 pub(crate) mod wait;
+mod zone;
 
 use crate::cluster::{Feed, Snapshot};
 use crate::handler::{Cx, Event, Handle, Step};
@@ -47,7 +48,7 @@ const VERSION_TTL: u32 = 28_800;
 const VERSION: &[u8] = b"\x051.1.0";
 
 /// The directive at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Kubernetes {
     pub(crate) zones: Zones,
     /// Which of the zones show service imports (`multicluster`).
@@ -138,6 +139,10 @@ impl Handle for Kubernetes {
             }
             _ => Step::Fail(Rcode::SERVFAIL),
         }
+    }
+
+    fn zones(&self) -> Vec<crate::handlers::transfer::Source> {
+        self.transferable()
     }
 }
 

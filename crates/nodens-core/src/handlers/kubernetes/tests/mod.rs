@@ -4,6 +4,7 @@
 mod aliases;
 mod endpoints;
 mod setup;
+mod transfer;
 mod waiting;
 mod zones;
 

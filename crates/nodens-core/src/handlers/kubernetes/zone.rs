@@ -1,0 +1,371 @@
+//! The zones of the directive as `transfer` hands them on: the names that services have, so that
+//! who has the zone answers for them as this server does. Names made out of questions (pods,
+//! endpoints by topology zone) are not in it, and neither are the reverse zones.
+
+use super::compose::Octets;
+use super::find::{View, ports};
+use super::records::{Soa, weight};
+use super::{Kubernetes, VERSION, VERSION_TTL};
+use crate::cluster::{Entry, Port, Service, ServiceKind, Slice, Snapshot};
+use crate::handlers::transfer;
+use nodens_wire::name::NAME_LEN_MAX;
+use nodens_wire::{Class, Name, NameRef, Record, Type};
+use nodens_zone::{Advance, Cursor, RecordRef, Version, Zone};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A zone of the directive.
+#[derive(Debug)]
+struct ClusterZone {
+    handler: Arc<Kubernetes>,
+    /// Which one.
+    zone: usize,
+    /// Its name in lower case.
+    origin: Name,
+}
+
+impl Kubernetes {
+    /// The zones that can be handed on, each with its name.
+    pub(super) fn transferable(&self) -> Vec<transfer::Source> {
+        let handler = Arc::new(self.clone());
+        let names = self.zones.names().iter().enumerate();
+        let names = names.filter(|(_, name)| !is_reverse(name));
+        let source = |(zone, name): (usize, &Name)| {
+            let (handler, origin) = (handler.clone(), name.to_folded());
+            let source: Arc<dyn Zone> =
+                Arc::new(ClusterZone { handler, zone, origin: origin.clone() });
+            (origin, source)
+        };
+        names.map(source).collect()
+    }
+}
+
+impl ClusterZone {
+    fn soa_of(&self, snapshot: &Snapshot) -> Option<nodens_zone::Soa> {
+        let soa: Soa<'_> = self.handler.soa(self.handler.view(snapshot, self.zone));
+        let rdata = soa.rdata(self.origin.as_wire()).as_slice().to_vec();
+        let (owner, rtype, class) = (self.origin.clone(), Type::SOA, Class::IN);
+        nodens_zone::Soa::new(Record { owner, rtype, class, ttl: soa.own_ttl, rdata }).ok()
+    }
+}
+
+impl Zone for ClusterZone {
+    fn soa(&self) -> Option<nodens_zone::Soa> {
+        let feed = &self.handler.feed;
+        if feed.synced() { self.soa_of(&feed.load()) } else { None }
+    }
+
+    fn version(&self) -> Option<Version> {
+        let feed = &self.handler.feed;
+        if !feed.synced() {
+            return None;
+        }
+        let snapshot = Arc::clone(&feed.load());
+        let soa = self.soa_of(&snapshot)?;
+        let view = self.handler.view(&snapshot, self.zone);
+        let services: Box<dyn Iterator<Item = Entry> + Send> = match view.imports {
+            true => Box::new(snapshot.each_import()),
+            false => Box::new(snapshot.each_service()),
+        };
+        let batch = Batch::default();
+        let mut names = Names {
+            handler: self.handler.clone(),
+            zone: self.zone,
+            origin: self.origin.clone(),
+            snapshot: snapshot.clone(),
+            services,
+            headless: None,
+            batch,
+            at: None,
+        };
+        names.apex();
+        Some(Version { soa, records: Box::new(names) })
+    }
+}
+
+/// Goes through a zone, service by service, endpoint by endpoint.
+///
+/// Endpoints that share a name, and one that is in two slices for a while, make the same record
+/// more than once; who takes a zone drops what it has already (RFC 2181 section 5).
+struct Names {
+    handler: Arc<Kubernetes>,
+    zone: usize,
+    origin: Name,
+    snapshot: Arc<Snapshot>,
+    services: Box<dyn Iterator<Item = Entry> + Send>,
+    /// The headless service that it is at.
+    headless: Option<Headless>,
+    /// The records of what it is at: a service, or an endpoint.
+    batch: Batch,
+    /// The record it stands at; none before the first of the batch.
+    at: Option<usize>,
+}
+
+/// A headless service and the endpoint that is next.
+struct Headless {
+    entry: Entry,
+    service: Arc<Service>,
+    slice: usize,
+    endpoint: usize,
+    /// Weights of the SRV records of the ports of the slice, and of those that name no port.
+    weights: Vec<u16>,
+    bare_weight: u16,
+}
+
+/// Records of a few names.
+#[derive(Default)]
+struct Batch {
+    records: Vec<Record>,
+}
+
+impl Batch {
+    /// Adds a record, unless its name is too long to be one.
+    fn push(&mut self, owner: &Octets<NAME_LEN_MAX>, (rtype, ttl): (Type, u32), rdata: &[u8]) {
+        let Some(owner) = owner.name() else { return };
+        let (owner, class) = (owner.to_name(), Class::IN);
+        self.records.push(Record { owner, rtype, class, ttl, rdata: rdata.to_vec() });
+    }
+
+    fn address(&mut self, owner: &Octets<NAME_LEN_MAX>, ttl: u32, address: IpAddr) {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => self.push(owner, (Type::A, ttl), &v4.octets()),
+            IpAddr::V6(v6) => self.push(owner, (Type::AAAA, ttl), &v6.octets()),
+        }
+    }
+
+    /// Adds an SRV record with priority 0, unless its target is too long to be a name.
+    fn service(
+        &mut self,
+        owner: &Octets<NAME_LEN_MAX>,
+        ttl: u32,
+        (weight, port): (u16, u16),
+        target: &Octets<NAME_LEN_MAX>,
+    ) {
+        if !target.as_slice().is_empty() {
+            let numbers = [[0, 0], weight.to_be_bytes(), port.to_be_bytes()].concat();
+            let rdata = [&numbers, target.as_slice()].concat();
+            self.push(owner, (Type::SRV, ttl), &rdata);
+        }
+    }
+}
+
+impl Cursor for Names {
+    fn advance(&mut self) -> Advance {
+        let next = self.at.map_or(0, |at| at + 1);
+        if next < self.batch.records.len() {
+            self.at = Some(next);
+            return Advance::Record;
+        }
+        self.batch.records.clear();
+        self.at = None;
+        match self.headless.take() {
+            Some(headless) => self.endpoint(headless),
+            None => match self.services.next() {
+                Some(entry) => self.entry(entry),
+                None => return Advance::End,
+            },
+        }
+        Advance::Nothing
+    }
+
+    fn record(&self) -> Option<RecordRef<'_>> {
+        self.batch.records.get(self.at?).map(RecordRef::from)
+    }
+}
+
+impl Names {
+    fn view(&self) -> View<'_> {
+        self.handler.view(&self.snapshot, self.zone)
+    }
+
+    /// A name below the zone.
+    fn below(&self, parts: &[&[u8]]) -> Octets<NAME_LEN_MAX> {
+        let mut name = Octets::new();
+        parts.iter().for_each(|part| name.push(part));
+        name.push(self.origin.as_wire());
+        name
+    }
+
+    /// What the zone has beside services: NS records, `ns.dns`, `dns-version`.
+    fn apex(&mut self) {
+        let (apex, ns) = (self.below(&[]), self.below(&[b"\x02ns\x03dns"]));
+        let mut servers = self.view().name_servers(self.origin.view());
+        let ttl = self.handler.ttl;
+        let mut batch = Batch::default();
+        let mut named: Vec<&Name> = Vec::new();
+        for (name, _) in &servers {
+            if !named.contains(&name) {
+                named.push(name);
+                batch.push(&apex, (Type::NS, ttl), name.as_wire());
+            }
+        }
+        if named.is_empty() {
+            // A zone has to have one (RFC 1035 section 5.2); this is what the SOA record says.
+            batch.push(&apex, (Type::NS, ttl), ns.as_slice());
+        }
+        for (name, address) in &servers {
+            // Those of a service in the zone come with the service.
+            if ns.name() != Some(name.view()) && !self.shows(name.view()) {
+                let mut owner = Octets::new();
+                owner.push(name.as_wire());
+                batch.address(&owner, ttl, *address);
+            }
+        }
+        servers.sort_by_key(|(_, address)| *address);
+        servers.dedup_by_key(|(_, address)| *address);
+        servers.iter().for_each(|(_, address)| batch.address(&ns, ttl, *address));
+        let version = self.below(&[b"\x0bdns-version"]);
+        batch.push(&version, (Type::TXT, VERSION_TTL), VERSION);
+        self.batch = batch;
+    }
+
+    /// Whether `name` is one of a service that the zone shows, or of its endpoints.
+    fn shows(&self, name: NameRef<'_>) -> bool {
+        let view = self.view();
+        let labels = name.label_count().saturating_sub(self.origin.view().label_count());
+        // Endpoint, service, namespace, `svc`; or without the endpoint.
+        let mut service = Some(name);
+        for _ in 3..labels {
+            service = service.and_then(NameRef::parent);
+        }
+        let key = service.and_then(|service| {
+            let len = service.as_wire().len().checked_sub(self.origin.as_wire().len() + 4)?;
+            service.as_wire().get(..len)
+        });
+        let entry = key.and_then(|key| view.entry(key));
+        entry.and_then(|entry| Some(self.is_shown(entry, entry.service.as_ref()?))) == Some(true)
+    }
+
+    fn is_shown(&self, entry: &Entry, service: &Service) -> bool {
+        let view = self.view();
+        let mut namespace = Octets::<NAME_LEN_MAX>::new();
+        namespace.push_text(service.key.namespace());
+        let is_empty = service.kind == ServiceKind::ClusterIp && view.is_ignored(entry);
+        // An import without ports has no record at all.
+        let is_bare = view.imports
+            && service.kind == ServiceKind::ClusterIp
+            && service.ports.is_empty();
+        view.handler.exposes(view.snapshot, namespace.as_slice()) && !is_empty && !is_bare
+    }
+
+    /// Takes up the next service.
+    fn entry(&mut self, entry: Entry) {
+        let Some(service) = entry.service.clone() else { return };
+        if !self.is_shown(&entry, &service) {
+            return;
+        }
+        match &service.kind {
+            ServiceKind::ExternalName(target) => {
+                let target = target.parse::<IpAddr>().is_err().then(|| Name::parse(target).ok());
+                if let Some(target) = target.flatten() {
+                    let owner = self.below(&[service.key.as_wire(), b"\x03svc"]);
+                    self.batch.push(&owner, (Type::CNAME, self.handler.ttl), target.as_wire());
+                }
+            }
+            ServiceKind::ClusterIp => self.cluster_ips(&service),
+            ServiceKind::Headless => {
+                let found = |slice: &Arc<Slice>| slice.len() * slice.ports().len().max(1);
+                let bare_weight = weight(entry.slices.iter().map(found).sum());
+                let weights = Vec::new();
+                let (slice, endpoint) = (0, 0);
+                let headless = Headless { entry, service, slice, endpoint, weights, bare_weight };
+                self.headless = Some(headless);
+            }
+        }
+    }
+
+    /// The records of a service that has addresses of its own.
+    fn cluster_ips(&mut self, service: &Service) {
+        let ttl = self.handler.ttl;
+        let labels = service.key.as_wire();
+        let owner = self.below(&[labels, b"\x03svc"]);
+        for address in &service.cluster_ips {
+            self.batch.address(&owner, ttl, *address);
+        }
+        let addresses = service.cluster_ips.len();
+        for (index, port) in service.ports.iter().enumerate() {
+            let Some(number) = port.number else { continue };
+            if !port.name.is_empty() {
+                let label = port_labels(port);
+                let named = self.below(&[label.as_slice(), labels, b"\x03svc"]);
+                let same = ports(&service.ports, port.name.as_bytes(), protocol(port)).count();
+                let weight = weight(same * addresses);
+                self.batch.service(&named, ttl, (weight, number), &owner);
+            }
+            if is_first(&service.ports, index, number) {
+                let weight = weight(service.ports.len() * addresses);
+                self.batch.service(&owner, ttl, (weight, number), &owner);
+            }
+        }
+    }
+
+    /// The records of the next endpoint of a headless service.
+    fn endpoint(&mut self, mut at: Headless) {
+        let Some(slice) = at.entry.slices.get(at.slice).cloned() else { return };
+        if at.endpoint == 0 {
+            at.weights = slice.ports().iter().map(|port| at.weight(port)).collect();
+        }
+        let Some(endpoint) = slice.endpoint(at.endpoint) else {
+            (at.slice, at.endpoint) = (at.slice + 1, 0);
+            self.headless = Some(at);
+            return;
+        };
+        let (ttl, labels) = (self.handler.ttl, at.service.key.as_wire());
+        let service = self.below(&[labels, b"\x03svc"]);
+        let mut own = Octets::new();
+        self.handler.push_endpoint(&slice, &endpoint, &mut own);
+        let own = self.below(&[own.as_slice(), labels, b"\x03svc"]);
+        self.batch.address(&service, ttl, endpoint.address);
+        self.batch.address(&own, ttl, endpoint.address);
+        for (index, port) in slice.ports().iter().enumerate() {
+            let Some(number) = port.number else { continue };
+            if !port.name.is_empty() {
+                let label = port_labels(port);
+                let named = self.below(&[label.as_slice(), labels, b"\x03svc"]);
+                let weight = at.weights.get(index).copied().unwrap_or(1);
+                self.batch.service(&named, ttl, (weight, number), &own);
+            }
+            if is_first(slice.ports(), index, number) {
+                self.batch.service(&service, ttl, (at.bare_weight, number), &own);
+            }
+        }
+        at.endpoint += 1;
+        self.headless = Some(at);
+    }
+}
+
+impl Headless {
+    /// The weight of what is found under a port of the service.
+    fn weight(&self, port: &Port) -> u16 {
+        let found = |slice: &Arc<Slice>| {
+            slice.len() * ports(slice.ports(), port.name.as_bytes(), protocol(port)).count()
+        };
+        weight(self.entry.slices.iter().map(found).sum())
+    }
+}
+
+/// Whether a zone has the names of addresses.
+fn is_reverse(zone: &Name) -> bool {
+    let zone = zone.to_folded();
+    let is_root = [&b"\x07in-addr\x04arpa\0"[..], b"\x03ip6\x04arpa\0"].contains(&zone.as_wire());
+    is_root || crate::reverse::is_below(zone.as_wire())
+}
+
+fn protocol(port: &Port) -> &'static [u8] {
+    port.protocol.label().as_bytes()
+}
+
+/// Whether no port before this one has its number: SRV records that name no port tell ports apart
+/// by nothing else.
+fn is_first(ports: &[Port], index: usize, number: u16) -> bool {
+    !ports.iter().take(index).any(|port| port.number == Some(number))
+}
+
+/// `_NAME._PROTOCOL`, in wire form and in lower case.
+fn port_labels(port: &Port) -> Octets<NAME_LEN_MAX> {
+    let mut labels = Octets::new();
+    for text in [&*port.name, port.protocol.label()] {
+        labels.push_text(format!("_{text}").to_ascii_lowercase().as_bytes());
+    }
+    labels
+}
