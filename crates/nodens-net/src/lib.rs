@@ -23,6 +23,7 @@ pub mod limits;
 mod listeners;
 pub mod lookup;
 pub mod memory;
+pub mod notify;
 mod poll;
 mod random;
 pub mod runtime;
@@ -34,4 +35,5 @@ mod upstream;
 
 pub use fault::errno_text;
 pub use listeners::ListenError;
+pub use notify::Notifications;
 pub use runtime::{Options, Runtime, StartError};

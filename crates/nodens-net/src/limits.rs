@@ -83,6 +83,11 @@ pub const UPSTREAM_AGE: Duration = Duration::from_secs(120);
 /// How often connections and ports to upstreams are looked over for age.
 pub const SWEEP: Duration = Duration::from_millis(250);
 
+/// How often zones are looked at for changes that others have to be told of.
+pub const NOTIFY_ROUND: Duration = Duration::from_secs(1);
+/// The longest answer to a notification that is read, in octets.
+pub const NOTIFY_MESSAGE_LEN: usize = 512;
+
 const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 // IDs are drawn at random until one is free, which is quick only while most are.
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);

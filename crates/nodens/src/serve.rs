@@ -14,7 +14,7 @@ use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
 use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
 use nodens_kube::Watches;
-use nodens_net::{Options, Runtime, cpu, memory};
+use nodens_net::{Notifications, Options, Runtime, cpu, memory};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::process::ExitCode;
@@ -51,6 +51,7 @@ struct Server {
     endpoints: Endpoints,
     tasks: Tasks,
     watches: Watches,
+    notifications: Option<Notifications>,
     reloads: Reloads,
     lameduck: Duration,
     /// What came while something else was waited for.
@@ -161,6 +162,7 @@ impl Server {
             endpoints,
             tasks: Tasks::start(tasks),
             watches,
+            notifications: None,
             reloads,
             lameduck: Duration::ZERO,
             put_off: None,
@@ -182,6 +184,19 @@ impl Server {
             self.endpoints.spawn(probe::watch_for_loop(target.clone()));
         }
         self.reloads.follow(loaded, services);
+        self.notify(services);
+    }
+
+    /// Tells secondaries of the zones there are, anew with each configuration.
+    fn notify(&mut self, services: &Services) {
+        self.notifications = None;
+        match Notifications::start(&services.notifies, self.shared.sink.clone()) {
+            Ok(notifications) => self.notifications = Some(notifications),
+            Err(error) => {
+                let text = format!("nobody can be notified of changes: {error}");
+                self.shared.sink.line(Level::Error, "transfer", text);
+            }
+        }
     }
 
     fn greet(&self) {
@@ -314,6 +329,7 @@ impl Server {
 
     /// Says so, keeps answering for the lameduck time, then ends what is under way.
     fn stop(&mut self) -> ExitCode {
+        self.notifications = None;
         self.facts.stopping.store(true, Ordering::Relaxed);
         if !self.lameduck.is_zero() {
             let text = format!("Going into lameduck mode for {:?}", self.lameduck);

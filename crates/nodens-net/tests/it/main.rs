@@ -2,6 +2,7 @@
 
 mod client;
 mod reload;
+mod secondaries;
 mod server;
 mod tcp;
 mod transfer;

@@ -3,14 +3,15 @@
 use super::client::{Stream, ask_tcp, ask_udp, assert_answered};
 use super::server::{Server, eventually};
 use nodens_core::config::BuildOptions;
-use nodens_net::Options;
-use nodens_wire::{Class, Header, Message, Name, Rcode, Type};
+use nodens_net::{Notifications, Options};
+use nodens_wire::{Class, Header, Message, Name, Rcode, Type, header};
 use nodens_zone::{Advance, Cursor, RecordRef, Soa, Version, Zone};
 use std::cell::Cell;
 use std::io::Read;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The endpoints of a cluster, made as they are asked for: nobody else has a copy.
@@ -302,5 +303,56 @@ fn what_is_sent_reads_back_as_whole_messages_of_no_more_than_16_kib() {
     // The OPT record of the first message comes on top.
     assert!(lengths.iter().all(|len| *len <= (16 << 10) + 64), "{lengths:?}");
     assert!(lengths.len() > 5);
+    server.stop();
+}
+
+/// A server that is told of changes: it answers the n-th message as `react` says.
+fn secondary(react: impl Fn(usize) -> Option<Rcode> + Send + 'static) -> (SocketAddr, Told) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (address, told) = (socket.local_addr().unwrap(), Told::default());
+    let seen = told.clone();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 512];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let message = Message::parse(&buffer[..len]).unwrap();
+            let mut reply = buffer[..len].to_vec();
+            let count = {
+                let mut seen = seen.lock().unwrap();
+                seen.push((from, message.clone()));
+                seen.len()
+            };
+            if let Some(rcode) = react(count) {
+                header::set_flags(&mut reply, message.flags.reply().with_rcode(rcode));
+                socket.send_to(&reply, from).unwrap();
+            }
+        }
+    });
+    (address, told)
+}
+
+type Told = Arc<Mutex<Vec<(SocketAddr, Message)>>>;
+
+#[test]
+fn servers_are_told_of_a_zone_and_of_its_changes_until_they_accept() {
+    let zone = Endpoints::new(3);
+    // One that is not there yet, one that is.
+    let (late, told_late) = secondary(|n| (n > 1).then_some(Rcode::NOERROR));
+    let (prompt, told) = secondary(|_| Some(Rcode::NOERROR));
+    let corefile = format!(
+        "cluster.local:0 {{\n bind 127.0.0.1\n transfer {{\n  to {late} {prompt}\n  \
+         source 127.0.0.9\n }}\n}}"
+    );
+    let server = start(&zone, &corefile);
+    let services = &server.first.upgrade().unwrap().services.notifies;
+    let notifications = Notifications::start(services, server.shared.sink.clone()).unwrap();
+    eventually(|| told_late.lock().unwrap().len() == 2, "a second try");
+    let (from, first) = told.lock().unwrap()[0].clone();
+    assert_eq!(from.ip(), IpAddr::from([127, 0, 0, 9]));
+    assert_eq!((first.questions[0].qtype, first.answer[0].rtype), (Type::SOA, Type::SOA));
+    assert_eq!(told.lock().unwrap().len(), 1);
+    zone.serial.store(8, Ordering::Relaxed);
+    eventually(|| told.lock().unwrap().len() == 2, "news of the change");
+    assert_ne!(told.lock().unwrap()[1].1.answer, first.answer);
+    drop(notifications);
     server.stop();
 }
