@@ -73,6 +73,15 @@ pub(crate) struct Connection {
     metrics: Arc<Metrics>,
 }
 
+/// Whether a request waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As `apiserver_qps` and `apiserver_burst` say.
+    InTurn,
+    /// No: it goes on with something that had its turn.
+    AtOnce,
+}
+
 /// The client made from the files as they were at `made`.
 struct Held {
     client: Option<Client>,
@@ -122,8 +131,10 @@ impl Connection {
     }
 
     /// Asks for `path`, with its query; gives the body of a response with status 200.
-    pub(crate) async fn get(&self, path: &str) -> Result<Body, Fault> {
-        self.take_turn().await;
+    pub(crate) async fn get(&self, path: &str, pace: Pace) -> Result<Body, Fault> {
+        if pace == Pace::InTurn {
+            self.take_turn().await;
+        }
         let using = self.client().await?;
         let result = self.exchange(&using.client, path).await;
         if result.as_ref().err().is_some_and(Fault::wants_new_credentials) {

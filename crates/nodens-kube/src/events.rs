@@ -7,8 +7,7 @@ use crate::objects::{
 };
 use nodens_core::cluster::{Editor, Key, Kind, Source};
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 use std::fmt;
 
 /// What a line came to.
@@ -148,138 +147,65 @@ pub(crate) struct Page {
     pub(crate) version: String,
     /// Where the next page begins; none if this is the last.
     pub(crate) next: Option<String>,
-    /// What is to be said of objects that cannot be used.
-    pub(crate) unreadable: Vec<String>,
 }
 
-/// Applies one page of a list, object by object as they are read.
+impl Page {
+    /// Reads a list without its objects.
+    ///
+    /// # Errors
+    /// If it is no list.
+    pub(crate) fn read(text: &[u8]) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct List {
+            metadata: ListMeta,
+            #[serde(rename = "items")]
+            _items: IgnoredAny,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct ListMeta {
+            resource_version: Option<String>,
+            r#continue: Option<String>,
+        }
+        let List { metadata, .. } = serde_json::from_slice(text)?;
+        let next = metadata.r#continue.filter(|token| !token.is_empty());
+        Ok(Self { version: metadata.resource_version.unwrap_or_default(), next })
+    }
+}
+
+/// Applies an object of a list.
 ///
 /// # Errors
-/// If it is no list.
-pub(crate) fn page(
+/// What is to be said of it if it cannot be used.
+pub(crate) fn item(
     kind: Kind,
     text: &[u8],
     editor: &mut Editor,
     source: &Source,
-) -> serde_json::Result<Page> {
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let page = PageSeed { kind, editor, source }.deserialize(&mut reader)?;
-    reader.end()?;
-    Ok(page)
-}
-
-struct PageSeed<'e> {
-    kind: Kind,
-    editor: &'e mut Editor,
-    source: &'e Source,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ListMeta {
-    resource_version: Option<String>,
-    r#continue: Option<String>,
-}
-
-impl<'de> DeserializeSeed<'de> for PageSeed<'_> {
-    type Value = Page;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<Page, D::Error> {
-        reader.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for PageSeed<'_> {
-    type Value = Page;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of objects")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Page, A::Error> {
-        let Self { kind, editor, source } = self;
-        let (mut page, mut is_list) = (Page::default(), false);
-        while let Some(field) = map.next_key::<&str>()? {
-            match field {
-                "metadata" => {
-                    let meta: ListMeta = map.next_value()?;
-                    page.version = meta.resource_version.unwrap_or_default();
-                    page.next = meta.r#continue.filter(|token| !token.is_empty());
-                }
-                "items" => {
-                    is_list = true;
-                    let unreadable = &mut page.unreadable;
-                    let items = Items { kind, editor: &mut *editor, source, unreadable };
-                    map.next_value_seed(items)?;
-                }
-                _ => _ = map.next_value::<IgnoredAny>()?,
-            }
-        }
-        if !is_list {
-            return Err(serde::de::Error::missing_field("items"));
-        }
-        Ok(page)
-    }
-}
-
-struct Items<'e> {
-    kind: Kind,
-    editor: &'e mut Editor,
-    source: &'e Source,
-    unreadable: &'e mut Vec<String>,
-}
-
-impl<'de> DeserializeSeed<'de> for Items<'_> {
-    type Value = ();
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
-        reader.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Items<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("objects")
-    }
-
-    // Go writes an empty list as `null`.
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let Self { kind, editor, source, unreadable } = self;
-        // One at a time, so that what is wrong with one is not the end of the page.
-        while let Some(item) = seq.next_element::<&RawValue>()? {
-            let done = match kind {
-                Kind::Namespaces => object::<NamespaceObject<'_>>(item, editor, source),
-                Kind::Services => object::<ServiceObject<'_>>(item, editor, source),
-                Kind::Slices => object::<SliceObject<'_>>(item, editor, source),
-                Kind::Pods => object::<PodObject<'_>>(item, editor, source),
-                Kind::Imports => object::<ImportObject<'_>>(item, editor, source),
-                Kind::ImportSlices => object::<ImportSliceObject<'_>>(item, editor, source),
-            };
-            unreadable.extend(done.err());
-        }
-        Ok(())
+) -> Result<(), String> {
+    match kind {
+        Kind::Namespaces => object::<NamespaceObject<'_>>(text, editor, source),
+        Kind::Services => object::<ServiceObject<'_>>(text, editor, source),
+        Kind::Slices => object::<SliceObject<'_>>(text, editor, source),
+        Kind::Pods => object::<PodObject<'_>>(text, editor, source),
+        Kind::Imports => object::<ImportObject<'_>>(text, editor, source),
+        Kind::ImportSlices => object::<ImportSliceObject<'_>>(text, editor, source),
     }
 }
 
 fn object<'a, T: Object<'a>>(
-    item: &'a RawValue,
+    text: &'a [u8],
     editor: &mut Editor,
     source: &Source,
 ) -> Result<(), String> {
-    let error = match serde_json::from_str::<T>(item.get()) {
+    let error = match serde_json::from_slice::<T>(text) {
         Ok(object) => match object.set(editor, source) {
             Ok(()) => return Ok(()),
             Err(error) => error.to_string(),
         },
         Err(error) => error.to_string(),
     };
-    let named: Named<'_> = serde_json::from_str(item.get()).unwrap_or_default();
+    let named: Named<'_> = serde_json::from_slice(text).unwrap_or_default();
     editor.keep(T::KIND, named.metadata.namespace(), named.metadata.name());
     Err(said_of(&named.metadata, &error))
 }

@@ -22,7 +22,9 @@ pub(crate) enum Fault {
     Gone(String),
     /// 400, 406, 415, 422: it does not understand the request; or its store cannot do it.
     NotOffered(String),
-    /// 429 or 5xx: not now.
+    /// 500 and beyond: it tried and failed.
+    Failed(String),
+    /// 429 or 503: not now.
     Busy {
         /// What it says.
         text: String,
@@ -70,7 +72,8 @@ impl Status {
             403 => Fault::Forbidden(text),
             404 => Fault::Absent(text),
             410 => Fault::Gone(text),
-            429 | 500.. => Fault::Busy { text: format!("{code}: {text}"), after },
+            429 | 503 => Fault::Busy { text: format!("{code}: {text}"), after },
+            500.. => Fault::Failed(format!("{code}: {text}")),
             _ => Fault::Strange(format!("HTTP status {code}: {text}")),
         }
     }
@@ -112,6 +115,12 @@ impl Fault {
         matches!(self, Self::Tls(_) | Self::Config(_) | Self::Unauthorized(_))
     }
 
+    /// Whether pages may be had where a streamed list is not. Some servers only find out on the
+    /// way that their store cannot do it, and answer with 500.
+    pub(crate) fn suggests_pages(&self) -> bool {
+        matches!(self, Self::NotOffered(_) | Self::Failed(_) | Self::Strange(_))
+    }
+
     /// What it is, without the words that vary.
     pub(crate) fn class(&self) -> &'static str {
         match self {
@@ -123,6 +132,7 @@ impl Fault {
             Self::Absent(_) => "absent",
             Self::Gone(_) => "gone",
             Self::NotOffered(_) => "not_offered",
+            Self::Failed(_) => "failed",
             Self::Busy { .. } => "busy",
             Self::Strange(_) => "strange",
         }
@@ -139,6 +149,7 @@ impl std::fmt::Display for Fault {
             | Self::Gone(text)
             | Self::NotOffered(text)
             | Self::Strange(text)
+            | Self::Failed(text)
             | Self::Busy { text, .. } => f.write_str(text),
             Self::Tls(text) => write!(f, "TLS: {text}"),
             Self::Unauthorized(text) => write!(f, "401 {text}"),

@@ -116,13 +116,18 @@ impl Resource {
         request
     }
 
-    /// The request for a page of a list; the first without `token`.
-    pub(crate) fn page(&self, source: &Source, token: Option<&str>) -> String {
+    /// The request for a page of a list; the first without `token`. `anew` says that a list was
+    /// taken before: then the server must not answer from a cache that may be behind it.
+    pub(crate) fn page(&self, source: &Source, token: Option<&str>, anew: bool) -> String {
         let mut request = self.request(source);
         _ = write!(request, "limit={PAGE_OBJECTS}");
-        if let Some(token) = token {
-            request.push_str("&continue=");
-            escape(token, &mut request);
+        match token {
+            Some(token) => {
+                request.push_str("&continue=");
+                escape(token, &mut request);
+            }
+            None if anew => {}
+            None => request.push_str("&resourceVersion=0"),
         }
         request
     }
@@ -180,18 +185,18 @@ mod tests {
             namespace_labels: Some("dns=on".into()),
             ..Source::default()
         };
-        let page = |kind| of(kind).page(&source, None);
-        assert_eq!(page(Kind::Namespaces), "/api/v1/namespaces?labelSelector=dns%3Don&limit=250");
-        let services = "/api/v1/services?labelSelector=app%20in%20%28a%2C%20b%29&limit=250";
+        let page = |kind| of(kind).page(&source, None, true);
+        assert_eq!(page(Kind::Namespaces), "/api/v1/namespaces?labelSelector=dns%3Don&limit=500");
+        let services = "/api/v1/services?labelSelector=app%20in%20%28a%2C%20b%29&limit=500";
         assert_eq!(page(Kind::Services), services);
         assert_eq!(
             page(Kind::Slices),
             "/apis/discovery.k8s.io/v1/endpointslices?labelSelector=app%20in%20%28a%2C%20b%29%2C\
-             kubernetes.io%2Fservice-name&limit=250"
+             kubernetes.io%2Fservice-name&limit=500"
         );
         assert!(page(Kind::Pods).contains("fieldSelector=status.phase%21%3DSucceeded%2C"));
-        let next = of(Kind::Services).page(&Source::default(), Some("a+b="));
-        assert_eq!(next, "/api/v1/services?limit=250&continue=a%2Bb%3D");
+        let next = of(Kind::Services).page(&Source::default(), Some("a+b="), false);
+        assert_eq!(next, "/api/v1/services?limit=500&continue=a%2Bb%3D");
     }
 
     #[test]

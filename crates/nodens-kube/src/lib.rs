@@ -19,6 +19,7 @@
 mod connection;
 mod events;
 mod fault;
+mod items;
 mod kinds;
 mod limits;
 mod lines;

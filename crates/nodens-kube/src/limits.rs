@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-/// Longest line of a watch, and largest page of a list, in octets. The API server accepts objects
-/// of 3 MiB at most.
+/// Longest line of a watch, and largest object of a list, in octets. The API server accepts
+/// objects of 3 MiB at most.
 pub(crate) const LINE_MAX: usize = 16 << 20;
+/// What may stand around the objects of a list, in octets.
+pub(crate) const ENVELOPE_MAX: usize = 1 << 20;
 /// Largest refusal that is read, in octets.
 pub(crate) const REFUSAL_MAX: usize = 64 << 10;
 /// What a buffer may keep between two lines, in octets.
 pub(crate) const BUFFER_KEPT: usize = 256 << 10;
 /// Objects in a page of a list.
-pub(crate) const PAGE_OBJECTS: u32 = 250;
+pub(crate) const PAGE_OBJECTS: u32 = 500;
 
 /// Requests a second if the source does not say, as in client-go.
 pub(crate) const QPS: f64 = 5.0;

@@ -1,6 +1,6 @@
 //! What is known, and when the workers get to see it.
 
-use crate::events::{self, Page, Seen};
+use crate::events::{self, Seen};
 use crate::limits::PUBLISH_GAP;
 use crate::metrics::Metrics;
 use nodens_core::cluster::{Editor, Feed, Key, Kind, ServiceKind, Snapshot, Source};
@@ -78,11 +78,14 @@ impl Known {
         seen
     }
 
-    /// Applies a page of a list.
-    pub(crate) fn page(&self, kind: Kind, text: &[u8]) -> serde_json::Result<Page> {
-        let page = events::page(kind, text, &mut self.lock().editor, self.source());
+    /// Applies an object of a list.
+    ///
+    /// # Errors
+    /// What is to be said of it if it cannot be used.
+    pub(crate) fn item(&self, kind: Kind, text: &[u8]) -> Result<(), String> {
+        let done = events::item(kind, text, &mut self.lock().editor, self.source());
         self.changed.notify_one();
-        page
+        done
     }
 
     /// Publishes what changes, for ever: a change that comes alone at once, many together.

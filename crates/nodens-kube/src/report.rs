@@ -190,7 +190,10 @@ fn said(server: &str, of: &Resource, fault: &Fault) -> String {
         Fault::Absent(text) => {
             format!("the Kubernetes API at {server} has no {what} ({rbac}): {text}")
         }
-        Fault::Gone(text) | Fault::NotOffered(text) | Fault::Strange(text) => {
+        Fault::Gone(text)
+        | Fault::NotOffered(text)
+        | Fault::Strange(text)
+        | Fault::Failed(text) => {
             format!("the Kubernetes API at {server} does not give {what}: {text}")
         }
         Fault::Busy { text, .. } => {

@@ -1,6 +1,6 @@
 //! One kind of object: list, then follow.
 
-use crate::connection::{Connection, broken};
+use crate::connection::{Connection, Pace, broken};
 use crate::events::Seen;
 use crate::fault::Fault;
 use crate::kinds::Resource;
@@ -30,6 +30,17 @@ pub(crate) struct Common {
     pub(crate) sink: Sink,
 }
 
+/// How lists are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lists {
+    /// As streams.
+    Streams,
+    /// The next one in pages.
+    PagesOnce,
+    /// In pages: the server has said that it streams no lists.
+    Pages,
+}
+
 /// The loop of one kind of object.
 pub(crate) struct Loop {
     pub(crate) resource: Resource,
@@ -37,8 +48,11 @@ pub(crate) struct Loop {
     backoff: Backoff,
     /// The version to go on from; none if there has to be a list first.
     version: Option<String>,
-    /// Whether the server has shown that it streams no lists.
-    pages_only: bool,
+    /// How lists are taken.
+    lists: Lists,
+    has_listed: bool,
+    /// Whether this attempt was for a streamed list.
+    in_streamed_list: bool,
     /// Since when the stream of this attempt gives what is there.
     following: Option<Instant>,
     unreadable: u64,
@@ -59,7 +73,9 @@ impl Loop {
             common,
             backoff: Backoff::default(),
             version: None,
-            pages_only: false,
+            lists: Lists::Streams,
+            has_listed: false,
+            in_streamed_list: false,
             following: None,
             unreadable: 0,
         }
@@ -67,6 +83,11 @@ impl Loop {
 
     pub(crate) fn source(&self) -> &Source {
         self.feed.source()
+    }
+
+    /// Whether a list has been whole once.
+    pub(crate) fn has_listed(&self) -> bool {
+        self.has_listed
     }
 
     /// Lists and follows until the task is ended.
@@ -85,16 +106,20 @@ impl Loop {
 
     /// One stream, from wherever we are to its end.
     async fn attempt(&mut self) -> Result<(), Fault> {
-        if self.version.is_none() && self.pages_only {
+        if self.version.is_none() && self.lists != Lists::Streams {
+            if self.lists == Lists::PagesOnce {
+                self.lists = Lists::Streams;
+            }
             let version = self.list_in_pages().await?;
             self.listed(version);
         }
         let in_list = self.version.is_none();
+        self.in_streamed_list = in_list;
         let request = match &self.version {
             None => self.resource.stream(self.source()),
             Some(version) => self.resource.watch(self.source(), version),
         };
-        let body = self.connection.get(&request).await?;
+        let body = self.connection.get(&request, Pace::InTurn).await?;
         if in_list {
             self.known.begin_list(self.resource.kind);
         } else {
@@ -161,6 +186,7 @@ impl Loop {
     fn listed(&mut self, version: String) {
         self.metrics.count(Happening::List, self.resource.label, 1);
         self.version = Some(version).filter(|version| !version.is_empty());
+        (self.has_listed, self.in_streamed_list) = (true, false);
         self.connected();
         if self.known.end_list(self.resource.kind) {
             let text = format!("Kubernetes API at {}: synced", self.connection.host());
@@ -176,13 +202,15 @@ impl Loop {
 
     /// What to do about a fault, and how long to wait first.
     fn failed(&mut self, fault: Fault, lived: Option<Duration>) -> Duration {
+        let asked_for_a_stream = std::mem::take(&mut self.in_streamed_list);
         self.metrics.count(Happening::Failure, self.resource.label, 1);
         if lived.is_some_and(|lived| lived >= STABLE_AFTER) {
             self.backoff.worked();
         }
         match &fault {
-            Fault::NotOffered(_) if self.version.is_none() && !self.pages_only => {
-                self.pages_only = true;
+            fault if asked_for_a_stream && fault.suggests_pages() => {
+                let for_good = matches!(fault, Fault::NotOffered(_));
+                self.lists = if for_good { Lists::Pages } else { Lists::PagesOnce };
                 return Duration::ZERO;
             }
             Fault::Gone(_) => {

@@ -64,12 +64,13 @@ fn texts_with_escapes_are_read_as_those_without() {
 
 #[test]
 fn a_page_is_a_list_or_an_error() {
-    let read = |text: &str| {
-        page(Kind::Services, text.as_bytes(), &mut Editor::default(), &Source::default())
-    };
-    let empty = read(r#"{"kind":"ServiceList","items":null,"metadata":{"resourceVersion":"5"}}"#);
-    assert_eq!(empty.unwrap(), Page { version: "5".into(), ..Page::default() });
-    for wrong in ["", "{}", "[]", r#"{"items":7}"#, r#"{"items":[]} x"#, r#"{"items":[{]}"#] {
-        assert!(read(wrong).is_err(), "{wrong}");
+    let empty = r#"{"kind":"ServiceList","items":null,"metadata":{"resourceVersion":"5"}}"#;
+    let page = Page { version: "5".into(), next: None };
+    assert_eq!(Page::read(empty.as_bytes()).unwrap(), page);
+    let more = r#"{"metadata":{"continue":"x","resourceVersion":"6"},"items":[]}"#;
+    let page = Page { version: "6".into(), next: Some("x".into()) };
+    assert_eq!(Page::read(more.as_bytes()).unwrap(), page);
+    for wrong in ["", "{}", "[]", r#"{"metadata":{}}"#, r#"{"items":[],"metadata":{}} x"#] {
+        assert!(Page::read(wrong.as_bytes()).is_err(), "{wrong}");
     }
 }

@@ -81,6 +81,31 @@ fn is_asked_for_pages(status: &str, text: &str) {
 }
 
 #[test]
+fn a_server_that_fails_to_stream_a_list_is_asked_for_pages_this_time() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let text = "etcdserver: request timed out";
+    for (round, first) in [(0, true), (1, false)] {
+        let asked = fake.next(SERVICES);
+        assert!(asked.wants_streamed_list(), "{}", asked.query);
+        asked.refuse("500 Internal Server Error", text);
+        let asked = fake.next(SERVICES);
+        // Only the first list may come from a cache of the server.
+        assert_eq!(asked.query.contains("&resourceVersion=0"), first, "{}", asked.query);
+        let name = format!("in-list-{round}");
+        let list =
+            format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#, service(&name, 8));
+        asked.answer("200 OK", &list);
+        let mut asked = fake.next(SERVICES);
+        watch.until_service("default", &name, true);
+        assert!(asked.query.contains("&resourceVersion=9"), "{}", asked.query);
+        let gone = r#"{"status":"Failure","message":"too old","code":410}"#;
+        asked.begin().event("ERROR", gone);
+    }
+    assert_eq!(watch.said().len(), 1, "only that it synced: {:#?}", watch.said());
+}
+
+#[test]
 fn a_stream_that_ends_is_taken_up_at_the_last_version() {
     let fake = Fake::start(&[NAMESPACES]);
     let watch = Watch::start(&fake, |_| ());
