@@ -146,6 +146,11 @@ impl Snapshot {
         })
     }
 
+    /// Which slices have an endpoint at `address`.
+    pub fn slice_ids_at(&self, address: IpAddr) -> &[Arc<SliceId>] {
+        at(&self.endpoint_ips, address)
+    }
+
     /// The pods with `address`: one, or several that share their node's.
     pub fn pods_at(&self, address: IpAddr) -> &[Arc<Pod>] {
         at(&self.pods, address)

@@ -300,7 +300,7 @@ impl Kubernetes {
     }
 
     /// The name an endpoint has been given.
-    fn own_name<'e>(&self, endpoint: &Endpoint<'e>) -> Option<&'e str> {
+    pub(super) fn own_name<'e>(&self, endpoint: &Endpoint<'e>) -> Option<&'e str> {
         let pod = if self.pod_names { endpoint.pod } else { "" };
         [endpoint.hostname, pod].into_iter().find(|name| !name.is_empty())
     }

@@ -11,6 +11,7 @@ use crate::handlers::transfer;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Name, NameRef, Record, Type};
 use nodens_zone::{Advance, Cursor, RecordRef, Version, Zone};
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -83,10 +84,8 @@ impl Zone for ClusterZone {
     }
 }
 
-/// Goes through a zone, service by service, endpoint by endpoint.
-///
-/// Endpoints that share a name, and one that is in two slices for a while, make the same record
-/// more than once; who takes a zone drops what it has already (RFC 2181 section 5).
+/// Goes through a zone, service by service, endpoint by endpoint. No record comes twice, because
+/// not everybody who takes a zone drops what he has already (RFC 2181 section 5).
 struct Names {
     handler: Arc<Kubernetes>,
     zone: usize,
@@ -110,6 +109,9 @@ struct Headless {
     /// Weights of the SRV records of the ports of the slice, and of those that name no port.
     weights: Vec<u16>,
     bare_weight: u16,
+    /// Endpoints with names of their own and their ports so far: an endpoint has one name for both
+    /// of its addresses, and others may have the same.
+    named: HashSet<Vec<u8>>,
 }
 
 /// Records of a few names.
@@ -266,10 +268,15 @@ impl Names {
             ServiceKind::Headless => {
                 let found = |slice: &Arc<Slice>| slice.len() * slice.ports().len().max(1);
                 let bare_weight = weight(entry.slices.iter().map(found).sum());
-                let weights = Vec::new();
-                let (slice, endpoint) = (0, 0);
-                let headless = Headless { entry, service, slice, endpoint, weights, bare_weight };
-                self.headless = Some(headless);
+                self.headless = Some(Headless {
+                    entry,
+                    service,
+                    slice: 0,
+                    endpoint: 0,
+                    weights: Vec::new(),
+                    bare_weight,
+                    named: HashSet::new(),
+                });
             }
         }
     }
@@ -310,28 +317,76 @@ impl Names {
             self.headless = Some(at);
             return;
         };
-        let (ttl, labels) = (self.handler.ttl, at.service.key.as_wire());
-        let service = self.below(&[labels, b"\x03svc"]);
+        at.endpoint += 1;
         let mut own = Octets::new();
         self.handler.push_endpoint(&slice, &endpoint, &mut own);
-        let own = self.below(&[own.as_slice(), labels, b"\x03svc"]);
-        self.batch.address(&service, ttl, endpoint.address);
-        self.batch.address(&own, ttl, endpoint.address);
-        for (index, port) in slice.ports().iter().enumerate() {
-            let Some(number) = port.number else { continue };
-            if !port.name.is_empty() {
-                let label = port_labels(port);
-                let named = self.below(&[label.as_slice(), labels, b"\x03svc"]);
-                let weight = at.weights.get(index).copied().unwrap_or(1);
-                self.batch.service(&named, ttl, (weight, number), &own);
-            }
-            if is_first(slice.ports(), index, number) {
-                self.batch.service(&service, ttl, (at.bare_weight, number), &own);
-            }
+        let is_named = self.handler.own_name(&endpoint).is_some();
+        let again = self.came_before(&at, &slice, endpoint.address);
+        if !again {
+            let (ttl, labels) = (self.handler.ttl, at.service.key.as_wire());
+            let service = self.below(&[labels, b"\x03svc"]);
+            self.batch.address(&service, ttl, endpoint.address);
         }
-        at.endpoint += 1;
+        if !again || is_named {
+            let is_new = |label: &[u8], number: u16| {
+                !is_named || at.named.insert([own.as_slice(), label, &number.to_be_bytes()].concat())
+            };
+            let key = at.service.key.clone();
+            let facts = Facts { slice: &slice, weights: &at.weights, bare_weight: at.bare_weight };
+            self.own_records(key.as_wire(), own.as_slice(), endpoint.address, &facts, is_new);
+        }
         self.headless = Some(at);
     }
+
+    /// The records of an endpoint under its own name, and those that lead there.
+    fn own_records(
+        &mut self,
+        service: &[u8],
+        own: &[u8],
+        address: IpAddr,
+        facts: &Facts<'_>,
+        mut is_new: impl FnMut(&[u8], u16) -> bool,
+    ) {
+        let ttl = self.handler.ttl;
+        let own = self.below(&[own, service, b"\x03svc"]);
+        self.batch.address(&own, ttl, address);
+        let ports = facts.slice.ports();
+        for (index, port) in ports.iter().enumerate() {
+            let Some(number) = port.number else { continue };
+            let label = port_labels(port);
+            if !port.name.is_empty() && is_new(label.as_slice(), number) {
+                let named = self.below(&[label.as_slice(), service, b"\x03svc"]);
+                let weight = facts.weights.get(index).copied().unwrap_or(1);
+                self.batch.service(&named, ttl, (weight, number), &own);
+            }
+            if is_first(ports, index, number) && is_new(&[], number) {
+                let bare = self.below(&[service, b"\x03svc"]);
+                self.batch.service(&bare, ttl, (facts.bare_weight, number), &own);
+            }
+        }
+    }
+
+    /// Whether an earlier slice of the service has the same address and ports: for a while an
+    /// endpoint may be in two.
+    fn came_before(&self, at: &Headless, slice: &Slice, address: IpAddr) -> bool {
+        let ids = self.snapshot.slice_ids_at(address);
+        let places = || ids.iter().filter(|id| id.service == at.service.key);
+        // Nearly every address is in one.
+        if self.view().imports || places().count() < 2 {
+            return false;
+        }
+        let mut earlier = at.entry.slices.iter().take(at.slice);
+        earlier.any(|other| {
+            other.ports() == slice.ports() && places().any(|id| id.name == other.id().name)
+        })
+    }
+}
+
+/// What the records of the endpoints of a slice have in common.
+struct Facts<'a> {
+    slice: &'a Slice,
+    weights: &'a [u16],
+    bare_weight: u16,
 }
 
 impl Headless {
