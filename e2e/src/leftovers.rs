@@ -9,27 +9,47 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use clap::Args as Arguments;
 use rustix::process::{Pid, Signal};
 
+use crate::cgroup::{self, SWEEP};
 use crate::sandbox::RUN;
 
 /// How long the kernel may take to end the processes of a run on a busy machine.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A way for a run to end: its name, and the signal that the outer process gets; without one it ends by itself.
-const WAYS: [(&str, Option<Signal>); 4] = [
-    ("it has finished", None),
-    ("Ctrl-C", Some(Signal::INT)),
-    ("SIGTERM", Some(Signal::TERM)),
-    ("SIGKILL", Some(Signal::KILL)),
+/// A way for a run to end: its name, its command, and the signal that the outer process gets; without one it ends by
+/// itself.
+type Way = (&'static str, &'static [&'static str], Option<Signal>);
+
+const WAYS: &[Way] = &[
+    ("it has finished", &["up", "true"], None),
+    ("Ctrl-C", &["up"], Some(Signal::INT)),
+    ("SIGTERM", &["up"], Some(Signal::TERM)),
+    ("SIGKILL", &["up"], Some(Signal::KILL)),
 ];
 
+/// The same with pods, mounts and control groups.
+const WAYS_OF_NODES: &[Way] = &[
+    ("a node: failure", &["node", "--program", "/dev/null"], None),
+    ("a node: Ctrl-C", &["node", "--keep"], Some(Signal::INT)),
+    ("a node: SIGKILL", &["node", "--keep"], Some(Signal::KILL)),
+];
+
+#[derive(Arguments)]
+pub(crate) struct Args {
+    /// End nodes rather than control planes.
+    #[arg(long)]
+    nodes: bool,
+}
+
 /// Ends a run in each way and looks for what it left.
-pub(crate) fn run() -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let ways = if args.nodes { WAYS_OF_NODES } else { WAYS };
     let before = traces("nodens-e2e-")?;
     let mut failed = 0;
-    for (way, signal) in WAYS {
-        let left: Vec<String> = end(signal)?.difference(&before).cloned().collect();
+    for (way, command, signal) in ways {
+        let left: Vec<String> = end(command, *signal)?.difference(&before).cloned().collect();
         if left.is_empty() {
             println!("{way}: nothing left");
         } else {
@@ -37,17 +57,14 @@ pub(crate) fn run() -> Result<ExitCode> {
             println!("{way}: left behind: {}", left.join(", "));
         }
     }
-    println!("{} passed, {failed} failed", WAYS.len() - failed);
+    println!("{} passed, {failed} failed", ways.len() - failed);
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Starts a run, ends it, and returns what is still there when the time is over.
-fn end(signal: Option<Signal>) -> Result<BTreeSet<String>> {
+fn end(arguments: &[&str], signal: Option<Signal>) -> Result<BTreeSet<String>> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("up").stdin(Stdio::null()).stdout(Stdio::piped());
-    if signal.is_none() {
-        command.arg("true");
-    }
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot start a run")?;
     let mut output = BufReader::new(child.stdout.take().context("no output")?);
     let name = name(&mut output)?;
@@ -83,6 +100,8 @@ fn name(output: &mut impl BufRead) -> Result<String> {
 fn traces(name: &str) -> Result<BTreeSet<String>> {
     let mut traces = BTreeSet::new();
     let variable = format!("{RUN}={name}");
+    let sweeper = format!("{SWEEP}={name}");
+    traces.extend(cgroup::of_runs(name)?.iter().map(|group| group.display().to_string()));
     for entry in fs::read_dir("/proc")? {
         let path = entry?.path();
         // What cannot be read has ended, or is another user's.
@@ -92,6 +111,9 @@ fn traces(name: &str) -> Result<BTreeSet<String>> {
         };
         if text("environ").split('\0').any(|entry| entry.starts_with(&variable)) {
             traces.insert(format!("process {} {}", path.display(), text("comm").trim()));
+        }
+        if text("environ").split('\0').any(|entry| entry.starts_with(&sweeper)) {
+            traces.insert(format!("sweeper {}", path.display()));
         }
         for mount in text("mountinfo").lines().filter(|line| line.contains(name)) {
             traces.insert(format!("mount of {}: {mount}", path.display()));

@@ -11,6 +11,7 @@
 
 mod api;
 mod ask;
+mod cgroup;
 mod clients;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod control_plane;
@@ -19,11 +20,13 @@ mod leftovers;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod measure;
 mod names;
+mod node;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod process;
 mod sandbox;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod server;
+mod steady;
 mod up;
 
 use std::process::ExitCode;
@@ -31,7 +34,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Needs, Sandbox};
 
 /// Runs Nodens and CoreDNS on a real Kubernetes control plane.
 #[derive(Parser)]
@@ -52,15 +55,19 @@ enum Command {
     /// Look names up from pods with every kind of search list, with and without autopath.
     Clients(clients::Args),
     /// End runs in several ways and see that nothing of them stays.
-    Leftovers,
+    Leftovers(leftovers::Args),
+    /// Try the manifest and the chart on a real node, and replace CoreDNS under load.
+    Node(node::Args),
+    /// Ask without a pause and print what became of it: the clients of `node`, in a pod.
+    Steady(steady::Args),
+    /// Do nothing: what runs in the sandbox of a pod.
+    Idle,
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let result = match Sandbox::inside() {
-        Some(sandbox) => sandbox.and_then(|sandbox| run(&cli.command, &sandbox)),
-        None if matches!(cli.command, Command::Leftovers) => leftovers::run(),
-        None => sandbox::supervise(),
+    let result = match std::env::var(cgroup::SWEEP) {
+        Ok(name) => cgroup::sweep(&name),
+        Err(_) => start(&Cli::parse().command),
     };
     result.unwrap_or_else(|error| {
         eprintln!("nodens-e2e: {error:#}");
@@ -68,19 +75,44 @@ fn main() -> ExitCode {
     })
 }
 
-/// Runs a subcommand; its exit code says whether what it checks is so.
-fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
+fn start(command: &Command) -> Result<ExitCode> {
+    match Sandbox::inside() {
+        Some(sandbox) => sandbox.and_then(|sandbox| wait_for(run(command, &sandbox))),
+        None => outside(command),
+    }
+}
+
+/// Runs a subcommand that needs no sandbox, or starts this program again in one.
+fn outside(command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::Leftovers(args) => leftovers::run(args),
+        Command::Steady(args) => wait_for(steady::run(args)),
+        Command::Idle => loop {
+            std::thread::park();
+        },
+        Command::Node(_) => sandbox::supervise(Needs::Groups),
+        _ => sandbox::supervise(Needs::Namespaces),
+    }
+}
+
+/// Runs a subcommand in the sandbox; its exit code says whether what it checks is so.
+async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
+    match command {
+        Command::Up(args) => up::run(args, sandbox).await,
+        Command::Latency(args) => latency::run(args, sandbox).await,
+        Command::Names(args) => names::run(args, sandbox).await,
+        Command::Clients(args) => clients::run(args, sandbox).await,
+        Command::Node(args) => node::run(args, sandbox).await,
+        Command::Leftovers(_) | Command::Steady(_) | Command::Idle => {
+            anyhow::bail!("this runs outside of a sandbox")
+        }
+    }
+}
+
+fn wait_for(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(async {
-        match command {
-            Command::Up(args) => up::run(args, sandbox).await,
-            Command::Latency(args) => latency::run(args, sandbox).await,
-            Command::Names(args) => names::run(args, sandbox).await,
-            Command::Clients(args) => clients::run(args, sandbox).await,
-            Command::Leftovers => anyhow::bail!("leftovers runs outside of a sandbox"),
-        }
-    })
+    runtime.block_on(work)
 }

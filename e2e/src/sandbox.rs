@@ -7,13 +7,15 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::cgroup::Groups;
 
 /// Set for the inner process; its value is the name of the run.
 pub(crate) const RUN: &str = "NODENS_E2E_RUN";
@@ -76,11 +78,24 @@ pub(crate) fn call(program: &str, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// What a run needs besides programs and files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Namespaces, which any user can have.
+    Namespaces,
+    /// Control groups named after the run, too, which only root can make.
+    Groups,
+}
+
 /// Starts this program again inside and waits for it; its exit code is ours.
-pub(crate) fn supervise() -> Result<ExitCode> {
+pub(crate) fn supervise(needs: Needs) -> Result<ExitCode> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot handle signals")?;
     let program = std::env::current_exe().context("cannot find this program")?;
     let name = format!("nodens-e2e-{}", std::process::id());
+    let groups = match needs {
+        Needs::Namespaces => None,
+        Needs::Groups => Some(Groups::make(&name).context("needs root")?),
+    };
     // The inner process dies with unshare, and unshare with this process: whatever kills it.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare"]);
@@ -92,8 +107,17 @@ pub(crate) fn supervise() -> Result<ExitCode> {
         .arg(program)
         .args(std::env::args_os().skip(1))
         .env(RUN, name);
-    let mut child =
+    let child =
         command.spawn().context("cannot start setpriv and unshare (Debian's util-linux)")?;
+    let code = watch(child, &mut signals)?;
+    if let Some(groups) = groups {
+        groups.remove()?;
+    }
+    Ok(code)
+}
+
+/// Waits for the inner process, and ends it when a signal says so.
+fn watch(mut child: Child, signals: &mut Signals) -> Result<ExitCode> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(code(status));

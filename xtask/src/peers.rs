@@ -3,6 +3,7 @@
 //! A check that needs a peer calls [`coredns`] and fails when it cannot be had; nothing is skipped because a peer is
 //! missing.
 
+mod golang;
 mod kubernetes;
 
 use std::path::{Path, PathBuf};
@@ -65,12 +66,13 @@ const PACKAGES: &[Package] = &[
     peer("valgrind", "valgrind"),
     peer("nftables", "nft"),
     peer("etcd-server", "etcd"),
+    peer("runc", "runc"),
 ];
 
 /// Makes the named peers available, with `--tests` those that `cargo test` needs, or all when none is named.
 pub(crate) fn run(names: &[String]) -> Result<bool> {
     let groups = kubernetes::GROUPS.iter().map(|(name, _)| *name);
-    let built: Vec<&str> = ["coredns"].into_iter().chain(groups).collect();
+    let built: Vec<&str> = ["coredns"].into_iter().chain(groups).chain(golang::names()).collect();
     let known = |name: &str| {
         built.contains(&name) || name == "--tests" || PACKAGES.iter().any(|p| p.name == name)
     };
@@ -83,6 +85,9 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
     for name in built.into_iter().filter(|name| names.is_empty() || named(name)) {
         let path = match name {
             "coredns" => coredns(),
+            group if golang::names().any(|name| name == group) => {
+                cache().and_then(|cache| golang::build(&cache, group))
+            }
             group => cache().and_then(|cache| kubernetes::build(&cache, group)),
         };
         match path {

@@ -22,6 +22,8 @@ pub(super) struct Image {
     pub(super) user: String,
     /// As Go names it: `amd64`, `arm64`.
     pub(super) architecture: &'static str,
+    /// Arguments of the entry point when none are given.
+    pub(super) command: Vec<String>,
     /// The first one is the entry point.
     pub(super) entries: Vec<Entry>,
 }
@@ -98,6 +100,7 @@ impl Image {
             "os": "linux",
             "config": {
                 "Entrypoint": [entry_point],
+                "Cmd": self.command,
                 "User": self.user,
                 "WorkingDir": "/",
                 "ExposedPorts": {"53/udp": {}, "53/tcp": {}},

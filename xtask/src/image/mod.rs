@@ -15,9 +15,9 @@ use crate::repo;
 use archive::{Entry, Image};
 
 const HELP: &str = "\
-cargo xtask image [--tag NAME:TAG] [--out FILE] [--profile NAME]
-    builds Nodens as one static program and writes its image (default: target/nodens-image.tar)
-cargo xtask image --file FILE:PATH… [--link PATH=TARGET]… [--user UID:GID] --tag NAME:TAG --out FILE
+cargo xtask image [--tag NAME:TAG] [--out FILE] [--profile NAME | --program FILE]
+    builds Nodens as one static program, or takes FILE, and writes its image (default: target/nodens-image.tar)
+cargo xtask image --file FILE:PATH… [--link PATH=TARGET]… [--command WORD]… [--user UID:GID] --tag NAME:TAG --out FILE
     writes an image of static programs that are there; the first one is what the image runs
 ";
 
@@ -29,6 +29,8 @@ struct Options {
     tag: Option<String>,
     out: Option<PathBuf>,
     profile: Option<String>,
+    program: Option<PathBuf>,
+    command: Vec<String>,
     user: Option<String>,
     files: Vec<(PathBuf, String)>,
     links: Vec<(String, String)>,
@@ -41,7 +43,10 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     }
     let mut options = parse(args)?;
     if options.files.is_empty() {
-        let program = build(options.profile.as_deref().unwrap_or("release"))?;
+        let program = match options.program {
+            Some(program) => program,
+            None => build(options.profile.as_deref().unwrap_or("release"))?,
+        };
         options.files.push((program, "/nodens".to_owned()));
         // Commands of CoreDNS's manifests that name the program go on working.
         options.links.push(("/coredns".to_owned(), "nodens".to_owned()));
@@ -61,6 +66,7 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
         tag: tag.clone(),
         user: options.user.unwrap_or_else(|| USER.to_owned()),
         architecture: architecture()?.0,
+        command: options.command,
         entries,
     };
     let archive = image.archive()?;
@@ -81,6 +87,8 @@ fn parse(args: &[String]) -> Result<Options> {
             "--tag" => options.tag = Some(value),
             "--out" => options.out = Some(value.into()),
             "--profile" => options.profile = Some(value),
+            "--program" => options.program = Some(value.into()),
+            "--command" => options.command.push(value),
             "--user" => options.user = Some(value),
             "--file" => {
                 let (file, path) = value.rsplit_once(':').context("--file needs FILE:PATH")?;

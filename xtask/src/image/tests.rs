@@ -19,6 +19,7 @@ fn image() -> Image {
         tag: "localhost/nodens:1.2.3".to_owned(),
         user: USER.to_owned(),
         architecture: "amd64",
+        command: Vec::new(),
         entries: vec![
             Entry::Program { path: "/nodens".to_owned(), program: program(1) },
             Entry::Link { path: "/coredns".to_owned(), target: "nodens".to_owned() },

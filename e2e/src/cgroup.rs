@@ -1,0 +1,141 @@
+//! Control groups of a run, which belong to the machine and do not end with a sandbox.
+//!
+//! A *sweeper* waits outside for the end of the run, however it comes, and removes them.
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// Set for the sweeper; its value is the name of the run.
+pub(crate) const SWEEP: &str = "NODENS_E2E_SWEEP";
+
+/// Where hierarchies are mounted.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// How long the processes of a run that was killed may take to leave their groups.
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The groups of a run and the process that removes them.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    sweeper: Child,
+    /// The sweeper starts when this is closed, by whatever.
+    alive: Option<ChildStdin>,
+}
+
+impl Groups {
+    /// Makes the group `name` in every hierarchy.
+    pub(crate) fn make(name: &str) -> Result<Self> {
+        let mut sweeper = Command::new(std::env::current_exe()?)
+            .env(SWEEP, name)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            // Ctrl-C is for the run, not for what cleans up after it.
+            .process_group(0)
+            .spawn()
+            .context("cannot start the sweeper")?;
+        let alive = sweeper.stdin.take();
+        let groups = Groups { sweeper, alive };
+        for hierarchy in hierarchies()? {
+            make_in(&hierarchy, name).with_context(|| hierarchy.display().to_string())?;
+        }
+        Ok(groups)
+    }
+
+    /// Waits until the groups are gone.
+    pub(crate) fn remove(mut self) -> Result<()> {
+        drop(self.alive.take());
+        let status = self.sweeper.wait()?;
+        if !status.success() {
+            bail!("control groups are left behind");
+        }
+        Ok(())
+    }
+}
+
+/// The sweeper: waits for the end of the run and removes its groups.
+pub(crate) fn sweep(name: &str) -> Result<ExitCode> {
+    let mut nothing = Vec::new();
+    std::io::stdin().read_to_end(&mut nothing)?;
+    let deadline = Instant::now() + SWEEP_TIMEOUT;
+    for hierarchy in hierarchies()? {
+        let group = hierarchy.join(name);
+        while let Err(error) = remove(&group) {
+            if Instant::now() > deadline {
+                return Err(error).with_context(|| group.display().to_string());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The groups of runs whose names begin so.
+pub(crate) fn of_runs(name: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for hierarchy in hierarchies()? {
+        for entry in fs::read_dir(&hierarchy)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(name) {
+                found.push(entry.path());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// One folder with version 2, one for each controller with version 1.
+fn hierarchies() -> Result<Vec<PathBuf>> {
+    let is_group = |folder: &Path| folder.join("cgroup.procs").is_file();
+    let root = PathBuf::from(ROOT);
+    if is_group(&root) {
+        return Ok(vec![root]);
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&root).context(ROOT)? {
+        let entry = entry?;
+        // Links are second names of the same hierarchy.
+        if entry.file_type()?.is_dir() && is_group(&entry.path()) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+fn make_in(hierarchy: &Path, name: &str) -> Result<()> {
+    let group = hierarchy.join(name);
+    fs::create_dir(&group)?;
+    // In version 1 a new group has neither processors nor memory, and takes no process.
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        let own = group.join(file);
+        if own.is_file() && fs::read_to_string(&own)?.trim().is_empty() {
+            let all = fs::read_to_string(hierarchy.join(file)).unwrap_or_default();
+            if !all.is_empty() {
+                fs::write(own, all)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes a group and those below it; one that is not there is no error.
+fn remove(group: &Path) -> Result<()> {
+    let entries = match fs::read_dir(group) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(fs::remove_dir(group)?)
+}

@@ -1,0 +1,76 @@
+//! `nodens-e2e node`: the manifest and the chart on a real node, and CoreDNS replaced under load.
+
+mod checks;
+mod images;
+mod load;
+mod machine;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args as Arguments;
+
+use self::machine::Node;
+use crate::control_plane::{ControlPlane, Options};
+use crate::sandbox::{NODE_V4, Sandbox};
+use crate::server::Program;
+
+/// A name that only a server outside of the cluster knows.
+const OUTSIDE: &str = "www.outside.example";
+
+#[derive(Arguments)]
+pub(crate) struct Args {
+    /// Keep the node until Ctrl-C instead of checking anything.
+    #[arg(long)]
+    keep: bool,
+    /// Only checks whose names contain this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// The static program that is Nodens [default: the one beside this program].
+    #[arg(long)]
+    program: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
+    let start = Instant::now();
+    if !args.keep {
+        println!("run {}", sandbox.name());
+    }
+    let Program::Nodens(own) = Program::nodens()? else { bail!("no Nodens") };
+    let program = args.program.clone().unwrap_or(own.clone());
+    // kube-proxy drops what goes to addresses of Services that do not exist: the node's may not be among them.
+    let services = "--service-cluster-ip-range=10.96.0.0/16".to_owned();
+    // Nobody resolves the node's name.
+    let addresses = "--kubelet-preferred-address-types=InternalIP".to_owned();
+    let options = Options { controllers: vec!["*"], api_server_flags: vec![services, addresses] };
+    let plane = ControlPlane::start(sandbox, options).await?;
+    let mut node = Node::start(sandbox, &plane).await?;
+    outside(&mut node, &own)?;
+    images::provide(&node, &sandbox.folder("images")?, &program)?;
+    node.join(sandbox.name()).await?;
+    println!("a node is Ready after {:.0} s", start.elapsed().as_secs_f64());
+    if args.keep {
+        println!("run {}", sandbox.name());
+        println!("KUBECONFIG={}", plane.folder().join("admin.kubeconfig").display());
+        println!("enter with: nsenter --all --target PID, end with Ctrl-C");
+        return std::future::pending().await;
+    }
+    let failed = checks::run(&node, &args.only).await;
+    if failed > 0 {
+        eprintln!("{}", node.last_words());
+    }
+    println!("{:.0} s in all", start.elapsed().as_secs_f64());
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A server outside of the cluster, for `forward . /etc/resolv.conf`.
+fn outside(node: &mut Node, program: &std::path::Path) -> Result<()> {
+    let corefile = format!(".:53 {{\n bind {NODE_V4}\n hosts {{\n 192.0.2.80 {OUTSIDE}\n }}\n}}\n");
+    let path = node.write("outside/Corefile", &corefile)?;
+    let mut command = Command::new(program);
+    command.arg("-conf").arg(path);
+    node.run("outside", command).context("a server outside of the cluster")
+}
