@@ -1,6 +1,6 @@
 //! Lists in pages, for servers that do not stream them.
 
-use crate::connection::{Pace, broken};
+use crate::connection::broken;
 use crate::events::Page;
 use crate::fault::Fault;
 use crate::items::Items;
@@ -13,16 +13,15 @@ impl Loop {
     /// Takes a whole list, page by page; gives its version.
     pub(crate) async fn list_in_pages(&mut self) -> Result<String, Fault> {
         self.known.begin_list(self.resource.kind);
-        let (mut token, mut pace) = (None::<String>, Pace::InTurn);
+        let mut token: Option<String> = None;
         loop {
             let request = self.resource.page(self.source(), token.as_deref(), self.has_listed());
-            let body = self.connection.get(&request, pace).await?;
+            let body = self.get(&request).await?;
             let page = self.page(body).await?;
             if page.next.is_none() {
                 return Ok(page.version);
             }
-            // One page is asked for after the other, so pages need no further limit.
-            (token, pace) = (page.next, Pace::AtOnce);
+            token = page.next;
         }
     }
 

@@ -51,6 +51,8 @@ pub(crate) struct Loop {
     /// How lists are taken.
     lists: Lists,
     has_listed: bool,
+    /// Whether the next request has to wait for its turn.
+    pub(crate) pace: Pace,
     /// Whether this attempt was for a streamed list.
     in_streamed_list: bool,
     /// Since when the stream of this attempt gives what is there.
@@ -75,6 +77,7 @@ impl Loop {
             version: None,
             lists: Lists::Streams,
             has_listed: false,
+            pace: Pace::InTurn,
             in_streamed_list: false,
             following: None,
             unreadable: 0,
@@ -97,10 +100,16 @@ impl Loop {
             let result = self.attempt().await;
             let lived = self.following.map(|since| since.elapsed());
             let wait = match result {
-                Ok(()) => self.backoff.ended(lived.unwrap_or_default()),
+                Ok(()) => {
+                    self.pace = Pace::InTurn;
+                    self.backoff.ended(lived.unwrap_or_default())
+                }
                 Err(fault) => self.failed(fault, lived),
             };
-            tokio::time::sleep(wait).await;
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+                self.pace = Pace::InTurn;
+            }
         }
     }
 
@@ -119,13 +128,20 @@ impl Loop {
             None => self.resource.stream(self.source()),
             Some(version) => self.resource.watch(self.source(), version),
         };
-        let body = self.connection.get(&request, Pace::InTurn).await?;
+        let body = self.get(&request).await?;
         if in_list {
             self.known.begin_list(self.resource.kind);
         } else {
             self.connected();
         }
         self.read(body, in_list).await
+    }
+
+    /// Asks. What follows from an answer has had its turn with it: the next page, the watch after a
+    /// list, a list in pages where it could not be streamed.
+    pub(crate) async fn get(&mut self, request: &str) -> Result<Body, Fault> {
+        let pace = std::mem::replace(&mut self.pace, Pace::AtOnce);
+        self.connection.get(request, pace).await
     }
 
     async fn read(&mut self, mut body: Body, mut in_list: bool) -> Result<(), Fault> {
