@@ -67,6 +67,13 @@ impl Response {
         message.write(&mut self.wire)
     }
 
+    /// The messages that follow `first`, this response as it is sent, if there are any.
+    pub(crate) fn take_rest(&mut self, first: &[u8]) -> Option<Box<Stream>> {
+        let mut rest = self.rest.take()?;
+        rest.continue_like(first);
+        (!rest.is_done()).then_some(rest)
+    }
+
     /// Adds an extended DNS error (RFC 8914), sent if the client speaks EDNS.
     pub fn extended_error(&mut self, info_code: u16, extra_text: &str) {
         edns::push_extended_error(&mut self.options, info_code, extra_text);

@@ -127,7 +127,7 @@ impl Worker {
             Outcome::Done => {
                 finish::finish(&self.config, &self.state.shared, &mut job);
                 std::mem::swap(out, &mut job.current.response.wire);
-                match rest(&mut job, out) {
+                match job.current.response.take_rest(out) {
                     None => Verdict::Answered,
                     stream => {
                         self.stream = stream;
@@ -339,7 +339,7 @@ impl Worker {
                     finish::finish(&config, &self.state.shared, &mut job);
                     let empty = self.buffers.pop().unwrap_or_default();
                     let wire = std::mem::replace(&mut job.current.response.wire, empty);
-                    self.state.actions.push(match rest(&mut job, &wire) {
+                    self.state.actions.push(match job.current.response.take_rest(&wire) {
                         None => Action::Send { client, wire },
                         Some(rest) => Action::Stream { client, wire, rest },
                     });
@@ -395,11 +395,4 @@ impl Worker {
             self.resume(now, ticket, Event::Timer);
         }
     }
-}
-
-/// The messages that follow `first`, the response of `job` as it is sent.
-fn rest(job: &mut Job, first: &[u8]) -> Option<Box<Stream>> {
-    let mut rest = job.current.response.rest.take()?;
-    rest.continue_like(first);
-    (!rest.is_done()).then_some(rest)
 }

@@ -2,12 +2,15 @@
 //! who has the zone answers for them as this server does. Names made out of questions (pods,
 //! endpoints by topology zone) are not in it, and neither are the reverse zones.
 
+mod batch;
+
 use super::compose::Octets;
 use super::find::{View, ports};
 use super::records::{Soa, weight};
 use super::{Kubernetes, VERSION, VERSION_TTL};
 use crate::cluster::{Entry, Port, Service, ServiceKind, Slice, Snapshot};
 use crate::handlers::transfer;
+use batch::{Batch, is_first, port_labels};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Name, NameRef, Record, Type};
 use nodens_zone::{Advance, Cursor, RecordRef, Version, Zone};
@@ -112,43 +115,6 @@ struct Headless {
     /// Endpoints with names of their own and their ports so far: an endpoint has one name for both
     /// of its addresses, and others may have the same.
     named: HashSet<Vec<u8>>,
-}
-
-/// Records of a few names.
-#[derive(Default)]
-struct Batch {
-    records: Vec<Record>,
-}
-
-impl Batch {
-    /// Adds a record, unless its name is too long to be one.
-    fn push(&mut self, owner: &Octets<NAME_LEN_MAX>, (rtype, ttl): (Type, u32), rdata: &[u8]) {
-        let Some(owner) = owner.name() else { return };
-        let (owner, class) = (owner.to_name(), Class::IN);
-        self.records.push(Record { owner, rtype, class, ttl, rdata: rdata.to_vec() });
-    }
-
-    fn address(&mut self, owner: &Octets<NAME_LEN_MAX>, ttl: u32, address: IpAddr) {
-        match address.to_canonical() {
-            IpAddr::V4(v4) => self.push(owner, (Type::A, ttl), &v4.octets()),
-            IpAddr::V6(v6) => self.push(owner, (Type::AAAA, ttl), &v6.octets()),
-        }
-    }
-
-    /// Adds an SRV record with priority 0, unless its target is too long to be a name.
-    fn service(
-        &mut self,
-        owner: &Octets<NAME_LEN_MAX>,
-        ttl: u32,
-        (weight, port): (u16, u16),
-        target: &Octets<NAME_LEN_MAX>,
-    ) {
-        if !target.as_slice().is_empty() {
-            let numbers = [[0, 0], weight.to_be_bytes(), port.to_be_bytes()].concat();
-            let rdata = [&numbers, target.as_slice()].concat();
-            self.push(owner, (Type::SRV, ttl), &rdata);
-        }
-    }
 }
 
 impl Cursor for Names {
@@ -408,19 +374,4 @@ fn is_reverse(zone: &Name) -> bool {
 
 fn protocol(port: &Port) -> &'static [u8] {
     port.protocol.label().as_bytes()
-}
-
-/// Whether no port before this one has its number: SRV records that name no port tell ports apart
-/// by nothing else.
-fn is_first(ports: &[Port], index: usize, number: u16) -> bool {
-    !ports.iter().take(index).any(|port| port.number == Some(number))
-}
-
-/// `_NAME._PROTOCOL`, in wire form and in lower case.
-fn port_labels(port: &Port) -> Octets<NAME_LEN_MAX> {
-    let mut labels = Octets::new();
-    for text in [&*port.name, port.protocol.label()] {
-        labels.push_text(format!("_{text}").to_ascii_lowercase().as_bytes());
-    }
-    labels
 }
