@@ -55,7 +55,9 @@ impl Process {
     /// The last lines of what it wrote, for error messages.
     pub(crate) fn last_words(&self) -> String {
         let log = self.log();
-        let lines: Vec<&str> = log.lines().collect();
+        // Who waits for readiness asks often, and each time is a line.
+        let lines: Vec<&str> =
+            log.lines().filter(|line| !line.contains("Plugins not ready")).collect();
         let start = lines.len().saturating_sub(15);
         format!("last lines of {}:\n{}", self.name, lines[start..].join("\n"))
     }

@@ -109,7 +109,7 @@ impl Server {
             if Instant::now() > deadline {
                 bail!("it is not ready: {}", self.process.last_words());
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 

@@ -3,11 +3,15 @@
 //! The document has a table whose rows begin with an id in backquotes, and fenced blocks of the kind `difference` that
 //! say how to know the difference when it is seen. A block has an `id` of the table and any of the keys below; `*` in
 //! a value stands for any text, a key that is left out for any value. `rare: yes` marks one that only occurs at times,
-//! `check: NAME` one that only the check of this name sees.
+//! `check: NAME` one that only the check of this name sees. One without explains what any check sees, and is expected of
+//! [`CONFORMANCE`].
 
 use anyhow::{Context, Result, bail};
 
 use crate::answer::Difference;
+
+/// The check that sees what is marked for no other.
+pub const CONFORMANCE: &str = "conformance";
 
 /// Where a difference was seen.
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +44,8 @@ struct Matcher {
 #[derive(Debug, Default)]
 pub struct Differences {
     matchers: Vec<Matcher>,
-    /// The check that asks; it must see every difference that is marked as its own.
-    check: Option<String>,
+    /// The check that asks; it must see every difference that is its own.
+    check: String,
 }
 
 impl Differences {
@@ -82,12 +86,12 @@ impl Differences {
         if let Some((id, _)) = rows.iter().find(|(id, _)| !matchers.iter().any(|m| m.id == *id)) {
             bail!("difference '{id}' has no block that says how to know it");
         }
-        Ok(Differences { matchers, check: None })
+        Ok(Differences { matchers, check: CONFORMANCE.to_owned() })
     }
 
     /// Those that the check of this name sees: its own ones, and those of no check in particular.
     pub fn of_check(mut self, name: &str) -> Self {
-        self.check = Some(name.to_owned());
+        self.check = name.to_owned();
         self.matchers.retain(|matcher| matcher.check.as_deref().is_none_or(|check| check == name));
         self
     }
@@ -102,8 +106,10 @@ impl Differences {
 
     /// Every id that a whole run of the check should see, each once.
     pub fn expected(&self) -> Vec<&str> {
-        let expected =
-            self.matchers.iter().filter(|matcher| !matcher.rare && matcher.check == self.check);
+        let own = |matcher: &&Matcher| {
+            matcher.check.as_deref().unwrap_or(CONFORMANCE) == self.check && !matcher.rare
+        };
+        let expected = self.matchers.iter().filter(own);
         let mut ids: Vec<&str> = expected.map(|matcher| matcher.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -201,7 +207,9 @@ coredns: *[0]
         assert_eq!(document.explain(PLACE, &[seen, difference("rcode", "x [0]")]), None);
         assert_eq!(document.expected(), ["stale-ttl"]);
         let elsewhere = DOCUMENT.replace("field: ttl", "check: other");
-        assert_eq!(Differences::parse(&elsewhere).unwrap().expected(), [""; 0]);
+        let conformance = Differences::parse(&elsewhere).unwrap().of_check(CONFORMANCE);
+        assert_eq!(conformance.expected(), [""; 0]);
+        assert_eq!(conformance.explain(PLACE, &[difference("ttl", "x [0]")]), None);
         let other = Differences::parse(&elsewhere).unwrap().of_check("other");
         assert_eq!(other.expected(), ["stale-ttl"]);
         let third = Differences::parse(&elsewhere).unwrap().of_check("third");

@@ -127,14 +127,19 @@ impl Case {
     }
 }
 
-/// The upstream: addresses for `example.` and all below, NXDOMAIN for names that begin with `no`, else an answer that
-/// says which name was asked.
+/// The upstream: NXDOMAIN for names that begin with `no`, SERVFAIL for those that begin with `fail`, else addresses.
 pub(crate) const UPSTREAM: &str = "\
 .:{$PORT} {
     template ANY ANY {
         match ^no
         rcode NXDOMAIN
         authority \". 60 IN SOA ns.upstream. hostmaster.upstream. 1 7200 1800 86400 60\"
+        fallthrough
+    }
+    template ANY ANY {
+        match ^fail
+        rcode SERVFAIL
+        fallthrough
     }
     template IN A {
         answer \"{{ .Name }} 60 IN A 192.0.2.53\"

@@ -4,6 +4,7 @@
 //! and every name server have come to rest, and then asks; while a wave is under way it asks, too, and wants an answer.
 //! What differs must match a line of `docs/differences.md`; anything else fails the run.
 
+mod about;
 mod corefiles;
 mod during;
 mod object;
@@ -24,6 +25,7 @@ use kube::Client;
 use nodens_judge::answer::{Outcome, Tolerance, compare};
 use nodens_judge::differences::Differences;
 
+use self::about::About;
 use self::corefiles::{CASES, Case};
 use self::questions::Source;
 use self::report::Report;
@@ -55,9 +57,9 @@ pub(crate) struct Args {
     /// Namespaces at the start.
     #[arg(long, default_value_t = 240)]
     namespaces: usize,
-    /// Only Corefiles whose names contain this.
-    #[arg(long)]
-    only: Option<String>,
+    /// Only the Corefiles of these names.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// The server to compare with CoreDNS; Nodens beside this program when not given.
     #[arg(long)]
     nodens: Option<PathBuf>,
@@ -113,7 +115,7 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     }
     report.print();
     println!("{}; names took {:.0?}", describe(&state), started.elapsed());
-    Ok(if report.conclude(args.tamper.is_some(), args.only.is_none()) {
+    Ok(if report.conclude(args.tamper.is_some(), args.only.is_empty()) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -176,7 +178,7 @@ async fn start(
     let listed: Vec<String> = listed.chain(own).chain(["never-made".to_owned()]).collect();
     let mut pairs = Vec::new();
     for case in CASES {
-        if args.only.as_ref().is_some_and(|only| !case.name.contains(only.as_str())) {
+        if !args.only.is_empty() && !args.only.iter().any(|only| only == case.name) {
             continue;
         }
         let text = case.text(&listed);
@@ -210,6 +212,7 @@ async fn ask(
         // What a cache took before the wave ended must have run out.
         tokio::time::sleep(std::time::Duration::from_secs(6)).await;
     }
+    let about = About::new(state);
     for (place, pair) in (0..).zip(pairs) {
         for (server, name) in [(&pair.coredns, "CoreDNS"), (&pair.nodens, "Nodens")] {
             settle::server(server, pair.case, number)
@@ -230,7 +233,8 @@ async fn ask(
             };
             let (theirs, ours) = (read(theirs), read(ours));
             let found = compare(&theirs, &ours, TOLERANCE);
-            let asked = format!("{} {question}", transport.name());
+            let about = about.of(&question.qname);
+            let asked = format!("{} {question}{about}", transport.name());
             report.record(pair.case.name, wave, asked, found, [&theirs, &ours]);
         }
     }

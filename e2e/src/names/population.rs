@@ -54,7 +54,8 @@ pub(crate) const ZONES: [&str; 4] = ["zone-a", "zone-b", "eu-west-1c", "Rack.7"]
 const CLUSTERS: [&str; 3] = ["east", "west-2", "c3"];
 
 /// What outside names ExternalName Services have, and some that are none.
-const OUTSIDE: [&str; 6] = [
+const OUTSIDE: [&str; 7] = [
+    "fail.example.org",
     "www.example.org",
     "no.such.example.org",
     "1st.example.net",

@@ -16,7 +16,8 @@ pub(crate) struct Report {
     known: Differences,
     show: usize,
     equal: usize,
-    explained: BTreeMap<String, usize>,
+    /// How often, and the first of them.
+    explained: BTreeMap<String, (usize, String)>,
     /// By case and fields that differ.
     unexplained: BTreeMap<(&'static str, Vec<&'static str>), Vec<Unexplained>>,
     rows: BTreeMap<&'static str, [usize; 3]>,
@@ -71,8 +72,12 @@ impl Report {
         let place = Place { directive: "kubernetes", case, question: &question };
         if let Some(ids) = self.known.explain(place, &differences) {
             row[1] += 1;
-            for id in ids {
-                *self.explained.entry(id.to_owned()).or_default() += 1;
+            for (id, difference) in ids.iter().zip(&differences) {
+                let first = || {
+                    let Difference { field, coredns, nodens } = difference;
+                    (0, format!("{case}: {question}\n    {field}: {coredns} | {nodens}"))
+                };
+                self.explained.entry((*id).to_owned()).or_insert_with(first).0 += 1;
             }
             return;
         }
@@ -132,8 +137,8 @@ impl Report {
         for (case, [equal, explained, unexplained]) in &self.rows {
             println!("{case:<28}{equal:>9}{explained:>11}{unexplained:>13}");
         }
-        for (id, count) in &self.explained {
-            println!("explained by {id}: {count}");
+        for (id, (count, first)) in &self.explained {
+            println!("explained by {id}: {count}, such as {first}");
         }
         if let Some(first) = self.silent.first() {
             println!("{} questions that neither answered, such as {first}", self.silent.len());

@@ -28,7 +28,7 @@ use self::case::Case;
 use self::run::{Bench, CaseReport};
 use self::server::PortPool;
 use crate::{peers, repo};
-use nodens_judge::differences::Differences;
+use nodens_judge::differences::{CONFORMANCE, Differences};
 
 const USAGE: &str = "usage: cargo xtask conformance [--nodens PATH] [--only DIRECTIVE] [--corefile FILE] \
                      [--jobs N] [--show N] [--report FILE] [--seed TEXT] [--keep]";
@@ -94,7 +94,9 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
         nodens,
         upstreams: authority::start(|| ports.take())?,
         ports,
-        differences: Differences::parse(&document).context("docs/differences.md")?,
+        differences: Differences::parse(&document)
+            .context("docs/differences.md")?
+            .of_check(CONFORMANCE),
         seed: options.seed.clone(),
         folder: std::env::temp_dir().join(format!("nodens-conformance-{}", std::process::id())),
     };
