@@ -47,10 +47,15 @@ conformance: toolchain
 	@$(CARGO) xtask conformance
 	$(CARGO) test -p nodens-lab --test coredns
 
+# Both programs go into images as well, so they bring their libraries with them.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
 e2e: toolchain
-	@$(CARGO) xtask peers coredns kubernetes etcd-server iproute2 util-linux
-	@$(CARGO) build --quiet --release -p nodens -p nodens-e2e
-	target/release/nodens-e2e leftovers
+	@$(CARGO) xtask peers coredns kubernetes kubernetes-node containerd cni helm etcd-server runc nftables iproute2 util-linux
+	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --quiet --release --target $(HOST) -p nodens -p nodens-e2e
+	target/$(HOST)/release/nodens-e2e leftovers
+	target/$(HOST)/release/nodens-e2e node
+	target/$(HOST)/release/nodens-e2e leftovers --nodes
 
 flood: toolchain
 	NODENS_FLOOD=10000000 $(CARGO) test --release -p nodens --test it flood -- --nocapture
