@@ -116,10 +116,7 @@ impl<'b> Builder<'b> {
     }
 
     fn rdata(&mut self, rtype: Type, rdata: &[u8]) {
-        if !may_compress_rdata(rtype) {
-            self.out.extend_from_slice(rdata);
-            return;
-        }
+        let compress = may_compress_rdata(rtype);
         let mut rest = rdata;
         for part in rdata_layout(rtype) {
             let len = match part {
@@ -129,7 +126,8 @@ impl<'b> Builder<'b> {
             };
             let Some((head, tail)) = rest.split_at_checked(len) else { break };
             match (part, NameRef::new(head)) {
-                (RdataPart::Name, Ok(name)) => self.name(name),
+                (RdataPart::Name, Ok(name)) if compress => self.name(name),
+                (RdataPart::Name, Ok(name)) => self.whole_name(name),
                 _ => self.out.extend_from_slice(head),
             }
             rest = tail;
@@ -156,6 +154,19 @@ impl<'b> Builder<'b> {
             rest = parent;
         }
         self.out.push(0);
+    }
+
+    /// Writes `name` without a pointer; later names may end with one to it.
+    fn whole_name(&mut self, name: NameRef<'_>) {
+        let mut rest = name;
+        let mut at = self.out.len();
+        while !rest.is_root() && self.find(rest).is_none() {
+            self.remember(at);
+            let Some(parent) = rest.parent() else { break };
+            at += rest.as_wire().len() - parent.as_wire().len();
+            rest = parent;
+        }
+        self.out.extend_from_slice(name.as_wire());
     }
 
     /// Writes a name with nothing in front of it that it could point to.
@@ -247,6 +258,24 @@ mod tests {
         let message = crate::Message::parse(&out).unwrap();
         assert_eq!(message.answer[0].rdata, target.as_wire());
         assert_eq!(message.answer[1].owner, target);
+    }
+
+    #[test]
+    fn names_may_end_in_rdata_that_is_not_compressed() {
+        let name = |text: &str| Name::parse(text).unwrap();
+        let (owner, target) = (name("_a._tcp.example.org."), name("host.example.org."));
+        let mut out = Vec::new();
+        let mut builder = Builder::new(&mut out, 1, Flags(0));
+        builder.question(owner.view(), Type::SRV, Class::IN);
+        let rdata = [&[0, 0, 0, 1, 0, 53], target.as_wire()].concat();
+        builder.record(Section::Answer, owner.view(), (Type::SRV, Class::IN, 60), &rdata).unwrap();
+        let fields = (Type::A, Class::IN, 60);
+        builder.record(Section::Additional, target.view(), fields, &[192, 0, 2, 1]).unwrap();
+        let srv = 2 + 10 + 6 + target.as_wire().len();
+        assert_eq!(out.len(), 12 + owner.as_wire().len() + 4 + srv + (2 + 10 + 4));
+        let message = crate::Message::parse(&out).unwrap();
+        assert_eq!(message.answer[0].rdata, rdata);
+        assert_eq!(message.additional[0].owner, target);
     }
 
     #[test]
