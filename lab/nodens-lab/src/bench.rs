@@ -5,6 +5,7 @@
 //! server, so that what drifts on the machine hits all of them. CPU cost comes from the scheduler's
 //! account of the server's threads and not from sampling.
 
+mod apiserver;
 mod cells;
 mod configs;
 mod cpus;
@@ -13,6 +14,7 @@ mod peers;
 mod questions;
 mod report;
 mod sample;
+mod services;
 mod tables;
 mod veth;
 
@@ -30,6 +32,7 @@ use nodens_wire::{Name, Type};
 use peers::{Peer, Programs};
 use questions::Questions;
 use sample::{Load, Sample};
+use services::{Services, expect_rcode};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -98,6 +101,7 @@ struct Bench<'a> {
     cpus: Cpus,
     scratch: Scratch,
     upstream: Authority,
+    services: Services,
     /// Why there is none, for the report.
     pod: Result<Pod, String>,
     questions: Questions,
@@ -124,7 +128,8 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     for (name, why) in &missing {
         term::out(&term::paint(Style::Bad, &format!("{name} is missing: {why}")));
     }
-    let bench = Bench { args, stop, cpus, scratch, upstream, pod, questions };
+    let services = Services::start(args.seed)?;
+    let bench = Bench { args, stop, cpus, scratch, upstream, services, pod, questions };
     let samples = bench.measure(&found)?;
     report::write(&bench, &found, &missing, &samples)?;
     Ok(ExitCode::SUCCESS)
@@ -186,9 +191,10 @@ impl Bench<'_> {
             extra: [free_address()?, free_address()?, free_address()?],
             upstream: self.upstream.address,
             threads: self.cpus.of(arrangement).len(),
-            cached: arrangement != Arrangement::Uncached,
+            cached: !matches!(arrangement, Arrangement::Uncached | Arrangement::UncachedKubernetes),
             hosts: arrangement.knows_internal().then_some(hosts),
             watched: arrangement == Arrangement::Busy,
+            services: arrangement.watches_services().then_some(self.services.api.address),
             folder,
         })
     }
@@ -207,7 +213,10 @@ impl Bench<'_> {
         let cpus = self.cpus.of(arrangement);
         let mut server = Server::start(peer.name, &mut command, &cpus, &log)?;
         server.await_answer(setup.address, &Name::parse("ready.bench.example")?, self.stop)?;
-        if !matches!(arrangement, Arrangement::Memory | Arrangement::Uncached) {
+        if arrangement.watches_services() {
+            server.await_answer(setup.address, &self.services.last, self.stop)?;
+            self.warm_services(setup.address)?;
+        } else if !matches!(arrangement, Arrangement::Memory | Arrangement::Uncached) {
             self.closed(setup.address, &self.questions.warm, Some(2 * NAMES as u64))?;
         }
         let under_test = UnderTest { name: peer.name, repeat, server: &server, setup: &setup };
@@ -298,6 +307,12 @@ impl Bench<'_> {
                 self.closed(server, &Workload::unique(seed, suffix.view(), Type::A)?, None)
             }
             Cell::Memory => self.closed(server, &questions.fill, Some(2 * NAMES_OF_MEMORY as u64)),
+            Cell::Services | Cell::UncachedServices => {
+                expect_rcode(self.closed(server, &self.services.names.0, None)?, 0)
+            }
+            Cell::SearchPath | Cell::UncachedSearchPath => {
+                expect_rcode(self.closed(server, &self.services.noise.0, None)?, 3)
+            }
             Cell::Low => self.open(server, LOW_RATE, Spin::Never),
             Cell::Fixed => self.open(server, self.args.rate, Spin::Always),
             Cell::Half | Cell::Quiet | Cell::Disturbed => self.open(server, half, Spin::Always),
@@ -316,6 +331,15 @@ impl Bench<'_> {
         let duration = queries.map_or(Duration::from_secs_f64(self.args.seconds), |_| WARM_MAX);
         let pace = Pace::Closed { window: IN_FLIGHT / CLIENTS };
         self.run(Config { pace, queries, duration, ..self.config(server) }, workload)
+    }
+
+    /// Asks for every Service, and for as many names that search lists make.
+    fn warm_services(&self, server: SocketAddr) -> Result<()> {
+        let Services { names: (_, names), noise: (_, noise), .. } = &self.services;
+        for (workload, rcode) in [(names, 0), (noise, 3)] {
+            expect_rcode(self.closed(server, workload, Some(workload.len() as u64))?, rcode)?;
+        }
+        Ok(())
     }
 
     fn maximum(

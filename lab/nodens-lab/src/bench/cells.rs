@@ -18,10 +18,14 @@ pub(super) enum Arrangement {
     SameCpu,
     /// One CPU, a hosts file of 100,000 lines, the Corefile watched.
     Busy,
+    /// One CPU, `kubernetes` in the Corefile, and an API server.
+    Kubernetes,
+    /// As [`Arrangement::Kubernetes`], without a cache.
+    UncachedKubernetes,
 }
 
 impl Arrangement {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::OneCpu,
         Self::TwoCpus,
         Self::Internal,
@@ -29,7 +33,14 @@ impl Arrangement {
         Self::Memory,
         Self::SameCpu,
         Self::Busy,
+        Self::Kubernetes,
+        Self::UncachedKubernetes,
     ];
+
+    /// Whether the server reads the names of Services from an API server.
+    pub(super) fn watches_services(self) -> bool {
+        matches!(self, Self::Kubernetes | Self::UncachedKubernetes)
+    }
 
     /// Whether the server knows [`super::INTERNAL`] by itself.
     pub(super) fn knows_internal(self) -> bool {
@@ -72,10 +83,18 @@ pub(super) enum Cell {
     Quiet,
     /// The same under reloads, a changing hosts file, and scrapes.
     Disturbed,
+    /// The most questions a second for names of Services.
+    Services,
+    /// The same for names that do not exist and that search lists make.
+    SearchPath,
+    /// [`Cell::Services`] without a cache.
+    UncachedServices,
+    /// [`Cell::SearchPath`] without a cache.
+    UncachedSearchPath,
 }
 
 impl Cell {
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::OneName,
         Self::ManyNames,
         Self::Low,
@@ -92,6 +111,10 @@ impl Cell {
         Self::SameCpu,
         Self::Quiet,
         Self::Disturbed,
+        Self::Services,
+        Self::SearchPath,
+        Self::UncachedServices,
+        Self::UncachedSearchPath,
     ];
 
     /// Its name in tables, files and `--cells`.
@@ -113,6 +136,10 @@ impl Cell {
             Self::SameCpu => "same-cpu",
             Self::Quiet => "quiet",
             Self::Disturbed => "disturbed",
+            Self::Services => "services",
+            Self::SearchPath => "search-path",
+            Self::UncachedServices => "uncached-services",
+            Self::UncachedSearchPath => "uncached-search-path",
         }
     }
 
@@ -124,6 +151,8 @@ impl Cell {
             Self::Memory => Arrangement::Memory,
             Self::SameCpu => Arrangement::SameCpu,
             Self::Quiet | Self::Disturbed => Arrangement::Busy,
+            Self::Services | Self::SearchPath => Arrangement::Kubernetes,
+            Self::UncachedServices | Self::UncachedSearchPath => Arrangement::UncachedKubernetes,
             _ => Arrangement::OneCpu,
         }
     }

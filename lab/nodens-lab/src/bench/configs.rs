@@ -19,6 +19,8 @@ pub(super) struct Setup {
     pub(super) hosts: Option<PathBuf>,
     /// Whether the Corefile is watched for changes.
     pub(super) watched: bool,
+    /// The API server that Services are read from.
+    pub(super) services: Option<SocketAddr>,
     /// For the server's own files.
     pub(super) folder: PathBuf,
 }
@@ -28,7 +30,7 @@ pub(super) struct Setup {
 pub(super) enum Chain {
     /// Cache and upstream.
     Short,
-    /// The chain of a cluster's Corefile but for `kubernetes`.
+    /// The chain of a cluster's Corefile, with `kubernetes` only where there is an API server.
     Cluster,
     /// The short one with a socket per CPU, for CoreDNS.
     Multisocket,
@@ -52,7 +54,17 @@ pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
         lines.push(format!("prometheus {metrics}"));
         lines.push(if setup.watched { "reload 2s 1s" } else { "reload" }.to_owned());
     }
-    if setup.cached {
+    if let Some(api) = setup.services {
+        let options = format!(
+            "endpoint http://{api}\n        pods insecure\n        ttl 30\n        \
+             fallthrough in-addr.arpa ip6.arpa"
+        );
+        let zones = "cluster.local in-addr.arpa ip6.arpa";
+        lines.push(format!("kubernetes {zones} {{\n        {options}\n    }}"));
+    }
+    if setup.cached && setup.services.is_some() {
+        lines.push("cache 30".to_owned());
+    } else if setup.cached {
         let room = "success 1000000\n        denial 1000000";
         lines.push(format!("cache 3600 {{\n        {room}\n    }}"));
     }

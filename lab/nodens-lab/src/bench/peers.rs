@@ -170,6 +170,9 @@ impl Peer {
             Arrangement::Uncached => knows_names,
             Arrangement::Memory => !self.asks_nobody(),
             Arrangement::Busy => corefile,
+            Arrangement::Kubernetes | Arrangement::UncachedKubernetes => {
+                matches!(self.kind, Kind::Nodens(Chain::Cluster) | Kind::CoreDns(Chain::Cluster))
+            }
         }
     }
 

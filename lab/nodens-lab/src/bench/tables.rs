@@ -292,6 +292,19 @@ fn tcp(peers: &[Peer], n: &Numbers<'_>) -> Section {
     section("TCP, one question in flight per connection, 10,000 names, all hits", peers, &columns)
 }
 
+fn kubernetes(title: &str, peers: &[Peer], n: &Numbers<'_>, cells: [Cell; 2]) -> Section {
+    let [services, search_path] = cells;
+    let columns = [
+        rate_column(n, "services", services),
+        cost_column(n, services),
+        ratio_column(n, "×CoreDNS", services, ("coredns-k8s", services)),
+        rate_column(n, "NXDOMAIN of search lists", search_path),
+        cost_column(n, search_path),
+        ratio_column(n, "×CoreDNS", search_path, ("coredns-k8s", search_path)),
+    ];
+    section(title, peers, &columns)
+}
+
 /// Every table in which at least one server has a value.
 pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<Section> {
     let n = Numbers { samples };
@@ -300,6 +313,11 @@ pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<
     sections.push(low(peers, &n));
     sections.extend(latencies(bench, peers, &n));
     sections.push(tcp(peers, &n));
+    let cached = [Cell::Services, Cell::SearchPath];
+    let uncached = [Cell::UncachedServices, Cell::UncachedSearchPath];
+    let title = "Kubernetes, 5,000 Services from an API server, `cache 30`, server on one CPU";
+    sections.push(kubernetes(title, peers, &n, cached));
+    sections.push(kubernetes("The same without a cache", peers, &n, uncached));
     sections.retain(|section| section.rows > 0);
     sections
 }
