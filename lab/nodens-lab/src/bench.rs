@@ -10,6 +10,7 @@ mod cells;
 mod configs;
 mod cpus;
 mod disturb;
+mod loads;
 mod peers;
 mod questions;
 mod report;
@@ -25,18 +26,14 @@ use anyhow::{Context, Result, bail};
 use cells::{Arrangement, Cell};
 use configs::Setup;
 use cpus::Cpus;
-use disturb::Disturbance;
-use lab_load::schedule::Arrivals;
-use lab_load::{Config, Outcome, Pace, Spin, Transport, Workload};
-use nodens_wire::{Name, Type};
+use nodens_wire::Name;
 use peers::{Peer, Programs};
 use questions::Questions;
-use sample::{Load, Sample};
-use services::{Services, expect_rcode};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use sample::Sample;
+use services::Services;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use veth::Pod;
 
@@ -285,131 +282,6 @@ impl Bench<'_> {
             asked: self.upstream.questions() - asked,
             resident: (resident, server.resident()),
         })
-    }
-
-    fn load(
-        &self,
-        cell: Cell,
-        server: SocketAddr,
-        half: f64,
-        (repeat, tries): (usize, usize),
-    ) -> Result<Outcome> {
-        // Other names each time: those of an earlier try are in the cache now.
-        let seed = self.args.seed + 1_000 * repeat as u64 + tries as u64;
-        let questions = &self.questions;
-        match cell {
-            Cell::OneName | Cell::UncachedExternal => self.closed(server, &questions.one, None),
-            Cell::Internal | Cell::UncachedInternal => {
-                self.closed(server, &questions.internal, None)
-            }
-            Cell::Misses => {
-                let suffix = Name::parse("miss.bench.example")?;
-                self.closed(server, &Workload::unique(seed, suffix.view(), Type::A)?, None)
-            }
-            Cell::Memory => self.closed(server, &questions.fill, Some(2 * NAMES_OF_MEMORY as u64)),
-            Cell::Services | Cell::UncachedServices => {
-                expect_rcode(self.closed(server, &self.services.names.0, None)?, 0)
-            }
-            Cell::SearchPath | Cell::UncachedSearchPath => {
-                expect_rcode(self.closed(server, &self.services.noise.0, None)?, 3)
-            }
-            Cell::Low => self.open(server, LOW_RATE, Spin::Never),
-            Cell::Fixed => self.open(server, self.args.rate, Spin::Always),
-            Cell::Half | Cell::Quiet | Cell::Disturbed => self.open(server, half, Spin::Always),
-            _ => self.maximum(server, &questions.many, cell.connections()),
-        }
-    }
-
-    /// As many questions as are answered; `queries` of them, or for the time of a measurement.
-    fn closed(
-        &self,
-        server: SocketAddr,
-        workload: &Workload,
-        queries: Option<u64>,
-    ) -> Result<Outcome> {
-        // Warming ends with its questions and not with its time.
-        let duration = queries.map_or(Duration::from_secs_f64(self.args.seconds), |_| WARM_MAX);
-        let pace = Pace::Closed { window: IN_FLIGHT / CLIENTS };
-        self.run(Config { pace, queries, duration, ..self.config(server) }, workload)
-    }
-
-    /// Asks for every Service, and for as many names that search lists make.
-    fn warm_services(&self, server: SocketAddr) -> Result<()> {
-        let Services { names: (_, names), noise: (_, noise), .. } = &self.services;
-        for (workload, rcode) in [(names, 0), (noise, 3)] {
-            expect_rcode(self.closed(server, workload, Some(workload.len() as u64))?, rcode)?;
-        }
-        Ok(())
-    }
-
-    fn maximum(
-        &self,
-        server: SocketAddr,
-        workload: &Workload,
-        connections: Option<usize>,
-    ) -> Result<Outcome> {
-        let Some(clients) = connections else { return self.closed(server, workload, None) };
-        let pace = Pace::Closed { window: 1 };
-        let config = Config { transport: Transport::Tcp, clients, pace, ..self.config(server) };
-        self.run(config, workload)
-    }
-
-    fn open(&self, server: SocketAddr, rate: f64, spin: Spin) -> Result<Outcome> {
-        let arrivals = if spin == Spin::Never { Arrivals::Uniform } else { Arrivals::Poisson };
-        let threads = if rate > RATE_PER_THREAD { self.cpus.load.len() } else { 1 };
-        let spin = if self.cpus.shared { Spin::Never } else { spin };
-        let pace = Pace::Open { rate, arrivals };
-        self.run(Config { pace, threads, spin, ..self.config(server) }, &self.questions.many)
-    }
-
-    fn config(&self, server: SocketAddr) -> Config {
-        Config {
-            duration: Duration::from_secs_f64(self.args.seconds),
-            timeout: Duration::from_millis(500),
-            clients: CLIENTS,
-            threads: self.cpus.load.len(),
-            cpus: self.cpus.load.clone(),
-            spin: if self.cpus.shared { Spin::Never } else { Spin::Always },
-            seed: self.args.seed,
-            ..Config::new(server, self.args.rate)
-        }
-    }
-
-    fn run(&self, config: Config, workload: &Workload) -> Result<Outcome> {
-        let outcome = lab_load::run(&config, workload, self.stop, |_| {})?;
-        if self.stop.load(Ordering::Relaxed) {
-            bail!("interrupted");
-        }
-        Ok(outcome)
-    }
-
-    /// The same questions as at the fixed rate from inside the pod, by a client that sleeps.
-    fn through_pod(&self, server: SocketAddr) -> Result<Load> {
-        let Ok(pod) = &self.pod else { bail!("there is no pod") };
-        let file = self.scratch.write("names.txt", &questions::file())?;
-        let mut command = pod.command(&std::env::current_exe()?);
-        let cpus: Vec<_> =
-            self.cpus.of(Arrangement::SameCpu).iter().map(usize::to_string).collect();
-        command.args(["load", "-s", &server.ip().to_string(), "-p", &server.port().to_string()]);
-        command.args(["-Q", &self.args.rate.to_string(), "-l", &self.args.seconds.to_string()]);
-        command.args(["--timeout", "0.5", "--clients", &CLIENTS.to_string(), "--idle", "sleep"]);
-        command.args(["--no-version", "--no-out", "--json", "--cpus", &cpus.join(",")]);
-        let output =
-            command.arg("-d").arg(file).output().context("cannot run the load in the pod")?;
-        let result = lab_result::from_json(Path::new("the load in the pod"), &output.stdout)
-            .with_context(|| {
-                format!("the load in the pod: {}", String::from_utf8_lossy(&output.stderr).trim())
-            })?;
-        Ok(result.into())
-    }
-
-    fn disturbed(&self, setup: &Setup, half: f64) -> Result<Load> {
-        let (corefile, hosts) = (setup.folder.join("Corefile"), setup.folder.join("hosts"));
-        let [metrics, ..] = setup.extra;
-        let disturbance = Disturbance::start(corefile, hosts, metrics);
-        let outcome = self.load(Cell::Disturbed, setup.address, half, (0, 0));
-        disturbance.finish()?;
-        Ok(outcome?.into())
     }
 }
 
