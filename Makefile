@@ -3,6 +3,8 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 30
 COMPARISONS ?= 200
+# For the figures of docs/cluster.md: make e2e E2E_SCALE=
+E2E_SCALE ?= --services 1000 --starts 2 --relists 4 --rounds 1 --seconds 5 --changes 200
 
 .PHONY: help demo test check conformance e2e flood bench bench-lab aa fuzz truth setup toolchain
 
@@ -54,6 +56,9 @@ e2e: toolchain
 	@$(CARGO) xtask peers coredns kubernetes kubernetes-node containerd cni helm etcd-server runc nftables iproute2 util-linux
 	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --quiet --release --target $(HOST) -p nodens -p nodens-e2e
 	target/$(HOST)/release/nodens-e2e leftovers
+	target/$(HOST)/release/nodens-e2e latency --check
+	target/$(HOST)/release/nodens-e2e faults
+	target/$(HOST)/release/nodens-e2e scale --check $(E2E_SCALE)
 	target/$(HOST)/release/nodens-e2e node
 	target/$(HOST)/release/nodens-e2e leftovers --nodes
 

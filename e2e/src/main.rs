@@ -15,15 +15,16 @@ mod cgroup;
 mod clients;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod control_plane;
+mod faults;
 mod latency;
 mod leftovers;
-#[allow(dead_code, reason = "subcommands to come use the rest")]
 mod measure;
 mod names;
 mod node;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod process;
 mod sandbox;
+mod scale;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod server;
 mod steady;
@@ -54,6 +55,10 @@ enum Command {
     Names(names::Args),
     /// Look names up from pods with every kind of search list, with and without autopath.
     Clients(clients::Args),
+    /// Measure starts, memory and tails with very many services and endpoints.
+    Scale(scale::Args),
+    /// Break the control plane in several ways and see that names are answered.
+    Faults(faults::Args),
     /// End runs in several ways and see that nothing of them stays.
     Leftovers(leftovers::Args),
     /// Try the manifest and the chart on a real node, and replace CoreDNS under load.
@@ -102,6 +107,8 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Latency(args) => latency::run(args, sandbox).await,
         Command::Names(args) => names::run(args, sandbox).await,
         Command::Clients(args) => clients::run(args, sandbox).await,
+        Command::Scale(args) => scale::run(args, sandbox).await,
+        Command::Faults(args) => faults::run(args, sandbox).await,
         Command::Node(args) => node::run(args, sandbox).await,
         Command::Leftovers(_) | Command::Steady(_) | Command::Idle => {
             anyhow::bail!("this runs outside of a sandbox")

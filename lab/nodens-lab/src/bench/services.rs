@@ -59,7 +59,7 @@ fn namespace(n: usize) -> String {
 }
 
 fn service(n: usize) -> String {
-    let address = format!("10.96.{}.{}", n >> 8 & 255, n & 255);
+    let address = format!("10.96.{}.{}", (n >> 8) & 255, n & 255);
     format!(
         r#"{{{},"spec":{{"type":"ClusterIP","clusterIP":"{address}","clusterIPs":["{address}"],"ipFamilies":["IPv4"],"ports":[{{"name":"http","protocol":"TCP","port":80,"targetPort":8080}}]}},"status":{{"loadBalancer":{{}}}}}}"#,
         metadata(&format!("service-{n:04}"), n, "")
@@ -70,8 +70,8 @@ fn slice(n: usize) -> String {
     let endpoint = |at: usize| {
         format!(
             r#"{{"addresses":["10.244.{}.{}"],"conditions":{{"ready":true}}}}"#,
-            2 * n >> 8 & 255,
-            2 * n + at & 255
+            ((2 * n) >> 8) & 255,
+            (2 * n + at) & 255
         )
     };
     let service = format!("service-{n:04}");
