@@ -31,6 +31,8 @@ use crate::server::{Endpoint, Program as ServerProgram, Server};
 const DAY: i64 = 86_400;
 /// How long the log may take to hold what has been counted.
 const LOG_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the server may take to learn of a pod.
+const KNOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Names as applications write them.
 const NAMES: [&str; 11] = [
@@ -73,10 +75,13 @@ struct Place {
 }
 
 /// What a client found and asked.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Walk {
     addresses: Vec<String>,
+    /// By the places of [`NAMES`].
     questions: Vec<usize>,
+    /// What the server logged.
+    log: Vec<String>,
 }
 
 pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
@@ -111,11 +116,56 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
         }
         pod.disconnect()?;
     }
+    let heir = inherit(&client, &pods).await?;
+    println!("\npod {}, with the address of pod {}", heir.name, pods[0].name);
+    heir.connect()?;
+    become_known(&folder, &heir, &programs[0], &mut places[0], &expected).await?;
+    check(&folder, &heir, &programs[0], &mut places, &expected, &mut faults).await?;
+    heir.disconnect()?;
     for fault in &faults {
         println!("{fault}");
     }
     println!("\n{} pods, {} resolvers, {} faults", pods.len(), programs.len(), faults.len());
     Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Deletes the first pod and gives its address to another one, in another namespace.
+async fn inherit(client: &Client, pods: &[Pod]) -> Result<Pod> {
+    let heir = pods::heir();
+    let first = pods.iter().find(|pod| pod.address == heir.address).context("no such address")?;
+    first.delete(client).await?;
+    heir.create(client).await?;
+    Ok(heir)
+}
+
+/// Looks names up until the server knows whose the address is now. Until then, too, what is found is what the pod's
+/// own search list leads to.
+async fn become_known(
+    folder: &Path,
+    pod: &Pod,
+    program: &Program,
+    place: &mut Place,
+    expected: &[String],
+) -> Result<()> {
+    let deadline = Instant::now() + KNOWN_TIMEOUT;
+    loop {
+        let walk = walk(folder, pod, program, place).await?;
+        if let Some(wrong) = walk.addresses.iter().find(|line| !is_expected(expected, line)) {
+            bail!("pod {} found {wrong}", pod.name);
+        }
+        if check_labels(pod, &walk.log).is_ok() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("pod {} is not known: {:?}", pod.name, walk.log.last());
+        }
+    }
+}
+
+/// Whether a line `NAME ADDRESS`, or an address, stands for an object.
+fn is_expected(expected: &[String], line: &str) -> bool {
+    let address = line.rsplit(' ').next().unwrap_or_default();
+    expected.iter().any(|known| known.ends_with(&format!(" {address}")))
 }
 
 /// Runs one client against all servers, prints what it asked, and notes what is not as promised.
@@ -131,16 +181,24 @@ async fn check(
     for place in places.iter_mut() {
         walks.push(walk(folder, pod, program, place).await?);
     }
+    for walk in &walks {
+        check_labels(pod, &walk.log)?;
+    }
     let at = |text: &str| format!("{} in pod {}: {text}", program.name, pod.name);
     let (with, without) = (&walks[0], &walks[1]);
     if with.addresses != without.addresses {
         faults.push(at(&format!("found {:?}, without {:?}", with.addresses, without.addresses)));
     }
-    for line in &with.addresses {
-        let address = line.rsplit(' ').next().unwrap_or_default();
-        if !expected.iter().any(|known| known.ends_with(&format!(" {address}"))) {
-            faults.push(at(&format!("found {line}, which is in no object")));
-        }
+    if let Some(line) = with.addresses.iter().find(|line| !is_expected(expected, line)) {
+        faults.push(at(&format!("found {line}, which is in no object")));
+    }
+    if let Some(other) = walks.get(2).filter(|other| other.addresses != without.addresses) {
+        let wrong = other.addresses.iter().filter(|line| !without.addresses.contains(line));
+        println!(
+            "  CoreDNS leads {} to {}",
+            program.name,
+            wrong.cloned().collect::<Vec<_>>().join(", ")
+        );
     }
     println!("  {:6} {:24} {}", program.name, "", titles(places));
     for (at_name, name) in NAMES.iter().enumerate() {
@@ -192,7 +250,6 @@ async fn walk(folder: &Path, pod: &Pod, program: &Program, place: &mut Place) ->
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    check_labels(pod, &log)?;
     let count = |name: &str| {
         let qname =
             |line: &String| line.split_whitespace().nth_back(1).unwrap_or_default().to_owned();
@@ -200,7 +257,8 @@ async fn walk(folder: &Path, pod: &Pod, program: &Program, place: &mut Place) ->
             |qname: String| qname.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
         log.iter().map(qname).filter(|qname| begins(qname.clone())).count()
     };
-    Ok(Walk { addresses: program.addresses(&output), questions: NAMES.map(count).to_vec() })
+    let questions = NAMES.map(count).to_vec();
+    Ok(Walk { addresses: program.addresses(&output), questions, log })
 }
 
 /// The log says which pod asked, where one can be told.

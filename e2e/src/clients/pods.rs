@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Pod as PodObject;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -67,6 +67,20 @@ pub(super) fn all() -> Vec<Pod> {
     ]
 }
 
+/// A pod in another namespace that is given the address of the first.
+pub(super) fn heir() -> Pod {
+    let cluster = ["other.svc.cluster.local", CLUSTER[1], CLUSTER[2]];
+    Pod {
+        name: "heir",
+        namespace: "other",
+        address: "10.244.0.10",
+        spec: json!({}),
+        search: [&cluster[..], &NODE_DOMAINS[..]].concat(),
+        ndots: 5,
+        is_known: true,
+    }
+}
+
 fn host_of_cluster() -> Value {
     json!({"hostNetwork": true, "dnsPolicy": "ClusterFirstWithHostNet"})
 }
@@ -90,6 +104,13 @@ impl Pod {
         let ips = json!([{"ip": self.address}]);
         let status = json!({"status": {"phase": "Running", "podIP": self.address, "podIPs": ips}});
         pods.patch_status(self.name, &PatchParams::default(), &Patch::Merge(status)).await?;
+        Ok(())
+    }
+
+    /// Deletes it.
+    pub(super) async fn delete(&self, client: &Client) -> Result<()> {
+        let pods: Api<PodObject> = Api::namespaced(client.clone(), self.namespace);
+        pods.delete(self.name, &DeleteParams::default().grace_period(0)).await?;
         Ok(())
     }
 

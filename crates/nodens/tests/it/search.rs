@@ -141,3 +141,34 @@ fn dig_asks_one_question() {
     assert_eq!(without.questions, [6, 6, 5, 1, 2, 1, 6]);
     assert_eq!(with.questions, [1, 1, 1, 1, 1, 1, 6]);
 }
+
+/// A pod that has just started may be known to one server and not yet to another, so one type is
+/// walked and the other is not. Views make one server behave as two.
+fn half_walked(walked: &str) -> String {
+    let whole = corefile("");
+    let (cluster, rest) = whole.split_once(".:PORT").unwrap_or_default();
+    let view = format!("view walked {{\n expr type() == '{walked}'\n }}");
+    let with = format!("{view}\n autopath FOLDER/search.conf\n log .");
+    format!("{}{cluster}.:PORT{rest}", cluster.replace("log .", &with))
+}
+
+#[test]
+fn a_walk_of_one_type_alone_hides_no_name() {
+    let folder = Folder::new("search-half");
+    folder.write("search.conf", &format!("search {SEARCH}\n"));
+    let programs = [build_c(&folder, "cc"), build_c(&folder, "musl-gcc"), build_go(&folder)];
+    for program in &programs {
+        let whole = Pod::new(&folder, &corefile(""), SEARCH).run(program, &NAMES);
+        for walked in ["A", "AAAA"] {
+            let found = Pod::new(&folder, &half_walked(walked), SEARCH).run(program, &NAMES);
+            for name in &NAMES[..6] {
+                let begin = format!("{name} ");
+                let some = found.lines().any(|line| line.starts_with(&begin));
+                assert!(some, "{program:?} finds no {name} with {walked} walked: {found}");
+            }
+            // glibc and Go take one type for an answer; musl goes on if it is told both things.
+            let wrong = found.lines().find(|line| !whole.contains(line));
+            assert_eq!(wrong, None, "{program:?} with {walked} walked");
+        }
+    }
+}
