@@ -54,8 +54,10 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 e2e: toolchain
 	@$(CARGO) xtask peers coredns kubernetes kubernetes-node containerd cni helm etcd-server runc nftables iproute2 util-linux
+	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils
 	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --quiet --release --target $(HOST) -p nodens -p nodens-e2e
 	target/$(HOST)/release/nodens-e2e leftovers
+	target/$(HOST)/release/nodens-e2e clients --coredns
 	target/$(HOST)/release/nodens-e2e latency --check
 	target/$(HOST)/release/nodens-e2e faults
 	target/$(HOST)/release/nodens-e2e scale --check $(E2E_SCALE)

@@ -67,6 +67,7 @@ const PACKAGES: &[Package] = &[
     peer("nftables", "nft"),
     peer("etcd-server", "etcd"),
     peer("runc", "runc"),
+    peer("default-jdk-headless", "javac"),
 ];
 
 /// Makes the named peers available, with `--tests` those that `cargo test` needs, or all when none is named.
