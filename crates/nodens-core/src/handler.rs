@@ -1,6 +1,7 @@
 //! The contract between the chain and a handler.
 
 use crate::config::{Config, ServerBlock};
+use crate::handlers::Handler;
 use crate::handlers::transfer::Source;
 use crate::job::{Job, Resolution};
 use crate::time::Now;
@@ -118,7 +119,7 @@ pub trait Handle {
     fn amend(&self, _cx: &mut Cx<'_>) {}
 
     /// The zones it can hand to `transfer`. Looked at once, when the chain is whole.
-    fn zones(&self) -> Vec<Source> {
+    fn zones(&self, _chain: &[Handler]) -> Vec<Source> {
         Vec::new()
     }
 }

@@ -87,9 +87,9 @@ macro_rules! handlers {
                 }
             }
 
-            fn zones(&self) -> Vec<transfer::Source> {
+            fn zones(&self, chain: &[Handler]) -> Vec<transfer::Source> {
                 match self {
-                    $(Self::$variant(handler) => handler.zones(),)*
+                    $(Self::$variant(handler) => handler.zones(chain),)*
                 }
             }
         }

@@ -4,6 +4,7 @@
 
 mod config;
 mod lookups;
+mod zone;
 
 use crate::cluster::{External, Service, ServiceKind, Snapshot};
 use crate::handler::{Cx, Event, Handle, Step};
@@ -28,7 +29,7 @@ pub use config::setup;
 mod tests;
 
 /// The directive at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct K8sExternal {
     pub(crate) zones: Zones,
     /// The zone that PTR records lead to: the first.
@@ -93,6 +94,10 @@ impl Handle for K8sExternal {
             }
             _ => Step::Fail(Rcode::SERVFAIL),
         }
+    }
+
+    fn zones(&self, chain: &[Handler]) -> Vec<crate::handlers::transfer::Source> {
+        self.transferable(chain)
     }
 }
 

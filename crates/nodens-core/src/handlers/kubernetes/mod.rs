@@ -18,7 +18,7 @@ mod reverse;
 mod selector;
 pub(crate) mod servers;
 pub(crate) mod wait;
-mod zone;
+pub(crate) mod zone;
 
 use crate::cluster::{Feed, Snapshot};
 use crate::handler::{Cx, Event, Handle, Step};
@@ -141,7 +141,7 @@ impl Handle for Kubernetes {
         }
     }
 
-    fn zones(&self) -> Vec<crate::handlers::transfer::Source> {
+    fn zones(&self, _chain: &[Handler]) -> Vec<crate::handlers::transfer::Source> {
         self.transferable()
     }
 }

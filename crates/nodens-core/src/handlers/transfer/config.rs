@@ -58,9 +58,10 @@ fn address(arg: &Token) -> Result<SocketAddr, Error> {
 
 /// Lets `transfer` know what the other directives of the block can hand on, once all are set up.
 pub(crate) fn link(block: &mut BlockBuilder<'_>) {
+    let chain = block.handlers.as_slice();
     let given = block.options.zones.iter().cloned();
     let sources: Vec<Source> =
-        block.handlers.iter().flat_map(Handle::zones).chain(given).collect();
+        chain.iter().flat_map(|handler| handler.zones(chain)).chain(given).collect();
     let find = |handler: &mut Handler| match handler {
         Handler::Transfer(transfer) => {
             transfer.sources.clone_from(&sources);

@@ -211,3 +211,81 @@ fn what_is_not_there_is_refused_and_what_is_not_known_yet_is_a_failure() {
     feed.set_synced();
     assert!(transfer(&mut bench, "cluster.local.").len() > 20);
 }
+
+const OUTSIDE: &str = "
+    namespace shop
+    namespace hidden
+    service shop/web 10.0.0.1 http:tcp:80 external=1.2.3.4
+    service shop/six 10.0.0.3 http:tcp:80 external=1:2::5
+    service shop/two 10.0.0.4 http:tcp:80 https:tcp:443 dns:udp:443 external=1.2.3.5 external=1.2.3.6
+    service shop/inner 10.0.0.5 http:tcp:80
+    service shop/portless 10.0.0.6 external=1.2.3.7
+    headless shop/heads
+    slice shop/heads/1 http:tcp:80 -- 172.0.0.1=first 172.0.0.2 1:2::9
+    service nowhere/web 10.0.0.9 http:tcp:80 external=1.2.3.9
+";
+
+fn outside(options: &str, objects: &str) -> Bench {
+    let corefile = format!(
+        ".:53 {{\n bind 192.0.2.1\n transfer {{\n  to *\n }}\n kubernetes cluster.local\n \
+         k8s_external Example.com in-addr.arpa {{\n  ttl 9\n{options}\n }}\n}}"
+    );
+    let mut bench = Bench::new(&corefile);
+    bench.publish(objects, SERIAL);
+    bench.client.transport = Transport::Tcp;
+    bench
+}
+
+#[test]
+fn what_can_be_reached_from_outside_has_a_zone_of_its_own() {
+    let mut plain = outside("", OUTSIDE);
+    let records = agrees(&mut plain, "example.com.");
+    for record in [
+        "example.com. 9 NS ns1.dns.example.com.",
+        "ns1.dns.example.com. 9 A 192.0.2.1",
+        "web.shop.example.com. 9 A 1.2.3.4",
+        "six.shop.example.com. 9 AAAA 1:2::5",
+        "two.shop.example.com. 9 A 1.2.3.6",
+        "_https._tcp.two.shop.example.com. 5 SRV 0 50 443 two.shop.example.com.",
+        "portless.shop.example.com. 9 A 1.2.3.7",
+    ] {
+        assert!(records.iter().any(|known| known == record), "{record} of {records:#?}");
+    }
+    let lacks = |records: &[String], name: &str| !records.iter().any(|r| r.contains(name));
+    assert!(lacks(&records, "inner") && lacks(&records, "heads") && lacks(&records, "nowhere"));
+    let mut headless = outside("  headless", OUTSIDE);
+    let records = agrees(&mut headless, "example.com.");
+    for record in [
+        "first.heads.shop.example.com. 9 A 172.0.0.1",
+        "heads.shop.example.com. 9 AAAA 1:2::9",
+        "_http._tcp.heads.shop.example.com. 5 SRV 0 33 80 172-0-0-2.heads.shop.example.com.",
+    ] {
+        assert!(records.iter().any(|known| known == record), "{record} of {records:#?}");
+    }
+}
+
+#[test]
+fn hosts_of_load_balancers_are_aliases_where_there_is_nothing_else() {
+    let objects = "
+        namespace shop
+        service shop/balanced 10.0.0.7 http:tcp:80 external=lb.example.test
+        service shop/mixed 10.0.0.8 http:tcp:80 external=1.2.3.8 external=lb.example.test
+    ";
+    let mut bench = outside("", objects);
+    let records: Vec<String> = transfer(&mut bench, "example.com.").iter().map(text).collect();
+    let of = |name: &str| {
+        let mut found: Vec<&String> = records.iter().filter(|r| r.starts_with(name)).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(of("balanced."), ["balanced.shop.example.com. 5 CNAME lb.example.test."]);
+    assert_eq!(
+        of("mixed."),
+        [
+            "mixed.shop.example.com. 5 SRV 0 50 80 lb.example.test.",
+            "mixed.shop.example.com. 5 SRV 0 50 80 mixed.shop.example.com.",
+            "mixed.shop.example.com. 9 A 1.2.3.8",
+        ]
+    );
+    assert_eq!(of("_http._tcp.balanced.").len() + of("_http._tcp.mixed.").len(), 3);
+}

@@ -8,19 +8,19 @@ use std::net::IpAddr;
 
 /// Records of a few names.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     pub(super) records: Vec<Record>,
 }
 
 impl Batch {
     /// Adds a record, unless its name is too long to be one.
-    pub(super) fn push(&mut self, owner: &Octets<NAME_LEN_MAX>, (rtype, ttl): (Type, u32), rdata: &[u8]) {
+    pub(crate) fn push(&mut self, owner: &Octets<NAME_LEN_MAX>, (rtype, ttl): (Type, u32), rdata: &[u8]) {
         let Some(owner) = owner.name() else { return };
         let (owner, class) = (owner.to_name(), Class::IN);
         self.records.push(Record { owner, rtype, class, ttl, rdata: rdata.to_vec() });
     }
 
-    pub(super) fn address(&mut self, owner: &Octets<NAME_LEN_MAX>, ttl: u32, address: IpAddr) {
+    pub(crate) fn address(&mut self, owner: &Octets<NAME_LEN_MAX>, ttl: u32, address: IpAddr) {
         match address.to_canonical() {
             IpAddr::V4(v4) => self.push(owner, (Type::A, ttl), &v4.octets()),
             IpAddr::V6(v6) => self.push(owner, (Type::AAAA, ttl), &v6.octets()),
