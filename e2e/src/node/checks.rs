@@ -173,11 +173,24 @@ async fn values(node: &Node) -> Result<String> {
             continue;
         }
         let rendered = rendered.context(name.clone())?;
+        ports_are_in_order(&rendered).context(name.clone())?;
         let accepted = node.apply(&["--dry-run=server"], &rendered).context(name)?;
         objects += accepted.lines().count();
     }
     ensure!(names.len() >= 2, "no values in {}", folder.display());
     Ok(format!("{} files of values, {objects} objects accepted", names.len()))
+}
+
+/// Of ports with one number UDP has to come first, as in CoreDNS's chart: an upgrade from there would fail otherwise, for
+/// Kubernetes tells them apart by their place (kubernetes/kubernetes#105610).
+fn ports_are_in_order(rendered: &str) -> Result<()> {
+    for object in rendered.split("\n---") {
+        let place = |name: &str| object.find(&format!("- name: {name}-"));
+        if let (Some(udp), Some(tcp)) = (place("udp"), place("tcp")) {
+            ensure!(udp < tcp, "TCP before UDP:\n{object}");
+        }
+    }
+    Ok(())
 }
 
 fn template_arguments(chart: &str) -> Vec<&str> {

@@ -56,7 +56,8 @@ annotations:
 
 {{- /*
 The ports of all server blocks as {"ports": […]}: per number once for UDP and once for TCP. DNS is both (RFC 7766), unless
-every zone says `use_tcp: false`; other schemes are TCP, but for quic and https3.
+every zone says `use_tcp: false`; other schemes are TCP, but for quic and https3. UDP comes first, as in CoreDNS's chart: an
+upgrade that changes the order of ports with the same number fails (kubernetes/kubernetes#105610).
 */}}
 {{- define "nodens.ports" -}}
 {{- $ports := dict }}
@@ -67,10 +68,11 @@ every zone says `use_tcp: false`; other schemes are TCP, but for quic and https3
 {{- $dns := eq $scheme "dns://" }}
 {{- $udp := or $dns (has $scheme (list "quic://" "https3://")) }}
 {{- $tcp := ternary (ne (.use_tcp | toString) "false") (not $udp) $dns }}
-{{- range $protocol, $wanted := dict "udp" $udp "tcp" $tcp }}
-{{- if $wanted }}
+{{- range $place, $protocol := list "udp" "tcp" }}
+{{- if ternary $udp $tcp (eq $protocol "udp") }}
 {{- $name := printf "%s-%d" $protocol $number }}
-{{- $_ := set $ports $name (dict "name" $name "protocol" (upper $protocol) "number" $number "server" $server) }}
+{{- $port := dict "name" $name "protocol" (upper $protocol) "number" $number "server" $server }}
+{{- $_ := set $ports (printf "%d-%d" $number $place) $port }}
 {{- end }}
 {{- end }}
 {{- end }}
