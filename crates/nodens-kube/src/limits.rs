@@ -49,8 +49,10 @@ pub(crate) const REMIND_MAX: Duration = Duration::from_secs(3600);
 /// Credentials are not read anew more often than this.
 pub(crate) const RENEW_MIN: Duration = Duration::from_secs(1);
 
-/// Least time between two publications. A change that comes alone is published at once.
+/// Time between two publications while changes keep coming.
 pub(crate) const PUBLISH_GAP: Duration = Duration::from_millis(4);
+/// How many publications may be made at once before that.
+pub(crate) const PUBLISH_ROW: u32 = 8;
 /// Objects that cannot be read are named in the log up to this many, then counted only.
 pub(crate) const UNREADABLE_NAMED: u64 = 20;
 

@@ -1,14 +1,14 @@
 //! What is known, and when the workers get to see it.
 
 use crate::events::{self, Seen};
-use crate::limits::PUBLISH_GAP;
+use crate::limits::{PUBLISH_GAP, PUBLISH_ROW};
 use crate::metrics::Metrics;
 use nodens_core::cluster::{Editor, Feed, Key, Kind, ServiceKind, Snapshot, Source};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 /// What all loops of one watch change.
 #[derive(Debug)]
@@ -88,14 +88,16 @@ impl Known {
         done
     }
 
-    /// Publishes what changes, for ever: a change that comes alone at once, many together.
+    /// Publishes what changes, for ever: a few changes each at once, many together.
     pub(crate) async fn publish(&self, metrics: &Metrics) {
-        let mut earliest = Instant::now();
+        let mut pace = Pace::new(Instant::now());
         loop {
             self.changed.notified().await;
-            tokio::time::sleep_until(earliest).await;
+            let wait = pace.take(Instant::now());
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
             self.publish_now(metrics);
-            earliest = Instant::now() + PUBLISH_GAP;
         }
     }
 
@@ -125,8 +127,46 @@ impl Known {
     }
 }
 
+/// When the next publication may be: a creation makes a few changes in a row, which should not
+/// wait for each other, and a thousand changes a second should not be as many publications.
+#[derive(Debug)]
+struct Pace {
+    /// When the row of publications that went before is paid off.
+    paid: Instant,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self { paid: now }
+    }
+
+    /// How long the next publication has to wait.
+    fn take(&mut self, now: Instant) -> Duration {
+        self.paid = self.paid.max(now) + PUBLISH_GAP;
+        let ahead = self.paid.saturating_duration_since(now);
+        ahead.saturating_sub(PUBLISH_GAP * PUBLISH_ROW)
+    }
+}
+
 /// Whether the service is headless; `None` if it is not known.
 fn is_headless(snapshot: &Snapshot, service: &Key) -> Option<bool> {
     let service = snapshot.service(service.as_wire())?.service.as_ref()?;
     Some(service.kind == ServiceKind::Headless)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_changes_are_published_at_once_and_many_together() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        let waits: Vec<_> = (0..PUBLISH_ROW + 2).map(|_| pace.take(start)).collect();
+        let (row, more) = waits.split_at(PUBLISH_ROW as usize);
+        assert!(row.iter().all(Duration::is_zero), "{waits:?}");
+        assert_eq!(more, [PUBLISH_GAP, 2 * PUBLISH_GAP]);
+        let later = start + PUBLISH_GAP * (PUBLISH_ROW + 2);
+        assert_eq!(pace.take(later), Duration::ZERO);
+    }
 }
