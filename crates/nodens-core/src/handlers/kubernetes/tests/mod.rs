@@ -3,6 +3,7 @@
 
 mod aliases;
 mod endpoints;
+mod properties;
 mod setup;
 mod transfer;
 mod waiting;
