@@ -37,8 +37,9 @@ use crate::control_plane::{ControlPlane, Credential, Options, reader_rules};
 use crate::sandbox::Sandbox;
 use crate::server::{Program, Server};
 
-/// Serials are seconds of the last change, as each server saw it. A wave lasts longer than they see it apart.
-const TOLERANCE: Tolerance = Tolerance { serial: 60, truncated: true };
+/// Serials are seconds of the last change, as each server saw it. CoreDNS does not count that namespaces come and go,
+/// which may take minutes.
+const TOLERANCE: Tolerance = Tolerance { serial: 300, truncated: true };
 
 /// Seconds that the servers' token is valid.
 const DAY: i64 = 86_400;
