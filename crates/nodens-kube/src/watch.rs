@@ -28,7 +28,11 @@ pub(crate) struct Common {
     pub(crate) report: Arc<Mutex<Report>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) sink: Sink,
+    pub(crate) on_synced: OnSynced,
 }
+
+/// What is called the first time that all is known; taken then.
+pub(crate) type OnSynced = Arc<Mutex<Option<fn()>>>;
 
 /// How lists are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +211,10 @@ impl Loop {
         if self.known.end_list(self.resource.kind) {
             let text = format!("Kubernetes API at {}: synced", self.connection.host());
             self.sink.line(Level::Info, "kubernetes", text);
+            let on_synced = self.on_synced.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(on_synced) = on_synced {
+                on_synced();
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use crate::kinds;
 use crate::metrics::Metrics;
 use crate::publish::Known;
 use crate::report::Report;
-use crate::watch::{Common, Loop};
+use crate::watch::{Common, Loop, OnSynced};
 use nodens_core::Shared;
 use nodens_core::cluster::Feed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 /// The watches at work. They outlive reloads: a feed that is wanted again goes on undisturbed.
 pub struct Watches {
     shared: Arc<Shared>,
-    on_thread: fn(),
+    on_synced: fn(),
     /// Made for the first watch.
     machine: Option<Machine>,
     running: Running,
@@ -28,6 +28,7 @@ type Running = Arc<Mutex<Vec<Watch>>>;
 struct Machine {
     runtime: Runtime,
     metrics: Arc<Metrics>,
+    on_synced: OnSynced,
 }
 
 /// One watch; dropping it ends it.
@@ -50,9 +51,11 @@ impl std::fmt::Debug for Watches {
 }
 
 impl Watches {
-    /// No watch yet, and no thread. `on_thread` is called first on the thread when there is one.
-    pub fn new(shared: Arc<Shared>, on_thread: fn()) -> Self {
-        Self { shared, on_thread, machine: None, running: Running::default() }
+    /// No watch yet, and no thread. `on_synced` is called once on that thread, when a cluster is
+    /// known for the first time: before that nothing is as urgent as the thread's work, from then
+    /// on answers are.
+    pub fn new(shared: Arc<Shared>, on_synced: fn()) -> Self {
+        Self { shared, on_synced, machine: None, running: Running::default() }
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, Vec<Watch>> {
@@ -86,7 +89,7 @@ impl Watches {
         let machine = match &self.machine {
             Some(machine) => machine,
             None => {
-                let machine = Machine::new(&self.shared, &self.running, self.on_thread)?;
+                let machine = Machine::new(&self.shared, &self.running, self.on_synced)?;
                 self.machine.insert(machine)
             }
         };
@@ -103,6 +106,7 @@ impl Watches {
             report: report.clone(),
             metrics: machine.metrics.clone(),
             sink: self.shared.sink.clone(),
+            on_synced: machine.on_synced.clone(),
         };
         let spawn = |resource| machine.runtime.spawn(Loop::new(resource, common.clone()).run());
         let mut tasks: Vec<_> = kinds::wanted(source).map(spawn).collect();
@@ -122,17 +126,17 @@ impl Drop for Watches {
 }
 
 impl Machine {
-    fn new(shared: &Arc<Shared>, running: &Running, on_thread: fn()) -> Result<Self, ConfigError> {
+    fn new(shared: &Arc<Shared>, running: &Running, on_synced: fn()) -> Result<Self, ConfigError> {
         // One thread: watches wait far more than they work, and a counter has one writer.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("kubernetes")
-            .on_thread_start(on_thread)
             .enable_all()
             .build()
             .map_err(ConfigError::Thread)?;
         register(shared, running);
-        Ok(Self { runtime, metrics: Arc::new(Metrics::new(shared.clone())) })
+        let on_synced = Arc::new(Mutex::new(Some(on_synced)));
+        Ok(Self { runtime, metrics: Arc::new(Metrics::new(shared.clone())), on_synced })
     }
 }
 
