@@ -6,7 +6,7 @@ COMPARISONS ?= 200
 # For the figures of docs/cluster.md: make e2e E2E_SCALE=
 E2E_SCALE ?= --services 1000 --starts 2 --relists 4 --rounds 1 --seconds 5 --changes 200
 
-.PHONY: help demo test check conformance e2e flood bench bench-lab aa fuzz truth setup toolchain
+.PHONY: help demo test check conformance e2e e2e-quick flood bench bench-lab aa fuzz truth setup toolchain
 
 help:
 	@echo "make demo         ten seconds of a cluster's questions through Nodens, what it saved, and a page of it"
@@ -56,13 +56,14 @@ e2e: toolchain
 	@$(CARGO) xtask peers coredns kubernetes kubernetes-node containerd cni helm etcd-server runc nftables iproute2 util-linux
 	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils
 	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --quiet --release --target $(HOST) -p nodens -p nodens-e2e
-	target/$(HOST)/release/nodens-e2e leftovers
-	target/$(HOST)/release/nodens-e2e clients --coredns
-	target/$(HOST)/release/nodens-e2e latency --check
-	target/$(HOST)/release/nodens-e2e faults
-	target/$(HOST)/release/nodens-e2e scale --check $(E2E_SCALE)
-	target/$(HOST)/release/nodens-e2e node
-	target/$(HOST)/release/nodens-e2e leftovers --nodes
+	target/$(HOST)/release/nodens-e2e all --scale "$(E2E_SCALE)"
+
+# What a change has to pass: without real nodes, and without goals that need a machine with no other work.
+e2e-quick: toolchain
+	@$(CARGO) xtask peers coredns kubernetes etcd-server iproute2 util-linux
+	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils
+	@$(CARGO) build --quiet -p nodens -p nodens-e2e
+	@$(CARGO) run --quiet -p nodens-e2e -- all --quick
 
 flood: toolchain
 	NODENS_FLOOD=10000000 $(CARGO) test --release -p nodens --test it flood -- --nocapture

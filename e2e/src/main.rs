@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command-line tool reports on stdout")]
 
+mod all;
 mod api;
 mod ask;
 mod cgroup;
@@ -47,6 +48,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run every check of this program, one after the other.
+    All(all::Args),
     /// Start a control plane, say how to reach it, and keep it until Ctrl-C.
     Up(up::Args),
     /// Measure how long a new Service's name takes to resolve.
@@ -90,6 +93,7 @@ fn start(command: &Command) -> Result<ExitCode> {
 /// Runs a subcommand that needs no sandbox, or starts this program again in one.
 fn outside(command: &Command) -> Result<ExitCode> {
     match command {
+        Command::All(args) => all::run(args),
         Command::Leftovers(args) => leftovers::run(args),
         Command::Steady(args) => wait_for(steady::run(args)),
         Command::Idle => loop {
@@ -110,7 +114,7 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Scale(args) => scale::run(args, sandbox).await,
         Command::Faults(args) => faults::run(args, sandbox).await,
         Command::Node(args) => node::run(args, sandbox).await,
-        Command::Leftovers(_) | Command::Steady(_) | Command::Idle => {
+        Command::All(_) | Command::Leftovers(_) | Command::Steady(_) | Command::Idle => {
             anyhow::bail!("this runs outside of a sandbox")
         }
     }

@@ -1,0 +1,50 @@
+//! `nodens-e2e all`: every check of this program, one after the other, each in a sandbox of its own.
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::Args as Arguments;
+
+/// What only needs a control plane, and no quiet machine.
+const QUICK: &[&[&str]] = &[&["leftovers"], &["names"], &["clients", "--coredns"], &["faults"]];
+
+/// What needs a real node, much memory, or a machine without other work.
+const LONG: &[&[&str]] =
+    &[&["latency", "--check"], &["scale", "--check"], &["node"], &["leftovers", "--nodes"]];
+
+#[derive(Arguments)]
+pub(crate) struct Args {
+    /// Leave out real nodes and goals that need a machine without other work.
+    #[arg(long)]
+    quick: bool,
+    /// Further arguments of `scale`, as one text.
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
+    scale: String,
+}
+
+/// Runs them; those after one that fails run too.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let long = if args.quick { &[] } else { LONG };
+    let mut rows = Vec::new();
+    for check in QUICK.iter().chain(long) {
+        let name = check.join(" ");
+        println!("== {name}");
+        let begun = Instant::now();
+        let mut command = Command::new(&program);
+        command.args(*check);
+        if check[0] == "scale" {
+            command.args(args.scale.split_whitespace());
+        }
+        let status = command.status().with_context(|| name.clone())?;
+        rows.push((name, status.success(), begun.elapsed()));
+    }
+    println!();
+    for (name, passed, elapsed) in &rows {
+        println!("{name:<24}{:<8}{elapsed:>8.0?}", if *passed { "passed" } else { "failed" });
+    }
+    let failed = rows.iter().filter(|(_, passed, _)| !passed).count();
+    println!("{} passed, {failed} failed", rows.len() - failed);
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
