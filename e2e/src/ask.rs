@@ -12,7 +12,7 @@ use nodens_judge::question::Question;
 const WINDOW: usize = 32;
 
 /// How long to wait for an answer before the question is sent again, over UDP.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// How often a question is sent over UDP before its outcome is silence.
 const ATTEMPTS: usize = 3;
