@@ -37,7 +37,7 @@ pub(crate) const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// First wait after a failure; each further one doubles it.
 pub(crate) const BACKOFF_MIN: Duration = Duration::from_millis(200);
 /// Longest wait between two attempts.
-pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// A stream that lived so long ends a row of failures.
 pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(5);
 /// Wait until a kind that does not exist is asked for again.
