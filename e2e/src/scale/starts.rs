@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use lab_sys::cpu::process_time;
 use nodens_wire::Type;
 
 use super::{CACHE, Cluster, median};
@@ -22,6 +23,8 @@ struct Start {
     /// Until the service created last resolved.
     answer: Duration,
     memory: Memory,
+    /// What the server computed until then, and the API server meanwhile.
+    cpu: [Duration; 2],
 }
 
 impl Cluster<'_> {
@@ -34,8 +37,15 @@ impl Cluster<'_> {
                 starts.push(self.start_once(*which, turn).await?);
             }
         }
-        let mut table =
-            Table::new(&["server", "starts", "first answer", "/ready", "peak memory until then"]);
+        let mut table = Table::new(&[
+            "server",
+            "starts",
+            "first answer",
+            "/ready",
+            "peak memory until then",
+            "its CPU",
+            "the API server's",
+        ]);
         let mut medians = Vec::new();
         for (which, starts) in &all {
             let Some(answer) = median(starts.iter().map(|start| start.answer)) else { continue };
@@ -47,6 +57,8 @@ impl Cluster<'_> {
                 spread(starts.iter().map(|start| start.ready)),
                 median(starts.iter().map(|start| start.memory.peak))
                     .map_or_else(String::new, table::mebibytes),
+                spread(starts.iter().map(|start| start.cpu[0])),
+                spread(starts.iter().map(|start| start.cpu[1])),
             ]);
         }
         println!("\nFrom the start of the process, median (lowest to highest):\n\n{table}");
@@ -63,6 +75,8 @@ impl Cluster<'_> {
         let (last, program) = (self.population.services - 1, which.program()?);
         let name = format!("start-{}-{turn}", which.name());
         let (corefile, variables) = (corefile(CACHE), variables(&self.kubeconfig));
+        let api_server = process_named("kube-apiserver").context("there is no API server")?;
+        let before = process_time(api_server)?;
         let begin = Instant::now();
         let mut server = Server::start(self.sandbox, &program, &name, &corefile, &variables)?;
         let (mut ready, mut answer) = (None, None);
@@ -82,11 +96,23 @@ impl Cluster<'_> {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        let memory = Memory::of(server.process().id())?;
+        let id = server.process().id();
+        let memory = Memory::of(id)?;
+        let cpu = [process_time(id)?, process_time(api_server)?.saturating_sub(before)];
         server.process().stop().await?;
         let (ready, answer) = (ready.context("never ready")?, answer.context("no answer")?);
-        Ok(Start { ready, answer, memory })
+        Ok(Start { ready, answer, memory, cpu })
     }
+}
+
+/// The first process of the sandbox with this name.
+fn process_named(name: &str) -> Option<u32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut ids = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
+    ids.find(|id: &u32| {
+        let path = format!("/proc/{id}/comm");
+        std::fs::read_to_string(path).is_ok_and(|comm| comm.trim_end() == name)
+    })
 }
 
 fn resolves(answer: &Answer) -> bool {
