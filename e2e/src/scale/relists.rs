@@ -76,13 +76,11 @@ impl Cluster<'_> {
             tokio::time::sleep(SETTLE).await;
             all.iter_mut().try_for_each(Held::measure)?;
         }
-        println!("\nResident memory (without pages of files), both servers at once:\n");
+        println!("\nResident memory (in brackets without pages of files), all servers at once:\n");
         println!("{}", table(&all));
-        let fewest = lists.iter().min().copied().unwrap_or_default();
         println!(
-            "After each of {} restarts the API server was asked for at least {fewest} whole lists of \
-             EndpointSlices, by {} servers.",
-            lists.len(),
+            "Whole lists of EndpointSlices that {} servers asked the API server for, after each of its \
+             starts: {lists:?}",
             all.len()
         );
         Ok(missed(&all))
