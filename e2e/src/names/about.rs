@@ -52,7 +52,12 @@ impl About {
         let labels: Vec<&str> = inside.split('.').skip(1).collect();
         match labels[..] {
             [] | [_] | [_, "svc" | "pod" | "dns"] | [.., "dns-version"] => " (structure)",
-            [service, namespace, "svc"] if self.is_alias(service, namespace) => " (alias)",
+            // Labels of a port and a protocol without names stand for any.
+            [ref ports @ .., service, namespace, "svc"]
+                if ports.iter().all(|label| *label == "_") && self.is_alias(service, namespace) =>
+            {
+                " (alias)"
+            }
             _ => "",
         }
     }
