@@ -51,6 +51,9 @@ pub(crate) const RENEW_MIN: Duration = Duration::from_secs(1);
 
 /// Time between two publications while changes keep coming.
 pub(crate) const PUBLISH_GAP: Duration = Duration::from_millis(4);
+/// How long after a publication that shares its serial with the one before the next one comes, with
+/// a serial of its own. A serial is a second.
+pub(crate) const SERIAL_GAP: Duration = Duration::from_secs(1);
 /// How many publications may be made at once before that.
 pub(crate) const PUBLISH_ROW: u32 = 8;
 /// Objects that cannot be read are named in the log up to this many, then counted only.

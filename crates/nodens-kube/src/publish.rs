@@ -1,7 +1,7 @@
 //! What is known, and when the workers get to see it.
 
 use crate::events::{self, Seen};
-use crate::limits::{PUBLISH_GAP, PUBLISH_ROW};
+use crate::limits::{PUBLISH_GAP, PUBLISH_ROW, SERIAL_GAP};
 use crate::metrics::Metrics;
 use nodens_core::cluster::{Editor, Feed, Key, Kind, ServiceKind, Snapshot, Source};
 use std::collections::HashSet;
@@ -92,7 +92,13 @@ impl Known {
     pub(crate) async fn publish(&self, metrics: &Metrics) {
         let mut pace = Pace::new(Instant::now());
         loop {
-            self.changed.notified().await;
+            let changed = self.changed.notified();
+            // Secondaries must learn of what was published with the serial of the change before.
+            let owes = self.lock().editor.owes_serial();
+            match owes {
+                true => _ = tokio::time::timeout(SERIAL_GAP, changed).await,
+                false => changed.await,
+            }
             let wait = pace.take(Instant::now());
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;

@@ -38,8 +38,8 @@ use crate::sandbox::Sandbox;
 use crate::server::{Program, Server};
 
 /// Serials are seconds of the last change, as each server saw it. CoreDNS does not count that namespaces come and go,
-/// which may take minutes; Nodens gives every state a serial of its own, so many changes in a second take it ahead.
-const TOLERANCE: Tolerance = Tolerance { serial: 3600, truncated: true };
+/// which may take minutes.
+const TOLERANCE: Tolerance = Tolerance { serial: 300, truncated: true };
 
 /// Seconds that the servers' token is valid.
 const DAY: i64 = 86_400;

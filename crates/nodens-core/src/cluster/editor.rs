@@ -1,6 +1,7 @@
 //! Changes, one object at a time, and lists that are applied in place.
 
 use super::intern::Interner;
+use super::serials::Changed;
 use super::snapshot::{Entry, Table, forget, refer};
 use super::{External, Key, Pod, Port, Service, Slice, SliceId, Snapshot};
 use nodens_wire::Name;
@@ -46,32 +47,21 @@ pub struct Editor {
     searches: Interner<[Name]>,
 }
 
-/// Which zones show something else than at the last publication.
-#[derive(Debug, Default)]
-struct Changed {
-    cluster: bool,
-    external: bool,
-    imports: bool,
-}
-
 impl Editor {
     /// What is known now, to be published at `now_unix_s` seconds since 1970.
+    ///
+    /// A serial is the second of the last change, so it grows once a second at most, stays near
+    /// that of another server of the same cluster, and is greater than before after a restart.
+    /// What changes later in the same second is shown at once, with a serial that is owed until
+    /// [`Editor::snapshot`] is called in a later second.
     pub fn snapshot(&mut self, now_unix_s: u64) -> Snapshot {
-        // Serials are 32 bits wide (RFC 1982).
-        let now = now_unix_s as u32;
-        let serials = &mut self.snapshot.serials;
-        let Changed { cluster, external, imports } = std::mem::take(&mut self.changed);
-        let places = [
-            (cluster, &mut serials.cluster),
-            (external, &mut serials.external),
-            (imports, &mut serials.imports),
-        ];
-        for (changed, serial) in places {
-            if changed {
-                *serial = now.max(serial.wrapping_add(1));
-            }
-        }
+        self.changed.settle(&mut self.snapshot.serials, now_unix_s);
         self.snapshot.clone()
+    }
+
+    /// Whether a change was published with the serial of the one before.
+    pub fn owes_serial(&self) -> bool {
+        self.changed.any()
     }
 
     /// A list of `kind` begins, or begins anew.

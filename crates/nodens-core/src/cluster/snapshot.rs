@@ -1,5 +1,6 @@
 //! What is known of a cluster at one moment.
 
+use super::serials::Serials;
 use super::{Key, Pod, Service, Slice, SliceId};
 use foldhash::fast::RandomState;
 use std::hash::Hash;
@@ -21,14 +22,6 @@ pub struct Snapshot {
     pub(super) endpoint_ips: Table<IpAddr, Refs<SliceId>>,
     pub(super) pods: Table<IpAddr, Refs<Pod>>,
     pub(super) serials: Serials,
-}
-
-/// When what a zone shows last changed; grows with every published change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Serials {
-    pub(super) cluster: u32,
-    pub(super) external: u32,
-    pub(super) imports: u32,
 }
 
 /// What is known of one name. The service and its endpoints come from the API server each in its
@@ -177,8 +170,8 @@ impl Snapshot {
         self.imports.clone().into_iter().map(|(_, entry)| entry)
     }
 
-    /// Serial of zones with services: seconds since 1970 at the last change, or one more than the
-    /// last where that came within the same second.
+    /// Serial of zones with services: seconds since 1970 at the last change, see
+    /// [`super::Editor::snapshot`].
     pub fn serial(&self) -> u32 {
         self.serials.cluster
     }

@@ -137,13 +137,36 @@ fn serials_grow_with_what_changes() {
     editor.set_service(service("ns", "a", &[1]));
     assert_eq!(editor.snapshot(60).serial(), 50, "the same service is no change");
     editor.set_slice(slice(&editor, ("ns", "a"), "a", &[1]));
+    // The second has its serial already: the change is shown, its serial comes later.
     let snapshot = editor.snapshot(50);
+    assert_eq!((snapshot.serial(), snapshot.slices_at(ip(1)).count()), (50, 1));
+    assert!(editor.owes_serial());
+    let snapshot = editor.snapshot(51);
     assert_eq!((snapshot.serial(), snapshot.import_serial()), (51, 0));
+    assert!(!editor.owes_serial());
     editor.set_slice(slice(&editor, ("ns", "a"), "a", &[1]));
     assert_eq!(editor.snapshot(70).serial(), 51);
     editor.set_import(service("ns", "a", &[1]));
     let snapshot = editor.snapshot(70);
     assert_eq!((snapshot.serial(), snapshot.import_serial()), (51, 70));
+}
+
+#[test]
+fn serials_never_go_back() {
+    let mut editor = Editor::default();
+    let mut change = 0;
+    let mut serial_at = |now: u64| {
+        change += 1;
+        editor.set_service(service("ns", "a", &[change]));
+        editor.snapshot(now).serial()
+    };
+    assert_eq!([100, 100, 102].map(&mut serial_at), [100, 100, 102]);
+    // The clock was set back by a little, then by much.
+    assert_eq!([95, 10, 11, 200].map(&mut serial_at), [102, 103, 104, 200]);
+    let end = u64::from(u32::MAX);
+    // Serials have no end; the steps to it are shorter than half of all serials.
+    assert_eq!([2_000_000_000, 4_000_000_000].map(&mut serial_at), [2_000_000_000, 4_000_000_000]);
+    assert_eq!([end, end + 1, end + 2].map(&mut serial_at), [u32::MAX, 0, 1]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::fake::{
     Fake, IMPORTS, NAMESPACES, PODS, SERVICES, SLICES, Watch, service, service_at, slice,
 };
 use nodens_core::cluster::{Key, Link};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[test]
 fn a_streamed_list_goes_on_as_a_watch_on_the_same_connection() {
@@ -32,6 +32,30 @@ fn a_streamed_list_goes_on_as_a_watch_on_the_same_connection() {
     assert_eq!(watch.times_said(": synced"), 1);
     assert_eq!(watch.metric(r#"nodens_kubernetes_lists_total{kind="service"}"#), 1.0);
     assert_eq!(watch.metric(r#"nodens_kubernetes_objects{kind="service"}"#), 2.0);
+}
+
+#[test]
+fn the_last_of_many_changes_gets_a_serial_of_its_own() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |_| ());
+    let mut asked = fake.next(SERVICES);
+    asked.begin().bookmark("1", true);
+    watch.until_synced();
+    // A change in the second of the one before is shown before it has a serial.
+    let mut version = 2;
+    let serial = loop {
+        let before = watch.feed.load().serial();
+        let name = format!("s{version}");
+        asked.added(&service(&name, version));
+        watch.until_service("default", &name, true);
+        if watch.feed.load().serial() == before {
+            break before;
+        }
+        version += 1;
+    };
+    watch.until("a later serial", || watch.feed.load().serial() > serial);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    assert!(u64::from(watch.feed.load().serial()) <= now, "serials run ahead of the time");
 }
 
 #[test]
