@@ -1,11 +1,12 @@
 //! Every Corefile of every directive's README starts a real server.
 //!
-//! Each runs in a network namespace of its own, so that it may use any port; its interfaces and
-//! addresses, the files it names and the upstreams' hosts are made up there.
+//! Each runs in namespaces of its own, so that it may use any port; its interfaces and addresses,
+//! the files it names, the upstreams' hosts and what a pod finds of its cluster are made up there.
 
 use crate::fixture::{Folder, need, nodens};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Corefiles of a README: what stands between `~~~ corefile` and the next fence.
 fn corefiles(readme: &str) -> Vec<String> {
@@ -39,11 +40,16 @@ ip link add eth0 type veth peer name eth1 && ip link set eth0 up && ip link set 
 ip addr add 10.0.0.1/8 dev eth0; ip addr add 192.0.2.1/24 dev eth0
 ip -6 addr add 2001:db8::1/64 dev eth0 nodad
 sysctl -q -w net.ipv4.ip_nonlocal_bind=1 net.ipv6.ip_nonlocal_bind=1
+# What the kubelet puts into a pod; nobody answers at the address.
+mount -t tmpfs none /run && [ /var/run -ef /run ] || mount --bind /run /var/run
+mkdir -p /run/secrets/kubernetes.io/serviceaccount && cd /run/secrets/kubernetes.io/serviceaccount
+cp \"$1/ca.pem\" ca.crt; echo token >token; echo default >namespace
+export KUBERNETES_SERVICE_HOST=192.0.2.99 KUBERNETES_SERVICE_PORT=6443
 cd \"$1\"
 exec \"$2\" -conf \"$3\" >out 2>err
 ";
     let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", script, "sh"]);
+    command.args(["--net", "--mount", "sh", "-c", script, "sh"]);
     let mut child = command.arg(&folder.0).arg(nodens().get_program()).arg(&conf).spawn().unwrap();
     let out = folder.0.join("out");
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
@@ -66,22 +72,28 @@ exec \"$2\" -conf \"$3\" >out 2>err
 fn every_corefile_of_a_readme_starts_a_server() {
     need("unshare", "util-linux");
     let handlers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nodens-core/src/handlers");
-    let folder = Folder::new("readmes");
-    for (name, text) in FILES {
-        folder.write(name, text);
-    }
-    let mut started = 0;
-    let mut faults = Vec::new();
+    let mut examples = Vec::new();
     for entry in std::fs::read_dir(handlers).unwrap() {
         let readme = entry.unwrap().path().join("README.md");
         let Ok(text) = std::fs::read_to_string(&readme) else { continue };
-        for corefile in corefiles(&text) {
-            started += 1;
-            if let Err(error) = start(&folder, &in_folder(&folder, &corefile)) {
-                faults.push(format!("{}:\n{corefile}\n{error}", readme.display()));
-            }
-        }
+        examples.extend(corefiles(&text).into_iter().map(|corefile| (readme.clone(), corefile)));
     }
+    // Where a cluster is named, the server waits for it for a while: those wait together.
+    let (clusters, others): (Vec<_>, Vec<_>) =
+        examples.iter().partition(|(_, corefile)| corefile.contains("kubernetes"));
+    let files = Files::new();
+    let try_one = |(readme, corefile): &(PathBuf, String)| {
+        let folder = files.folder();
+        let error = start(&folder, &in_folder(&folder, corefile)).err()?;
+        Some(format!("{}:\n{corefile}\n{error}", readme.display()))
+    };
+    let mut faults: Vec<_> = others.into_iter().filter_map(try_one).collect();
+    std::thread::scope(|scope| {
+        let trials: Vec<_> =
+            clusters.into_iter().map(|example| scope.spawn(|| try_one(example))).collect();
+        faults.extend(trials.into_iter().filter_map(|trial| trial.join().unwrap()));
+    });
+    let started = examples.len();
     assert!(faults.is_empty(), "{} of {started}:\n{}", faults.len(), faults.join("\n"));
     assert!(started >= 30, "only {started} Corefiles found");
 }
@@ -93,6 +105,35 @@ const FILES: &[(&str, &str)] = &[
     ("example.hosts", "192.0.2.1 a.example.org\n"),
     ("resolv.conf", "nameserver 192.0.2.53\nsearch example.org\n"),
 ];
+
+/// Makes folders with what examples name.
+struct Files {
+    certificate: String,
+    key: String,
+    folders: AtomicUsize,
+}
+
+impl Files {
+    fn new() -> Self {
+        let names = vec!["api.example.org".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        Self { certificate, key, folders: AtomicUsize::new(0) }
+    }
+
+    fn folder(&self) -> Folder {
+        let folder =
+            Folder::new(&format!("readmes-{}", self.folders.fetch_add(1, Ordering::Relaxed)));
+        for (name, text) in FILES {
+            folder.write(name, text);
+        }
+        folder.write("key.pem", &self.key);
+        for name in ["cert.pem", "ca.pem"] {
+            folder.write(name, &self.certificate);
+        }
+        folder
+    }
+}
 
 /// Absolute paths of the example files are moved into the folder.
 fn in_folder(folder: &Folder, corefile: &str) -> String {
