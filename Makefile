@@ -47,7 +47,7 @@ check: toolchain
 conformance: toolchain
 	@$(CARGO) xtask peers coredns
 	@$(CARGO) xtask conformance
-	$(CARGO) test -p nodens-lab --test coredns
+	$(CARGO) test --workspace --test coredns
 
 # Both programs go into images as well, so they bring their libraries with them.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
@@ -62,8 +62,8 @@ e2e: toolchain
 e2e-quick: toolchain
 	@$(CARGO) xtask peers coredns kubernetes etcd-server iproute2 util-linux
 	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils
-	@$(CARGO) build --quiet -p nodens -p nodens-e2e
-	@$(CARGO) run --quiet -p nodens-e2e -- all --quick
+	@$(CARGO) build --quiet --workspace --bins --tests
+	target/debug/nodens-e2e all --quick
 
 flood: toolchain
 	NODENS_FLOOD=10000000 $(CARGO) test --release -p nodens --test it flood -- --nocapture

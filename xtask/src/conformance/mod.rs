@@ -146,7 +146,9 @@ fn target_directory() -> Result<PathBuf> {
 
 fn build_nodens(target: &Path) -> Result<PathBuf> {
     let mut build = Command::new(env!("CARGO"));
-    repo::run(build.current_dir(repo::root()).args(["build", "-p", "nodens"]))?;
+    // As `cargo test --workspace` builds it: with other packages, libraries get other features.
+    let args = ["build", "--quiet", "--workspace", "--bins", "--tests"];
+    repo::run(build.current_dir(repo::root()).args(args))?;
     Ok(target.join("debug/nodens"))
 }
 
