@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nodens_judge::question::Question;
+use nodens_judge::transport::Transport;
 
 /// Questions on their way at a time, few enough for any socket buffer.
 const WINDOW: usize = 32;
@@ -16,23 +17,6 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// How often a question is sent over UDP before its outcome is silence.
 const ATTEMPTS: usize = 3;
-
-/// The way a question goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transport {
-    Udp,
-    Tcp,
-}
-
-impl Transport {
-    /// As reports name it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Transport::Udp => "udp",
-            Transport::Tcp => "tcp",
-        }
-    }
-}
 
 /// Asks all, each over its transport; the answers are in the order of the questions, `None` for silence.
 pub(crate) fn ask_all(

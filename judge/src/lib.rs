@@ -8,3 +8,4 @@
 pub mod answer;
 pub mod differences;
 pub mod question;
+pub mod transport;

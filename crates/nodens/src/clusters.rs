@@ -33,15 +33,17 @@ pub(crate) fn wait(
         let missing = |cluster: &&ClusterService| !cluster.feed.synced();
         let missing = services.clusters.iter().filter(missing);
         let left = missing.map(|cluster| cluster.startup_timeout).max()?;
-        if begun.elapsed() >= left {
-            let text = "starting server with unsynced Kubernetes API";
-            shared.sink.line(Level::Warning, "kubernetes", text);
-            return None;
-        }
-        if Instant::now() >= say_at {
+        let now = Instant::now();
+        // However late this thread comes to look, each line that was due is said.
+        while say_at <= now && say_at - begun < left {
             let text = "waiting for Kubernetes API before starting server";
             shared.sink.line(Level::Info, "kubernetes", text);
             say_at += SAY_EVERY;
+        }
+        if now - begun >= left {
+            let text = "starting server with unsynced Kubernetes API";
+            shared.sink.line(Level::Warning, "kubernetes", text);
+            return None;
         }
         match events.recv_timeout(LOOK_EVERY) {
             Ok(event @ Event::Signal(SIGTERM | SIGINT | SIGQUIT)) => return Some(event),

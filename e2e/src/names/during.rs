@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use nodens_judge::question::Question;
+use nodens_judge::transport::Transport;
 
 use super::Pair;
 use super::report::Report;
 use super::settle::State;
-use crate::ask::{Transport, ask_all};
+use crate::ask::ask_all;
 
 /// Seconds of quiet between two rounds of questions.
 const PAUSE: Duration = Duration::from_millis(50);

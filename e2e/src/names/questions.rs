@@ -4,13 +4,13 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use lab_random::Stream;
 use nodens_judge::question::{Edns, Question, bits};
+use nodens_judge::transport::Transport;
 use serde_json::Value;
 
 use super::corefiles::Case;
 use super::object::{base, name, namespace, reverse_name};
 use super::population::ZONES;
 use super::settle::State;
-use crate::ask::Transport;
 
 mod rtype {
     pub(super) const A: u16 = 1;

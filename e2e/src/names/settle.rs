@@ -7,12 +7,13 @@ use anyhow::{Result, bail};
 use kube::Client;
 use nodens_judge::answer::Outcome;
 use nodens_judge::question::Question;
+use nodens_judge::transport::Transport;
 use serde_json::Value;
 
 use super::corefiles::Case;
 use super::waves::{SETTLE, marker_address};
 use crate::api::{Change, Key, Kind, apply, list};
-use crate::ask::{Transport, ask_all};
+use crate::ask::ask_all;
 use crate::server::Server;
 
 /// How long controllers may take.

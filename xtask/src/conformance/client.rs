@@ -12,6 +12,7 @@ use socket2::{Domain, Socket, Type};
 use super::adapt::Adapted;
 use nodens_judge::answer::Outcome;
 use nodens_judge::question::Question;
+use nodens_judge::transport::Transport;
 
 /// How long to wait when neither server has answered. An answer never takes this long unless the case says so.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -20,22 +21,6 @@ const PATIENCE: Duration = Duration::from_millis(3000);
 /// The same once a server has been silent several times in one case: it probably stays so.
 const SHORT_PATIENCE: Duration = Duration::from_millis(400);
 const MANY_SILENCES: usize = 3;
-
-/// The way a question goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transport {
-    Udp,
-    Tcp,
-}
-
-impl Transport {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Transport::Udp => "udp",
-            Transport::Tcp => "tcp",
-        }
-    }
-}
 
 /// The sockets of one case.
 pub(crate) struct Client<'a> {

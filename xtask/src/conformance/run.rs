@@ -11,12 +11,13 @@ use serde::Serialize;
 use super::adapt::adapt;
 use super::authority::Upstreams;
 use super::case::Case;
-use super::client::{Client, Transport};
+use super::client::Client;
 use super::generate;
 use super::http;
 use super::server::{PortPool, Server, Started};
 use nodens_judge::answer::{self, Difference, Tolerance};
 use nodens_judge::differences::{Differences, Place};
+use nodens_judge::transport::Transport;
 
 /// What every case needs.
 pub(crate) struct Bench {
