@@ -1,0 +1,13 @@
+//! What a DNS server in the node role does to its machine.
+//!
+//! [`network`] owns the local addresses and the packet filter's rules that bring the questions of
+//! a node's pods to this process instead of the central DNS servers. All of it hangs on
+//! descriptors: it lives exactly as long as a process holds them, so that nothing diverts
+//! questions when nobody is there to answer them, however the process ended.
+//!
+//! What is deliberately absent: answers, and any watch over the server's health. Whoever uses this
+//! crate says when questions shall come here and when not.
+
+#![forbid(unsafe_code)]
+
+pub mod network;
