@@ -1,6 +1,6 @@
 //! One cached answer: what it is found by, when it was stored, and its octets, in one allocation.
 
-use super::key::{Key, KeyBits};
+use super::key::{Key, KeyMarks};
 use super::store::Scope;
 use crate::time::Now;
 use nodens_wire::{Class, Flags, HEADER_LEN, Header, Type};
@@ -65,22 +65,38 @@ pub(crate) struct Head {
     /// Time of the last question in milliseconds and how many there were, for `prefetch`.
     popularity: AtomicU64,
     ttl_s: u32,
-    /// How long after its expiry the entry may be served.
-    stale_s: u32,
     /// Milliseconds after `stored_ns` when a refresh that failed may be tried again.
     retry_after_ms: AtomicU32,
     qtype: Type,
     qclass: Class,
-    /// AA, RA, AD and the RCODE.
-    flags: Flags,
     /// ANCOUNT, NSCOUNT, ARCOUNT.
     counts: [u16; 3],
     name_len: u8,
-    key_len: u16,
-    bits: KeyBits,
+    marks: KeyMarks,
+    flags: KeptFlags,
     kind: Kind,
     visits: AtomicU8,
     state: AtomicU8,
+}
+
+/// AA, RA, AD and the RCODE of a response, which are all of its flags that are kept, in one octet.
+#[derive(Clone, Copy)]
+struct KeptFlags(u8);
+
+impl KeptFlags {
+    /// AD, RA and the RCODE stand in the low octet of a header's flags and stay where they are.
+    const LOW: u16 = Flags::RA | Flags::AD | 0x000f;
+    /// Where AA goes: the place of Z, which is not kept.
+    const AA: u8 = 0x40;
+
+    fn of(flags: Flags) -> Self {
+        Self((flags.0 & Self::LOW) as u8 | if flags.has(Flags::AA) { Self::AA } else { 0 })
+    }
+
+    fn unpack(self) -> Flags {
+        let aa = if self.0 & Self::AA == 0 { 0 } else { Flags::AA };
+        Flags(u16::from(self.0) & Self::LOW | aa)
+    }
 }
 
 impl fmt::Debug for Head {
@@ -104,10 +120,8 @@ pub(crate) struct Facts<'m> {
     pub(crate) flags: Flags,
     /// What kind of answer it is.
     pub(crate) kind: Kind,
-    /// How long it may be served.
+    /// How long it may be served fresh.
     pub(crate) ttl_s: u32,
-    /// How long after that it may be served stale.
-    pub(crate) stale_s: u32,
     /// How often the entry it replaces was asked for.
     pub(crate) hits: u64,
 }
@@ -124,21 +138,18 @@ pub(crate) fn make(
     scratch.extend_from_slice(key.octets());
     scratch.extend_from_slice(facts.message.get(facts.records_at..).unwrap_or_default());
     scratch.extend(facts.ttls_at.iter().flat_map(|at| at.to_be_bytes()));
-    let kept = Flags::AA | Flags::RA | Flags::AD | 0x000f;
     let head = Head {
         scope: scope.clone(),
         stored_ns: now.mono_ns,
         popularity: AtomicU64::new(popularity(now, facts.hits)),
         ttl_s: facts.ttl_s,
-        stale_s: facts.stale_s,
         retry_after_ms: AtomicU32::new(0),
         qtype: key.qtype,
         qclass: key.qclass,
-        flags: Flags(facts.flags.0 & kept),
         counts: facts.counts,
         name_len: key.name_len(),
-        key_len: key.octets().len() as u16,
-        bits: key.bits,
+        marks: key.marks(),
+        flags: KeptFlags::of(facts.flags),
         kind: facts.kind,
         visits: AtomicU8::new(0),
         state: AtomicU8::new(PROBATION),
@@ -181,19 +192,23 @@ impl<'e> View<'e> {
         std::ptr::eq(Arc::as_ptr(&self.head.scope), scope)
             && self.head.qtype == key.qtype
             && self.head.qclass == key.qclass
-            && self.head.bits == key.bits
+            && self.head.marks == key.marks()
             && self.head.name_len == key.name_len()
             && self.key_octets() == key.octets()
     }
 
     fn key_octets(self) -> &'e [u8] {
-        self.octets.get(..usize::from(self.head.key_len)).unwrap_or_default()
+        self.octets.get(..self.key_len()).unwrap_or_default()
+    }
+
+    fn key_len(self) -> usize {
+        usize::from(self.head.name_len) + self.head.marks.subnet_len()
     }
 
     /// Its key, to compute its place again.
     pub(crate) fn key(self) -> Key<'e> {
-        let name_len = self.head.name_len;
-        Key::new(self.key_octets(), name_len, self.head.qtype, self.head.qclass, self.head.bits)
+        let (name_len, bits) = (self.head.name_len, self.head.marks.bits());
+        Key::new(self.key_octets(), name_len, self.head.qtype, self.head.qclass, bits)
     }
 
     /// Whole seconds it has been stored for.
@@ -218,8 +233,12 @@ impl<'e> View<'e> {
 
     /// Whether it may be served, fresh or stale.
     pub(crate) fn is_servable(self, now: Now) -> bool {
-        let until = u64::from(self.head.ttl_s) + u64::from(self.head.stale_s);
-        !self.is_expired(now) || self.age_s(now) < until
+        !self.is_expired(now) || self.age_s(now) < u64::from(self.head.ttl_s) + self.stale_s()
+    }
+
+    /// How long after its expiry it may be served; a failure may not (RFC 8767 section 4).
+    fn stale_s(self) -> u64 {
+        if self.head.kind == Kind::Failure { 0 } else { u64::from(self.head.scope.stale_s) }
     }
 
     /// Whether nobody will ever be served it again.
@@ -229,7 +248,7 @@ impl<'e> View<'e> {
 
     /// AA, RA, AD and the RCODE it was stored with.
     pub(crate) fn flags(self) -> Flags {
-        self.head.flags
+        self.head.flags.unpack()
     }
 
     /// Writes the message for a client that asked `qname`; every record gets `ttl_s`.
@@ -256,7 +275,7 @@ impl<'e> View<'e> {
     }
 
     fn records(self) -> (&'e [u8], &'e [u8]) {
-        let behind_key = self.octets.get(usize::from(self.head.key_len)..).unwrap_or_default();
+        let behind_key = self.octets.get(self.key_len()..).unwrap_or_default();
         let records: usize = self.head.counts.iter().map(|count| usize::from(*count)).sum();
         behind_key.split_at(behind_key.len().saturating_sub(2 * records))
     }
@@ -373,7 +392,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_kept_of_the_flags_comes_back() {
+        let kept = Flags::AA | Flags::RA | Flags::AD | 0x000f;
+        for flags in 0..=u16::MAX {
+            assert_eq!(KeptFlags::of(Flags(flags)).unpack(), Flags(flags & kept));
+        }
+    }
+
+    #[test]
     fn a_head_stays_small() {
-        assert!(size_of::<Head>() <= 56, "{}", size_of::<Head>());
+        assert!(size_of::<Head>() <= 48, "{}", size_of::<Head>());
     }
 }

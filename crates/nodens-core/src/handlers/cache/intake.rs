@@ -99,10 +99,6 @@ impl Cache {
             _ if self.options.prefers_positive() && !reply.is_answering => Kind::Hollow,
             _ => Kind::Success,
         };
-        let stale_s = match (kind, self.options.stale) {
-            (Kind::Failure, _) | (_, None) => 0,
-            (_, Some(stale)) => stale.window_s,
-        };
         let flags = q.response.flags();
         let facts = Facts {
             message: &q.response.wire,
@@ -112,7 +108,6 @@ impl Cache {
             flags,
             kind,
             ttl_s,
-            stale_s,
             hits,
         };
         let (bits, qname) = (q.cache.bits, q.qname.view());
@@ -136,7 +131,6 @@ impl Cache {
             flags: Flags::default().with_rcode(Rcode::SERVFAIL),
             kind: Kind::Failure,
             ttl_s,
-            stale_s: 0,
             hits: 0,
         };
         let qname = q.qname.view();

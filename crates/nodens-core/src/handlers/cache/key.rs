@@ -27,6 +27,24 @@ impl KeyBits {
     }
 }
 
+/// The bits and how long the client subnet option is, in one octet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyMarks(u8);
+
+impl KeyMarks {
+    /// DO and CD.
+    pub(crate) fn bits(self) -> KeyBits {
+        KeyBits(self.0 & 3)
+    }
+
+    /// Octets of the client subnet option, at most [`SUBNET_LEN_MAX`].
+    pub(crate) fn subnet_len(self) -> usize {
+        usize::from(self.0 >> 2)
+    }
+}
+
+const _: () = assert!(SUBNET_LEN_MAX << 2 | 3 <= u8::MAX as usize);
+
 /// A key within a scope: the folded QNAME, QTYPE, QCLASS, DO, CD, and the client subnet that is
 /// sent upstream, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +76,12 @@ impl<'k> Key<'k> {
     /// How many of the octets are the QNAME.
     pub(crate) fn name_len(&self) -> u8 {
         self.name_len
+    }
+
+    /// The bits, and how much of the octets is the client subnet option.
+    pub(crate) fn marks(&self) -> KeyMarks {
+        let subnet_len = self.octets.len().saturating_sub(usize::from(self.name_len));
+        KeyMarks(self.bits.0 | (subnet_len << 2) as u8)
     }
 
     /// Everything that is not in the octets, for the hash.

@@ -50,7 +50,8 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     }
     let options = config::parse(directive, &block.zones)?;
     let counters = Counters::register(block, &options.zones);
-    let lease = block.shared.cache.lease(block.fingerprint, counters.evictions);
+    let stale_s = options.stale.map_or(0, |stale| stale.window_s);
+    let lease = block.shared.cache.lease(block.fingerprint, stale_s, counters.evictions);
     metrics::register_gauges(block, &options.zones, &lease);
     block.push(Cache { options, lease, counters });
     Ok(())

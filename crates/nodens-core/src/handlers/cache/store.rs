@@ -20,6 +20,8 @@ pub(crate) struct Scope {
     id: u64,
     /// The block is gone from the configuration.
     retired: AtomicBool,
+    /// For how many seconds after its expiry an answer may be served.
+    pub(crate) stale_s: u32,
     /// Entries by class, see [`Kind::class`].
     counts: [AtomicUsize; 2],
     /// Counts what was evicted, by class.
@@ -128,8 +130,14 @@ impl Found {
 
 impl Store {
     /// The scope of the block with this fingerprint; blocks that did not change over a reload
-    /// keep theirs. `evictions` are the counters of a new scope.
-    pub(crate) fn lease(&self, fingerprint: u64, evictions: [Counter; 2]) -> Arc<Lease> {
+    /// keep theirs. A new scope gets `stale_s`, for how many seconds after its expiry an answer
+    /// may be served, and the counters `evictions`.
+    pub(crate) fn lease(
+        &self,
+        fingerprint: u64,
+        stale_s: u32,
+        evictions: [Counter; 2],
+    ) -> Arc<Lease> {
         let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
         let known = scopes.by_fingerprint.get(&fingerprint).and_then(Weak::upgrade);
         if let Some(lease) = known {
@@ -138,7 +146,7 @@ impl Store {
         scopes.by_fingerprint.retain(|_, lease| lease.strong_count() > 0);
         scopes.next_id += 1;
         let (id, counts) = (scopes.next_id, Default::default());
-        let scope = Scope { id, retired: AtomicBool::new(false), counts, evictions };
+        let scope = Scope { id, retired: AtomicBool::new(false), stale_s, counts, evictions };
         let lease = Arc::new(Lease { scope: Arc::new(scope) });
         scopes.by_fingerprint.insert(fingerprint, Arc::downgrade(&lease));
         lease

@@ -18,15 +18,20 @@ struct Rig {
 
 impl Rig {
     fn new(budget: usize) -> Self {
+        Self::with_stale(budget, 0)
+    }
+
+    /// Answers may be served for `stale_s` seconds after their expiry.
+    fn with_stale(budget: usize, stale_s: u32) -> Self {
         let registry = Registry::new(1);
         let counters = ["a", "b"].map(|label| registry.counter("test", "Test.", &[("l", label)]));
         let store = Store::default();
         store.set_budget(budget);
-        let lease = store.lease(1, counters);
+        let lease = store.lease(1, stale_s, counters);
         Self { store, lease, now: Now { mono_ns: 1_000_000_000, unix_s: 0 } }
     }
 
-    fn entry(&self, name: &Name, kind: Kind, ttl_s: u32, stale_s: u32, len: usize) -> Entry {
+    fn entry(&self, name: &Name, kind: Kind, ttl_s: u32, len: usize) -> Entry {
         let octets = KeyOctets::new(name.view(), &[]).unwrap();
         let key = octets.key(Type::A, Class::IN, KeyBits::default());
         let facts = Facts {
@@ -37,14 +42,13 @@ impl Rig {
             flags: Flags::default(),
             kind,
             ttl_s,
-            stale_s,
             hits: 0,
         };
         entry::make(self.lease.scope(), &key, &facts, self.now, &mut Vec::new())
     }
 
-    fn put(&self, n: u32, ttl_s: u32, stale_s: u32, len: usize) {
-        let entry = self.entry(&name(n), Kind::Success, ttl_s, stale_s, len);
+    fn put(&self, n: u32, ttl_s: u32, len: usize) {
+        let entry = self.entry(&name(n), Kind::Success, ttl_s, len);
         self.store.insert(entry, self.now, |_| true, None, &mut |_, _| {});
     }
 
@@ -70,7 +74,7 @@ fn name(n: u32) -> Name {
 fn everything_fits_until_the_budget_is_spent() {
     let rig = Rig::new(64 << 20);
     for n in 0..100_000 {
-        rig.put(n, n + 1, 0, 16);
+        rig.put(n, n + 1, 16);
     }
     let found = (0..100_000).filter(|n| rig.get(*n) == Some(n + 1)).count();
     // A bucket and its overflow hold twenty entries; more than that is very rare.
@@ -82,9 +86,9 @@ fn everything_fits_until_the_budget_is_spent() {
 #[test]
 fn a_new_answer_takes_the_place_of_the_old() {
     let rig = Rig::new(1 << 20);
-    rig.put(1, 10, 0, 16);
+    rig.put(1, 10, 16);
     let used = rig.store.used();
-    rig.put(1, 20, 0, 16);
+    rig.put(1, 20, 16);
     assert_eq!((rig.get(1), rig.store.entries(), rig.store.used()), (Some(20), 1, used));
 }
 
@@ -92,23 +96,23 @@ fn a_new_answer_takes_the_place_of_the_old() {
 fn what_is_dead_is_tidied_away_by_later_insertions() {
     let mut rig = Rig::new(16 << 20);
     for n in 0..20_000 {
-        rig.put(n, 5, 0, 16);
+        rig.put(n, 5, 16);
     }
     rig.now.mono_ns += 5_000_000_000;
     for n in 20_000..30_000 {
-        rig.put(n, 60, 0, 16);
+        rig.put(n, 60, 16);
     }
     assert!(rig.store.entries() < 11_000, "{}", rig.store.entries());
 }
 
 #[test]
 fn a_block_that_is_gone_leaves_nothing() {
-    let mut rig = Rig::new(1 << 20);
-    rig.put(1, 60, 60, 16);
-    rig.lease = rig.store.lease(2, rig.lease.scope().evictions);
+    let mut rig = Rig::with_stale(1 << 20, 60);
+    rig.put(1, 60, 16);
+    rig.lease = rig.store.lease(2, 0, rig.lease.scope().evictions);
     assert_eq!(rig.get(1), None);
     for n in 2..4000 {
-        rig.put(n, 60, 0, 16);
+        rig.put(n, 60, 16);
     }
     assert_eq!(rig.lease.scope().count(0), rig.store.entries());
 }
@@ -130,7 +134,7 @@ fn hit_shares(rounds: u32) -> (f64, f64) {
         let n = if scan { 1_000_000 + round } else { zipf(&mut rng, 100_000) };
         let hit = rig.get(n).is_some();
         if !hit {
-            rig.put(n, 3600, 0, 16);
+            rig.put(n, 3600, 16);
         }
         let fifo_hit = known.contains_key(&n);
         if !fifo_hit {
@@ -157,14 +161,14 @@ fn a_scan_does_not_push_out_what_is_asked_often() {
 
 #[test]
 fn stale_entries_keep_their_share_and_no_more() {
-    let mut rig = Rig::new(4 << 20);
+    let mut rig = Rig::with_stale(4 << 20, 3600);
     for n in 0..20_000 {
-        rig.put(n, 5, 3600, 16);
+        rig.put(n, 5, 16);
     }
     rig.now.mono_ns += 5_000_000_000;
     // Fresh names push out stale ones down to their share …
     for n in 20_000..80_000 {
-        rig.put(n, 3600, 3600, 16);
+        rig.put(n, 3600, 16);
     }
     let stale = (0..20_000).filter(|n| rig.get(*n).is_some()).count();
     let share = (4 << 20) / crate::limits::CACHE_STALE_SHARE / 160;
@@ -177,7 +181,7 @@ fn stale_entries_keep_their_share_and_no_more() {
 fn a_capacity_bounds_one_block_and_one_class() {
     let rig = Rig::new(16 << 20);
     let put = |n, kind| {
-        let entry = rig.entry(&name(n), kind, 60, 0, 16);
+        let entry = rig.entry(&name(n), kind, 60, 16);
         rig.store.insert(entry, rig.now, |_| true, Some(1024), &mut |_, _| {});
     };
     for n in 0..5000 {
@@ -201,7 +205,7 @@ fn readers_and_writers_do_not_disturb_each_other() {
                     match rig.get(n) {
                         // An entry is always the one of its name.
                         Some(ttl_s) => assert_eq!(ttl_s, n + 1),
-                        None => rig.put(n, n + 1, 0, rng.usize(..200)),
+                        None => rig.put(n, n + 1, rng.usize(..200)),
                     }
                 }
             });
@@ -220,9 +224,9 @@ proptest! {
     fn the_budget_is_kept_whatever_is_stored(
         sizes in prop::collection::vec((0_u32..3000, 0_usize..20_000, 0_u32..20), 1..600),
     ) {
-        let mut rig = Rig::new(1 << 20);
+        let mut rig = Rig::with_stale(1 << 20, 10);
         for (n, len, ttl_s) in sizes {
-            rig.put(n, ttl_s + 1, 10, len);
+            rig.put(n, ttl_s + 1, len);
             rig.now.mono_ns += 10_000_000;
             prop_assert!(rig.store.used() <= rig.store.budget());
         }
