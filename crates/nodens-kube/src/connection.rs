@@ -130,13 +130,14 @@ impl Connection {
         &self.host
     }
 
-    /// Asks for `path`, with its query; gives the body of a response with status 200.
-    pub(crate) async fn get(&self, path: &str, pace: Pace) -> Result<Body, Fault> {
+    /// Asks for `path`, with its query, in the given form ([`crate::kinds::Resource::form`]); gives
+    /// the body of a response with status 200.
+    pub(crate) async fn get(&self, path: &str, form: &str, pace: Pace) -> Result<Body, Fault> {
         if pace == Pace::InTurn {
             self.take_turn().await;
         }
         let using = self.client().await?;
-        let result = self.exchange(&using.client, path).await;
+        let result = self.exchange(&using.client, path, form).await;
         if result.as_ref().err().is_some_and(Fault::wants_new_credentials) {
             self.forget(using.generation).await;
         }
@@ -152,9 +153,11 @@ impl Connection {
         tokio::time::sleep(wait).await;
     }
 
-    async fn exchange(&self, client: &Client, path: &str) -> Result<Body, Fault> {
+    async fn exchange(&self, client: &Client, path: &str, form: &str) -> Result<Body, Fault> {
+        // A server that does not have the form gives whole objects.
+        let plain = if form.is_empty() { "" } else { ", application/json" };
         let request = Request::get(path)
-            .header(ACCEPT, "application/json")
+            .header(ACCEPT, format!("application/json{form}{plain}"))
             .header(USER_AGENT, self.agent.clone())
             .body(Body::empty())
             .map_err(|error| Fault::Strange(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! Where each kind of object is found, and how it is asked for.
 
 use crate::limits::{PAGE_OBJECTS, WATCH_TIME};
-use nodens_core::cluster::{Kind, Source};
+use nodens_core::cluster::{Kind, Scope, Source};
 use std::fmt::Write;
 
 /// A kind of object as the API server knows it.
@@ -81,11 +81,13 @@ const OF_IMPORT: &str = "multicluster.kubernetes.io/service-name";
 
 /// What is watched for `source`.
 pub(crate) fn wanted(source: &Source) -> impl Iterator<Item = Resource> {
-    RESOURCES.into_iter().filter(|resource| match resource.kind {
-        Kind::Namespaces | Kind::Services => true,
-        Kind::Slices => source.endpoints,
-        Kind::Pods => source.pods,
-        Kind::Imports | Kind::ImportSlices => source.imports,
+    RESOURCES.into_iter().filter(|resource| match (&source.scope, resource.kind) {
+        (Scope::Names, kind) => matches!(kind, Kind::Namespaces | Kind::Services),
+        (Scope::PodsOf(_), kind) => kind == Kind::Pods,
+        (Scope::Whole, Kind::Namespaces | Kind::Services) => true,
+        (Scope::Whole, Kind::Slices) => source.endpoints,
+        (Scope::Whole, Kind::Pods) => source.pods,
+        (Scope::Whole, Kind::Imports | Kind::ImportSlices) => source.imports,
     })
 }
 
@@ -95,6 +97,16 @@ pub(crate) fn all() -> &'static [Resource] {
 }
 
 impl Resource {
+    /// Which form of the objects is asked for: where names are enough, their metadata, without what
+    /// the server knows of them beside it. `in_list` says that they are to come as one list.
+    pub(crate) fn form(source: &Source, in_list: bool) -> &'static str {
+        match (&source.scope, in_list) {
+            (Scope::Whole | Scope::PodsOf(_), _) => "",
+            (Scope::Names, true) => ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            (Scope::Names, false) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        }
+    }
+
     /// The request for a list as a stream that goes on as a watch.
     pub(crate) fn stream(&self, source: &Source) -> String {
         let rest = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
@@ -152,6 +164,10 @@ impl Resource {
         if self.kind == Kind::Pods {
             request.push_str("fieldSelector=");
             escape(LIVING_PODS, &mut request);
+            if let Scope::PodsOf(node) = &source.scope {
+                escape(",spec.nodeName=", &mut request);
+                escape(node, &mut request);
+            }
             request.push('&');
         }
         request
@@ -195,6 +211,9 @@ mod tests {
              kubernetes.io%2Fservice-name&limit=500"
         );
         assert!(page(Kind::Pods).contains("fieldSelector=status.phase%21%3DSucceeded%2C"));
+        let node = Source { scope: Scope::PodsOf("n1".into()), ..Source::default() };
+        let pods = of(Kind::Pods).page(&node, None, true);
+        assert!(pods.contains("%2Cspec.nodeName%3Dn1&limit=500"), "{pods}");
         let next = of(Kind::Services).page(&Source::default(), Some("a+b="), false);
         assert_eq!(next, "/api/v1/services?limit=500&continue=a%2Bb%3D");
     }
@@ -205,5 +224,9 @@ mod tests {
         assert_eq!(kinds(&Source::default()), [Kind::Namespaces, Kind::Services]);
         let all = Source { endpoints: true, pods: true, imports: true, ..Source::default() };
         assert_eq!(kinds(&all).len(), RESOURCES.len());
+        let names = Source { scope: Scope::Names, ..all.clone() };
+        assert_eq!(kinds(&names), [Kind::Namespaces, Kind::Services]);
+        let pods = Source { scope: Scope::PodsOf("n1".into()), ..all };
+        assert_eq!(kinds(&pods), [Kind::Pods]);
     }
 }

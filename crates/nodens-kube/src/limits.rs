@@ -42,6 +42,9 @@ pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(5);
 pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(5);
 /// Wait until a kind that does not exist is asked for again.
 pub(crate) const ABSENT_WAIT: Duration = Duration::from_secs(30);
+/// Wait until something that would be good to know is asked for again when it was forbidden. Every
+/// node may be in that state.
+pub(crate) const FORBIDDEN_WAIT: Duration = Duration::from_secs(300);
 /// A state that lasts is mentioned again after this time, then after twice as long, and so on.
 pub(crate) const REMIND_MIN: Duration = Duration::from_secs(60);
 /// Longest time between two mentions.

@@ -16,7 +16,7 @@ impl Loop {
         let mut token: Option<String> = None;
         loop {
             let request = self.resource.page(self.source(), token.as_deref(), self.has_listed());
-            let body = self.get(&request).await?;
+            let body = self.get(&request, true).await?;
             let page = self.page(body).await?;
             if page.next.is_none() {
                 return Ok(page.version);

@@ -5,7 +5,8 @@ use crate::events::Seen;
 use crate::fault::Fault;
 use crate::kinds::Resource;
 use crate::limits::{
-    ABSENT_WAIT, BACKOFF_MAX, LIST_PAUSE, STABLE_AFTER, UNREADABLE_NAMED, WATCH_GRACE, WATCH_TIME,
+    ABSENT_WAIT, BACKOFF_MAX, FORBIDDEN_WAIT, LIST_PAUSE, STABLE_AFTER, UNREADABLE_NAMED,
+    WATCH_GRACE, WATCH_TIME,
 };
 use crate::lines::Lines;
 use crate::metrics::{Happening, Metrics};
@@ -14,7 +15,7 @@ use crate::publish::Known;
 use crate::report::{Line, Report};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use nodens_core::cluster::{Feed, Source};
+use nodens_core::cluster::{Feed, Scope, Source};
 use nodens_core::log::{Level, Sink};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -132,7 +133,7 @@ impl Loop {
             None => self.resource.stream(self.source()),
             Some(version) => self.resource.watch(self.source(), version),
         };
-        let body = self.get(&request).await?;
+        let body = self.get(&request, false).await?;
         if in_list {
             self.known.begin_list(self.resource.kind);
         } else {
@@ -143,9 +144,10 @@ impl Loop {
 
     /// Asks. What follows from an answer has had its turn with it: the next page, the watch after a
     /// list, a list in pages where it could not be streamed.
-    pub(crate) async fn get(&mut self, request: &str) -> Result<Body, Fault> {
+    pub(crate) async fn get(&mut self, request: &str, in_list: bool) -> Result<Body, Fault> {
         let pace = std::mem::replace(&mut self.pace, Pace::AtOnce);
-        self.connection.get(request, pace).await
+        let form = Resource::form(self.source(), in_list);
+        self.connection.get(request, form, pace).await
     }
 
     async fn read(&mut self, mut body: Body, mut in_list: bool) -> Result<(), Fault> {
@@ -256,6 +258,7 @@ impl Loop {
         self.say(|report, resource, now| report.failed(resource, &fault, now));
         let wait = self.backoff.failed();
         match fault {
+            Fault::Forbidden(_) if self.source().scope != Scope::Whole => FORBIDDEN_WAIT,
             Fault::Busy { after: Some(after), .. } => wait.max(after.min(BACKOFF_MAX)),
             _ => wait,
         }

@@ -5,6 +5,7 @@ use nodens_core::Shared;
 use nodens_core::cluster::Feed;
 use nodens_core::config::{ClusterService, Services};
 use nodens_core::log::Level;
+use nodens_kube::Watches;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -20,6 +21,29 @@ pub(crate) fn feeds(services: &Services) -> Vec<Arc<Feed>> {
     services.clusters.iter().map(|cluster| cluster.feed.clone()).collect()
 }
 
+/// Starts to watch what `services` wants and nobody watches yet.
+///
+/// # Errors
+/// If something that questions cannot be answered without can never be watched. Of what is only
+/// good to know, one line is said.
+pub(crate) fn watch(
+    watches: &mut Watches,
+    services: &Services,
+    shared: &Shared,
+) -> Result<(), String> {
+    for cluster in &services.clusters {
+        let started = watches.start(std::slice::from_ref(&cluster.feed));
+        match started {
+            Err(error) if cluster.optional => {
+                let text = format!("no names from the Kubernetes API, going without: {error}");
+                shared.sink.line(Level::Warning, "kubernetes", text);
+            }
+            started => started.map_err(|error| format!("plugin/kubernetes: {error}"))?,
+        }
+    }
+    Ok(())
+}
+
 /// Waits until everything has been listed once, each for as long as it is worth waiting for.
 /// Gives a signal that ends the process, if one came meanwhile.
 pub(crate) fn wait(
@@ -30,7 +54,7 @@ pub(crate) fn wait(
     let begun = Instant::now();
     let mut say_at = begun + SAY_EVERY;
     loop {
-        let missing = |cluster: &&ClusterService| !cluster.feed.synced();
+        let missing = |cluster: &&ClusterService| !cluster.optional && !cluster.feed.synced();
         let missing = services.clusters.iter().filter(missing);
         let left = missing.map(|cluster| cluster.startup_timeout).max()?;
         let now = Instant::now();
@@ -65,7 +89,8 @@ mod tests {
         let cluster = |(at, ms): (usize, &u64)| {
             let api = Api::Endpoint { url: format!("http://192.0.2.{at}"), tls: None };
             let feed = shared.clusters.feed(&Source { api, ..Source::default() });
-            ClusterService { feed, startup_timeout: Duration::from_millis(*ms) }
+            let startup_timeout = Duration::from_millis(*ms);
+            ClusterService { feed, startup_timeout, optional: *ms == 0 }
         };
         let mut services = Services::default();
         services.clusters.extend(timeouts.iter().enumerate().map(cluster));
@@ -89,6 +114,8 @@ mod tests {
         let waiting = "waiting for Kubernetes API before starting server".to_owned();
         let unsynced = "starting server with unsynced Kubernetes API".to_owned();
         assert_eq!(said(), [waiting.clone(), waiting, unsynced]);
+        assert_eq!(wait(&services(&shared, &[0]), &shared, &events), None);
+        assert!(said().is_empty(), "nobody waits for what is only good to know");
         one.clusters[0].feed.set_synced();
         assert_eq!(wait(&services(&shared, &[1200]), &shared, &events), None);
         assert_eq!(wait(&Services::default(), &shared, &events), None);

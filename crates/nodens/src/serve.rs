@@ -137,7 +137,7 @@ impl Server {
         let tasks = std::mem::take(&mut config.services.tasks);
         let config = Arc::new(config);
         let mut watches = Watches::new(shared.clone(), cpu::yield_to_workers);
-        watch(&mut watches, &config.services)?;
+        clusters::watch(&mut watches, &config.services, &shared)?;
         // Before the wait, so that probes hear meanwhile that the process lives.
         endpoints.apply(&config.services).map_err(|error| text(&error))?;
         if clusters::wait(&config.services, &shared, events).is_some() {
@@ -302,7 +302,7 @@ impl Server {
             load::compile(&loaded, &self.flags, &self.shared).map_err(|error| error.brief())?;
         let tasks = std::mem::take(&mut config.services.tasks);
         let config = Arc::new(config);
-        watch(&mut self.watches, &config.services)?;
+        clusters::watch(&mut self.watches, &config.services, &self.shared)?;
         // The old configuration answers meanwhile. A signal is obeyed right after the reload.
         let signal = clusters::wait(&config.services, &self.shared, events);
         self.put_off = signal.or(self.put_off.take());
@@ -345,12 +345,6 @@ impl Server {
     fn say(&self, text: &str) {
         self.shared.sink.line(Level::Info, "", text);
     }
-}
-
-/// Watches what `services` wants and nobody watches yet.
-fn watch(watches: &mut Watches, services: &Services) -> Result<(), String> {
-    let started = watches.start(&clusters::feeds(services));
-    started.map_err(|error| format!("plugin/kubernetes: {error}"))
 }
 
 /// Swallows the rest of a burst of file events; gives a signal that came in between.

@@ -42,6 +42,10 @@ pub struct Editor {
     /// What the lists under way have named so far.
     listed: HashMap<Kind, HashSet<Box<[u8]>>>,
     changed: Changed,
+    /// Services of which only the names are known and that are new since the last snapshot.
+    new_names: Vec<Key>,
+    /// Whether a list of services has been whole once.
+    has_services: bool,
     texts: Interner<str>,
     port_lists: Interner<[Port]>,
     searches: Interner<[Name]>,
@@ -56,6 +60,11 @@ impl Editor {
     /// [`Editor::snapshot`] is called in a later second.
     pub fn snapshot(&mut self, now_unix_s: u64) -> Snapshot {
         self.changed.settle(&mut self.snapshot.serials, now_unix_s);
+        for key in self.new_names.drain(..) {
+            if let Some(since) = self.snapshot.names.get_mut(&key) {
+                *since = now_unix_s;
+            }
+        }
         self.snapshot.clone()
     }
 
@@ -74,7 +83,11 @@ impl Editor {
         let Some(listed) = self.listed.remove(&kind) else { return 0 };
         let gone: Vec<Box<[u8]>> = match kind {
             Kind::Namespaces => keys(self.snapshot.namespaces.keys(), &listed),
-            Kind::Services => keys(with_service(&self.snapshot.services), &listed),
+            Kind::Services => {
+                self.has_services = true;
+                let names = self.snapshot.names.keys();
+                keys(with_service(&self.snapshot.services).chain(names), &listed)
+            }
             Kind::Imports => keys(with_service(&self.snapshot.imports), &listed),
             Kind::Slices => names(self.slices.keys(), &listed),
             Kind::ImportSlices => names(self.import_slices.keys(), &listed),
@@ -89,7 +102,7 @@ impl Editor {
     fn remove(&mut self, kind: Kind, object: &[u8]) {
         match kind {
             Kind::Namespaces => self.forget_namespace(object),
-            Kind::Services => self.replace_service(object, None),
+            Kind::Services => self.forget_service(object),
             Kind::Imports => self.replace_import(object, None),
             Kind::Slices => self.forget_slice(&String::from_utf8_lossy(object)),
             Kind::ImportSlices => self.forget_import_slice(&String::from_utf8_lossy(object)),
@@ -144,9 +157,26 @@ impl Editor {
         self.replace_service(key.as_wire(), Some(Arc::new(service)));
     }
 
+    /// There is a service, of which nothing but its name is to be kept.
+    pub fn set_name(&mut self, key: &Key) {
+        self.note(Kind::Services, key.as_wire());
+        if self.snapshot.names.contains_key(key) {
+            return;
+        }
+        self.snapshot.names.insert(key.clone(), 0);
+        if self.has_services {
+            self.new_names.push(key.clone());
+        }
+    }
+
     /// A service is gone.
     pub fn remove_service(&mut self, key: &Key) {
-        self.replace_service(key.as_wire(), None);
+        self.forget_service(key.as_wire());
+    }
+
+    fn forget_service(&mut self, key: &[u8]) {
+        self.snapshot.names.remove(key);
+        self.replace_service(key, None);
     }
 
     fn replace_service(&mut self, key: &[u8], new: Option<Arc<Service>>) {

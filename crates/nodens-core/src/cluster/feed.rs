@@ -11,6 +11,7 @@ pub struct Feed {
     source: Source,
     newest: ArcSwap<Snapshot>,
     synced: AtomicBool,
+    connected: AtomicBool,
     link: ArcSwap<Link>,
 }
 
@@ -37,6 +38,7 @@ impl Feed {
             source,
             newest: ArcSwap::default(),
             synced: AtomicBool::new(false),
+            connected: AtomicBool::new(false),
             link: ArcSwap::default(),
         }
     }
@@ -71,8 +73,15 @@ impl Feed {
         self.link.load_full()
     }
 
+    /// Whether what is known is whole and, as far as anybody can tell, what is there. Takes no lock
+    /// and writes no memory.
+    pub fn is_current(&self) -> bool {
+        self.connected.load(Ordering::Acquire) && self.synced()
+    }
+
     /// Says how it stands with the API server.
     pub fn set_link(&self, link: Link) {
+        self.connected.store(link == Link::Connected, Ordering::Release);
         self.link.store(Arc::new(link));
     }
 }

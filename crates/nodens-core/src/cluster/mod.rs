@@ -26,7 +26,7 @@ pub use object::{
 };
 pub use slice::{Endpoint, NewEndpoint, Slice, SliceId};
 pub use snapshot::{Entry, Snapshot};
-pub use source::{Api, Source, Tls};
+pub use source::{Api, Scope, Source, Tls};
 
 #[cfg(test)]
 mod tests;

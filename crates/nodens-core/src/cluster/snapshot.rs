@@ -16,6 +16,7 @@ pub(super) type Table<K, V> =
 pub struct Snapshot {
     pub(super) namespaces: Table<Key, ()>,
     pub(super) services: Table<Key, Entry>,
+    pub(super) names: Table<Key, u64>,
     pub(super) imports: Table<Key, Entry>,
     pub(super) cluster_ips: Table<IpAddr, Refs<Service>>,
     pub(super) external_ips: Table<IpAddr, Refs<Service>>,
@@ -114,6 +115,17 @@ impl Snapshot {
     /// folded: `\x03api\x07default`.
     pub fn service(&self, key: &[u8]) -> Option<&Entry> {
         self.services.get(key)
+    }
+
+    /// Where only names are known ([`super::Scope::Names`]): whether there is a service, and since
+    /// when as far as that is known, in seconds since 1970; 0 for all that were there at first.
+    pub fn service_since(&self, key: &[u8]) -> Option<u64> {
+        self.names.get(key).copied()
+    }
+
+    /// How many namespaces there are, and how many services of which only the names are known.
+    pub fn names(&self) -> [usize; 2] {
+        [self.namespaces.len(), self.names.len()]
     }
 
     /// What is known of a service import, found as a service is.

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub struct Source {
     /// The API server.
     pub api: Api,
+    /// Which part of a cluster is fetched.
+    pub scope: Scope,
     /// Label selector of services, endpoint slices and pods (`labels`), as written.
     pub labels: Option<String>,
     /// Label selector of namespaces (`namespace_labels`), as written.
@@ -28,6 +30,18 @@ pub struct Source {
     pub burst: Option<u32>,
     /// Requests under way at a time (`apiserver_max_inflight`).
     pub max_inflight: Option<u32>,
+}
+
+/// How much of a cluster is fetched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Namespaces and services, and what else the source wants.
+    #[default]
+    Whole,
+    /// The names of namespaces and services, and nothing of what is in them.
+    Names,
+    /// The pods of the node with this name, and nothing else.
+    PodsOf(Box<str>),
 }
 
 /// Where the API server is and who asks it.

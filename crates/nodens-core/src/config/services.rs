@@ -25,7 +25,7 @@ pub struct Services {
     pub notifies: Vec<NotifyService>,
     /// Repeated work of handlers, such as reading a changed file.
     pub tasks: Vec<Task>,
-    /// `kubernetes`: what has to be watched, each source once.
+    /// What has to be watched, each source once.
     pub clusters: Vec<ClusterService>,
     /// What `ready` has to wait for.
     pub readiness: Vec<Readiness>,
@@ -66,13 +66,16 @@ impl fmt::Debug for Readiness {
     }
 }
 
-/// `kubernetes`: a cluster to watch.
+/// `kubernetes`, `search` and `autopath`: a cluster to watch.
 #[derive(Clone, Debug)]
 pub struct ClusterService {
     /// What to fetch and where to publish it.
     pub feed: Arc<crate::cluster::Feed>,
     /// How long the start of the server waits for the first whole list.
     pub startup_timeout: Duration,
+    /// Whether questions can be answered without it: then nobody waits for it, and that it can
+    /// never be watched is no error.
+    pub optional: bool,
 }
 
 /// `transfer`: servers that have to know when a zone changes. Whoever owns clocks and sockets runs

@@ -2,7 +2,7 @@
 
 use super::{Meta, NoLabels, Object, Text, Unusable, address, text};
 use nodens_core::cluster::{
-    Editor, External, Key, Kind, Port, Protocol, Service, ServiceKind, Source,
+    Editor, External, Key, Kind, Port, Protocol, Scope, Service, ServiceKind, Source,
 };
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -135,8 +135,12 @@ impl<'a> Object<'a> for ServiceObject<'a> {
         &self.metadata
     }
 
-    fn set(&self, editor: &mut Editor, _: &Source) -> Result<(), Unusable> {
+    fn set(&self, editor: &mut Editor, source: &Source) -> Result<(), Unusable> {
         let key = Key::new(self.metadata.namespace(), self.metadata.name())?;
+        if source.scope == Scope::Names {
+            editor.set_name(&key);
+            return Ok(());
+        }
         let kind = self.kind();
         let cluster_ips: Box<[IpAddr]> = match kind {
             ServiceKind::ClusterIp => {

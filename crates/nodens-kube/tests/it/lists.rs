@@ -3,7 +3,7 @@
 use crate::fake::{
     Fake, IMPORTS, NAMESPACES, PODS, SERVICES, SLICES, Watch, service, service_at, slice,
 };
-use nodens_core::cluster::{Key, Link};
+use nodens_core::cluster::{Key, Link, Scope};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[test]
@@ -32,6 +32,52 @@ fn a_streamed_list_goes_on_as_a_watch_on_the_same_connection() {
     assert_eq!(watch.times_said(": synced"), 1);
     assert_eq!(watch.metric(r#"nodens_kubernetes_lists_total{kind="service"}"#), 1.0);
     assert_eq!(watch.metric(r#"nodens_kubernetes_objects{kind="service"}"#), 2.0);
+}
+
+/// What a node asks for to know where search paths end.
+#[test]
+fn where_names_are_enough_only_metadata_is_asked_for() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |source| source.scope = Scope::Names);
+    let mut asked = fake.next(SERVICES);
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
+    assert!(asked.head.contains(&format!("accept: {accept}\r\n")), "{}", asked.head);
+    // What a server that does not have the form gives is as good.
+    let named = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"one","namespace":"default","resourceVersion":"7"}}"#;
+    asked.begin().added(named).added(&service("two", 8)).bookmark("10", true);
+    watch.until_synced();
+    let since = |name| {
+        let key = Key::new("default", name).unwrap();
+        watch.feed.load().service_since(key.as_wire())
+    };
+    assert_eq!((since("one"), since("two"), since("three")), (Some(0), Some(0), None));
+    assert_eq!(watch.feed.load().sizes(), [0; 3]);
+    watch.until("current", || watch.feed.is_current());
+
+    asked.added(&service("three", 11)).event("DELETED", named);
+    watch.until("three and not one", || since("three").is_some() && since("one").is_none());
+    assert!(since("three").is_some_and(|since| since > 1_700_000_000));
+    asked.cut();
+    // What is gone when the list is taken again is gone here, and what is new is new.
+    fake.next(SERVICES).refuse("410 Gone", "too old");
+    let mut asked = fake.next(SERVICES);
+    assert!(asked.wants_streamed_list());
+    asked.begin().added(&service("three", 11)).added(&service("four", 12)).bookmark("20", true);
+    watch.until("four and not two", || since("four").is_some() && since("two").is_none());
+    assert!(since("four").is_some_and(|since| since > 1_700_000_000));
+}
+
+#[test]
+fn where_names_are_forbidden_they_are_not_asked_for_again_soon() {
+    let fake = Fake::start(&[]);
+    let watch = Watch::start(&fake, |source| source.scope = Scope::Names);
+    for path in [NAMESPACES, SERVICES] {
+        fake.next(path).refuse("403 Forbidden", "services is forbidden");
+    }
+    watch.until_said("expected the verbs list and watch on services");
+    // Longer than the longest wait after any other failure.
+    assert!(fake.try_next(SERVICES, Duration::from_secs(7)).is_none());
+    assert!(!watch.feed.synced() && !watch.feed.is_current());
 }
 
 #[test]

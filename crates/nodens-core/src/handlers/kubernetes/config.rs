@@ -104,7 +104,10 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     let clusters = &mut block.services.clusters;
     match clusters.iter_mut().find(|known| std::sync::Arc::ptr_eq(&known.feed, &feed)) {
         Some(known) => known.startup_timeout = known.startup_timeout.max(startup_timeout),
-        None => clusters.push(ClusterService { feed: feed.clone(), startup_timeout }),
+        None => {
+            let feed = feed.clone();
+            clusters.push(ClusterService { feed, startup_timeout, optional: false });
+        }
     }
     let local = local_addresses(block);
     block.push(Kubernetes {

@@ -1,7 +1,7 @@
 //! What may stand in the Corefile.
 
 use super::*;
-use crate::cluster::{Api, Source, Tls};
+use crate::cluster::{Api, Scope, Source, Tls};
 use std::time::Duration;
 
 fn error(options: &str) -> String {
@@ -90,6 +90,7 @@ fn options_say_what_is_watched() {
     );
     let tls = Some(Tls { cert: "c".into(), key: "k".into(), ca: "a".into() });
     let expected = Source {
+        scope: Scope::Whole,
         api: Api::Endpoint { url: "http://a:8080".to_owned(), tls },
         labels: Some("environment in (staging, qa),application=nginx".to_owned()),
         namespace_labels: Some("istio=enabled".to_owned()),
