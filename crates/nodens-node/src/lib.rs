@@ -5,9 +5,13 @@
 //! descriptors: it lives exactly as long as a process holds them, so that nothing diverts
 //! questions when nobody is there to answer them, however the process ended.
 //!
+//! [`face`] is what node-cache's operators see: its template of a Corefile, its ConfigMap folders,
+//! and the ways to name the upstream service.
+//!
 //! What is deliberately absent: answers, and any watch over the server's health. Whoever uses this
 //! crate says when questions shall come here and when not.
 
 #![forbid(unsafe_code)]
 
+pub mod face;
 pub mod network;
