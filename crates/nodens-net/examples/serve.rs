@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shared = Arc::new(Shared::new(cpu::workers(), Sink::new(sender)));
     let options = BuildOptions { port, ..BuildOptions::default() };
     let config = Arc::new(build(&tree, &options, &shared)?);
-    let runtime = Runtime::start(shared.clone(), config, &Options::default())?;
+    let runtime = Runtime::start(shared.clone(), config, Options::default())?;
     for address in runtime.local_addresses() {
         eprintln!("listening on {address}");
     }

@@ -12,6 +12,7 @@ use nodens_core::config::Timeouts;
 use nodens_core::{Action, Client, Config, Now, Shared, Stream, Worker};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -21,6 +22,17 @@ pub(crate) enum Command {
     Configure(Setup, SyncSender<()>),
     /// Take no more questions; end when those under way are answered, or at this time.
     Stop(u64),
+    /// Say which sockets listen.
+    Export(SyncSender<Vec<Exported>>),
+    /// Leave what arrives where it is (`true`), or go on taking it; answer when it is done.
+    Pause(bool, SyncSender<()>),
+}
+
+/// The sockets of one worker for one listener.
+pub(crate) struct Exported {
+    pub(crate) listener: u32,
+    pub(crate) udp: OwnedFd,
+    pub(crate) tcp: OwnedFd,
 }
 
 /// A configuration and its listeners, for one worker.
@@ -54,6 +66,8 @@ pub(crate) struct EventLoop {
     actions: Vec<Action>,
     /// Once stopping: when to end at the latest.
     stop_at: Option<u64>,
+    /// Whether sockets that listen are not listened to.
+    pub(crate) paused: bool,
 }
 
 impl EventLoop {
@@ -84,6 +98,7 @@ impl EventLoop {
             asker,
             actions: Vec::new(),
             stop_at: None,
+            paused: false,
         })
     }
 
@@ -150,6 +165,11 @@ impl EventLoop {
                 Command::Stop(at) => {
                     self.stop(now);
                     self.stop_at = Some(at);
+                }
+                Command::Export(reply) => _ = reply.try_send(self.export()),
+                Command::Pause(paused, done) => {
+                    self.pause(paused);
+                    _ = done.try_send(());
                 }
             }
         }
@@ -263,13 +283,46 @@ impl EventLoop {
         for listener in listeners {
             for (udp, tcp) in listener.sockets {
                 let key = self.udp.add(udp, listener.id, listener.bound);
-                if let Some(socket) = self.udp.socket(key) {
+                if let Some(socket) = self.udp.socket(key).filter(|_| !self.paused) {
                     _ = self.poll.add(socket, Kind::UdpServer, key, Interest::READ);
                 }
-                self.tcp.listen(tcp, listener.id, &self.poll);
+                let poll = (!self.paused).then_some(&self.poll);
+                self.tcp.listen(tcp, listener.id, poll);
             }
         }
         self.udp.renumber(place);
+    }
+
+    /// The sockets that listen, once more.
+    fn export(&self) -> Vec<Exported> {
+        let mut exported = Vec::new();
+        for (listener, udp) in self.udp.listening() {
+            let number = exported.iter().filter(|other: &&Exported| other.listener == listener);
+            let tcp = self.tcp.listening(listener).nth(number.count());
+            let udp = udp.try_clone().map(OwnedFd::from);
+            let tcp = tcp.and_then(|tcp| tcp.try_clone().map(OwnedFd::from).ok());
+            if let (Ok(udp), Some(tcp)) = (udp, tcp) {
+                exported.push(Exported { listener, udp, tcp });
+            }
+        }
+        exported
+    }
+
+    /// Leaves what arrives at listeners where it is, or goes on taking it. Connections go on.
+    fn pause(&mut self, paused: bool) {
+        if self.paused == paused {
+            return;
+        }
+        self.paused = paused;
+        for key in self.udp.gone(|_| None) {
+            let Some(socket) = self.udp.socket(key) else { continue };
+            if paused {
+                self.poll.remove(socket);
+            } else {
+                _ = self.poll.add(socket, Kind::UdpServer, key, Interest::READ);
+            }
+        }
+        self.tcp.pause(paused, &self.poll);
     }
 
     fn retire(&mut self, key: Key, now: Now) {

@@ -2,20 +2,18 @@
 
 use crate::clock;
 use crate::cpu;
+use crate::descriptors;
 use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
-use crate::limits::{
-    CONNECTIONS_CLIENT_SHARE, CONNECTIONS_MAX, DESCRIPTOR_RESERVE, FRESH_PORTS, PORTS_PER_WORKER,
-};
-use crate::listeners::{self, ListenError, Opened};
+use crate::limits::{CONNECTIONS_CLIENT_SHARE, FRESH_PORTS, PORTS_PER_WORKER};
+use crate::listeners::{InheritedListener, ListenError, Opened, Opener, Pair};
 use crate::poll::Waker;
 use crate::random::Random;
 use crate::tcp::Quota;
 use nodens_core::config::Listener;
 use nodens_core::cookie::Secret;
 use nodens_core::{Config, Shared};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -39,7 +37,7 @@ const RETIRE_ROUND: Duration = Duration::from_millis(100);
 const PANIC_EXIT: i32 = 2;
 
 /// What the owner of the runtime may choose.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Options {
     /// Whether each worker stays on a CPU of its own; only if there are as many workers as CPUs.
     pub pin: bool,
@@ -47,11 +45,25 @@ pub struct Options {
     pub connections_max: Option<usize>,
     /// Client connections one address may have at once; `None` is a share of all.
     pub connections_per_client: Option<usize>,
+    /// Addresses that listeners may be bound to although no interface has them yet.
+    pub transparent: Vec<IpAddr>,
+    /// Listeners that another process opened. Those that the configuration has are taken as they
+    /// are, with what waits in them; the others close.
+    pub inherited: Vec<InheritedListener>,
+    /// Whether no question is taken until [`Runtime::resume`].
+    pub paused: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { pin: true, connections_max: None, connections_per_client: None }
+        Self {
+            pin: true,
+            connections_max: None,
+            connections_per_client: None,
+            transparent: Vec::new(),
+            inherited: Vec::new(),
+            paused: false,
+        }
     }
 }
 
@@ -76,33 +88,37 @@ pub enum StartError {
 
 /// The running workers. Dropping it without [`Runtime::shutdown`] leaves them running.
 pub struct Runtime {
-    workers: Vec<WorkerThread>,
+    pub(crate) workers: Vec<WorkerThread>,
     wakers: Arc<Vec<Waker>>,
-    listeners: Vec<Open>,
+    pub(crate) listeners: Vec<Open>,
     /// What the workers were last told to take up.
     config: Option<Arc<Config>>,
     next_id: u32,
-    cpus: Option<Vec<usize>>,
+    pub(crate) opener: Opener,
     quota: Arc<Quota>,
     /// UDP ports a worker may have open towards upstreams.
     ports_max: usize,
+    /// Whether workers begin without taking questions.
+    paused: bool,
 }
 
-struct WorkerThread {
-    commands: Sender<Command>,
+pub(crate) struct WorkerThread {
+    pub(crate) commands: Sender<Command>,
     thread: JoinHandle<()>,
 }
 
 /// A listener that is open.
 #[derive(Clone, Debug)]
-struct Open {
-    id: u32,
+pub(crate) struct Open {
+    pub(crate) id: u32,
     /// As in the configuration.
-    address: SocketAddr,
-    /// How many sockets it has.
-    sockets: usize,
+    pub(crate) address: SocketAddr,
+    /// How many sockets the configuration wants; inherited ones may be fewer, or more.
+    pub(crate) sockets: usize,
     /// Where it listens.
-    bound: SocketAddr,
+    pub(crate) bound: SocketAddr,
+    /// How many sockets it has.
+    pub(crate) have: usize,
 }
 
 impl std::fmt::Debug for Runtime {
@@ -117,7 +133,7 @@ impl Runtime {
     pub fn start(
         shared: Arc<Shared>,
         config: Arc<Config>,
-        options: &Options,
+        options: Options,
     ) -> Result<Self, StartError> {
         let count = shared.workers();
         let cpus = cpu::allowed();
@@ -126,7 +142,7 @@ impl Runtime {
         let wakers: io::Result<Vec<Waker>> = (0..count).map(|_| Waker::new()).collect();
         let wakers = wakers.map_err(|source| StartError::Worker { worker: 0, source })?;
         let wakers = Arc::new(wakers);
-        let (connections, reserve) = share_descriptors(options);
+        let (connections, reserve) = descriptors::share(options.connections_max);
         let per_client = connections / CONNECTIONS_CLIENT_SHARE;
         let per_client = options.connections_per_client.unwrap_or(per_client);
         let quota = Arc::new(Quota::new(connections, per_client));
@@ -134,17 +150,17 @@ impl Runtime {
         register_gauge(&shared, &quota);
         let mut random = Random::new();
         shared.cookies.get_or_init(|| Secret::new(random.octets()));
-        let workers = Vec::new();
-        let (listeners, config_at_work, next_id) = (Vec::new(), None, 0);
+        let Options { transparent, inherited, paused, .. } = options;
         let mut runtime = Self {
-            workers,
+            workers: Vec::new(),
             wakers,
-            listeners,
-            config: config_at_work,
-            next_id,
-            cpus,
+            listeners: Vec::new(),
+            config: None,
+            next_id: 0,
+            opener: Opener { workers: count, cpus, transparent, inherited },
             quota,
             ports_max,
+            paused,
         };
         match runtime.start_workers(&shared, config) {
             Ok(()) => Ok(runtime),
@@ -164,7 +180,10 @@ impl Runtime {
             let thread = self.spawn(worker, shared.clone(), config.clone());
             self.workers.push(thread.map_err(|source| StartError::Worker { worker, source })?);
         }
-        match self.apply(config)?.first() {
+        let silent = self.apply(config)?;
+        // Nobody else will ask for what the first configuration does not have.
+        self.opener.inherited.clear();
+        match silent.first() {
             Some(worker) => Err(StartError::Unresponsive(*worker)),
             None => Ok(()),
         }
@@ -178,7 +197,8 @@ impl Runtime {
     ) -> io::Result<WorkerThread> {
         let (commands, receiver) = channel();
         let (wakers, quota, ports) = (self.wakers.clone(), self.quota.clone(), self.ports_max);
-        let cpu = self.cpus.as_ref().and_then(|cpus| cpus.get(worker)).copied();
+        let paused = self.paused;
+        let cpu = self.opener.cpu(worker);
         let (report, started) = sync_channel(1);
         let run = move || {
             if let Some(cpu) = cpu {
@@ -187,6 +207,7 @@ impl Runtime {
             match EventLoop::new(worker, (shared, config), ports, wakers, receiver, quota) {
                 Ok(mut event_loop) => {
                     _ = report.send(Ok(()));
+                    event_loop.paused = paused;
                     event_loop.run();
                 }
                 Err(error) => _ = report.send(Err(error)),
@@ -213,6 +234,10 @@ impl Runtime {
     pub fn apply(&mut self, config: Arc<Config>) -> Result<Vec<usize>, ListenError> {
         let (open, setups) = self.plan(&config, self.workers.len())?;
         self.listeners = open;
+        Ok(self.tell_all(config, setups))
+    }
+
+    fn tell_all(&mut self, config: Arc<Config>, setups: Vec<Setup>) -> Vec<usize> {
         let told = setups.into_iter().enumerate();
         let told: Vec<_> = told.map(|(worker, setup)| (worker, self.tell(worker, setup))).collect();
         let until = Instant::now() + CONFIGURE_TIMEOUT;
@@ -224,7 +249,7 @@ impl Runtime {
         if let Some(old) = self.config.replace(config) {
             retire(old);
         }
-        Ok(silent)
+        silent
     }
 
     /// Opens what `config` needs and is not open yet; gives what each worker has to know.
@@ -237,17 +262,8 @@ impl Runtime {
         let mut setups: Vec<Setup> = (0..workers).map(|_| setup()).collect();
         let mut open = Vec::new();
         for listener in &config.listeners {
-            let (entry, opened) = self.open(listener, workers)?;
-            for setup in &mut setups {
-                let (id, bound, sockets) = (entry.id, entry.bound, Vec::new());
-                setup.listeners.push(ListenerSetup { id, bound, sockets });
-            }
-            for pair in opened.into_iter().flat_map(|opened| opened.pairs) {
-                let setup = setups.get_mut(pair.worker);
-                if let Some(last) = setup.and_then(|setup| setup.listeners.last_mut()) {
-                    last.sockets.push((pair.udp, pair.tcp));
-                }
-            }
+            let (entry, pairs) = self.open(listener, workers)?;
+            give(&mut setups, &entry, pairs);
             open.push(entry);
         }
         Ok((open, setups))
@@ -257,17 +273,34 @@ impl Runtime {
         &mut self,
         listener: &Listener,
         workers: usize,
-    ) -> Result<(Open, Option<Opened>), ListenError> {
+    ) -> Result<(Open, Vec<Pair>), ListenError> {
         let sockets = listener.sockets.unwrap_or(workers).max(1);
         let address = listener.address;
         let same = |open: &&Open| (open.address, open.sockets) == (address, sockets);
         if let Some(open) = self.listeners.iter().find(same) {
-            return Ok((open.clone(), None));
+            return Ok((open.clone(), Vec::new()));
         }
-        let opened = listeners::open(address, sockets, workers, self.cpus.as_deref())?;
-        let (id, bound) = (self.next_id, opened.bound);
+        let Opened { pairs, bound } = self.opener.open(address, sockets)?;
+        let (id, have) = (self.next_id, pairs.len());
         self.next_id += 1;
-        Ok((Open { id, address, sockets, bound }, Some(opened)))
+        Ok((Open { id, address, sockets, bound, have }, pairs))
+    }
+
+    /// Opens the sockets that listeners lack whose others were inherited. One that cannot be
+    /// opened has its share of the questions go to the others.
+    pub(crate) fn complete(&mut self) {
+        let Some(config) = self.config.clone() else { return };
+        let mut open = std::mem::take(&mut self.listeners);
+        let setup = || Setup { config: config.clone(), listeners: Vec::new() };
+        let mut setups: Vec<Setup> = self.workers.iter().map(|_| setup()).collect();
+        for entry in &mut open {
+            let more = self.opener.open_more(entry.bound, entry.have, entry.sockets);
+            let more = more.unwrap_or_default();
+            entry.have += more.len();
+            give(&mut setups, entry, more);
+        }
+        self.listeners = open;
+        self.tell_all(config.clone(), setups);
     }
 
     /// Hands a configuration to a worker; it says when it has taken it up.
@@ -281,7 +314,7 @@ impl Runtime {
         wait
     }
 
-    fn wake(&self, worker: usize) {
+    pub(crate) fn wake(&self, worker: usize) {
         if let Some(waker) = self.wakers.get(worker) {
             waker.wake();
         }
@@ -315,6 +348,20 @@ impl Runtime {
     }
 }
 
+/// Adds a listener to what each worker has to know, with the sockets that are to be its own.
+fn give(setups: &mut [Setup], listener: &Open, pairs: Vec<Pair>) {
+    for setup in setups.iter_mut() {
+        let (id, bound, sockets) = (listener.id, listener.bound, Vec::new());
+        setup.listeners.push(ListenerSetup { id, bound, sockets });
+    }
+    for pair in pairs {
+        let setup = setups.get_mut(pair.worker);
+        if let Some(last) = setup.and_then(|setup| setup.listeners.last_mut()) {
+            last.sockets.push((pair.udp, pair.tcp));
+        }
+    }
+}
+
 /// Frees a configuration here rather than in the worker that happens to use it last, where
 /// questions would wait for it.
 fn retire(config: Arc<Config>) {
@@ -335,20 +382,4 @@ fn register_gauge(shared: &Shared, quota: &Arc<Quota>) {
     let read = Arc::new(move || quota.open() as f64);
     let help = "Gauge of open client connections.";
     shared.registry.gauge("nodens_tcp_connections", help, &[], read);
-}
-
-/// How many descriptors clients may have, and how many are kept for everything else, after making
-/// the most of the descriptor limit.
-fn share_descriptors(options: &Options) -> (usize, usize) {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
-        // If it cannot be raised, the limit stays what it is.
-        _ = setrlimit(Resource::Nofile, raised);
-    }
-    let descriptors = getrlimit(Resource::Nofile).current;
-    let descriptors = descriptors.map_or(CONNECTIONS_MAX, |n| usize::try_from(n).unwrap_or(0));
-    let reserve = DESCRIPTOR_RESERVE.max(descriptors / 4).min(descriptors / 2);
-    let max = options.connections_max.unwrap_or(CONNECTIONS_MAX);
-    (max.min(descriptors - reserve), reserve)
 }

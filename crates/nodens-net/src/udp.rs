@@ -77,6 +77,12 @@ impl UdpServer {
         self.sockets.get(key).map(|socket| &socket.socket)
     }
 
+    /// The sockets that take questions, with the numbers of their listeners.
+    pub(crate) fn listening(&self) -> impl Iterator<Item = (u32, &UdpSocket)> {
+        let taking = self.sockets.iter().filter(|(_, socket)| !socket.retired);
+        taking.map(|(_, socket)| (socket.endpoint, &socket.socket))
+    }
+
     /// Gives each socket the place its listener has in the configuration at work.
     pub(crate) fn renumber(&mut self, place: impl Fn(u32) -> Option<u16>) {
         for (_, socket) in self.sockets.iter_mut() {

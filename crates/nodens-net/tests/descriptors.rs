@@ -45,7 +45,7 @@ fn without_descriptors_old_connections_make_room_and_new_ones_are_let_go() {
     let corefile = ".:0 {\n bind 127.0.0.1\n whoami\n}";
     let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources);
     let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
-    let runtime = Runtime::start(shared, Arc::new(config), &Options::default()).unwrap();
+    let runtime = Runtime::start(shared, Arc::new(config), Options::default()).unwrap();
     let server: SocketAddr = runtime.local_addresses()[0];
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.set_read_timeout(Some(PATIENCE)).unwrap();

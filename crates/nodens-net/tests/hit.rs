@@ -49,7 +49,7 @@ fn a_hit_allocates_nothing() {
     let corefile = ".:0 {\n bind 127.0.0.1\n prometheus localhost:0\n cache\n whoami\n}";
     let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources);
     let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
-    let runtime = Runtime::start(shared, Arc::new(config), &Options::default()).unwrap();
+    let runtime = Runtime::start(shared, Arc::new(config), Options::default()).unwrap();
     let server = runtime.local_addresses()[0];
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.set_read_timeout(Some(PATIENCE)).unwrap();

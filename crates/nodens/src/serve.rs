@@ -143,7 +143,7 @@ impl Server {
         if clusters::wait(&config.services, &shared, events).is_some() {
             return Ok(None);
         }
-        let runtime = Runtime::start(shared.clone(), config.clone(), &Options::default())
+        let runtime = Runtime::start(shared.clone(), config.clone(), Options::default())
             .map_err(|error| text(&error))?;
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();

@@ -53,6 +53,25 @@ pub(crate) fn ignore_path_mtu(socket: impl AsFd, v6: bool) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
 }
 
+/// Lets a socket be bound to, and send from, an address that no interface has. Needs
+/// `CAP_NET_ADMIN`.
+pub(crate) fn set_transparent(socket: impl AsFd, v6: bool) -> io::Result<()> {
+    if v6 {
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)
+    } else {
+        set_option(socket, libc::IPPROTO_IP, libc::IP_TRANSPARENT, 1)
+    }
+}
+
+/// Lets a socket be bound to an address that no interface has.
+pub(crate) fn set_free_bind(socket: impl AsFd, v6: bool) -> io::Result<()> {
+    if v6 {
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_FREEBIND, 1)
+    } else {
+        set_option(socket, libc::IPPROTO_IP, libc::IP_FREEBIND, 1)
+    }
+}
+
 fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the descriptor is open, and the value is a live integer of the length stated.

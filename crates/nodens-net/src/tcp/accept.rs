@@ -2,15 +2,40 @@
 
 use super::connection::Connection;
 use super::quota::Full;
-use super::server::TcpServer;
+use super::server::{Listener, TcpServer};
 use crate::context::Context;
 use crate::limits::ACCEPTS_IN_A_ROW;
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use rustix::net::SocketFlags;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 impl TcpServer {
+    /// Adds a listener; without `poll` nothing is accepted until [`TcpServer::pause`] says so.
+    pub(crate) fn listen(&mut self, socket: TcpListener, endpoint: u32, poll: Option<&Poll>) {
+        let key = self.listeners.insert(Listener { socket, endpoint });
+        if let (Some(listener), Some(poll)) = (self.listeners.get(key), poll) {
+            _ = poll.add(&listener.socket, Kind::TcpListener, key, Interest::READ);
+        }
+    }
+
+    /// The sockets of a listener.
+    pub(crate) fn listening(&self, endpoint: u32) -> impl Iterator<Item = &TcpListener> {
+        let own = self.listeners.iter().filter(move |(_, own)| own.endpoint == endpoint);
+        own.map(|(_, listener)| &listener.socket)
+    }
+
+    /// Leaves new connections where they are, or goes on accepting them.
+    pub(crate) fn pause(&self, paused: bool, poll: &Poll) {
+        for (key, listener) in self.listeners.iter() {
+            if paused {
+                poll.remove(&listener.socket);
+            } else {
+                _ = poll.add(&listener.socket, Kind::TcpListener, key, Interest::READ);
+            }
+        }
+    }
+
     /// Accepts what waits at a listener.
     pub(crate) fn accept(&mut self, key: Key, cx: &mut Context<'_>) {
         for _ in 0..ACCEPTS_IN_A_ROW {

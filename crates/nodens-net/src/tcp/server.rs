@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::limits::{
     REQUEST_LEN_MAX, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX,
 };
-use crate::poll::{Interest, Poll, Ready};
+use crate::poll::{Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::{Client, Now, Transport, Verdict};
 use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
@@ -73,13 +73,6 @@ impl TcpServer {
             answer: Vec::with_capacity(512),
             spare: Vec::new(),
             reserve: Poll::new().ok(),
-        }
-    }
-
-    pub(crate) fn listen(&mut self, socket: TcpListener, endpoint: u32, poll: &Poll) {
-        let key = self.listeners.insert(Listener { socket, endpoint });
-        if let Some(listener) = self.listeners.get(key) {
-            _ = poll.add(&listener.socket, Kind::TcpListener, key, Interest::READ);
         }
     }
 

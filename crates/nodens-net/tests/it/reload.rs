@@ -192,7 +192,7 @@ fn a_worker_that_ends_leaves_its_question_to_one_who_waits_for_the_same() {
     let corefile = format!(".:0 {{\n bind 127.0.0.1\n forward . {to} {{\n prefer_udp\n }}\n}}");
     // Most times the two clients are on different workers.
     for _ in 0..4 {
-        let server = Server::with(&corefile, &Options { pin: false, ..Options::default() });
+        let server = Server::with(&corefile, Options { pin: false, ..Options::default() });
         let before = upstream.count();
         let mut tcp = Stream::connect(server.address());
         tcp.send(1, "same.test A");

@@ -21,15 +21,15 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(corefile: &str) -> Self {
-        Self::with(corefile, &Options::default())
+        Self::with(corefile, Options::default())
     }
 
-    pub(crate) fn with(corefile: &str, options: &Options) -> Self {
+    pub(crate) fn with(corefile: &str, options: Options) -> Self {
         Self::with_zones(corefile, options, &BuildOptions::default())
     }
 
     /// With zones that no directive has, among what is not in a Corefile.
-    pub(crate) fn with_zones(corefile: &str, options: &Options, zones: &BuildOptions) -> Self {
+    pub(crate) fn with_zones(corefile: &str, options: Options, zones: &BuildOptions) -> Self {
         let (sender, log) = std::sync::mpsc::sync_channel(1 << 16);
         let shared = Arc::new(Shared::new(WORKERS, Sink::new(sender)));
         let config = compile(&shared, corefile, zones);

@@ -205,7 +205,7 @@ fn one_address_cannot_take_all_connections_and_accepting_never_stops() {
     };
     // Nobody leaves by himself.
     let corefile = ".:0 {\n timeouts {\n  read 10m\n  idle 10m\n }\n whoami\n}";
-    let server = Server::with(corefile, &options);
+    let server = Server::with(corefile, options);
     let port = server.address().port();
     let from = |last: u8| {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);

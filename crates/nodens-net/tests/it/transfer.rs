@@ -113,7 +113,7 @@ const COREFILE: &str = "cluster.local:0 {\n bind 127.0.0.1\n transfer {\n  to *\
     polite:0 {\n bind 127.0.0.1\n whoami\n}";
 
 fn start(zone: &Arc<Endpoints>, corefile: &str) -> Server {
-    Server::with_zones(corefile, &Options::default(), &zone.options())
+    Server::with_zones(corefile, Options::default(), &zone.options())
 }
 
 /// Takes an answer of so many records, which begin and end with the same SOA.
