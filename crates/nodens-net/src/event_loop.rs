@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::counters::Counters;
 use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::slots::{Key, Kind};
-use crate::tcp::{Endpoint, Quota, TcpServer, Times};
+use crate::tcp::{Endpoint, HandedConnection, Leaving, Quota, TcpServer, Times};
 use crate::udp::UdpServer;
 use crate::upstream::Asker;
 use nodens_core::config::Timeouts;
@@ -26,6 +26,11 @@ pub(crate) enum Command {
     Export(SyncSender<Vec<Exported>>),
     /// Leave what arrives where it is (`true`), or go on taking it; answer when it is done.
     Pause(bool, SyncSender<()>),
+    /// As [`Command::Stop`], but what arrives at the listeners that go on elsewhere stays there,
+    /// and so do their connections.
+    Leave(u64, Leaving),
+    /// Go on with a connection of another process, at the listener with this number.
+    Adopt(HandedConnection, u32),
 }
 
 /// The sockets of one worker for one listener.
@@ -165,6 +170,13 @@ impl EventLoop {
                 Command::Stop(at) => {
                     self.stop(now);
                     self.stop_at = Some(at);
+                }
+                Command::Leave(at, leaving) => {
+                    self.leave(leaving, now);
+                    self.stop_at = Some(at);
+                }
+                Command::Adopt(handed, endpoint) => {
+                    self.split(now, |tcp, _, cx| tcp.adopt(handed, endpoint, cx));
                 }
                 Command::Export(reply) => _ = reply.try_send(self.export()),
                 Command::Pause(paused, done) => {
@@ -323,6 +335,17 @@ impl EventLoop {
             }
         }
         self.tcp.pause(paused, &self.poll);
+    }
+
+    fn leave(&mut self, leaving: Leaving, now: Now) {
+        self.pause(true);
+        for key in self.udp.gone(|id| leaving.kept.contains_key(&id).then_some(0)) {
+            self.retire(key, now);
+        }
+        for key in self.udp.gone(|_| None) {
+            self.udp.retire(key);
+        }
+        self.split(now, |tcp, _, cx| tcp.leave(leaving, cx));
     }
 
     fn retire(&mut self, key: Key, now: Now) {

@@ -6,8 +6,14 @@
 
 use crate::event_loop::{Command, Exported};
 use crate::listeners::InheritedListener;
+use crate::poll::Waker;
 use crate::runtime::Runtime;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use crate::tcp::{HandedConnection, Leaving};
+use socket2::SockRef;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 /// How long a worker may take to answer; one that takes longer hangs.
@@ -72,6 +78,25 @@ impl Runtime {
         self.complete();
     }
 
+    /// As [`Runtime::shutdown`], but leaves to a successor what arrives at the listeners that it
+    /// has `kept`, by the addresses of [`Runtime::local_addresses`]. Connections to them go to
+    /// `heir`, each once its questions are answered.
+    pub fn leave(self, kept: &[SocketAddr], heir: &Sender<HandedConnection>, grace: Duration) {
+        let kept = self.listeners.iter().filter(|open| kept.contains(&open.bound));
+        let kept: HashMap<u32, SocketAddr> = kept.map(|open| (open.id, open.bound)).collect();
+        self.end(grace, |at| {
+            Command::Leave(at, Leaving { heir: heir.clone(), kept: kept.clone() })
+        });
+    }
+
+    /// A way for connections of another process into this one.
+    pub fn adopter(&self) -> Adopter {
+        let commands = self.workers.iter().map(|thread| thread.commands.clone()).collect();
+        let listeners = self.listeners.iter().map(|open| (open.bound, open.id)).collect();
+        let cpus = self.opener.cpus.clone().unwrap_or_default();
+        Adopter { commands, wakers: self.wakers(), listeners, cpus, next: 0 }
+    }
+
     fn ask_all<T>(
         &self,
         command: impl Fn(SyncSender<T>) -> Command,
@@ -92,5 +117,37 @@ impl Runtime {
             replies.recv_timeout(left).map_err(|_| Unresponsive(worker))
         };
         asked.into_iter().enumerate().map(answer).collect()
+    }
+}
+
+/// Takes connections of another process, as long as the listeners are those of its beginning.
+pub struct Adopter {
+    commands: Vec<Sender<Command>>,
+    wakers: Arc<Vec<Waker>>,
+    listeners: HashMap<SocketAddr, u32>,
+    cpus: Vec<usize>,
+    next: usize,
+}
+
+impl std::fmt::Debug for Adopter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Adopter({:?})", self.listeners)
+    }
+}
+
+impl Adopter {
+    /// Gives a connection to the worker on whose CPU its packets arrive. One whose listener is
+    /// not ours closes.
+    pub fn adopt(&mut self, connection: HandedConnection) {
+        let Some(endpoint) = self.listeners.get(&connection.listener).copied() else { return };
+        let cpu = SockRef::from(&connection.stream).cpu_affinity().ok();
+        let near = self.cpus.iter().position(|own| Some(*own) == cpu);
+        self.next = (self.next + 1) % self.commands.len().max(1);
+        let worker = near.unwrap_or(self.next);
+        if let (Some(commands), Some(waker)) = (self.commands.get(worker), self.wakers.get(worker))
+        {
+            _ = commands.send(Command::Adopt(connection, endpoint));
+            waker.wake();
+        }
     }
 }

@@ -36,7 +36,8 @@ mod udp;
 mod upstream;
 
 pub use fault::errno_text;
-pub use handover::Unresponsive;
+pub use handover::{Adopter, Unresponsive};
 pub use listeners::{InheritedListener, ListenError, bind_early};
 pub use notify::Notifications;
 pub use runtime::{Options, Runtime, StartError};
+pub use tcp::HandedConnection;

@@ -314,6 +314,10 @@ impl Runtime {
         wait
     }
 
+    pub(crate) fn wakers(&self) -> Arc<Vec<Waker>> {
+        self.wakers.clone()
+    }
+
     pub(crate) fn wake(&self, worker: usize) {
         if let Some(waker) = self.wakers.get(worker) {
             waker.wake();
@@ -329,10 +333,15 @@ impl Runtime {
     /// Takes no more questions, answers those under way for at most `grace`, and ends; a worker
     /// that does not end soon after is left behind.
     pub fn shutdown(self, grace: Duration) {
+        self.end(grace, Command::Stop);
+    }
+
+    /// Tells every worker to end, by a command that is given the time, and waits for them.
+    pub(crate) fn end(self, grace: Duration, command: impl Fn(u64) -> Command) {
         let at = clock::now().plus(grace);
         for (worker, thread) in self.workers.iter().enumerate() {
             // A worker that is gone needs no telling.
-            _ = thread.commands.send(Command::Stop(at));
+            _ = thread.commands.send(command(at));
             self.wake(worker);
         }
         let until = Instant::now() + grace + SHUTDOWN_MARGIN;

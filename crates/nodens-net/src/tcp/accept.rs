@@ -1,7 +1,7 @@
 //! New client connections: accepted always, kept if there is room.
 
 use super::connection::Connection;
-use super::quota::Full;
+use super::quota::{Full, Place};
 use super::server::{Listener, TcpServer};
 use crate::context::Context;
 use crate::limits::ACCEPTS_IN_A_ROW;
@@ -69,19 +69,32 @@ impl TcpServer {
             cx.counters.add(cx.counters.evicted, 1);
             return;
         };
-        let Some(times) = self.endpoint(endpoint).map(|endpoint| endpoint.times) else { return };
-        let connection = Connection::new(stream, (peer, local), endpoint, times, cx.now, place);
-        let key = self.connections.insert(connection);
-        self.idle.enter(key, cx.now.mono_ns);
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        if cx.poll.add(&connection.stream, Kind::TcpServer, key, Interest::READ).is_err() {
-            self.close(key);
-            return;
-        }
+        let Some(key) = self.keep(stream, (peer, local), endpoint, place, cx) else { return };
         // Most clients have sent their question by now.
         self.read(key, cx);
         // Whoever is idle may be with another worker.
         self.presses |= self.quota.is_tight() && !self.make_room(cx);
+    }
+
+    /// Begins to watch a connection that has its place.
+    pub(super) fn keep(
+        &mut self,
+        stream: TcpStream,
+        addresses: (SocketAddr, SocketAddr),
+        endpoint: u32,
+        place: Place,
+        cx: &mut Context<'_>,
+    ) -> Option<Key> {
+        let times = self.endpoint(endpoint)?.times;
+        let connection = Connection::new(stream, addresses, endpoint, times, cx.now, place);
+        let key = self.connections.insert(connection);
+        self.idle.enter(key, cx.now.mono_ns);
+        let connection = self.connections.get_mut(key)?;
+        if cx.poll.add(&connection.stream, Kind::TcpServer, key, Interest::READ).is_err() {
+            self.close(key);
+            return None;
+        }
+        Some(key)
     }
 
     /// Whether the other workers should close idle connections; says so once.
@@ -118,7 +131,7 @@ impl TcpServer {
 }
 
 /// IPv4 clients of an IPv6 socket are IPv4 clients.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip if ip == address.ip() => address,
         ip => SocketAddr::new(ip, address.port()),

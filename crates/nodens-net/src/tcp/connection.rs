@@ -143,6 +143,18 @@ impl Connection {
         self.left == 0
     }
 
+    /// Questions it has asked.
+    pub(crate) fn asked(&self) -> u32 {
+        self.times.questions.saturating_sub(self.left)
+    }
+
+    /// It has asked so many questions elsewhere.
+    pub(crate) fn has_asked(&mut self, questions: u32) {
+        if self.times.questions != u32::MAX {
+            self.left = self.times.questions.saturating_sub(questions).max(1);
+        }
+    }
+
     /// A question has begun to arrive, so the rest must not take long; single octets do not
     /// buy more time.
     pub(crate) fn began(&mut self, now: Now) {

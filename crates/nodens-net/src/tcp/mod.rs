@@ -3,12 +3,15 @@
 mod accept;
 mod connection;
 mod idle;
+mod leaving;
 mod outbox;
 mod quota;
 mod server;
 mod streams;
 
 pub(crate) use connection::Times;
+pub use leaving::HandedConnection;
+pub(crate) use leaving::Leaving;
 pub(crate) use outbox::Outbox;
 pub(crate) use quota::Quota;
 pub(crate) use server::{Endpoint, TcpServer};

@@ -2,6 +2,7 @@
 
 use super::connection::{Connection, NEVER, Times};
 use super::idle::IdleQueue;
+use super::leaving::Departures;
 use super::quota::Quota;
 use super::{LENGTH_LEN, first_message};
 use crate::context::Context;
@@ -55,6 +56,8 @@ pub(crate) struct TcpServer {
     pub(super) spare: Vec<Vec<u8>>,
     /// A descriptor to give up when there are no others.
     pub(super) reserve: Option<Poll>,
+    /// Set once connections go on elsewhere.
+    pub(super) departures: Option<Box<Departures>>,
 }
 
 impl TcpServer {
@@ -73,6 +76,7 @@ impl TcpServer {
             answer: Vec::with_capacity(512),
             spare: Vec::new(),
             reserve: Poll::new().ok(),
+            departures: None,
         }
     }
 
@@ -108,7 +112,12 @@ impl TcpServer {
         }
     }
 
-    fn finish_questions(&mut self, key: Key) {
+    /// No listener is at work any more.
+    pub(super) fn forget_endpoints(&mut self) {
+        self.endpoints.clear();
+    }
+
+    pub(super) fn finish_questions(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.closing = true;
             mark(&mut self.dirty, connection, key);
@@ -289,7 +298,7 @@ impl TcpServer {
             return;
         }
         if connection.closing && connection.is_idle() {
-            self.close(key);
+            self.end(key, cx.poll);
             return;
         }
         if let Some(buffer) = connection.output.take_buffer() {

@@ -1,0 +1,104 @@
+//! Connections that go on in another process, each as soon as nothing is owed to its client.
+
+use super::accept::canonical;
+use super::server::{TcpServer, mark};
+use crate::context::Context;
+use crate::poll::Poll;
+use crate::slots::Key;
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
+
+/// A client connection that passes from one process to another. Nothing is owed to the client.
+#[derive(Debug)]
+pub struct HandedConnection {
+    /// The connection.
+    pub stream: OwnedFd,
+    /// Where the listener is that it came by.
+    pub listener: SocketAddr,
+    /// Octets received that nobody has looked at: the beginning of a question, or whole ones.
+    pub input: Vec<u8>,
+    /// How many questions it has asked, for `timeouts`' bound on them.
+    pub asked: u32,
+}
+
+/// What a server has to know that hands on its connections.
+pub(crate) struct Leaving {
+    /// Where they go.
+    pub(crate) heir: Sender<HandedConnection>,
+    /// The listeners that go on, by number, and where they are.
+    pub(crate) kept: HashMap<u32, SocketAddr>,
+}
+
+/// The same, under way.
+pub(super) struct Departures {
+    leaving: Leaving,
+    /// Connections that will be handed on, with octets nobody has looked at.
+    input: HashMap<Key, Vec<u8>>,
+}
+
+impl TcpServer {
+    /// Accepts no more connections and reads no more questions. Connections of the listeners that
+    /// go on elsewhere are handed on, each once its questions are answered.
+    pub(crate) fn leave(&mut self, leaving: Leaving, cx: &mut Context<'_>) {
+        let kept = |endpoint: u32| leaving.kept.contains_key(&endpoint);
+        for key in self.listeners.keys(|_| true) {
+            if self.listeners.get(key).is_some_and(|listener| !kept(listener.endpoint)) {
+                self.accept(key, cx);
+            }
+            self.listeners.remove(key);
+        }
+        for key in self.connections.keys(|own| !kept(own.endpoint)) {
+            self.read(key, cx);
+            self.finish_questions(key);
+        }
+        let mut input = HashMap::new();
+        for key in self.connections.keys(|own| kept(own.endpoint)) {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            // One that ends anyway, or may ask no more, ends here.
+            if !connection.closing {
+                input.insert(key, std::mem::take(&mut connection.input));
+            }
+            self.finish_questions(key);
+        }
+        self.departures = Some(Box::new(Departures { leaving, input }));
+        self.forget_endpoints();
+    }
+
+    /// Ends a connection to which nothing is owed: hands it on, or closes it.
+    pub(super) fn end(&mut self, key: Key, poll: &Poll) {
+        let departures = self.departures.as_mut();
+        let leaves = departures.and_then(|departures| {
+            let input = departures.input.remove(&key)?;
+            let endpoint = self.connections.get(key)?.endpoint;
+            let listener = *departures.leaving.kept.get(&endpoint)?;
+            Some((departures.leaving.heir.clone(), input, listener))
+        });
+        let Some((heir, input, listener)) = leaves else { return self.close(key) };
+        let Some(connection) = self.connections.remove(key) else { return };
+        // It lives on, and so would what epoll knows of it.
+        poll.remove(&connection.stream);
+        let asked = connection.asked();
+        let stream = OwnedFd::from(connection.stream);
+        // An heir that is gone takes nothing: the connection closes.
+        _ = heir.send(HandedConnection { stream, listener, input, asked });
+    }
+
+    /// Goes on with a connection of another process.
+    pub(crate) fn adopt(&mut self, handed: HandedConnection, endpoint: u32, cx: &mut Context<'_>) {
+        let stream = TcpStream::from(handed.stream);
+        let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
+        let (peer, local) = (canonical(peer), canonical(local));
+        let Ok(place) = self.quota.take(peer.ip()) else {
+            cx.counters.add(cx.counters.evicted, 1);
+            return;
+        };
+        let Some(key) = self.keep(stream, (peer, local), endpoint, place, cx) else { return };
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.has_asked(handed.asked);
+        connection.input = handed.input;
+        // Whole questions among them are taken at the end of the round.
+        mark(&mut self.dirty, connection, key);
+    }
+}
