@@ -22,12 +22,15 @@ mod leftovers;
 mod measure;
 mod names;
 mod node;
+mod official;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod process;
 mod sandbox;
 mod scale;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod server;
+#[allow(dead_code, reason = "scenarios to come use the rest")]
+mod sim;
 mod steady;
 mod up;
 
@@ -66,6 +69,8 @@ enum Command {
     Leftovers(leftovers::Args),
     /// Try the manifest and the chart on a real node, and replace CoreDNS under load.
     Node(node::Args),
+    /// Try the node role in network namespaces: kills, hand-overs, faults, and what it spares the central servers.
+    NodeSim(sim::Args),
     /// Ask without a pause and print what became of it: the clients of `node`, in a pod.
     Steady(steady::Args),
     /// Do nothing: what runs in the sandbox of a pod.
@@ -114,6 +119,7 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Scale(args) => scale::run(args, sandbox).await,
         Command::Faults(args) => faults::run(args, sandbox).await,
         Command::Node(args) => node::run(args, sandbox).await,
+        Command::NodeSim(args) => sim::run(args, sandbox),
         Command::All(_) | Command::Leftovers(_) | Command::Steady(_) | Command::Idle => {
             anyhow::bail!("this runs outside of a sandbox")
         }

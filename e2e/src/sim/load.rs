@@ -1,0 +1,154 @@
+//! The questions of the node's pods, every one of which has to be answered.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use lab_load::cluster::{Cluster, mix};
+use lab_load::transport::Share;
+use lab_load::{Config, Outcome, Spin, Transport, Workload, run};
+use nodens_wire::{Name, Rcode, Type};
+
+use super::net::{self, PODS, pod_address};
+
+/// Longer than it takes to see that an answer does not come, and no longer than a stub resolver waits.
+const TIMEOUT: Duration = Duration::from_secs(4);
+/// Of this many clients one has a connection, and the rest a port that they keep.
+const CLIENTS_PER_CONNECTION: u32 = 10;
+
+/// What pods ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Questions {
+    /// Names that exist, so that every answer but NOERROR is a fault.
+    Existing,
+    /// What pods with search lists ask, NXDOMAIN among the answers.
+    Pods,
+}
+
+impl Questions {
+    fn workload(self, pods: usize, seed: u64) -> Result<Workload> {
+        let cluster = Cluster::default();
+        if self == Questions::Pods {
+            return Ok(mix(&cluster, pods, 50_000, seed).workload);
+        }
+        let mut names: Vec<&Name> = cluster.names().collect();
+        names.sort_by_key(|name| name.to_string());
+        let mut workload = Workload::new(seed);
+        for (name, qtype) in names.iter().flat_map(|name| [(name, Type::A), (name, Type::AAAA)]) {
+            workload.push(name.view(), qtype, None);
+        }
+        Ok(workload)
+    }
+}
+
+/// Pods that ask.
+#[derive(Debug)]
+pub(super) struct Load {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Outcome>>,
+    questions: Questions,
+}
+
+impl Load {
+    /// Starts `rate` questions a second from `pods` addresses to `server`, until it is ended.
+    pub(super) fn start(
+        questions: Questions,
+        server: Ipv4Addr,
+        rate: f64,
+        pods: usize,
+    ) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let workload = questions.workload(pods, 7)?;
+        let server = (server, 53).into();
+        let share = |transport, weight| Share { transport, weight, server };
+        let clients = 2 * pods;
+        let config = Config {
+            duration: Duration::from_secs(3600),
+            timeout: TIMEOUT,
+            clients: clients.max(lab_load::run::clients_needed(rate, TIMEOUT)),
+            sources: (0..pods).map(|number| IpAddr::from(pod_address(number))).collect(),
+            mix: vec![share(Transport::Udp, CLIENTS_PER_CONNECTION - 1), share(Transport::Tcp, 1)],
+            // It would take a CPU from the servers.
+            spin: Spin::Never,
+            ..Config::new(server, rate)
+        };
+        let thread = std::thread::spawn({
+            let stop = stop.clone();
+            move || net::inside(PODS, || Ok(run(&config, &workload, &stop, |_| {})?))
+        });
+        Ok(Load { stop, thread, questions })
+    }
+
+    /// Lets all questions have their time, ends the load and gives what became of it.
+    pub(super) fn finish(self) -> Result<Outcome> {
+        std::thread::sleep(TIMEOUT);
+        self.stop.store(true, Ordering::Relaxed);
+        let outcome = self.thread.join().map_err(|_| anyhow!("the load panicked"))??;
+        let faults = outcome.tally.contradictions();
+        ensure!(faults.is_empty(), "the load's counts do not add up: {faults:?}");
+        Ok(outcome)
+    }
+
+    /// As [`Load::finish`], and an error unless every question was answered without a fault.
+    pub(super) fn finish_whole(self) -> Result<String> {
+        let questions = self.questions;
+        let outcome = self.finish()?;
+        let counts = &outcome.tally.counts;
+        let bad = failed(&outcome, questions);
+        let text = format!(
+            "{} asked, {} lost, {bad} failed, {} not sent",
+            counts.sent,
+            counts.lost(),
+            counts.skipped.saturating_sub(0) + counts.send_errors,
+        );
+        ensure!(counts.sent > 0, "nothing was asked");
+        ensure!(
+            counts.lost() == 0 && bad == 0 && counts.send_errors == 0,
+            "{text}{}",
+            when(&outcome)
+        );
+        Ok(text)
+    }
+}
+
+/// Answers that say something else than what is known.
+pub(super) fn failed(outcome: &Outcome, questions: Questions) -> u64 {
+    let good = |rcode: u16| {
+        rcode == Rcode::NOERROR.0 || (questions == Questions::Pods && rcode == Rcode::NXDOMAIN.0)
+    };
+    outcome.tally.rcodes.iter().filter(|(rcode, _)| !good(*rcode)).map(|(_, count)| count).sum()
+}
+
+/// The seconds in which questions were lost or failed, for error messages.
+pub(super) fn when(outcome: &Outcome) -> String {
+    let counts = &outcome.tally.counts;
+    let mut text = format!(
+        " ({} timed out, {} refused, {} with their connection, RCODEs {:?})",
+        counts.timed_out,
+        counts.refused,
+        counts.connection_failed,
+        outcome.tally.rcodes.iter().collect::<Vec<_>>()
+    );
+    for (second, cohort) in outcome.tally.cohorts.iter().enumerate() {
+        if cohort.lost() > 0 {
+            text += &format!(", {} in second {second}", cohort.lost());
+        }
+    }
+    text
+}
+
+/// A quantile of the response times, in words.
+pub(super) fn quantile(outcome: &Outcome, fraction: f64) -> String {
+    crate::measure::table::quantile(outcome.tally.response.quantile(fraction))
+}
+
+/// Wraps a result of the load for who waits for both a deed and it.
+pub(super) fn under(load: Load, deed: Result<String>) -> Result<String> {
+    let whole = load.finish_whole();
+    let deed = deed?;
+    let whole = whole.context(deed.clone())?;
+    Ok(format!("{deed}; {whole}"))
+}

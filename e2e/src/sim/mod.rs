@@ -1,0 +1,126 @@
+//! `nodens-e2e node-sim`: the node role in network namespaces, without Kubernetes: faults at scale, and what they cost.
+
+mod ask;
+mod gap;
+mod kill;
+mod load;
+mod net;
+mod proxy;
+mod servers;
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::Args as Arguments;
+
+use self::net::central_address;
+use self::proxy::{Mode, Proxy};
+use self::servers::{Centrals, Kind, Role};
+use crate::control_plane::peers;
+use crate::sandbox::{Sandbox, call};
+
+/// Central servers behind the Services.
+const CENTRALS: usize = 3;
+
+#[derive(Debug, Clone, Arguments)]
+pub(crate) struct Args {
+    /// What is in the node role.
+    #[arg(long, value_enum, default_value = "nodens")]
+    server: Kind,
+    /// How the rules of the Services come to the kernel.
+    #[arg(long, value_enum, default_value = "nftables")]
+    proxy: Mode,
+    /// Only scenarios whose names contain this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Start what is in the node role and keep everything until Ctrl-C instead of trying anything.
+    #[arg(long)]
+    keep: bool,
+    /// Fewer repetitions.
+    #[arg(long)]
+    quick: bool,
+    /// Questions a second of the pods together.
+    #[arg(long, default_value_t = 5000.0)]
+    rate: f64,
+    /// Pods on the node, at most 200.
+    #[arg(long, default_value_t = 50)]
+    pods: usize,
+    /// The program in the node role [default: beside this one, or in the peers' cache].
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// The program of the central servers [default: CoreDNS in the peers' cache].
+    #[arg(long)]
+    central: Option<PathBuf>,
+}
+
+/// A node, and everything around it.
+struct World {
+    args: Args,
+    centrals: Centrals,
+    proxy: Proxy,
+    role: Role,
+}
+
+impl World {
+    fn make(args: Args, sandbox: &Sandbox) -> Result<Self> {
+        net::make(args.pods, CENTRALS)?;
+        let resolv = sandbox.folder("sim")?.join("resolv.conf");
+        std::fs::write(&resolv, format!("nameserver {}\n", net::OUTSIDE_ADDRESS))?;
+        call("mount", &["--bind", &resolv.display().to_string(), "/etc/resolv.conf"])?;
+        let program = args.central.clone().unwrap_or_else(|| peers().join("bin/coredns"));
+        let centrals = Centrals::start(sandbox, &program, CENTRALS)?;
+        let mut proxy = Proxy::new(args.proxy);
+        proxy.set(&all_centrals())?;
+        let role = Role::new(sandbox, args.server, args.program.as_deref())?;
+        Ok(World { args, centrals, proxy, role })
+    }
+
+    /// How often something is done: `all` times, or `quick` times when that is asked for.
+    fn times(&self, all: usize, quick: usize) -> usize {
+        if self.args.quick { quick } else { all }
+    }
+}
+
+fn all_centrals() -> Vec<Ipv4Addr> {
+    (0..CENTRALS).map(central_address).collect()
+}
+
+type Scenario = (&'static str, fn(&mut World) -> Result<String>);
+
+const SCENARIOS: &[Scenario] = &[("everything is killed", kill::run)];
+
+/// Runs the scenarios one after the other; each leaves the node as it found it.
+pub(crate) fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
+    println!("run {}", sandbox.name());
+    let mut world = World::make(args.clone(), sandbox).context("the namespaces")?;
+    if args.keep {
+        world.role.start()?;
+        println!("enter with: nsenter --all --target PID nsenter --net=/run/netns/node");
+        loop {
+            thread::park();
+        }
+    }
+    let (mut passed, mut failed) = (0, 0);
+    for (name, scenario) in SCENARIOS.iter().filter(|(name, _)| name.contains(&args.only)) {
+        let begun = Instant::now();
+        let outcome = scenario(&mut world);
+        let seconds = begun.elapsed().as_secs_f64();
+        match outcome {
+            Ok(figures) => {
+                passed += 1;
+                println!("ok      {name}: {figures} ({seconds:.0} s)");
+            }
+            Err(error) => {
+                failed += 1;
+                println!("FAILED  {name}: {error:#} ({seconds:.0} s)");
+            }
+        }
+        world.role.clean();
+    }
+    println!("{passed} passed, {failed} failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
