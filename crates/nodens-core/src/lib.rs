@@ -30,6 +30,7 @@ pub mod metrics;
 pub mod presentation;
 pub mod response;
 mod reverse;
+pub mod seeing;
 pub mod shared;
 pub mod stream;
 #[doc(hidden)]

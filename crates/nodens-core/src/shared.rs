@@ -4,6 +4,7 @@ use crate::cookie::Secret;
 use crate::limits::{PENDING_OCTETS, PENDING_PER_WORKER_MAX, PENDING_PER_WORKER_MIN};
 use crate::log::Sink;
 use crate::metrics::{Counter, Registry};
+use crate::seeing::Seeing;
 use crate::stream::Transfers;
 use crate::upstream::Upstreams;
 use crate::worker::Ticket;
@@ -33,6 +34,8 @@ pub struct Shared {
     pub cookies: OnceLock<Secret>,
     /// Counts questions that were refused because too many waited.
     pub shed: Counter,
+    /// What workers count of what they are asked, if anybody wants to see it.
+    pub seeing: Seeing,
     pending_max: AtomicUsize,
     mailboxes: Vec<Mutex<Vec<Mail>>>,
 }
@@ -63,6 +66,7 @@ impl Shared {
             sink,
             panics,
             shed,
+            seeing: Seeing::default(),
             pending_max: AtomicUsize::new(PENDING_PER_WORKER_MAX),
             cookies: OnceLock::new(),
             upstreams: Upstreams::default(),

@@ -51,6 +51,9 @@ fn a_hit_allocates_nothing() {
     let corefile =
         ".:53 {\n cache {\n  prefetch 5\n  serve_stale 1h immediate 30s 30s\n }\n whoami\n}";
     let mut bench = Bench::new(corefile);
+    // Counting who asks for what allocates nothing either.
+    bench.shared.seeing.open(1);
+    assert!(bench.reload(corefile).is_ok());
     let requests =
         ["a.example.org. A", "b.Example.org. AAAA +do", "c.example.org. A +cd +edns"].map(request);
     let mut out = Vec::with_capacity(4096);

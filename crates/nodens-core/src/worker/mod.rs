@@ -80,7 +80,7 @@ impl Worker {
 
     /// Takes up a new configuration; jobs that wait end with the one they started with.
     pub fn set_config(&mut self, config: Arc<Config>) {
-        self.state.cells = self.state.shared.registry.cells(self.state.index);
+        self.state.renew();
         self.config = config;
     }
 
@@ -126,6 +126,7 @@ impl Worker {
         let verdict = match outcome {
             Outcome::Done => {
                 finish::finish(&self.config, &self.state.shared, &mut job);
+                self.state.note_answer(&job);
                 std::mem::swap(out, &mut job.current.response.wire);
                 match job.current.response.take_rest(out) {
                     None => Verdict::Answered,
@@ -337,6 +338,7 @@ impl Worker {
             Outcome::Done => {
                 if let Recipient::Client(client) = job.recipient {
                     finish::finish(&config, &self.state.shared, &mut job);
+                    self.state.note_late_answer(now, &job);
                     let empty = self.buffers.pop().unwrap_or_default();
                     let wire = std::mem::replace(&mut job.current.response.wire, empty);
                     self.state.actions.push(match job.current.response.take_rest(&wire) {

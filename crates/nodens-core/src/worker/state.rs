@@ -6,8 +6,10 @@ use crate::handlers::forward::probes::Probes;
 use crate::job::{Client, Job, Resolution};
 use crate::log::Sink;
 use crate::metrics::Cells;
+use crate::seeing::Watcher;
 use crate::shared::{Mail, Shared};
 use crate::stream::Stream;
+use crate::time::Now;
 use crate::upstream::Ask;
 use nodens_wire::Query;
 use std::sync::Arc;
@@ -107,10 +109,13 @@ pub struct WorkerState {
     pub(crate) kubernetes: crate::handlers::kubernetes::Scratch,
     /// The flight whose answer is being decided.
     pub(crate) landing: Landing,
+    /// Counts who asks for what, if anybody wants to see it.
+    watcher: Option<Watcher>,
 }
 
 impl WorkerState {
     pub(super) fn new(index: usize, shared: Arc<Shared>, seed: u64) -> Self {
+        let watcher = shared.seeing.watcher(index, seed);
         Self {
             index,
             cells: shared.registry.cells(index),
@@ -127,6 +132,30 @@ impl WorkerState {
             scratch: Vec::new(),
             kubernetes: crate::handlers::kubernetes::Scratch::default(),
             landing: Landing::default(),
+            watcher,
+        }
+    }
+
+    /// Takes up what the process shares now.
+    pub(super) fn renew(&mut self) {
+        self.cells = self.shared.registry.cells(self.index);
+        if self.watcher.is_none() {
+            self.watcher = self.shared.seeing.watcher(self.index, self.rng.u64(..));
+        }
+    }
+
+    /// Lets the watcher look at an answer that was at hand, ready to be sent.
+    #[inline]
+    pub(super) fn note_answer(&mut self, job: &Job) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.answered(job);
+        }
+    }
+
+    /// Lets the watcher look at an answer that was waited for, ready to be sent.
+    pub(super) fn note_late_answer(&mut self, now: Now, job: &Job) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.waited(now, job);
         }
     }
 
