@@ -32,6 +32,7 @@ pub mod runtime;
 mod slots;
 mod sys;
 mod tcp;
+pub mod tun;
 mod udp;
 mod upstream;
 

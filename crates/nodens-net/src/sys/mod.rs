@@ -7,10 +7,12 @@ mod batch;
 mod control;
 mod outgoing;
 mod replies;
+mod tun;
 
 pub(crate) use batch::Batch;
 pub(crate) use outgoing::{Outgoing, Sender};
 pub(crate) use replies::{REPLIES, Replies};
+pub(crate) use tun::attach as attach_tun;
 
 use libc::{c_int, socklen_t};
 use std::io;

@@ -35,3 +35,8 @@ impl Counting {
         }
     }
 }
+
+/// Adds to a count.
+pub(crate) fn count(cell: &AtomicU64, n: u64) {
+    cell.fetch_add(n, Ordering::Relaxed);
+}

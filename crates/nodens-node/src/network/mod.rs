@@ -1,70 +1,122 @@
 //! The local addresses and the rules that bring questions here.
+//!
+//! Link and table hang on descriptors. A TUN link belongs to an open file and a table with an owner
+//! to a netlink socket: when the last process that holds one of them ends, in whatever way, the
+//! kernel removes what belongs to it at once, and questions go to the central servers again.
+//! A successor that is given the descriptors goes on with both.
+//!
+//! Where the kernel offers no such link or table, the addresses have a lease of a few seconds that
+//! is renewed, and the rules ask whether the address they are for is one of this machine.
 
+mod choice;
 mod counts;
+mod iptables;
+mod keeper;
+mod link;
+mod netlink;
+mod nft;
 mod plan;
+mod programs;
+mod route;
+mod rules;
+mod state;
+mod words;
 
 pub use counts::Counts;
 pub use plan::{Backend, Descriptors, Level, Plan};
 
 use counts::Counting;
+use keeper::Keeper;
+use state::{State, Wanted};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use words::Words;
 
 /// Says something to the operator.
-pub(crate) type Say = Box<dyn Fn(Level, &str) + Send + Sync>;
+type Say = Box<dyn Fn(Level, &str) + Send + Sync>;
 
 /// The state of the machine's network that a [`Plan`] asks for.
+///
+/// When it is dropped, what hangs on descriptors is gone, unless a successor holds them too.
 pub struct Network {
-    plan: Plan,
-    inherited: Descriptors,
+    shared: Arc<Shared>,
+    /// Ends when it is dropped.
+    _keeper: Option<Keeper>,
+}
+
+struct Shared {
+    state: Mutex<State>,
     attracting: AtomicBool,
-    counting: Counting,
-    say: Say,
+    counting: Arc<Counting>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes true what is wanted.
+    fn reconcile(&self, state: &mut State) {
+        let attracting = state.reconcile();
+        self.attracting.store(attracting, Ordering::Relaxed);
+    }
 }
 
 impl Network {
     /// Makes ready to carry out `plan`, without any questions coming here yet. `inherited` are
-    /// [`Network::descriptors`] of a predecessor.
+    /// [`Network::descriptors`] of a predecessor, which are left alone until [`Network::attract`].
     ///
-    /// Never fails: what is not possible is said, and the best that is possible is done.
+    /// Never fails: what is not possible is said, and the best that is possible is done. `say` is
+    /// called from several threads, and must not call this `Network`.
     pub fn open(
         plan: Plan,
         inherited: Option<Descriptors>,
         say: impl Fn(Level, &str) + Send + Sync + 'static,
     ) -> Self {
-        let inherited = inherited.unwrap_or_default();
-        let (attracting, counting) = (AtomicBool::new(false), Counting::default());
-        Self { plan, inherited, attracting, counting, say: Box::new(say) }
+        let counting = Arc::new(Counting::default());
+        let words = Words::new(Box::new(say));
+        let state = State::new(plan, inherited.unwrap_or_default(), Arc::clone(&counting), words);
+        let (state, attracting) = (Mutex::new(state), AtomicBool::new(false));
+        let shared = Arc::new(Shared { state, attracting, counting });
+        let keeper = Keeper::start(Arc::clone(&shared)).ok();
+        Self { shared, _keeper: keeper }
     }
 
     /// Lets questions come here, from now until [`Network::withdraw`]: what others take away is
-    /// put back.
+    /// put back, and what does not work now is tried again.
     pub fn attract(&self) {
-        if self.plan.setup_interface || self.plan.setup_rules {
-            (self.say)(Level::Error, "addresses and rules are not set up by this version");
-            return;
+        let mut state = self.shared.state();
+        state.wanted = Wanted::All;
+        self.shared.reconcile(&mut state);
+        drop(state);
+        if let Some(keeper) = &self._keeper {
+            keeper.wake();
         }
-        self.attracting.store(true, Ordering::Relaxed);
     }
 
-    /// Sends questions to the central servers again: the addresses leave, the rules stay for the
-    /// answers under way until [`Network::release_rules`].
+    /// Sends questions to the central servers again: link and addresses leave, the rules stay for
+    /// the answers under way until [`Network::release_rules`].
     pub fn withdraw(&self) {
-        self.attracting.store(false, Ordering::Relaxed);
+        self.shared.attracting.store(false, Ordering::Relaxed);
+        self.shared.state().withdraw();
     }
 
     /// Whether questions to the local addresses come here.
     pub fn attracting(&self) -> bool {
-        self.attracting.load(Ordering::Relaxed)
+        self.shared.attracting.load(Ordering::Relaxed)
     }
 
     /// What happened so far, for the metrics.
     pub fn counts(&self) -> Counts {
-        self.counting.read()
+        self.shared.counting.read()
     }
 
     /// Takes the rules away too, after the last answer.
-    pub fn release_rules(&self) {}
+    pub fn release_rules(&self) {
+        self.shared.attracting.store(false, Ordering::Relaxed);
+        self.shared.state().release_rules();
+    }
 
     /// Duplicates of everything that the state hangs on, for a successor.
     ///
@@ -72,11 +124,12 @@ impl Network {
     ///
     /// When no more descriptors may be opened.
     pub fn descriptors(&self) -> io::Result<Descriptors> {
-        let copy =
-            |(name, fd): &(String, std::os::fd::OwnedFd)| Ok((name.clone(), fd.try_clone()?));
-        self.inherited.iter().map(copy).collect()
+        self.shared.state().descriptors()
     }
 
-    /// Leaves everything to the successor that holds the descriptors.
-    pub fn abandon(self) {}
+    /// Leaves everything to the successor that holds the descriptors: nothing is put right or
+    /// removed from here on.
+    pub fn abandon(self) {
+        self.shared.state().wanted = Wanted::Nothing;
+    }
 }

@@ -11,6 +11,8 @@ pub struct Plan {
     pub interface: String,
     /// The local addresses, of either family.
     pub addresses: Vec<IpAddr>,
+    /// Port of the questions.
+    pub dns_port: u16,
     /// TCP port of the health endpoint, which connection tracking leaves alone too.
     pub health_port: u16,
     /// Whether link and addresses are ours to make. If not, somebody else directs questions here.

@@ -1,0 +1,358 @@
+//! The state of the network and how it is made true.
+
+mod packet_filter;
+
+use super::counts::{Counting, count};
+use super::iptables::{Flavour, Iptables};
+use super::link::{self, Held, Owner, text};
+use super::nft::Nft;
+use super::route::Route;
+use super::rules::{Rule, rules};
+use super::words::{Topic, Words};
+use super::{Descriptors, Level, Plan};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How soon to try again what did not work; events bring it forward.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What is wanted of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing of ours.
+    Nothing,
+    /// The rules alone, for answers under way.
+    Rules,
+    /// Addresses and rules.
+    All,
+}
+
+/// Where the rules are.
+enum Rules {
+    /// In a table of our own; whether it ends with its socket.
+    Table {
+        owned: bool,
+    },
+    Iptables(Iptables),
+    Nowhere,
+}
+
+pub(crate) struct State {
+    plan: Plan,
+    rules: Vec<Rule>,
+    pub(crate) wanted: Wanted,
+    route: Option<Route>,
+    nft: Option<Nft>,
+    /// What a predecessor left us and we have not looked at yet.
+    inherited_link: Option<OwnedFd>,
+    link: Option<Held>,
+    link_kind: &'static str,
+    place: Option<Rules>,
+    why: String,
+    /// The rules are, or were, where they belong.
+    installed: bool,
+    /// The addresses are, or were, where they belong.
+    addressed: bool,
+    failing: bool,
+    /// Without the right to change anything.
+    powerless: bool,
+    counting: Arc<Counting>,
+    words: Words,
+}
+
+impl State {
+    pub(crate) fn new(
+        plan: Plan,
+        inherited: Descriptors,
+        counting: Arc<Counting>,
+        mut words: Words,
+    ) -> Self {
+        let mut inherited_link = None;
+        let mut inherited_nft = None;
+        for (name, fd) in inherited {
+            match name.split_once(':') {
+                Some(("tun", interface)) if interface == plan.interface => {
+                    inherited_link = Some(fd);
+                }
+                Some(("nft", table)) if table == plan.interface => inherited_nft = Some(fd),
+                _ => {}
+            }
+        }
+        let powerless = (plan.setup_interface || plan.setup_rules) && !may_administer();
+        if powerless {
+            words.state(Topic::Rights, Level::Error, no_rights(&plan));
+        }
+        let nft = match inherited_nft {
+            Some(socket) => Some(Nft::inherit(socket)),
+            // Whether the kernel knows of tables shows only when it is asked.
+            None => Nft::open().ok().filter(|nft| powerless || nft.tables().is_ok()),
+        };
+        let rules = rules(&plan);
+        Self {
+            plan,
+            rules,
+            wanted: Wanted::Nothing,
+            route: Route::open().ok(),
+            nft,
+            inherited_link,
+            link: None,
+            link_kind: "",
+            place: None,
+            why: String::new(),
+            installed: false,
+            addressed: false,
+            failing: false,
+            powerless,
+            counting,
+            words,
+        }
+    }
+
+    /// When to look again without an event, if at all.
+    pub(crate) fn next_look(&self) -> Option<Duration> {
+        if self.wanted != Wanted::All {
+            return None;
+        }
+        let sync = self.plan.sync.max(RETRY);
+        let lease = self.link.as_ref().and_then(Held::lease);
+        let lease = lease.map(|seconds| Duration::from_secs(seconds.into()) / 4);
+        let retry = self.failing.then_some(RETRY);
+        Some([lease, retry].into_iter().flatten().fold(sync, Duration::min))
+    }
+
+    /// Whether changes of other programs' rules can concern ours.
+    pub(crate) fn shares_tables(&self) -> bool {
+        match &self.place {
+            Some(Rules::Table { owned }) => !owned,
+            Some(Rules::Iptables(iptables)) => iptables.flavour == Flavour::Nft,
+            Some(Rules::Nowhere) | None => false,
+        }
+    }
+
+    pub(crate) fn concerns(&self, name: &str, index: u32) -> bool {
+        name == self.plan.interface || self.link.as_ref().is_some_and(|held| held.index == index)
+    }
+
+    pub(crate) fn is_ours(&self, ip: IpAddr) -> bool {
+        self.plan.addresses.contains(&ip)
+    }
+
+    pub(crate) fn table(&self) -> &str {
+        &self.plan.interface
+    }
+
+    /// Makes true what is wanted, as far as that is possible. Returns whether questions to the
+    /// local addresses come here.
+    pub(crate) fn reconcile(&mut self) -> bool {
+        if self.wanted != Wanted::All {
+            return false;
+        }
+        self.failing = false;
+        if self.powerless {
+            return self.everything_is_local();
+        }
+        if self.plan.setup_rules {
+            self.rules_right();
+        }
+        let attracting = if self.plan.setup_interface {
+            self.link_right()
+        } else {
+            // Somebody else brings the questions here.
+            true
+        };
+        if attracting {
+            let text = self.summary();
+            self.words.state(Topic::State, Level::Info, text);
+        }
+        attracting
+    }
+
+    /// Whether all addresses are here although we could not bring that about.
+    fn everything_is_local(&self) -> bool {
+        if !self.plan.setup_interface {
+            return true;
+        }
+        let seen = self.route.as_ref().and_then(|route| route.addresses().ok()).unwrap_or_default();
+        self.plan.addresses.iter().all(|ip| seen.iter().any(|address| address.ip == *ip))
+    }
+
+    fn summary(&self) -> String {
+        let addresses: Vec<String> = self.plan.addresses.iter().map(IpAddr::to_string).collect();
+        let mut text = format!("questions to {} come here", addresses.join(", "));
+        if let Some(held) = &self.link {
+            text += &format!("; link {} ({})", self.plan.interface, self.link_kind);
+            match held.lease() {
+                None => text += ", which ends with this process",
+                Some(seconds) => {
+                    text +=
+                        &format!(", whose addresses end {seconds} to {} s after it", seconds + 1);
+                }
+            }
+        }
+        let (count, why) = (self.rules.len(), &self.why);
+        match &self.place {
+            _ if !self.installed => {}
+            Some(Rules::Table { owned }) => {
+                let ends = if *owned { ", which ends with this process" } else { "" };
+                let table = &self.plan.interface;
+                text += &format!("; {count} rules in nftables, table inet {table}{ends} ({why})");
+            }
+            Some(Rules::Iptables(iptables)) => {
+                let name = iptables.flavour.name();
+                text += &format!(
+                    "; {count} rules in {name}, without effect once the addresses are gone ({why})"
+                );
+            }
+            Some(Rules::Nowhere) | None => {}
+        }
+        text
+    }
+
+    /// Puts the link and its addresses right. Returns whether all are there.
+    fn link_right(&mut self) -> bool {
+        match self.try_link() {
+            Ok(()) => {
+                self.words.forget(Topic::Link);
+                self.addressed = true;
+                true
+            }
+            Err((topic, text)) => {
+                count(&self.counting.interface_errors, 1);
+                self.failing = true;
+                self.words.state(topic, Level::Error, text);
+                self.everything_is_local()
+            }
+        }
+    }
+
+    fn try_link(&mut self) -> Result<(), (Topic, String)> {
+        let Self { plan, route, counting, words, .. } = self;
+        let Some(route) = route else {
+            return Err((Topic::Link, "no netlink socket: cannot make links".to_owned()));
+        };
+        let name = &plan.interface;
+        let about_link = |text| (Topic::Link, text);
+        let mut seen = link::find(route, name).map_err(about_link)?;
+        if let (Some(descriptor), Some(link)) = (self.inherited_link.take(), &seen)
+            && link.kind == "tun"
+            && link.carrier
+        {
+            self.link = Some(Held { index: link.index, owner: Owner::Descriptor(descriptor) });
+            self.link_kind = "tun";
+        }
+        let index = seen.as_ref().map(|link| link.index);
+        let held = match self.link.take().filter(|held| Some(held.index) == index) {
+            Some(held) => held,
+            None => {
+                let made = link::make(route, name).map_err(about_link)?;
+                self.link_kind = made.kind;
+                if !made.obstacles.is_empty() {
+                    let text = format!("{}: using a {} link", made.obstacles.join("; "), made.kind);
+                    words.state(Topic::Link, Level::Warning, text);
+                }
+                if self.addressed {
+                    words.tell(Level::Warning, &format!("Added interface - {name}"));
+                    count(&counting.addresses_put_back, 1);
+                }
+                seen = None;
+                made.held
+            }
+        };
+        let up = seen.is_some_and(|link| link.up);
+        if !up && let Err(error) = route.up(held.index) {
+            return Err((Topic::Link, format!("cannot take {name} up: {}", text(&error))));
+        }
+        let done = link::address(route, &held, &plan.addresses).map_err(about_link)?;
+        // Addresses of a link that was made anew came with it.
+        if self.addressed && up && done.added > 0 {
+            let text = format!("Added back {} address(es) of {name}", done.added);
+            words.tell(Level::Warning, &text);
+            count(&counting.addresses_put_back, done.added as u64);
+        }
+        self.link = Some(held);
+        for (ip, other) in &done.elsewhere {
+            let text = format!(
+                "{ip} is an address of the link {other} too: questions to it stay on this node even \
+                 when nobody here answers them"
+            );
+            words.state(Topic::Elsewhere, Level::Warning, text);
+        }
+        match done.failures.is_empty() {
+            true => Ok(()),
+            false => Err((Topic::Address, done.failures.join("; "))),
+        }
+    }
+
+    /// Takes link and addresses away.
+    pub(crate) fn withdraw(&mut self) {
+        if self.wanted != Wanted::All {
+            return;
+        }
+        self.wanted = Wanted::Rules;
+        self.words.forget(Topic::State);
+        self.addressed = false;
+        let Some(held) = self.link.take() else { return };
+        let Some(route) = &self.route else { return };
+        // All at once; the descriptor then owns nothing.
+        if let Err(error) = route.delete(held.index) {
+            for &ip in &self.plan.addresses {
+                _ = route.remove(held.index, ip);
+            }
+            let text = format!("cannot remove the link {}: {}", self.plan.interface, text(&error));
+            self.words.tell(Level::Warning, &text);
+        }
+    }
+
+    /// Takes the rules away.
+    pub(crate) fn release_rules(&mut self) {
+        self.withdraw();
+        self.wanted = Wanted::Nothing;
+        if !std::mem::take(&mut self.installed) {
+            return;
+        }
+        let done = match (&self.place, &self.nft) {
+            (Some(Rules::Table { .. }), Some(nft)) => nft.remove(&self.plan.interface),
+            (Some(Rules::Iptables(iptables)), _) => {
+                iptables.reconcile(&[], &self.plan.addresses, &|_| true).map(|_| ())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = done {
+            let text = format!("cannot remove the packet filter's rules: {}", text(&error));
+            self.words.tell(Level::Error, &text);
+        }
+    }
+
+    pub(crate) fn descriptors(&self) -> io::Result<Descriptors> {
+        let mut descriptors = Descriptors::new();
+        let name = &self.plan.interface;
+        if let Some(Held { owner: Owner::Descriptor(descriptor), .. }) = &self.link {
+            descriptors.push((format!("tun:{name}"), descriptor.try_clone()?));
+        }
+        if let (Some(Rules::Table { owned: true }), Some(nft)) = (&self.place, &self.nft) {
+            descriptors.push((format!("nft:{name}"), nft.descriptor()?));
+        }
+        Ok(descriptors)
+    }
+}
+
+fn may_administer() -> bool {
+    use rustix::thread::{CapabilitySet, capabilities};
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN))
+}
+
+fn no_rights(plan: &Plan) -> String {
+    let link = format!("the link {} with the local addresses", plan.interface);
+    let what = match (plan.setup_interface, plan.setup_rules) {
+        (true, true) => format!("{link} and the packet filter's rules"),
+        (true, false) => link,
+        (false, _) => "the packet filter's rules".to_owned(),
+    };
+    format!(
+        "no right to make {what}: add the capability NET_ADMIN. Until then only questions that reach \
+         this process by themselves are answered here"
+    )
+}
