@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use triomphe::ThinArc;
 
+mod portable;
+
+pub(crate) use portable::unpack;
+
 /// A cached answer. The octets are, in this order: the folded key ([`Key::octets`]); the message
 /// behind its question; for each record the position of its TTL in the message, two octets each.
 ///

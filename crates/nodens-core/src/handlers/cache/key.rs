@@ -37,6 +37,16 @@ impl KeyMarks {
         KeyBits(self.0 & 3)
     }
 
+    /// As one octet, for another process.
+    pub(crate) fn to_octet(self) -> u8 {
+        self.0
+    }
+
+    /// The reverse of [`KeyMarks::to_octet`], of whatever octet.
+    pub(crate) fn from_octet(octet: u8) -> Self {
+        Self(octet)
+    }
+
     /// Octets of the client subnet option, at most [`SUBNET_LEN_MAX`].
     pub(crate) fn subnet_len(self) -> usize {
         usize::from(self.0 >> 2)

@@ -29,6 +29,7 @@ mod refresh;
 mod store;
 mod subnet;
 mod table;
+mod warm;
 
 #[cfg(test)]
 mod tests;

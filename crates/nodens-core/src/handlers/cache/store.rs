@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub(crate) struct Scope {
     /// Unique for the life of the process.
     id: u64,
+    /// What the block says, as a number that other processes compute alike.
+    pub(crate) fingerprint: u64,
     /// The block is gone from the configuration.
     retired: AtomicBool,
     /// For how many seconds after its expiry an answer may be served.
@@ -146,10 +148,18 @@ impl Store {
         scopes.by_fingerprint.retain(|_, lease| lease.strong_count() > 0);
         scopes.next_id += 1;
         let (id, counts) = (scopes.next_id, Default::default());
-        let scope = Scope { id, retired: AtomicBool::new(false), stale_s, counts, evictions };
+        let retired = AtomicBool::new(false);
+        let scope = Scope { id, fingerprint, retired, stale_s, counts, evictions };
         let lease = Arc::new(Lease { scope: Arc::new(scope) });
         scopes.by_fingerprint.insert(fingerprint, Arc::downgrade(&lease));
         lease
+    }
+
+    /// The scope of a block that a configuration has.
+    pub(crate) fn scope(&self, fingerprint: u64) -> Option<Arc<Scope>> {
+        let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lease = scopes.by_fingerprint.get(&fingerprint).and_then(Weak::upgrade)?;
+        Some(lease.scope.clone())
     }
 
     /// Sets the budget in octets; at once less if entries have to go for it.

@@ -7,6 +7,7 @@ mod options;
 mod refreshes;
 mod stale;
 mod store;
+mod warm;
 mod whole;
 
 use crate::testing::{Bench, Reaction};
