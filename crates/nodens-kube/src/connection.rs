@@ -1,12 +1,13 @@
 //! Requests to the API server of one source: who asks, over what, how often.
 
 use crate::fault::{Fault, Status};
+use crate::form::Form;
 use crate::limits::{
     CONNECT_TIMEOUT, HEAD_TIMEOUT, PROBE_AFTER, PROBE_TIMEOUT, REFUSAL_MAX, RENEW_MIN,
 };
 use crate::metrics::Metrics;
 use crate::pace::Bucket;
-use http::header::{ACCEPT, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
@@ -82,6 +83,12 @@ pub(crate) enum Pace {
     AtOnce,
 }
 
+/// A response, of which the body is still to come.
+pub(crate) struct Answer {
+    pub(crate) form: Form,
+    pub(crate) body: Body,
+}
+
 /// The client made from the files as they were at `made`.
 struct Held {
     client: Option<Client>,
@@ -130,14 +137,19 @@ impl Connection {
         &self.host
     }
 
-    /// Asks for `path`, with its query, in the given form ([`crate::kinds::Resource::form`]); gives
-    /// the body of a response with status 200.
-    pub(crate) async fn get(&self, path: &str, form: &str, pace: Pace) -> Result<Body, Fault> {
+    /// Asks for `path`, with its query, in one of the given forms ([`crate::form::accepted`]);
+    /// gives a response with status 200.
+    pub(crate) async fn get(
+        &self,
+        path: &str,
+        accepted: HeaderValue,
+        pace: Pace,
+    ) -> Result<Answer, Fault> {
         if pace == Pace::InTurn {
             self.take_turn().await;
         }
         let using = self.client().await?;
-        let result = self.exchange(&using.client, path, form).await;
+        let result = self.exchange(&using.client, path, accepted).await;
         if result.as_ref().err().is_some_and(Fault::wants_new_credentials) {
             self.forget(using.generation).await;
         }
@@ -153,11 +165,14 @@ impl Connection {
         tokio::time::sleep(wait).await;
     }
 
-    async fn exchange(&self, client: &Client, path: &str, form: &str) -> Result<Body, Fault> {
-        // A server that does not have the form gives whole objects.
-        let plain = if form.is_empty() { "" } else { ", application/json" };
+    async fn exchange(
+        &self,
+        client: &Client,
+        path: &str,
+        accepted: HeaderValue,
+    ) -> Result<Answer, Fault> {
         let request = Request::get(path)
-            .header(ACCEPT, format!("application/json{form}{plain}"))
+            .header(ACCEPT, accepted)
             .header(USER_AGENT, self.agent.clone())
             .body(Body::empty())
             .map_err(|error| Fault::Strange(error.to_string()))?;
@@ -176,7 +191,10 @@ impl Connection {
         match sent {
             Err(_) => Err(Fault::Unreachable(format!("no answer within {HEAD_TIMEOUT:?}"))),
             Ok(Err(error)) => Err(fault_of(&error)),
-            Ok(Ok(response)) if response.status() == 200 => Ok(response.into_body()),
+            Ok(Ok(response)) if response.status() == 200 => {
+                let form = Form::of(response.headers().get(CONTENT_TYPE));
+                Ok(Answer { form, body: response.into_body() })
+            }
             Ok(Ok(response)) => Err(refusal(response).await),
         }
     }
@@ -240,7 +258,8 @@ async fn refusal(response: Response<Body>) -> Fault {
         Ok(Err(error)) => return Fault::of_transport(&*error),
         Err(_) => return Fault::Unreachable("the answer does not end".to_owned()),
     };
-    let status: Status = serde_json::from_slice(&text).unwrap_or_else(|_| Status {
+    let form = Form::of(head.headers.get(CONTENT_TYPE));
+    let status = form.status(&text).unwrap_or_else(|| Status {
         message: Some(String::from_utf8_lossy(&text).trim().chars().take(200).collect()),
         ..Status::default()
     });

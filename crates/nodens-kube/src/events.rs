@@ -1,16 +1,18 @@
-//! What a line of a watch or a page of a list says, applied to the editor.
+//! What an event of a watch or an object of a list says, applied to the editor.
 
 use crate::fault::{Fault, Status};
+use crate::form::{Event, EventType, Form, Unreadable};
 use crate::objects::{
     ImportObject, ImportSliceObject, Meta, NamespaceObject, NoLabels, Object, PodObject,
     ServiceObject, SliceObject,
 };
+use crate::protobuf::{Malformed, Message, Value};
 use nodens_core::cluster::{Editor, Key, Kind, Source};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fmt;
 
-/// What a line came to.
+/// What an event came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// An object is new, has changed or is gone; the version to go on from.
@@ -31,23 +33,6 @@ pub(crate) enum Seen {
     Unreadable { version: Option<String>, text: String },
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "UPPERCASE")]
-enum EventType {
-    Added,
-    Modified,
-    Deleted,
-    Bookmark,
-    Error,
-}
-
-#[derive(Deserialize)]
-struct Event<T> {
-    #[serde(rename = "type")]
-    kind: EventType,
-    object: T,
-}
-
 /// The metadata of an object of any kind.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -56,32 +41,49 @@ struct Named<'a> {
     metadata: Meta<'a, NoLabels>,
 }
 
-/// Applies one line of a watch.
-pub(crate) fn line(kind: Kind, line: &[u8], editor: &mut Editor, source: &Source) -> Seen {
-    match kind {
-        Kind::Namespaces => event::<NamespaceObject<'_>>(line, editor, source),
-        Kind::Services => event::<ServiceObject<'_>>(line, editor, source),
-        Kind::Slices => event::<SliceObject<'_>>(line, editor, source),
-        Kind::Pods => event::<PodObject<'_>>(line, editor, source),
-        Kind::Imports => event::<ImportObject<'_>>(line, editor, source),
-        Kind::ImportSlices => event::<ImportSliceObject<'_>>(line, editor, source),
+impl<'a> Message<'a> for Named<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => value.merge_into(&mut self.metadata),
+            _ => Ok(()),
+        }
     }
 }
 
-fn event<'a, T: Object<'a>>(line: &'a [u8], editor: &mut Editor, source: &Source) -> Seen {
-    let event: Event<T> = match serde_json::from_slice(line) {
+/// Objects of one kind as they arrive, and what they are for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Of<'s> {
+    pub(crate) kind: Kind,
+    pub(crate) form: Form,
+    pub(crate) source: &'s Source,
+}
+
+/// Applies one event of a watch: a line, or a frame.
+pub(crate) fn event(of: Of<'_>, octets: &[u8], editor: &mut Editor) -> Seen {
+    match of.kind {
+        Kind::Namespaces => apply::<NamespaceObject<'_>>(of, octets, editor),
+        Kind::Services => apply::<ServiceObject<'_>>(of, octets, editor),
+        Kind::Slices => apply::<SliceObject<'_>>(of, octets, editor),
+        Kind::Pods => apply::<PodObject<'_>>(of, octets, editor),
+        Kind::Imports => apply::<ImportObject<'_>>(of, octets, editor),
+        Kind::ImportSlices => apply::<ImportSliceObject<'_>>(of, octets, editor),
+    }
+}
+
+fn apply<'a, T: Object<'a>>(of: Of<'_>, octets: &'a [u8], editor: &mut Editor) -> Seen {
+    let event: Event<T> = match of.form.event(octets) {
         Ok(event) => event,
-        Err(error) => return odd(T::KIND, line, &error, editor),
+        Err(error) => return odd(of, octets, &error, editor),
     };
     let meta = event.object.meta();
     let version = meta.version().to_owned();
     let done = match event.kind {
-        EventType::Added | EventType::Modified => event.object.set(editor, source),
+        EventType::Added | EventType::Modified => event.object.set(editor, of.source),
         EventType::Deleted => event.object.remove(editor),
         EventType::Bookmark => {
             return Seen::Bookmark { version, list_ends: meta.ends_initial_events() };
         }
-        EventType::Error => return error(line),
+        EventType::Error => return error(of.form, octets),
     };
     if let Err(error) = done {
         editor.keep(T::KIND, meta.namespace(), meta.name());
@@ -94,23 +96,23 @@ fn event<'a, T: Object<'a>>(line: &'a [u8], editor: &mut Editor, source: &Source
     Seen::Change { version, trigger }
 }
 
-/// A line that does not read as an event with an object of `kind`.
-fn odd(kind: Kind, line: &[u8], error: &serde_json::Error, editor: &mut Editor) -> Seen {
-    match serde_json::from_slice::<Event<IgnoredAny>>(line) {
-        Ok(event) if event.kind == EventType::Error => return self::error(line),
+/// An event that does not read as one with an object of its kind.
+fn odd(of: Of<'_>, octets: &[u8], error: &Unreadable, editor: &mut Editor) -> Seen {
+    match of.form.event::<IgnoredAny>(octets) {
+        Ok(event) if event.kind == EventType::Error => return self::error(of.form, octets),
         _ => {}
     }
-    let Ok(event) = serde_json::from_slice::<Event<Named<'_>>>(line) else {
+    let Ok(event) = of.form.event::<Named<'_>>(octets) else {
         return Seen::Unreadable { version: None, text: error.to_string() };
     };
     let meta = &event.object.metadata;
     let version = Some(meta.version().to_owned());
     if event.kind == EventType::Deleted {
         // To be gone, an object needs nothing but its name.
-        remove(kind, meta, editor);
+        remove(of.kind, meta, editor);
         return Seen::Unreadable { version, text: said_of(meta, error) };
     }
-    editor.keep(kind, meta.namespace(), meta.name());
+    editor.keep(of.kind, meta.namespace(), meta.name());
     Seen::Unreadable { version, text: said_of(meta, error) }
 }
 
@@ -126,8 +128,8 @@ fn remove(kind: Kind, meta: &Meta<'_>, editor: &mut Editor) {
     }
 }
 
-fn error(line: &[u8]) -> Seen {
-    let status = serde_json::from_slice::<Event<Status>>(line);
+fn error(form: Form, octets: &[u8]) -> Seen {
+    let status = form.event::<Status>(octets);
     Seen::Error(status.map(|event| event.object).unwrap_or_default().fault(500))
 }
 
@@ -141,7 +143,7 @@ fn said_of<L>(meta: &Meta<'_, L>, error: &dyn fmt::Display) -> String {
 }
 
 /// What stands around the objects of a page.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
     /// The version of the list.
     pub(crate) version: String,
@@ -150,7 +152,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Reads a list without its objects.
+    /// Reads a list in JSON without its objects.
     ///
     /// # Errors
     /// If it is no list.
@@ -177,35 +179,26 @@ impl Page {
 ///
 /// # Errors
 /// What is to be said of it if it cannot be used.
-pub(crate) fn item(
-    kind: Kind,
-    text: &[u8],
-    editor: &mut Editor,
-    source: &Source,
-) -> Result<(), String> {
-    match kind {
-        Kind::Namespaces => object::<NamespaceObject<'_>>(text, editor, source),
-        Kind::Services => object::<ServiceObject<'_>>(text, editor, source),
-        Kind::Slices => object::<SliceObject<'_>>(text, editor, source),
-        Kind::Pods => object::<PodObject<'_>>(text, editor, source),
-        Kind::Imports => object::<ImportObject<'_>>(text, editor, source),
-        Kind::ImportSlices => object::<ImportSliceObject<'_>>(text, editor, source),
+pub(crate) fn item(of: Of<'_>, octets: &[u8], editor: &mut Editor) -> Result<(), String> {
+    match of.kind {
+        Kind::Namespaces => put::<NamespaceObject<'_>>(of, octets, editor),
+        Kind::Services => put::<ServiceObject<'_>>(of, octets, editor),
+        Kind::Slices => put::<SliceObject<'_>>(of, octets, editor),
+        Kind::Pods => put::<PodObject<'_>>(of, octets, editor),
+        Kind::Imports => put::<ImportObject<'_>>(of, octets, editor),
+        Kind::ImportSlices => put::<ImportSliceObject<'_>>(of, octets, editor),
     }
 }
 
-fn object<'a, T: Object<'a>>(
-    text: &'a [u8],
-    editor: &mut Editor,
-    source: &Source,
-) -> Result<(), String> {
-    let error = match serde_json::from_slice::<T>(text) {
-        Ok(object) => match object.set(editor, source) {
+fn put<'a, T: Object<'a>>(of: Of<'_>, octets: &'a [u8], editor: &mut Editor) -> Result<(), String> {
+    let error = match of.form.item::<T>(octets) {
+        Ok(object) => match object.set(editor, of.source) {
             Ok(()) => return Ok(()),
             Err(error) => error.to_string(),
         },
         Err(error) => error.to_string(),
     };
-    let named: Named<'_> = serde_json::from_slice(text).unwrap_or_default();
+    let named: Named<'_> = of.form.item(octets).unwrap_or_default();
     editor.keep(T::KIND, named.metadata.namespace(), named.metadata.name());
     Err(said_of(&named.metadata, &error))
 }

@@ -1,5 +1,6 @@
 //! What can go wrong between us and the API server.
 
+use crate::protobuf::{Malformed, Message, Value};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -53,6 +54,28 @@ pub(crate) struct Status {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct StatusDetails {
     pub(crate) retry_after_seconds: Option<u64>,
+}
+
+impl<'a> Message<'a> for Status {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            3 => self.message = Some(value.text()?.as_str().to_owned()),
+            4 => self.reason = Some(value.text()?.as_str().to_owned()),
+            5 => value.merge_into(self.details.get_or_insert_default())?,
+            6 => self.code = u16::try_from(value.number()?).ok(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for StatusDetails {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        if number == 5 {
+            self.retry_after_seconds = Some(value.number()?);
+        }
+        Ok(())
+    }
 }
 
 impl Status {

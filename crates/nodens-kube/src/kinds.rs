@@ -97,16 +97,6 @@ pub(crate) fn all() -> &'static [Resource] {
 }
 
 impl Resource {
-    /// Which form of the objects is asked for: where names are enough, their metadata, without what
-    /// the server knows of them beside it. `in_list` says that they are to come as one list.
-    pub(crate) fn form(source: &Source, in_list: bool) -> &'static str {
-        match (&source.scope, in_list) {
-            (Scope::Whole | Scope::PodsOf(_), _) => "",
-            (Scope::Names, true) => ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            (Scope::Names, false) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-        }
-    }
-
     /// The request for a list as a stream that goes on as a watch.
     pub(crate) fn stream(&self, source: &Source) -> String {
         let rest = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";

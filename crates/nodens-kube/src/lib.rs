@@ -8,9 +8,10 @@
 //! does not; either is applied object by object to the one copy there is.
 //!
 //! The crate `kube` reads configurations and credentials and decides on TLS. The loop is our own,
-//! and so is the reading of objects: a line of JSON is read straight into the few fields that DNS
-//! needs, borrowed from the buffer it arrived in, so a list never exists in memory, not even as a
-//! page of objects. `kube::runtime::watcher` holds whole objects and pages of them.
+//! and so is the reading of objects: a message of protobuf, or a line of JSON from a server or of a
+//! kind that has no other form, is read straight into the few fields that DNS needs, borrowed from
+//! the buffer it arrived in, so a list never exists in memory, not even as a page of objects.
+//! `kube::runtime::watcher` holds whole objects and pages of them, and `k8s-openapi` reads JSON only.
 //!
 //! What is deliberately absent: answers. Nothing here is called while a question is answered.
 
@@ -19,14 +20,18 @@
 mod connection;
 mod events;
 mod fault;
+mod form;
+mod frames;
 mod items;
 mod kinds;
 mod limits;
 mod lines;
 mod list;
+mod messages;
 mod metrics;
 mod objects;
 mod pace;
+mod protobuf;
 mod publish;
 mod report;
 mod watch;

@@ -1,13 +1,14 @@
 //! Lists in pages, for servers that do not stream them.
 
-use crate::connection::broken;
+use crate::connection::{Answer, broken};
 use crate::events::Page;
 use crate::fault::Fault;
+use crate::form::Form;
 use crate::items::Items;
 use crate::limits::LIST_PAUSE;
+use crate::messages::Messages;
 use crate::watch::Loop;
 use http_body_util::BodyExt;
-use kube::client::Body;
 
 impl Loop {
     /// Takes a whole list, page by page; gives its version.
@@ -16,8 +17,8 @@ impl Loop {
         let mut token: Option<String> = None;
         loop {
             let request = self.resource.page(self.source(), token.as_deref(), self.has_listed());
-            let body = self.get(&request, true).await?;
-            let page = self.page(body).await?;
+            let answer = self.get(&request, true).await?;
+            let page = self.page(answer).await?;
             if page.next.is_none() {
                 return Ok(page.version);
             }
@@ -26,9 +27,9 @@ impl Loop {
     }
 
     /// Applies a page, object by object as they arrive.
-    async fn page(&mut self, mut body: Body) -> Result<Page, Fault> {
+    async fn page(&mut self, Answer { form, mut body }: Answer) -> Result<Page, Fault> {
         let kind = self.resource.kind;
-        let mut items = Items::default();
+        let mut items = Pieces::of(form);
         loop {
             let frame = tokio::time::timeout(LIST_PAUSE, body.frame()).await;
             let frame = frame.map_err(|_| Fault::Unreachable("a list that pauses".to_owned()))?;
@@ -36,16 +37,58 @@ impl Loop {
             let frame = frame.map_err(|error| broken(&error))?;
             let Some(data) = frame.data_ref() else { continue };
             let mut unreadable = Vec::new();
-            let fed = items.feed(data, |item| unreadable.extend(self.known.item(kind, item).err()));
-            fed.map_err(|_| Fault::Strange("a list that is mostly something else".to_owned()))?;
+            let take = |item: &[u8]| unreadable.extend(self.known.item(kind, form, item).err());
+            items.feed(data, take)?;
             unreadable.iter().for_each(|text| self.unreadable(text));
             // Many frames may be there at once; others want to work too.
             tokio::task::consume_budget().await;
         }
-        let (around, too_large) = items.finish();
+        let (page, too_large) = items.finish();
         for _ in 0..too_large {
             self.unreadable("an object that is too large");
         }
-        Page::read(&around).map_err(|error| Fault::Strange(format!("no list: {error}")))
+        page
     }
+}
+
+/// Cuts a list into objects, in the way of its form.
+enum Pieces {
+    Json(Items),
+    Protobuf(Messages),
+}
+
+impl Pieces {
+    fn of(form: Form) -> Self {
+        match form {
+            Form::Json => Self::Json(Items::default()),
+            Form::Protobuf => Self::Protobuf(Messages::default()),
+        }
+    }
+
+    fn feed(&mut self, piece: &[u8], with: impl FnMut(&[u8])) -> Result<(), Fault> {
+        match self {
+            Self::Json(items) => items
+                .feed(piece, with)
+                .map_err(|_| Fault::Strange("a list that is mostly something else".to_owned())),
+            Self::Protobuf(messages) => messages.feed(piece, with).map_err(no_list),
+        }
+    }
+
+    /// What the list says of itself, and how many objects were too large.
+    fn finish(self) -> (Result<Page, Fault>, u64) {
+        match self {
+            Self::Json(items) => {
+                let (around, too_large) = items.finish();
+                (Page::read(&around).map_err(no_list), too_large)
+            }
+            Self::Protobuf(messages) => {
+                let too_large = messages.too_large();
+                (messages.finish().map_err(no_list), too_large)
+            }
+        }
+    }
+}
+
+fn no_list(error: impl std::fmt::Display) -> Fault {
+    Fault::Strange(format!("no list: {error}"))
 }

@@ -1,9 +1,10 @@
 //! What is known, and when the workers get to see it.
 
-use crate::events::{self, Seen};
+use crate::events::{self, Of, Seen};
+use crate::form::Form;
 use crate::limits::{PUBLISH_GAP, PUBLISH_ROW, SERIAL_GAP};
 use crate::metrics::Metrics;
-use nodens_core::cluster::{Editor, Feed, Key, Kind, ServiceKind, Snapshot, Source};
+use nodens_core::cluster::{Editor, Feed, Key, Kind, ServiceKind, Snapshot};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -42,8 +43,8 @@ impl Known {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn source(&self) -> &Source {
-        self.feed.source()
+    fn of(&self, kind: Kind, form: Form) -> Of<'_> {
+        Of { kind, form, source: self.feed.source() }
     }
 
     /// A list of `kind` begins.
@@ -61,10 +62,10 @@ impl Known {
         completes
     }
 
-    /// Applies a line of a watch. Changes in a list say nothing about how long they took.
-    pub(crate) fn line(&self, kind: Kind, line: &[u8], in_list: bool) -> Seen {
+    /// Applies an event of a watch. Changes in a list say nothing about how long they took.
+    pub(crate) fn event(&self, (kind, form): (Kind, Form), octets: &[u8], in_list: bool) -> Seen {
         let mut inner = self.lock();
-        let mut seen = events::line(kind, line, &mut inner.editor, self.source());
+        let mut seen = events::event(self.of(kind, form), octets, &mut inner.editor);
         if let Seen::Change { trigger, .. } = &mut seen
             && let Some((service, at)) = trigger.take().filter(|_| !in_list)
             && let Ok(at) = at.parse::<jiff::Timestamp>()
@@ -82,8 +83,8 @@ impl Known {
     ///
     /// # Errors
     /// What is to be said of it if it cannot be used.
-    pub(crate) fn item(&self, kind: Kind, text: &[u8]) -> Result<(), String> {
-        let done = events::item(kind, text, &mut self.lock().editor, self.source());
+    pub(crate) fn item(&self, kind: Kind, form: Form, octets: &[u8]) -> Result<(), String> {
+        let done = events::item(self.of(kind, form), octets, &mut self.lock().editor);
         self.changed.notify_one();
         done
     }

@@ -1,20 +1,19 @@
 //! One kind of object: list, then follow.
 
-use crate::connection::{Connection, Pace, broken};
+use crate::connection::{Answer, Connection, Pace, broken};
 use crate::events::Seen;
 use crate::fault::Fault;
+use crate::form::{self, Form};
 use crate::kinds::Resource;
 use crate::limits::{
     ABSENT_WAIT, BACKOFF_MAX, FORBIDDEN_WAIT, LIST_PAUSE, STABLE_AFTER, UNREADABLE_NAMED,
     WATCH_GRACE, WATCH_TIME,
 };
-use crate::lines::Lines;
 use crate::metrics::{Happening, Metrics};
 use crate::pace::Backoff;
 use crate::publish::Known;
 use crate::report::{Line, Report};
 use http_body_util::BodyExt;
-use kube::client::Body;
 use nodens_core::cluster::{Feed, Scope, Source};
 use nodens_core::log::{Level, Sink};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -133,25 +132,26 @@ impl Loop {
             None => self.resource.stream(self.source()),
             Some(version) => self.resource.watch(self.source(), version),
         };
-        let body = self.get(&request, false).await?;
+        let answer = self.get(&request, false).await?;
         if in_list {
             self.known.begin_list(self.resource.kind);
         } else {
             self.connected();
         }
-        self.read(body, in_list).await
+        self.read(answer, in_list).await
     }
 
     /// Asks. What follows from an answer has had its turn with it: the next page, the watch after a
     /// list, a list in pages where it could not be streamed.
-    pub(crate) async fn get(&mut self, request: &str, in_list: bool) -> Result<Body, Fault> {
+    pub(crate) async fn get(&mut self, request: &str, in_list: bool) -> Result<Answer, Fault> {
         let pace = std::mem::replace(&mut self.pace, Pace::AtOnce);
-        let form = Resource::form(self.source(), in_list);
-        self.connection.get(request, form, pace).await
+        let accepted = form::accepted(&self.source().scope, in_list);
+        self.connection.get(request, accepted, pace).await
     }
 
-    async fn read(&mut self, mut body: Body, mut in_list: bool) -> Result<(), Fault> {
-        let mut lines = Lines::default();
+    async fn read(&mut self, answer: Answer, mut in_list: bool) -> Result<(), Fault> {
+        let Answer { form, mut body } = answer;
+        let mut events = form.cutter();
         loop {
             let patience = if in_list { LIST_PAUSE } else { 2 * WATCH_TIME + WATCH_GRACE };
             let silent = || format!("nothing was heard for {patience:?}");
@@ -162,25 +162,25 @@ impl Loop {
                 Err(_) => return Err(Fault::Unreachable(silent())),
             };
             let Some(data) = frame.data_ref() else { continue };
-            lines.feed(data, |line| self.line(line, &mut in_list))?;
-            for _ in 0..lines.take_skipped() {
+            events.feed(data, |event| self.event(form, event, &mut in_list))?;
+            for _ in 0..events.take_skipped() {
                 self.unreadable("an object that is too large");
             }
             // Many frames may be there at once; others want to work too.
             tokio::task::consume_budget().await;
         }
-        match (lines.is_within_a_line(), in_list) {
+        match (events.is_within_an_event(), in_list) {
             (true, _) => Err(Fault::Unreachable("the stream ended within an object".to_owned())),
             (_, true) => Err(Fault::Unreachable("the stream ended within a list".to_owned())),
             _ => Ok(()),
         }
     }
 
-    fn line(&mut self, line: &[u8], in_list: &mut bool) -> Result<(), Fault> {
-        if line.is_empty() {
+    fn event(&mut self, form: Form, octets: &[u8], in_list: &mut bool) -> Result<(), Fault> {
+        if octets.is_empty() {
             return Ok(());
         }
-        let version = match self.known.line(self.resource.kind, line, *in_list) {
+        let version = match self.known.event((self.resource.kind, form), octets, *in_list) {
             Seen::Change { version, .. } => {
                 self.metrics.count(Happening::Event, self.resource.label, 1);
                 version

@@ -4,7 +4,8 @@ use super::*;
 
 fn of(kind: Kind, text: &str) -> (Seen, Editor) {
     let mut editor = Editor::default();
-    let seen = line(kind, text.as_bytes(), &mut editor, &Source::default());
+    let of = Of { kind, form: Form::Json, source: &Source::default() };
+    let seen = event(of, text.as_bytes(), &mut editor);
     (seen, editor)
 }
 

@@ -10,8 +10,10 @@ pub(crate) use pod::PodObject;
 pub(crate) use service::{ImportObject, ServiceObject};
 pub(crate) use slice::{ImportSliceObject, SliceObject};
 
+use crate::protobuf::{Malformed, Message, Value};
 use nodens_core::cluster::{Editor, Key, Kind, ObjectError, Source};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +22,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[serde(transparent)]
 pub(crate) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl Text<'_> {
+impl<'a> Text<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -41,8 +47,8 @@ pub(crate) struct Meta<'a, L = NoLabels> {
     pub(crate) namespace: Option<Text<'a>>,
     #[serde(borrow)]
     pub(crate) resource_version: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub(crate) deletion_timestamp: Option<Text<'a>>,
+    /// Whether there is one is all that matters.
+    pub(crate) deletion_timestamp: Option<IgnoredAny>,
     #[serde(borrow)]
     pub(crate) annotations: Option<Annotations<'a>>,
     pub(crate) labels: Option<L>,
@@ -86,6 +92,49 @@ impl<L> Meta<'_, L> {
     }
 }
 
+impl<'a, L: Labels<'a>> Message<'a> for Meta<'a, L> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.name = Some(value.text()?),
+            3 => self.namespace = Some(value.text()?),
+            6 => self.resource_version = Some(value.text()?),
+            9 => self.deletion_timestamp = Some(IgnoredAny),
+            11 => self.labels.get_or_insert_default().add(value)?,
+            12 => self.annotations.get_or_insert_default().add(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A table of texts of which some matter, as it stands in a message pair by pair.
+pub(crate) trait Labels<'a>: Default {
+    /// Takes a pair.
+    fn add(&mut self, pair: Value<'a>) -> Result<(), Malformed>;
+}
+
+impl<'a> Labels<'a> for NoLabels {
+    fn add(&mut self, _: Value<'a>) -> Result<(), Malformed> {
+        Ok(())
+    }
+}
+
+impl<'a> Labels<'a> for Annotations<'a> {
+    fn add(&mut self, pair: Value<'a>) -> Result<(), Malformed> {
+        let pair = pair.pair()?;
+        match pair.key() {
+            INITIAL_EVENTS_END => self.initial_events_end = Some(pair.value()?),
+            LAST_CHANGE_TRIGGER_TIME => self.last_change_trigger_time = Some(pair.value()?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Its value `true` on a bookmark ends the list at the beginning of a stream.
+const INITIAL_EVENTS_END: &[u8] = b"k8s.io/initial-events-end";
+const LAST_CHANGE_TRIGGER_TIME: &[u8] = b"endpoints.kubernetes.io/last-change-trigger-time";
+
 /// The annotations that are looked at.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -113,7 +162,7 @@ pub(crate) enum Unusable {
 }
 
 /// An object of one kind.
-pub(crate) trait Object<'a>: Deserialize<'a> {
+pub(crate) trait Object<'a>: Deserialize<'a> + Message<'a> {
     /// Its kind.
     const KIND: Kind;
 
@@ -141,6 +190,15 @@ pub(crate) trait Object<'a>: Deserialize<'a> {
 pub(crate) struct NamespaceObject<'a> {
     #[serde(borrow)]
     metadata: Meta<'a>,
+}
+
+impl<'a> Message<'a> for NamespaceObject<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => value.merge_into(&mut self.metadata),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl<'a> Object<'a> for NamespaceObject<'a> {

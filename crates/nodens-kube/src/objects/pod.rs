@@ -1,6 +1,7 @@
 //! Pods.
 
 use super::{Meta, Object, Text, Unusable, address, text};
+use crate::protobuf::{Malformed, Message, Value};
 use nodens_core::cluster::{Editor, Kind, Pod, PodLabels, Search, SearchBase, Source};
 use nodens_wire::Name;
 use serde::Deserialize;
@@ -71,6 +72,87 @@ struct Status<'a> {
 struct PodIp<'a> {
     #[serde(borrow)]
     ip: Option<Text<'a>>,
+}
+
+impl<'a> super::Labels<'a> for Labels<'a> {
+    fn add(&mut self, pair: Value<'a>) -> Result<(), Malformed> {
+        let (key, value) = pair.pair()?.texts()?;
+        self.insert(key, value);
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for PodObject<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => value.merge_into(&mut self.metadata),
+            2 => value.merge_into(&mut self.spec),
+            3 => value.merge_into(&mut self.status),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> Message<'a> for Spec<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            6 => self.dns_policy = Some(value.text()?),
+            7 => super::Labels::add(self.node_selector.get_or_insert_default(), value)?,
+            11 => self.host_network = Some(value.truth()?),
+            26 => value.merge_into(self.dns_config.get_or_insert_default())?,
+            36 => value.merge_into(self.os.get_or_insert_default())?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for Os<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        if number == 1 {
+            self.name = Some(value.text()?);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for DnsConfig<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            2 => value.push_text(&mut self.searches),
+            3 => value.push_onto(&mut self.options),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> Message<'a> for DnsOption<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.name = Some(value.text()?),
+            2 => self.value = Some(value.text()?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for Status<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            12 => value.push_onto(&mut self.pod_ips),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> Message<'a> for PodIp<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        if number == 1 {
+            self.ip = Some(value.text()?);
+        }
+        Ok(())
+    }
 }
 
 impl PodObject<'_> {

@@ -1,6 +1,7 @@
 //! Services and service imports.
 
 use super::{Meta, NoLabels, Object, Text, Unusable, address, text};
+use crate::protobuf::{Malformed, Message, Value};
 use nodens_core::cluster::{
     Editor, External, Key, Kind, Port, Protocol, Scope, Service, ServiceKind, Source,
 };
@@ -68,6 +69,77 @@ pub(super) struct PortObject<'a> {
     #[serde(borrow)]
     protocol: Option<Text<'a>>,
     port: Option<u16>,
+}
+
+impl<'a> Message<'a> for ServiceObject<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => value.merge_into(&mut self.metadata),
+            2 => value.merge_into(&mut self.spec),
+            3 => value.merge_into(&mut self.status),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> Message<'a> for Spec<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => value.push_onto(&mut self.ports)?,
+            3 => self.cluster_ip = Some(value.text()?),
+            4 => self.kind = Some(value.text()?),
+            5 => value.push_text(&mut self.external_ips)?,
+            10 => self.external_name = Some(value.text()?),
+            18 => value.push_text(&mut self.cluster_ips)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for Status<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => value.merge_into(self.load_balancer.get_or_insert_default()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> Message<'a> for LoadBalancer<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => value.push_onto(&mut self.ingress),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> Message<'a> for Ingress<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.ip = Some(value.text()?),
+            2 => self.hostname = Some(value.text()?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Ports of services and of slices have the same numbers of fields.
+impl<'a> Message<'a> for PortObject<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => self.name = Some(value.text()?),
+            2 => self.protocol = Some(value.text()?),
+            3 => {
+                let port = u16::try_from(value.number()?);
+                self.port = Some(port.map_err(|_| Malformed::Expected("a port up to 65535"))?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 impl PortObject<'_> {
@@ -180,6 +252,13 @@ struct ImportSpec<'a> {
     ips: Option<Vec<Text<'a>>>,
     #[serde(borrow)]
     ports: Option<Vec<PortObject<'a>>>,
+}
+
+/// A kind that is defined by another object has no messages.
+impl<'a> Message<'a> for ImportObject<'a> {
+    fn field(&mut self, _: u32, _: Value<'a>) -> Result<(), Malformed> {
+        Err(Malformed::Expected("a service import in JSON"))
+    }
 }
 
 impl<'a> Object<'a> for ImportObject<'a> {

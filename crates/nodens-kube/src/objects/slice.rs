@@ -1,7 +1,8 @@
 //! Endpoint slices, of services and of service imports.
 
 use super::service::{PortObject, ports};
-use super::{Meta, Object, Text, Unusable, address, text};
+use super::{Labels, Meta, Object, Text, Unusable, address, text};
+use crate::protobuf::{Malformed, Message, Value};
 use nodens_core::cluster::{Editor, Key, Kind, NewEndpoint, ObjectError, Slice, Source};
 use serde::Deserialize;
 
@@ -54,6 +55,62 @@ struct Conditions {
 struct TargetRef<'a> {
     #[serde(borrow)]
     name: Option<Text<'a>>,
+}
+
+impl<'a> Labels<'a> for SliceLabels<'a> {
+    fn add(&mut self, pair: Value<'a>) -> Result<(), Malformed> {
+        let pair = pair.pair()?;
+        match pair.key() {
+            b"kubernetes.io/service-name" => self.service = Some(pair.value()?),
+            b"multicluster.kubernetes.io/service-name" => self.import = Some(pair.value()?),
+            b"multicluster.kubernetes.io/source-cluster" => self.cluster = Some(pair.value()?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for SliceObject<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => value.merge_into(&mut self.metadata),
+            2 => value.push_onto(&mut self.endpoints),
+            3 => value.push_onto(&mut self.ports),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> Message<'a> for EndpointObject<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        match number {
+            1 => value.push_text(&mut self.addresses)?,
+            2 => value.merge_into(self.conditions.get_or_insert_default())?,
+            3 => self.hostname = Some(value.text()?),
+            4 => value.merge_into(self.target_ref.get_or_insert_default())?,
+            7 => self.zone = Some(value.text()?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for Conditions {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        if number == 1 {
+            self.ready = Some(value.truth()?);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Message<'a> for TargetRef<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        if number == 3 {
+            self.name = Some(value.text()?);
+        }
+        Ok(())
+    }
 }
 
 impl EndpointObject<'_> {
@@ -130,6 +187,12 @@ impl<'a> Object<'a> for SliceObject<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ImportSliceObject<'a>(#[serde(borrow)] SliceObject<'a>);
+
+impl<'a> Message<'a> for ImportSliceObject<'a> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        self.0.field(number, value)
+    }
+}
 
 impl<'a> Object<'a> for ImportSliceObject<'a> {
     const KIND: Kind = Kind::ImportSlices;

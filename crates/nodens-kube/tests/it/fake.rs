@@ -126,7 +126,15 @@ impl Asked {
 
     /// Begins a stream.
     pub(crate) fn begin(&mut self) -> &mut Self {
-        self.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+        self.begin_as("application/json")
+    }
+
+    /// Begins a stream in this form.
+    pub(crate) fn begin_as(&mut self, form: &str) -> &mut Self {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {form}\r\ntransfer-encoding: chunked\r\n\r\n"
+        );
+        self.write(head.as_bytes())
     }
 
     fn write(&mut self, octets: &[u8]) -> &mut Self {
@@ -137,8 +145,13 @@ impl Asked {
 
     /// A piece of a stream.
     pub(crate) fn raw(&mut self, text: &str) -> &mut Self {
-        let chunk = format!("{:x}\r\n{text}\r\n", text.len());
-        self.write(chunk.as_bytes())
+        self.piece(text.as_bytes())
+    }
+
+    /// The same of any octets.
+    pub(crate) fn piece(&mut self, octets: &[u8]) -> &mut Self {
+        let head = format!("{:x}\r\n", octets.len());
+        self.write(&[head.as_bytes(), octets, b"\r\n"].concat())
     }
 
     pub(crate) fn event(&mut self, kind: &str, object: &str) -> &mut Self {
@@ -169,12 +182,17 @@ impl Asked {
     pub(crate) fn cut(self) {}
 
     /// A whole response.
-    pub(crate) fn answer(mut self, status: &str, body: &str) {
+    pub(crate) fn answer(self, status: &str, body: &str) {
+        self.answer_as("application/json", status, body.as_bytes());
+    }
+
+    /// A whole response in this form.
+    pub(crate) fn answer_as(mut self, form: &str, status: &str, body: &[u8]) {
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: {form}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
             body.len()
         );
-        self.write(head.as_bytes()).write(body.as_bytes());
+        self.write(head.as_bytes()).write(body);
     }
 
     /// A refusal as the API server words it.

@@ -40,7 +40,10 @@ fn where_names_are_enough_only_metadata_is_asked_for() {
     let fake = Fake::start(&[NAMESPACES]);
     let watch = Watch::start(&fake, |source| source.scope = Scope::Names);
     let mut asked = fake.next(SERVICES);
-    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
+    let form = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let accept = format!(
+        "application/vnd.kubernetes.protobuf;{form}, application/json;{form}, application/json"
+    );
     assert!(asked.head.contains(&format!("accept: {accept}\r\n")), "{}", asked.head);
     // What a server that does not have the form gives is as good.
     let named = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"one","namespace":"default","resourceVersion":"7"}}"#;

@@ -2,5 +2,6 @@
 
 mod fake;
 mod faults;
+mod forms;
 mod lists;
 mod process;
