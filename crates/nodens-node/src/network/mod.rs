@@ -98,8 +98,9 @@ impl Network {
     /// Sends questions to the central servers again: link and addresses leave, the rules stay for
     /// the answers under way until [`Network::release_rules`].
     pub fn withdraw(&self) {
+        let mut state = self.shared.state();
+        state.withdraw();
         self.shared.attracting.store(false, Ordering::Relaxed);
-        self.shared.state().withdraw();
     }
 
     /// Whether questions to the local addresses come here.
@@ -114,8 +115,9 @@ impl Network {
 
     /// Takes the rules away too, after the last answer.
     pub fn release_rules(&self) {
+        let mut state = self.shared.state();
+        state.release_rules();
         self.shared.attracting.store(false, Ordering::Relaxed);
-        self.shared.state().release_rules();
     }
 
     /// Duplicates of everything that the state hangs on, for a successor.

@@ -152,7 +152,7 @@ impl State {
         }
         self.failing = false;
         if self.powerless {
-            return self.everything_is_local();
+            return self.is_reached();
         }
         if self.plan.setup_rules {
             self.rules_right();
@@ -170,13 +170,13 @@ impl State {
         attracting
     }
 
-    /// Whether all addresses are here although we could not bring that about.
-    fn everything_is_local(&self) -> bool {
+    /// Whether any of the addresses is here although we could not bring that about for all.
+    fn is_reached(&self) -> bool {
         if !self.plan.setup_interface {
             return true;
         }
         let seen = self.route.as_ref().and_then(|route| route.addresses().ok()).unwrap_or_default();
-        self.plan.addresses.iter().all(|ip| seen.iter().any(|address| address.ip == *ip))
+        self.plan.addresses.iter().any(|ip| seen.iter().any(|address| address.ip == *ip))
     }
 
     fn summary(&self) -> String {
@@ -223,7 +223,7 @@ impl State {
                 count(&self.counting.interface_errors, 1);
                 self.failing = true;
                 self.words.state(topic, Level::Error, text);
-                self.everything_is_local()
+                self.is_reached()
             }
         }
     }

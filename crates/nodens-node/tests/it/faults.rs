@@ -1,0 +1,154 @@
+//! What is missing or in the way: one clear message, and the best that is possible.
+
+use crate::fixture::{Holder, alone, eventually, has, plan, sh};
+use nodens_node::network::{Backend, Level, Network, Plan};
+use std::sync::{Arc, Mutex};
+
+const V4: &str = "169.254.20.10";
+
+type Said = Arc<Mutex<Vec<(Level, String)>>>;
+
+fn open(plan: Plan) -> (Network, Said) {
+    let said = Said::default();
+    let all = Arc::clone(&said);
+    let say = move |level, text: &str| all.lock().unwrap().push((level, text.to_owned()));
+    (Network::open(plan, None, say), said)
+}
+
+/// The one thing said of this level.
+fn only(said: &Said, level: Level) -> String {
+    let said = said.lock().unwrap();
+    let texts: Vec<&String> = said.iter().filter(|(l, _)| *l == level).map(|(_, t)| t).collect();
+    assert_eq!(texts.len(), 1, "{said:?}");
+    texts[0].clone()
+}
+
+#[test]
+fn without_the_capability_it_is_said_once() {
+    alone(|| {
+        let script = "exec setpriv --bounding-set -net_admin --inh-caps -net_admin \"$@\"";
+        let mut holder = Holder::start_in(script, "auto", &[V4]);
+        assert!(!holder.tell("attract"));
+        assert!(!holder.tell("attract"));
+        let errors: Vec<&String> =
+            holder.said.iter().filter(|line| line.starts_with("Error")).collect();
+        assert_eq!(errors.len(), 1, "{:?}", holder.said);
+        assert!(errors[0].contains("add the capability NET_ADMIN"), "{errors:?}");
+        // Somebody else may have brought the questions here.
+        sh(&format!("ip addr add {V4}/32 dev lo"));
+        assert!(holder.tell("attract"));
+        holder.tell("withdraw");
+        holder.tell("release");
+        holder.quit();
+    });
+}
+
+#[test]
+fn an_address_of_another_link_is_said_and_served() {
+    alone(|| {
+        sh(&format!("ip link add kube-ipvs0 type bridge; ip addr add {V4}/32 dev kube-ipvs0"));
+        let (network, said) = open(plan(Backend::Auto, &[V4]));
+        network.attract();
+        assert!(network.attracting());
+        let text = only(&said, Level::Warning);
+        assert!(text.contains(V4) && text.contains("kube-ipvs0"), "{text}");
+        network.withdraw();
+        assert_eq!(sh("ip -o addr show").matches(V4).count(), 1);
+    });
+}
+
+#[test]
+fn a_name_that_is_taken_is_said_and_tried_again() {
+    alone(|| {
+        sh("ip link add nodelocaldns type veth peer name other");
+        let (network, said) = open(plan(Backend::Auto, &[V4]));
+        network.attract();
+        assert!(!network.attracting());
+        let text = only(&said, Level::Error);
+        assert!(text.contains("there is a link nodelocaldns already, a veth"), "{text}");
+        assert!(network.counts().interface_errors > 0);
+        sh("ip link delete nodelocaldns");
+        eventually("questions come here", || network.attracting());
+        assert!(has(V4));
+    });
+}
+
+#[test]
+fn a_link_of_a_running_process_is_left_alone_until_that_ends() {
+    alone(|| {
+        let mut other = Holder::start("nftables", &[V4]);
+        assert!(other.tell("attract"));
+        let (network, said) = open(plan(Backend::Nftables, &[V4]));
+        network.attract();
+        let errors = said.lock().unwrap().clone();
+        let all = format!("{errors:?}");
+        assert!(all.contains("the link nodelocaldns belongs to another process"), "{all}");
+        assert!(all.contains("the table inet nodelocaldns belongs to another process"), "{all}");
+        other.kill();
+        let back = || has(V4) && sh("nft list tables").contains("nodelocaldns");
+        eventually("link and table are ours", back);
+        eventually("it says so", || network.attracting());
+    });
+}
+
+#[test]
+fn without_iptables_there_is_still_a_table() {
+    let script =
+        "exec unshare --mount sh -ec 'mount -t tmpfs none /usr/sbin; exec \"$@\"' sh \"$@\"";
+    for flavour in ["iptables-legacy", "iptables-nft"] {
+        alone(|| {
+            sh(&format!("{flavour} -t nat -N KUBE-SERVICES"));
+            let mut holder = Holder::start_in(script, "auto", &[V4]);
+            assert!(holder.tell("attract"), "{:?}", holder.said);
+            let said = holder.said.join("\n");
+            let why = format!("kube-proxy uses {flavour}, but there is no program {flavour} here");
+            assert!(said.contains("table inet nodelocaldns") && said.contains(&why), "{said}");
+            let mut strict = Holder::start_in(script, flavour, &["169.254.20.11"]);
+            strict.tell("attract");
+            let said = strict.said.join("\n");
+            assert!(
+                said.contains("Error: no rules: as configured, but there is no program"),
+                "{said}"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_firewall_that_drops_what_it_does_not_know_is_pointed_out() {
+    alone(|| {
+        sh(
+            "nft 'add table inet wall; add chain inet wall in { type filter hook input priority 0; policy drop; }'",
+        );
+        let (network, said) = open(plan(Backend::Nftables, &[V4]));
+        network.attract();
+        let text = only(&said, Level::Warning);
+        assert!(text.contains("chain in of table wall") && text.contains("port 53"), "{text}");
+    });
+}
+
+#[test]
+fn ipv6_that_is_disabled_takes_nothing_from_ipv4() {
+    alone(|| {
+        sh("echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
+            echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6");
+        let (network, said) = open(plan(Backend::Nftables, &[V4, "fd00:ec2::10"]));
+        network.attract();
+        assert!(has(V4) && network.attracting());
+        let text = only(&said, Level::Error);
+        assert!(text.contains("IPv6 is disabled on this machine"), "{text}");
+    });
+}
+
+#[test]
+fn nothing_is_made_that_was_not_asked_for() {
+    alone(|| {
+        let wanted =
+            Plan { setup_interface: false, setup_rules: false, ..plan(Backend::Auto, &[V4]) };
+        let (network, said) = open(wanted);
+        network.attract();
+        assert!(network.attracting());
+        assert!(!has(V4) && sh("nft list tables").is_empty());
+        assert!(said.lock().unwrap().iter().all(|(level, _)| *level == Level::Info), "{said:?}");
+    });
+}
