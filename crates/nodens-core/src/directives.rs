@@ -1,5 +1,5 @@
 //! The directives in the order in which they act: that of CoreDNS 1.14.7, whatever the order in
-//! the Corefile.
+//! the Corefile, with our own among them.
 
 use crate::config::BlockBuilder;
 use crate::handlers;
@@ -8,7 +8,7 @@ use nodens_corefile::{Directive, Error};
 /// Reads one occurrence of a directive and adds what it asks for to the block.
 pub type Setup = fn(&Directive, &mut BlockBuilder<'_>) -> Result<(), Error>;
 
-/// A directive CoreDNS knows.
+/// A directive.
 pub struct Spec {
     /// Its name in a Corefile.
     pub name: &'static str,
@@ -26,6 +26,9 @@ const fn lacks(name: &'static str) -> Spec {
 
 /// Handlers that answer questions of other classes than IN.
 pub const CHAOS_CLASS_DIRECTIVES: &[&str] = &["chaos", "forward"];
+
+/// Directives that CoreDNS does not have.
+pub const OWN: &[&str] = &["search"];
 
 /// Every directive, in order.
 pub static DIRECTIVES: &[Spec] = &[
@@ -63,6 +66,7 @@ pub static DIRECTIVES: &[Spec] = &[
     has("rewrite", handlers::rewrite::setup),
     has("autopath", handlers::autopath::setup),
     has("acl", handlers::acl::setup),
+    has("search", handlers::search::setup),
     has("cache", handlers::cache::setup),
     has("header", handlers::header::setup),
     lacks("dnssec"),
@@ -110,7 +114,8 @@ mod tests {
 
     #[test]
     fn the_order_is_that_of_coredns() {
-        let ours: Vec<_> = DIRECTIVES.iter().map(|spec| spec.name).collect();
+        let ours: Vec<_> =
+            DIRECTIVES.iter().map(|spec| spec.name).filter(|name| !OWN.contains(name)).collect();
         assert_eq!(ours.join(" "), COREDNS);
     }
 }

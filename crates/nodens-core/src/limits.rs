@@ -12,6 +12,15 @@ pub const SEARCH_NAMES_MAX: usize = 16;
 /// Time after which `autopath` leaves the rest of a search list to the client: half of what stub
 /// resolvers wait for one answer.
 pub const SEARCH_TIME_MAX: Duration = Duration::from_millis(2500);
+/// How long `search` goes by what the cluster's servers said of a name before it lets a question
+/// through again, if they do not give a shorter time.
+pub const CUT_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long `search` keeps out of the way of names below one that was there after all.
+pub const POPULATED_TIME: Duration = Duration::from_secs(300);
+/// For so many seconds at least no denial is taken from the cache for a name that is new.
+pub const FRESH_TIME_MIN: u32 = 30;
+/// The same at most.
+pub const FRESH_TIME_MAX: u32 = 300;
 /// The most questions that may wait in one worker for an upstream or another's answer, however
 /// much memory there is.
 pub const PENDING_PER_WORKER_MAX: usize = 65_536;

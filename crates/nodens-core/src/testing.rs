@@ -3,6 +3,7 @@
 
 pub mod cluster;
 
+use crate::cluster::{Link, Scope};
 use crate::config::{BuildOptions, Config, build};
 use crate::job::{Client, Transport};
 use crate::log::{Record, Sink};
@@ -118,12 +119,18 @@ impl Bench {
         Ok(())
     }
 
-    /// Publishes a cluster to every `kubernetes`; see [`cluster`] for what it is made of.
+    /// Publishes a cluster to every `kubernetes`, and as much of it as they want to others that
+    /// watch one; see [`cluster`] for what it is made of.
     pub fn publish(&mut self, objects: &str, serial: u64) {
         let snapshot = cluster::cluster(objects, serial);
         for service in &self.worker.config().services.clusters {
-            service.feed.publish(snapshot.clone());
+            if service.feed.source().scope == Scope::Names {
+                service.feed.publish(cluster::names(&service.feed.load(), objects, serial));
+            } else {
+                service.feed.publish(snapshot.clone());
+            }
             service.feed.set_synced();
+            service.feed.set_link(Link::Connected);
         }
     }
 

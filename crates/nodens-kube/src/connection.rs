@@ -3,7 +3,8 @@
 use crate::fault::{Fault, Status};
 use crate::form::Form;
 use crate::limits::{
-    CONNECT_TIMEOUT, HEAD_TIMEOUT, PROBE_AFTER, PROBE_TIMEOUT, REFUSAL_MAX, RENEW_MIN,
+    CONNECT_TIMEOUT, HEAD_TIMEOUT, NAMES_PROBE_AFTER, NAMES_PROBE_TIMEOUT, PROBE_AFTER,
+    PROBE_TIMEOUT, REFUSAL_MAX, RENEW_MIN,
 };
 use crate::metrics::Metrics;
 use crate::pace::Bucket;
@@ -16,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use nodens_core::cluster::{Api, Source, Tls};
+use nodens_core::cluster::{Api, Scope, Source, Tls};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,6 +66,7 @@ pub enum ConfigError {
 /// The way to one API server. Loops share it.
 pub(crate) struct Connection {
     api: Api,
+    scope: Scope,
     /// Host and port, for metrics and log lines.
     host: String,
     agent: HeaderValue,
@@ -113,12 +115,13 @@ impl Connection {
     pub(crate) async fn new(source: &Source, metrics: Arc<Metrics>) -> Result<Self, ConfigError> {
         let config = config(&source.api).await?;
         let authority = config.cluster_url.authority().map(ToString::to_string);
-        let client = client(config)?;
+        let client = client(config, &source.scope)?;
         let permits = source.max_inflight.filter(|max| *max > 0);
         let now = Instant::now();
         let agent = concat!("nodens/", env!("CARGO_PKG_VERSION"));
         Ok(Self {
             api: source.api.clone(),
+            scope: source.scope.clone(),
             host: authority.unwrap_or_default(),
             agent: HeaderValue::from_static(agent),
             bucket: Mutex::new(Bucket::new(source, now)),
@@ -207,7 +210,7 @@ impl Connection {
             tokio::time::sleep_until(due.into()).await;
             held.made = Instant::now();
             let made = match config(&self.api).await {
-                Ok(config) => client(config),
+                Ok(config) => client(config, &self.scope),
                 Err(error) => Err(error),
             };
             held.client = Some(made.map_err(|error| Fault::Config(error.to_string()))?);
@@ -323,7 +326,11 @@ fn authorities(path: String) -> Result<Vec<Vec<u8>>, ConfigError> {
 /// The client of `config`: over TLS one HTTP/2 connection for all loops, probed when it is quiet,
 /// which `kube`'s own choice of HTTP/1.1 would not be. Compression is not asked for: it would cost
 /// both sides more than the network does.
-fn client(config: Config) -> Result<Client, ConfigError> {
+fn client(config: Config, scope: &Scope) -> Result<Client, ConfigError> {
+    let (probe_after, probe_timeout) = match scope {
+        Scope::Whole | Scope::PodsOf(_) => (PROBE_AFTER, PROBE_TIMEOUT),
+        Scope::Names => (NAMES_PROBE_AFTER, NAMES_PROBE_TIMEOUT),
+    };
     let made = |error| ConfigError::Credentials(Box::new(error));
     // Does nothing if someone has chosen before.
     _ = rustls::crypto::ring::default_provider().install_default();
@@ -331,8 +338,8 @@ fn client(config: Config) -> Result<Client, ConfigError> {
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    http.set_keepalive(Some(PROBE_AFTER));
-    http.set_keepalive_interval(Some(PROBE_TIMEOUT / 3));
+    http.set_keepalive(Some(probe_after));
+    http.set_keepalive_interval(Some(probe_timeout / 3));
     http.set_keepalive_retries(Some(3));
     let tls = config.rustls_client_config().map_err(made)?;
     let mut https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
@@ -345,8 +352,8 @@ fn client(config: Config) -> Result<Client, ConfigError> {
     let service = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
-        .http2_keep_alive_interval(PROBE_AFTER)
-        .http2_keep_alive_timeout(PROBE_TIMEOUT)
+        .http2_keep_alive_interval(probe_after)
+        .http2_keep_alive_timeout(probe_timeout)
         .build(https);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())

@@ -29,6 +29,11 @@ pub(crate) const LIST_PAUSE: Duration = Duration::from_secs(30);
 pub(crate) const PROBE_AFTER: Duration = Duration::from_secs(30);
 /// How long the answer to a probe may take.
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
+/// The same two where a node judges by what is known whether a name exists: what it does not hear
+/// of, it would deny.
+pub(crate) const NAMES_PROBE_AFTER: Duration = Duration::from_secs(5);
+/// See [`NAMES_PROBE_AFTER`].
+pub(crate) const NAMES_PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The server is asked to end a watch after this time and up to as much again, as in client-go.
 pub(crate) const WATCH_TIME: Duration = Duration::from_secs(300);
 /// How much longer than that a watch may be silent before it counts as broken.

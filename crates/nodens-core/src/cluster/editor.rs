@@ -1,5 +1,7 @@
 //! Changes, one object at a time, and lists that are applied in place.
 
+mod names;
+
 use super::intern::Interner;
 use super::serials::Changed;
 use super::snapshot::{Entry, Table, forget, refer};
@@ -60,11 +62,7 @@ impl Editor {
     /// [`Editor::snapshot`] is called in a later second.
     pub fn snapshot(&mut self, now_unix_s: u64) -> Snapshot {
         self.changed.settle(&mut self.snapshot.serials, now_unix_s);
-        for key in self.new_names.drain(..) {
-            if let Some(since) = self.snapshot.names.get_mut(&key) {
-                *since = now_unix_s;
-            }
-        }
+        self.date_names(now_unix_s);
         self.snapshot.clone()
     }
 
@@ -157,26 +155,9 @@ impl Editor {
         self.replace_service(key.as_wire(), Some(Arc::new(service)));
     }
 
-    /// There is a service, of which nothing but its name is to be kept.
-    pub fn set_name(&mut self, key: &Key) {
-        self.note(Kind::Services, key.as_wire());
-        if self.snapshot.names.contains_key(key) {
-            return;
-        }
-        self.snapshot.names.insert(key.clone(), 0);
-        if self.has_services {
-            self.new_names.push(key.clone());
-        }
-    }
-
     /// A service is gone.
     pub fn remove_service(&mut self, key: &Key) {
         self.forget_service(key.as_wire());
-    }
-
-    fn forget_service(&mut self, key: &[u8]) {
-        self.snapshot.names.remove(key);
-        self.replace_service(key, None);
     }
 
     fn replace_service(&mut self, key: &[u8], new: Option<Arc<Service>>) {

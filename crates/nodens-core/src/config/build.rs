@@ -1,10 +1,13 @@
 //! Syntax tree → typed configuration → chains.
 
-use super::{BlockSettings, Config, Listener, Readiness, Server, ServerBlock, Services};
+use super::{
+    BlockSettings, BuildOptions, Config, Listener, Readiness, Server, ServerBlock, Services,
+};
 use crate::directives::{self, DIRECTIVES};
 use crate::handlers::Handler;
 use crate::handlers::prometheus::ZoneSeries;
-use crate::handlers::transfer::{self, Source};
+use crate::handlers::search;
+use crate::handlers::transfer;
 use crate::handlers::view::View;
 use crate::limits::CACHE_MEMORY_DEFAULT;
 use crate::shared::Shared;
@@ -15,54 +18,7 @@ use nodens_wire::Name;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What is not in the Corefile.
-#[derive(Clone, Debug)]
-pub struct BuildOptions {
-    /// Port of keys that name none and whose scheme is `dns` (`-dns.port`).
-    pub port: u16,
-    /// Addresses of each network interface, for `bind eth0`.
-    pub interfaces: HashMap<String, Vec<IpAddr>>,
-    /// This host's name, for `nsid` and `chaos`.
-    pub hostname: String,
-    /// Random octets for names that nobody may guess (`loop`); fresh for every build.
-    pub secret: [u8; 16],
-    /// Finds the addresses of a host that a directive names, asking the given servers, or the
-    /// system's if there are none. Called while a configuration is built; may block for seconds.
-    pub lookup_host: LookupHost,
-    /// The system's resolv.conf(5), for `autopath @kubernetes`.
-    pub resolv_conf: PathBuf,
-    /// Where systemd-resolved writes the servers it asks itself.
-    pub resolved_conf: PathBuf,
-    /// Zones that `transfer` hands on beside those of the Corefile's directives, for programs that
-    /// have some of their own.
-    pub zones: Vec<Source>,
-}
-
-/// See [`BuildOptions::lookup_host`].
-pub type LookupHost = fn(&str, &[SocketAddr]) -> Result<Vec<IpAddr>, String>;
-
-fn no_lookup(_host: &str, _servers: &[SocketAddr]) -> Result<Vec<IpAddr>, String> {
-    Err("host names are not looked up here, expected an IP address or a file".to_owned())
-}
-
-impl Default for BuildOptions {
-    fn default() -> Self {
-        let (interfaces, hostname) = (HashMap::new(), "localhost".to_owned());
-        Self {
-            port: 53,
-            interfaces,
-            hostname,
-            secret: [0; 16],
-            lookup_host: no_lookup,
-            resolv_conf: PathBuf::from("/etc/resolv.conf"),
-            resolved_conf: PathBuf::from("/run/systemd/resolve/resolv.conf"),
-            zones: Vec::new(),
-        }
-    }
-}
 
 /// What a directive's `setup` may look at and add to.
 pub struct BlockBuilder<'a> {
@@ -323,6 +279,9 @@ fn compile(
     for spec in DIRECTIVES {
         if !matches!(spec.name, "root" | "debug" | "view" | "bind") {
             set_up(spec.name, directives, &mut builder)?;
+        }
+        if spec.name == "search" && options.ends_search_paths {
+            search::switch_on(&mut builder);
         }
     }
     transfer::link(&mut builder);

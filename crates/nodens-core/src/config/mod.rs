@@ -1,10 +1,12 @@
 //! A compiled configuration: immutable, built whole beside the old one, swapped in at once.
 
 mod build;
+mod options;
 mod services;
 mod settings;
 
-pub use build::{BlockBuilder, BuildOptions, LookupHost, build};
+pub use build::{BlockBuilder, build};
+pub use options::{BuildOptions, LookupHost};
 pub use services::{
     ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME,
     LoopProbe, NotifyService, PrometheusService, Readiness, ReadyService, ReloadService, Services,

@@ -126,6 +126,7 @@ handlers! {
     nsid::Nsid = "nsid",
     prometheus::Prometheus = "prometheus",
     rewrite::Rewrite = "rewrite",
+    search::Search = "search",
     template::Template = "template",
     transfer::Transfer = "transfer",
     whoami::Whoami = "whoami",

@@ -16,7 +16,7 @@
 //! address is needed. A pod may have labels, a `dnsPolicy` and a `dnsConfig`.
 
 use crate::cluster::{
-    Editor, External, Key, NewEndpoint, Pod, PodLabels, Port, Search, SearchBase, Service,
+    Editor, External, Key, Kind, NewEndpoint, Pod, PodLabels, Port, Search, SearchBase, Service,
     ServiceKind, Slice, Snapshot,
 };
 use std::net::IpAddr;
@@ -29,6 +29,29 @@ pub fn cluster(text: &str, serial: u64) -> Snapshot {
     let mut editor = Editor::default();
     text.lines().for_each(|line| apply(&mut editor, line));
     editor.snapshot(serial)
+}
+
+/// The names in the cluster that `text` describes, as whoever watches names alone knows them at
+/// `now_unix_s` after it knew `before`.
+///
+/// # Panics
+/// If the text is not a description.
+pub fn names(before: &Snapshot, text: &str, now_unix_s: u64) -> Snapshot {
+    let whole = cluster(text, now_unix_s);
+    let mut editor = Editor::from(before.clone());
+    for kind in [Kind::Namespaces, Kind::Services] {
+        editor.begin_list(kind);
+    }
+    for line in text.lines() {
+        if let Some(name) = line.trim().strip_prefix("namespace ") {
+            editor.set_namespace(&key_of_namespace(name.trim()));
+        }
+    }
+    whole.services().for_each(|(service, _)| editor.set_name(&service.key));
+    for kind in [Kind::Namespaces, Kind::Services] {
+        editor.end_list(kind);
+    }
+    editor.snapshot(now_unix_s)
 }
 
 /// Applies one line.

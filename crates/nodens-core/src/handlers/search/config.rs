@@ -1,0 +1,96 @@
+//! `search [ZONES…] { options }`.
+
+use crate::cluster::{Api, Feed, Scope, Source, Tls};
+use crate::config::{BlockBuilder, ClusterService};
+use crate::zones::Zones;
+use nodens_corefile::{Directive, Error, Token};
+use nodens_wire::Name;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+const OPTIONS: [&str; 5] = ["endpoint", "tls", "kubeconfig", "learn", "except"];
+
+/// What a directive says.
+pub(super) struct Options {
+    pub(super) zones: Zones,
+    pub(super) except: Vec<Name>,
+    /// Where the API server is; `None` if it is not asked.
+    pub(super) api: Option<Api>,
+}
+
+impl Options {
+    /// What holds where the directive is not written.
+    pub(super) fn of_block(block: &BlockBuilder<'_>) -> Option<Self> {
+        let zones = Zones::of(&[], block).ok()?;
+        let own = |zone: &Name| !zone.view().is_root() && !is_reverse(zone);
+        let all = zones.names().iter().all(own);
+        all.then(|| Self { zones, except: Vec::new(), api: Some(Api::InCluster) })
+    }
+
+    pub(super) fn read(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Self, Error> {
+        let zones = Zones::of(directive.args(), block)?;
+        if zones.names().iter().any(|zone| zone.view().is_root() || is_reverse(zone)) {
+            let text = "the root and reverse zones have no search paths: expected zones of clusters, \
+                        such as cluster.local";
+            return Err(directive.invalid(text));
+        }
+        let (mut endpoint, mut tls, mut kubeconfig) = (None, None, None);
+        let (mut learn, mut except) = (false, Vec::new());
+        for line in directive.lines() {
+            line.expect_no_body()?;
+            let path = |token: &Token| PathBuf::from(&token.text);
+            match line.name.text.as_str() {
+                "endpoint" => {
+                    let [url] = line.expect_args::<1>()?;
+                    endpoint = Some(url.text.clone());
+                }
+                "tls" => {
+                    let [cert, key, ca] = line.expect_args::<3>()?;
+                    tls = Some(Tls { cert: path(cert), key: path(key), ca: path(ca) });
+                }
+                "kubeconfig" => {
+                    let mut args = line.expect_args_within(1..=2)?.iter();
+                    let file = args.next().map(path).unwrap_or_default();
+                    kubeconfig = Some((file, args.next().map(|context| context.text.clone())));
+                }
+                "learn" => {
+                    line.expect_no_args()?;
+                    learn = true;
+                }
+                "except" => {
+                    for arg in line.expect_args_from(1)? {
+                        let name = Name::parse(&arg.text);
+                        let name = name.map_err(|e| Error::expected(arg, format!("a name ({e})")))?;
+                        except.push(name);
+                    }
+                }
+                _ => return Err(line.unknown_property(&OPTIONS)),
+            }
+        }
+        let api = match (kubeconfig, endpoint) {
+            _ if learn => None,
+            (Some((path, context)), _) => Some(Api::Kubeconfig { path, context }),
+            (None, Some(url)) => Some(Api::Endpoint { url, tls }),
+            (None, None) => Some(Api::InCluster),
+        };
+        Ok(Self { zones, except, api })
+    }
+}
+
+fn is_reverse(zone: &Name) -> bool {
+    let folded = zone.to_folded();
+    crate::reverse::is_below(folded.as_wire())
+        || matches!(folded.to_string().as_str(), "in-addr.arpa." | "ip6.arpa." | "arpa.")
+}
+
+/// A feed that whoever watches clusters is asked to fill, if it can.
+pub(crate) fn optional_feed(block: &mut BlockBuilder<'_>, api: Api, scope: Scope) -> Arc<Feed> {
+    let feed = block.shared.clusters.feed(&Source { api, scope, ..Source::default() });
+    let clusters = &mut block.services.clusters;
+    if !clusters.iter().any(|known| Arc::ptr_eq(&known.feed, &feed)) {
+        let startup_timeout = Duration::ZERO;
+        clusters.push(ClusterService { feed: feed.clone(), startup_timeout, optional: true });
+    }
+    feed
+}
