@@ -10,8 +10,13 @@ use clap::Args as Arguments;
 const QUICK: &[&[&str]] = &[&["leftovers"], &["names"], &["clients", "--coredns"], &["faults"]];
 
 /// What needs a real node, much memory, or a machine without other work.
-const LONG: &[&[&str]] =
-    &[&["latency", "--check"], &["scale", "--check"], &["node"], &["leftovers", "--nodes"]];
+const LONG: &[&[&str]] = &[
+    &["charts"],
+    &["latency", "--check"],
+    &["scale", "--check"],
+    &["node"],
+    &["leftovers", "--nodes"],
+];
 
 #[derive(Arguments)]
 pub(crate) struct Args {

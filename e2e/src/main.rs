@@ -13,6 +13,7 @@ mod all;
 mod api;
 mod ask;
 mod cgroup;
+mod charts;
 mod clients;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod control_plane;
@@ -67,6 +68,8 @@ enum Command {
     Faults(faults::Args),
     /// End runs in several ways and see that nothing of them stays.
     Leftovers(leftovers::Args),
+    /// Hand the chart and the manifests of the node role to an API server.
+    Charts(charts::Args),
     /// Try the manifest and the chart on a real node, and replace CoreDNS under load.
     Node(node::Args),
     /// Try the node role in network namespaces: kills, hand-overs, faults, and what it spares the central servers.
@@ -118,6 +121,7 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Clients(args) => clients::run(args, sandbox).await,
         Command::Scale(args) => scale::run(args, sandbox).await,
         Command::Faults(args) => faults::run(args, sandbox).await,
+        Command::Charts(args) => charts::run(args, sandbox).await,
         Command::Node(args) => node::run(args, sandbox).await,
         Command::NodeSim(args) => sim::run(args, sandbox),
         Command::All(_) | Command::Leftovers(_) | Command::Steady(_) | Command::Idle => {

@@ -4,7 +4,7 @@ mod checks;
 mod images;
 mod load;
 mod machine;
-mod tools;
+pub(crate) mod tools;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

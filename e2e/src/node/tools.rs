@@ -9,7 +9,7 @@ use crate::control_plane::peers;
 
 /// A program in the folder `bin` of the cache.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Tool {
+pub(crate) enum Tool {
     Containerd,
     Ctr,
     Helm,
@@ -27,17 +27,17 @@ impl Tool {
 }
 
 /// Where the programs are.
-pub(super) fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     peers().join("bin")
 }
 
 /// Where the plug-ins for networks of pods are.
-pub(super) fn network_plugins() -> PathBuf {
+pub(crate) fn network_plugins() -> PathBuf {
     peers().join("cni")
 }
 
 /// The path of a program.
-pub(super) fn path(tool: Tool) -> Result<PathBuf> {
+pub(crate) fn path(tool: Tool) -> Result<PathBuf> {
     let (file, peer) = tool.names();
     let path = folder().join(file);
     if !path.is_file() {
@@ -47,7 +47,7 @@ pub(super) fn path(tool: Tool) -> Result<PathBuf> {
 }
 
 /// Runs a program to its end; the error has what it wrote.
-pub(super) fn output(command: &mut Command) -> Result<String> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let what = format!("{command:?}");
     let output = command.output().with_context(|| format!("cannot start {what}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

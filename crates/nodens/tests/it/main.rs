@@ -1,6 +1,7 @@
 //! Whole-server tests: the real binary, real sockets, real clients.
 
 mod clients;
+mod deploy;
 mod face;
 mod faults;
 mod fixture;

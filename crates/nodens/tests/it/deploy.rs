@@ -1,0 +1,177 @@
+//! The dashboard and the alert rules of `deploy/` ask for metrics that the server has.
+
+use crate::fixture::{Server, eventually, free_port, http_get};
+use crate::upstreams::{Habit, Upstream};
+use nodens_wire::Type;
+use regex::Regex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Labels that Prometheus adds, and the bucket of a histogram.
+const OF_PROMETHEUS: &[&str] = &["instance", "job", "le"];
+
+fn chart(file: &str) -> (PathBuf, String) {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/charts/nodens-node");
+    let path = chart.join(file);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    (path, text)
+}
+
+/// Type and labels of each metric that a scrape has.
+#[derive(Default)]
+struct Metrics(BTreeMap<String, (String, BTreeSet<String>)>);
+
+impl Metrics {
+    fn parse(text: &str) -> Self {
+        let mut metrics = Self::default();
+        let label = Regex::new(r#"([a-z_]+)=""#).unwrap();
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = rest.split_once(' ').unwrap();
+                metrics.0.insert(name.to_owned(), (kind.to_owned(), BTreeSet::new()));
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap();
+                let base = metrics.base(name).unwrap_or_else(|| panic!("no type: {line}"));
+                let labels = &mut metrics.0.get_mut(&base).unwrap().1;
+                labels.extend(label.captures_iter(line).map(|found| found[1].to_owned()));
+            }
+        }
+        metrics
+    }
+
+    /// The metric that the series `name` is of.
+    fn base(&self, name: &str) -> Option<String> {
+        let whole = self.0.get(name).filter(|(kind, _)| kind != "histogram");
+        if whole.is_some() {
+            return Some(name.to_owned());
+        }
+        let (base, _) = name
+            .rsplit_once('_')
+            .filter(|(_, suffix)| ["bucket", "sum", "count"].contains(suffix))?;
+        self.0.get(base).filter(|(kind, _)| kind == "histogram").map(|_| base.to_owned())
+    }
+
+    /// What is wrong with an expression, if anything is.
+    fn complaint(&self, expression: &str) -> Option<String> {
+        let name =
+            Regex::new(r"\b((?:coredns|nodens|process)_[a-z0-9_]+)(?:\{([^}]*)\})?").unwrap();
+        let matcher = Regex::new(r#"([a-z_]+)\s*(?:=~|!=|!~|=)\s*""#).unwrap();
+        let mut known: BTreeSet<&str> = OF_PROMETHEUS.iter().copied().collect();
+        let mut found = 0;
+        for series in name.captures_iter(expression) {
+            found += 1;
+            let Some(base) = self.base(&series[1]) else {
+                return Some(format!("no metric {}", &series[1]));
+            };
+            let (kind, labels) = &self.0[&base];
+            known.extend(labels.iter().map(String::as_str));
+            let inside = series.get(2).map_or("", |matchers| matchers.as_str());
+            for label in matcher.captures_iter(inside) {
+                if !labels.contains(&label[1]) && !OF_PROMETHEUS.contains(&&label[1]) {
+                    return Some(format!("{base} has no label {}", &label[1]));
+                }
+            }
+            let before = &expression[..series.get(0).unwrap().start()];
+            let grows = before.ends_with("rate(") || before.ends_with("increase(");
+            if grows == (kind == "gauge") {
+                return Some(format!(
+                    "{base} is a {kind}: rate() and increase() are for what grows"
+                ));
+            }
+        }
+        let grouped = Regex::new(r"\b(?:by|on|ignoring) \(([a-z_, ]*)\)").unwrap();
+        for labels in grouped.captures_iter(expression) {
+            let unknown = labels[1].split(", ").find(|label| !known.contains(label));
+            if let Some(label) = unknown {
+                return Some(format!("no metric of it has the label {label:?}"));
+            }
+        }
+        (found == 0).then(|| "no metric at all".to_owned())
+    }
+}
+
+/// A scrape of a server that has answered, forwarded and cached.
+fn scraped() -> Metrics {
+    let upstream = Upstream::start(Habit::Answers(Duration::ZERO));
+    let metrics = free_port();
+    let corefile = format!(
+        ".:PORT {{\n bind 127.0.0.1\n errors\n cache 30\n reload\n loop\n prometheus 127.0.0.1:{metrics}\n forward . {} {{\n  force_tcp\n }}\n}}\n",
+        upstream.address
+    );
+    let server = Server::start("deploy", &corefile);
+    server.ask("a.example", Type::A);
+    let scrape = || http_get(metrics, "/metrics").unwrap().1;
+    eventually("a series of the upstream", || scrape().contains("proxy_request_duration_seconds"));
+    Metrics::parse(&scrape())
+}
+
+/// Every string under a key `expr`, and the queries of variables.
+fn expressions(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (key, value) in fields {
+                match value.as_str() {
+                    Some(text) if key == "expr" => found.push(text.to_owned()),
+                    Some(text) if key == "query" && text.contains('(') => {
+                        found.push(text.to_owned())
+                    }
+                    _ => expressions(value, found),
+                }
+            }
+        }
+        serde_json::Value::Array(values) => values.iter().for_each(|v| expressions(v, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn dashboard_and_alerts_ask_for_metrics_that_are_there() {
+    let metrics = scraped();
+    let (dashboard, text) = chart("files/dashboard.json");
+    let mut all = Vec::new();
+    expressions(&serde_json::from_str(&text).unwrap(), &mut all);
+    assert!(all.len() > 30, "{} expressions in {}", all.len(), dashboard.display());
+    let (alerts, text) = chart("files/alerts.yaml");
+    let rules = text.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    let rules: Vec<String> = rules.map(str::to_owned).collect();
+    assert_eq!(
+        rules.len(),
+        text.matches("- alert: ").count(),
+        "{}: one line each",
+        alerts.display()
+    );
+    assert!(rules.len() > 10);
+    for expression in all.iter().chain(&rules) {
+        assert_eq!(metrics.complaint(expression), None, "{expression}");
+    }
+}
+
+#[test]
+fn a_wrong_expression_is_noticed() {
+    let text = "# TYPE coredns_a_total counter\ncoredns_a_total{zone=\".\"} 1\n\
+                # TYPE nodens_b gauge\nnodens_b 1\n\
+                # TYPE nodens_c_seconds histogram\nnodens_c_seconds_bucket{le=\"+Inf\"} 1\n";
+    let metrics = Metrics::parse(text);
+    let complaint = |expression| metrics.complaint(expression).unwrap_or_default();
+    assert_eq!(complaint(r#"sum by (zone) (rate(coredns_a_total{zone="."}[5m])) / nodens_b"#), "");
+    assert_eq!(complaint("sum by (le) (rate(nodens_c_seconds_bucket[5m]))"), "");
+    assert_eq!(complaint("rate(coredns_gone_total[5m])"), "no metric coredns_gone_total");
+    assert_eq!(complaint("rate(nodens_c_seconds[5m])"), "no metric nodens_c_seconds");
+    assert!(complaint(r#"rate(coredns_a_total{to="."}[5m])"#).contains("no label to"));
+    assert!(complaint("sum by (to) (rate(coredns_a_total[5m]))").contains("\"to\""));
+    assert!(complaint("rate(nodens_b[5m])").contains("gauge"));
+    assert!(complaint("coredns_a_total > 0").contains("counter"));
+    assert_eq!(complaint("1 > 0"), "no metric at all");
+}
+
+/// The alert on memory warns at nine tenths of the chart's limit.
+#[test]
+fn the_alert_on_memory_knows_the_limit() {
+    let (_, values) = chart("values.yaml");
+    let limit = Regex::new(r"limits:\n    memory: ([0-9]+)Mi\n").unwrap();
+    let limit: u64 = limit.captures(&values).unwrap()[1].parse().unwrap();
+    let (_, alerts) = chart("files/alerts.yaml");
+    let wanted = format!("process_resident_memory_bytes > {}", (limit << 20) / 10 * 9);
+    assert!(alerts.contains(&wanted), "no {wanted:?}");
+}
