@@ -204,6 +204,7 @@ impl Runtime {
             if let Some(cpu) = cpu {
                 cpu::pin(cpu);
             }
+            cpu::take_short_turns();
             match EventLoop::new(worker, (shared, config), ports, wakers, receiver, quota) {
                 Ok(mut event_loop) => {
                     _ = report.send(Ok(()));

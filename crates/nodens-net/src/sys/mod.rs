@@ -74,6 +74,38 @@ pub(crate) fn set_free_bind(socket: impl AsFd, v6: bool) -> io::Result<()> {
     }
 }
 
+/// How the kernel schedules the calling thread (`sched_getattr`).
+pub(crate) fn scheduling() -> io::Result<libc::sched_attr> {
+    let mut attributes = libc::sched_attr {
+        size: 0,
+        sched_policy: 0,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    let len = size_of::<libc::sched_attr>() as libc::c_uint;
+    // SAFETY: the kernel writes at most `len` octets to a live structure of that length, whose
+    // fields may have any value.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, len, 0 as libc::c_uint)
+    };
+    if result == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets the calling thread run for `slice_ns` at a time where it shares its CPU
+/// (`sched_setattr`), and leaves the rest of how it is scheduled as it is.
+pub(crate) fn set_slice(slice_ns: u64) -> io::Result<()> {
+    let attributes = libc::sched_attr { sched_runtime: slice_ns, ..scheduling()? };
+    // SAFETY: the kernel reads a live structure of the length that the structure states.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0 as libc::c_uint)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the descriptor is open, and the value is a live integer of the length stated.
