@@ -200,7 +200,18 @@ impl Registry {
 
     /// A total that something else counts and `read` gives at each scrape.
     pub fn total(&self, name: &'static str, help: &'static str, read: Gauge) {
-        self.lock().insert(name, help, "counter", String::new(), Series::Gauge(read));
+        self.labelled_total(name, help, &[], read);
+    }
+
+    /// [`Registry::total`] with labels.
+    pub fn labelled_total(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        read: Gauge,
+    ) {
+        self.lock().insert(name, help, "counter", label_text(labels), Series::Gauge(read));
     }
 
     /// Removes all series of the family `name`.

@@ -1,6 +1,6 @@
 //! The wait for what `kubernetes` has to know before questions can be answered.
 
-use crate::serve::Event;
+use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::cluster::Feed;
 use nodens_core::config::{ClusterService, Services};

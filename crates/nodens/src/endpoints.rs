@@ -10,7 +10,7 @@ use nodens_core::config::{HealthService, Readiness, Services};
 use nodens_core::log::Level;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
@@ -81,6 +81,10 @@ pub(crate) struct Endpoints {
     running: BTreeMap<SocketAddr, Running>,
     gate: Arc<Gate>,
     health_watch: Option<JoinHandle<()>>,
+    /// Addresses that may be bound before any link has them.
+    early: Vec<IpAddr>,
+    /// Where the node role shows metrics and readiness beside what the Corefile says.
+    node: Option<SocketAddr>,
 }
 
 /// An address that cannot be used.
@@ -114,7 +118,30 @@ impl Endpoints {
             running: BTreeMap::new(),
             gate: Arc::default(),
             health_watch: None,
+            early: Vec::new(),
+            node: None,
         })
+    }
+
+    /// Allows endpoints at `early`, addresses that no link has yet, and shows metrics and readiness
+    /// at `address` too. That it cannot be had is said, and no reason not to start.
+    pub(crate) fn serve_node(&mut self, early: &[IpAddr], address: &str) {
+        self.early = early.to_vec();
+        if address.is_empty() {
+            return;
+        }
+        let bound = resolve(address).and_then(|at| Ok((at, listen(at, early)?)));
+        match bound {
+            Ok((at, listener)) => {
+                self.start(at, listener);
+                self.node = Some(at);
+            }
+            Err(error) => {
+                let why = nodens_net::errno_text(&error);
+                let text = format!("Failed to start metrics handler: listen tcp {address}: {why}");
+                self.facts.shared.sink.line(Level::Error, "", text);
+            }
+        }
     }
 
     /// Opens what `services` wants and is not open, then closes what it does not want: all or
@@ -128,7 +155,7 @@ impl Endpoints {
         let mut opened = Vec::new();
         for (address, wants) in &plan {
             if !self.running.contains_key(address) {
-                let bound = listen(*address).map_err(|error| match wants.first() {
+                let bound = listen(*address, &self.early).map_err(|error| match wants.first() {
                     Some(wanted) => wanted.failed(error),
                     None => ListenError { plugin: "", address: address.to_string(), error },
                 })?;
@@ -139,7 +166,8 @@ impl Endpoints {
             self.start(address, listener);
         }
         self.gate.set(services);
-        self.running.retain(|address, _| plan.contains_key(address));
+        let node = self.node;
+        self.running.retain(|address, _| plan.contains_key(address) || Some(*address) == node);
         for (address, running) in &self.running {
             let routes = &running.routes;
             for flag in [&routes.health, &routes.ready, &routes.metrics] {
@@ -147,6 +175,10 @@ impl Endpoints {
             }
             for wanted in plan.get(address).into_iter().flatten() {
                 (wanted.path)(routes).store(true, Ordering::Relaxed);
+            }
+            if Some(*address) == node {
+                routes.metrics.store(true, Ordering::Relaxed);
+                routes.ready.store(true, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -195,6 +227,13 @@ impl Drop for Endpoints {
     }
 }
 
+impl crate::node::Taken for ListenError {
+    fn taken(&self) -> Option<(&'static str, SocketAddr)> {
+        let taken = self.error.kind() == io::ErrorKind::AddrInUse;
+        Some("tcp").filter(|_| taken).zip(resolve(&self.address).ok())
+    }
+}
+
 impl Wanted {
     fn failed(&self, error: io::Error) -> ListenError {
         ListenError { plugin: self.plugin, address: self.address.clone(), error }
@@ -230,13 +269,16 @@ fn resolve(address: &str) -> io::Result<SocketAddr> {
     found.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such host"))
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+fn listen(address: SocketAddr, early: &[IpAddr]) -> io::Result<TcpListener> {
     use socket2::{Domain, Protocol, Socket, Type};
     let open = |address: SocketAddr| {
         let domain = Domain::for_address(address);
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         if address.is_ipv6() && address.ip().is_unspecified() {
             socket.set_only_v6(false)?;
+        }
+        if early.contains(&address.ip()) {
+            nodens_net::bind_early(&socket, address.ip())?;
         }
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;

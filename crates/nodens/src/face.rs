@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "this is the program's output")]
 
 use crate::VERSION;
-use crate::flags::{FlagError, HELP};
+use crate::flags::{FlagError, HELP, NODE_HELP};
 use nodens_core::Config;
 use nodens_core::directives::DIRECTIVES;
 use std::fmt::Write;
@@ -24,6 +24,11 @@ pub(crate) fn help() -> ExitCode {
 
 /// A command line that is not understood.
 pub(crate) fn usage_error(error: &FlagError) -> ExitCode {
+    if matches!(error, FlagError::LocalIp(_)) {
+        // The flags are understood; what they are would hide what is wrong with the address.
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
     eprint!("{error}\n{}", usage());
     let extra = matches!(error, FlagError::Extra(_));
     if extra { ExitCode::FAILURE } else { ExitCode::from(EXIT_USAGE) }
@@ -31,10 +36,15 @@ pub(crate) fn usage_error(error: &FlagError) -> ExitCode {
 
 fn usage() -> String {
     let mut text = String::from("usage: nodens [FLAG…]\n\n");
-    for (name, value, meaning) in HELP {
-        let flag = format!("-{name} {value}");
-        _ = writeln!(text, "  {flag:HELP_COLUMN$}  {meaning}");
-    }
+    let mut rows = |rows: &[(&str, &str, &str)]| {
+        for (name, value, meaning) in rows {
+            let flag = format!("-{name} {value}");
+            _ = writeln!(text, "  {flag:HELP_COLUMN$}  {meaning}");
+        }
+    };
+    rows(HELP);
+    rows(&[("", "", "")]);
+    rows(NODE_HELP);
     text
 }
 

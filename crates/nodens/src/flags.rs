@@ -1,7 +1,15 @@
-//! The command line: CoreDNS's flags in Go's syntax (`-name value`, `-name=value`, one dash or
-//! two), and our own.
+//! The command line: CoreDNS's and node-cache's flags in Go's syntax (`-name value`, `-name=value`,
+//! one dash or two), and our own.
 
+mod node;
+
+pub(crate) use node::{HELP as NODE_HELP, NodeFlags};
+
+use std::path::Path;
 use thiserror::Error;
+
+/// The program name that alone switches on the node role.
+const NODE_CACHE: &str = "node-cache";
 
 /// What the process is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -51,6 +59,8 @@ pub(crate) struct Flags {
     /// `-pending-memory`: what questions that wait for upstreams may take, in octets; 0 for a part
     /// of the memory there is.
     pub(crate) pending_memory: usize,
+    /// node-cache's flags, if the node role is switched on.
+    pub(crate) node: Option<NodeFlags>,
 }
 
 impl Default for Flags {
@@ -64,6 +74,7 @@ impl Default for Flags {
             log_format: LogFormat::default(),
             workers: 0,
             pending_memory: 0,
+            node: None,
         }
     }
 }
@@ -90,6 +101,10 @@ pub(crate) enum FlagError {
     /// Arguments that are not flags.
     #[error("extra command line arguments: [{0}]")]
     Extra(String),
+    /// `-localip` is missing in the node role, or holds something else than addresses; the text is
+    /// node-cache's.
+    #[error("Error parsing flags - invalid localip specified - {0:?}, Exiting")]
+    LocalIp(String),
 }
 
 /// Every flag with the kind of its value, if it takes one, and the text of `-help`.
@@ -117,9 +132,15 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
 ];
 
 impl Flags {
-    /// Reads the arguments behind the program's name.
-    pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Self, FlagError> {
+    /// Reads the name the program was called by, and the arguments behind it.
+    pub(crate) fn parse(
+        program: &str,
+        args: impl IntoIterator<Item = String>,
+    ) -> Result<Self, FlagError> {
         let mut flags = Self::default();
+        if Path::new(program).file_name().is_some_and(|name| name == NODE_CACHE) {
+            flags.node = Some(NodeFlags::default());
+        }
         let mut args = args.into_iter();
         while let Some(arg) = args.next() {
             let name = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'));
@@ -132,6 +153,12 @@ impl Flags {
                 None => (name, None),
             };
             flags.set(name, value, &mut args)?;
+        }
+        let serves = !matches!(flags.command, Command::Help | Command::Version | Command::Plugins);
+        if let Some(node) = &mut flags.node
+            && serves
+        {
+            node.finish()?;
         }
         Ok(flags)
     }
@@ -159,6 +186,9 @@ impl Flags {
         if name == "quiet" {
             self.quiet = boolean(name, value)?;
             return Ok(());
+        }
+        if NODE_HELP.iter().any(|(known, _, _)| *known == name) {
+            return self.node.get_or_insert_default().set(name, value, rest);
         }
         if !HELP.iter().any(|(known, _, _)| *known == name) {
             return Err(FlagError::Unknown(name.to_owned()));
@@ -220,7 +250,7 @@ mod tests {
     use super::*;
 
     fn parse(args: &[&str]) -> Result<Flags, FlagError> {
-        Flags::parse(args.iter().map(|arg| (*arg).to_owned()))
+        Flags::parse("nodens", args.iter().map(|arg| (*arg).to_owned()))
     }
 
     #[test]

@@ -7,10 +7,12 @@ mod check;
 mod clusters;
 mod effective;
 mod endpoints;
+mod events;
 mod face;
 mod flags;
 mod load;
 mod logger;
+mod node;
 mod probe;
 mod process;
 mod reload;
@@ -25,7 +27,9 @@ use std::process::ExitCode;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
-    let flags = match Flags::parse(std::env::args().skip(1)) {
+    let mut args = std::env::args();
+    let program = args.next().unwrap_or_default();
+    let flags = match Flags::parse(&program, args) {
         Ok(flags) => flags,
         Err(error) => return face::usage_error(&error),
     };

@@ -1,7 +1,7 @@
 //! When to look at the Corefile again, and what its state is called in logs and metrics.
 
+use crate::events::Event;
 use crate::load::Loaded;
-use crate::serve::Event;
 use crate::watch::FileWatch;
 use nodens_core::Shared;
 use nodens_core::config::{ReloadService, Services};

@@ -3,43 +3,29 @@
 #![allow(clippy::print_stdout, reason = "the banner is the program's output")]
 
 use crate::endpoints::{Endpoints, Facts};
+use crate::events::{Event, settle, watch_signals};
 use crate::flags::Flags;
-use crate::load::{self, Loaded};
+use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
+use crate::node::{self, Node, Refreshed};
 use crate::reload::Reloads;
 use crate::tasks::Tasks;
 use crate::{clusters, face, probe, process};
-use nodens_core::config::Services;
+use nodens_core::config::{Services, Task};
 use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
 use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
 use nodens_kube::Watches;
 use nodens_net::{Notifications, Options, Runtime, cpu, memory};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long shutdown waits for questions under way, as CoreDNS does.
 const GRACE: Duration = Duration::from_secs(5);
-/// A burst of file events is one change; this long without a further one ends it.
-const SETTLE: Duration = Duration::from_millis(100);
-/// Where file events never pause, a change is looked at after this time.
-const SETTLE_MAX: Duration = Duration::from_secs(1);
-/// Exit code after a second SIGINT.
-const EXIT_FORCED: i32 = 2;
-
-/// What the main thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// A signal.
-    Signal(i32),
-    /// A watched file may have changed.
-    Look,
-}
 
 /// The running server.
 struct Server {
@@ -53,6 +39,7 @@ struct Server {
     watches: Watches,
     notifications: Option<Notifications>,
     reloads: Reloads,
+    node: Option<Node>,
     lameduck: Duration,
     /// What came while something else was waited for.
     put_off: Option<Event>,
@@ -79,28 +66,18 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
         }
     };
     if let Some(path) = &flags.pidfile {
-        _ = std::fs::remove_file(path);
+        remove_pidfile(path);
     }
     logger.stop();
     code
 }
 
-/// Signals become events; a second SIGINT ends the process at once.
-fn watch_signals(events: Sender<Event>) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGHUP])?;
-    let interrupted = AtomicBool::new(false);
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
-            if signal == SIGINT && interrupted.swap(true, Ordering::Relaxed) {
-                println!("[INFO] SIGINT: Force quit");
-                std::process::exit(EXIT_FORCED);
-            }
-            if events.send(Event::Signal(signal)).is_err() {
-                return;
-            }
-        }
-    })?;
-    Ok(())
+/// Removes the pidfile, unless another process has written its own meanwhile.
+fn remove_pidfile(path: &str) {
+    let pid = std::process::id().to_string();
+    if std::fs::read_to_string(path).is_ok_and(|text| text.trim() == pid) {
+        _ = std::fs::remove_file(path);
+    }
 }
 
 /// What questions that wait may take, in octets.
@@ -121,30 +98,43 @@ impl Server {
         events: &Receiver<Event>,
     ) -> Result<Option<Self>, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let source = load::read(&flags).map_err(|error| text(&error))?;
-        let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
         let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
         let shared = Arc::new(Shared::new(workers, logger.sink.clone()));
         shared.set_pending_memory(pending_memory(&flags));
         process::register(&shared, logger);
-        let mut config = load::compile(&loaded, &flags, &shared).map_err(|error| text(&error))?;
+        let node = match &flags.node {
+            None => None,
+            Some(node) => match Node::begin(&flags, node, &shared, &sender, events) {
+                Some(node) => Some(node),
+                None => return Ok(None),
+            },
+        };
+        let source = source(&flags, node.as_ref()).map_err(|error| text(&error))?;
+        let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
+        let (config, tasks) =
+            compile(&loaded, &flags, &shared, node.as_ref()).map_err(|error| text(&error))?;
         let facts = Arc::new(Facts {
             shared: shared.clone(),
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         });
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
-        let tasks = std::mem::take(&mut config.services.tasks);
-        let config = Arc::new(config);
+        if let Some(node) = &node {
+            endpoints.serve_node(node.local_addresses(), node.metrics_address());
+        }
         let mut watches = Watches::new(shared.clone(), cpu::yield_to_workers);
         clusters::watch(&mut watches, &config.services, &shared)?;
         // Before the wait, so that probes hear meanwhile that the process lives.
-        endpoints.apply(&config.services).map_err(|error| text(&error))?;
-        if clusters::wait(&config.services, &shared, events).is_some() {
+        let applied = node::when_free(node.as_ref(), events, || endpoints.apply(&config.services));
+        if applied.map_err(|error| text(&error))?.is_none()
+            || clusters::wait(&config.services, &shared, events).is_some()
+        {
             return Ok(None);
         }
-        let runtime = Runtime::start(shared.clone(), config.clone(), Options::default())
-            .map_err(|error| text(&error))?;
+        let start = || Runtime::start(shared.clone(), config.clone(), options(node.as_ref()));
+        let started =
+            node::when_free(node.as_ref(), events, start).map_err(|error| text(&error))?;
+        let Some(runtime) = started else { return Ok(None) };
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();
         if let Some(path) = &flags.pidfile {
@@ -164,6 +154,7 @@ impl Server {
             watches,
             notifications: None,
             reloads,
+            node,
             lameduck: Duration::ZERO,
             put_off: None,
         };
@@ -185,6 +176,9 @@ impl Server {
         }
         self.reloads.follow(loaded, services);
         self.notify(services);
+        if let Some(node) = &mut self.node {
+            node.follow(&config);
+        }
     }
 
     /// Tells secondaries of the zones there are, anew with each configuration.
@@ -252,11 +246,13 @@ impl Server {
 
     /// Reloads if the Corefile differs from what was last looked at.
     fn look(&mut self, events: &Receiver<Event>) {
-        if !self.reloads.active() {
+        let refreshed = self.node.as_mut().map_or(Refreshed::Same, Node::refresh);
+        let at_once = self.node.as_mut().is_some_and(|node| node.takes_up_at_once(refreshed));
+        if !self.reloads.active() && !at_once {
             return;
         }
         // A file that cannot be read is being replaced, or gone: what runs goes on.
-        let Ok(source) = load::read(&self.flags) else { return };
+        let Ok(source) = source(&self.flags, self.node.as_ref()) else { return };
         match load::parse_anew(source) {
             Ok(loaded) if !self.reloads.is_new(&loaded.hash) => {}
             Ok(loaded) => {
@@ -275,7 +271,10 @@ impl Server {
     }
 
     fn reload(&mut self, events: &Receiver<Event>) -> Result<(), String> {
-        let source = load::read(&self.flags).map_err(|error| error.brief())?;
+        if let Some(node) = &mut self.node {
+            node.refresh();
+        }
+        let source = source(&self.flags, self.node.as_ref()).map_err(|error| error.brief())?;
         let loaded = load::parse_anew(source).map_err(|error| error.brief())?;
         self.take_up(loaded, events)
     }
@@ -298,10 +297,8 @@ impl Server {
 
     fn try_take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let mut config =
-            load::compile(&loaded, &self.flags, &self.shared).map_err(|error| error.brief())?;
-        let tasks = std::mem::take(&mut config.services.tasks);
-        let config = Arc::new(config);
+        let (config, tasks) = compile(&loaded, &self.flags, &self.shared, self.node.as_ref())
+            .map_err(|error| error.brief())?;
         clusters::watch(&mut self.watches, &config.services, &self.shared)?;
         // The old configuration answers meanwhile. A signal is obeyed right after the reload.
         let signal = clusters::wait(&config.services, &self.shared, events);
@@ -331,6 +328,10 @@ impl Server {
     fn stop(&mut self) -> ExitCode {
         self.notifications = None;
         self.facts.stopping.store(true, Ordering::Relaxed);
+        // First of all: what is asked from now on goes to the central servers.
+        if let Some(node) = &mut self.node {
+            node.withdraw();
+        }
         if !self.lameduck.is_zero() {
             let text = format!("Going into lameduck mode for {:?}", self.lameduck);
             self.shared.sink.line(Level::Info, "health", text);
@@ -338,6 +339,9 @@ impl Server {
         }
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown(GRACE);
+        }
+        if let Some(node) = &self.node {
+            node.release();
         }
         ExitCode::SUCCESS
     }
@@ -347,43 +351,28 @@ impl Server {
     }
 }
 
-/// Swallows the rest of a burst of file events; gives a signal that came in between.
-fn settle(events: &Receiver<Event>) -> Option<Event> {
-    let until = Instant::now() + SETTLE_MAX;
-    while Instant::now() < until {
-        match events.recv_timeout(SETTLE) {
-            Ok(Event::Look) => {}
-            Ok(signal) => return Some(signal),
-            Err(_) => return None,
-        }
+/// The Corefile as it is now.
+fn source(flags: &Flags, node: Option<&Node>) -> Result<Source, LoadError> {
+    match node {
+        Some(node) => node.source(flags),
+        None => load::read(flags),
     }
-    None
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A configuration, and the work beside its questions.
+fn compile(
+    loaded: &Loaded,
+    flags: &Flags,
+    shared: &Arc<Shared>,
+    node: Option<&Node>,
+) -> Result<(Arc<Config>, Vec<Task>), LoadError> {
+    let mut config = load::compile(loaded, flags, shared)?;
+    config.services.readiness.extend(node.map(Node::readiness));
+    let tasks = std::mem::take(&mut config.services.tasks);
+    Ok((Arc::new(config), tasks))
+}
 
-    #[test]
-    fn a_folder_that_never_rests_does_not_put_off_a_reload_for_ever() {
-        let (sender, events) = channel();
-        let busy = std::thread::spawn(move || {
-            while sender.send(Event::Look).is_ok() {
-                std::thread::sleep(SETTLE / 10);
-            }
-        });
-        let (done, settled) = channel();
-        std::thread::spawn(move || _ = done.send(settle(&events)));
-        assert_eq!(settled.recv_timeout(10 * SETTLE_MAX), Ok(None));
-        busy.join().unwrap();
-    }
-
-    #[test]
-    fn a_signal_ends_a_burst_of_file_events_at_once() {
-        let (sender, events) = channel();
-        for event in [Event::Look, Event::Look, Event::Signal(SIGTERM), Event::Look] {
-            sender.send(event).unwrap();
-        }
-        assert_eq!(settle(&events), Some(Event::Signal(SIGTERM)));
-    }
+fn options(node: Option<&Node>) -> Options {
+    let transparent = node.map(|node| node.local_addresses().to_vec()).unwrap_or_default();
+    Options { transparent, ..Options::default() }
 }

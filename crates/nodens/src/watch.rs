@@ -1,6 +1,6 @@
 //! Notices that the Corefile, or a file it imports, may have changed.
 
-use crate::serve::Event;
+use crate::events::Event;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

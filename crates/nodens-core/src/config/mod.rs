@@ -20,6 +20,7 @@ use crate::handlers::prometheus::ZoneSeries;
 use crate::handlers::view::View;
 use crate::job::Job;
 use crate::time::Now;
+use crate::upstream::Carrier;
 use crate::worker::WorkerState;
 use foldhash::fast::RandomState;
 use nodens_wire::{Class, Name, Type};
@@ -160,6 +161,25 @@ impl Config {
     pub fn zones_of(&self, server: usize) -> impl Iterator<Item = &Name> {
         let places = self.servers.get(server).into_iter().flat_map(|server| server.zones.values());
         places.flatten().filter_map(|(block, zone)| self.blocks.get(*block)?.zones.get(*zone))
+    }
+
+    /// Every server that some `forward` asks, how, and a zone that it is asked about; the same
+    /// server once for each zone.
+    pub fn forward_targets(&self) -> Vec<(SocketAddr, Carrier, Name)> {
+        let mut targets = Vec::new();
+        for block in &self.blocks {
+            let Some(zone) = block.zones.first() else { continue };
+            for handler in &block.handlers {
+                let Handler::Forward(forward) = handler else { continue };
+                for (address, carrier) in forward.targets() {
+                    let target = (address, carrier, zone.clone());
+                    if !targets.contains(&target) {
+                        targets.push(target);
+                    }
+                }
+            }
+        }
+        targets
     }
 
     /// Counts a question that no zone matched.

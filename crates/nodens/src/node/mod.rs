@@ -1,0 +1,290 @@
+//! The node role: what a node's questions need beside a server that answers them.
+//!
+//! [`template`] makes the Corefile, [`discovery`] finds the upstream service for it, [`gate`] waits
+//! for an upstream before questions come here, and `nodens_node::network` brings them.
+
+mod discovery;
+mod errors;
+mod gate;
+mod holders;
+mod probe;
+mod template;
+
+pub(crate) use template::Refreshed;
+
+use crate::events::Event;
+use crate::flags::{Flags, NodeFlags};
+use crate::load::{LoadError, Source};
+use crate::watch::FileWatch;
+use discovery::Discovery;
+use errors::SetupErrors;
+use gate::Gate;
+use nodens_core::config::Readiness;
+use nodens_core::log::{Level, Sink};
+use nodens_core::{Config, Shared};
+use nodens_net::StartError;
+use nodens_node::network::{self, Backend, Network, Plan};
+use probe::Target;
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+use template::Template;
+
+/// Time between two lines that say what start waits for.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+/// Time between two attempts to have a port that somebody else has.
+const PORT_RETRY: Duration = Duration::from_secs(1);
+
+/// The node role of a running server.
+pub(crate) struct Node {
+    flags: NodeFlags,
+    template: Template,
+    discovery: Discovery,
+    /// The addresses of the upstream service at the last look.
+    upstreams: Vec<String>,
+    network: Arc<Network>,
+    gate: Option<Gate>,
+    /// Whether an upstream has answered.
+    open: Arc<AtomicBool>,
+    _watch: Option<FileWatch>,
+    sink: Sink,
+}
+
+impl Node {
+    /// Finds the upstream service and makes the Corefile. Gives nothing if a signal came before
+    /// that was done.
+    pub(crate) fn begin(
+        flags: &Flags,
+        node: &NodeFlags,
+        shared: &Arc<Shared>,
+        sender: &Sender<Event>,
+        events: &Receiver<Event>,
+    ) -> Option<Self> {
+        let sink = shared.sink.clone();
+        let errors = Arc::new(SetupErrors::default());
+        let template = Template::new(flags, node, sink.clone(), errors.clone());
+        let say = sink.clone();
+        let network = Network::open(plan(node), None, move |level, text| {
+            say.line(level_of(level), "", text);
+        });
+        let network = Arc::new(network);
+        errors::register(&shared.registry, &errors, &network);
+        let watch = match FileWatch::start(template.watched(), sender.clone()) {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                let text = format!("no notice of changes of the template: {error}");
+                sink.line(Level::Warning, "", text);
+                None
+            }
+        };
+        let mut begun = Self {
+            flags: node.clone(),
+            template,
+            discovery: Discovery::start(&node.upstream, sender.clone(), &sink),
+            upstreams: Vec::new(),
+            network,
+            gate: None,
+            open: Arc::default(),
+            _watch: watch,
+            sink,
+        };
+        begun.wait_for_corefile(events).then_some(begun)
+    }
+
+    /// Waits for what the template cannot do without; false if a signal ends the wait.
+    fn wait_for_corefile(&mut self, events: &Receiver<Event>) -> bool {
+        let mut say_at = Instant::now();
+        while self.refresh() == Refreshed::Waiting {
+            if say_at <= Instant::now() {
+                let (service, why) = (&self.flags.upstream, self.discovery.missing());
+                let text = format!(
+                    "waiting for the address of the upstream service {service}, questions go to the central servers meanwhile: {why}"
+                );
+                self.sink.line(Level::Warning, "", text);
+                say_at += SAY_EVERY;
+            }
+            match events.recv_timeout(say_at.saturating_duration_since(Instant::now())) {
+                Ok(Event::Signal(SIGTERM | SIGINT | SIGQUIT))
+                | Err(RecvTimeoutError::Disconnected) => return false,
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        true
+    }
+
+    /// Looks at template and ConfigMap again.
+    pub(crate) fn refresh(&mut self) -> Refreshed {
+        self.template.refresh(&self.discovery.addresses())
+    }
+
+    /// Whether a changed Corefile is to be taken up even where it has no `reload`: because of the
+    /// flag, or because the upstream service has moved.
+    pub(crate) fn takes_up_at_once(&mut self, refreshed: Refreshed) -> bool {
+        let upstreams = self.discovery.addresses();
+        let moved = self.upstreams != upstreams;
+        self.upstreams = upstreams;
+        refreshed == Refreshed::Changed && (moved || self.flags.reload_at_once)
+    }
+
+    /// The Corefile as it is now.
+    pub(crate) fn source(&self, flags: &Flags) -> Result<Source, LoadError> {
+        self.template.source(flags)
+    }
+
+    /// The addresses that sockets are bound to before any link has them.
+    pub(crate) fn local_addresses(&self) -> &[IpAddr] {
+        &self.flags.addresses
+    }
+
+    /// Where setup errors are shown; empty for nowhere.
+    pub(crate) fn metrics_address(&self) -> &str {
+        &self.flags.metrics
+    }
+
+    /// What `ready` waits for: that questions come here, and can be answered.
+    pub(crate) fn readiness(&self) -> Readiness {
+        let (open, network) = (self.open.clone(), self.network.clone());
+        let check = move || open.load(Ordering::Acquire) && network.attracting();
+        Readiness { directive: "node", check: Arc::new(check) }
+    }
+
+    /// Follows a configuration that was taken up: as soon as one of its upstreams answers, the
+    /// node's questions come here.
+    pub(crate) fn follow(&mut self, config: &Config) {
+        let targets = self.targets(config);
+        if let Some(gate) = &self.gate {
+            gate.set_targets(targets);
+            return;
+        }
+        let (network, sink) = (self.network.clone(), self.sink.clone());
+        match Gate::start(targets, self.open.clone(), network, sink) {
+            Ok(gate) => self.gate = Some(gate),
+            Err(error) => {
+                let text = format!("no thread to wait for an upstream: {error}");
+                self.sink.line(Level::Error, "", text);
+                self.network.attract();
+                self.open.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Whom the server blocks of the upstream service ask; all upstreams where none does.
+    fn targets(&self, config: &Config) -> Vec<Target> {
+        let service = self.discovery.addresses();
+        let all = config.forward_targets().into_iter();
+        let mut all: Vec<_> =
+            all.map(|(address, carrier, zone)| Target { address, carrier, zone }).collect();
+        let is_of_service = |target: &Target| {
+            let (ip, socket) = (target.address.ip().to_string(), target.address.to_string());
+            service.iter().any(|address| *address == ip || *address == socket)
+        };
+        if all.iter().any(is_of_service) {
+            all.retain(is_of_service);
+        }
+        // One question to each is enough, whatever zones it is asked about.
+        let mut seen = Vec::new();
+        all.retain(|target| {
+            let new = !seen.contains(&(target.address, target.carrier));
+            seen.push((target.address, target.carrier));
+            new
+        });
+        all
+    }
+
+    /// Sends questions to the central servers again; those that are here are still answered.
+    pub(crate) fn withdraw(&mut self) {
+        self.open.store(false, Ordering::Release);
+        self.gate = None;
+        self.sink.line(Level::Info, "", "Tearing down");
+        self.network.withdraw();
+    }
+
+    /// Takes away what the last answers needed.
+    pub(crate) fn release(&self) {
+        self.network.release_rules();
+    }
+}
+
+fn plan(flags: &NodeFlags) -> Plan {
+    Plan {
+        interface: flags.interface.clone(),
+        addresses: flags.addresses.clone(),
+        health_port: flags.health_port,
+        setup_interface: flags.setup_interface,
+        setup_rules: flags.setup_rules,
+        backend: Backend::Auto,
+        sync: flags.sync,
+    }
+}
+
+fn level_of(level: network::Level) -> Level {
+    match level {
+        network::Level::Info => Level::Info,
+        network::Level::Warning => Level::Warning,
+        network::Level::Error => Level::Error,
+    }
+}
+
+/// An error that may be about an address that somebody else has.
+pub(crate) trait Taken: std::fmt::Display {
+    /// `udp` or `tcp`, and the address.
+    fn taken(&self) -> Option<(&'static str, SocketAddr)>;
+}
+
+impl Taken for StartError {
+    fn taken(&self) -> Option<(&'static str, SocketAddr)> {
+        match self {
+            Self::Listen(error) if error.source.kind() == io::ErrorKind::AddrInUse => {
+                Some((error.network, error.address.parse().ok()?))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Does what `start` does, in the node role as soon as nobody else has the addresses it needs: until
+/// then the central servers answer. Gives nothing if a signal ends the wait.
+///
+/// # Errors
+/// Whatever else keeps the server from starting.
+pub(crate) fn when_free<T, E: Taken>(
+    node: Option<&Node>,
+    events: &Receiver<Event>,
+    mut start: impl FnMut() -> Result<T, E>,
+) -> Result<Option<T>, E> {
+    let mut said = false;
+    loop {
+        let error = match start() {
+            Ok(started) => return Ok(Some(started)),
+            Err(error) => error,
+        };
+        let (Some(node), Some((network, address))) = (node, error.taken()) else {
+            return Err(error);
+        };
+        if !said {
+            said = true;
+            node.sink.line(Level::Error, "", in_use(&error, network, address));
+        }
+        match events.recv_timeout(PORT_RETRY) {
+            Ok(Event::Signal(SIGTERM | SIGINT | SIGQUIT)) | Err(RecvTimeoutError::Disconnected) => {
+                return Ok(None);
+            }
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// What happened, who did it as far as can be seen, and what becomes of questions meanwhile.
+fn in_use(error: &impl Taken, network: &str, address: SocketAddr) -> String {
+    let mut holders = holders::of(network, address).join(", ");
+    if holders.is_empty() {
+        "a process that cannot be seen from here".clone_into(&mut holders);
+    }
+    format!(
+        "{error}: {holders} has it; trying again every second, questions go to the central servers meanwhile"
+    )
+}
