@@ -68,7 +68,7 @@ impl Node {
         let errors = Arc::new(SetupErrors::default());
         let template = Template::new(flags, node, sink.clone(), errors.clone());
         let say = sink.clone();
-        let network = Network::open(plan(node), None, move |level, text| {
+        let network = Network::open(plan(flags.port, node), None, move |level, text| {
             say.line(level_of(level), "", text);
         });
         let network = Arc::new(network);
@@ -209,8 +209,9 @@ impl Node {
     }
 }
 
-fn plan(flags: &NodeFlags) -> Plan {
+fn plan(dns_port: u16, flags: &NodeFlags) -> Plan {
     Plan {
+        dns_port,
         interface: flags.interface.clone(),
         addresses: flags.addresses.clone(),
         health_port: flags.health_port,

@@ -71,14 +71,16 @@ impl Server {
         let folder = Folder::new(name);
         let port = free_port();
         let conf = folder.write("Corefile", &corefile.replace("PORT", &port.to_string()));
-        let mut child = nodens()
-            .args(["-p", &port.to_string()])
-            .arg("-conf")
-            .arg(&conf)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = nodens();
+        command.args(["-p", &port.to_string()]).arg("-conf").arg(&conf).args(arguments);
+        let server = Self::run(command, folder, SocketAddr::from(([127, 0, 0, 1], port)));
+        server.wait_for("Nodens-");
+        server
+    }
+
+    /// Starts `command`, a server for `Corefile` in `folder` at `address`, and waits for nothing.
+    pub(crate) fn run(mut command: Command, folder: Folder, address: SocketAddr) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -88,11 +90,8 @@ impl Server {
                 }
             }
         });
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let seen = RefCell::default();
-        let server = Self { child, lines, seen, address, conf, folder };
-        server.wait_for("Nodens-");
-        server
+        let (seen, conf) = (RefCell::default(), folder.0.join("Corefile"));
+        Self { child, lines, seen, address, conf, folder }
     }
 
     /// Waits for a line of output that contains `text`, and takes it.

@@ -8,6 +8,7 @@ mod fixture;
 mod flood;
 mod forward;
 mod load;
+mod node;
 mod overload;
 mod pod;
 mod readmes;
