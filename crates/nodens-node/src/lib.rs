@@ -14,4 +14,5 @@
 #![forbid(unsafe_code)]
 
 pub mod face;
+pub mod handover;
 pub mod network;

@@ -1,0 +1,270 @@
+//! What the two processes say to each other, as octets.
+//!
+//! Each message is one packet: an octet that names it, then its fields. Numbers have the most
+//! significant octet first; texts and octet strings have their length in front.
+
+use std::net::SocketAddr;
+
+/// The version of everything in this module. Both sides name theirs first; they have to agree.
+pub const VERSION: u16 = 1;
+/// What a greeting begins with, so that nobody takes another protocol for this one.
+const MAGIC: &[u8] = b"nodens-handover";
+/// The longest message, in octets: the longest cached answer and the longest input of a
+/// connection fit.
+pub(crate) const MESSAGE_LEN_MAX: usize = 128 << 10;
+
+/// A message without its descriptors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// Successor: this is who I am.
+    Hello(Greeting),
+    /// Predecessor: and this is who I am.
+    Welcome(Greeting),
+    /// Predecessor: no, because.
+    Refused(String),
+    /// Predecessor: descriptors come with this, in this order.
+    Descriptors(Vec<Item>),
+    /// Predecessor: those were all.
+    Whole,
+    /// Predecessor: cached answers.
+    Answers(Vec<Vec<u8>>),
+    /// Predecessor: those were all.
+    Warm,
+    /// Successor: I take questions, at these listeners that were yours.
+    Commit(Vec<SocketAddr>),
+    /// Predecessor: I take none any more.
+    Paused,
+    /// Successor: I stay. You may go.
+    Stay,
+    /// Predecessor: a connection comes with this.
+    Connection {
+        /// Where its listener is.
+        listener: SocketAddr,
+        /// Questions it has asked.
+        asked: u32,
+        /// Octets nobody has looked at.
+        input: Vec<u8>,
+    },
+    /// Predecessor: I am gone.
+    Bye,
+}
+
+/// What both sides have to know of each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Greeting {
+    /// [`VERSION`] of the one who speaks.
+    pub(crate) version: u16,
+    /// The form of its cached answers.
+    pub(crate) answers: u16,
+    /// Its process ID, in its own namespace.
+    pub(crate) pid: u32,
+    /// The program's version, for people.
+    pub(crate) program: String,
+}
+
+/// What descriptors of a message are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Item {
+    /// Two of them: a listener's sockets for UDP and for TCP.
+    Pair(SocketAddr),
+    /// One, by its name.
+    Named(String),
+}
+
+impl Item {
+    /// How many descriptors it stands for.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Pair(_) => 2,
+            Self::Named(_) => 1,
+        }
+    }
+}
+
+impl Message {
+    /// The message as octets.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Hello(greeting) => greeting.encode(b'H', &mut out),
+            Self::Welcome(greeting) => greeting.encode(b'W', &mut out),
+            Self::Refused(why) => {
+                out.push(b'R');
+                push(&mut out, why.as_bytes());
+            }
+            Self::Descriptors(items) => {
+                out.push(b'D');
+                for item in items {
+                    let (kind, text) = match item {
+                        Item::Pair(address) => (b'P', address.to_string()),
+                        Item::Named(name) => (b'N', name.clone()),
+                    };
+                    out.push(kind);
+                    push(&mut out, text.as_bytes());
+                }
+            }
+            Self::Whole => out.push(b'w'),
+            Self::Answers(answers) => {
+                out.push(b'A');
+                answers.iter().for_each(|answer| push(&mut out, answer));
+            }
+            Self::Warm => out.push(b'a'),
+            Self::Commit(kept) => {
+                out.push(b'C');
+                kept.iter().for_each(|address| push(&mut out, address.to_string().as_bytes()));
+            }
+            Self::Paused => out.push(b'p'),
+            Self::Stay => out.push(b'S'),
+            Self::Connection { listener, asked, input } => {
+                out.push(b'T');
+                push(&mut out, listener.to_string().as_bytes());
+                out.extend(asked.to_be_bytes());
+                push(&mut out, input);
+            }
+            Self::Bye => out.push(b'b'),
+        }
+        out
+    }
+
+    /// The reverse of [`Message::encode`].
+    pub(crate) fn decode(octets: &[u8]) -> Option<Self> {
+        let (kind, rest) = octets.split_first()?;
+        let mut rest = Fields(rest);
+        let message = match kind {
+            b'H' => Self::Hello(Greeting::decode(&mut rest)?),
+            b'W' => Self::Welcome(Greeting::decode(&mut rest)?),
+            b'R' => Self::Refused(rest.text()?),
+            b'D' => Self::Descriptors(rest.all(Fields::item)?),
+            b'w' => Self::Whole,
+            b'A' => Self::Answers(rest.all(|rest| rest.octets().map(<[u8]>::to_vec))?),
+            b'a' => Self::Warm,
+            b'C' => Self::Commit(rest.all(Fields::address)?),
+            b'p' => Self::Paused,
+            b'S' => Self::Stay,
+            b'T' => {
+                let (listener, asked) = (rest.address()?, u32::from_be_bytes(rest.take()?));
+                Self::Connection { listener, asked, input: rest.octets()?.to_vec() }
+            }
+            b'b' => Self::Bye,
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(message)
+    }
+}
+
+impl Greeting {
+    fn encode(&self, kind: u8, out: &mut Vec<u8>) {
+        out.push(kind);
+        out.extend_from_slice(MAGIC);
+        out.extend(self.version.to_be_bytes());
+        out.extend(self.answers.to_be_bytes());
+        out.extend(self.pid.to_be_bytes());
+        push(out, self.program.as_bytes());
+    }
+
+    /// Of another version, whatever follows the version may look like.
+    fn decode(rest: &mut Fields<'_>) -> Option<Self> {
+        rest.0 = rest.0.strip_prefix(MAGIC)?;
+        let version = u16::from_be_bytes(rest.take()?);
+        if version != VERSION {
+            rest.0 = &[];
+            return Some(Self { version, answers: 0, pid: 0, program: String::new() });
+        }
+        let answers = u16::from_be_bytes(rest.take()?);
+        let pid = u32::from_be_bytes(rest.take()?);
+        Some(Self { version, answers, pid, program: rest.text()? })
+    }
+}
+
+fn push(out: &mut Vec<u8>, octets: &[u8]) {
+    let len = u32::try_from(octets.len()).unwrap_or(u32::MAX);
+    out.extend(len.to_be_bytes());
+    out.extend_from_slice(octets);
+}
+
+/// The fields of a message that are left.
+struct Fields<'m>(&'m [u8]);
+
+impl<'m> Fields<'m> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn octets(&mut self) -> Option<&'m [u8]> {
+        let len = u32::from_be_bytes(self.take()?) as usize;
+        let (octets, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(octets)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.octets()?.to_vec()).ok()
+    }
+
+    fn address(&mut self) -> Option<SocketAddr> {
+        self.text()?.parse().ok()
+    }
+
+    fn item(&mut self) -> Option<Item> {
+        match self.take()? {
+            [b'P'] => self.address().map(Item::Pair),
+            [b'N'] => self.text().map(Item::Named),
+            _ => None,
+        }
+    }
+
+    fn all<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let mut all = Vec::new();
+        while !self.0.is_empty() {
+            all.push(read(self)?);
+        }
+        Some(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_understood_and_no_part_of_it() {
+        let greeting =
+            Greeting { version: VERSION, answers: 3, pid: 7, program: "nodens 1".to_owned() };
+        let [a, b]: [SocketAddr; 2] =
+            ["127.0.0.1:53", "[::1]:53"].map(|text| text.parse().unwrap());
+        let messages = [
+            Message::Hello(greeting.clone()),
+            Message::Welcome(greeting),
+            Message::Refused("why".to_owned()),
+            Message::Descriptors(vec![Item::Pair(a), Item::Named("tun".to_owned())]),
+            Message::Whole,
+            Message::Answers(vec![vec![1, 2, 3], vec![], vec![4]]),
+            Message::Warm,
+            Message::Commit(vec![a, b]),
+            Message::Paused,
+            Message::Stay,
+            Message::Connection { listener: b, asked: 9, input: vec![0, 20, 1] },
+            Message::Bye,
+        ];
+        for message in messages {
+            let octets = message.encode();
+            assert_eq!(Message::decode(&octets).as_ref(), Some(&message));
+            for cut in 0..octets.len() {
+                // A list may end after any of its items.
+                assert_ne!(Message::decode(&octets[..cut]).as_ref(), Some(&message));
+            }
+            assert_eq!(Message::decode(&[&octets[..], &[0]].concat()), None);
+        }
+    }
+
+    #[test]
+    fn another_version_is_known_as_such_whatever_it_says() {
+        let mut octets = [b"H", MAGIC, &[0, 99], b"something else"].concat();
+        let other = Message::decode(&octets);
+        assert!(matches!(other, Some(Message::Hello(Greeting { version: 99, .. }))));
+        octets[1] = b'x';
+        assert_eq!(Message::decode(&octets), None);
+    }
+}

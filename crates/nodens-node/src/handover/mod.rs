@@ -1,0 +1,72 @@
+//! How a running server passes what it holds to its successor, so that no question is lost.
+//!
+//! The *predecessor* listens under a name ([`Offer`]). The *successor* asks there
+//! ([`Inheritance::claim`]) and is given every listening socket, with what waits in it, the
+//! descriptors that the node's network hangs on, and the cache. It builds what it needs beside the
+//! running server, which goes on answering. Then:
+//!
+//! | successor | predecessor |
+//! |---|---|
+//! | takes questions; `Commit` | |
+//! | | takes none any more; `Paused` |
+//! | works for a while; `Stay` | |
+//! | | answers what it had taken, passes on its connections, each once nothing is owed to it; `Bye` |
+//!
+//! The sockets are the same in both processes: each question goes to one of the two, whichever
+//! takes it, so it does not matter that for a moment both do. Until `Stay` the predecessor goes on
+//! by itself whenever the successor is gone, in whatever way: the kernel says so at once, because
+//! the connection between the two closes.
+
+mod channel;
+mod inheritance;
+mod message;
+mod offer;
+
+#[cfg(test)]
+mod tests;
+
+pub use inheritance::{Inheritance, Trial};
+pub use message::VERSION;
+pub use offer::{Holder, Offer};
+
+use nodens_net::InheritedListener;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// What passes from one process to the next before it takes questions.
+#[derive(Debug, Default)]
+pub struct Estate {
+    /// The listeners for questions.
+    pub listeners: Vec<InheritedListener>,
+    /// Everything else, by name.
+    pub others: Vec<(String, OwnedFd)>,
+}
+
+/// Why there is no hand-over. Whoever was serving goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The other process is gone, or does not want to go on.
+    #[error("the other process is gone")]
+    Gone,
+    /// The other process did not answer in time.
+    #[error("the other process does not answer")]
+    Slow,
+    /// The other process said no.
+    #[error("refused by the running process: {0}")]
+    Refused(String),
+    /// The other process belongs to somebody else.
+    #[error("the other process belongs to the user with ID {0}")]
+    Stranger(u32),
+    /// The other process knows another protocol.
+    #[error("the other process speaks version {0} of the hand-over, and this one {VERSION}")]
+    Version(u16),
+    /// The other process does what it should not.
+    #[error("unexpected in the hand-over: {0}")]
+    Protocol(&'static str),
+    /// The one who is to hand over cannot.
+    #[error("{0}")]
+    Holder(String),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
