@@ -15,14 +15,29 @@ use crate::repo;
 use archive::{Entry, Image};
 
 const HELP: &str = "\
-cargo xtask image [--tag NAME:TAG] [--out FILE] [--profile NAME | --program FILE]
-    builds Nodens as one static program, or takes FILE, and writes its image (default: target/nodens-image.tar)
+cargo xtask image [--role cluster|node] [--tag NAME:TAG] [--out FILE] [--profile NAME | --program FILE]
+    builds Nodens as one static program, or takes FILE, and writes its image: for the role cluster (the default)
+    target/nodens-image.tar, for the role node, which runs as root, target/nodens-node-image.tar
 cargo xtask image --file FILE:PATH… [--link PATH=TARGET]… [--command WORD]… [--user UID:GID] --tag NAME:TAG --out FILE
     writes an image of static programs that are there; the first one is what the image runs
 ";
 
+/// What an image is for. The files are the same: what differs is who runs them when a manifest does not say.
+struct Role {
+    name: &'static str,
+    image: &'static str,
+    /// `UID:GID`.
+    user: &'static str,
+}
+
 /// `nobody` of distroless images, whom CoreDNS's image runs as too; a number, so that `runAsNonRoot` can be checked.
-const USER: &str = "65532:65532";
+const CLUSTER: Role = Role { name: "cluster", image: "nodens", user: "65532:65532" };
+
+/// As in node-cache's image: only root gets what its manifest adds, CAP_NET_ADMIN, without a word in the manifest.
+const NODE: Role = Role { name: "node", image: "nodens-node", user: "0:0" };
+
+/// Names under which manifests of CoreDNS and of node-cache start their program.
+const LINKS: [&str; 2] = ["/coredns", "/node-cache"];
 
 #[derive(Default)]
 struct Options {
@@ -32,6 +47,7 @@ struct Options {
     program: Option<PathBuf>,
     command: Vec<String>,
     user: Option<String>,
+    role: Option<String>,
     files: Vec<(PathBuf, String)>,
     links: Vec<(String, String)>,
 }
@@ -42,18 +58,20 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
         return Ok(true);
     }
     let mut options = parse(args)?;
+    let role = role(options.role.as_deref())?;
     if options.files.is_empty() {
         let program = match options.program {
             Some(program) => program,
             None => build(options.profile.as_deref().unwrap_or("release"))?,
         };
         options.files.push((program, "/nodens".to_owned()));
-        // Commands of CoreDNS's manifests that name the program go on working.
-        options.links.push(("/coredns".to_owned(), "nodens".to_owned()));
+        let links = LINKS.map(|path| (path.to_owned(), "nodens".to_owned()));
+        options.links.extend(links);
     }
     let version = env!("CARGO_PKG_VERSION");
-    let tag = options.tag.unwrap_or_else(|| format!("localhost/nodens:{version}"));
-    let out = options.out.unwrap_or_else(|| repo::root().join("target/nodens-image.tar"));
+    let tag = options.tag.unwrap_or_else(|| format!("localhost/{}:{version}", role.image));
+    let usual = || repo::root().join(format!("target/{}-image.tar", role.image));
+    let out = options.out.unwrap_or_else(usual);
     let mut entries = Vec::new();
     for (file, path) in &options.files {
         let program =
@@ -64,7 +82,7 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     entries.extend(options.links.into_iter().map(|(path, target)| Entry::Link { path, target }));
     let image = Image {
         tag: tag.clone(),
-        user: options.user.unwrap_or_else(|| USER.to_owned()),
+        user: options.user.unwrap_or_else(|| role.user.to_owned()),
         architecture: architecture()?.0,
         command: options.command,
         entries,
@@ -90,6 +108,7 @@ fn parse(args: &[String]) -> Result<Options> {
             "--program" => options.program = Some(value.into()),
             "--command" => options.command.push(value),
             "--user" => options.user = Some(value),
+            "--role" => options.role = Some(value),
             "--file" => {
                 let (file, path) = value.rsplit_once(':').context("--file needs FILE:PATH")?;
                 options.files.push((file.into(), path.to_owned()));
@@ -107,6 +126,15 @@ fn parse(args: &[String]) -> Result<Options> {
         "--file needs --tag and --out"
     );
     Ok(options)
+}
+
+fn role(name: Option<&str>) -> Result<&'static Role> {
+    match name {
+        None => Ok(&CLUSTER),
+        Some(name) if name == CLUSTER.name => Ok(&CLUSTER),
+        Some(name) if name == NODE.name => Ok(&NODE),
+        Some(name) => bail!("no role {name}: expected {} or {}", CLUSTER.name, NODE.name),
+    }
 }
 
 /// This machine's architecture as images and as Rust's targets name it.

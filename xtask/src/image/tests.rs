@@ -17,7 +17,7 @@ fn program(kind: u8) -> Vec<u8> {
 fn image() -> Image {
     Image {
         tag: "localhost/nodens:1.2.3".to_owned(),
-        user: USER.to_owned(),
+        user: CLUSTER.user.to_owned(),
         architecture: "amd64",
         command: Vec::new(),
         entries: vec![
@@ -103,4 +103,31 @@ fn files_need_a_name_and_a_place() {
     assert!(parsed("--file a").unwrap_err().contains("FILE:PATH"));
     assert!(parsed("--tag").unwrap_err().contains("needs a value"));
     assert!(parsed("--nonsense x").unwrap_err().contains("unknown option"));
+}
+
+#[test]
+fn both_roles_have_all_names_of_the_program() {
+    let folder = std::env::temp_dir().join(format!("nodens-image-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    std::fs::write(folder.join("program"), program(1)).unwrap();
+    for (name, user) in [("cluster", "65532:65532"), ("node", "0:0")] {
+        let arguments = ["--role", name, "--program", &path("program"), "--out", &path(name)]
+            .map(str::to_owned);
+        assert!(run(&arguments).unwrap());
+        let files = files(&std::fs::read(path(name)).unwrap());
+        let manifest = json(&files, &named(&json(&files, "index.json")["manifests"][0]));
+        assert_eq!(json(&files, &named(&manifest["config"]))["config"]["User"], user);
+        let layer = &files[&named(&manifest["layers"][0])];
+        let mut layer = tar::Archive::new(&layer[..]);
+        let names = layer.entries().unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            entry.path().unwrap().display().to_string()
+        });
+        assert_eq!(names.collect::<Vec<_>>(), ["nodens", "coredns", "node-cache"]);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(
+        run(&["--role".to_owned(), "edge".to_owned()]).unwrap_err().to_string().contains("edge")
+    );
 }
