@@ -59,6 +59,85 @@ impl Groups {
     }
 }
 
+/// The group of a run, with a limit on the memory of the processes that are put into it.
+#[derive(Debug)]
+pub(crate) struct MemoryGroup {
+    folder: PathBuf,
+    files: &'static MemoryFiles,
+}
+
+/// What the controller calls its files.
+#[derive(Debug)]
+struct MemoryFiles {
+    limit: &'static str,
+    used: &'static str,
+    peak: &'static str,
+    /// Its line `oom_kill` counts processes that were killed.
+    kills: &'static str,
+}
+
+const VERSION_1: MemoryFiles = MemoryFiles {
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    peak: "memory.max_usage_in_bytes",
+    kills: "memory.oom_control",
+};
+
+const VERSION_2: MemoryFiles = MemoryFiles {
+    limit: "memory.max",
+    used: "memory.current",
+    peak: "memory.peak",
+    kills: "memory.events",
+};
+
+impl MemoryGroup {
+    /// Limits the group of the run `name` to so many octets.
+    pub(crate) fn of_run(name: &str, limit: u64) -> Result<Self> {
+        for hierarchy in hierarchies()? {
+            let folder = hierarchy.join(name);
+            for files in [&VERSION_1, &VERSION_2] {
+                let path = folder.join(files.limit);
+                if path.is_file() {
+                    fs::write(&path, limit.to_string()).context(path.display().to_string())?;
+                    return Ok(MemoryGroup { folder, files });
+                }
+            }
+        }
+        bail!("no control group limits memory here");
+    }
+
+    /// The file to which a process is written that shall be in the group.
+    pub(crate) fn processes(&self) -> PathBuf {
+        self.folder.join("cgroup.procs")
+    }
+
+    /// Octets in use: of processes, of the kernel for them, and of files they read.
+    pub(crate) fn used(&self) -> Result<u64> {
+        self.number(self.files.used)
+    }
+
+    /// The most that was ever in use.
+    pub(crate) fn peak(&self) -> Result<u64> {
+        self.number(self.files.peak)
+    }
+
+    /// Processes that were killed at the limit.
+    pub(crate) fn kills(&self) -> Result<u64> {
+        let text = self.text(self.files.kills)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        Ok(line.context("no line oom_kill")?.trim().parse()?)
+    }
+
+    fn number(&self, file: &str) -> Result<u64> {
+        Ok(self.text(file)?.trim().parse()?)
+    }
+
+    fn text(&self, file: &str) -> Result<String> {
+        let path = self.folder.join(file);
+        fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+}
+
 /// The sweeper: waits for the end of the run and removes its groups.
 pub(crate) fn sweep(name: &str) -> Result<ExitCode> {
     let mut nothing = Vec::new();

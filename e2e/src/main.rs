@@ -32,6 +32,7 @@ mod scale;
 mod server;
 #[allow(dead_code, reason = "scenarios to come use the rest")]
 mod sim;
+mod soak;
 mod steady;
 mod up;
 
@@ -70,6 +71,8 @@ enum Command {
     Leftovers(leftovers::Args),
     /// Hand the chart and the manifests of the node role to an API server.
     Charts(charts::Args),
+    /// Ask for an hour's worth of new names under the memory limit of the node role.
+    Soak(soak::Args),
     /// Try the manifest and the chart on a real node, and replace CoreDNS under load.
     Node(node::Args),
     /// Try the node role in network namespaces: kills, hand-overs, faults, and what it spares the central servers.
@@ -107,7 +110,7 @@ fn outside(command: &Command) -> Result<ExitCode> {
         Command::Idle => loop {
             std::thread::park();
         },
-        Command::Node(_) => sandbox::supervise(Needs::Groups),
+        Command::Node(_) | Command::Soak(_) => sandbox::supervise(Needs::Groups),
         _ => sandbox::supervise(Needs::Namespaces),
     }
 }
@@ -121,6 +124,7 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Clients(args) => clients::run(args, sandbox).await,
         Command::Scale(args) => scale::run(args, sandbox).await,
         Command::Faults(args) => faults::run(args, sandbox).await,
+        Command::Soak(args) => soak::run(args, sandbox).await,
         Command::Charts(args) => charts::run(args, sandbox).await,
         Command::Node(args) => node::run(args, sandbox).await,
         Command::NodeSim(args) => sim::run(args, sandbox),
