@@ -328,7 +328,7 @@ fn authorities(path: String) -> Result<Vec<Vec<u8>>, ConfigError> {
 /// both sides more than the network does.
 fn client(config: Config, scope: &Scope) -> Result<Client, ConfigError> {
     let (probe_after, probe_timeout) = match scope {
-        Scope::Whole | Scope::PodsOf(_) => (PROBE_AFTER, PROBE_TIMEOUT),
+        Scope::Whole | Scope::PodsOf(_) | Scope::SlicesOf { .. } => (PROBE_AFTER, PROBE_TIMEOUT),
         Scope::Names => (NAMES_PROBE_AFTER, NAMES_PROBE_TIMEOUT),
     };
     let made = |error| ConfigError::Credentials(Box::new(error));

@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// one list.
 pub(crate) fn accepted(scope: &Scope, in_list: bool) -> HeaderValue {
     HeaderValue::from_static(match (scope, in_list) {
-        (Scope::Whole | Scope::PodsOf(_), _) => {
+        (Scope::Whole | Scope::PodsOf(_) | Scope::SlicesOf { .. }, _) => {
             "application/vnd.kubernetes.protobuf, application/json"
         }
         (Scope::Names, true) => {

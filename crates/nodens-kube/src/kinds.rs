@@ -84,6 +84,7 @@ pub(crate) fn wanted(source: &Source) -> impl Iterator<Item = Resource> {
     RESOURCES.into_iter().filter(|resource| match (&source.scope, resource.kind) {
         (Scope::Names, kind) => matches!(kind, Kind::Namespaces | Kind::Services),
         (Scope::PodsOf(_), kind) => kind == Kind::Pods,
+        (Scope::SlicesOf { .. }, kind) => kind == Kind::Slices,
         (Scope::Whole, Kind::Namespaces | Kind::Services) => true,
         (Scope::Whole, Kind::Slices) => source.endpoints,
         (Scope::Whole, Kind::Pods) => source.pods,
@@ -144,6 +145,9 @@ impl Resource {
             Kind::Slices => [labels, Some(OF_SERVICE)],
             Kind::ImportSlices => [labels, Some(OF_IMPORT)],
         };
+        if let Scope::SlicesOf { namespace, service } = &source.scope {
+            return slices_of(namespace, service);
+        }
         let mut request = format!("{}?", self.path);
         let selectors: Vec<&str> = selectors.into_iter().flatten().collect();
         if !selectors.is_empty() {
@@ -162,6 +166,19 @@ impl Resource {
         }
         request
     }
+}
+
+/// Path and selector of the slices of one service, for which a right in its namespace is enough.
+fn slices_of(namespace: &str, service: &str) -> String {
+    let (group, kind) = SLICES.rsplit_once('/').unwrap_or((SLICES, ""));
+    let mut request = format!("{group}/namespaces/");
+    escape(namespace, &mut request);
+    _ = write!(request, "/{kind}?labelSelector=");
+    escape(OF_SERVICE, &mut request);
+    request.push_str("%3D");
+    escape(service, &mut request);
+    request.push('&');
+    request
 }
 
 /// Percent-encodes all but unreserved characters (RFC 3986 section 2.3).
@@ -204,6 +221,14 @@ mod tests {
         let node = Source { scope: Scope::PodsOf("n1".into()), ..Source::default() };
         let pods = of(Kind::Pods).page(&node, None, true);
         assert!(pods.contains("%2Cspec.nodeName%3Dn1&limit=500"), "{pods}");
+        let scope = Scope::SlicesOf { namespace: "kube-system".into(), service: "dns".into() };
+        let one = Source { scope, ..Source::default() };
+        assert_eq!(
+            of(Kind::Slices).page(&one, None, true),
+            "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices?labelSelector=\
+             kubernetes.io%2Fservice-name%3Ddns&limit=500"
+        );
+        assert_eq!(wanted(&one).map(|resource| resource.kind).collect::<Vec<_>>(), [Kind::Slices]);
         let next = of(Kind::Services).page(&Source::default(), Some("a+b="), false);
         assert_eq!(next, "/api/v1/services?limit=500&continue=a%2Bb%3D");
     }

@@ -4,6 +4,7 @@
 
 use crate::flags::Flags;
 use crate::load::{self, Loaded};
+use crate::node;
 use nodens_core::log::Sink;
 use nodens_core::{Config, Shared};
 use std::process::ExitCode;
@@ -40,7 +41,11 @@ fn counted(number: usize, one: &str, many: &str) -> String {
 pub(crate) fn compile(flags: &Flags) -> Result<(Loaded, Config), load::LoadError> {
     let (sender, _receiver) = sync_channel(1);
     let shared = Arc::new(Shared::new(1, Sink::new(sender)));
-    let loaded = load::parse_first(load::read(flags)?, flags)?;
+    let source = match &flags.node {
+        Some(node) => node::preview(flags, node)?,
+        None => load::read(flags)?,
+    };
+    let loaded = load::parse_first(source, flags)?;
     let config = load::compile(&loaded, flags, &shared)?;
     Ok((loaded, config))
 }

@@ -7,7 +7,7 @@ use crate::events::{Event, settle, watch_signals};
 use crate::flags::Flags;
 use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
-use crate::node::{self, Node, Refreshed};
+use crate::node::{self, Node};
 use crate::reload::Reloads;
 use crate::tasks::Tasks;
 use crate::{clusters, face, probe, process};
@@ -80,6 +80,15 @@ fn remove_pidfile(path: &str) {
     }
 }
 
+/// What all workers share.
+fn shared(flags: &Flags, logger: &Logger) -> Arc<Shared> {
+    let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
+    let shared = Arc::new(Shared::new(workers, logger.sink.clone()));
+    shared.set_pending_memory(pending_memory(flags));
+    process::register(&shared, logger);
+    shared
+}
+
 /// What questions that wait may take, in octets.
 fn pending_memory(flags: &Flags) -> usize {
     if flags.pending_memory > 0 {
@@ -98,13 +107,12 @@ impl Server {
         events: &Receiver<Event>,
     ) -> Result<Option<Self>, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
-        let shared = Arc::new(Shared::new(workers, logger.sink.clone()));
-        shared.set_pending_memory(pending_memory(&flags));
-        process::register(&shared, logger);
+        let shared = shared(&flags, logger);
+        let mut watches = Watches::new(shared.clone(), cpu::yield_to_workers);
         let node = match &flags.node {
             None => None,
-            Some(node) => match Node::begin(&flags, node, &shared, &sender, events) {
+            Some(node) => match Node::begin(&flags, node, &shared, &mut watches, (&sender, events))
+            {
                 Some(node) => Some(node),
                 None => return Ok(None),
             },
@@ -122,7 +130,6 @@ impl Server {
         if let Some(node) = &node {
             endpoints.serve_node(node.local_addresses(), node.metrics_address());
         }
-        let mut watches = Watches::new(shared.clone(), cpu::yield_to_workers);
         clusters::watch(&mut watches, &config.services, &shared)?;
         // Before the wait, so that probes hear meanwhile that the process lives.
         let applied = node::when_free(node.as_ref(), events, || endpoints.apply(&config.services));
@@ -246,8 +253,7 @@ impl Server {
 
     /// Reloads if the Corefile differs from what was last looked at.
     fn look(&mut self, events: &Receiver<Event>) {
-        let refreshed = self.node.as_mut().map_or(Refreshed::Same, Node::refresh);
-        let at_once = self.node.as_mut().is_some_and(|node| node.takes_up_at_once(refreshed));
+        let at_once = self.node.as_mut().is_some_and(Node::refresh_at_once);
         if !self.reloads.active() && !at_once {
             return;
         }
@@ -368,6 +374,7 @@ fn compile(
 ) -> Result<(Arc<Config>, Vec<Task>), LoadError> {
     let mut config = load::compile(loaded, flags, shared)?;
     config.services.readiness.extend(node.map(Node::readiness));
+    config.services.clusters.extend(node.and_then(Node::cluster));
     let tasks = std::mem::take(&mut config.services.tasks);
     Ok((Arc::new(config), tasks))
 }

@@ -42,6 +42,13 @@ pub enum Scope {
     Names,
     /// The pods of the node with this name, and nothing else.
     PodsOf(Box<str>),
+    /// The endpoint slices of one service, and nothing else.
+    SlicesOf {
+        /// The service's namespace.
+        namespace: Box<str>,
+        /// The service's name.
+        service: Box<str>,
+    },
 }
 
 /// Where the API server is and who asks it.

@@ -1,8 +1,13 @@
 //! Where the upstream service is.
 
+use super::endpoints;
 use crate::events::Event;
-use nodens_core::log::{Level, Sink};
+use nodens_core::Shared;
+use nodens_core::cluster::{Feed, Key};
+use nodens_core::log::Level;
+use nodens_kube::Watches;
 use nodens_node::face::Service;
+use std::hash::RandomState;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,6 +18,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Time after which a host name is looked up again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// Time between two looks at what the watch of the endpoints knows. A dead server is left at once
+/// all the same: `forward` sees to that.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
 
 /// What is known of the upstream service.
 #[derive(Debug, Default)]
@@ -25,6 +33,8 @@ struct Known {
 /// Finds the upstream service, and goes on looking where it can move.
 pub(crate) struct Discovery {
     known: Arc<Mutex<Known>>,
+    /// The endpoints of the service, where the API server tells.
+    feed: Option<Arc<Feed>>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -35,33 +45,43 @@ enum Way {
     Fixed(Vec<String>),
     /// Its name is looked up from time to time.
     Lookup(String),
+    /// Its servers are watched; as long as they are not known, its address is used.
+    Watch { feed: Arc<Feed>, key: Key, address: Option<String> },
     /// Nobody tells.
     Nowhere(String),
 }
 
 impl Discovery {
     /// Looks for the service that `name` names. [`Event::Look`] tells of each change.
-    pub(crate) fn start(name: &str, events: Sender<Event>, sink: &Sink) -> Self {
-        let way = way(name, sink);
-        let mut known = Known::default();
-        if let Way::Nowhere(why) = &way {
-            known.missing.clone_from(why);
-        }
-        let known = Arc::new(Mutex::new(known));
-        let mut discovery = Self { known: known.clone(), stop: None, thread: None };
-        match way {
-            Way::Fixed(addresses) => discovery.lock().addresses = addresses,
-            Way::Nowhere(_) => {}
-            Way::Lookup(host) => {
-                let (stop, stopped) = channel::<()>();
-                let pause =
-                    move |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-                let run = move || follow(&host, &known, &events, pause);
-                discovery.thread =
-                    std::thread::Builder::new().name("upstream".to_owned()).spawn(run).ok();
-                discovery.stop = Some(stop);
+    pub(crate) fn start(
+        name: &str,
+        events: Sender<Event>,
+        shared: &Shared,
+        watches: &mut Watches,
+    ) -> Self {
+        let way = way(name, shared, watches);
+        let known = Arc::new(Mutex::new(Known::default()));
+        let mut discovery = Self { known: known.clone(), feed: None, stop: None, thread: None };
+        let (stop, stopped) = channel::<()>();
+        let pause = move |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+        let run: Box<dyn FnOnce() + Send> = match way {
+            Way::Fixed(addresses) => {
+                discovery.lock().addresses = addresses;
+                return discovery;
             }
-        }
+            Way::Nowhere(why) => {
+                discovery.lock().missing = why;
+                return discovery;
+            }
+            Way::Lookup(host) => Box::new(move || look_up(&host, &known, &events, pause)),
+            Way::Watch { feed, key, address } => {
+                discovery.lock().addresses = address.iter().cloned().collect();
+                discovery.feed = Some(feed.clone());
+                Box::new(move || watch(&feed, &key, address, &known, &events, pause))
+            }
+        };
+        discovery.thread = std::thread::Builder::new().name("upstream".to_owned()).spawn(run).ok();
+        discovery.stop = Some(stop);
         discovery
     }
 
@@ -73,6 +93,11 @@ impl Discovery {
     /// Why there are no addresses.
     pub(crate) fn missing(&self) -> String {
         self.lock().missing.clone()
+    }
+
+    /// What has to go on being watched.
+    pub(crate) fn feed(&self) -> Option<Arc<Feed>> {
+        self.feed.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -88,29 +113,78 @@ impl Drop for Discovery {
     }
 }
 
-fn way(name: &str, sink: &Sink) -> Way {
-    match Service::parse(name) {
-        Service::Literal(addresses) => Way::Fixed(addresses),
-        Service::Host(host) => Way::Lookup(host),
-        Service::Kubernetes { namespace: None, name } => {
-            match Service::from_environment(&name, |variable| std::env::var(variable).ok()) {
-                Ok(address) => Way::Fixed(vec![address.to_string()]),
-                Err(error) => {
-                    let text =
-                        format!("Unable to lookup IP address of Upstream service {name}: {error}");
-                    sink.line(Level::Warning, "", text);
-                    Way::Nowhere(error.to_string())
-                }
-            }
+fn way(name: &str, shared: &Shared, watches: &mut Watches) -> Way {
+    let (namespace, name) = match Service::parse(name) {
+        Service::Literal(addresses) => return Way::Fixed(addresses),
+        Service::Host(host) => return Way::Lookup(host),
+        Service::Kubernetes { namespace, name } => (namespace, name),
+    };
+    // The environment tells of services of the pod's own namespace only.
+    let own = endpoints::own_namespace();
+    let is_own = namespace.is_none() || namespace == own;
+    let address = match Service::from_environment(&name, |name| std::env::var(name).ok()) {
+        _ if !is_own => Err(format!("{name} is of another namespace than this pod")),
+        found => found.map(|address| address.to_string()).map_err(|error| error.to_string()),
+    };
+    let watched = match (own, namespace) {
+        (None, _) => Err("this is no pod that may ask the Kubernetes API".to_owned()),
+        (Some(own), None) => start_watch(&own, &name, shared, watches),
+        (Some(_), Some(namespace)) => start_watch(&namespace, &name, shared, watches),
+    };
+    match (watched, address) {
+        (Ok((feed, key)), address) => Way::Watch { feed, key, address: address.ok() },
+        (Err(_), Ok(address)) => Way::Fixed(vec![address]),
+        (Err(why), Err(error)) => {
+            let text = format!("Unable to lookup IP address of Upstream service {name}: {error}");
+            shared.sink.line(Level::Warning, "", text);
+            Way::Nowhere(format!("{error}, and {why}"))
         }
-        Service::Kubernetes { namespace: Some(namespace), name } => {
-            Way::Nowhere(format!("nobody tells where {namespace}/{name} is"))
+    }
+}
+
+fn start_watch(
+    namespace: &str,
+    name: &str,
+    shared: &Shared,
+    watches: &mut Watches,
+) -> Result<(Arc<Feed>, Key), String> {
+    let (source, key) = endpoints::source(namespace, name).map_err(|error| error.to_string())?;
+    let feed = shared.clusters.feed(&source);
+    watches.start(std::slice::from_ref(&feed)).map_err(|error| error.to_string())?;
+    Ok((feed, key))
+}
+
+/// Follows the servers of the service until `pause` says that it is enough.
+fn watch(
+    feed: &Feed,
+    key: &Key,
+    address: Option<String>,
+    known: &Mutex<Known>,
+    events: &Sender<Event>,
+    pause: impl Fn(Duration) -> bool,
+) {
+    let chooser = RandomState::new();
+    loop {
+        let mut addresses = endpoints::servers(feed, key, &chooser);
+        if addresses.is_empty() {
+            addresses.extend(address.clone());
+        }
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.is_empty() {
+            known.missing = endpoints::why_not(feed);
+        } else if known.addresses != addresses {
+            known.addresses = addresses;
+            _ = events.send(Event::Look);
+        }
+        drop(known);
+        if !pause(WATCH_EVERY) {
+            return;
         }
     }
 }
 
 /// Looks up `host` again and again until `pause` says that it is enough.
-fn follow(
+fn look_up(
     host: &str,
     known: &Mutex<Known>,
     events: &Sender<Event>,
@@ -146,28 +220,55 @@ fn follow(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::sync_channel;
+    use nodens_core::log::{Record, Sink};
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    fn start(name: &str) -> (Discovery, Receiver<Record>, Receiver<Event>) {
+        let (sender, lines) = sync_channel(10);
+        let shared = Arc::new(Shared::new(1, Sink::new(sender)));
+        let (sender, events) = channel();
+        let mut watches = Watches::new(shared.clone(), || {});
+        (Discovery::start(name, sender, &shared, &mut watches), lines, events)
+    }
 
     #[test]
-    fn literals_and_host_names_become_addresses() {
-        let (sender, _lines) = sync_channel(10);
-        let sink = Sink::new(sender);
-        let (sender, events) = channel();
-        let literal = Discovery::start("10.0.0.1,10.0.0.2:5353", sender.clone(), &sink);
+    fn literals_are_where_they_are_and_host_names_are_looked_up() {
+        let (literal, _, _) = start("10.0.0.1,10.0.0.2:5353");
         assert_eq!(literal.addresses(), ["10.0.0.1", "10.0.0.2:5353"]);
-        let host = Discovery::start("127.0.0.1.", sender, &sink);
-        // Without a resolver there is no telling; with one there is no such name.
-        _ = events.recv_timeout(Duration::from_millis(100));
-        assert!(host.addresses().is_empty() || host.missing().is_empty());
+        let (sender, events) = channel();
+        let known = Mutex::new(Known::default());
+        look_up("127.0.0.1", &known, &sender, |_| false);
+        assert_eq!(events.try_recv(), Ok(Event::Look));
+        assert_eq!(known.lock().unwrap().addresses, ["127.0.0.1"]);
+        // Nothing new is nothing to look at.
+        look_up("127.0.0.1", &known, &sender, |_| false);
+        assert!(events.try_recv().is_err());
     }
 
     #[test]
     fn a_service_that_nobody_tells_of_is_missing_and_why_is_said() {
-        let (sender, lines) = sync_channel(10);
-        let (events, _looks) = channel();
-        let missing = Discovery::start("no-such-service", events, &Sink::new(sender));
+        let (missing, lines, _) = start("no-such-service");
         assert!(missing.addresses().is_empty());
         assert!(missing.missing().contains("NO_SUCH_SERVICE_SERVICE_HOST"));
         assert_eq!(lines.try_iter().count(), 1);
+        let (other, _, _) = start("elsewhere/no-such-service");
+        assert!(other.missing().contains("of another namespace"), "{}", other.missing());
+    }
+
+    #[test]
+    fn the_address_serves_until_the_servers_are_known() {
+        let clusters = nodens_core::cluster::Clusters::default();
+        let (source, key) = endpoints::source("kube-system", "kube-dns").unwrap();
+        let feed = clusters.feed(&source);
+        let (sender, events) = channel();
+        let known = Mutex::new(Known::default());
+        let address = Some("10.96.0.11".to_owned());
+        watch(&feed, &key, address, &known, &sender, |_| false);
+        assert_eq!(known.lock().unwrap().addresses, ["10.96.0.11"]);
+        assert_eq!(events.try_recv(), Ok(Event::Look));
+        // Without an address what was known stays, and what is wrong is said.
+        watch(&feed, &key, None, &known, &sender, |_| false);
+        assert_eq!(known.lock().unwrap().addresses, ["10.96.0.11"]);
+        assert!(known.lock().unwrap().missing.contains("has not answered yet"));
     }
 }

@@ -4,25 +4,26 @@
 //! for an upstream before questions come here, and `nodens_node::network` brings them.
 
 mod discovery;
+mod endpoints;
 mod errors;
 mod gate;
 mod holders;
 mod probe;
 mod template;
 
-pub(crate) use template::Refreshed;
-
 use crate::events::Event;
 use crate::flags::{Flags, NodeFlags};
-use crate::load::{LoadError, Source};
+use crate::load::{self, LoadError, Source};
 use crate::watch::FileWatch;
 use discovery::Discovery;
 use errors::SetupErrors;
 use gate::Gate;
-use nodens_core::config::Readiness;
+use nodens_core::config::{ClusterService, Readiness};
 use nodens_core::log::{Level, Sink};
 use nodens_core::{Config, Shared};
+use nodens_kube::Watches;
 use nodens_net::StartError;
+use nodens_node::face::{KubeDns, Service, render};
 use nodens_node::network::{self, Backend, Network, Plan};
 use probe::Target;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
-use template::Template;
+use template::{Refreshed, Template};
 
 /// Time between two lines that say what start waits for.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -44,8 +45,9 @@ pub(crate) struct Node {
     flags: NodeFlags,
     template: Template,
     discovery: Discovery,
-    /// The addresses of the upstream service at the last look.
+    /// The addresses of the upstream service at the last look, and whether that found others.
     upstreams: Vec<String>,
+    moved: bool,
     network: Arc<Network>,
     gate: Option<Gate>,
     /// Whether an upstream has answered.
@@ -61,8 +63,8 @@ impl Node {
         flags: &Flags,
         node: &NodeFlags,
         shared: &Arc<Shared>,
-        sender: &Sender<Event>,
-        events: &Receiver<Event>,
+        watches: &mut Watches,
+        (sender, events): (&Sender<Event>, &Receiver<Event>),
     ) -> Option<Self> {
         let sink = shared.sink.clone();
         let errors = Arc::new(SetupErrors::default());
@@ -84,7 +86,8 @@ impl Node {
         let mut begun = Self {
             flags: node.clone(),
             template,
-            discovery: Discovery::start(&node.upstream, sender.clone(), &sink),
+            discovery: Discovery::start(&node.upstream, sender.clone(), shared, watches),
+            moved: false,
             upstreams: Vec::new(),
             network,
             gate: None,
@@ -118,16 +121,16 @@ impl Node {
 
     /// Looks at template and ConfigMap again.
     pub(crate) fn refresh(&mut self) -> Refreshed {
-        self.template.refresh(&self.discovery.addresses())
+        let upstreams = self.discovery.addresses();
+        self.moved = self.upstreams != upstreams;
+        self.upstreams = upstreams;
+        self.template.refresh(&self.upstreams)
     }
 
-    /// Whether a changed Corefile is to be taken up even where it has no `reload`: because of the
-    /// flag, or because the upstream service has moved.
-    pub(crate) fn takes_up_at_once(&mut self, refreshed: Refreshed) -> bool {
-        let upstreams = self.discovery.addresses();
-        let moved = self.upstreams != upstreams;
-        self.upstreams = upstreams;
-        refreshed == Refreshed::Changed && (moved || self.flags.reload_at_once)
+    /// Looks again; says whether a changed Corefile is to be taken up even where it has no
+    /// `reload`: because of the flag, or because the upstream service has moved.
+    pub(crate) fn refresh_at_once(&mut self) -> bool {
+        self.refresh() == Refreshed::Changed && (self.moved || self.flags.reload_at_once)
     }
 
     /// The Corefile as it is now.
@@ -143,6 +146,12 @@ impl Node {
     /// Where setup errors are shown; empty for nowhere.
     pub(crate) fn metrics_address(&self) -> &str {
         &self.flags.metrics
+    }
+
+    /// What has to be watched, if anything.
+    pub(crate) fn cluster(&self) -> Option<ClusterService> {
+        let feed = self.discovery.feed()?;
+        Some(ClusterService { feed, startup_timeout: Duration::ZERO, optional: true })
     }
 
     /// What `ready` waits for: that questions come here, and can be answered.
@@ -174,13 +183,12 @@ impl Node {
 
     /// Whom the server blocks of the upstream service ask; all upstreams where none does.
     fn targets(&self, config: &Config) -> Vec<Target> {
-        let service = self.discovery.addresses();
         let all = config.forward_targets().into_iter();
         let mut all: Vec<_> =
             all.map(|(address, carrier, zone)| Target { address, carrier, zone }).collect();
         let is_of_service = |target: &Target| {
             let (ip, socket) = (target.address.ip().to_string(), target.address.to_string());
-            service.iter().any(|address| *address == ip || *address == socket)
+            self.upstreams.iter().any(|address| *address == ip || *address == socket)
         };
         if all.iter().any(is_of_service) {
             all.retain(is_of_service);
@@ -207,6 +215,34 @@ impl Node {
     pub(crate) fn release(&self) {
         self.network.release_rules();
     }
+}
+
+/// The Corefile that the node role would begin with, for who only wants to see it: nothing is
+/// written and nobody is asked.
+///
+/// # Errors
+/// If there is none, as where the address of the upstream service is not known.
+pub(crate) fn preview(flags: &Flags, node: &NodeFlags) -> Result<Source, LoadError> {
+    let Ok(base) = std::fs::read_to_string(&node.base) else { return load::read(flags) };
+    let name = node.base.display().to_string();
+    let rejected = |error: &dyn std::fmt::Display| LoadError::Rejected(format!("{name}: {error}"));
+    let mut values = template::values(flags, node);
+    values.cluster_dns = match Service::parse(&node.upstream) {
+        Service::Literal(addresses) => addresses.join(" "),
+        Service::Kubernetes { name, .. } => {
+            let found = Service::from_environment(&name, |name| std::env::var(name).ok());
+            found.map(|address| address.to_string()).unwrap_or_default()
+        }
+        Service::Host(host) => {
+            let found = nodens_net::lookup::lookup_host(&host, &[]).unwrap_or_default();
+            found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        }
+    };
+    if let Some(folder) = node.kube_dns_folder() {
+        values.kube_dns = KubeDns::read(&folder).map_err(|error| rejected(&error))?;
+    }
+    let rendered = render(&base, &values).map_err(|error| rejected(&error))?;
+    Ok(Source { name, text: rendered.text, path: None })
 }
 
 fn plan(dns_port: u16, flags: &NodeFlags) -> Plan {

@@ -44,18 +44,11 @@ impl Template {
         sink: Sink,
         errors: Arc<SetupErrors>,
     ) -> Self {
-        let values = Values {
-            cluster_dns: String::new(),
-            local: node.local.clone(),
-            port: flags.port,
-            prometheus: node.prometheus.clone(),
-            kube_dns: KubeDns::default(),
-        };
         Self {
             base: node.base.clone(),
             kube_dns: node.kube_dns_folder(),
             conf: flags.conf.clone(),
-            values,
+            values: values(flags, node),
             rendered: None,
             complaint: String::new(),
             sink,
@@ -158,6 +151,17 @@ impl Template {
             }),
             Some((_, true)) | None => load::read(flags),
         }
+    }
+}
+
+/// What does not change while the process lives, and nothing else yet.
+pub(crate) fn values(flags: &Flags, node: &NodeFlags) -> Values {
+    Values {
+        cluster_dns: String::new(),
+        local: node.local.clone(),
+        port: flags.port,
+        prometheus: node.prometheus.clone(),
+        kube_dns: KubeDns::default(),
     }
 }
 

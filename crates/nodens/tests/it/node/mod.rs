@@ -2,7 +2,7 @@
 
 mod place;
 
-use crate::fixture::{Folder, eventually, need};
+use crate::fixture::{Folder, eventually, need, nodens};
 use nodens_wire::Rcode;
 use place::{Place, text, write_template};
 
@@ -150,4 +150,21 @@ fn for_cilium_the_network_is_left_alone() {
     assert_eq!((answer.flags.rcode(), answer.answer.len()), (Rcode::NOERROR, 1));
     assert!(!place.ip("link").contains("nodelocaldns"));
     assert_eq!(server.end("-TERM").code(), Some(0));
+}
+
+#[test]
+fn what_a_template_becomes_can_be_seen_beforehand() {
+    let folder = Folder::new("node-check");
+    let base = folder.write("Corefile.base", ".:53 {\n forward . __PILLAR__CLUSTER__DNS__\n}\n");
+    let check = |more: &[&str]| {
+        let mut command = nodens();
+        command.args(["-localip", "169.254.20.10", "-basecorefile"]).arg(&base);
+        let output = command.args(["-conf", "/no/such/file"]).args(more).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), text)
+    };
+    let (code, text) = check(&["-print-effective", "-upstreamsvc", "10.96.0.11"]);
+    assert!(code == Some(0) && text.contains("forward . 10.96.0.11  # "), "{text}");
+    let (code, text) = check(&["-check"]);
+    assert!(code == Some(1) && text.contains("the address of that service is not known"), "{text}");
 }
