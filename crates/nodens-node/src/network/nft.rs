@@ -78,36 +78,39 @@ pub(crate) struct TableChain {
 
 /// The kernel's side of nftables.
 pub(crate) struct Nft {
-    socket: Socket,
+    /// The owner of our table, for changes only: a predecessor may hold it too, and whoever reads
+    /// from it first has the kernel's answer.
+    owner: Socket,
+    look: Socket,
 }
 
 impl Nft {
     pub(crate) fn open() -> io::Result<Self> {
-        Ok(Self { socket: Socket::open(Some(NETFILTER))? })
+        Ok(Self { owner: Socket::open(Some(NETFILTER))?, look: Socket::open(Some(NETFILTER))? })
     }
 
     /// With the socket of a predecessor, whose table becomes ours.
-    pub(crate) fn inherit(socket: OwnedFd) -> Self {
-        Self { socket: Socket::of(socket) }
+    pub(crate) fn inherit(owner: OwnedFd) -> io::Result<Self> {
+        Ok(Self { owner: Socket::of(owner), look: Socket::open(Some(NETFILTER))? })
     }
 
     pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.socket.try_clone()
+        self.owner.try_clone()
     }
 
     pub(crate) fn tables(&self) -> io::Result<Vec<Table>> {
-        let list = self.socket.list(GETTABLE, &about(0, 0))?;
+        let list = self.look.list(GETTABLE, &about(0, 0))?;
         Ok(list.iter().filter(|message| message.kind == NEWTABLE).filter_map(table).collect())
     }
 
     pub(crate) fn chains(&self) -> io::Result<Vec<TableChain>> {
-        let list = self.socket.list(GETCHAIN, &about(0, 0))?;
+        let list = self.look.list(GETCHAIN, &about(0, 0))?;
         Ok(list.iter().filter(|message| message.kind == NEWCHAIN).filter_map(chain).collect())
     }
 
     /// How many rules our table has.
     pub(crate) fn rules(&self, name: &str) -> io::Result<usize> {
-        let list = self.socket.list(GETRULE, &about(INET, 0))?;
+        let list = self.look.list(GETRULE, &about(INET, 0))?;
         let ours = |message: &&Message| {
             message.kind == NEWRULE && message.attributes(4).text(TABLE_NAME) == Some(name)
         };
@@ -142,7 +145,7 @@ impl Nft {
     pub(crate) fn remove_leftovers(&self, addresses: &[IpAddr]) -> io::Result<usize> {
         let mut batch = Batch::begin();
         for family in [IPV4, IPV6] {
-            let list = self.socket.list(GETRULE, &about(family, 0))?;
+            let list = self.look.list(GETRULE, &about(family, 0))?;
             for message in list.iter().filter(|message| is_leftover(message, addresses)) {
                 batch.delete_rule(family, message);
             }
@@ -156,7 +159,7 @@ impl Nft {
 
     fn commit(&self, batch: Batch) -> Result<(), Refused> {
         let (requests, last) = batch.end();
-        self.socket.change(requests, last)
+        self.owner.change(requests, last)
     }
 }
 

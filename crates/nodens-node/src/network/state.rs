@@ -85,11 +85,9 @@ impl State {
         if powerless {
             words.state(Topic::Rights, Level::Error, no_rights(&plan));
         }
-        let nft = match inherited_nft {
-            Some(socket) => Some(Nft::inherit(socket)),
-            // Whether the kernel knows of tables shows only when it is asked.
-            None => Nft::open().ok().filter(|nft| powerless || nft.tables().is_ok()),
-        };
+        let nft = inherited_nft.map_or_else(Nft::open, Nft::inherit);
+        // Whether the kernel knows of tables shows only when it is asked.
+        let nft = nft.ok().filter(|nft| powerless || nft.tables().is_ok());
         let rules = rules(&plan);
         Self {
             plan,
