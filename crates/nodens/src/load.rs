@@ -163,7 +163,10 @@ fn build_options(port: u16) -> BuildOptions {
         secret.iter_mut().for_each(|byte| *byte = fastrand::u8(..));
     }
     let (hostname, lookup_host) = (hostname(), nodens_net::lookup::lookup_host);
-    BuildOptions { port, interfaces, hostname, secret, lookup_host, ..BuildOptions::default() }
+    let node = std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
+    let node = node.unwrap_or_else(|| hostname.clone());
+    let options = BuildOptions::default();
+    BuildOptions { port, interfaces, hostname, secret, lookup_host, node, ..options }
 }
 
 fn hostname() -> String {

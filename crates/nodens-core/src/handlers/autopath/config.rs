@@ -1,7 +1,9 @@
 //! Reads `autopath` and the file it names.
 
-use super::search::{Fixed, Source};
+use super::search::{Fixed, Pods, Source};
+use crate::cluster::Scope;
 use crate::config::BlockBuilder;
+use crate::handlers::search::{ApiLines, optional_feed};
 use crate::zones::Zones;
 use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::Name;
@@ -9,22 +11,36 @@ use std::sync::Arc;
 
 pub(super) fn read(
     directive: &Directive,
-    block: &BlockBuilder<'_>,
+    block: &mut BlockBuilder<'_>,
 ) -> Result<(Zones, Source), Error> {
     let Some((file, zones)) = directive.args().split_last() else {
         let text = "no resolv-conf specified: expected a file such as /etc/resolv.conf";
         return Err(directive.invalid(text));
     };
     if let Some(source) = file.text.strip_prefix('@') {
-        if source != "kubernetes" {
-            let text = format!(
-                "'{source}' has no search lists: expected @kubernetes or a file such as \
-                 /etc/resolv.conf"
-            );
-            return Err(Error::invalid(file, text));
-        }
-        let source = Source::Pods { node: node_search(directive, block)? };
-        return Ok((Zones::of(zones, block)?, source));
+        let zones = Zones::of(zones, block)?;
+        let (node, lines) = pods(directive, block, source == "node")?;
+        let pods = match source {
+            "kubernetes" => Pods::OfBlock,
+            "node" if zones.names().iter().any(|zone| zone.view().is_root()) => {
+                let text = "@node has to know the cluster's zone: expected zones in front of it, such \
+                            as cluster.local";
+                return Err(Error::invalid(file, text));
+            }
+            "node" => {
+                let scope = Scope::PodsOf(block.options.node.as_str().into());
+                let feed = optional_feed(block, lines.api(), scope);
+                Pods::OfNode { feed, zones: zones.clone() }
+            }
+            _ => {
+                let text = format!(
+                    "'{source}' has no search lists: expected @kubernetes, @node or a file such as \
+                     /etc/resolv.conf"
+                );
+                return Err(Error::invalid(file, text));
+            }
+        };
+        return Ok((zones, Source::Pods { pods, node }));
     }
     directive.expect_no_body()?;
     let text = std::fs::read(&file.text)
@@ -37,13 +53,21 @@ pub(super) fn read(
 }
 
 /// The search domains that pods have from their nodes: those of `node_search`, else those of this
-/// machine.
-fn node_search(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Arc<[Name]>, Error> {
-    let mut node = None;
+/// machine. And where the API server is, if that can be said here.
+fn pods(
+    directive: &Directive,
+    block: &BlockBuilder<'_>,
+    has_api: bool,
+) -> Result<(Arc<[Name]>, ApiLines), Error> {
+    let (mut node, mut lines) = (None, ApiLines::default());
     for line in directive.lines() {
         line.expect_no_body()?;
+        if has_api && lines.take(line)? {
+            continue;
+        }
         if line.name.text != "node_search" {
-            return Err(line.unknown_property(&["node_search"]));
+            let own: &[&str] = &["node_search", "endpoint", "tls", "kubeconfig"];
+            return Err(line.unknown_property(if has_api { own } else { &own[..1] }));
         }
         let name = |word: &Token| {
             Name::parse(&word.text)
@@ -51,11 +75,12 @@ fn node_search(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Arc<[N
         };
         node = Some(line.args().iter().map(name).collect::<Result<_, _>>()?);
     }
-    Ok(node.unwrap_or_else(|| {
+    let node = node.unwrap_or_else(|| {
         // As in CoreDNS, there are none if the file cannot be read.
         let text = std::fs::read(&block.options.resolv_conf).unwrap_or_default();
         resolv_conf(&String::from_utf8_lossy(&text)).map_or([].into(), |list| list.domains)
-    }))
+    });
+    Ok((node, lines))
 }
 
 /// The search list of resolv.conf(5): the last `search` or `domain` line counts, and the last

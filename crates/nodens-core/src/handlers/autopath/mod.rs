@@ -13,7 +13,7 @@ use crate::response::Response;
 use crate::zones::Zones;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Type, WireError};
-use search::Source;
+use search::{Pods, Source};
 use std::sync::Arc;
 
 mod config;
@@ -29,7 +29,7 @@ pub struct Autopath {
     success: Counter,
 }
 
-/// Reads `autopath [ZONES…] RESOLV-CONF|@kubernetes`. The last one of a block counts.
+/// Reads `autopath [ZONES…] RESOLV-CONF|@kubernetes|@node`. The last one of a block counts.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let (zones, source) = config::read(directive, block)?;
     let success = block.shared.registry.counter(
@@ -37,7 +37,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
         "Questions answered on the way down a search list.",
         &[("server", &block.server)],
     );
-    if matches!(source, Source::Pods { .. }) && !block.present.contains(&"kubernetes") {
+    if matches!(source, Source::Pods { pods: Pods::OfBlock, .. }) && !block.present.contains(&"kubernetes") {
         let text = "@kubernetes has no effect: the server block has no kubernetes";
         block.shared.sink.line(Level::Warning, "autopath", text.to_owned());
     }
@@ -102,7 +102,7 @@ impl Handle for Autopath {
 impl Autopath {
     /// Whether it needs to know the pods of the block's cluster.
     pub(crate) fn needs_pods(&self) -> bool {
-        matches!(self.source, Source::Pods { .. })
+        matches!(self.source, Source::Pods { pods: Pods::OfBlock, .. })
     }
 
     /// The answer is that of the name at place `at` of the walk.

@@ -1,9 +1,10 @@
 //! Which search list a client has, and whether a question is the first of a walk along it.
 
-use crate::cluster::{Pod, SearchBase, Snapshot};
+use crate::cluster::{Feed, Pod, SearchBase, Snapshot};
 use crate::handler::Cx;
 use crate::handlers::kubernetes::Kubernetes;
 use crate::handlers::kubernetes::compose::fold;
+use crate::zones::Zones;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};
 use std::sync::Arc;
@@ -18,11 +19,27 @@ const LIST_DOMAINS_MAX: usize = 32;
 pub(super) enum Source {
     /// A file that says what all clients have.
     File(Fixed),
-    /// `@kubernetes`: what the specification of the client's pod says. Behind the cluster's domains
-    /// come those of the node, which are the same everywhere.
+    /// What the specification of the client's pod says. Behind the cluster's domains come those of
+    /// the node, which are the same everywhere.
     Pods {
+        /// Which pods are known.
+        pods: Pods,
         /// The search domains of nodes.
         node: Arc<[Name]>,
+    },
+}
+
+/// Which pods are known, and in which zones their search lists are.
+#[derive(Debug)]
+pub(super) enum Pods {
+    /// `@kubernetes`: those of the block's `kubernetes`.
+    OfBlock,
+    /// `@node`: those of this node.
+    OfNode {
+        /// Where they are known from.
+        feed: Arc<Feed>,
+        /// The cluster's zones.
+        zones: Zones,
     },
 }
 
@@ -44,7 +61,7 @@ impl Source {
                 let first = list.domains.first()?.view();
                 begins_walk(qname, first, list.ndots).then(|| list.domains.clone())
             }
-            Self::Pods { node } => of_client(cx, node),
+            Self::Pods { pods, node } => of_client(cx, pods, node),
         }
     }
 }
@@ -62,15 +79,18 @@ fn begins_walk(qname: NameRef<'_>, first: NameRef<'_>, ndots: Option<usize>) -> 
 }
 
 /// The search list of the pod that asks, if it is known for sure.
-fn of_client(cx: &Cx<'_>, node: &[Name]) -> Option<Arc<[Name]>> {
-    let kubernetes = Kubernetes::of(cx.block)?;
-    let snapshot = kubernetes.feed.load();
+fn of_client(cx: &Cx<'_>, pods: &Pods, node: &[Name]) -> Option<Arc<[Name]>> {
+    let (feed, zones) = match pods {
+        Pods::OfBlock => Kubernetes::of(cx.block).map(|found| (&found.feed, &found.zones))?,
+        Pods::OfNode { feed, zones } => (feed, zones),
+    };
+    let snapshot = feed.load();
     let pod = pod_at(&snapshot, cx)?;
     let qname = cx.job.current.qname.view();
     let ndots = Some(pod.search.ndots.into());
     match pod.search.base {
         SearchBase::Cluster => {
-            let zone = kubernetes.zones.names().get(kubernetes.zones.longest(qname)?)?;
+            let zone = zones.names().get(zones.longest(qname)?)?;
             let service = service_domain(qname, zone.view(), &pod.namespace)?;
             let is_walk = begins_walk(qname, service, ndots) && !exists(&snapshot, qname, service);
             is_walk.then(|| of_cluster(service, zone.view(), node, &pod.search.added))
@@ -107,7 +127,8 @@ fn service_domain<'n>(
     (is_namespace && labels.next()?.eq_ignore_ascii_case(b"svc")).then_some(domain)
 }
 
-/// Whether `qname` is a service in `domain`. It is the name asked for most often, and needs no walk.
+/// Whether `qname` is known to be a service in `domain`. It is the name asked for most often, and
+/// needs no walk.
 fn exists(snapshot: &Snapshot, qname: NameRef<'_>, domain: NameRef<'_>) -> bool {
     let above = qname.label_count() - domain.label_count();
     let namespace = domain.labels().next().unwrap_or_default();

@@ -259,8 +259,10 @@ fn what_coredns_refuses_is_refused_at_its_place() {
     for (directive, expected) in [
         ("autopath", "2:1: no resolv-conf specified"),
         ("autopath /nonexistent", "2:10: failed to read /nonexistent"),
-        ("autopath a.test @erratic", "2:17: 'erratic' has no search lists: expected @kubernetes"),
+        ("autopath a.test @erratic", "2:17: 'erratic' has no search lists: expected @kubernetes, @node"),
         ("autopath @kubernetes {\n search a.test\n}", "3:2: unknown property 'search'"),
+        ("autopath @node", "2:10: @node has to know the cluster's zone: expected zones"),
+        ("autopath cluster.local @node {\n labels a\n}", "3:2: unknown property 'labels'"),
         ("autopath @kubernetes {\n node_search a..b\n}", "3:14: expected a search domain"),
         ("autopath /etc/hosts {\n node_search a.test\n}", "2:"),
     ] {

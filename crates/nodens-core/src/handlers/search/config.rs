@@ -35,25 +35,14 @@ impl Options {
                         such as cluster.local";
             return Err(directive.invalid(text));
         }
-        let (mut endpoint, mut tls, mut kubeconfig) = (None, None, None);
+        let mut lines = ApiLines::default();
         let (mut learn, mut except) = (false, Vec::new());
         for line in directive.lines() {
             line.expect_no_body()?;
-            let path = |token: &Token| PathBuf::from(&token.text);
+            if lines.take(line)? {
+                continue;
+            }
             match line.name.text.as_str() {
-                "endpoint" => {
-                    let [url] = line.expect_args::<1>()?;
-                    endpoint = Some(url.text.clone());
-                }
-                "tls" => {
-                    let [cert, key, ca] = line.expect_args::<3>()?;
-                    tls = Some(Tls { cert: path(cert), key: path(key), ca: path(ca) });
-                }
-                "kubeconfig" => {
-                    let mut args = line.expect_args_within(1..=2)?.iter();
-                    let file = args.next().map(path).unwrap_or_default();
-                    kubeconfig = Some((file, args.next().map(|context| context.text.clone())));
-                }
                 "learn" => {
                     line.expect_no_args()?;
                     learn = true;
@@ -68,13 +57,49 @@ impl Options {
                 _ => return Err(line.unknown_property(&OPTIONS)),
             }
         }
-        let api = match (kubeconfig, endpoint) {
-            _ if learn => None,
-            (Some((path, context)), _) => Some(Api::Kubeconfig { path, context }),
-            (None, Some(url)) => Some(Api::Endpoint { url, tls }),
-            (None, None) => Some(Api::InCluster),
-        };
+        let api = (!learn).then(|| lines.api());
         Ok(Self { zones, except, api })
+    }
+}
+
+/// The lines that say where the API server is.
+#[derive(Default)]
+pub(crate) struct ApiLines {
+    endpoint: Option<String>,
+    tls: Option<Tls>,
+    kubeconfig: Option<(PathBuf, Option<String>)>,
+}
+
+impl ApiLines {
+    /// Reads a line; false if it is another one.
+    pub(crate) fn take(&mut self, line: &Directive) -> Result<bool, Error> {
+        let path = |token: &Token| PathBuf::from(&token.text);
+        match line.name.text.as_str() {
+            "endpoint" => {
+                let [url] = line.expect_args::<1>()?;
+                self.endpoint = Some(url.text.clone());
+            }
+            "tls" => {
+                let [cert, key, ca] = line.expect_args::<3>()?;
+                self.tls = Some(Tls { cert: path(cert), key: path(key), ca: path(ca) });
+            }
+            "kubeconfig" => {
+                let mut args = line.expect_args_within(1..=2)?.iter();
+                let file = args.next().map(path).unwrap_or_default();
+                self.kubeconfig = Some((file, args.next().map(|context| context.text.clone())));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The API server: the one a pod finds if no line names another.
+    pub(crate) fn api(self) -> Api {
+        match (self.kubeconfig, self.endpoint) {
+            (Some((path, context)), _) => Api::Kubeconfig { path, context },
+            (None, Some(url)) => Api::Endpoint { url, tls: self.tls },
+            (None, None) => Api::InCluster,
+        }
     }
 }
 

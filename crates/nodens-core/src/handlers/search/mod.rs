@@ -23,7 +23,7 @@ use crate::metrics::Counter;
 use crate::time::Now;
 use crate::zones::Zones;
 use config::Options;
-pub(crate) use config::optional_feed;
+pub(crate) use config::{ApiLines, optional_feed};
 use judge::{Ground, Judged, judge};
 use learned::{Authority, Learned, SOA_NAMES, Said};
 use nodens_corefile::{Directive, Error};

@@ -159,3 +159,41 @@ fn a_warning_says_when_nothing_can_be_walked() {
     let text = ". {\n autopath @kubernetes\n kubernetes a.test {\n pods verified\n }\n}";
     assert_eq!(warnings(text), [""; 0]);
 }
+
+/// `@node`: the names are another server's, and so are most of the pods.
+#[test]
+fn on_a_node_its_own_pods_are_walked_for() {
+    let corefile = "cluster.local {
+            autopath @node {
+                node_search a.test
+                endpoint http://192.0.2.1
+            }
+            forward . 192.0.2.53
+        }
+        . {
+            forward . 192.0.2.53
+        }";
+    let (mut bench, seen) = bench_of("node", "", corefile);
+    let [cluster] = &bench.worker.config().services.clusters[..] else { panic!() };
+    assert!(cluster.optional);
+    assert_eq!(cluster.feed.source().scope, crate::cluster::Scope::PodsOf("localhost".into()));
+    let pods = CLUSTER.lines().filter(|line| line.starts_with("pod "));
+    bench.publish(&pods.collect::<Vec<_>>().join("\n"), 1);
+    assert_eq!(found(&mut bench, "192.0.2.53", "x.org.shop.svc.cluster.local."), "x.org.");
+    let walked = [
+        "x.org.shop.svc.cluster.local.",
+        "x.org.svc.cluster.local.",
+        "x.org.cluster.local.",
+        "x.org.a.test.",
+        "x.org.",
+    ];
+    assert_eq!(*seen.borrow(), walked);
+    assert_eq!(found(&mut bench, "192.0.2.54", "c.shop.svc.cluster.local."), "c.a.test.");
+    assert_eq!(found(&mut bench, "192.0.2.55", "host.b.test."), "host.b.test.");
+    // A pod of another node, and one that shares its address.
+    for client in ["192.0.2.99", "192.0.2.60", "192.0.2.56"] {
+        seen.borrow_mut().clear();
+        assert_eq!(found(&mut bench, client, "x.org.shop.svc.cluster.local."), "NXDOMAIN");
+        assert_eq!(*seen.borrow(), walked[..1]);
+    }
+}
