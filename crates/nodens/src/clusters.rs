@@ -35,7 +35,10 @@ pub(crate) fn watch(
         let started = watches.start(std::slice::from_ref(&cluster.feed));
         match started {
             Err(error) if cluster.optional => {
-                let text = format!("no names from the Kubernetes API, going without: {error}");
+                let text = format!(
+                    "no Kubernetes API to ask for names or pods, search paths are learned from \
+                     answers: {error}"
+                );
                 shared.sink.line(Level::Warning, "kubernetes", text);
             }
             started => started.map_err(|error| format!("plugin/kubernetes: {error}"))?,

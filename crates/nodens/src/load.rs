@@ -130,7 +130,8 @@ pub(crate) fn compile(
     flags: &Flags,
     shared: &Arc<Shared>,
 ) -> Result<Config, LoadError> {
-    let options = build_options(flags.port);
+    let ends_search_paths = flags.node.is_some();
+    let options = BuildOptions { ends_search_paths, ..build_options(flags.port) };
     nodens_core::build(&loaded.tree, &options, shared)
         .map_err(|error| rejected(&error, &loaded.source))
 }
