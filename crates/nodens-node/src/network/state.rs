@@ -19,6 +19,10 @@ use std::time::Duration;
 /// How soon to try again what did not work; events bring it forward.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// Looks, one after each [`RETRY`], at rules whose changes no event tells of, after something else was
+/// taken away: a node-cache that ends removes its link first and its rules one by one after that.
+const LOOKS_AFTER_CHANGE: u32 = 10;
+
 /// What is wanted of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -57,6 +61,8 @@ pub(crate) struct State {
     /// The addresses are, or were, where they belong.
     addressed: bool,
     failing: bool,
+    /// How many looks are to follow soon.
+    looks: u32,
     /// Without the right to change anything.
     powerless: bool,
     counting: Arc<Counting>,
@@ -103,6 +109,7 @@ impl State {
             installed: false,
             addressed: false,
             failing: false,
+            looks: 0,
             powerless,
             counting,
             words,
@@ -117,7 +124,7 @@ impl State {
         let sync = self.plan.sync.max(RETRY);
         let lease = self.link.as_ref().and_then(Held::lease);
         let lease = lease.map(|seconds| Duration::from_secs(seconds.into()) / 4);
-        let retry = self.failing.then_some(RETRY);
+        let retry = (self.failing || self.looks > 0).then_some(RETRY);
         Some([lease, retry].into_iter().flatten().fold(sync, Duration::min))
     }
 
@@ -149,6 +156,7 @@ impl State {
             return false;
         }
         self.failing = false;
+        self.looks = self.looks.saturating_sub(1);
         if self.powerless {
             return self.is_reached();
         }
@@ -227,7 +235,7 @@ impl State {
     }
 
     fn try_link(&mut self) -> Result<(), (Topic, String)> {
-        let Self { plan, route, counting, words, .. } = self;
+        let Self { plan, route, counting, words, looks, .. } = self;
         let Some(route) = route else {
             return Err((Topic::Link, "no netlink socket: cannot make links".to_owned()));
         };
@@ -254,6 +262,7 @@ impl State {
                 if self.addressed {
                     words.tell(Level::Warning, &format!("Added interface - {name}"));
                     count(&counting.addresses_put_back, 1);
+                    *looks = LOOKS_AFTER_CHANGE;
                 }
                 seen = None;
                 made.held
@@ -269,6 +278,7 @@ impl State {
             let text = format!("Added back {} address(es) of {name}", done.added);
             words.tell(Level::Warning, &text);
             count(&counting.addresses_put_back, done.added as u64);
+            *looks = LOOKS_AFTER_CHANGE;
         }
         self.link = Some(held);
         for (ip, other) in &done.elsewhere {

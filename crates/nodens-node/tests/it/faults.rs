@@ -44,6 +44,26 @@ fn without_the_capability_it_is_said_once() {
 }
 
 #[test]
+fn a_container_without_the_device_makes_it() {
+    let script = "exec unshare --mount sh -ec 'mount -t tmpfs none /dev; exec \"$@\"' sh \"$@\"";
+    alone(|| {
+        let mut holder = Holder::start_in(script, "auto", &[V4]);
+        assert!(holder.tell("attract"));
+        let said = holder.said.join("\n");
+        assert!(said.contains("link nodelocaldns (tun), which ends with this process"), "{said}");
+    });
+    let without = script.replace("exec \"$@\"'", "exec setpriv --bounding-set -mknod \"$@\"'");
+    alone(|| {
+        let mut holder = Holder::start_in(&without, "auto", &[V4]);
+        assert!(holder.tell("attract"));
+        let said = holder.said.join("\n");
+        let why = "no TUN link: no /dev/net/tun, and none can be made: operation not permitted";
+        assert!(said.contains(why), "{said}");
+        assert!(has(V4));
+    });
+}
+
+#[test]
 fn an_address_of_another_link_is_said_and_served() {
     alone(|| {
         sh(&format!("ip link add kube-ipvs0 type bridge; ip addr add {V4}/32 dev kube-ipvs0"));

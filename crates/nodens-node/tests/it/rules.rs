@@ -1,6 +1,6 @@
 //! Which rules there are, and where.
 
-use crate::fixture::{alone, eventually, gone, plan, sh};
+use crate::fixture::{alone, eventually, gone, has, plan, sh};
 use nodens_node::network::{Backend, Network};
 use std::sync::{Arc, Mutex};
 
@@ -221,6 +221,21 @@ fn what_others_take_away_is_put_back() {
             assert_eq!(rules(), before);
         });
     }
+}
+
+#[test]
+fn a_node_cache_that_ends_later_takes_nothing_for_long() {
+    alone(|| {
+        let network = Network::open(plan(Backend::IptablesLegacy, &[V4]), None, |_, _| {});
+        network.attract();
+        let rules = || saved("iptables-legacy", "raw");
+        let before = rules();
+        sh("ip link delete nodelocaldns");
+        eventually("the address is back", || has(V4));
+        // No event tells of this.
+        sh("iptables-legacy -t raw -F");
+        eventually("the rules are back", || rules() == before);
+    });
 }
 
 #[test]
