@@ -11,6 +11,7 @@ mod fuzz;
 mod image;
 mod instructions;
 mod mutations;
+mod node_cache;
 mod peers;
 mod repo;
 mod tidy;
@@ -50,6 +51,11 @@ const TASKS: &[Task] = &[
         name: "mutations",
         help: "[--write | I1…]  break what the lab promises, place by place, and see that a test notices",
         run: mutations::run,
+    },
+    Task {
+        name: "node-cache",
+        help: "[--nodens PATH] [--write]  give node-cache and Nodens the same templates and compare the Corefiles",
+        run: node_cache::run,
     },
     Task {
         name: "peers",

@@ -5,6 +5,7 @@
 
 mod golang;
 mod kubernetes;
+mod node_cache;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,7 +75,8 @@ const PACKAGES: &[Package] = &[
 /// Makes the named peers available, with `--tests` those that `cargo test` needs, or all when none is named.
 pub(crate) fn run(names: &[String]) -> Result<bool> {
     let groups = kubernetes::GROUPS.iter().map(|(name, _)| *name);
-    let built: Vec<&str> = ["coredns"].into_iter().chain(groups).chain(golang::names()).collect();
+    let built: Vec<&str> =
+        ["coredns", "node-cache"].into_iter().chain(groups).chain(golang::names()).collect();
     let known = |name: &str| {
         built.contains(&name) || name == "--tests" || PACKAGES.iter().any(|p| p.name == name)
     };
@@ -87,6 +89,7 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
     for name in built.into_iter().filter(|name| names.is_empty() || named(name)) {
         let path = match name {
             "coredns" => coredns(),
+            "node-cache" => node_cache(),
             group if golang::names().any(|name| name == group) => {
                 cache().and_then(|cache| golang::build(&cache, group))
             }
@@ -132,6 +135,11 @@ pub(crate) fn coredns() -> Result<PathBuf> {
         bail!("{} does not report version {COREDNS_VERSION}", path.display());
     }
     Ok(path)
+}
+
+/// The path of node-cache, built when it is not there yet.
+pub(crate) fn node_cache() -> Result<PathBuf> {
+    node_cache::build(&cache()?)
 }
 
 /// Where peers are kept that are built here: `$NODENS_PEERS_CACHE`, or `.cache/peers` in the repository.
