@@ -1,7 +1,8 @@
 //! The way of snapshots from whoever watches to the workers.
 
-use super::{Snapshot, Source};
+use super::{Pod, Snapshot, Source};
 use arc_swap::{ArcSwap, Guard};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -94,6 +95,15 @@ pub struct Clusters {
 }
 
 impl Clusters {
+    /// The pod with `address`, as far as any watch knows it; `None` also if several share it.
+    pub fn pod_at(&self, address: IpAddr) -> Option<Arc<Pod>> {
+        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        feeds.iter().filter_map(Weak::upgrade).find_map(|feed| match feed.load().pods_at(address) {
+            [pod] => Some(pod.clone()),
+            _ => None,
+        })
+    }
+
     /// The feed of `source`; a new and empty one if nobody has asked for it yet.
     pub fn feed(&self, source: &Source) -> Arc<Feed> {
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);

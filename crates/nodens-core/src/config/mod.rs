@@ -23,7 +23,7 @@ use crate::time::Now;
 use crate::upstream::Carrier;
 use crate::worker::WorkerState;
 use foldhash::fast::RandomState;
-use nodens_wire::{Class, Name, Type};
+use nodens_wire::{Class, Name, NameRef, Type};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -188,6 +188,25 @@ impl Config {
         if let Some(server) = listener.and_then(|listener| self.servers.get(listener.server)) {
             server.unserved.count_dropped(now, worker, job);
         }
+    }
+
+    /// Whether the `template`s of the server blocks for `qname` refuse it with NXDOMAIN, whoever
+    /// asks for an address.
+    pub fn denies(&self, qname: NameRef<'_>) -> bool {
+        let labels = |block: &ServerBlock| {
+            let zones = block.zones.iter().filter(|zone| qname.is_in_domain(zone.view()));
+            zones.map(|zone| zone.view().label_count()).max()
+        };
+        let denies = |block: &ServerBlock| {
+            block.handlers.iter().any(|handler| match handler {
+                Handler::Template(template) => template.denies(qname, Type::A),
+                _ => false,
+            })
+        };
+        let closest = self.blocks.iter().filter_map(labels).max();
+        let mut concerned =
+            self.blocks.iter().filter(|b| labels(b).is_some() && labels(b) == closest).peekable();
+        concerned.peek().is_some() && concerned.all(denies)
     }
 
     /// Whether a block of this server answers classes other than IN.

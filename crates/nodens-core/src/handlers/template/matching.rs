@@ -91,6 +91,12 @@ impl Rule {
         self.evaluate(cx, found)
     }
 
+    /// Whether a pattern matches the name.
+    pub(super) fn matches(&self, qname: NameRef<'_>) -> bool {
+        let text = NameText::new(qname);
+        self.patterns.iter().any(|pattern| pattern.regex.is_match(text.as_str()))
+    }
+
     fn miss(&self, cx: &Cx<'_>) -> Look {
         match self.fallthrough.lets_pass(cx.job.current.qname.view()) {
             true => Look::Pass,

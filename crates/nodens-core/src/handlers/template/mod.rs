@@ -16,7 +16,7 @@ use crate::zones::{Fallthrough, Zones};
 use data::Data;
 use matching::{Found, Look};
 use nodens_expr::Program;
-use nodens_wire::{Class, Flags, Message, Name, Rcode, Record, Section, Type};
+use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Section, Type};
 use regex::Regex;
 
 pub use config::setup;
@@ -123,6 +123,29 @@ impl Handle for Template {
         cx.job.error.clear();
         state.take_answers(cx.job.inner.take().map(|inner| inner.response));
         rule.advance(cx, state)
+    }
+}
+
+impl Template {
+    /// Whether every question of class IN and type `qtype` for `qname` is answered NXDOMAIN here,
+    /// whoever asks: the lines that stop a leak.
+    pub fn denies(&self, qname: NameRef<'_>, qtype: Type) -> bool {
+        let concerned = |rule: &&Rule| {
+            let same_type = rule.qtype == qtype || rule.qtype == Type::ANY;
+            rule.class == Class::IN && same_type && rule.zones.longest(qname).is_some()
+        };
+        for rule in self.rules.iter().filter(concerned) {
+            if !rule.vars.is_empty() || !rule.conditions.is_empty() {
+                return false;
+            }
+            if rule.patterns.is_empty() || rule.matches(qname) {
+                return rule.rcode == Rcode::NXDOMAIN;
+            }
+            if !rule.fallthrough.lets_pass(qname) {
+                return false;
+            }
+        }
+        false
     }
 }
 

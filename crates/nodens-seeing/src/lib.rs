@@ -1,0 +1,26 @@
+//! Who asks for what, and what of it is waste.
+//!
+//! Workers count into sketches ([`nodens_core::seeing`]). A [`Collector`] empties them once a
+//! second into a [`Ledger`], whose counts fade; a [`Report`] is what the ledger says at one moment:
+//! busy clients, names, slow names, and leaks, ranked by what they cost. A report is plain data:
+//! JSON on a socket, [`page`] in a browser, [`terminal`] in `nodens top`.
+
+#![forbid(unsafe_code)]
+
+mod collector;
+mod domains;
+mod leaks;
+mod ledger;
+pub mod limits;
+pub mod page;
+mod places;
+mod report;
+pub mod terminal;
+#[cfg(test)]
+mod tests;
+
+pub use collector::{Collector, Surroundings};
+pub use domains::Domains;
+pub use ledger::Ledger;
+pub use places::Places;
+pub use report::{Bucket, Client, Leak, LeakKind, Moment, Name, Place, RcodeShare, Report, Source};

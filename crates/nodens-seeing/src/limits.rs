@@ -1,0 +1,20 @@
+//! Every maximum of what is kept and shown.
+
+/// Keys a ledger keeps of each sort; the rarest leave.
+pub const KEYS_MAX: usize = 2048;
+/// Moments of the history, one a second.
+pub const HISTORY: usize = 120;
+/// Leaks of a report.
+pub const LEAKS_SHOWN: usize = 40;
+/// Clients, names and slow names of a report, each.
+pub const ROWS_SHOWN: usize = 50;
+/// Sources shown of one leak.
+pub const SOURCES_SHOWN: usize = 8;
+/// Search domains kept of one leak.
+pub const DOMAINS_SHOWN: usize = 12;
+/// So many names below one, none of which exists, are a storm.
+pub const STORM_NAMES: usize = 10;
+/// Counts fade by this each second: half is left after five.
+pub const FADE: f64 = 0.87;
+/// What is less than this, after fading, is forgotten.
+pub const FORGOTTEN: f64 = 0.05;
