@@ -19,6 +19,8 @@ const FORMAT: u32 = 1;
 pub struct Collector {
     shared: Arc<Shared>,
     /// Emptied sketches, to be put in the place of full ones.
+    // Boxed, because they change places with those of workers.
+    #[allow(clippy::vec_box)]
     spare: Vec<Box<Sketch>>,
     ledger: Ledger,
 }
@@ -75,13 +77,21 @@ impl Collector {
             slow: names(ledger, ledger.slow.by(|sums| sums.wait_us)),
         };
         report.now = report.history.last().copied().unwrap_or_default();
-        report.locate(around.place_of);
-        report
+        report.located(around)
     }
 }
 
 impl Report {
-    fn locate(&mut self, place_of: &dyn Fn(IpAddr) -> Option<Place>) {
+    /// Every address in it.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let leaks = self.leaks.iter().chain(&self.stopped).flat_map(|leak| &leak.sources);
+        let clients = self.clients.iter().map(|client| &client.source);
+        leaks.chain(clients).map(|source| source.address)
+    }
+
+    /// The same with what is known of addresses now.
+    pub fn located(mut self, around: &Surroundings<'_>) -> Self {
+        let place_of = around.place_of;
         let sources = |leaks: &mut Vec<Leak>| {
             for source in leaks.iter_mut().flat_map(|leak| &mut leak.sources) {
                 source.place = place_of(source.address);
@@ -92,6 +102,7 @@ impl Report {
         for client in &mut self.clients {
             client.source.place = place_of(client.source.address);
         }
+        self
     }
 }
 

@@ -278,13 +278,14 @@ fn command(leak: &Leak) -> Option<String> {
         return None;
     }
     let name = match leak.name.starts_with('*') {
-        true => format!("'{}'", leak.name),
-        false => leak.name.clone(),
+        true => format!("'*.{}'", bare.trim_end_matches('.')),
+        false => bare.trim_end_matches('.').to_owned(),
     };
     let mut command = format!("nodens blackhole {name}");
     if !leak.domains.is_empty() {
         let only = if leak.bare { "" } else { "-only" };
-        command.push_str(&format!(" -search{only} {}", leak.domains.join(",")));
+        let domains: Vec<_> = leak.domains.iter().map(|d| d.trim_end_matches('.')).collect();
+        command.push_str(&format!(" -search{only} {}", domains.join(",")));
     }
     Some(command)
 }

@@ -2,11 +2,14 @@
 
 use crate::page::{duration, kind_text, milliseconds, percent, rate, times, why};
 use crate::report::{Client, Leak, LeakKind, Moment, Name, Report, Source};
-use ratatui::Frame;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Cell, Padding, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Block, BorderType, Cell, Padding, Paragraph, Row, Sparkline, Table, Wrap};
+use ratatui::{DefaultTerminal, Frame, Terminal};
+use std::time::Duration;
 
 /// What is shown below the leaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +55,7 @@ pub fn draw(frame: &mut Frame<'_>, report: &Report, view: &View) {
         Constraint::Length(1),
         Constraint::Length(5),
         Constraint::Length(leaks.min(frame.area().height / 2)),
-        Constraint::Length(4),
+        Constraint::Length(5),
         Constraint::Length(stopped),
         Constraint::Min(4),
         Constraint::Length(1),
@@ -101,7 +104,8 @@ fn panel(title: &str) -> Block<'_> {
 fn figures(frame: &mut Frame<'_>, area: Rect, report: &Report) {
     let now = &report.now;
     let of_all = |part: f64| format!(" {}", percent(part, now.questions));
-    let all: [(&str, Color, fn(&Moment) -> f64, String); 4] = [
+    type Figure = (&'static str, Color, fn(&Moment) -> f64, String);
+    let all: [Figure; 4] = [
         (" Questions ", Color::Blue, |m| m.questions, String::new()),
         (" To upstreams ", Color::Magenta, |m| m.upstream, of_all(now.upstream)),
         (" NXDOMAIN ", Color::Yellow, |m| m.denied, of_all(now.denied)),
@@ -153,12 +157,13 @@ fn draw_leaks(frame: &mut Frame<'_>, area: Rect, report: &Report, view: &View) {
         if index == view.selected { row.style(chosen) } else { row }
     };
     let height = usize::from(area.height.saturating_sub(3)).max(1);
-    let from = (view.selected + 1).saturating_sub(height);
+    let chosen = view.selected.min(report.leaks.len() - 1);
+    let from = if chosen == view.selected { (chosen + 1).saturating_sub(height) } else { 0 };
     let rows = report.leaks.iter().enumerate().skip(from).map(row);
     let widths = [
         Constraint::Fill(3),
         Constraint::Length(11),
-        Constraint::Length(8),
+        Constraint::Length(9),
         Constraint::Length(9),
         Constraint::Length(7),
         Constraint::Fill(2),
@@ -187,7 +192,8 @@ fn explain(frame: &mut Frame<'_>, area: Rect, leak: Option<&Leak>) {
     if !leak.command.is_empty() {
         lines.push(Line::from(vec!["  stop it: ".dark_gray(), leak.command.clone().green()]));
     }
-    frame.render_widget(Paragraph::new(lines), area);
+    let words = Paragraph::new(lines).wrap(Wrap { trim: false });
+    frame.render_widget(words.block(Block::new().padding(Padding::right(2))), area);
 }
 
 fn whose(source: &Source) -> String {
@@ -257,4 +263,75 @@ fn titles(titles: &[&str]) -> Row<'static> {
 
 fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
+}
+
+/// A report as lines of text, on a screen of `size` columns and rows.
+pub fn text(report: &Report, size: (u16, u16)) -> String {
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(size.0, size.1));
+    _ = terminal
+        .draw(|frame| draw(frame, report, &View { selected: usize::MAX, ..View::default() }));
+    let buffer = terminal.backend().buffer();
+    let mut out = String::new();
+    for row in buffer.content().chunks(usize::from(size.0).max(1)) {
+        let line: String = row.iter().map(|cell| cell.symbol()).collect();
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// What a person pressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Enough seen.
+    Quit,
+    /// The leak above.
+    Up,
+    /// The leak below.
+    Down,
+    /// The next table.
+    Tab,
+    /// Stand still, or go on.
+    Pause,
+    /// Anything else, such as another size of the terminal.
+    Other,
+}
+
+/// The terminal of this process, drawn on until the value is dropped.
+pub struct Screen(DefaultTerminal);
+
+impl Screen {
+    /// Takes over the terminal.
+    pub fn open() -> std::io::Result<Self> {
+        Ok(Self(ratatui::try_init()?))
+    }
+
+    /// Draws a report.
+    pub fn draw(&mut self, report: &Report, view: &View) -> std::io::Result<()> {
+        self.0.draw(|frame| draw(frame, report, view)).map(|_| ())
+    }
+
+    /// Waits for a key, at most for `time`.
+    pub fn wait(&mut self, time: Duration) -> std::io::Result<Option<Key>> {
+        if !event::poll(time)? {
+            return Ok(None);
+        }
+        let Event::Key(key) = event::read()? else { return Ok(Some(Key::Other)) };
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        Ok(Some(match key.code {
+            KeyCode::Char('c') if control => Key::Quit,
+            KeyCode::Char('q') | KeyCode::Esc => Key::Quit,
+            KeyCode::Up | KeyCode::Char('k') => Key::Up,
+            KeyCode::Down | KeyCode::Char('j') => Key::Down,
+            KeyCode::Tab | KeyCode::Right => Key::Tab,
+            KeyCode::Char('p' | ' ') => Key::Pause,
+            _ => Key::Other,
+        }))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
 }

@@ -130,13 +130,13 @@ fn a_bad_name_through_five_search_domains_is_first_with_its_pod_and_gone_when_st
     let source = &leak.sources[0];
     assert_eq!((source.address.to_string(), leak.source_count), ("10.0.0.7".to_owned(), 1));
     assert_eq!(source.place.as_ref().unwrap().pod, "pod-7");
-    let domains = leak.domains.join(",");
-    assert_eq!(leak.command, format!("nodens blackhole db.bad.invalid. -search {domains}"));
+    let domains = DOMAINS.join(",");
+    assert_eq!(leak.command, format!("nodens blackhole db.bad.invalid -search {domains}"));
     assert_eq!(find(&report, "typo.example.org.").amplification, 2.0);
     // What is found after a walk is noise of search lists, and no bad name.
     let noise = find(&report, "good.example.org.");
     assert_eq!((noise.kind, noise.bare), (LeakKind::Search, false));
-    assert!(noise.command.contains(" -search-only shop.svc.cluster.local."), "{noise:?}");
+    assert!(noise.command.contains(" -search-only shop.svc.cluster.local,"), "{noise:?}");
 
     let stopped = COREFILE.replace(
         "forward",
@@ -163,7 +163,7 @@ fn ever_new_names_are_one_storm_and_a_failing_name_is_said_to_fail() {
     let report = scene.report();
     let storm = &report.leaks[0];
     assert_eq!((storm.kind, &*storm.name), (LeakKind::Storm, "*.attack.example."));
-    assert_eq!(storm.command, "nodens blackhole '*.attack.example.'");
+    assert_eq!(storm.command, "nodens blackhole '*.attack.example'");
     // Few of the names are kept, and what all of them cost is known still.
     assert!((storm.rate / 4000.0 - 1.0).abs() < 0.05, "{storm:?}");
     assert_eq!(report.leaks.len(), 2, "{:?}", report.leaks);
@@ -195,6 +195,19 @@ fn a_command_is_safe_to_paste_whatever_the_name() {
     assert_eq!(report.leaks.len(), 2);
     assert!(report.leaks.iter().all(|leak| leak.command.is_empty()), "{:?}", report.leaks);
     assert!(!page::render(&report).contains("<script>.invalid"));
+}
+
+#[test]
+fn a_screen_shows_the_leak_whatever_its_size() {
+    let mut scene = Scene::new();
+    scene.second(|scene| scene.look_up([10, 0, 0, 7], "bad.invalid"));
+    let report = scene.report();
+    let screen = crate::terminal::text(&report, (120, 40));
+    assert!(screen.contains("bad.invalid.") && screen.contains("shop/pod-7"), "{screen}");
+    for size in [(1, 1), (20, 5), (500, 200)] {
+        assert_eq!(crate::terminal::text(&report, size).lines().count(), usize::from(size.1));
+    }
+    crate::terminal::text(&Report::default(), (80, 24));
 }
 
 #[test]

@@ -39,13 +39,17 @@ fn counted(number: usize, one: &str, many: &str) -> String {
 
 /// A configuration nobody serves.
 pub(crate) fn compile(flags: &Flags) -> Result<(Loaded, Config), load::LoadError> {
-    let (sender, _receiver) = sync_channel(1);
-    let shared = Arc::new(Shared::new(1, Sink::new(sender)));
     let source = match &flags.node {
         Some(node) => node::preview(flags, node)?,
         None => load::read(flags)?,
     };
     let loaded = load::parse_first(source, flags)?;
-    let config = load::compile(&loaded, flags, &shared)?;
+    let config = compile_loaded(&loaded, flags)?;
     Ok((loaded, config))
+}
+
+/// A configuration nobody serves, of what was parsed.
+pub(crate) fn compile_loaded(loaded: &Loaded, flags: &Flags) -> Result<Config, load::LoadError> {
+    let (sender, _receiver) = sync_channel(1);
+    load::compile(loaded, flags, &Arc::new(Shared::new(1, Sink::new(sender))))
 }

@@ -1,9 +1,10 @@
 //! The HTTP endpoints: `/health`, `/ready`, `/metrics`. They run on a thread of their own, so a
 //! scrape delays no answer.
 
+use crate::seeing::{self, Seer};
 use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, Uri, header};
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use nodens_core::Shared;
 use nodens_core::config::{HealthService, Readiness, Services};
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -26,6 +27,8 @@ pub(crate) struct Facts {
     pub(crate) ready: AtomicBool,
     /// Set when shutdown begins.
     pub(crate) stopping: AtomicBool,
+    /// Who asks for what, if that is counted.
+    pub(crate) seer: OnceLock<Arc<Seer>>,
 }
 
 /// Which paths an address serves.
@@ -209,6 +212,7 @@ impl Endpoints {
         self.spawn(async move {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
             let app = Router::new().fallback(answer).with_state(state);
+            let app = app.into_make_service_with_connect_info::<SocketAddr>();
             let serve = axum::serve(listener, app).into_future();
             tokio::select! {
                 _ = serve => {}
@@ -298,7 +302,18 @@ fn listen(address: SocketAddr, early: &[IpAddr]) -> io::Result<TcpListener> {
 
 type Shown = (Arc<Facts>, Arc<Routes>, Arc<Gate>);
 
-async fn answer(State((facts, routes, gate)): State<Shown>, uri: Uri) -> Response {
+async fn answer(
+    State((facts, routes, gate)): State<Shown>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
+    if let Some(seer) = facts.seer.get() {
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        if let Some(shown) = seeing::answer(seer, uri.path(), Some(peer), host) {
+            return shown;
+        }
+    }
     match uri.path() {
         "/health" if routes.health.load(Ordering::Relaxed) => "OK".into_response(),
         "/ready" if routes.ready.load(Ordering::Relaxed) => ready(&facts, &gate),

@@ -61,6 +61,10 @@ pub(crate) struct Flags {
     pub(crate) pending_memory: usize,
     /// node-cache's flags, if the node role is switched on.
     pub(crate) node: Option<NodeFlags>,
+    /// `-top`: whether to count who asks for what; `None` leaves it to the role.
+    pub(crate) top: Option<bool>,
+    /// `-top-socket`: where that is shown.
+    pub(crate) top_socket: String,
 }
 
 impl Default for Flags {
@@ -75,6 +79,8 @@ impl Default for Flags {
             workers: 0,
             pending_memory: 0,
             node: None,
+            top: None,
+            top_socket: crate::seeing::DEFAULT_SOCKET.to_owned(),
         }
     }
 }
@@ -127,6 +133,12 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
         "show server blocks in the order they act in, and where each line is from",
     ),
     ("quiet", "", "do not tell zones, addresses and version at start"),
+    (
+        "top",
+        "",
+        "count who asks for what, for `nodens top` and /debug/dns (default: in the node role)",
+    ),
+    ("top-socket", "ADDRESS", "unix socket for that, @ for an abstract one (default: @nodens/top)"),
     ("version", "", "tell version, platform, compiler and commit"),
     ("workers", "NUMBER", "threads that answer questions (default: one per allowed CPU)"),
 ];
@@ -190,6 +202,10 @@ impl Flags {
         if NODE_HELP.iter().any(|(known, _, _)| *known == name) {
             return self.node.get_or_insert_default().set(name, value, rest);
         }
+        if name == "top" {
+            self.top = Some(boolean(name, value)?);
+            return Ok(());
+        }
         if !HELP.iter().any(|(known, _, _)| *known == name) {
             return Err(FlagError::Unknown(name.to_owned()));
         }
@@ -200,6 +216,7 @@ impl Flags {
             "pidfile" => self.pidfile = Some(value).filter(|path| !path.is_empty()),
             "log-format" => self.log_format = log_format(value)?,
             "pending-memory" => self.pending_memory = size(name, value)?,
+            "top-socket" => self.top_socket = value,
             "workers" => self.workers = number(name, value, "a number of threads")?,
             _ => self.port = number(name, value, "a port from 0 to 65535")?,
         }

@@ -170,7 +170,8 @@ fn build_options(port: u16) -> BuildOptions {
     BuildOptions { port, interfaces, hostname, secret, lookup_host, node, ..options }
 }
 
-fn hostname() -> String {
+/// What this host is called.
+pub(crate) fn hostname() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let name = read.or_else(|_| std::env::var("HOSTNAME")).unwrap_or_default();
     let name = name.trim();

@@ -16,6 +16,7 @@ mod node;
 mod probe;
 mod process;
 mod reload;
+mod seeing;
 mod serve;
 mod tasks;
 mod watch;
@@ -29,7 +30,12 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 fn main() -> ExitCode {
     let mut args = std::env::args();
     let program = args.next().unwrap_or_default();
-    let flags = match Flags::parse(&program, args) {
+    match args.next().as_deref() {
+        Some("top") => return seeing::top(args),
+        Some("blackhole") => return seeing::blackhole(args),
+        _ => {}
+    }
+    let flags = match Flags::parse(&program, std::env::args().skip(1)) {
         Ok(flags) => flags,
         Err(error) => return face::usage_error(&error),
     };

@@ -10,7 +10,7 @@ use crate::logger::Logger;
 use crate::node::{self, Node};
 use crate::reload::Reloads;
 use crate::tasks::Tasks;
-use crate::{clusters, face, probe, process};
+use crate::{clusters, face, probe, process, seeing};
 use nodens_core::config::{Services, Task};
 use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
 use nodens_core::log::Level;
@@ -19,9 +19,9 @@ use nodens_kube::Watches;
 use nodens_net::{Notifications, Options, Runtime, cpu, memory};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long shutdown waits for questions under way, as CoreDNS does.
@@ -125,11 +125,13 @@ impl Server {
             shared: shared.clone(),
             ready: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            seer: OnceLock::new(),
         });
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
         if let Some(node) = &node {
             endpoints.serve_node(node.local_addresses(), node.metrics_address());
         }
+        seeing::start(&flags, &facts, &endpoints, &config);
         clusters::watch(&mut watches, &config.services, &shared)?;
         // Before the wait, so that probes hear meanwhile that the process lives.
         let applied = node::when_free(node.as_ref(), events, || endpoints.apply(&config.services));
@@ -175,6 +177,9 @@ impl Server {
             self.shared.sink.line(Level::Warning, "", warning.to_string());
         }
         let config = self.config.clone();
+        if let Some(seer) = self.facts.seer.get() {
+            seer.take_up(config.clone());
+        }
         let services = &config.services;
         self.lameduck = services.health.iter().map(|h| h.lameduck).max().unwrap_or_default();
         self.endpoints.watch_health(services.health.first().cloned());

@@ -21,6 +21,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("nodens-net", &["nodens-wire", "nodens-zone", "nodens-core"]),
     ("nodens-kube", &["nodens-wire", "nodens-zone", "nodens-core"]),
+    ("nodens-seeing", &["nodens-wire", "nodens-core"]),
     ("nodens-node", &["nodens-wire", "nodens-core", "nodens-net", "nodens-kube"]),
     ("nodens", &["nodens-*"]),
     ("nodens-fuzz-bodies", &["nodens-*", "lab-workload"]),

@@ -14,4 +14,5 @@ mod pod;
 mod readmes;
 mod reload;
 mod search;
+mod seeing;
 mod upstreams;

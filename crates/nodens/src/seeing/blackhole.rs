@@ -1,0 +1,264 @@
+//! `nodens blackhole NAME`: the lines that answer a leaking name here, found, checked and, if
+//! wanted, written.
+
+#![allow(clippy::print_stdout, reason = "this is the program's output")]
+
+use super::options::{Known, Options, usage};
+use crate::check;
+use crate::flags::Flags;
+use crate::load::{self, Source};
+use nodens_corefile::{Corefile, Directive, ServerBlock, parse_key};
+use nodens_wire::Name;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "blackhole NAME [FLAG…]: answer a name that leaks here, with NXDOMAIN";
+const KNOWN: &[Known] = &[
+    ("conf", "FILE", "the Corefile (default: Corefile)"),
+    ("h", "", "the same as -help"),
+    ("help", "", "explain the flags"),
+    ("search", "DOMAINS", "search domains it is looked for in as well, separated by commas"),
+    ("search-only", "DOMAINS", "the same, but the name by itself is left alone"),
+    ("write", "", "put the lines into the Corefile instead of printing them"),
+];
+
+/// Prints or writes the lines, or says why not.
+pub(crate) fn run(arguments: impl IntoIterator<Item = String>) -> ExitCode {
+    let options = match Options::read(arguments, KNOWN) {
+        Ok(options) if options.has("help") || options.has("h") => {
+            print!("{}", usage(USAGE, KNOWN));
+            return ExitCode::SUCCESS;
+        }
+        Ok(options) => options,
+        Err(error) => {
+            eprint!("{error}\n{}", usage(USAGE, KNOWN));
+            return ExitCode::from(2);
+        }
+    };
+    match act(&options) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("nodens blackhole: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A name, or all names below one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    name: Name,
+    below: bool,
+}
+
+impl Target {
+    /// A regular expression for the name as `template` sees it: in lower case, with final dot.
+    fn pattern(&self) -> String {
+        let text = self.name.to_folded().to_string();
+        let mut pattern = String::from(if self.below { "[.]" } else { "^" });
+        for character in text.chars() {
+            match character {
+                '.' => pattern.push_str("[.]"),
+                c if c.is_ascii_alphanumeric() || c == '-' || c == '_' => pattern.push(c),
+                c => pattern.extend(['[', c, ']']),
+            }
+        }
+        pattern.push('$');
+        pattern
+    }
+
+    /// A name that has to be refused.
+    fn example(&self) -> Option<Name> {
+        match self.below {
+            true => "nodens-blackhole".parse::<Name>().ok()?.join(self.name.view()).ok(),
+            false => Some(self.name.clone()),
+        }
+    }
+}
+
+fn act(options: &Options) -> Result<String, String> {
+    let targets = targets(options)?;
+    let flags =
+        Flags { conf: options.get("conf").unwrap_or_default().to_owned(), ..Flags::default() };
+    let (loaded, before) = check::compile(&flags).map_err(|error| error.to_string())?;
+    let Source { name: file, text, path } = &loaded.source;
+    let plan = plan(&loaded.tree, targets)?;
+    let mut places = Vec::new();
+    for (block, targets) in &plan {
+        let block = loaded.tree.blocks.get(*block).ok_or("no such server block")?;
+        places.push((place(block, file, text)?, lines(targets), keys(block)));
+    }
+    let changed = insert(text, &places);
+    let after = load::parse_anew(Source { text: changed.clone(), ..loaded.source.clone() })
+        .and_then(|loaded| check::compile_loaded(&loaded, &flags))
+        .map_err(|error| format!("the Corefile would not be accepted with the lines: {error}"))?;
+    for target in plan.values().flatten() {
+        let Some(name) = target.example() else { continue };
+        if !after.denies(name.view()) {
+            let text = format!("{name} would still be asked upstream: another line answers first");
+            return Err(text);
+        }
+        // The lines must not take more than they are meant to.
+        let beside = beside(&name).filter(|_| !target.below);
+        if let Some(other) = beside.filter(|n| after.denies(n.view()) && !before.denies(n.view())) {
+            return Err(format!("{other} would be refused as well"));
+        }
+    }
+    match (options.has("write"), path) {
+        (false, _) => Ok(explain(&places, file)),
+        (true, Some(path)) => {
+            write(path, &changed).map_err(|error| format!("{}: {error}", path.display()))?;
+            let text =
+                "The server takes it up by itself if its Corefile has `reload`, else on SIGUSR1.";
+            Ok(format!("{file}: written. {text}\n"))
+        }
+        (true, None) => Err(format!("{file} is no file that can be written")),
+    }
+}
+
+/// Another name with the same parent.
+fn beside(name: &Name) -> Option<Name> {
+    "nodens-other-name".parse::<Name>().ok()?.join(name.view().parent()?).ok()
+}
+
+/// What is to be refused.
+fn targets(options: &Options) -> Result<Vec<Target>, String> {
+    let [name] = &*options.words else {
+        return Err("expected one NAME, such as db.bad.invalid or '*.bad.invalid'".to_owned());
+    };
+    let (text, below) = match name.strip_prefix("*.") {
+        Some(rest) => (rest, true),
+        None => (&**name, false),
+    };
+    let base: Name = text.parse().map_err(|error| format!("{name}: not a domain name: {error}"))?;
+    if base.view().is_root() {
+        return Err(format!("{name} would refuse every name there is"));
+    }
+    let only = options.get("search-only");
+    let mut targets = Vec::new();
+    if only.is_none() {
+        targets.push(Target { name: base.clone(), below });
+    }
+    let domains = [options.get("search"), only];
+    for domain in domains.into_iter().flatten().flat_map(|list| list.split(',')) {
+        let domain = domain.trim();
+        if domain.is_empty() {
+            continue;
+        }
+        let domain: Name =
+            domain.parse().map_err(|error| format!("{domain}: not a domain name: {error}"))?;
+        let name = base.join(domain.view()).map_err(|error| format!("{text}.{domain}: {error}"))?;
+        targets.push(Target { name, below });
+    }
+    Ok(targets)
+}
+
+/// Which server block each name belongs to, by the longest zone.
+fn plan(tree: &Corefile, targets: Vec<Target>) -> Result<BTreeMap<usize, Vec<Target>>, String> {
+    let mut zones = Vec::new();
+    for (index, block) in tree.blocks.iter().enumerate() {
+        for key in &block.keys {
+            let parsed = parse_key(key).map_err(|error| error.to_string())?;
+            for zone in parsed {
+                zones.extend(zone.zone.parse::<Name>().ok().map(|zone| (zone, index)));
+            }
+        }
+    }
+    let mut plan: BTreeMap<usize, Vec<Target>> = BTreeMap::new();
+    for target in targets {
+        let serves = zones.iter().filter(|(zone, _)| target.name.view().is_in_domain(zone.view()));
+        let longest = serves.clone().map(|(zone, _)| zone.view().label_count()).max();
+        let mut blocks: Vec<_> = serves
+            .filter(|(zone, _)| Some(zone.view().label_count()) == longest)
+            .map(|(_, block)| *block)
+            .collect();
+        blocks.dedup();
+        if blocks.is_empty() {
+            return Err(format!("no server block serves {}", target.name));
+        }
+        for block in blocks {
+            plan.entry(block).or_default().push(target.clone());
+        }
+    }
+    Ok(plan)
+}
+
+/// The index of the line in front of which lines can be put into a block: that of its first
+/// directive that stands in the file itself.
+fn place(block: &ServerBlock, file: &str, text: &str) -> Result<usize, String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let first = |directive: &&Directive| {
+        let position = match &directive.imported {
+            Some(import) => &import.position,
+            None => &directive.name.position,
+        };
+        &*position.file == file
+            && lines.get(position.line as usize - 1).is_some_and(|line| {
+                line.chars().take(position.column as usize - 1).all(char::is_whitespace)
+            })
+    };
+    let directive = block.directives.iter().find(first).ok_or_else(|| {
+        format!(
+            "{}: no directive on a line of its own, in front of which lines can stand",
+            keys(block)
+        )
+    })?;
+    let position = directive.imported.as_ref().map_or(&directive.name.position, |i| &i.position);
+    Ok(position.line as usize - 1)
+}
+
+fn keys(block: &ServerBlock) -> String {
+    block.keys.iter().map(|key| key.text.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn lines(targets: &[Target]) -> String {
+    let mut text = String::from("    template IN ANY {\n");
+    for target in targets {
+        text.push_str(&format!("        match {}\n", target.pattern()));
+    }
+    text.push_str("        rcode NXDOMAIN\n        fallthrough\n    }\n");
+    text
+}
+
+/// The Corefile with the lines in it.
+fn insert(text: &str, places: &[(usize, String, String)]) -> String {
+    let mut changed = String::new();
+    for (index, line) in text.lines().enumerate() {
+        for (_, lines, _) in places.iter().filter(|(at, ..)| *at == index) {
+            changed.push_str(lines);
+        }
+        changed.push_str(line);
+        changed.push('\n');
+    }
+    changed
+}
+
+fn explain(places: &[(usize, String, String)], file: &str) -> String {
+    let mut text = String::new();
+    for (at, lines, keys) in places {
+        text.push_str(&format!(
+            "# in {file}, server block `{keys}`, before line {}:\n{lines}\n",
+            at + 1
+        ));
+    }
+    text.push_str(
+        "# Checked: the Corefile is accepted with these lines, and they refuse what they should.\n",
+    );
+    text.push_str("# -write puts them there. Take them out again when the client is mended.\n");
+    text
+}
+
+/// Replaces the file whole, or not at all.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    let target = std::fs::canonicalize(path)?;
+    let mut name = target.clone().into_os_string();
+    name.push(".nodens-new");
+    let permissions = std::fs::metadata(&target)?.permissions();
+    std::fs::write(&name, text)?;
+    std::fs::set_permissions(&name, permissions)?;
+    std::fs::rename(&name, &target)
+}

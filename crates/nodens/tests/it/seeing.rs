@@ -1,0 +1,197 @@
+//! The story of seed 000 with the real program: a name that exists nowhere, looked for through five
+//! search domains, is seen first, with who asks for it, and gone after the command that is shown.
+
+use crate::fixture::{Folder, PATIENCE, Server, eventually, free_port, http_get, nodens, request};
+use nodens_wire::{Message, Rcode, Type};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const DOMAINS: [&str; 5] =
+    ["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp.test", "node.test"];
+const BAD: &str = "db.bad.invalid";
+const CENTRAL: &str = ".:PORT {
+    bind 127.0.0.1
+    log . \"{name}\"
+    template IN ANY good.test {
+        answer \"{{ .Name }} 5 IN A 192.0.2.1\"
+    }
+    template ANY ANY {
+        rcode NXDOMAIN
+    }
+}";
+const NODE: &str = "cluster.local:PORT {
+    bind 127.0.0.1
+    forward . CENTRAL
+}
+.:PORT {
+    bind 127.0.0.1
+    forward . CENTRAL
+    prometheus 127.0.0.1:METRICS
+}";
+
+/// A client at an address of its own.
+struct Client<'s>(UdpSocket, &'s Server);
+
+impl<'s> Client<'s> {
+    fn at(address: &str, server: &'s Server) -> Self {
+        let socket = UdpSocket::bind((address, 0)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(socket, server)
+    }
+
+    fn ask(&self, qname: &str, qtype: Type) -> Rcode {
+        let mut reply = [0; 4096];
+        self.0.send_to(&request(qname, qtype), self.1.address).unwrap();
+        let len = self.0.recv(&mut reply).unwrap();
+        Message::parse(&reply[..len]).unwrap().flags.rcode()
+    }
+
+    /// As a stub resolver with `ndots:5` does.
+    fn look_up(&self, name: &str) {
+        let domains = DOMAINS.map(|domain| format!("{name}.{domain}"));
+        for qname in domains.iter().map(String::as_str).chain([name]) {
+            let rcodes = [Type::A, Type::AAAA].map(|qtype| self.ask(qname, qtype));
+            if rcodes.contains(&Rcode::NOERROR) {
+                return;
+            }
+        }
+    }
+}
+
+fn top(socket: &Path, option: &str) -> Option<String> {
+    let output = nodens().args(["top", option, "-socket"]).arg(socket).output().unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+}
+
+fn report(socket: &Path) -> Value {
+    let report = top(socket, "-json").and_then(|json| serde_json::from_str(&json).ok());
+    report.unwrap_or_default()
+}
+
+fn is_listed(list: &Value, name: &str) -> bool {
+    list.as_array().is_some_and(|all| all.iter().any(|leak| leak["name"] == name))
+}
+
+#[test]
+fn a_leak_is_seen_first_within_ten_seconds_and_gone_after_the_command() {
+    let folder = Folder::new("seeing-socket");
+    let socket = folder.0.join("top");
+    let metrics = free_port();
+    let central = Server::start("seeing-central", CENTRAL);
+    let corefile = NODE
+        .replace("CENTRAL", &central.address.to_string())
+        .replace("METRICS", &metrics.to_string());
+    let options = ["-top", "-top-socket", socket.to_str().unwrap()];
+    let node = Server::start_with("seeing-node", &corefile, &options);
+    let pod = Client::at("127.0.0.77", &node);
+    let others = ["127.0.0.78", "127.0.0.79"].map(|address| Client::at(address, &node));
+    let live = || {
+        for n in 0..20 {
+            others.iter().for_each(|client| _ = client.ask(&format!("www{n}.good.test"), Type::A));
+        }
+        others[0].look_up("api.good.test");
+        pod.look_up(BAD);
+        pod.look_up(BAD);
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let begun = Instant::now();
+    let mut seen = Value::Null;
+    eventually("the leak is first", || {
+        live();
+        seen = report(&socket)["leaks"][0].clone();
+        seen["name"] == "db.bad.invalid."
+            && seen["domains"].as_array().is_some_and(|d| d.len() == 5)
+    });
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(seen["sources"][0]["address"], "127.0.0.77", "{seen}");
+    let amplification = seen["amplification"].as_f64().unwrap();
+    assert!((10.0..=14.0).contains(&amplification), "{seen}");
+    assert!(top(&socket, "-once").unwrap().contains("db.bad.invalid."));
+    shows_the_page(metrics);
+
+    let command = seen["command"].as_str().unwrap();
+    let output = nodens()
+        .args(command.split(' ').skip(1))
+        .arg("-conf")
+        .arg(&node.conf)
+        .arg("-write")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    node.signal("-USR1");
+    node.wait_for("Reloading complete");
+    eventually("the leak is gone", || {
+        live();
+        let report = report(&socket);
+        !is_listed(&report["leaks"], "db.bad.invalid.")
+            && is_listed(&report["stopped"], "db.bad.invalid.")
+    });
+    // And the central server is not asked any more.
+    others[0].ask("before.good.test", Type::A);
+    central.wait_for("before.good.test");
+    let before = central.count_seen(BAD);
+    live();
+    assert_eq!(pod.ask(BAD, Type::A), Rcode::NXDOMAIN);
+    others[0].ask("after.good.test", Type::A);
+    central.wait_for("after.good.test");
+    assert!(before > 0);
+    assert_eq!(central.count_seen(BAD), before);
+}
+
+/// To this host, and not to what a foreign page leads a browser to.
+fn shows_the_page(port: u16) {
+    let (status, page) = http_get(port, "/debug/dns").unwrap();
+    assert!(status.contains("200") && page.contains("db.bad.invalid."), "{status}");
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(stream, "GET /debug/dns HTTP/1.0\r\nHost: evil.example:{port}\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.contains(" 403 ") && !response.contains("db.bad.invalid"), "{response}");
+}
+
+#[test]
+fn lines_that_stop_a_leak_are_printed_and_nothing_is_changed() {
+    let folder = Folder::new("seeing-blackhole");
+    let corefile =
+        NODE.replace("PORT", "5300").replace("CENTRAL", "192.0.2.1").replace("METRICS", "9");
+    let conf = folder.write("Corefile", &corefile);
+    let run = |arguments: &[&str]| {
+        let output = nodens().arg("blackhole").args(arguments).arg("-conf").arg(&conf).output();
+        let output = output.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.success(), text(output.stdout), text(output.stderr))
+    };
+    let (done, lines, errors) = run(&["Db.bad.invalid", "-search", "svc.cluster.local"]);
+    assert!(done, "{errors}");
+    for expected in [
+        "server block `cluster.local:5300`, before line 2",
+        "match ^db[.]bad[.]invalid[.]svc[.]cluster[.]local[.]$",
+        "server block `.:5300`, before line 6",
+        "match ^db[.]bad[.]invalid[.]$",
+        "rcode NXDOMAIN",
+    ] {
+        assert!(lines.contains(expected), "no {expected:?} in {lines}");
+    }
+    assert_eq!(std::fs::read_to_string(&conf).unwrap(), corefile);
+    let (_, lines, _) = run(&["*.attack.example"]);
+    assert!(lines.contains("match [.]attack[.]example[.]$"), "{lines}");
+    let (_, lines, _) = run(&["good.test", "-search-only", "corp.test"]);
+    assert!(!lines.contains("match ^good[.]test[.]$"), "{lines}");
+    for (wrong, expected) in [
+        (&["."][..], "every name"),
+        (&[], "expected one NAME"),
+        (&["a..b"], "not a domain name"),
+        (&["a", "-nope"], "not defined"),
+    ] {
+        let (done, _, errors) = run(wrong);
+        assert!(!done && errors.contains(expected), "{wrong:?}: {errors}");
+    }
+    // The lines go in front of a template that would answer otherwise.
+    let first = ".:5300 {\n    template IN ANY {\n        match ^db[.]\n        answer \"{{ .Name }} \
+        IN A 192.0.2.1\"\n        fallthrough\n    }\n}\n";
+    folder.write("Corefile", first);
+    assert!(run(&["db.bad.invalid"]).0, "lines go in front of others");
+}
