@@ -31,6 +31,14 @@ pub(crate) struct Facts {
     pub(crate) seer: OnceLock<Arc<Seer>>,
 }
 
+impl Facts {
+    /// Of a process that begins.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let (ready, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { shared, ready, stopping, seer: OnceLock::new() }
+    }
+}
+
 /// Which paths an address serves.
 #[derive(Debug, Default)]
 struct Routes {

@@ -19,9 +19,9 @@ use nodens_kube::Watches;
 use nodens_net::{Notifications, Options, Runtime, cpu, memory};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long shutdown waits for questions under way, as CoreDNS does.
@@ -121,12 +121,7 @@ impl Server {
         let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
         let (config, tasks) =
             compile(&loaded, &flags, &shared, node.as_ref()).map_err(|error| text(&error))?;
-        let facts = Arc::new(Facts {
-            shared: shared.clone(),
-            ready: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
-            seer: OnceLock::new(),
-        });
+        let facts = Arc::new(Facts::new(shared.clone()));
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
         if let Some(node) = &node {
             endpoints.serve_node(node.local_addresses(), node.metrics_address());
