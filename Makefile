@@ -53,14 +53,14 @@ conformance: toolchain
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 e2e: toolchain
-	@$(CARGO) xtask peers coredns kubernetes kubernetes-node containerd cni helm etcd-server runc nftables iproute2 util-linux
+	@$(CARGO) xtask peers coredns kubernetes kubernetes-node containerd cni helm etcd etcd-server runc nftables iptables conntrack iproute2 util-linux
 	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils
 	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --quiet --release --target $(HOST) -p nodens -p nodens-e2e
 	target/$(HOST)/release/nodens-e2e all --scale "$(E2E_SCALE)"
 
 # What a change has to pass: without real nodes, and without goals that need a machine with no other work.
 e2e-quick: toolchain
-	@$(CARGO) xtask peers coredns kubernetes etcd-server iproute2 util-linux
+	@$(CARGO) xtask peers coredns kubernetes etcd etcd-server iproute2 util-linux
 	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils
 	@$(CARGO) build --quiet --workspace --bins --tests
 	target/debug/nodens-e2e all --quick

@@ -7,7 +7,14 @@ use anyhow::{Context, Result};
 use clap::Args as Arguments;
 
 /// What only needs a control plane, and no quiet machine.
-const QUICK: &[&[&str]] = &[&["leftovers"], &["names"], &["clients", "--coredns"], &["faults"]];
+const QUICK: &[&[&str]] = &[
+    &["leftovers"],
+    &["names"],
+    &["clients", "--coredns"],
+    &["faults"],
+    // Lists in pages instead of streams.
+    &["faults", "--store", "pages", "--only", "api-server,gone"],
+];
 
 /// What needs a real node, much memory, or a machine without other work.
 const LONG: &[&[&str]] = &[

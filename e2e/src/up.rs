@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args as Arguments;
 
-use crate::control_plane::{ControlPlane, Credential, Options, reader_rules};
+use crate::control_plane::{ControlPlane, Credential, Options, Store, reader_rules};
 use crate::sandbox::Sandbox;
 
 /// Seconds that the token of the reader is valid.
@@ -13,13 +13,17 @@ const DAY: i64 = 86_400;
 
 #[derive(Arguments)]
 pub(crate) struct Args {
+    /// The store of the control plane.
+    #[arg(long, value_enum, default_value_t)]
+    store: Store,
     /// Run this command in the sandbox once the control plane is ready, and end with it.
     #[arg(trailing_var_arg = true)]
     command: Vec<std::ffi::OsString>,
 }
 
 pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
-    let plane = ControlPlane::start(sandbox, Options::default()).await?;
+    let plane =
+        ControlPlane::start(sandbox, Options { store: args.store, ..Options::default() }).await?;
     let account = plane.account("reader", reader_rules()).await?;
     let token = plane.token(&account, DAY)?;
     let reader = plane.kubeconfig("reader", &Credential::Token(token))?;

@@ -3,6 +3,7 @@
 //! A check that needs a peer calls [`coredns`] and fails when it cannot be had; nothing is skipped because a peer is
 //! missing.
 
+mod etcd;
 mod golang;
 mod kubernetes;
 mod node_cache;
@@ -67,6 +68,7 @@ const PACKAGES: &[Package] = &[
     peer("valgrind", "valgrind"),
     tool("nftables", "nft"),
     tool("iptables", "iptables-legacy"),
+    peer("conntrack", "conntrack"),
     peer("etcd-server", "etcd"),
     peer("runc", "runc"),
     peer("default-jdk-headless", "javac"),
@@ -75,8 +77,11 @@ const PACKAGES: &[Package] = &[
 /// Makes the named peers available, with `--tests` those that `cargo test` needs, or all when none is named.
 pub(crate) fn run(names: &[String]) -> Result<bool> {
     let groups = kubernetes::GROUPS.iter().map(|(name, _)| *name);
-    let built: Vec<&str> =
-        ["coredns", "node-cache"].into_iter().chain(groups).chain(golang::names()).collect();
+    let built: Vec<&str> = ["coredns", "etcd", "node-cache"]
+        .into_iter()
+        .chain(groups)
+        .chain(golang::names())
+        .collect();
     let known = |name: &str| {
         built.contains(&name) || name == "--tests" || PACKAGES.iter().any(|p| p.name == name)
     };
@@ -90,6 +95,7 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
         let path = match name {
             "coredns" => coredns(),
             "node-cache" => node_cache(),
+            "etcd" => cache().and_then(|cache| etcd::build(&cache)),
             group if golang::names().any(|name| name == group) => {
                 cache().and_then(|cache| golang::build(&cache, group))
             }

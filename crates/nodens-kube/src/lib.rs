@@ -34,6 +34,7 @@ mod pace;
 mod protobuf;
 mod publish;
 mod report;
+pub mod testing;
 mod watch;
 mod watches;
 

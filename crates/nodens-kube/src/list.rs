@@ -52,20 +52,24 @@ impl Loop {
 }
 
 /// Cuts a list into objects, in the way of its form.
-enum Pieces {
+pub(crate) enum Pieces {
     Json(Items),
     Protobuf(Messages),
 }
 
 impl Pieces {
-    fn of(form: Form) -> Self {
+    pub(crate) fn of(form: Form) -> Self {
         match form {
             Form::Json => Self::Json(Items::default()),
             Form::Protobuf => Self::Protobuf(Messages::default()),
         }
     }
 
-    fn feed(&mut self, piece: &[u8], with: impl FnMut(&[u8])) -> Result<(), Fault> {
+    /// Calls `with` for each object that ends in `piece`.
+    ///
+    /// # Errors
+    /// If it is no list.
+    pub(crate) fn feed(&mut self, piece: &[u8], with: impl FnMut(&[u8])) -> Result<(), Fault> {
         match self {
             Self::Json(items) => items
                 .feed(piece, with)
@@ -75,7 +79,7 @@ impl Pieces {
     }
 
     /// What the list says of itself, and how many objects were too large.
-    fn finish(self) -> (Result<Page, Fault>, u64) {
+    pub(crate) fn finish(self) -> (Result<Page, Fault>, u64) {
         match self {
             Self::Json(items) => {
                 let (around, too_large) = items.finish();

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::Options;
 use super::pki::ISSUER;
+use super::{Options, Store};
 use crate::process::Process;
 use crate::sandbox::{NODE_V4, call};
 
@@ -48,6 +48,18 @@ pub(crate) fn kubernetes(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The program that is the store.
+fn etcd(store: Store) -> Result<PathBuf> {
+    if store == Store::Pages {
+        return Ok("etcd".into());
+    }
+    let path = peers().join("etcd/etcd");
+    if !path.is_file() {
+        bail!("no {}: run 'cargo xtask peers etcd'", path.display());
+    }
+    Ok(path)
+}
+
 /// The processes.
 #[derive(Debug)]
 pub(crate) struct Components {
@@ -61,14 +73,17 @@ impl Components {
         for component in [Component::ApiServer, Component::Controllers] {
             kubernetes(component.name())?;
         }
-        call("etcd", &["--version"]).context("run 'cargo xtask peers etcd-server'")?;
+        if options.store == Store::Pages {
+            call("etcd", &["--version"]).context("run 'cargo xtask peers etcd-server'")?;
+        }
+        etcd(options.store)?;
         Ok(Components { folder, options, processes: [None, None, None] })
     }
 
     /// Starts one; what ran before under its name has to have ended.
     pub(crate) fn start(&mut self, component: Component) -> Result<()> {
         let command = match component {
-            Component::Etcd => self.etcd(),
+            Component::Etcd => self.etcd()?,
             Component::ApiServer => self.api_server()?,
             Component::Controllers => self.controllers()?,
         };
@@ -88,15 +103,15 @@ impl Components {
             .with_context(|| format!("{} was not started", component.name()))
     }
 
-    fn etcd(&self) -> Command {
-        let mut command = Command::new("etcd");
+    fn etcd(&self) -> Result<Command> {
+        let mut command = Command::new(etcd(self.options.store)?);
         command.arg("--data-dir").arg(self.folder.join("etcd"));
         // Files are in memory and end with the run.
         command.args(["--unsafe-no-fsync", "--quota-backend-bytes=8589934592"]);
         command.args(["--listen-client-urls=http://127.0.0.1:2379"]);
         command.args(["--advertise-client-urls=http://127.0.0.1:2379"]);
         command.args(["--listen-peer-urls=http://127.0.0.1:2380"]);
-        command
+        Ok(command)
     }
 
     fn api_server(&self) -> Result<Command> {

@@ -29,11 +29,23 @@ const READY_TIMEOUT: Duration = Duration::from_secs(180);
 /// The URL of the API server.
 pub(crate) const URL: &str = "https://10.99.0.1:6443";
 
+/// Which etcd keeps the objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Store {
+    /// 3.6, with which the API server streams lists.
+    #[default]
+    Streaming,
+    /// Debian's 3.4, with which it does not: lists come in pages.
+    Pages,
+}
+
 /// What the control plane is to be like.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// Controllers that run in kube-controller-manager, as its flag `--controllers` names them.
     pub(crate) controllers: Vec<&'static str>,
+    /// The store.
+    pub(crate) store: Store,
     /// Further flags of kube-apiserver.
     pub(crate) api_server_flags: Vec<String>,
 }
@@ -47,6 +59,7 @@ impl Default for Options {
                 "garbage-collector-controller",
                 "namespace-controller",
             ],
+            store: Store::default(),
             api_server_flags: vec!["--disable-admission-plugins=ServiceAccount".to_owned()],
         }
     }

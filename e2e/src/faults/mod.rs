@@ -17,7 +17,9 @@ use clap::{Args as Arguments, ValueEnum};
 use kube::Client;
 use lab_load::{Outcome, Workload};
 
-use crate::control_plane::{Account, Component, ControlPlane, Credential, Options, reader_rules};
+use crate::control_plane::{
+    Account, Component, ControlPlane, Credential, Options, Store, reader_rules,
+};
 use crate::measure::population::Population;
 use crate::measure::steady::{Running, Steady};
 use crate::measure::{Which, start};
@@ -41,6 +43,9 @@ pub(crate) struct Args {
     /// Scenarios to run.
     #[arg(long, value_delimiter = ',', default_value = "api-server,etcd,gone,start,token,rights")]
     only: Vec<Scenario>,
+    /// The store of the control plane.
+    #[arg(long, value_enum, default_value_t)]
+    store: Store,
     /// Services that are there before anything breaks.
     #[arg(long, default_value_t = 200)]
     services: usize,
@@ -74,7 +79,8 @@ struct Stage<'a> {
 }
 
 pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
-    let mut plane = ControlPlane::start(sandbox, Options::default()).await?;
+    let mut plane =
+        ControlPlane::start(sandbox, Options { store: args.store, ..Options::default() }).await?;
     let account = plane.account("reader", reader_rules()).await?;
     let token = plane.token(&account, DAY)?;
     let kubeconfig = plane.kubeconfig("reader", &Credential::Token(token))?;

@@ -33,7 +33,7 @@ use self::settle::State;
 use self::waves::{Plan, Stages, WAVES, markers};
 use crate::api::apply;
 use crate::ask::ask_all;
-use crate::control_plane::{ControlPlane, Credential, Options, reader_rules};
+use crate::control_plane::{ControlPlane, Credential, Options, Store, reader_rules};
 use crate::sandbox::Sandbox;
 use crate::server::{Program, Server};
 
@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Namespaces at the start.
     #[arg(long, default_value_t = 240)]
     namespaces: usize,
+    /// The store of the control plane.
+    #[arg(long, value_enum, default_value_t)]
+    store: Store,
     /// Only the Corefiles of these names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -83,7 +86,8 @@ pub(crate) struct Pair {
 pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let started = Instant::now();
     let mut report = Report::new(differences()?, args.show);
-    let plane = ControlPlane::start(sandbox, Options::default()).await?;
+    let plane =
+        ControlPlane::start(sandbox, Options { store: args.store, ..Options::default() }).await?;
     let client = plane.admin().await?;
     let (mut plan, stages) = Plan::new(args.seed, args.services, args.namespaces);
     make(&client, stages).await.context("making the cluster")?;

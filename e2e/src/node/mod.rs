@@ -45,7 +45,8 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let services = "--service-cluster-ip-range=10.96.0.0/16".to_owned();
     // Nobody resolves the node's name.
     let addresses = "--kubelet-preferred-address-types=InternalIP".to_owned();
-    let options = Options { controllers: vec!["*"], api_server_flags: vec![services, addresses] };
+    let api_server_flags = vec![services, addresses];
+    let options = Options { controllers: vec!["*"], api_server_flags, ..Options::default() };
     let plane = ControlPlane::start(sandbox, options).await?;
     let mut node = Node::start(sandbox, &plane).await?;
     outside(&mut node, &own)?;

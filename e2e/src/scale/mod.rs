@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use clap::{Args as Arguments, ValueEnum};
 use kube::Client;
 
-use crate::control_plane::{Component, ControlPlane, Credential, Options, reader_rules};
+use crate::control_plane::{Component, ControlPlane, Credential, Options, Store, reader_rules};
 use crate::measure::Which;
 use crate::measure::population::Population;
 use crate::sandbox::Sandbox;
@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Endpoints of each service.
     #[arg(long, default_value_t = 10)]
     endpoints: usize,
+    /// The store of the control plane.
+    #[arg(long, value_enum, default_value_t)]
+    store: Store,
     /// What to measure.
     #[arg(long, value_delimiter = ',', default_value = "starts,relists,changes")]
     parts: Vec<Part>,
@@ -86,7 +89,8 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     if services == 0 || endpoints == 0 || args.servers.is_empty() {
         bail!("expected at least one service, endpoint and server");
     }
-    let mut plane = ControlPlane::start(sandbox, Options::default()).await?;
+    let mut plane =
+        ControlPlane::start(sandbox, Options { store: args.store, ..Options::default() }).await?;
     let account = plane.account("reader", reader_rules()).await?;
     let token = plane.token(&account, DAY)?;
     let kubeconfig = plane.kubeconfig("reader", &Credential::Token(token))?;

@@ -28,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     ("queries", workload::queries),
     ("names_template", workload::names_template),
     ("capture", workload::capture),
+    ("kubernetes", kubernetes),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.
@@ -64,6 +65,25 @@ impl Object for Record {
             _ => None,
         }
     }
+}
+
+/// A list or watch of an API server, in either form: wherever it is cut, the same comes of it. The
+/// first octet says what it is, the second where it is cut.
+pub fn kubernetes(data: &[u8]) {
+    use nodens_core::cluster::Kind;
+    let Some(([what, cut], response)) = data.split_first_chunk::<2>() else { return };
+    let kind = match what & 7 {
+        0 => Kind::Namespaces,
+        1 => Kind::Services,
+        2 => Kind::Slices,
+        3 => Kind::Pods,
+        4 => Kind::Imports,
+        _ => Kind::ImportSlices,
+    };
+    let form = (what & 8 != 0, what & 16 != 0);
+    let whole = nodens_kube::testing::read(kind, form, [response]);
+    let pieces = response.chunks(usize::from(*cut) + 1);
+    assert_eq!(nodens_kube::testing::read(kind, form, pieces), whole);
 }
 
 /// A record in presentation format is read or refused; what is read goes into a message and back.
