@@ -22,6 +22,7 @@ const LONG: &[&[&str]] = &[
     &["latency", "--check"],
     &["scale", "--check"],
     &["node"],
+    &["node", "--proxy-mode", "iptables", "--only", "manifest"],
     &["leftovers", "--nodes"],
 ];
 

@@ -132,7 +132,8 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], message].concat()
 }
 
-fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+/// A message over TCP.
+pub(crate) fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;
     let mut message = vec![0; usize::from(u16::from_be_bytes(length))];

@@ -76,13 +76,12 @@ pub(crate) struct Churn {
 }
 
 impl Churn {
-    /// Does what `next` says `rate` times a second, whether or not earlier ones are done, as long
+    /// Does what `next` gives `rate` times a second, whether or not earlier ones are done, as long
     /// as at most [`AT_ONCE`] are under way.
-    pub(crate) fn start(
-        client: Client,
-        rate: f64,
-        mut next: impl FnMut(u64) -> Write + Send + 'static,
-    ) -> Self {
+    pub(crate) fn start<F>(rate: f64, mut next: impl FnMut(u64) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
         let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let start = Instant::now();
         let task = tokio::spawn({
@@ -93,8 +92,7 @@ impl Churn {
                 while !over.load(Ordering::Relaxed) {
                     let due = (start.elapsed().as_secs_f64() * rate) as u64;
                     while number < due && running.len() < AT_ONCE {
-                        let (client, write) = (client.clone(), next(number));
-                        running.spawn(async move { write.send(&client).await.map(|_| ()) });
+                        running.spawn(next(number));
                         number += 1;
                     }
                     while let Some(write) = running.try_join_next() {

@@ -7,6 +7,7 @@ pub(crate) mod memory;
 pub(crate) mod population;
 pub(crate) mod probe;
 pub(crate) mod steady;
+pub(crate) mod store;
 pub(crate) mod table;
 
 use std::path::Path;

@@ -118,6 +118,11 @@ fn slice_name(n: usize) -> String {
     format!("service-{n:05}-x7k2p")
 }
 
+/// The key of the EndpointSlice of service `n` in the store.
+pub(crate) fn stored_slice(n: usize) -> String {
+    format!("/registry/endpointslices/{}/{}", namespace(n), slice_name(n))
+}
+
 fn slices(namespace: &str) -> String {
     format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices")
 }

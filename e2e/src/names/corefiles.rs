@@ -14,6 +14,8 @@ pub(crate) struct Case {
     pub(crate) asked: &'static [&'static str],
     /// No answer depends on slices.
     pub(crate) no_endpoints: bool,
+    /// The zone is compared as a whole, too.
+    pub(crate) transferred: bool,
     /// Answers may be as old as `cache` lets them be.
     pub(crate) cached: bool,
 }
@@ -27,19 +29,28 @@ const PLAIN: Case = Case {
     others: "",
     asked: &["cluster.local"],
     no_endpoints: false,
+    transferred: false,
     cached: false,
 };
 
+const TRANSFER: &str = "transfer {\n    to *\n}";
+
 /// Every case.
 pub(crate) const CASES: &[Case] = &[
-    PLAIN,
+    Case { others: TRANSFER, transferred: true, ..PLAIN },
     Case {
         name: "kubeadm",
         kubernetes: "pods insecure\nfallthrough in-addr.arpa ip6.arpa\nttl 30",
         others: "loadbalance",
         ..PLAIN
     },
-    Case { name: "verified", kubernetes: "pods verified\nendpoint_pod_names", ..PLAIN },
+    Case {
+        name: "verified",
+        kubernetes: "pods verified\nendpoint_pod_names",
+        others: TRANSFER,
+        transferred: true,
+        ..PLAIN
+    },
     Case { name: "zonal", kubernetes: "zonal\nttl 0", ..PLAIN },
     Case {
         name: "multicluster",
@@ -61,8 +72,21 @@ pub(crate) const CASES: &[Case] = &[
         others: "metadata",
         ..PLAIN
     },
-    Case { name: "noendpoints", kubernetes: "noendpoints", no_endpoints: true, ..PLAIN },
-    Case { name: "namespaces", kubernetes: "namespaces settle NAMESPACES\npods verified", ..PLAIN },
+    Case {
+        name: "noendpoints",
+        kubernetes: "noendpoints",
+        others: TRANSFER,
+        no_endpoints: true,
+        transferred: true,
+        ..PLAIN
+    },
+    Case {
+        name: "namespaces",
+        kubernetes: "namespaces settle NAMESPACES\npods verified",
+        others: TRANSFER,
+        transferred: true,
+        ..PLAIN
+    },
     Case {
         name: "namespace-labels",
         kubernetes: "namespace_labels team in (red, blue)\npods insecure",

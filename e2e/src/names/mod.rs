@@ -13,6 +13,7 @@ mod questions;
 mod report;
 mod settle;
 mod tamper;
+mod transfers;
 mod waves;
 
 use std::path::{Path, PathBuf};
@@ -224,6 +225,9 @@ async fn ask(
             settle::server(server, pair.case, number)
                 .await
                 .with_context(|| format!("wave {number}, {name}"))?;
+        }
+        if pair.case.transferred {
+            transfers::compare(pair, wave, args.tamper.is_some(), report)?;
         }
         let seed = args.seed.wrapping_mul(1000).wrapping_add(number as u64 * 100 + place);
         let questions = Source::new(state, &plan.gone, pair.case, seed).questions(count);

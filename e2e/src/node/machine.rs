@@ -68,7 +68,7 @@ impl Node {
     }
 
     /// Starts kubelet, kube-proxy and the scheduler, and waits until the node is Ready.
-    pub(crate) async fn join(&mut self, cgroup: &str) -> Result<()> {
+    pub(crate) async fn join(&mut self, cgroup: &str, proxy_mode: &str) -> Result<()> {
         // A server outside of the cluster, where pods find it as the node does.
         self.write("resolv.conf", &format!("nameserver {NODE_V4}\n"))?;
         self.write("kubelet.yaml", &self.kubelet_configuration(cgroup))?;
@@ -80,7 +80,7 @@ impl Node {
         let mut scheduler = program("kube-scheduler")?;
         scheduler.arg("--leader-elect=false");
         let mut proxy = program("kube-proxy")?;
-        proxy.args(["--cluster-cidr=10.244.0.0/16", "--proxy-mode=nftables"]);
+        proxy.args(["--cluster-cidr=10.244.0.0/16", &format!("--proxy-mode={proxy_mode}")]);
         // Limits on remembered flows belong to the machine, not to the sandbox.
         proxy.args(["--hostname-override=node", "--conntrack-max-per-core=0"]);
         let mut kubelet = program("kubelet")?;

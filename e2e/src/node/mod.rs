@@ -26,6 +26,9 @@ pub(crate) struct Args {
     /// Keep the node until Ctrl-C instead of checking anything.
     #[arg(long)]
     keep: bool,
+    /// How kube-proxy leads addresses of Services to pods.
+    #[arg(long, default_value = "nftables", value_parser = ["nftables", "iptables"])]
+    proxy_mode: String,
     /// Only checks whose names contain this.
     #[arg(long, default_value = "")]
     only: String,
@@ -51,7 +54,7 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let mut node = Node::start(sandbox, &plane).await?;
     outside(&mut node, &own)?;
     images::provide(&node, &sandbox.folder("images")?, &program)?;
-    node.join(sandbox.name()).await?;
+    node.join(sandbox.name(), &args.proxy_mode).await?;
     println!("a node is Ready after {:.0} s", start.elapsed().as_secs_f64());
     if args.keep {
         println!("run {}", sandbox.name());

@@ -1,17 +1,19 @@
 //! Tails under steady load, without and with endpoint changes, each server on a CPU of its own.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use lab_histogram::Histogram;
 use lab_load::Workload;
 
-use super::{CACHE, Cluster};
+use super::{CACHE, Cluster, Target};
 use crate::measure::bulk::Churn;
 use crate::measure::cpus::Cpus;
 use crate::measure::echo::Echo;
 use crate::measure::steady::Steady;
+use crate::measure::store::Store;
 use crate::measure::table::{self, Table};
 use crate::measure::{Which, await_answer, corefile, variables};
 use crate::server::Server;
@@ -53,6 +55,9 @@ impl Cluster<'_> {
         match &cpus {
             Some(cpus) => cpus.confine_others()?,
             None => println!("Fewer than four CPUs: server, load and control plane share them."),
+        }
+        if self.args.write_to == Target::Store {
+            self.store = Some(Arc::new(Store::read(self.population).await?));
         }
         let (_, drawn) = self.population.questions(1)?;
         let mut all = vec![Times::new("echo")];
@@ -124,9 +129,7 @@ impl Cluster<'_> {
         load.duration = Duration::from_secs(self.args.seconds);
         let order = if round.is_multiple_of(2) { [false, true] } else { [true, false] };
         for busy in order {
-            let population = self.population;
-            let change = move |number| population.change(number);
-            let churn = busy.then(|| Churn::start(self.client.clone(), self.args.changes, change));
+            let churn = busy.then(|| self.churn());
             tokio::time::sleep(LEAD).await;
             let outcome = load.start(workload).outcome().await?;
             times.lost += outcome.tally.counts.lost();
@@ -139,12 +142,25 @@ impl Cluster<'_> {
         Ok(())
     }
 
+    /// Begins to change endpoints.
+    fn churn(&self) -> Churn {
+        let (rate, population) = (self.args.changes, self.population);
+        if let Some(store) = self.store.clone() {
+            return Churn::start(rate, move |number| store.change(number));
+        }
+        let client = self.client.clone();
+        Churn::start(rate, move |number| {
+            let (client, write) = (client.clone(), population.change(number));
+            async move { write.send(&client).await.map(|_| ()) }
+        })
+    }
+
     fn missed(&self, all: &[Times]) -> Vec<String> {
         let mut missed = Vec::new();
         for times in all.iter().filter(|times| times.name == Which::Nodens.name()) {
             if times.changes.iter().any(|changes| *changes < self.args.changes * REACHED) {
                 let wanted = self.args.changes;
-                println!("The API server did not take {wanted} changes a second on this machine.");
+                println!("There were fewer than {wanted} changes a second on this machine.");
             }
             let ratio = times.ratio(0.999);
             if ratio > RATIO {

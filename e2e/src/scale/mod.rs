@@ -6,14 +6,16 @@ mod starts;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args as Arguments, ValueEnum};
 use kube::Client;
 
-use crate::control_plane::{Component, ControlPlane, Credential, Options, Store, reader_rules};
+use crate::control_plane::{self, Component, ControlPlane, Credential, Options, reader_rules};
 use crate::measure::Which;
 use crate::measure::population::Population;
+use crate::measure::store::Store;
 use crate::sandbox::Sandbox;
 
 /// Seconds that the reader's token is valid.
@@ -32,7 +34,7 @@ pub(crate) struct Args {
     endpoints: usize,
     /// The store of the control plane.
     #[arg(long, value_enum, default_value_t)]
-    store: Store,
+    store: control_plane::Store,
     /// What to measure.
     #[arg(long, value_delimiter = ',', default_value = "starts,relists,changes")]
     parts: Vec<Part>,
@@ -57,6 +59,9 @@ pub(crate) struct Args {
     /// Endpoint changes a second.
     #[arg(long, default_value_t = 1_000.0)]
     changes: f64,
+    /// Where changes are written to.
+    #[arg(long, value_enum, default_value = "store")]
+    write_to: Target,
     /// Fail when Nodens misses a goal that does not depend on a quiet machine (memory).
     #[arg(long)]
     check: bool,
@@ -73,6 +78,15 @@ enum Part {
     Changes,
 }
 
+/// Where endpoint changes are written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Target {
+    /// The store, past the API server, which only hears of them: it takes a thousand a second.
+    Store,
+    /// The API server.
+    ApiServer,
+}
+
 /// What all parts use.
 struct Cluster<'a> {
     args: &'a Args,
@@ -80,6 +94,8 @@ struct Cluster<'a> {
     plane: ControlPlane,
     client: Client,
     population: Population,
+    /// For changes that are written into it.
+    store: Option<Arc<Store>>,
     /// Of a user with the rights of CoreDNS's manifest.
     kubeconfig: PathBuf,
 }
@@ -100,7 +116,8 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     println!("{services} services with {endpoints} endpoints each created in {took:.1?}");
     // It has nothing to do, and would read every slice, too.
     plane.stop(Component::Controllers).await?;
-    let mut cluster = Cluster { args, sandbox, plane, client, population, kubeconfig };
+    let store = None;
+    let mut cluster = Cluster { args, sandbox, plane, client, population, store, kubeconfig };
     let mut missed = Vec::new();
     for part in &args.parts {
         missed.extend(match part {
