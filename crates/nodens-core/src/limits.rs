@@ -15,6 +15,9 @@ pub const SEARCH_TIME_MAX: Duration = Duration::from_millis(2500);
 /// How long `search` goes by what the cluster's servers said of a name before it lets a question
 /// through again, if they do not give a shorter time.
 pub const CUT_TIME_MAX: Duration = Duration::from_secs(30);
+/// The same if the names of the cluster are known and the servers said so before: then there is no
+/// more to find out than whether they have a name from elsewhere.
+pub const CUT_TIME_AGAIN: Duration = Duration::from_secs(300);
 /// How long `search` keeps out of the way of names below one that was there after all.
 pub const POPULATED_TIME: Duration = Duration::from_secs(300);
 /// For so many seconds at least no denial is taken from the cache for a name that is new.

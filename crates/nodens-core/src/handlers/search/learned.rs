@@ -81,17 +81,26 @@ impl Learned {
     /// What has been said of `cut`. The tag can be that of another cut once in four billion cases;
     /// what is judged of a name does not depend on it.
     pub(super) fn look(&self, zone: usize, cut: &[u8], now: Now) -> Said {
-        let hash = self.hash(zone, cut);
-        let found = places(hash).into_iter().find_map(|place| {
-            let word = self.cuts.get(place)?.load(Ordering::Relaxed);
-            (word != 0 && word >> 32 == hash >> 32).then_some(word)
-        });
-        match found {
+        match self.find(self.hash(zone, cut)) {
             Some(word) if word & TICKS <= ticks(now.mono_ns) => Said::Nothing,
             Some(word) if word & POPULATED != 0 => Said::Populated,
             Some(_) => Said::Denied,
             None => Said::Nothing,
         }
+    }
+
+    /// Whether `cut` was denied until not longer than `ago` before now, and nothing else was said.
+    pub(super) fn was_denied(&self, zone: usize, cut: &[u8], now: Now, ago: Duration) -> bool {
+        let since = ticks(now.mono_ns.saturating_sub(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX)));
+        let known = self.find(self.hash(zone, cut));
+        known.is_some_and(|word| word & POPULATED == 0 && word & TICKS >= since)
+    }
+
+    fn find(&self, hash: u64) -> Option<u64> {
+        places(hash).into_iter().find_map(|place| {
+            let word = self.cuts.get(place)?.load(Ordering::Relaxed);
+            (word != 0 && word >> 32 == hash >> 32).then_some(word)
+        })
     }
 
     /// Remembers `said` of `cut` for a while; what ends earliest makes room.

@@ -18,7 +18,7 @@ use crate::handlers::Handler;
 use crate::handlers::kubernetes::compose::fold;
 use crate::handlers::kubernetes::records::{self, Soa};
 use crate::job::Resolution;
-use crate::limits::{CUT_TIME_MAX, FRESH_TIME_MAX, FRESH_TIME_MIN, POPULATED_TIME};
+use crate::limits::{CUT_TIME_AGAIN, CUT_TIME_MAX, FRESH_TIME_MAX, FRESH_TIME_MIN, POPULATED_TIME};
 use crate::metrics::Counter;
 use crate::time::Now;
 use crate::zones::Zones;
@@ -30,6 +30,7 @@ use nodens_corefile::{Directive, Error};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Name, Opcode, Rcode, Type};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The directive at work.
 #[derive(Debug)]
@@ -152,21 +153,14 @@ impl Handle for Search {
         let snapshot = self.feed.as_ref().filter(|feed| feed.is_current()).map(|feed| feed.load());
         let names = snapshot.as_ref().map(|snapshot| &***snapshot);
         let Judged::Denied { cut, .. } = judge(below, names) else { return };
-        let until = if q.response.rcode == Rcode::NOERROR {
+        if q.response.rcode == Rcode::NOERROR {
             cx.worker.cells.add(self.series.surprises, 1);
             self.learned.note(zone, cut, Said::Populated, cx.now.plus(POPULATED_TIME));
-            return;
-        } else if self.learned.look(zone, cut, cx.now) == Said::Populated {
-            return;
-        } else {
-            let Some(apex) = self.zones.names().get(zone) else { return };
-            let Some(said) = self.learned.denial(zone, apex.view(), &q.response.wire) else {
-                return;
-            };
-            // With the names at hand the answer only shows that there is nothing beside them.
-            if names.is_some() { CUT_TIME_MAX } else { said.min(CUT_TIME_MAX) }
-        };
-        self.learned.note(zone, cut, Said::Denied, cx.now.plus(until));
+        } else if self.learned.look(zone, cut, cx.now) == Said::Nothing
+            && let Some(time) = self.time_of_denial(q, zone, cut, names.is_some(), cx.now)
+        {
+            self.learned.note(zone, cut, Said::Denied, cx.now.plus(time));
+        }
     }
 }
 
@@ -182,6 +176,25 @@ impl Search {
             && q.flags.opcode() == Opcode::QUERY
             && !self.except.iter().any(excepted))
         .then_some(zone)
+    }
+
+    /// How long a denial is gone by; `None` if nothing follows from it.
+    fn time_of_denial(
+        &self,
+        q: &Resolution,
+        zone: usize,
+        cut: &[u8],
+        has_names: bool,
+        now: Now,
+    ) -> Option<Duration> {
+        let apex = self.zones.names().get(zone)?;
+        let said = self.learned.denial(zone, apex.view(), &q.response.wire)?;
+        // With the names at hand the answer only shows that there is nothing beside them.
+        Some(match has_names {
+            false => said.min(CUT_TIME_MAX),
+            true if self.learned.was_denied(zone, cut, now, CUT_TIME_AGAIN) => CUT_TIME_AGAIN,
+            true => CUT_TIME_MAX,
+        })
     }
 
     fn zone_len(&self, zone: usize) -> usize {

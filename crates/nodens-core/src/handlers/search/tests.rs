@@ -215,6 +215,20 @@ fn names_that_the_cluster_has_from_elsewhere_stay() {
 }
 
 #[test]
+fn a_cut_is_checked_soon_and_then_seldom() {
+    let mut pair = Pair::new("", "", "");
+    let mut ask = |seconds: u64| {
+        pair.pass(Duration::from_secs(seconds));
+        let both = [pair.rcode("a.com.cluster.local A"), pair.rcode("b.com.cluster.local AAAA")];
+        assert!(both.iter().all(|(rcode, _)| *rcode == NO));
+        both.map(|(_, asked)| asked)
+    };
+    for (seconds, asked) in [(0, 1), (29, 0), (1, 1), (299, 0), (1, 1), (299, 0), (601, 1), (29, 0), (1, 1)] {
+        assert_eq!(ask(seconds), [asked, 0], "after {seconds} more");
+    }
+}
+
+#[test]
 fn names_are_not_gone_by_when_they_may_be_old() {
     let mut pair = Pair::new("", "", "");
     let question = "example.com.shop.svc.cluster.local A";
