@@ -6,6 +6,7 @@
 //! group's, so a server that goes beyond it is killed as it would be on a node.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -66,6 +67,12 @@ pub(crate) struct Args {
     /// Threads of the server that answer, as on a node with so many CPUs [default: one per CPU].
     #[arg(long)]
     workers: Option<usize>,
+    /// Lines of `cache` in the blocks but the cluster's, as the manifests have them.
+    #[arg(long, default_value = "cache 30")]
+    cache: String,
+    /// The program that is Nodens [default: the one beside this program].
+    #[arg(long)]
+    program: Option<PathBuf>,
     /// The limit in MiB [default: the chart's].
     #[arg(long)]
     limit: Option<u64>,
@@ -87,7 +94,8 @@ struct Window {
 pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let limit = args.limit.map_or_else(limit_of_chart, |mebibytes| Ok(mebibytes << 20))?;
     let group = MemoryGroup::of_run(sandbox.name(), limit)?;
-    let program = Program::nodens()?;
+    let program =
+        args.program.clone().map_or_else(Program::nodens, |path| Ok(Program::Nodens(path)))?;
     let mut central = Server::start(sandbox, &program, "central", CENTRAL, &[])?;
     central.ready().await?;
     let address = SocketAddr::from(([127, 0, 0, 1], 53));
@@ -135,7 +143,7 @@ fn start(
 ) -> Result<Process> {
     let Program::Nodens(path) = program else { bail!("no Nodens") };
     let folder = sandbox.folder("servers/node")?;
-    std::fs::write(folder.join("Corefile"), corefile(address, central))?;
+    std::fs::write(folder.join("Corefile"), corefile(address, central, &args.cache))?;
     let mut command = Command::new("sh");
     command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.processes());
     command.arg(path).args(["-conf", "Corefile"]).current_dir(&folder);
@@ -146,7 +154,7 @@ fn start(
 }
 
 /// The Corefile of the node role, with a literal upstream.
-fn corefile(address: SocketAddr, central: SocketAddr) -> String {
+fn corefile(address: SocketAddr, central: SocketAddr, cache: &str) -> String {
     let block = |zone: &str, cache: &str| {
         format!(
             "{zone}:{} {{
@@ -166,7 +174,7 @@ fn corefile(address: SocketAddr, central: SocketAddr) -> String {
         )
     };
     let cluster = "cache {\n        success 9984 30\n        denial 9984 5\n    }";
-    let others = ["in-addr.arpa", "ip6.arpa", "."].map(|zone| block(zone, "cache 30"));
+    let others = ["in-addr.arpa", "ip6.arpa", "."].map(|zone| block(zone, cache));
     block("cluster.local", cluster) + &others.concat()
 }
 

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::caches;
 use super::images::{COREDNS, NODENS, repository};
 use super::load::Load;
 use super::machine::{CLUSTER_DNS, Node};
 
 /// CoreDNS as kubeadm sets it up.
-const KUBEADM: &str = include_str!("coredns.yaml");
+pub(super) const KUBEADM: &str = include_str!("coredns.yaml");
 
 /// Addresses of the Services of the chart's releases.
 const TEMPLATE_DNS: &str = "10.96.0.11";
@@ -40,6 +41,7 @@ pub(super) async fn run(node: &Node, only: &str) -> usize {
     check!("a rolling update", rolling_update(node));
     check!("helm template", template(node));
     check!("helm takes over a release of CoreDNS, and back", release(node));
+    check!("the manifests of the node role", caches::manifests(node));
     let failed = outcomes.iter().filter(|passed| !**passed).count();
     println!("{} passed, {failed} failed", outcomes.len() - failed);
     failed
@@ -53,7 +55,7 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn rolled_out(node: &Node, namespace: &str, deployment: &str) -> Result<()> {
+pub(super) fn rolled_out(node: &Node, namespace: &str, deployment: &str) -> Result<()> {
     let status = ["rollout", "status", deployment, "-n", namespace, ROLLOUT];
     if let Err(error) = node.kubectl(&status) {
         let pods = node.kubectl(&["describe", "pods", "-n", namespace])?;

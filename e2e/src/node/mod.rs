@@ -1,5 +1,6 @@
 //! `nodens-e2e node`: the manifest and the chart on a real node, and CoreDNS replaced under load.
 
+mod caches;
 mod checks;
 mod images;
 mod load;
