@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nodens_wire::Type;
@@ -66,7 +66,14 @@ fn manifest(name: &str) -> Result<String> {
 
 /// Asks at the addresses that a manifest owns, or at that of its pod.
 async fn ask(node: &Node, owned: &[&str]) -> Result<()> {
-    ensure!(has_link() != owned.is_empty(), "link {}, addresses {owned:?}", has_link());
+    let begun = Instant::now();
+    while has_link() == owned.is_empty() {
+        ensure!(
+            begun.elapsed() < PATIENCE,
+            "no link nodelocaldns for {owned:?}, or one for nothing"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     if owned.is_empty() {
         // The one that is replaced may not have ended yet.
         let (sort, path) =

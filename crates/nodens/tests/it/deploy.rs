@@ -1,6 +1,6 @@
 //! The dashboard and the alert rules of `deploy/` ask for metrics that the server has.
 
-use crate::fixture::{Server, eventually, free_port, http_get};
+use crate::fixture::{Folder, Server, eventually, free_port, http_get};
 use crate::upstreams::{Habit, Upstream};
 use nodens_wire::Type;
 use regex::Regex;
@@ -91,15 +91,33 @@ impl Metrics {
     }
 }
 
-/// A scrape of a server that has answered, forwarded and cached.
+/// A scrape of a server in the node role that has answered, forwarded and cached.
 fn scraped() -> Metrics {
     let upstream = Upstream::start(Habit::Answers(Duration::ZERO));
     let metrics = free_port();
-    let corefile = format!(
-        ".:PORT {{\n bind 127.0.0.1\n errors\n cache 30\n reload\n loop\n prometheus 127.0.0.1:{metrics}\n forward . {} {{\n  force_tcp\n }}\n}}\n",
-        upstream.address
-    );
-    let server = Server::start("deploy", &corefile);
+    // The port comes from the command line.
+    let block = |zone: &str| {
+        format!(
+            "{zone} {{\n bind 127.0.0.1\n errors\n cache 30\n reload\n loop\n prometheus 127.0.0.1:{metrics}\n forward . {} {{\n  force_tcp\n }}\n}}\n",
+            upstream.address
+        )
+    };
+    let folder = Folder::new("deploy-base");
+    let base = folder.write("Corefile.base", &(block(".") + &block("cluster.local")));
+    let base = base.display().to_string();
+    // As with Cilium: nothing of the network is touched.
+    let arguments = [
+        "-localip=127.0.0.1",
+        "-setupinterface=false",
+        "-setupiptables=false",
+        "-skipteardown=true",
+        "-metrics-listen-address=",
+        "-upstreamsvc=127.0.0.1",
+        "-kubednscm=",
+        "-basecorefile",
+        &base,
+    ];
+    let server = Server::start_with("deploy", "", &arguments);
     server.ask("a.example", Type::A);
     let scrape = || http_get(metrics, "/metrics").unwrap().1;
     eventually("a series of the upstream", || scrape().contains("proxy_request_duration_seconds"));
