@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -24,15 +24,35 @@ const CLIENTS_PER_CONNECTION: u32 = 10;
 pub(super) enum Questions {
     /// Names that exist, so that every answer but NOERROR is a fault.
     Existing,
+    /// Names that exist and that nobody has asked for before.
+    New,
     /// What pods with search lists ask, NXDOMAIN among the answers.
     Pods,
+    /// What search lists make of names outside of the cluster, each of them once.
+    Noise,
+}
+
+/// Every name below this one exists.
+pub(super) const NEW: &str = "new.default.svc.cluster.local";
+
+/// Another one each time, so that no names come twice in a run.
+fn unique_seed() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1000);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Questions {
     fn workload(self, pods: usize, seed: u64) -> Result<Workload> {
         let cluster = Cluster::default();
-        if self == Questions::Pods {
-            return Ok(mix(&cluster, pods, 50_000, seed).workload);
+        let below = |suffix: &str| -> Result<Workload> {
+            let suffix = Name::parse(suffix).context("a suffix")?;
+            Ok(Workload::unique(unique_seed(), suffix.view(), Type::A)?)
+        };
+        match self {
+            Questions::Pods => return Ok(mix(&cluster, pods, 50_000, seed).workload),
+            Questions::New => return below(NEW),
+            Questions::Noise => return below("example.com.shop.svc.cluster.local"),
+            Questions::Existing => {}
         }
         let mut names: Vec<&Name> = cluster.names().collect();
         names.sort_by_key(|name| name.to_string());
@@ -102,7 +122,7 @@ impl Load {
             "{} asked, {} lost, {bad} failed, {} not sent",
             counts.sent,
             counts.lost(),
-            counts.skipped.saturating_sub(0) + counts.send_errors,
+            counts.skipped + counts.send_errors,
         );
         ensure!(counts.sent > 0, "nothing was asked");
         ensure!(
@@ -116,9 +136,9 @@ impl Load {
 
 /// Answers that say something else than what is known.
 pub(super) fn failed(outcome: &Outcome, questions: Questions) -> u64 {
-    let good = |rcode: u16| {
-        rcode == Rcode::NOERROR.0 || (questions == Questions::Pods && rcode == Rcode::NXDOMAIN.0)
-    };
+    let can_be_missing = matches!(questions, Questions::Pods | Questions::Noise);
+    let good =
+        |rcode: u16| rcode == Rcode::NOERROR.0 || (can_be_missing && rcode == Rcode::NXDOMAIN.0);
     outcome.tally.rcodes.iter().filter(|(rcode, _)| !good(*rcode)).map(|(_, count)| count).sum()
 }
 

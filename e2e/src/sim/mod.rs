@@ -1,12 +1,15 @@
 //! `nodens-e2e node-sim`: the node role in network namespaces, without Kubernetes: faults at scale, and what they cost.
 
 mod ask;
+mod centrals;
+mod changes;
 mod gap;
 mod kill;
 mod load;
 mod net;
 mod proxy;
 mod servers;
+mod table;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -91,7 +94,17 @@ fn all_centrals() -> Vec<Ipv4Addr> {
 
 type Scenario = (&'static str, fn(&mut World) -> Result<String>);
 
-const SCENARIOS: &[Scenario] = &[("everything is killed", kill::run)];
+const SCENARIOS: &[Scenario] = &[
+    ("a clean exit", changes::clean_exit),
+    ("everything is killed", kill::run),
+    ("hand-overs", changes::hand_overs),
+    ("successors that crash", changes::crashes),
+    ("changes of the configuration", changes::configurations),
+    ("kube-proxy comes late", centrals::race),
+    ("central pods are replaced", centrals::replaced),
+    ("a central pod is frozen", centrals::frozen),
+    ("a table", table::run),
+];
 
 /// Runs the scenarios one after the other; each leaves the node as it found it.
 pub(crate) fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {

@@ -30,10 +30,10 @@ impl Mode {
         }
     }
 
-    fn rules(self, endpoints: &[Ipv4Addr]) -> String {
+    fn rules(self, services: &[Ipv4Addr], endpoints: &[Ipv4Addr]) -> String {
         match self {
-            Mode::Nftables => nftables(endpoints),
-            Mode::IptablesNft | Mode::IptablesLegacy => iptables(endpoints),
+            Mode::Nftables => nftables(services, endpoints),
+            Mode::IptablesNft | Mode::IptablesLegacy => iptables(services, endpoints),
         }
     }
 }
@@ -51,14 +51,23 @@ impl Proxy {
         Proxy { mode, endpoints: Vec::new() }
     }
 
-    /// Makes both Services lead to these servers, and forgets flows to others, as kube-proxy does.
+    /// Makes both Services lead to these servers.
     pub(super) fn set(&mut self, endpoints: &[Ipv4Addr]) -> Result<()> {
+        self.set_services(&[CLUSTER_DNS, UPSTREAM], endpoints)
+    }
+
+    /// Makes these Services, and no others, lead to these servers, and forgets flows to others, as kube-proxy does.
+    pub(super) fn set_services(
+        &mut self,
+        services: &[Ipv4Addr],
+        endpoints: &[Ipv4Addr],
+    ) -> Result<()> {
         if self.endpoints.is_empty() && self.mode != Mode::Nftables {
             let jump = "*nat\n:KUBE-SERVICES - [0:0]\n-A PREROUTING -j KUBE-SERVICES\n\
                         -A OUTPUT -j KUBE-SERVICES\nCOMMIT\n";
             tool(NODE, self.mode.restore(), jump)?;
         }
-        tool(NODE, self.mode.restore(), &self.mode.rules(endpoints))?;
+        tool(NODE, self.mode.restore(), &self.mode.rules(services, endpoints))?;
         for gone in self.endpoints.iter().filter(|old| !endpoints.contains(old)) {
             // It fails when there is no such flow.
             _ = tool(NODE, &format!("conntrack -D -p udp --reply-src {gone}"), "");
@@ -68,13 +77,14 @@ impl Proxy {
     }
 }
 
-fn nftables(endpoints: &[Ipv4Addr]) -> String {
+fn nftables(services: &[Ipv4Addr], endpoints: &[Ipv4Addr]) -> String {
     let mut map = String::new();
     for (number, endpoint) in endpoints.iter().enumerate() {
         _ = write!(map, "{number} : {endpoint}, ");
     }
     let to = format!("dnat to numgen random mod {} map {{ {map} }}", endpoints.len());
-    let services = format!("{{ {CLUSTER_DNS}, {UPSTREAM} }}");
+    let services: Vec<String> = services.iter().map(ToString::to_string).collect();
+    let services = format!("{{ {} }}", services.join(", "));
     format!(
         "table ip kube-proxy {{}}
         delete table ip kube-proxy
@@ -95,12 +105,12 @@ fn nftables(endpoints: &[Ipv4Addr]) -> String {
     )
 }
 
-fn iptables(endpoints: &[Ipv4Addr]) -> String {
+fn iptables(services: &[Ipv4Addr], endpoints: &[Ipv4Addr]) -> String {
     let mut text = String::from("*nat\n:KUBE-SERVICES - [0:0]\n");
     let mut rules = String::new();
-    for (name, service) in [("DNS", CLUSTER_DNS), ("UPSTREAM", UPSTREAM)] {
+    for (number, service) in services.iter().enumerate() {
         for protocol in ["udp", "tcp"] {
-            let chain = format!("KUBE-SVC-{name}-{}", protocol.to_uppercase());
+            let chain = format!("KUBE-SVC-{number}-{}", protocol.to_uppercase());
             _ = writeln!(text, ":{chain} - [0:0]");
             let to = format!("-d {service}/32 -p {protocol} -m {protocol} --dport 53");
             _ = writeln!(rules, "-A KUBE-SERVICES {to} -j {chain}");

@@ -4,13 +4,15 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use lab_load::cluster::Cluster;
 use rustix::process::Signal;
 
+use super::load::NEW;
 use super::net::{self, NODE, OUTSIDE, OUTSIDE_ADDRESS, central, central_address, ip, tool};
 use super::proxy::{CLUSTER_DNS, UPSTREAM};
 use crate::control_plane::peers;
@@ -136,13 +138,18 @@ fn run(folder: &Path, namespace: &str, program: &Path, corefile: &str) -> Result
 
 /// Every name of the model of a cluster below `zone`, with addresses of both families, as a zone file.
 fn zone(zone: &str) -> String {
-    let soa = format!("{zone} 30 IN SOA ns.dns.test. hostmaster.dns.test. 1 7200 1800 86400 30\n");
+    let mut head =
+        format!("{zone} 30 IN SOA ns.dns.test. hostmaster.dns.test. 1 7200 1800 86400 30\n");
+    head += &format!("{zone} 30 IN NS ns.dns.test.\n");
+    if zone != "." {
+        head += &format!("*.{NEW}. 30 IN A 192.0.2.2\n");
+    }
     let cluster = Cluster::default();
     let names = cluster.names().map(|name| name.to_string());
     let inside = names.filter(|name| name.ends_with("cluster.local.") == (zone != "."));
     let records =
         inside.map(|name| format!("{name} 30 IN A 192.0.2.1\n{name} 30 IN AAAA 2001:db8::1\n"));
-    [soa, format!("{zone} 30 IN NS ns.dns.test.\n")].into_iter().chain(records).collect()
+    [head].into_iter().chain(records).collect()
 }
 
 /// A program in the node role.
@@ -236,9 +243,56 @@ impl Role {
             if begun.elapsed() > START_TIMEOUT {
                 bail!("it attracts nothing: {}", process.last_words());
             }
-            std::thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(20));
         }
         Ok(begun.elapsed())
+    }
+
+    /// Starts one more and waits until it has taken over; how long that took.
+    pub(super) fn succeed(&mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        let mut successor = self.successor()?;
+        while self.process()?.runs() {
+            ensure!(successor.runs(), "it ended: {}", successor.last_words());
+            ensure!(begun.elapsed() < START_TIMEOUT, "no hand-over: {}", successor.last_words());
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.process = Some(successor);
+        ensure!(attracts()?, "after a hand-over it attracts nothing: {}", self.last_words());
+        Ok(begun.elapsed())
+    }
+
+    /// Starts one more and kills it after a while; the one before has to go on.
+    pub(super) fn crash_successor(&mut self, after: Duration) -> Result<Duration> {
+        let mut successor = self.successor()?;
+        thread::sleep(after);
+        successor.kill()?;
+        // Whatever it had begun shows by then.
+        thread::sleep(Duration::from_millis(500));
+        ensure!(self.process()?.runs(), "after {after:?} both are gone: {}", self.last_words());
+        ensure!(attracts()?, "after {after:?} nothing attracts: {}", self.last_words());
+        Ok(after)
+    }
+
+    fn successor(&self) -> Result<Process> {
+        Process::start(&self.kind.to_string(), self.command()?, self.folder.join("log"))
+    }
+
+    /// Ends it as a kubelet does, and says how long that took.
+    pub(super) fn stop(&mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        let process = self.process()?;
+        process.signal(Signal::TERM)?;
+        while process.runs() {
+            ensure!(begun.elapsed() < START_TIMEOUT, "it does not end: {}", process.last_words());
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(begun.elapsed())
+    }
+
+    /// What it wrote last.
+    pub(super) fn last_words(&self) -> String {
+        self.process.as_ref().map(Process::last_words).unwrap_or_default()
     }
 
     /// Its process.
