@@ -75,6 +75,8 @@ enum Command {
     Soak(soak::Args),
     /// Try the manifest and the chart on a real node, and replace CoreDNS under load.
     Node(node::Args),
+    /// Try the manifest of Kubernetes' node cache with the image of Nodens, on a real node.
+    NodeRole(node::RoleArgs),
     /// Try the node role in network namespaces: kills, hand-overs, faults, and what it spares the central servers.
     NodeSim(sim::Args),
     /// Ask without a pause and print what became of it: the clients of `node`, in a pod.
@@ -110,7 +112,9 @@ fn outside(command: &Command) -> Result<ExitCode> {
         Command::Idle => loop {
             std::thread::park();
         },
-        Command::Node(_) | Command::Soak(_) => sandbox::supervise(Needs::Groups),
+        Command::Node(_) | Command::NodeRole(_) | Command::Soak(_) => {
+            sandbox::supervise(Needs::Groups)
+        }
         _ => sandbox::supervise(Needs::Namespaces),
     }
 }
@@ -127,6 +131,7 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Soak(args) => soak::run(args, sandbox).await,
         Command::Charts(args) => charts::run(args, sandbox).await,
         Command::Node(args) => node::run(args, sandbox).await,
+        Command::NodeRole(args) => node::run_role(args, sandbox).await,
         Command::NodeSim(args) => sim::run(args, sandbox),
         Command::All(_) | Command::Leftovers(_) | Command::Steady(_) | Command::Idle => {
             anyhow::bail!("this runs outside of a sandbox")

@@ -36,6 +36,11 @@ impl Process {
         Ok(Process { name: name.to_owned(), child, log })
     }
 
+    /// What it was started as.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its ID inside the sandbox.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

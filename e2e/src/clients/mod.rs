@@ -6,7 +6,7 @@
 //! question for each type of address where the pod's search list is known, and none saved where it is not.
 
 mod pods;
-mod programs;
+pub(crate) mod programs;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -17,8 +17,8 @@ const JAVA: &str = include_str!("../../../crates/nodens/tests/clients/Lookup.jav
 
 /// A client, ready to run.
 #[derive(Debug)]
-pub(super) struct Program {
-    pub(super) name: &'static str,
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
     command: Vec<String>,
     /// How many types of addresses it asks for.
     pub(super) types: usize,
@@ -26,7 +26,7 @@ pub(super) struct Program {
 }
 
 /// Builds all of them in `folder`.
-pub(super) fn build(folder: &Path) -> Result<Vec<Program>> {
+pub(crate) fn build(folder: &Path) -> Result<Vec<Program>> {
     let glibc = c(folder, "gcc", "gcc")?;
     let musl = c(folder, "musl-gcc", "musl-tools")?;
     let java = java(folder)?;
@@ -47,7 +47,7 @@ pub(super) fn build(folder: &Path) -> Result<Vec<Program>> {
 
 impl Program {
     /// The command line that looks `names` up.
-    pub(super) fn command(&self, names: &[&str]) -> Vec<String> {
+    pub(crate) fn command(&self, names: &[&str]) -> Vec<String> {
         let mut command = self.command.clone();
         for name in names {
             command.push((*name).to_owned());

@@ -79,10 +79,15 @@ fn runs(node: &Node, namespace: &str, selector: &str, image: &str) -> Result<()>
     Ok(())
 }
 
+/// CoreDNS as the cluster's DNS.
+pub(super) fn deploy_coredns(node: &Node) -> Result<()> {
+    node.apply(&[], KUBEADM)?;
+    rolled_out(node, "kube-system", "deployment/coredns")
+}
+
 /// CoreDNS serves, its Deployment gets the image of Nodens, and CoreDNS's again, under load.
 async fn in_place(node: &Node) -> Result<String> {
-    node.apply(&[], KUBEADM)?;
-    rolled_out(node, "kube-system", "deployment/coredns")?;
+    deploy_coredns(node)?;
     let patch = text(&deploy("cluster/readiness.yaml"));
     node.kubectl(&["patch", "deployment", "coredns", "-n", "kube-system", "--patch-file", &patch])?;
     rolled_out(node, "kube-system", "deployment/coredns")?;

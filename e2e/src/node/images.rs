@@ -11,6 +11,8 @@ use crate::control_plane::peers;
 
 /// Nodens, as the manifest and the chart name it.
 pub(super) const NODENS: &str = "localhost/nodens:0.1.0";
+/// The same program in the node role: root, because it changes the node's network.
+pub(super) const NODENS_NODE: &str = "localhost/nodens-node:0.1.0";
 /// CoreDNS of the peers' cache.
 pub(super) const COREDNS: &str = "localhost/coredns:1.15.0";
 /// This program: what runs in a pod's sandbox, and the clients.
@@ -21,8 +23,18 @@ pub(super) fn provide(node: &Node, folder: &Path, program: &Path) -> Result<()> 
     let own = std::env::current_exe().context("cannot find this program")?;
     let coredns = peers().join("bin/coredns");
     let file = |program: &Path, path: &str| format!("{}:{path}", program.display());
-    let images: [(&str, Vec<String>); 3] = [
+    let node_cache: [&str; 6] =
+        ["--tag", NODENS_NODE, "--user", "0:0", "--link", "/coredns=node-cache"];
+    let images: [(&str, Vec<String>); 4] = [
         ("nodens", vec!["--program".into(), program.display().to_string()]),
+        (
+            "node-cache",
+            node_cache
+                .map(str::to_owned)
+                .into_iter()
+                .chain(["--file".into(), file(program, "/node-cache")])
+                .collect(),
+        ),
         (
             "coredns",
             vec!["--tag".into(), COREDNS.into(), "--file".into(), file(&coredns, "/coredns")],

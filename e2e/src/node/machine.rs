@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::tools::{self, Tool};
@@ -33,7 +34,7 @@ const MACHINE_SETTINGS: &[&str] = &[
 const NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {
     "type": "host-local", "dataDir": "/run/nodens-e2e/ipam",
-    "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+    "ranges": [[{"subnet": "10.244.0.0/24", "rangeEnd": "10.244.0.99"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
   {"type": "portmap", "capabilities": {"portMappings": true}}]}"#;
 
 /// What every pod's sandbox runs.
@@ -131,6 +132,12 @@ impl Node {
         let log = self.folder.join(format!("{name}.log"));
         self.processes.push(Process::start(name, command, log)?);
         Ok(())
+    }
+
+    /// Sends a signal to one of its programs.
+    pub(crate) fn signal(&self, name: &str, signal: Signal) -> Result<()> {
+        let process = self.processes.iter().find(|process| process.name() == name);
+        process.with_context(|| format!("no {name}"))?.signal(signal)
     }
 
     /// Writes a file of the node.

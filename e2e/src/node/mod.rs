@@ -5,9 +5,10 @@ mod checks;
 mod images;
 mod load;
 mod machine;
+mod role;
 pub(crate) mod tools;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -20,7 +21,7 @@ use crate::sandbox::{NODE_V4, Sandbox};
 use crate::server::Program;
 
 /// A name that only a server outside of the cluster knows.
-const OUTSIDE: &str = "www.outside.example";
+pub(crate) const OUTSIDE: &str = "www.outside.example";
 
 #[derive(Arguments)]
 pub(crate) struct Args {
@@ -38,25 +39,31 @@ pub(crate) struct Args {
     program: Option<PathBuf>,
 }
 
+#[derive(Arguments)]
+pub(crate) struct RoleArgs {
+    /// Only checks whose names contain this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// The static program that is Nodens [default: the one beside this program].
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// How kube-proxy tells the kernel.
+    #[arg(long, default_value = "nftables", value_parser = ["nftables", "iptables"])]
+    proxy: String,
+    /// Questions a second.
+    #[arg(long, default_value_t = 5000.0)]
+    rate: f64,
+    /// Fewer repetitions.
+    #[arg(long)]
+    quick: bool,
+}
+
 pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let start = Instant::now();
     if !args.keep {
         println!("run {}", sandbox.name());
     }
-    let Program::Nodens(own) = Program::nodens()? else { bail!("no Nodens") };
-    let program = args.program.clone().unwrap_or(own.clone());
-    // kube-proxy drops what goes to addresses of Services that do not exist: the node's may not be among them.
-    let services = "--service-cluster-ip-range=10.96.0.0/16".to_owned();
-    // Nobody resolves the node's name.
-    let addresses = "--kubelet-preferred-address-types=InternalIP".to_owned();
-    let api_server_flags = vec![services, addresses];
-    let options = Options { controllers: vec!["*"], api_server_flags, ..Options::default() };
-    let plane = ControlPlane::start(sandbox, options).await?;
-    let mut node = Node::start(sandbox, &plane).await?;
-    outside(&mut node, &own)?;
-    images::provide(&node, &sandbox.folder("images")?, &program)?;
-    node.join(sandbox.name(), &args.proxy_mode).await?;
-    println!("a node is Ready after {:.0} s", start.elapsed().as_secs_f64());
+    let (plane, node) = bring_up(sandbox, args.program.as_deref(), &args.proxy_mode).await?;
     if args.keep {
         println!("run {}", sandbox.name());
         println!("KUBECONFIG={}", plane.folder().join("admin.kubeconfig").display());
@@ -69,6 +76,41 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     }
     println!("{:.0} s in all", start.elapsed().as_secs_f64());
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// As [`run`], with Nodens in the node role.
+pub(crate) async fn run_role(args: &RoleArgs, sandbox: &Sandbox) -> Result<ExitCode> {
+    println!("run {}", sandbox.name());
+    let (_plane, mut node) = bring_up(sandbox, args.program.as_deref(), &args.proxy).await?;
+    let mut role = role::Role { node: &mut node, sandbox, rate: args.rate, quick: args.quick };
+    let failed = tokio::task::block_in_place(|| role::run(&mut role, &args.only))?;
+    if failed > 0 {
+        eprintln!("{}", node.last_words());
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A control plane and a node that is Ready and has the images; `program` is Nodens, for pods.
+async fn bring_up(
+    sandbox: &Sandbox,
+    program: Option<&Path>,
+    proxy: &str,
+) -> Result<(ControlPlane, Node)> {
+    let start = Instant::now();
+    let Program::Nodens(own) = Program::nodens()? else { bail!("no Nodens") };
+    // kube-proxy drops what goes to addresses of Services that do not exist: the node's may not be among them.
+    let services = "--service-cluster-ip-range=10.96.0.0/16".to_owned();
+    // Nobody resolves the node's name.
+    let addresses = "--kubelet-preferred-address-types=InternalIP".to_owned();
+    let api_server_flags = vec![services, addresses];
+    let options = Options { controllers: vec!["*"], api_server_flags, ..Options::default() };
+    let plane = ControlPlane::start(sandbox, options).await?;
+    let mut node = Node::start(sandbox, &plane).await?;
+    outside(&mut node, &own)?;
+    images::provide(&node, &sandbox.folder("images")?, program.unwrap_or(&own))?;
+    node.join(sandbox.name(), proxy).await?;
+    println!("a node is Ready after {:.0} s", start.elapsed().as_secs_f64());
+    Ok((plane, node))
 }
 
 /// A server outside of the cluster, for `forward . /etc/resolv.conf`.

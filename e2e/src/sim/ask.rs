@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail};
 use nodens_wire::{Message, Name, Rcode, Type};
 
 /// A name that exists in the cluster.
-pub(super) const INSIDE: &str = "api.default.svc.cluster.local";
+pub(crate) const INSIDE: &str = "api.default.svc.cluster.local";
 
 /// How long one answer is waited for.
 const TIMEOUT: Duration = Duration::from_millis(500);
 const HTTP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A question with the ID `id`.
-pub(super) fn question(id: u16, name: &str, qtype: Type) -> Result<Vec<u8>> {
+pub(crate) fn question(id: u16, name: &str, qtype: Type) -> Result<Vec<u8>> {
     let mut message = Vec::from(id.to_be_bytes());
     message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     message.extend(Name::parse(name).with_context(|| name.to_owned())?.view().as_wire());
@@ -25,7 +25,7 @@ pub(super) fn question(id: u16, name: &str, qtype: Type) -> Result<Vec<u8>> {
 }
 
 /// A UDP socket with a port of its own that only hears `server`.
-pub(super) fn socket(server: SocketAddr) -> Result<UdpSocket> {
+pub(crate) fn socket(server: SocketAddr) -> Result<UdpSocket> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -36,7 +36,7 @@ pub(super) fn socket(server: SocketAddr) -> Result<UdpSocket> {
 }
 
 /// Asks once over UDP.
-pub(super) fn ask(server: IpAddr, name: &str, qtype: Type) -> Result<Message> {
+pub(crate) fn ask(server: IpAddr, name: &str, qtype: Type) -> Result<Message> {
     let socket = socket((server, 53).into())?;
     socket.set_read_timeout(Some(TIMEOUT))?;
     socket.send(&question(4711, name, qtype)?)?;
@@ -46,7 +46,7 @@ pub(super) fn ask(server: IpAddr, name: &str, qtype: Type) -> Result<Message> {
 }
 
 /// Whether a server has the addresses of a name of the cluster.
-pub(super) fn answers(server: IpAddr) -> bool {
+pub(crate) fn answers(server: IpAddr) -> bool {
     let answer = ask(server, INSIDE, Type::A);
     let good =
         answer.is_ok_and(|message| rcode(&message) == Rcode::NOERROR && !message.answer.is_empty());
@@ -58,12 +58,12 @@ pub(super) fn answers(server: IpAddr) -> bool {
 }
 
 /// The RCODE of a message.
-pub(super) fn rcode(message: &Message) -> Rcode {
+pub(crate) fn rcode(message: &Message) -> Rcode {
     Rcode(message.flags.rcode().0)
 }
 
 /// The body of `path` over HTTP.
-pub(super) fn http(server: SocketAddr, path: &str) -> Result<String> {
+pub(crate) fn http(server: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&server, HTTP_TIMEOUT)?;
     stream.set_read_timeout(Some(HTTP_TIMEOUT))?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use super::load::{Load, Questions, failed, when};
+use super::load::{self, Load, Questions, failed, when};
 use super::net::central_address;
 use super::proxy::{CLUSTER_DNS, UPSTREAM};
 use super::servers::{Kind, attracts};
@@ -31,7 +31,7 @@ fn losses(
     for (lost, load) in lost.iter_mut().zip(loads) {
         let (questions, load) = load?;
         let outcome = load.finish()?;
-        *lost = outcome.tally.counts.lost() + failed(&outcome, questions);
+        *lost = load::lost(&outcome) + failed(&outcome, questions);
         if *lost > 0 {
             words += &when(&outcome);
         }

@@ -21,15 +21,15 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One question.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) at: Instant,
+pub(crate) struct Asked {
+    pub(crate) at: Instant,
     /// How long the answer took; nothing if it did not come in time, or said something else.
-    pub(super) answered: Option<Duration>,
+    pub(crate) answered: Option<Duration>,
 }
 
 /// Questions that are asked from now on.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Vec<Asked>>>,
 }
@@ -42,7 +42,7 @@ struct Pending {
 
 impl Watch {
     /// Begins to ask from a pod: each question from a new port, as stub resolvers do.
-    pub(super) fn start(server: Ipv4Addr) -> Self {
+    pub(crate) fn start(server: Ipv4Addr) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
             let stop = stop.clone();
@@ -52,7 +52,7 @@ impl Watch {
     }
 
     /// Waits for answers to what was asked and gives all questions.
-    pub(super) fn finish(self) -> Result<Vec<Asked>> {
+    pub(crate) fn finish(self) -> Result<Vec<Asked>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("a thread panicked"))?
     }
@@ -118,7 +118,7 @@ fn receive(question: &Pending) -> Option<bool> {
 
 /// How long after `moment` the last unanswered question was asked; nothing if all were answered, or an error when the
 /// last of all was not: then nobody answers yet.
-pub(super) fn resumed(asked: &[Asked], moment: Instant) -> Result<Duration> {
+pub(crate) fn resumed(asked: &[Asked], moment: Instant) -> Result<Duration> {
     let lost = asked.iter().rposition(|question| question.answered.is_none());
     let Some(last) = lost else { return Ok(Duration::ZERO) };
     match asked.get(last + 1) {
@@ -128,7 +128,7 @@ pub(super) fn resumed(asked: &[Asked], moment: Instant) -> Result<Duration> {
 }
 
 /// The questions without an answer.
-pub(super) fn lost(asked: &[Asked]) -> usize {
+pub(crate) fn lost(asked: &[Asked]) -> usize {
     asked.iter().filter(|question| question.answered.is_none()).count()
 }
 

@@ -44,7 +44,7 @@ pub(super) fn run(world: &mut World) -> Result<String> {
 }
 
 /// Times from the shortest to the longest, and how many have none.
-pub(super) fn distribution(gaps: &[Option<Duration>]) -> String {
+pub(crate) fn distribution(gaps: &[Option<Duration>]) -> String {
     let mut times: Vec<Duration> = gaps.iter().flatten().copied().collect();
     times.sort();
     let good = times.iter().filter(|gap| **gap < GOAL).count();

@@ -21,7 +21,7 @@ const CLIENTS_PER_CONNECTION: u32 = 10;
 
 /// What pods ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Questions {
+pub(crate) enum Questions {
     /// Names that exist, so that every answer but NOERROR is a fault.
     Existing,
     /// Names that exist and that nobody has asked for before.
@@ -30,10 +30,31 @@ pub(super) enum Questions {
     Pods,
     /// What search lists make of names outside of the cluster, each of them once.
     Noise,
+    /// Names that exist on a real node.
+    Real,
+    /// Names of addresses of pods, so many that nobody has them when they are asked for again.
+    RealNew,
 }
 
 /// Every name below this one exists.
-pub(super) const NEW: &str = "new.default.svc.cluster.local";
+pub(crate) const NEW: &str = "new.default.svc.cluster.local";
+
+/// Names that every cluster has, and one outside.
+const REAL: [&str; 3] = [
+    "kubernetes.default.svc.cluster.local",
+    "kube-dns.kube-system.svc.cluster.local",
+    crate::node::OUTSIDE,
+];
+/// More than are asked for while an answer is kept.
+const REAL_NEW: u64 = 20_000;
+
+fn of(names: impl Iterator<Item = String>, seed: u64) -> Result<Workload> {
+    let mut workload = Workload::new(seed);
+    for name in names {
+        workload.push(Name::parse(&name).context(name)?.view(), Type::A, None);
+    }
+    Ok(workload)
+}
 
 /// Another one each time, so that no names come twice in a run.
 fn unique_seed() -> u64 {
@@ -52,6 +73,12 @@ impl Questions {
             Questions::Pods => return Ok(mix(&cluster, pods, 50_000, seed).workload),
             Questions::New => return below(NEW),
             Questions::Noise => return below("example.com.shop.svc.cluster.local"),
+            Questions::Real => return of(REAL.iter().map(|name| (*name).to_owned()), seed),
+            Questions::RealNew => {
+                let hosts = (0..REAL_NEW).map(|number| number + 1000 * seed);
+                let name = |n: u64| format!("10-{}-{}-{}", n >> 16 & 255, n >> 8 & 255, n & 255);
+                return of(hosts.map(|n| format!("{}.default.pod.cluster.local", name(n))), seed);
+            }
             Questions::Existing => {}
         }
         let mut names: Vec<&Name> = cluster.names().collect();
@@ -66,7 +93,7 @@ impl Questions {
 
 /// Pods that ask.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Outcome>>,
     questions: Questions,
@@ -74,7 +101,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Starts `rate` questions a second from `pods` addresses to `server`, until it is ended.
-    pub(super) fn start(
+    pub(crate) fn start(
         questions: Questions,
         server: Ipv4Addr,
         rate: f64,
@@ -103,7 +130,7 @@ impl Load {
     }
 
     /// Lets all questions have their time, ends the load and gives what became of it.
-    pub(super) fn finish(self) -> Result<Outcome> {
+    pub(crate) fn finish(self) -> Result<Outcome> {
         std::thread::sleep(TIMEOUT);
         self.stop.store(true, Ordering::Relaxed);
         let outcome = self.thread.join().map_err(|_| anyhow!("the load panicked"))??;
@@ -113,7 +140,7 @@ impl Load {
     }
 
     /// As [`Load::finish`], and an error unless every question was answered without a fault.
-    pub(super) fn finish_whole(self) -> Result<String> {
+    pub(crate) fn finish_whole(self) -> Result<String> {
         let questions = self.questions;
         let outcome = self.finish()?;
         let counts = &outcome.tally.counts;
@@ -121,12 +148,12 @@ impl Load {
         let text = format!(
             "{} asked, {} lost, {bad} failed, {} not sent",
             counts.sent,
-            counts.lost(),
+            lost(&outcome),
             counts.skipped + counts.send_errors,
         );
         ensure!(counts.sent > 0, "nothing was asked");
         ensure!(
-            counts.lost() == 0 && bad == 0 && counts.send_errors == 0,
+            lost(&outcome) == 0 && bad == 0 && counts.send_errors == 0,
             "{text}{}",
             when(&outcome)
         );
@@ -135,15 +162,24 @@ impl Load {
 }
 
 /// Answers that say something else than what is known.
-pub(super) fn failed(outcome: &Outcome, questions: Questions) -> u64 {
+pub(crate) fn failed(outcome: &Outcome, questions: Questions) -> u64 {
     let can_be_missing = matches!(questions, Questions::Pods | Questions::Noise);
     let good =
         |rcode: u16| rcode == Rcode::NOERROR.0 || (can_be_missing && rcode == Rcode::NXDOMAIN.0);
     outcome.tally.rcodes.iter().filter(|(rcode, _)| !good(*rcode)).map(|(_, count)| count).sum()
 }
 
+/// Questions without an answer: lost ones, and those of the end that had time enough.
+pub(crate) fn lost(outcome: &Outcome) -> u64 {
+    let cohorts = &outcome.tally.cohorts;
+    // What was asked in the last two seconds may have been on its way.
+    let old = cohorts.get(..cohorts.len().saturating_sub(2)).unwrap_or_default();
+    let late: u64 = old.iter().map(|cohort| cohort.interrupted).sum();
+    outcome.tally.counts.lost() + late
+}
+
 /// The seconds in which questions were lost or failed, for error messages.
-pub(super) fn when(outcome: &Outcome) -> String {
+pub(crate) fn when(outcome: &Outcome) -> String {
     let counts = &outcome.tally.counts;
     let mut text = format!(
         " ({} timed out, {} refused, {} with their connection, RCODEs {:?})",
@@ -153,20 +189,21 @@ pub(super) fn when(outcome: &Outcome) -> String {
         outcome.tally.rcodes.iter().collect::<Vec<_>>()
     );
     for (second, cohort) in outcome.tally.cohorts.iter().enumerate() {
-        if cohort.lost() > 0 {
-            text += &format!(", {} in second {second}", cohort.lost());
+        let lost = cohort.lost() + cohort.interrupted;
+        if lost > 0 {
+            text += &format!(", {lost} in second {second}");
         }
     }
     text
 }
 
 /// A quantile of the response times, in words.
-pub(super) fn quantile(outcome: &Outcome, fraction: f64) -> String {
+pub(crate) fn quantile(outcome: &Outcome, fraction: f64) -> String {
     crate::measure::table::quantile(outcome.tally.response.quantile(fraction))
 }
 
 /// Wraps a result of the load for who waits for both a deed and it.
-pub(super) fn under(load: Load, deed: Result<String>) -> Result<String> {
+pub(crate) fn under(load: Load, deed: Result<String>) -> Result<String> {
     let whole = load.finish_whole();
     let deed = deed?;
     let whole = whole.context(deed.clone())?;

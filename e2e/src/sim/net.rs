@@ -1,7 +1,7 @@
 //! A node, its pods and servers elsewhere, as network namespaces joined by veth.
 //!
 //! ```text
-//! pods (10.244.0.10 …) ── cni0 [node] eth0 ── fabric ── central-1 … central-3, outside
+//! pods (10.244.0.100 …) ── cni0 [node] eth0 ── fabric ── central-1 … central-3, outside
 //! ```
 //!
 //! The namespaces lie below `/run` of the sandbox and vanish with it.
@@ -18,37 +18,40 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::sandbox::call;
 
 /// The node's own namespace, which is that of pods with `hostNetwork`.
-pub(super) const NODE: &str = "node";
+pub(crate) const NODE: &str = "node";
 /// Where every pod's addresses are: the kernel of the node sees as many pods as addresses.
-pub(super) const PODS: &str = "pods";
+pub(crate) const PODS: &str = "pods";
 /// The server outside of the cluster.
-pub(super) const OUTSIDE: &str = "outside";
+pub(crate) const OUTSIDE: &str = "outside";
 
 const NODE_ADDRESS: &str = "10.98.0.1";
 /// Where the server outside of the cluster is.
-pub(super) const OUTSIDE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 53);
+pub(crate) const OUTSIDE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 53);
 /// Where everything goes that has no route: nobody is there, as with an address of a Service without rules.
 const NOWHERE: &str = "10.98.0.254";
 const GATEWAY: &str = "10.244.0.1";
 const FABRIC: &str = "fabric";
 
+/// The last part of the address of the first pod; a real node gives its pods those below.
+const FIRST_POD: u8 = 100;
+
 /// The name of the namespace of the central server `number`.
-pub(super) fn central(number: usize) -> String {
+pub(crate) fn central(number: usize) -> String {
     format!("central-{}", number + 1)
 }
 
 /// The address of the central server `number`.
-pub(super) fn central_address(number: usize) -> Ipv4Addr {
+pub(crate) fn central_address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 98, 0, 11 + u8::try_from(number).unwrap_or(0))
 }
 
 /// The address of the pod `number`.
-pub(super) fn pod_address(number: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 244, 0, 10 + u8::try_from(number).unwrap_or(0))
+pub(crate) fn pod_address(number: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 244, 0, FIRST_POD + u8::try_from(number).unwrap_or(0))
 }
 
-/// Makes the namespaces and joins them; `pods` is at most 200.
-pub(super) fn make(pods: usize, centrals: usize) -> Result<()> {
+/// Makes the namespaces and joins them; `pods` is at most 150.
+pub(crate) fn make(pods: usize, centrals: usize) -> Result<()> {
     call("ip", &["link", "add", FABRIC, "type", "bridge"])?;
     call("ip", &["link", "set", FABRIC, "up"])?;
     attach(NODE, NODE_ADDRESS)?;
@@ -60,6 +63,14 @@ pub(super) fn make(pods: usize, centrals: usize) -> Result<()> {
     ip(NODE, &format!("address add {GATEWAY}/24 dev cni0"))?;
     ip(NODE, "link set cni0 up")?;
     ip(NODE, &format!("route add default via {NOWHERE}"))?;
+    add_pods(pods)?;
+    inside(NODE, || {
+        fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("cannot forward packets")
+    })
+}
+
+/// Makes the namespace of pods and joins it to the bridge of the node, whose namespace has its name already.
+pub(crate) fn add_pods(pods: usize) -> Result<()> {
     call("ip", &["netns", "add", PODS])?;
     ip(NODE, &format!("link add v-pods type veth peer name eth0 netns {PODS}"))?;
     ip(NODE, "link set v-pods master cni0 up")?;
@@ -68,10 +79,7 @@ pub(super) fn make(pods: usize, centrals: usize) -> Result<()> {
     }
     ip(PODS, "link set lo up")?;
     ip(PODS, "link set eth0 up")?;
-    ip(PODS, &format!("route add default via {GATEWAY}"))?;
-    inside(NODE, || {
-        fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("cannot forward packets")
-    })
+    ip(PODS, &format!("route add default via {GATEWAY}"))
 }
 
 /// Makes a namespace with an address on the fabric; pods are behind the node.
@@ -91,21 +99,21 @@ fn attach(name: &str, address: &str) -> Result<()> {
 }
 
 /// Runs `ip` for a namespace; its arguments are separated by spaces.
-pub(super) fn ip(namespace: &str, arguments: &str) -> Result<()> {
+pub(crate) fn ip(namespace: &str, arguments: &str) -> Result<()> {
     let mut all = vec!["-n", namespace];
     all.extend(arguments.split(' '));
     call("ip", &all)
 }
 
 /// A command that will run in a namespace, with the same process ID as what is started.
-pub(super) fn command(namespace: &str, program: &str) -> Command {
+pub(crate) fn command(namespace: &str, program: &str) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/run/netns/{namespace}")).arg(program);
     command
 }
 
 /// Runs a tool in a namespace to its end, with `input`, and gives what it wrote.
-pub(super) fn tool(namespace: &str, line: &str, input: &str) -> Result<String> {
+pub(crate) fn tool(namespace: &str, line: &str, input: &str) -> Result<String> {
     let mut words = line.split(' ');
     let mut command = command(namespace, words.next().unwrap_or_default());
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -120,7 +128,7 @@ pub(super) fn tool(namespace: &str, line: &str, input: &str) -> Result<String> {
 }
 
 /// Does something in a namespace, on a thread that ends with it; threads that it starts are there, too.
-pub(super) fn inside<T: Send>(
+pub(crate) fn inside<T: Send>(
     namespace: &str,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> Result<T> {

@@ -22,7 +22,7 @@ use crate::sandbox::{Sandbox, call};
 use crate::server::Program;
 
 /// How long anything may take to begin to answer on a machine with other work.
-pub(super) const START_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What can be tried in the node role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -105,13 +105,13 @@ impl Centrals {
         self.servers[number] = None;
     }
 
-    /// Questions that reached the servers of the cluster, and the one outside, since they began.
-    pub(super) fn questions(&self) -> Result<(u64, u64)> {
+    /// Questions that reached the servers of the cluster since they began.
+    pub(super) fn questions(&self) -> Result<u64> {
         let mut sum = 0;
         for (number, _) in self.servers.iter().enumerate().filter(|(_, server)| server.is_some()) {
             sum += questions(&central(number), central_address(number))?;
         }
-        Ok((sum, questions(OUTSIDE, OUTSIDE_ADDRESS)?))
+        Ok(sum)
     }
 
     /// What they wrote last.
@@ -315,8 +315,8 @@ impl Role {
         // Either may be gone already, which is what is wanted.
         _ = ip(NODE, "link del nodelocaldns");
         for tables in ["iptables-legacy", "iptables-nft"] {
-            for (table, rule) in RULES.iter().flat_map(with_addresses) {
-                _ = tool(NODE, &format!("{tables} -w -t {table} -D {rule}"), "");
+            for table in ["raw", "filter"] {
+                _ = tool(NODE, &format!("{tables} -w -t {table} -F"), "");
             }
         }
         _ = tool(NODE, "nft delete table inet nodelocaldns", "");
@@ -324,13 +324,13 @@ impl Role {
 }
 
 /// Whether the node itself has an address, so that what is sent to it ends here.
-pub(super) fn has_address(address: Ipv4Addr) -> Result<bool> {
+pub(crate) fn has_address(address: Ipv4Addr) -> Result<bool> {
     let text = tool(NODE, &format!("ip route get {address}"), "").unwrap_or_default();
     Ok(text.starts_with("local "))
 }
 
 /// Whether questions of pods end on the node: it has the address, and kube-proxy's rules do not see them.
-pub(super) fn attracts() -> Result<bool> {
+pub(crate) fn attracts() -> Result<bool> {
     let address = CLUSTER_DNS.to_string();
     Ok(has_address(CLUSTER_DNS)? && rules()?.iter().any(|rule| is_diversion(rule, &address)))
 }
@@ -339,8 +339,8 @@ fn is_diversion(rule: &str, address: &str) -> bool {
     rule.contains(address) && rule.to_lowercase().contains("notrack")
 }
 
-/// All rules of the node but those of kube-proxy, in the form of whoever made them.
-pub(super) fn rules() -> Result<Vec<String>> {
+/// All rules of the node about the local addresses but those of kube-proxy, in the form of whoever made them.
+pub(crate) fn rules() -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut table = String::new();
     for line in tool(NODE, "nft list ruleset", "")?.lines().map(str::trim) {
@@ -355,8 +355,12 @@ pub(super) fn rules() -> Result<Vec<String>> {
         let rules = saved.lines().filter(|line| line.starts_with("-A "));
         found.extend(rules.map(|rule| format!("legacy {table}: {rule}")));
     }
-    let foreign = |rule: &String| rule.starts_with("ip kube-proxy:") || rule.starts_with("ip nat:");
-    found.retain(|rule| !foreign(rule));
+    let services = ["ip kube-proxy:", "ip nat:"];
+    let local = CLUSTER_DNS.to_string();
+    found.retain(|rule| {
+        let is_ours = rule.contains(LOCAL_DNS) || rule.contains(&local);
+        is_ours && !services.iter().any(|table| rule.starts_with(table))
+    });
     Ok(found)
 }
 

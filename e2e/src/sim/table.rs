@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use super::World;
-use super::load::{Load, Questions, failed, quantile};
+use super::load::{Load, Questions, failed, lost, quantile};
 use super::proxy::CLUSTER_DNS;
 use super::servers::Kind;
 use crate::measure::table::Table;
@@ -18,7 +18,7 @@ const GOAL: f64 = 0.97;
 /// What one run has shown.
 struct Row {
     cells: Vec<String>,
-    /// Questions a second at the servers of the cluster and outside.
+    /// Questions a second at the servers of the cluster.
     central: f64,
 }
 
@@ -58,11 +58,10 @@ fn measure(world: &World, questions: Questions, name: &str) -> Result<Row> {
     thread::sleep(Duration::from_secs(u64::try_from(seconds)?));
     let outcome = running.finish()?;
     let (after, elapsed) = (world.centrals.questions()?, start.elapsed().as_secs_f64());
-    let central = (after.0 + after.1 - before.0 - before.1) as f64 / elapsed;
-    let counts = &outcome.tally.counts;
+    let central = (after - before) as f64 / elapsed;
     let mut cells = vec![name.to_owned()];
     cells.extend([0.5, 0.9, 0.99, 0.999].map(|fraction| quantile(&outcome, fraction)));
-    cells.extend([counts.lost(), failed(&outcome, questions)].map(|count| count.to_string()));
+    cells.extend([lost(&outcome), failed(&outcome, questions)].map(|count| count.to_string()));
     cells.push(format!("{central:.1}"));
     Ok(Row { cells, central })
 }
