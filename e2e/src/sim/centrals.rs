@@ -15,9 +15,10 @@ use super::{CENTRALS, World, all_centrals};
 /// How long a kubelet and kube-proxy may need until each knows what the other has done.
 const LAG: Duration = Duration::from_secs(1);
 
-/// What pods lose over `deed`: of names that a cache can have, and of new ones.
+/// What pods lose over `deed`: of names that a cache can have, and of new ones. See [`Load::finish_whole`] for `may_end`.
 fn losses(
     world: &mut World,
+    may_end: bool,
     deed: impl FnOnce(&mut World) -> Result<()>,
 ) -> Result<([u64; 2], String)> {
     let (rate, pods) = (world.args.rate, world.args.pods);
@@ -31,7 +32,8 @@ fn losses(
     for (lost, load) in lost.iter_mut().zip(loads) {
         let (questions, load) = load?;
         let outcome = load.finish()?;
-        *lost = load::lost(&outcome) + failed(&outcome, questions);
+        let forgiven = if may_end { outcome.tally.counts.connection_failed } else { 0 };
+        *lost = load::lost(&outcome) + failed(&outcome, questions) - forgiven;
         if *lost > 0 {
             words += &when(&outcome);
         }
@@ -45,9 +47,9 @@ fn compare(
     deed: fn(&mut World) -> Result<()>,
     prepare: fn(&mut World) -> Result<()>,
 ) -> Result<String> {
-    let without = losses(world, deed)?;
+    let without = losses(world, false, deed)?;
     prepare(world)?;
-    let with = losses(world, deed).with_context(|| world.role.last_words())?;
+    let with = losses(world, false, deed).with_context(|| world.role.last_words())?;
     let [kept, new] = with.0;
     let text = format!(
         "lost or failed: {} kept and {} new names without, {kept} and {new} with{}",
@@ -68,7 +70,7 @@ fn start(world: &mut World) -> Result<()> {
 pub(super) fn race(world: &mut World) -> Result<String> {
     let delay = Duration::from_secs(u64::try_from(world.times(30, 5))?);
     world.proxy.set_services(&[CLUSTER_DNS], &all_centrals())?;
-    let (lost, words) = losses(world, |world| {
+    let (lost, words) = losses(world, true, |world| {
         world.role.start()?;
         thread::sleep(delay);
         world.proxy.set_services(&[CLUSTER_DNS, UPSTREAM], &all_centrals())?;

@@ -17,7 +17,7 @@ use crate::official::LOCAL_DNS;
 /// A name whose text is the number of the configuration.
 const VERSION: &str = "version.test";
 
-/// Starts it and the load that has to come out whole: names of the cluster, most of them kept, some new each time.
+/// The load that has to come out whole: names of the cluster, most of them kept, some new each time.
 struct Loads(Load, Load);
 
 impl Loads {
@@ -31,10 +31,10 @@ impl Loads {
         Ok(loads)
     }
 
-    /// Ends both; what was done in the meantime counts as well.
-    fn finish(self, deed: Result<String>) -> Result<String> {
-        let new = self.1.finish_whole();
-        let both = under(self.0, deed)?;
+    /// Ends both; what was done in the meantime counts as well, and the end of connections unless they `may_end`.
+    fn finish(self, deed: Result<String>, may_end: bool) -> Result<String> {
+        let new = self.1.finish_whole(may_end);
+        let both = under(self.0, deed, may_end)?;
         Ok(format!("{both}; new names: {}", new.with_context(|| both.clone())?))
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn hand_overs(world: &mut World) -> Result<String> {
     let loads = Loads::start(world)?;
     let times = world.times(50, 5);
     let deed = (0..times).map(|_| world.role.succeed()).collect::<Result<Vec<_>>>();
-    loads.finish(deed.map(|took| spread(took, "hand-overs")))
+    loads.finish(deed.map(|took| spread(took, "hand-overs")), false)
 }
 
 /// Successors that are killed at some point of their start.
@@ -62,7 +62,7 @@ pub(super) fn crashes(world: &mut World) -> Result<String> {
         world.role.crash_successor(usual.mul_f64(part))
     });
     let deed = deed.collect::<Result<Vec<_>>>();
-    loads.finish(deed.map(|took| spread(took, "crashes of successors")))
+    loads.finish(deed.map(|took| spread(took, "crashes of successors")), false)
 }
 
 /// Changes the Corefile that the ConfigMap brings.
@@ -92,7 +92,7 @@ pub(super) fn configurations(world: &mut World) -> Result<String> {
         Ok(begun.elapsed())
     });
     let deed = deed.collect::<Result<Vec<_>>>();
-    let text = loads.finish(deed.map(|took| spread(took, "changes")));
+    let text = loads.finish(deed.map(|took| spread(took, "changes")), false);
     world.role.configure(&official)?;
     text
 }
@@ -125,7 +125,7 @@ pub(super) fn clean_exit(world: &mut World) -> Result<String> {
         ensure!(!links.contains("nodelocaldns"), "the link is left:\n{links}");
         Ok(format!("{} rules, gone after {}", counts.join(" and "), duration(took)))
     });
-    loads.finish(deed)
+    loads.finish(deed, true)
 }
 
 /// The shortest, the middle and the longest of some times.

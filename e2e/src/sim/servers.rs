@@ -344,7 +344,9 @@ pub(crate) fn rules() -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut table = String::new();
     for line in tool(NODE, "nft list ruleset", "")?.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix("table ").and_then(|rest| rest.strip_suffix(" {")) {
+        // The owner of a table follows as a comment.
+        if let Some((name, _)) = line.strip_prefix("table ").and_then(|rest| rest.split_once(" {"))
+        {
             table = name.to_owned();
         } else if line.contains(" daddr ") || line.contains(" saddr ") {
             found.push(format!("{table}: {line}"));
