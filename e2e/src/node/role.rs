@@ -22,7 +22,8 @@ use crate::sim::gap::{self, Watch};
 use crate::sim::kill::distribution;
 use crate::sim::load::{self, Load, Questions, failed, when};
 use crate::sim::net::{self, NODE, PODS};
-use crate::sim::servers::{START_TIMEOUT, attracts, rules};
+use crate::sim::servers::START_TIMEOUT;
+use crate::sim::state::{attracts, rules};
 
 const PODS_OF_LOAD: usize = 50;
 const DAEMON_SET: &str = "daemonset/node-local-dns";

@@ -9,7 +9,8 @@ use rustix::process::Signal;
 use super::load::{self, Load, Questions, failed, when};
 use super::net::central_address;
 use super::proxy::{CLUSTER_DNS, UPSTREAM};
-use super::servers::{Kind, attracts};
+use super::servers::Kind;
+use super::state::attracts;
 use super::{CENTRALS, World, all_centrals};
 
 /// How long a kubelet and kube-proxy may need until each knows what the other has done.

@@ -9,7 +9,8 @@ use nodens_wire::Type;
 
 use super::load::{Load, Questions, under};
 use super::proxy::CLUSTER_DNS;
-use super::servers::{START_TIMEOUT, attracts, rules};
+use super::servers::START_TIMEOUT;
+use super::state::{attracts, rules};
 use super::{World, ask, net};
 use crate::measure::table::duration;
 use crate::official::LOCAL_DNS;

@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod net;
 pub(crate) mod proxy;
 pub(crate) mod servers;
+pub(crate) mod state;
 mod table;
 
 use std::net::Ipv4Addr;
