@@ -56,7 +56,7 @@ pub static DIRECTIVES: &[Spec] = &[
     has("prometheus", handlers::prometheus::setup),
     has("errors", handlers::errors::setup),
     has("log", handlers::log::setup),
-    lacks("dnstap"),
+    has("dnstap", handlers::dnstap::setup),
     has("local", handlers::local::setup),
     has("dns64", handlers::dns64::setup),
     has("any", handlers::any::setup),

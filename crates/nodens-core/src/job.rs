@@ -124,6 +124,8 @@ pub struct Job {
     pub timer_at: u64,
     /// When the client is to be answered with what `cache` has, monotonic nanoseconds; 0 if never.
     pub client_timer_at: u64,
+    /// The question was handed to `dnstap`, so its answer has to be.
+    pub(crate) tapped: bool,
     /// Set when the job has to end without an answer.
     pub abandoned: Option<Rcode>,
     /// The configuration the job started with, held while it waits.
@@ -154,6 +156,7 @@ impl Job {
             deadline_ns: 0,
             timer_at: 0,
             client_timer_at: 0,
+            tapped: false,
             abandoned: None,
             config: None,
         }
@@ -173,6 +176,7 @@ impl Job {
         self.client_timer_at = 0;
         self.deadline_ns = now.plus(crate::limits::QUESTION_TIME_MAX);
         self.abandoned = None;
+        self.tapped = false;
         self.current.begin(query.qname(request), query.qtype, query.qclass, query.flags);
         self.current.copy_edns(&query, request);
         self.query = query;
@@ -194,6 +198,7 @@ impl Job {
         early.current = resolution.part();
         early.outer.extend(self.outer.drain(..depth));
         early.lookups = self.lookups;
+        early.tapped = std::mem::take(&mut self.tapped);
         self.recipient = Recipient::Nobody(client);
         true
     }

@@ -5,6 +5,7 @@
 
 mod check;
 mod clusters;
+mod dnstap;
 mod effective;
 mod endpoints;
 mod events;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "the banner is the program's output")]
 
+use crate::dnstap::Taps;
 use crate::endpoints::{Endpoints, Facts};
 use crate::events::{Event, settle, watch_signals};
 use crate::flags::Flags;
@@ -38,6 +39,7 @@ struct Server {
     tasks: Tasks,
     watches: Watches,
     notifications: Option<Notifications>,
+    taps: Taps,
     reloads: Reloads,
     node: Option<Node>,
     lameduck: Duration,
@@ -157,6 +159,7 @@ impl Server {
             tasks: Tasks::start(tasks),
             watches,
             notifications: None,
+            taps: Taps::default(),
             reloads,
             node,
             lameduck: Duration::ZERO,
@@ -176,6 +179,7 @@ impl Server {
             seer.take_up(config.clone());
         }
         let services = &config.services;
+        self.taps = Taps::start(&services.taps, &self.shared);
         self.lameduck = services.health.iter().map(|h| h.lameduck).max().unwrap_or_default();
         self.endpoints.watch_health(services.health.first().cloned());
         for target in &services.loops {
@@ -346,6 +350,7 @@ impl Server {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown(GRACE);
         }
+        self.taps.finish();
         if let Some(node) = &self.node {
             node.release();
         }

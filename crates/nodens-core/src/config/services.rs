@@ -27,6 +27,8 @@ pub struct Services {
     pub tasks: Vec<Task>,
     /// What has to be watched, each source once.
     pub clusters: Vec<ClusterService>,
+    /// `dnstap`: what has to be written, each target once.
+    pub taps: Vec<Arc<crate::handlers::dnstap::Tap>>,
     /// What `ready` has to wait for.
     pub readiness: Vec<Readiness>,
     /// `hosts` read so far, for the other addresses of their blocks.

@@ -111,6 +111,7 @@ handlers! {
     cancel::Cancel = "cancel",
     chaos::Chaos = "chaos",
     dns64::Dns64 = "dns64",
+    dnstap::Dnstap = "dnstap",
     erratic::Erratic = "erratic",
     errors::Errors = "errors",
     forward::Forward = "forward",
@@ -138,7 +139,12 @@ impl Handler {
     pub(crate) fn only_watches(&self) -> bool {
         matches!(
             self,
-            Self::Cancel(_) | Self::Nsid(_) | Self::Prometheus(_) | Self::Errors(_) | Self::Log(_)
+            Self::Cancel(_)
+                | Self::Nsid(_)
+                | Self::Prometheus(_)
+                | Self::Errors(_)
+                | Self::Log(_)
+                | Self::Dnstap(_)
         )
     }
 }

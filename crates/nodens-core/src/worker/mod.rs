@@ -126,7 +126,7 @@ impl Worker {
         let verdict = match outcome {
             Outcome::Done => {
                 finish::finish(&self.config, &self.state.shared, &mut job);
-                self.state.note_answer(&job);
+                self.state.note_answer(&self.config, now, &mut job);
                 std::mem::swap(out, &mut job.current.response.wire);
                 match job.current.response.take_rest(out) {
                     None => Verdict::Answered,
@@ -338,7 +338,7 @@ impl Worker {
             Outcome::Done => {
                 if let Recipient::Client(client) = job.recipient {
                     finish::finish(&config, &self.state.shared, &mut job);
-                    self.state.note_late_answer(now, &job);
+                    self.state.note_late_answer(&config, now, &mut job);
                     let empty = self.buffers.pop().unwrap_or_default();
                     let wire = std::mem::replace(&mut job.current.response.wire, empty);
                     self.state.actions.push(match job.current.response.take_rest(&wire) {

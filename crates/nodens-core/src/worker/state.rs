@@ -1,6 +1,8 @@
 //! What belongs to one worker alone, and what it wants done.
 
 use super::timers::Timers;
+use crate::config::Config;
+use crate::handlers::dnstap;
 use crate::handlers::forward::Landing;
 use crate::handlers::forward::probes::Probes;
 use crate::job::{Client, Job, Resolution};
@@ -144,16 +146,22 @@ impl WorkerState {
         }
     }
 
-    /// Lets the watcher look at an answer that was at hand, ready to be sent.
+    /// Lets those who watch look at an answer that was at hand, ready to be sent.
     #[inline]
-    pub(super) fn note_answer(&mut self, job: &Job) {
+    pub(super) fn note_answer(&mut self, config: &Config, now: Now, job: &mut Job) {
+        if job.tapped {
+            dnstap::answered(config, now, job);
+        }
         if let Some(watcher) = &mut self.watcher {
             watcher.answered(job);
         }
     }
 
-    /// Lets the watcher look at an answer that was waited for, ready to be sent.
-    pub(super) fn note_late_answer(&mut self, now: Now, job: &Job) {
+    /// Lets those who watch look at an answer that was waited for, ready to be sent.
+    pub(super) fn note_late_answer(&mut self, config: &Config, now: Now, job: &mut Job) {
+        if job.tapped {
+            dnstap::answered(config, now, job);
+        }
         if let Some(watcher) = &mut self.watcher {
             watcher.waited(now, job);
         }

@@ -2,6 +2,7 @@
 
 mod clients;
 mod deploy;
+mod dnstap;
 mod face;
 mod faults;
 mod fixture;

@@ -20,7 +20,7 @@ pub use policy::Policy;
 
 use crate::handler::{Cx, Event, Handle, Step};
 use crate::handlers::Handler;
-use crate::handlers::loops;
+use crate::handlers::{dnstap, loops};
 use crate::job::{Resolution, Transport};
 use crate::metrics::Counter;
 use crate::upstream::{Carrier, Upstream};
@@ -164,6 +164,9 @@ impl Forward {
         let WorkerState { cells, index, shared, .. } = &mut *cx.worker;
         let counter = (cells, *index, &shared.registry);
         upstream.series.count_answer(counter, &upstream.name, facts.rcode, answered.took);
+        if cx.job.tapped {
+            dnstap::forwarded(cx, &upstream, carrier, answered.took, message);
+        }
         if facts.truncated && carrier == Carrier::Udp && self.wants_whole(cx) {
             return self.ask_again(cx, answered.member, Carrier::Tcp);
         }

@@ -1,0 +1,87 @@
+use super::{Kind, Message, Target};
+use crate::job::Transport;
+use crate::testing::{Bench, Reaction, request};
+use nodens_wire::{Flags, Message as Dns, Rcode};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+fn tapped(directive: &str) -> (Bench, Receiver<Message>) {
+    let corefile = format!(".:53 {{\n {directive}\n forward . 192.0.2.53\n}}");
+    let mut bench = Bench::new(&corefile);
+    bench.upstream(|_, question| {
+        let mut answer = question.clone();
+        answer.flags = question.flags.reply().with(Flags::RA, true).with_rcode(Rcode::NXDOMAIN);
+        let mut out = Vec::new();
+        answer.write(&mut out).unwrap();
+        Reaction::After(Duration::from_millis(3), Box::new(Reaction::Reply(out)))
+    });
+    let tap = bench.worker.config().services.taps[0].clone();
+    (bench, tap.take_receiver().unwrap().0)
+}
+
+#[test]
+fn client_and_upstream_are_seen_in_order_and_as_they_are_sent() {
+    let (mut bench, messages) = tapped("dnstap /run/tap full");
+    let begun_ns = bench.now.mono_ns;
+    let answer = bench.ask_for("a.Example. A +edns", Duration::from_secs(1)).unwrap().0;
+    let seen: Vec<_> = messages.try_iter().collect();
+    let kinds: Vec<_> = seen.iter().map(|message| message.kind).collect();
+    use Kind::*;
+    assert_eq!(kinds, [ClientQuery, ForwarderQuery, ForwarderResponse, ClientResponse]);
+    let wire = |index: usize| Dns::parse(seen[index].wire.as_ref().unwrap()).unwrap();
+    assert_eq!(seen[0].wire.as_ref().unwrap(), &request("a.Example. A +edns"));
+    assert_eq!(wire(3), answer);
+    assert_eq!(wire(1).id, wire(2).id);
+    assert_eq!(seen[2].asked.unwrap().to_string(), "192.0.2.53:53");
+    assert_eq!(seen[0].asker, Some(bench.client.peer));
+    assert_eq!((seen[3].asked_ns, seen[3].transport), (begun_ns, Transport::Udp));
+    assert_eq!(seen[3].answered_ns, Some(begun_ns + 3_000_000));
+    assert_eq!((seen[1].asked_ns, seen[0].answered_ns), (begun_ns, None));
+}
+
+#[test]
+fn without_full_no_message_of_dns_is_kept() {
+    let (mut bench, messages) = tapped("dnstap tcp://127.0.0.1:6000");
+    bench.ask_for("a.example. A", Duration::from_secs(1)).unwrap();
+    let seen: Vec<_> = messages.try_iter().collect();
+    assert_eq!(seen.len(), 4);
+    assert!(seen.iter().all(|message| message.wire.is_none()));
+}
+
+#[test]
+fn a_writer_that_is_slow_loses_messages_and_holds_nobody_up() {
+    let (mut bench, messages) = tapped("dnstap /run/tap");
+    let request = request("a.example. A +norec");
+    for _ in 0..2 * super::QUEUE {
+        bench.ask_bytes(&request);
+    }
+    assert_eq!(messages.try_iter().count(), super::QUEUE);
+}
+
+#[test]
+fn the_directive_is_read() {
+    let spec = |directive: &str| {
+        let bench = Bench::try_new(&format!(".:53 {{\n dnstap {directive}\n whoami\n}}"));
+        bench.map(|bench| bench.worker.config().services.taps[0].spec.clone())
+    };
+    let full = spec("tcp://example.com:6000 full 4 2 {\n identity me\n version v\n }").unwrap();
+    assert_eq!(full.target, Target::Tcp("example.com:6000".into()));
+    assert_eq!((full.full, full.buffer, full.queue), (true, 4 << 20, 20_000));
+    assert_eq!((&*full.identity, &*full.version), (&b"me"[..], &b"v"[..]));
+    assert_eq!(spec("unix:///run/a").unwrap().target, Target::Unix("/run/a".into()));
+    for wrong in [
+        "",
+        "tcp://6000",
+        "tls://127.0.0.1:6000",
+        "listen /run/a",
+        "/run/a half",
+        "/run/a full 0",
+        "/run/a full 1 5000",
+        "/run/a {\n extra x\n }",
+        "/run/a {\n color red\n }",
+    ] {
+        assert!(spec(wrong).is_err(), "{wrong}");
+    }
+    let two = Bench::new(".:53 {\n dnstap /a\n dnstap /b full\n dnstap /a\n whoami\n}");
+    assert_eq!(two.worker.config().services.taps.len(), 2);
+}
