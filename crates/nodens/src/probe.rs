@@ -86,6 +86,9 @@ pub(crate) async fn watch_health(service: HealthService, shared: Arc<Shared>) {
         let took = start.elapsed();
         let cells = shared.registry.cells(writer);
         if !matches!(answered, Ok(Ok(()))) {
+            if !is_here(&address) {
+                continue;
+            }
             cells.add(failures, 1);
             let text = format!("Local health request to {url:?} failed");
             shared.sink.line(Level::Warning, "health", text);
@@ -99,6 +102,13 @@ pub(crate) async fn watch_health(service: HealthService, shared: Arc<Shared>) {
     }
 }
 
+/// Whether the machine has the address. In the node role the endpoint may be there before it.
+fn is_here(address: &str) -> bool {
+    let ip = address.parse::<SocketAddr>().map(|address| address.ip());
+    let bound = ip.map(|ip| std::net::UdpSocket::bind((ip, 0)));
+    !matches!(bound, Ok(Err(error)) if error.kind() == std::io::ErrorKind::AddrNotAvailable)
+}
+
 async fn get(address: &str) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET /health HTTP/1.0\r\nHost: {address}\r\n\r\n");
@@ -107,4 +117,15 @@ async fn get(address: &str) -> std::io::Result<()> {
     let len = stream.read(&mut response).await?;
     let ok = response.get(..len).is_some_and(|head| head.starts_with(b"HTTP/1.0 200"));
     if ok { Ok(()) } else { Err(std::io::ErrorKind::InvalidData.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_nobody_has_is_told_from_one_that_does_not_answer() {
+        assert!(is_here("127.0.0.1:8080") && is_here("localhost:8080"));
+        assert!(!is_here("192.0.2.1:8080") && !is_here("[2001:db8::1]:8080"));
+    }
 }

@@ -44,6 +44,10 @@ fn questions_come_here_once_an_upstream_answers_and_leave_with_the_process() {
     let pid = text(&server.folder.0.join("pid"));
     assert!(pid.trim().parse::<u32>().is_ok(), "{pid:?}");
 
+    // Its own health check finds no address, which is as it should be.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(server.count_seen("Local health request"), 0);
+
     let upstream = place.start_upstream("node-role-upstream");
     server.wait_for("upstream 10.96.0.11:53 answered over tcp after ");
     eventually("the address comes", || place.ip("address").contains(CLUSTER_DNS));
