@@ -8,6 +8,7 @@ use crate::handlers::Handler;
 use crate::job::{Job, Transport};
 use crate::time::Now;
 use crate::upstream::{Carrier, Upstream};
+use nodens_wire::{Header, header};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -176,7 +177,10 @@ pub(crate) fn forwarded(
         };
         let kind = Kind::ForwarderResponse;
         let response = Message { kind, answered_ns: Some(now_ns), ..query.clone() };
-        tap.send(query, &cx.job.current.forward.message);
+        // The ID is chosen where the question is sent, and the reply has the same.
+        let mut asked = cx.job.current.forward.message.clone();
+        header::set_id(&mut asked, Header::read(reply).map_or(0, |header| header.id));
+        tap.send(query, &asked);
         tap.send(response, reply);
     }
 }
