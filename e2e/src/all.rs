@@ -12,6 +12,7 @@ const QUICK: &[&[&str]] = &[
     &["names"],
     &["clients", "--coredns"],
     &["faults"],
+    &["node-sim", "--quick", "--only", "everything is killed"],
     // Lists in pages instead of streams.
     &["faults", "--store", "pages", "--only", "api-server,gone"],
 ];
@@ -24,6 +25,8 @@ const LONG: &[&[&str]] = &[
     &["node"],
     &["node", "--proxy-mode", "iptables", "--only", "manifest"],
     &["leftovers", "--nodes"],
+    &["node-sim"],
+    &["node-role"],
 ];
 
 #[derive(Arguments)]
