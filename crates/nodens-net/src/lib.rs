@@ -41,4 +41,5 @@ pub use handover::{Adopter, Unresponsive};
 pub use listeners::{InheritedListener, ListenError, bind_early};
 pub use notify::Notifications;
 pub use runtime::{Options, Runtime, StartError};
+pub use sys::{Peer, peer};
 pub use tcp::HandedConnection;

@@ -12,6 +12,8 @@ use nodens_core::log::Level;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::runtime::Runtime;
@@ -82,6 +84,8 @@ impl Gate {
 
 struct Running {
     routes: Arc<Routes>,
+    /// The listener once more, for a successor.
+    listener: Option<OwnedFd>,
     _stop: oneshot::Sender<()>,
 }
 
@@ -96,6 +100,10 @@ pub(crate) struct Endpoints {
     early: Vec<IpAddr>,
     /// Where the node role shows metrics and readiness beside what the Corefile says.
     node: Option<SocketAddr>,
+    /// Listeners of a predecessor that nobody wanted yet.
+    inherited: Vec<(SocketAddr, TcpListener)>,
+    /// What is served once the predecessor does not.
+    held: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// An address that cannot be used.
@@ -131,6 +139,8 @@ impl Endpoints {
             health_watch: None,
             early: Vec::new(),
             node: None,
+            inherited: Vec::new(),
+            held: Vec::new(),
         })
     }
 
@@ -141,7 +151,7 @@ impl Endpoints {
         if address.is_empty() {
             return;
         }
-        let bound = resolve(address).and_then(|at| Ok((at, listen(at, early)?)));
+        let bound = resolve(address).and_then(|at| Ok((at, self.listen(at)?)));
         match bound {
             Ok((at, listener)) => {
                 self.start(at, listener);
@@ -166,7 +176,7 @@ impl Endpoints {
         let mut opened = Vec::new();
         for (address, wants) in &plan {
             if !self.running.contains_key(address) {
-                let bound = listen(*address, &self.early).map_err(|error| match wants.first() {
+                let bound = self.listen(*address).map_err(|error| match wants.first() {
                     Some(wanted) => wanted.failed(error),
                     None => ListenError { plugin: "", address: address.to_string(), error },
                 })?;
@@ -213,11 +223,46 @@ impl Endpoints {
         }
     }
 
-    fn start(&mut self, address: SocketAddr, listener: TcpListener) {
+    /// Listens at `address`; the flag says whether a predecessor did so before.
+    fn listen(&mut self, address: SocketAddr) -> io::Result<(TcpListener, bool)> {
+        match self.inherited.iter().position(|(at, _)| *at == address) {
+            Some(place) => Ok((self.inherited.swap_remove(place).1, true)),
+            None => Ok((listen(address, &self.early)?, false)),
+        }
+    }
+
+    /// Takes `listeners` of a predecessor where they are wanted. It serves them until
+    /// [`Endpoints::resume`].
+    pub(crate) fn inherit(&mut self, listeners: Vec<(SocketAddr, TcpListener)>) {
+        self.inherited = listeners;
+    }
+
+    /// Serves what a predecessor has served so far.
+    pub(crate) fn resume(&mut self) {
+        self.inherited.clear();
+        for serve in std::mem::take(&mut self.held) {
+            self.spawn(serve);
+        }
+    }
+
+    /// The listeners, for a successor.
+    pub(crate) fn export(&self) -> Vec<(SocketAddr, OwnedFd)> {
+        let listener = |running: &Running| running.listener.as_ref()?.try_clone().ok();
+        let running = self.running.iter();
+        running.filter_map(|(at, running)| Some((*at, listener(running)?))).collect()
+    }
+
+    /// Accepts nothing more.
+    pub(crate) fn close(&mut self) {
+        self.running.clear();
+    }
+
+    fn start(&mut self, address: SocketAddr, (listener, held): (TcpListener, bool)) {
         let routes = Arc::new(Routes::default());
         let (stop, stopped) = oneshot::channel::<()>();
         let state = (self.facts.clone(), routes.clone(), self.gate.clone());
-        self.spawn(async move {
+        let own = listener.try_clone().map(OwnedFd::from).ok();
+        let serve = async move {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
             let app = Router::new().fallback(answer).with_state(state);
             let app = app.into_make_service_with_connect_info::<SocketAddr>();
@@ -226,8 +271,13 @@ impl Endpoints {
                 _ = serve => {}
                 _ = stopped => {}
             }
-        });
-        self.running.insert(address, Running { routes, _stop: stop });
+        };
+        if held {
+            self.held.push(Box::pin(serve));
+        } else {
+            self.spawn(serve);
+        }
+        self.running.insert(address, Running { routes, listener: own, _stop: stop });
     }
 }
 

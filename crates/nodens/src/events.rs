@@ -22,6 +22,8 @@ pub(crate) enum Event {
     Signal(i32),
     /// A watched file may have changed.
     Look,
+    /// A hand-over has something to be done.
+    Handover,
 }
 
 /// Signals become events; a second SIGINT ends the process at once.

@@ -6,10 +6,14 @@ mod node;
 pub(crate) use node::{HELP as NODE_HELP, NodeFlags};
 
 use std::path::Path;
+use std::time::Duration;
 use thiserror::Error;
 
 /// The program name that alone switches on the node role.
 const NODE_CACHE: &str = "node-cache";
+
+/// How long a predecessor stays ready to go on.
+const HANDOVER_TRIAL: Duration = Duration::from_secs(1);
 
 /// What the process is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -59,6 +63,10 @@ pub(crate) struct Flags {
     /// `-pending-memory`: what questions that wait for upstreams may take, in octets; 0 for a part
     /// of the memory there is.
     pub(crate) pending_memory: usize,
+    /// `-handover`: the name under which processes that follow each other find each other.
+    pub(crate) handover: Option<String>,
+    /// `-handover-trial`: how long a predecessor stays ready to go on.
+    pub(crate) handover_trial: Duration,
     /// node-cache's flags, if the node role is switched on.
     pub(crate) node: Option<NodeFlags>,
     /// `-top`: whether to count who asks for what; `None` leaves it to the role.
@@ -78,6 +86,8 @@ impl Default for Flags {
             log_format: LogFormat::default(),
             workers: 0,
             pending_memory: 0,
+            handover: None,
+            handover_trial: HANDOVER_TRIAL,
             node: None,
             top: None,
             top_socket: crate::seeing::DEFAULT_SOCKET.to_owned(),
@@ -118,6 +128,16 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
     ("check", "", "say whether the Corefile is accepted (exit code 0), or why not (1)"),
     ("conf", "FILE", "the Corefile; stdin for standard input (default: Corefile)"),
     ("dns.port", "PORT", "port of server blocks that name none (default: 53)"),
+    (
+        "handover",
+        "NAME",
+        "take over from the process that runs under this name, and let others take over from this one (default in the node role: the interface's name)",
+    ),
+    (
+        "handover-trial",
+        "TIME",
+        "how long the process that ran before stays ready to go on, such as 500ms (default: 1s)",
+    ),
     ("log-format", "FORMAT", "text or json (default: text)"),
     ("p", "PORT", "the same as -dns.port"),
     (
@@ -214,6 +234,8 @@ impl Flags {
         match name {
             "conf" => self.conf = value,
             "pidfile" => self.pidfile = Some(value).filter(|path| !path.is_empty()),
+            "handover" => self.handover = Some(value),
+            "handover-trial" => self.handover_trial = time(name, value)?,
             "log-format" => self.log_format = log_format(value)?,
             "pending-memory" => self.pending_memory = size(name, value)?,
             "top-socket" => self.top_socket = value,
@@ -248,6 +270,14 @@ fn size(flag: &str, value: String) -> Result<usize, FlagError> {
     let (number, bits) = unit.unwrap_or((&value, 0));
     let octets = number.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << bits));
     octets.ok_or_else(|| bad(flag, value, "a size such as 16MiB"))
+}
+
+/// A number with `ms` or `s`.
+fn time(flag: &str, value: String) -> Result<Duration, FlagError> {
+    let number = |unit| value.strip_suffix(unit).and_then(|number| number.parse().ok());
+    let time = number("ms").map(Duration::from_millis);
+    let time = time.or_else(|| number("s").map(Duration::from_secs));
+    time.ok_or_else(|| bad(flag, value, "a time such as 500ms or 1s"))
 }
 
 fn log_format(value: String) -> Result<LogFormat, FlagError> {

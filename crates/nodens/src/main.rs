@@ -19,6 +19,7 @@ mod process;
 mod reload;
 mod seeing;
 mod serve;
+mod succession;
 mod tasks;
 mod watch;
 

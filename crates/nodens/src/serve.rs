@@ -2,6 +2,9 @@
 
 #![allow(clippy::print_stdout, reason = "the banner is the program's output")]
 
+mod handover;
+mod reloading;
+
 use crate::dnstap::Taps;
 use crate::endpoints::{Endpoints, Facts};
 use crate::events::{Event, settle, watch_signals};
@@ -10,6 +13,7 @@ use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
 use crate::node::{self, Node};
 use crate::reload::Reloads;
+use crate::succession::{self, After, Inherited, Succession, Successors};
 use crate::tasks::Tasks;
 use crate::{clusters, face, probe, process, seeing};
 use nodens_core::config::{Services, Task};
@@ -17,8 +21,8 @@ use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
 use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
 use nodens_kube::Watches;
-use nodens_net::{Notifications, Options, Runtime, cpu, memory};
-use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+use nodens_net::{Notifications, Options, Runtime, clock, cpu, memory};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +31,8 @@ use std::time::Duration;
 
 /// How long shutdown waits for questions under way, as CoreDNS does.
 const GRACE: Duration = Duration::from_secs(5);
+/// How often it is seen whether questions may be taken beside a predecessor.
+const TOGETHER: Duration = Duration::from_millis(20);
 
 /// The running server.
 struct Server {
@@ -45,6 +51,9 @@ struct Server {
     lameduck: Duration,
     /// What came while something else was waited for.
     put_off: Option<Event>,
+    succession: Succession,
+    /// What the process does at the end.
+    after: After,
 }
 
 /// Serves until a signal ends it.
@@ -56,10 +65,13 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let logger = Logger::start(flags.log_format, std::io::stdout());
-    let code = match Server::start(flags.clone(), &logger, sender, &events) {
+    let mut after = After::Exit;
+    let code = match Server::start(flags.clone(), &logger, sender.clone(), &events) {
         Ok(Some(mut server)) => {
             server.greet();
-            server.live(&events)
+            let code = server.live(&events);
+            after = server.after;
+            code
         }
         Ok(None) => ExitCode::SUCCESS,
         Err(error) => {
@@ -71,7 +83,7 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
         remove_pidfile(path);
     }
     logger.stop();
-    code
+    succession::finish(after, code, sender, &events)
 }
 
 /// Removes the pidfile, unless another process has written its own meanwhile.
@@ -110,21 +122,23 @@ impl Server {
     ) -> Result<Option<Self>, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let shared = shared(&flags, logger);
+        let successors = Successors::prepare(shared.sink.clone());
+        let mut inherited = succession::claim(&flags, &shared.sink);
         let mut watches = Watches::new(shared.clone(), cpu::yield_to_workers);
-        let node = match &flags.node {
-            None => None,
-            Some(node) => match Node::begin(&flags, node, &shared, &mut watches, (&sender, events))
-            {
-                Some(node) => Some(node),
-                None => return Ok(None),
-            },
+        let (pair, all) = ((&sender, events), &mut watches);
+        let begin = |node| Node::begin(&flags, node, &shared, all, pair, inherited.network.take());
+        let node = match flags.node.as_ref().map(begin) {
+            Some(None) => return Ok(None),
+            begun => begun.flatten(),
         };
         let source = source(&flags, node.as_ref()).map_err(|error| text(&error))?;
         let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
         let (config, tasks) =
             compile(&loaded, &flags, &shared, node.as_ref()).map_err(|error| text(&error))?;
+        inherited.warm(&shared, clock::now());
         let facts = Arc::new(Facts::new(shared.clone()));
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
+        endpoints.inherit(std::mem::take(&mut inherited.http));
         if let Some(node) = &node {
             endpoints.serve_node(node.local_addresses(), node.metrics_address());
         }
@@ -137,18 +151,16 @@ impl Server {
         {
             return Ok(None);
         }
-        let start = || Runtime::start(shared.clone(), config.clone(), options(node.as_ref()));
-        let started =
-            node::when_free(node.as_ref(), events, start).map_err(|error| text(&error))?;
-        let Some(runtime) = started else { return Ok(None) };
+        let start = || {
+            let options = options(node.as_ref(), &mut inherited);
+            Runtime::start(shared.clone(), config.clone(), options)
+        };
+        let started = node::when_free(node.as_ref(), events, start);
+        let Some(runtime) = started.map_err(|error| text(&error))? else { return Ok(None) };
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();
-        if let Some(path) = &flags.pidfile {
-            std::fs::write(path, format!("{}\n", std::process::id()))
-                .map_err(|error| format!("pidfile {path}: {error}"))?;
-        }
-        facts.ready.store(true, Ordering::Relaxed);
-        let reloads = Reloads::new(shared.clone(), sender);
+        let reloads = Reloads::new(shared.clone(), sender.clone());
+        let succession = Succession::new(&flags, &shared, sender, inherited, successors);
         let mut server = Self {
             flags,
             shared,
@@ -164,9 +176,22 @@ impl Server {
             node,
             lameduck: Duration::ZERO,
             put_off: None,
+            succession,
+            after: After::Exit,
         };
+        server.begin_unless_pending()?;
         server.follow(&loaded);
         Ok(Some(server))
+    }
+
+    /// Questions are taken from now on.
+    fn begin(&self) -> Result<(), String> {
+        if let Some(path) = &self.flags.pidfile {
+            std::fs::write(path, format!("{}\n", std::process::id()))
+                .map_err(|error| format!("pidfile {path}: {error}"))?;
+        }
+        self.facts.ready.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// What has to happen after a configuration was taken up.
@@ -216,7 +241,11 @@ impl Server {
 
     fn live(&mut self, events: &Receiver<Event>) -> ExitCode {
         loop {
-            let event = match (self.put_off.take(), self.reloads.wait()) {
+            if let Some(code) = self.hand_over() {
+                return code;
+            }
+            let wait = self.succession.is_together().then_some(TOGETHER).or(self.reloads.wait());
+            let event = match (self.put_off.take(), wait) {
                 (Some(event), _) => Ok(event),
                 (None, Some(wait)) => events.recv_timeout(wait),
                 (None, None) => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -234,6 +263,11 @@ impl Server {
                     self.say("SIGQUIT: Quitting process immediately");
                     return ExitCode::SUCCESS;
                 }
+                Ok(event @ (Event::Signal(SIGUSR1) | Event::Look))
+                    if self.succession.is_together() =>
+                {
+                    self.succession.put_off(event);
+                }
                 Ok(Event::Signal(SIGUSR1)) => {
                     self.say("SIGUSR1: Reloading");
                     if let Err(error) = self.reload(events) {
@@ -241,11 +275,13 @@ impl Server {
                         self.shared.sink.line(Level::Error, "", text);
                     }
                 }
-                Ok(Event::Signal(_)) => {}
+                Ok(Event::Signal(SIGUSR2)) => self.start_successor(),
+                Ok(Event::Signal(_) | Event::Handover) => {}
                 Ok(Event::Look) => {
                     self.put_off = settle(events);
                     self.look(events);
                 }
+                Err(RecvTimeoutError::Timeout) if self.succession.is_together() => {}
                 Err(RecvTimeoutError::Timeout) => {
                     self.look(events);
                     self.reloads.schedule();
@@ -255,88 +291,15 @@ impl Server {
         }
     }
 
-    /// Reloads if the Corefile differs from what was last looked at.
-    fn look(&mut self, events: &Receiver<Event>) {
-        let at_once = self.node.as_mut().is_some_and(Node::refresh_at_once);
-        if !self.reloads.active() && !at_once {
-            return;
-        }
-        // A file that cannot be read is being replaced, or gone: what runs goes on.
-        let Ok(source) = source(&self.flags, self.node.as_ref()) else { return };
-        match load::parse_anew(source) {
-            Ok(loaded) if !self.reloads.is_new(&loaded.hash) => {}
-            Ok(loaded) => {
-                if let Err(error) = self.take_up(loaded, events) {
-                    self.reloads.failed(&error);
-                }
-            }
-            Err(error) => {
-                let text = error.brief();
-                if self.reloads.is_new(&text) {
-                    let text = format!("Corefile parse failed: {text}");
-                    self.shared.sink.line(Level::Warning, "reload", text);
-                }
-            }
-        }
-    }
-
-    fn reload(&mut self, events: &Receiver<Event>) -> Result<(), String> {
-        if let Some(node) = &mut self.node {
-            node.refresh();
-        }
-        let source = source(&self.flags, self.node.as_ref()).map_err(|error| error.brief())?;
-        let loaded = load::parse_anew(source).map_err(|error| error.brief())?;
-        self.take_up(loaded, events)
-    }
-
-    /// Builds everything new beside the old, then swaps: all or nothing.
-    fn take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), String> {
-        self.say("Reloading");
-        let result = self.try_take_up(loaded, events);
-        match &result {
-            Ok(()) => self.say("Reloading complete"),
-            Err(error) => {
-                // What was begun to be watched for it is not wanted.
-                self.watches.retain(&clusters::feeds(&self.config.services));
-                let text = format!("Restart failed: {error}");
-                self.shared.sink.line(Level::Error, "", text);
-            }
-        }
-        result
-    }
-
-    fn try_take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        let (config, tasks) = compile(&loaded, &self.flags, &self.shared, self.node.as_ref())
-            .map_err(|error| error.brief())?;
-        clusters::watch(&mut self.watches, &config.services, &self.shared)?;
-        // The old configuration answers meanwhile. A signal is obeyed right after the reload.
-        let signal = clusters::wait(&config.services, &self.shared, events);
-        self.put_off = signal.or(self.put_off.take());
-        self.endpoints.apply(&config.services).map_err(|error| text(&error))?;
-        let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
-        match applied {
-            Some(Err(error)) => {
-                // The endpoints of the old configuration are still bound or can be bound again.
-                _ = self.endpoints.apply(&self.config.services);
-                return Err(text(&error));
-            }
-            Some(Ok(silent)) if !silent.is_empty() => {
-                let text = format!("workers {silent:?} have not taken up the configuration yet");
-                self.shared.sink.line(Level::Warning, "reload", text);
-            }
-            _ => {}
-        }
-        self.config = config;
-        self.tasks = Tasks::start(tasks);
-        self.watches.retain(&clusters::feeds(&self.config.services));
-        self.follow(&loaded);
-        Ok(())
-    }
-
     /// Says so, keeps answering for the lameduck time, then ends what is under way.
     fn stop(&mut self) -> ExitCode {
         self.notifications = None;
+        if self.succession.is_together() {
+            // Another process goes on with what it has of ours.
+            let kept = self.runtime.as_ref().map(Runtime::local_addresses);
+            self.leave(&kept.unwrap_or_default(), channel().0);
+            return ExitCode::SUCCESS;
+        }
         self.facts.stopping.store(true, Ordering::Relaxed);
         // First of all: what is asked from now on goes to the central servers.
         if let Some(node) = &mut self.node {
@@ -384,7 +347,8 @@ fn compile(
     Ok((Arc::new(config), tasks))
 }
 
-fn options(node: Option<&Node>) -> Options {
+fn options(node: Option<&Node>, inherited: &mut Inherited) -> Options {
     let transparent = node.map(|node| node.local_addresses().to_vec()).unwrap_or_default();
-    Options { transparent, ..Options::default() }
+    let (paused, listeners) = (inherited.is_some(), std::mem::take(&mut inherited.listeners));
+    Options { transparent, paused, inherited: listeners, ..Options::default() }
 }

@@ -55,6 +55,36 @@ pub(crate) fn ignore_path_mtu(socket: impl AsFd, v6: bool) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
 }
 
+/// The process at the other end of a local socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process ID in our namespace; 0 if it is not there.
+    pub pid: u32,
+    /// Its user's ID in our namespace.
+    pub uid: u32,
+}
+
+/// Who connected a local socket, or listens at it.
+///
+/// # Errors
+///
+/// It is no such socket.
+pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of_val(&credentials) as socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open, and the kernel writes at most `len` octets to a live struct
+    // of that length, all of whose values are allowed.
+    let result = unsafe {
+        let place = (&raw mut credentials).cast();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, place, &raw mut len)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Peer { pid: u32::try_from(credentials.pid).unwrap_or(0), uid: credentials.uid })
+}
+
 /// Lets a socket be bound to, and send from, an address that no interface has. Needs
 /// `CAP_NET_ADMIN`.
 pub(crate) fn set_transparent(socket: impl AsFd, v6: bool) -> io::Result<()> {

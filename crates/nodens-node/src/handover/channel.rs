@@ -2,8 +2,9 @@
 
 use super::Error;
 use super::message::{MESSAGE_LEN_MAX, Message};
+use nodens_net::Peer;
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -76,12 +77,12 @@ impl Channel {
 
     /// Refuses to speak to a process of another user, who might give what is not its own, or take
     /// what is not for it.
-    pub(crate) fn check_peer(&self) -> Result<(), Error> {
-        let peer = socket_peercred(&self.socket).map_err(io::Error::from)?;
-        if peer.uid == rustix::process::geteuid() {
-            return Ok(());
+    pub(crate) fn check_peer(&self) -> Result<Peer, Error> {
+        let peer = nodens_net::peer(&self.socket)?;
+        if peer.uid == rustix::process::geteuid().as_raw() {
+            return Ok(peer);
         }
-        Err(Error::Stranger(peer.uid.as_raw()))
+        Err(Error::Stranger(peer.uid))
     }
 
     /// For how long a message may take to come or to be taken; `None` for ever.

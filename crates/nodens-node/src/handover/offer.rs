@@ -4,7 +4,7 @@ use super::channel::{self, Channel, DESCRIPTORS_MAX};
 use super::message::{Greeting, Item, MESSAGE_LEN_MAX, Message, VERSION};
 use super::{Error, Estate};
 use nodens_core::handlers::cache::Store;
-use nodens_net::HandedConnection;
+use nodens_net::{HandedConnection, Peer};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -65,7 +65,7 @@ impl Offer {
     }
 
     /// Serves successors, one after the other, until one of them has taken over; gives its process
-    /// ID, in its own namespace.
+    /// ID, or 0 if that is not in our namespace.
     ///
     /// # Errors
     ///
@@ -84,11 +84,10 @@ impl Offer {
 /// One hand-over. On an error the holder has to go on.
 fn serve(channel: &Channel, holder: &mut dyn Holder, program: &str) -> Result<u32, Error> {
     channel.set_patience(Some(PATIENCE))?;
-    let successor = greet(channel, program)?;
+    let (successor, peer) = greet(channel, program)?;
     let prepared = prepare(channel, holder, successor.answers);
     refuse_on_error(channel, prepared)?;
     // It may have to wait for a cluster's API server, or for an upstream, for as long as it takes.
-    channel.set_patience(None)?;
     let Message::Commit(kept) = channel.receive()?.0 else {
         return Err(Error::Protocol("no commit"));
     };
@@ -102,12 +101,12 @@ fn serve(channel: &Channel, holder: &mut dyn Holder, program: &str) -> Result<u3
     let (sender, connections) = std::sync::mpsc::channel();
     holder.leave(kept, sender);
     pass_on(channel, &connections);
-    Ok(successor.pid)
+    Ok(peer.pid)
 }
 
-fn greet(channel: &Channel, program: &str) -> Result<Greeting, Error> {
-    let known = channel.check_peer();
-    refuse_on_error(channel, known)?;
+fn greet(channel: &Channel, program: &str) -> Result<(Greeting, Peer), Error> {
+    let peer = channel.check_peer();
+    let peer = refuse_on_error(channel, peer)?;
     let Message::Hello(successor) = channel.receive()?.0 else {
         return Err(Error::Protocol("no greeting"));
     };
@@ -118,7 +117,7 @@ fn greet(channel: &Channel, program: &str) -> Result<Greeting, Error> {
     if successor.version != VERSION {
         return Err(Error::Version(successor.version));
     }
-    Ok(successor)
+    Ok((successor, peer))
 }
 
 /// Tells the other side what went wrong on this one.
@@ -135,6 +134,8 @@ fn prepare(channel: &Channel, holder: &mut dyn Holder, answers: u16) -> Result<(
     send_estate(channel, &estate)?;
     // It has them, or nobody: here they would stay open for as long as the hand-over takes.
     drop(estate);
+    // It takes the answers once it has read its configuration, which may have to be waited for.
+    channel.set_patience(None)?;
     if answers == Store::FORMAT {
         send_answers(channel, holder)?;
     }

@@ -131,7 +131,7 @@ impl Network {
 
     /// Leaves everything to the successor that holds the descriptors: nothing is put right or
     /// removed from here on.
-    pub fn abandon(self) {
+    pub fn abandon(&self) {
         self.shared.state().wanted = Wanted::Nothing;
     }
 }

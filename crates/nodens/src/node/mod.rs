@@ -29,6 +29,7 @@ use probe::Target;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -65,12 +66,13 @@ impl Node {
         shared: &Arc<Shared>,
         watches: &mut Watches,
         (sender, events): (&Sender<Event>, &Receiver<Event>),
+        inherited: Option<Vec<(String, OwnedFd)>>,
     ) -> Option<Self> {
         let sink = shared.sink.clone();
         let errors = Arc::new(SetupErrors::default());
         let template = Template::new(flags, node, sink.clone(), errors.clone());
         let say = sink.clone();
-        let network = Network::open(plan(flags.port, node), None, move |level, text| {
+        let network = Network::open(plan(flags.port, node), inherited, move |level, text| {
             say.line(level_of(level), "", text);
         });
         let network = Arc::new(network);
@@ -201,6 +203,22 @@ impl Node {
             new
         });
         all
+    }
+
+    /// Whether an upstream has answered, so that questions may come here.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// What the network's state hangs on, for a successor.
+    pub(crate) fn descriptors(&self) -> io::Result<Vec<(String, OwnedFd)>> {
+        self.network.descriptors()
+    }
+
+    /// Leaves the network's state to another process that has its descriptors.
+    pub(crate) fn abandon(&mut self) {
+        self.gate = None;
+        self.network.abandon();
     }
 
     /// Sends questions to the central servers again; those that are here are still answered.

@@ -106,7 +106,12 @@ impl Server {
 
     /// Waits for a line of output that contains `text`, and takes it.
     pub(crate) fn wait_for(&self, text: &str) -> String {
-        let until = Instant::now() + PATIENCE;
+        self.wait_long_for(text, PATIENCE)
+    }
+
+    /// As [`Server::wait_for`], for as long as that.
+    pub(crate) fn wait_long_for(&self, text: &str, patience: Duration) -> String {
+        let until = Instant::now() + patience;
         let mut seen = self.seen.borrow_mut();
         loop {
             if let Some(at) = seen.iter().position(|line| line.contains(text)) {
@@ -136,15 +141,24 @@ impl Server {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal and waits for the end.
-    pub(crate) fn end(mut self, signal: &str) -> ExitStatus {
+    pub(crate) fn end(self, signal: &str) -> ExitStatus {
         self.signal(signal);
+        self.wait()
+    }
+
+    /// Waits for the end.
+    pub(crate) fn wait(mut self) -> ExitStatus {
         let until = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < until, "the server does not end after {signal}");
+            assert!(Instant::now() < until, "the server does not end");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -158,6 +172,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
+            // It may have a successor, which only it can end.
+            self.signal("-TERM");
+            let until = Instant::now() + PATIENCE;
+            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             _ = self.child.kill();
             _ = self.child.wait();
         }

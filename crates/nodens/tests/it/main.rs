@@ -8,6 +8,7 @@ mod faults;
 mod fixture;
 mod flood;
 mod forward;
+mod handover;
 mod load;
 mod node;
 mod overload;

@@ -1,0 +1,100 @@
+//! What the main thread does when servers follow each other.
+
+use super::{GRACE, Server};
+use crate::node::Node;
+use crate::succession::Request;
+use nodens_core::log::Level;
+use nodens_net::{HandedConnection, Runtime};
+use nodens_node::handover::Estate;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::mpsc::Sender;
+
+impl Server {
+    /// Does what a hand-over wants done; gives the exit code if this process has handed over.
+    pub(super) fn hand_over(&mut self) -> Option<ExitCode> {
+        let is_open = self.node.as_ref().is_none_or(Node::is_open);
+        if self.succession.is_pending() && is_open {
+            self.take_over();
+        }
+        while let Some(request) = self.succession.request() {
+            match request {
+                Request::Estate(reply) => _ = reply.send(self.estate()),
+                Request::Pause(reply) => {
+                    let paused = self.runtime.as_ref().map_or(Ok(()), Runtime::pause);
+                    _ = reply.send(paused.map_err(|error| error.to_string()));
+                }
+                Request::Resume => {
+                    // A worker that does not answer goes on when it comes back.
+                    _ = self.runtime.as_mut().map(Runtime::resume);
+                    self.succession.alone();
+                }
+                Request::Leave(kept, heir) => {
+                    self.leave(&kept, heir);
+                    self.after = self.succession.finish();
+                    return Some(ExitCode::SUCCESS);
+                }
+                Request::Alone(outcome, offer) => {
+                    if let Some(runtime) = &mut self.runtime {
+                        runtime.settle();
+                    }
+                    self.succession.taken_over(outcome, offer);
+                }
+            }
+        }
+        None
+    }
+
+    /// Begins, unless a predecessor answers still.
+    pub(super) fn begin_unless_pending(&self) -> Result<(), String> {
+        if self.succession.is_pending() { Ok(()) } else { self.begin() }
+    }
+
+    /// Takes questions beside the predecessor, and tells it so.
+    fn take_over(&mut self) {
+        let Some(runtime) = &mut self.runtime else { return };
+        // A worker that does not answer takes its questions when it comes back.
+        _ = runtime.resume();
+        self.endpoints.resume();
+        self.succession.take_over(runtime);
+        if let Err(error) = self.begin() {
+            self.shared.sink.line(Level::Error, "", error);
+        }
+    }
+
+    /// What a successor needs, which stays as it is until it has taken over or given up.
+    fn estate(&mut self) -> Result<Estate, String> {
+        let Some(runtime) = &self.runtime else { return Err("the server ends".to_owned()) };
+        if self.succession.is_together() {
+            return Err("a hand-over is under way".to_owned());
+        }
+        let network = self.node.as_ref().map(Node::descriptors).transpose();
+        let network = network.map_err(|error| error.to_string())?.unwrap_or_default();
+        let estate = self.succession.estate(runtime, self.endpoints.export(), network)?;
+        self.succession.share();
+        Ok(estate)
+    }
+
+    /// Ends, and leaves what arrives at the listeners `kept` to another process.
+    pub(super) fn leave(&mut self, kept: &[SocketAddr], heir: Sender<HandedConnection>) {
+        self.notifications = None;
+        self.endpoints.close();
+        if let Some(node) = &mut self.node {
+            node.abandon();
+        }
+        if let Some(runtime) = self.runtime.take() {
+            runtime.leave(kept, &heir, GRACE);
+        }
+        self.taps.finish();
+    }
+
+    pub(super) fn start_successor(&mut self) {
+        match self.succession.start_successor(&self.flags) {
+            Ok(pid) => self.say(&format!("SIGUSR2: Starting successor, process {pid}")),
+            Err(error) => {
+                let text = format!("SIGUSR2: no successor: {error}");
+                self.shared.sink.line(Level::Error, "", text);
+            }
+        }
+    }
+}

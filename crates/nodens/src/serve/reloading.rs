@@ -1,0 +1,91 @@
+//! Taking up another configuration.
+
+use super::{Server, compile, source};
+use crate::clusters;
+use crate::events::Event;
+use crate::load::{self, Loaded};
+use crate::node::Node;
+use crate::tasks::Tasks;
+use nodens_core::log::Level;
+use std::sync::mpsc::Receiver;
+
+impl Server {
+    /// Reloads if the Corefile differs from what was last looked at.
+    pub(super) fn look(&mut self, events: &Receiver<Event>) {
+        let at_once = self.node.as_mut().is_some_and(Node::refresh_at_once);
+        if !self.reloads.active() && !at_once {
+            return;
+        }
+        // A file that cannot be read is being replaced, or gone: what runs goes on.
+        let Ok(source) = source(&self.flags, self.node.as_ref()) else { return };
+        match load::parse_anew(source) {
+            Ok(loaded) if !self.reloads.is_new(&loaded.hash) => {}
+            Ok(loaded) => {
+                if let Err(error) = self.take_up(loaded, events) {
+                    self.reloads.failed(&error);
+                }
+            }
+            Err(error) => {
+                let text = error.brief();
+                if self.reloads.is_new(&text) {
+                    let text = format!("Corefile parse failed: {text}");
+                    self.shared.sink.line(Level::Warning, "reload", text);
+                }
+            }
+        }
+    }
+
+    pub(super) fn reload(&mut self, events: &Receiver<Event>) -> Result<(), String> {
+        if let Some(node) = &mut self.node {
+            node.refresh();
+        }
+        let source = source(&self.flags, self.node.as_ref()).map_err(|error| error.brief())?;
+        let loaded = load::parse_anew(source).map_err(|error| error.brief())?;
+        self.take_up(loaded, events)
+    }
+
+    /// Builds everything new beside the old, then swaps: all or nothing.
+    fn take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), String> {
+        self.say("Reloading");
+        let result = self.try_take_up(loaded, events);
+        match &result {
+            Ok(()) => self.say("Reloading complete"),
+            Err(error) => {
+                // What was begun to be watched for it is not wanted.
+                self.watches.retain(&clusters::feeds(&self.config.services));
+                let text = format!("Restart failed: {error}");
+                self.shared.sink.line(Level::Error, "", text);
+            }
+        }
+        result
+    }
+
+    fn try_take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let (config, tasks) = compile(&loaded, &self.flags, &self.shared, self.node.as_ref())
+            .map_err(|error| error.brief())?;
+        clusters::watch(&mut self.watches, &config.services, &self.shared)?;
+        // The old configuration answers meanwhile. A signal is obeyed right after the reload.
+        let signal = clusters::wait(&config.services, &self.shared, events);
+        self.put_off = signal.or(self.put_off.take());
+        self.endpoints.apply(&config.services).map_err(|error| text(&error))?;
+        let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
+        match applied {
+            Some(Err(error)) => {
+                // The endpoints of the old configuration are still bound or can be bound again.
+                _ = self.endpoints.apply(&self.config.services);
+                return Err(text(&error));
+            }
+            Some(Ok(silent)) if !silent.is_empty() => {
+                let text = format!("workers {silent:?} have not taken up the configuration yet");
+                self.shared.sink.line(Level::Warning, "reload", text);
+            }
+            _ => {}
+        }
+        self.config = config;
+        self.tasks = Tasks::start(tasks);
+        self.watches.retain(&clusters::feeds(&self.config.services));
+        self.follow(&loaded);
+        Ok(())
+    }
+}

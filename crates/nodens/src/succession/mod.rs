@@ -1,0 +1,302 @@
+//! Handing over to a successor, and taking over from a predecessor: the main thread's part.
+//!
+//! Listeners are shared while both processes run. Until one of them is alone, no configuration is
+//! taken up, and neither of them does to a socket what the other would feel.
+
+mod reaper;
+mod start;
+mod steward;
+
+pub(crate) use reaper::{After, finish};
+pub(crate) use start::Successors;
+
+use crate::VERSION;
+use crate::events::Event;
+use crate::flags::Flags;
+use nodens_core::log::{Level, Sink};
+use nodens_core::{Now, Shared};
+use nodens_net::{InheritedListener, Runtime, clock};
+use nodens_node::handover::{self, Error, Inheritance, Offer};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+pub(crate) use steward::Request;
+use steward::Steward;
+
+/// Names the running process to a successor that it starts.
+const PREDECESSOR: &str = "NODENS_PREDECESSOR";
+/// How long a successor waits while another one is being served.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What HTTP listeners and the network's descriptors are called on the way.
+const HTTP: &str = "http/";
+const NETWORK: &str = "network/";
+const OFFER: &str = "offer";
+
+/// What a predecessor passed on, sorted.
+#[derive(Default)]
+pub(crate) struct Inherited {
+    inheritance: Option<Inheritance>,
+    pub(crate) listeners: Vec<InheritedListener>,
+    pub(crate) http: Vec<(SocketAddr, TcpListener)>,
+    pub(crate) network: Option<Vec<(String, OwnedFd)>>,
+    offer: Option<OwnedFd>,
+}
+
+impl Inherited {
+    /// Whether there is a predecessor.
+    pub(crate) fn is_some(&self) -> bool {
+        self.inheritance.is_some()
+    }
+
+    /// Fills the cache from that of the predecessor.
+    pub(crate) fn warm(&mut self, shared: &Shared, now: Now) {
+        let Some(inheritance) = &mut self.inheritance else { return };
+        let mut count = 0;
+        let taken = inheritance.answers(|packed| {
+            count += usize::from(shared.cache.import(packed, now));
+        });
+        let text = match taken {
+            Ok(()) => format!("{count} answers of the running process are in the cache"),
+            Err(error) => format!("only {count} answers of the running process came: {error}"),
+        };
+        shared.sink.line(Level::Info, "handover", text);
+    }
+}
+
+/// Asks the process that runs already for what it holds. Without one, or where it does not hand
+/// over, this process starts as if it were the first.
+pub(crate) fn claim(flags: &Flags, sink: &Sink) -> Inherited {
+    let Some(name) = name(flags) else { return Inherited::default() };
+    match Inheritance::claim(&name, VERSION, PATIENCE) {
+        Ok(None) => Inherited::default(),
+        Ok(Some(inheritance)) => sort(inheritance, sink),
+        Err(error) => {
+            let text = format!(
+                "no hand-over from the process that runs as {name:?}, starting beside it: {error}"
+            );
+            sink.line(Level::Error, "handover", text);
+            Inherited::default()
+        }
+    }
+}
+
+/// The name that processes which follow each other share.
+fn name(flags: &Flags) -> Option<String> {
+    let node = flags.node.as_ref().map(|node| node.interface.clone());
+    let told = flags.handover.clone().or(node);
+    told.or_else(|| std::env::var(PREDECESSOR).ok()).filter(|name| !name.is_empty())
+}
+
+fn sort(mut inheritance: Inheritance, sink: &Sink) -> Inherited {
+    let estate = std::mem::take(&mut inheritance.estate);
+    let mut inherited = Inherited { listeners: estate.listeners, ..Inherited::default() };
+    for (name, descriptor) in estate.others {
+        if let Some(address) = name.strip_prefix(HTTP) {
+            if let Ok(address) = address.parse() {
+                inherited.http.push((address, descriptor.into()));
+            }
+        } else if let Some(name) = name.strip_prefix(NETWORK) {
+            inherited.network.get_or_insert_default().push((name.to_owned(), descriptor));
+        } else if name == OFFER {
+            inherited.offer = Some(descriptor);
+        }
+    }
+    let (pid, version) = inheritance.predecessor();
+    let text = format!("taking over from process {pid}, version {version}");
+    sink.line(Level::Info, "handover", text);
+    inherited.inheritance = Some(inheritance);
+    inherited
+}
+
+/// What becomes of the running server.
+pub(crate) struct Succession {
+    name: Option<String>,
+    trial: Duration,
+    shared: Arc<Shared>,
+    events: Sender<Event>,
+    tell: Sender<Request>,
+    requests: Receiver<Request>,
+    pending: Option<(Inheritance, Option<OwnedFd>)>,
+    /// Another process has our listeners too.
+    together: bool,
+    /// The descriptor under which successors find us, and the thread that serves them.
+    offered: Option<OwnedFd>,
+    steward: Option<JoinHandle<Option<u32>>>,
+    successors: Successors,
+    /// What was to be done while another process had our listeners too.
+    put_off: Option<Event>,
+}
+
+impl Succession {
+    pub(crate) fn new(
+        flags: &Flags,
+        shared: &Arc<Shared>,
+        events: Sender<Event>,
+        inherited: Inherited,
+        successors: Successors,
+    ) -> Self {
+        let (tell, requests) = channel();
+        let together = inherited.inheritance.is_some();
+        let mut succession = Self {
+            name: name(flags),
+            trial: flags.handover_trial,
+            shared: shared.clone(),
+            events,
+            tell,
+            requests,
+            pending: inherited.inheritance.map(|inheritance| (inheritance, inherited.offer)),
+            together,
+            offered: None,
+            steward: None,
+            successors,
+            put_off: None,
+        };
+        if !together && succession.name.is_some() {
+            succession.offer(None);
+        }
+        succession
+    }
+
+    /// Whether another process has our listeners too.
+    pub(crate) fn is_together(&self) -> bool {
+        self.together
+    }
+
+    /// Whether a predecessor waits for us to take questions.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// The next thing to be done for a hand-over.
+    pub(crate) fn request(&self) -> Option<Request> {
+        self.requests.try_recv().ok()
+    }
+
+    /// Keeps an event for when this process is alone with its listeners.
+    pub(crate) fn put_off(&mut self, event: Event) {
+        // A signal says more than a file.
+        if self.put_off.is_none_or(|before| before == Event::Look) {
+            self.put_off = Some(event);
+        }
+    }
+
+    /// Tells the predecessor that questions are taken here now; in the background its connections
+    /// come, and at last [`Request::Alone`].
+    pub(crate) fn take_over(&mut self, runtime: &Runtime) {
+        let Some((inheritance, offer)) = self.pending.take() else { return };
+        let (kept, mut adopter) = (runtime.local_addresses(), runtime.adopter());
+        let (tell, events, trial) = (self.tell.clone(), self.events.clone(), self.trial);
+        let run = move || {
+            let outcome = inheritance.commit(&kept).and_then(|predecessor| {
+                std::thread::sleep(trial);
+                predecessor.stay(|connection| adopter.adopt(connection))
+            });
+            _ = tell.send(Request::Alone(outcome, offer));
+            _ = events.send(Event::Handover);
+        };
+        if let Err(error) = std::thread::Builder::new().name("heir".to_owned()).spawn(run) {
+            // The connection to the predecessor closes, and it goes on beside us.
+            self.say(Level::Error, format!("no thread to take over: {error}"));
+            self.alone();
+        }
+    }
+
+    /// The predecessor is gone: from here on others may succeed.
+    pub(crate) fn taken_over(&mut self, outcome: Result<(), Error>, offer: Option<OwnedFd>) {
+        match outcome {
+            Ok(()) => self.say(Level::Info, "the process that ran before is gone".to_owned()),
+            Err(Error::Gone) => {
+                self.say(Level::Warning, "the process that ran before ended early".to_owned());
+            }
+            Err(error) => {
+                self.say(Level::Error, format!("the process that ran before goes on: {error}"));
+            }
+        }
+        self.alone();
+        if self.name.is_some() {
+            self.offer(offer);
+        }
+    }
+
+    /// Another process has what is ours, from here on.
+    pub(crate) fn share(&mut self) {
+        self.together = true;
+    }
+
+    /// Nobody else has our listeners any more.
+    pub(crate) fn alone(&mut self) {
+        self.together = false;
+        // Files may have changed meanwhile.
+        _ = self.events.send(self.put_off.take().unwrap_or(Event::Look));
+    }
+
+    /// Begins to offer what we have to successors.
+    fn offer(&mut self, inherited: Option<OwnedFd>) {
+        let Some(name) = self.name.clone() else { return };
+        let offer = match inherited {
+            Some(descriptor) => Ok(Offer::inherited(descriptor)),
+            None => Offer::bind(&name),
+        };
+        if let Err(error) = offer.and_then(|offer| self.serve(offer)) {
+            let why = nodens_net::errno_text(&error);
+            self.say(Level::Error, format!("no successor can take over from this process: {why}"));
+        }
+    }
+
+    fn serve(&mut self, offer: Offer) -> io::Result<()> {
+        self.offered = Some(offer.descriptor()?);
+        let mut steward = Steward::new(self.tell.clone(), self.events.clone(), self.shared.clone());
+        let run = move || offer.serve(&mut steward, VERSION).ok();
+        self.steward = Some(std::thread::Builder::new().name("handover".to_owned()).spawn(run)?);
+        Ok(())
+    }
+
+    /// Starts a successor: the same program with the same arguments.
+    pub(crate) fn start_successor(&mut self, flags: &Flags) -> Result<u32, String> {
+        if flags.conf == "stdin" {
+            return Err("the Corefile came from standard input, which a successor cannot read \
+                        again"
+                .to_owned());
+        }
+        if self.together {
+            return Err("a hand-over is under way".to_owned());
+        }
+        if self.name.is_none() {
+            self.name = Some(format!("process-{}-{}", std::process::id(), clock::now().mono_ns));
+        }
+        if self.steward.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.offer(None);
+        }
+        let name = self.name.clone().unwrap_or_default();
+        self.successors.start((PREDECESSOR, name))
+    }
+
+    /// What this process holds beside its listeners, with `others` by their names.
+    pub(crate) fn estate(
+        &self,
+        runtime: &Runtime,
+        http: Vec<(SocketAddr, OwnedFd)>,
+        network: Vec<(String, OwnedFd)>,
+    ) -> Result<handover::Estate, String> {
+        let listeners = runtime.export().map_err(|error| error.to_string())?;
+        let http = http.into_iter().map(|(address, fd)| (format!("{HTTP}{address}"), fd));
+        let network = network.into_iter().map(|(name, fd)| (format!("{NETWORK}{name}"), fd));
+        let offer = self.offered.as_ref().and_then(|fd| fd.try_clone().ok());
+        let offer = offer.map(|fd| (OFFER.to_owned(), fd));
+        Ok(handover::Estate { listeners, others: http.chain(network).chain(offer).collect() })
+    }
+
+    /// Waits until everything is passed on; gives what this process has to do then.
+    pub(crate) fn finish(&mut self) -> After {
+        let successor = self.steward.take().and_then(|steward| steward.join().ok().flatten());
+        self.successors.after(successor)
+    }
+
+    fn say(&self, level: Level, text: String) {
+        self.shared.sink.line(level, "handover", text);
+    }
+}

@@ -1,0 +1,119 @@
+//! What stays of a process whose successor is its own child: whoever started it watches this
+//! process ID, so it lives as long as there is a server. It forwards signals and ends with the
+//! last server's exit code.
+
+use crate::events::Event;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Says in the environment of a server which process stays when servers follow each other.
+pub(super) const REAPER: &str = "NODENS_REAPER";
+
+/// Whether this process takes the exit codes of its children by now.
+pub(super) static STAYS: AtomicBool = AtomicBool::new(false);
+/// How far up the line of processes it is looked; `/proc` may change while it is read.
+const GENERATIONS_MAX: usize = 64;
+
+/// What a process does after its successor has taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Ends.
+    Exit,
+    /// Stays for as long as servers that descend from it run.
+    Reap,
+    /// Stays until it is told to end: whoever watches it would start it again.
+    Wait,
+}
+
+/// Does it, and gives the exit code in the end. Signals have come as `events` all along, so that
+/// none is lost.
+pub(crate) fn finish(
+    after: After,
+    code: ExitCode,
+    sender: Sender<Event>,
+    events: &Receiver<Event>,
+) -> ExitCode {
+    match after {
+        After::Exit => code,
+        After::Reap => reap(sender, events),
+        After::Wait => {
+            drop(sender);
+            for event in events {
+                if matches!(event, Event::Signal(SIGTERM | SIGINT | SIGQUIT)) {
+                    break;
+                }
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Stays until the last child is gone.
+fn reap(sender: Sender<Event>, events: &Receiver<Event>) -> ExitCode {
+    STAYS.store(true, Ordering::Release);
+    let (report, ended) = channel();
+    let run = move || {
+        _ = report.send(collect());
+        _ = sender.send(Event::Handover);
+    };
+    if std::thread::Builder::new().name("reaper".to_owned()).spawn(run).is_err() {
+        return ExitCode::FAILURE;
+    }
+    for event in events {
+        if let Event::Signal(signal) = event {
+            forward(signal);
+        }
+        if let Ok(code) = ended.try_recv() {
+            return ExitCode::from(code);
+        }
+    }
+    ExitCode::FAILURE
+}
+
+/// Waits for children until there are none; gives the exit code of the last, as a shell says it.
+fn collect() -> u8 {
+    let mut code = 0;
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((_, status))) => {
+                let signal = status.terminating_signal().map(|signal| 128 + signal);
+                let status = status.exit_status().or(signal).unwrap_or(1);
+                code = u8::try_from(status).unwrap_or(1);
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return code,
+        }
+    }
+}
+
+/// Gives a signal to all that descend from this process: a server whose predecessor is about to
+/// end is still the child of that one.
+fn forward(signal: i32) {
+    let Some(signal) = Signal::from_named_raw(signal) else { return };
+    for server in descendants() {
+        // One that has just ended needs none.
+        _ = kill_process(server, signal);
+    }
+}
+
+fn descendants() -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parents: HashMap<i32, i32> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let descends = |pid: &i32| {
+        let up = std::iter::successors(parents.get(pid), |pid| parents.get(pid));
+        up.take(GENERATIONS_MAX).any(|pid| *pid == own)
+    };
+    parents.keys().filter(|pid| descends(pid)).filter_map(|pid| Pid::from_raw(*pid)).collect()
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Behind the name in parentheses: state, parent.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}

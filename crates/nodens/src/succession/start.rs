@@ -1,0 +1,121 @@
+//! Successors that this process starts itself.
+
+use super::reaper::{After, REAPER, STAYS};
+use nodens_core::log::{Level, Sink};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+/// What a successor finds in its environment: name and value.
+type Variable = (&'static str, String);
+type Started = Result<(u32, Arc<AtomicBool>), String>;
+
+/// Starts successors, on a thread of its own: a process is as nice as the thread that starts it,
+/// and the main thread has become nicer than a server ought to be.
+pub(crate) struct Successors {
+    wanted: Option<Sender<(Variable, SyncSender<Started>)>>,
+    /// The one that was started last, and whether it has ended.
+    last: Option<(u32, Arc<AtomicBool>)>,
+}
+
+impl Successors {
+    /// Makes ready. To be called while the calling thread is as nice as the process was.
+    pub(crate) fn prepare(sink: Sink) -> Self {
+        let (sender, wanted) = channel();
+        let thread = std::thread::Builder::new().name("successors".to_owned());
+        let wanted = thread.spawn(move || start_all(&wanted, &sink)).ok().map(|_| sender);
+        Self { wanted, last: None }
+    }
+
+    /// Starts the same program with the same arguments and `variable` in its environment, unless
+    /// the one started before still runs; gives its process ID.
+    pub(super) fn start(&mut self, variable: Variable) -> Result<u32, String> {
+        if let Some((pid, ended)) = &self.last
+            && !ended.load(Ordering::Acquire)
+        {
+            return Err(format!("successor {pid} is still starting"));
+        }
+        let (reply, started) = sync_channel(1);
+        let wanted = self.wanted.as_ref().map(|wanted| wanted.send((variable, reply)));
+        if !matches!(wanted, Some(Ok(()))) {
+            return Err("there is no thread to start it".to_owned());
+        }
+        let last = started.recv().map_err(|error| error.to_string())??;
+        let pid = last.0;
+        self.last = Some(last);
+        Ok(pid)
+    }
+
+    /// What this process has to do once `successor` has taken over.
+    pub(super) fn after(&self, successor: Option<u32>) -> After {
+        let own = self.last.as_ref().is_some_and(|(pid, _)| Some(*pid) == successor);
+        let is_reaped = reaper() != std::process::id();
+        let in_pod =
+            std::process::id() == 1 || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        match (own, is_reaped) {
+            (true, true) => After::Exit,
+            (true, false) => After::Reap,
+            (false, _) if in_pod || is_reaped => After::Wait,
+            (false, _) => After::Exit,
+        }
+    }
+}
+
+fn start_all(wanted: &Receiver<(Variable, SyncSender<Started>)>, sink: &Sink) {
+    for (variable, reply) in wanted {
+        // Servers that follow this one's successors lose their parent, and are ours then. Where
+        // that cannot be, the end of a successor is taken for the end of all.
+        _ = set_child_subreaper(Some(getpid()));
+        let started = spawn(&variable).map(|child| {
+            let ended = Arc::new(AtomicBool::new(false));
+            let pid = child.id();
+            watch(child, ended.clone(), sink.clone());
+            (pid, ended)
+        });
+        _ = reply.send(started);
+    }
+}
+
+fn spawn((name, value): &Variable) -> Result<Child, String> {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_default();
+    let arguments: Vec<OsString> = arguments.collect();
+    let reaper = reaper().to_string();
+    let spawn = |command: &mut Command| {
+        command.args(&arguments).env(name, value).env(REAPER, &reaper).spawn()
+    };
+    // The file of that name may be a newer one; if it is gone, the one that runs will do.
+    let child = spawn(&mut Command::new(&program))
+        .or_else(|_| spawn(Command::new("/proc/self/exe").arg0(&program)));
+    child.map_err(|error| format!("{}: {error}", program.to_string_lossy()))
+}
+
+/// The process that stays when others follow each other: our parent, if it does so already, else
+/// this one.
+fn reaper() -> u32 {
+    let told = std::env::var(REAPER).ok().and_then(|pid| pid.parse().ok());
+    told.filter(|pid| *pid == std::os::unix::process::parent_id()).unwrap_or(std::process::id())
+}
+
+/// Says if the successor ends while this process is there to see it.
+fn watch(mut child: Child, ended: Arc<AtomicBool>, sink: Sink) {
+    let pid = child.id();
+    let run = move || {
+        // Where this process stays for its successors, their exit codes are for it to take.
+        let id = Pid::from_child(&child);
+        _ = waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        ended.store(true, Ordering::Release);
+        if STAYS.load(Ordering::Acquire) {
+            return;
+        }
+        let status = child.wait();
+        let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        sink.line(Level::Error, "handover", format!("successor {pid} ended: {how}"));
+    };
+    // Without a thread it stays unseen, and nothing else.
+    _ = std::thread::Builder::new().name("successor".to_owned()).spawn(run);
+}

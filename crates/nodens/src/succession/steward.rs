@@ -1,0 +1,86 @@
+//! The thread that serves successors: it asks the main thread for what has to be done.
+
+use crate::events::Event;
+use nodens_core::Shared;
+use nodens_core::log::Level;
+use nodens_net::{HandedConnection, clock};
+use nodens_node::handover::{Error, Estate, Holder};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// How long the main thread may take to answer: a configuration may be being taken up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the main thread is to do for a hand-over.
+pub(crate) enum Request {
+    /// Say what there is to pass on, and change none of it.
+    Estate(SyncSender<Result<Estate, String>>),
+    /// Take no more questions.
+    Pause(SyncSender<Result<(), String>>),
+    /// Go on.
+    Resume,
+    /// End; connections to these listeners go to whoever receives them.
+    Leave(Vec<SocketAddr>, Sender<HandedConnection>),
+    /// The predecessor is gone, or not. With the descriptor for further successors.
+    Alone(Result<(), Error>, Option<OwnedFd>),
+}
+
+/// Serves successors.
+pub(super) struct Steward {
+    tell: Sender<Request>,
+    events: Sender<Event>,
+    shared: Arc<Shared>,
+}
+
+impl Steward {
+    pub(super) fn new(tell: Sender<Request>, events: Sender<Event>, shared: Arc<Shared>) -> Self {
+        Self { tell, events, shared }
+    }
+
+    fn tell(&self, request: Request) {
+        _ = self.tell.send(request);
+        _ = self.events.send(Event::Handover);
+    }
+
+    fn ask<T>(
+        &self,
+        request: impl FnOnce(SyncSender<Result<T, String>>) -> Request,
+    ) -> Result<T, String> {
+        let (reply, answer) = sync_channel(1);
+        self.tell(request(reply));
+        let answer = answer.recv_timeout(PATIENCE);
+        answer.unwrap_or_else(|_| Err("the server is busy with something else".to_owned()))
+    }
+
+    fn say(&self, level: Level, text: String) {
+        self.shared.sink.line(level, "handover", text);
+    }
+}
+
+impl Holder for Steward {
+    fn estate(&mut self) -> Result<Estate, String> {
+        self.say(Level::Info, "a successor asks for what this process holds".to_owned());
+        self.ask(Request::Estate)
+    }
+
+    fn answers(&mut self, visit: &mut dyn FnMut(&[u8]) -> bool) {
+        self.shared.cache.export(clock::now(), visit);
+    }
+
+    fn pause(&mut self) -> Result<(), String> {
+        self.ask(Request::Pause)
+    }
+
+    fn resume(&mut self, why: &Error) {
+        self.say(Level::Warning, format!("the successor did not take over, going on: {why}"));
+        self.tell(Request::Resume);
+    }
+
+    fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>) {
+        self.say(Level::Info, "the successor has taken over".to_owned());
+        self.tell(Request::Leave(kept, heir));
+    }
+}

@@ -1,0 +1,225 @@
+//! Servers that follow each other.
+
+use super::fixture::{Server, ask_udp, nodens, request};
+use nodens_node::handover::Inheritance;
+use nodens_wire::{Message, Rcode, Type};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const COREFILE: &str = "test:PORT {\n bind 127.0.0.1\n cache 30\n template IN A test {\n answer \"{{ .Name }} 60 IN A 192.0.2.1\"\n }\n reload 2s 1s\n}\n";
+
+/// Longer than any of this may take on a busy machine, shorter than a hang.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// Asks a question and gives the answer.
+type Ask = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
+
+/// Clients over UDP and TCP that ask each question once; whatever is not answered fails the test.
+struct Load {
+    stop: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(address: SocketAddr) -> Self {
+        let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let clients: [fn(SocketAddr) -> Ask; 4] = [udp, udp, kept, fresh];
+        let threads = clients.map(|client| {
+            let (stop, asked) = (stop.clone(), asked.clone());
+            std::thread::spawn(move || {
+                let mut ask = client(address);
+                while !stop.load(Ordering::Relaxed) {
+                    let number = asked.fetch_add(1, Ordering::Relaxed);
+                    let answer = ask(&request(&format!("n{}.test", number % 500), Type::A));
+                    let answer = Message::parse(&answer).unwrap();
+                    std::thread::sleep(Duration::from_millis(1));
+                    assert_eq!((answer.flags.rcode(), answer.answer.len()), (Rcode::NOERROR, 1));
+                }
+            })
+        });
+        Self { stop, asked, threads: threads.into() }
+    }
+
+    /// Waits until some questions more have been asked.
+    fn goes_on(&self) {
+        let before = self.asked.load(Ordering::Relaxed);
+        let until = Instant::now() + ANSWER;
+        while self.asked.load(Ordering::Relaxed) <= before + 20 {
+            assert!(Instant::now() < until, "no more questions");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn stop(self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+fn udp(address: SocketAddr) -> Ask {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(address).unwrap();
+    socket.set_read_timeout(Some(ANSWER)).unwrap();
+    Box::new(move |question| {
+        let mut answer = vec![0; 1500];
+        socket.send(question).unwrap();
+        let len = socket.recv(&mut answer).expect("an answer over UDP");
+        answer[..len].to_vec()
+    })
+}
+
+/// One connection for all questions.
+fn kept(address: SocketAddr) -> Ask {
+    let mut stream = connect(address);
+    Box::new(move |question| exchange(&mut stream, question))
+}
+
+/// A connection for each question.
+fn fresh(address: SocketAddr) -> Ask {
+    Box::new(move |question| exchange(&mut connect(address), question))
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(ANSWER)).unwrap();
+    stream
+}
+
+fn exchange(stream: &mut TcpStream, question: &[u8]) -> Vec<u8> {
+    let framed = [&(question.len() as u16).to_be_bytes(), question].concat();
+    stream.write_all(&framed).unwrap();
+    let mut len = [0; 2];
+    stream.read_exact(&mut len).expect("an answer over TCP");
+    let mut answer = vec![0; usize::from(u16::from_be_bytes(len))];
+    stream.read_exact(&mut answer).unwrap();
+    answer
+}
+
+fn name(what: &str) -> String {
+    format!("test-{what}-{}", std::process::id())
+}
+
+fn start(what: &str, more: &[&str]) -> Server {
+    let arguments = [&["-handover-trial", "50ms"], more].concat();
+    Server::start_with(&format!("handover-{what}"), COREFILE, &arguments)
+}
+
+#[test]
+fn twenty_restarts_by_signal_lose_no_question_and_keep_the_process_id() {
+    let server = start("signal", &[]);
+    let load = Load::start(server.address);
+    load.goes_on();
+    for _ in 0..20 {
+        server.signal("-USR2");
+        server.wait_long_for("the process that ran before is gone", ANSWER);
+        load.goes_on();
+    }
+    let asked = load.stop();
+    assert!(asked > 400, "{asked}");
+    // The process that was started first stays, passes signals on, and ends with the last server.
+    assert!(server.end("-TERM").success());
+}
+
+#[test]
+fn fifty_servers_started_by_hand_follow_each_other_and_lose_no_question() {
+    let name = name("hand");
+    let first = start("hand", &["-handover", &name]);
+    let (address, conf) = (first.address, first.conf.clone());
+    let load = Load::start(address);
+    let mut running: Option<std::process::Child> = None;
+    for _ in 0..50 {
+        let mut command = nodens();
+        command.args(["-p", &address.port().to_string(), "-quiet", "-handover-trial", "10ms"]);
+        command.args(["-handover", &name, "-conf"]).arg(&conf).stdout(Stdio::piped());
+        command.env_remove("KUBERNETES_SERVICE_HOST");
+        let mut child = command.spawn().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        wait_for(&mut output, "the process that ran before is gone");
+        // Nobody reads on, and nobody waits for it.
+        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+        if let Some(mut before) = running.replace(child) {
+            assert!(before.wait().unwrap().success());
+        }
+        load.goes_on();
+    }
+    load.stop();
+    let mut last = running.unwrap();
+    let pid = last.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(last.wait().unwrap().success());
+}
+
+fn wait_for(output: &mut impl Read, text: &str) {
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(text) {
+        let mut some = [0; 1000];
+        let len = output.read(&mut some).unwrap();
+        assert!(len > 0, "ended without {text:?}: {}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&some[..len]);
+    }
+}
+
+#[test]
+fn a_successor_that_ends_at_any_step_costs_no_question() {
+    let name = name("steps");
+    let server = start("steps", &["-handover", &name]);
+    let load = Load::start(server.address);
+    let claim = || Inheritance::claim(&name, "test", ANSWER).unwrap().unwrap();
+    for round in 0..9 {
+        let mut heir = claim();
+        match round % 3 {
+            0 => drop(heir),
+            1 => {
+                heir.answers(|_| {}).unwrap();
+                drop(heir);
+            }
+            _ => {
+                heir.answers(|_| {}).unwrap();
+                // It says that it takes questions, and ends before it takes any.
+                drop(heir.commit(&[]).unwrap());
+            }
+        }
+        server.wait_long_for("the successor did not take over, going on", ANSWER);
+        load.goes_on();
+    }
+    load.stop();
+    assert!(server.end("-TERM").success());
+}
+
+#[test]
+fn a_successor_that_cannot_start_leaves_the_server_as_it_was() {
+    let server = start("broken", &[]);
+    let good = std::fs::read_to_string(&server.conf).unwrap();
+    let load = Load::start(server.address);
+    // Not a file event that `reload` would take up, but a text that no process can start with.
+    std::fs::write(&server.conf, "test:PORT {\n no-such-directive\n").unwrap();
+    server.signal("-USR2");
+    server.wait_long_for("the successor did not take over, going on", ANSWER);
+    load.goes_on();
+    std::fs::write(&server.conf, good).unwrap();
+    server.signal("-USR2");
+    server.wait_long_for("the process that ran before is gone", ANSWER);
+    load.stop();
+    assert!(server.end("-INT").success());
+}
+
+#[test]
+fn the_last_server_gives_the_exit_code() {
+    let server = start("code", &[]);
+    server.signal("-USR2");
+    server.wait_long_for("the process that ran before is gone", ANSWER);
+    assert!(ask_udp(server.address, "a.test", Type::A).is_some());
+    let children = Command::new("pgrep").args(["-P", &server.pid().to_string()]).output().unwrap();
+    let child = String::from_utf8(children.stdout).unwrap();
+    assert!(Command::new("kill").args(["-KILL", child.trim()]).status().unwrap().success());
+    assert_eq!(server.wait().code(), Some(128 + 9));
+}
