@@ -17,6 +17,8 @@ pub(super) const REAPER: &str = "NODENS_REAPER";
 pub(super) static STAYS: AtomicBool = AtomicBool::new(false);
 /// How far up the line of processes it is looked; `/proc` may change while it is read.
 const GENERATIONS_MAX: usize = 64;
+/// How often it is looked at most.
+const LOOKS_MAX: usize = 10;
 
 /// What a process does after its successor has taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,15 +103,36 @@ fn forward(signal: i32) {
 }
 
 fn descendants() -> Vec<Pid> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let parents: HashMap<i32, i32> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
     let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let parents = family();
     let descends = |pid: &i32| {
         let up = std::iter::successors(parents.get(pid), |pid| parents.get(pid));
         up.take(GENERATIONS_MAX).any(|pid| *pid == own)
     };
     parents.keys().filter(|pid| descends(pid)).filter_map(|pid| Pid::from_raw(*pid)).collect()
+}
+
+/// Whether this process descends from `pid`; between them may be a predecessor that is about to end.
+pub(super) fn is_ancestor(pid: u32) -> bool {
+    let (parents, wanted) = (family(), i32::try_from(pid).unwrap_or(0));
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let up = std::iter::successors(parents.get(&own), |pid| parents.get(pid));
+    up.take(GENERATIONS_MAX).any(|pid| *pid == wanted)
+}
+
+/// The parent of each process. One that ends while it is looked takes with it what connects its
+/// children to the rest, so it is looked again then.
+fn family() -> HashMap<i32, i32> {
+    let mut parents = HashMap::new();
+    for _ in 0..LOOKS_MAX {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        parents = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+        if parents.values().all(|parent| *parent == 0 || parents.contains_key(parent)) {
+            break;
+        }
+    }
+    parents
 }
 
 fn parent(pid: i32) -> Option<i32> {

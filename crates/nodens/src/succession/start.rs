@@ -1,6 +1,6 @@
 //! Successors that this process starts itself.
 
-use super::reaper::{After, REAPER, STAYS};
+use super::reaper::{After, REAPER, STAYS, is_ancestor};
 use nodens_core::log::{Level, Sink};
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use std::ffi::OsString;
@@ -94,11 +94,11 @@ fn spawn((name, value): &Variable) -> Result<Child, String> {
     child.map_err(|error| format!("{}: {error}", program.to_string_lossy()))
 }
 
-/// The process that stays when others follow each other: our parent, if it does so already, else
-/// this one.
+/// The process that stays when others follow each other: the one that does so already, unless we
+/// do not descend from it, else this one.
 fn reaper() -> u32 {
     let told = std::env::var(REAPER).ok().and_then(|pid| pid.parse().ok());
-    told.filter(|pid| *pid == std::os::unix::process::parent_id()).unwrap_or(std::process::id())
+    told.filter(|pid| is_ancestor(*pid)).unwrap_or(std::process::id())
 }
 
 /// Says if the successor ends while this process is there to see it.
