@@ -65,7 +65,7 @@ pub(crate) struct Flags {
     pub(crate) pending_memory: usize,
     /// `-handover`: the name under which processes that follow each other find each other.
     pub(crate) handover: Option<String>,
-    /// `-handover-trial`: how long a predecessor stays ready to go on.
+    /// `-handover-trial`: how long this process is ready before it takes over.
     pub(crate) handover_trial: Duration,
     /// node-cache's flags, if the node role is switched on.
     pub(crate) node: Option<NodeFlags>,
@@ -136,7 +136,7 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
     (
         "handover-trial",
         "TIME",
-        "how long the process that ran before stays ready to go on, such as 500ms (default: 1s)",
+        "how long a process is ready before it takes over, such as 500ms; if it ends, the one before goes on (default: 1s)",
     ),
     ("log-format", "FORMAT", "text or json (default: text)"),
     ("p", "PORT", "the same as -dns.port"),

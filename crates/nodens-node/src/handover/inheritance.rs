@@ -22,7 +22,8 @@ pub struct Inheritance {
     pub estate: Estate,
 }
 
-/// The time in which the predecessor would go on if this process were gone.
+/// The moment in which nobody takes questions, until [`Trial::stay`]: the predecessor still goes on
+/// if this process is gone.
 #[derive(Debug)]
 pub struct Trial {
     channel: Channel,
@@ -82,8 +83,26 @@ impl Inheritance {
         }
     }
 
-    /// Says that this process takes questions, at the listeners `kept` of those inherited, and
-    /// returns when the predecessor takes none any more.
+    /// Waits for `trial`, in which the predecessor answers and would go on if this process were
+    /// gone; less long if the predecessor goes.
+    ///
+    /// # Errors
+    ///
+    /// The predecessor is gone.
+    pub fn rehearse(&self, trial: Duration) -> Result<(), Error> {
+        if trial.is_zero() {
+            return Ok(());
+        }
+        self.channel.set_patience(Some(trial))?;
+        match self.channel.receive() {
+            Err(Error::Slow) => self.channel.set_patience(Some(PATIENCE)),
+            Err(error) => Err(error),
+            Ok(_) => Err(Error::Protocol("a word that nobody waited for")),
+        }
+    }
+
+    /// Says that this process is ready to take questions, at the listeners `kept` of those
+    /// inherited, and returns when the predecessor takes none any more: they wait in the sockets.
     ///
     /// # Errors
     ///

@@ -7,15 +7,15 @@
 //!
 //! | successor | predecessor |
 //! |---|---|
-//! | takes questions; `Commit` | |
-//! | | takes none any more; `Paused` |
-//! | works for a while; `Stay` | |
+//! | is ready for a while; `Commit` | |
+//! | | takes no more questions; `Paused` |
+//! | takes questions; `Stay` | |
 //! | | answers what it had taken, passes on its connections, each once nothing is owed to it; `Bye` |
 //!
 //! The sockets are the same in both processes: each question goes to one of the two, whichever
-//! takes it, so it does not matter that for a moment both do. Until `Stay` the predecessor goes on
-//! by itself whenever the successor is gone, in whatever way: the kernel says so at once, because
-//! the connection between the two closes.
+//! takes it, and what nobody takes waits. Until `Stay` the predecessor goes on by itself whenever
+//! the successor is gone, in whatever way: the kernel says so at once, because the connection
+//! between the two closes. The successor has taken no question before, so none goes with it.
 
 mod channel;
 mod inheritance;

@@ -14,8 +14,8 @@ impl Server {
     /// Does what a hand-over wants done; gives the exit code if this process has handed over.
     pub(super) fn hand_over(&mut self) -> Option<ExitCode> {
         let is_open = self.node.as_ref().is_none_or(Node::is_open);
-        if self.succession.is_pending() && is_open {
-            self.take_over();
+        if let Some(runtime) = self.runtime.as_ref().filter(|_| is_open) {
+            self.succession.take_over(runtime);
         }
         while let Some(request) = self.succession.request() {
             match request {
@@ -34,6 +34,10 @@ impl Server {
                     self.after = self.succession.finish();
                     return Some(ExitCode::SUCCESS);
                 }
+                Request::Begin(done) => {
+                    self.take_questions();
+                    _ = done.send(());
+                }
                 Request::Alone(outcome, offer) => {
                     if let Some(runtime) = &mut self.runtime {
                         runtime.settle();
@@ -50,13 +54,12 @@ impl Server {
         if self.succession.is_pending() { Ok(()) } else { self.begin() }
     }
 
-    /// Takes questions beside the predecessor, and tells it so.
-    fn take_over(&mut self) {
+    /// Takes questions, which the predecessor does not do any more.
+    fn take_questions(&mut self) {
         let Some(runtime) = &mut self.runtime else { return };
         // A worker that does not answer takes its questions when it comes back.
         _ = runtime.resume();
         self.endpoints.resume();
-        self.succession.take_over(runtime);
         if let Err(error) = self.begin() {
             self.shared.sink.line(Level::Error, "", error);
         }

@@ -21,7 +21,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 pub(crate) use steward::Request;
@@ -184,23 +184,29 @@ impl Succession {
         }
     }
 
-    /// Tells the predecessor that questions are taken here now; in the background its connections
-    /// come, and at last [`Request::Alone`].
+    /// After the trial the predecessor stops, and questions are taken here: [`Request::Begin`]. In
+    /// the background its connections come, and at last [`Request::Alone`].
     pub(crate) fn take_over(&mut self, runtime: &Runtime) {
         let Some((inheritance, offer)) = self.pending.take() else { return };
         let (kept, mut adopter) = (runtime.local_addresses(), runtime.adopter());
         let (tell, events, trial) = (self.tell.clone(), self.events.clone(), self.trial);
+        self.say(Level::Info, format!("ready, taking over after a trial of {trial:?}"));
         let run = move || {
-            let outcome = inheritance.commit(&kept).and_then(|predecessor| {
-                std::thread::sleep(trial);
-                predecessor.stay(|connection| adopter.adopt(connection))
-            });
+            let paused = inheritance.rehearse(trial).and_then(|()| inheritance.commit(&kept));
+            // Without a predecessor, or beside one that does not stop, all the more.
+            let (done, begun) = sync_channel(1);
+            _ = tell.send(Request::Begin(done));
+            _ = events.send(Event::Handover);
+            _ = begun.recv();
+            let outcome = paused
+                .and_then(|predecessor| predecessor.stay(|connection| adopter.adopt(connection)));
             _ = tell.send(Request::Alone(outcome, offer));
             _ = events.send(Event::Handover);
         };
         if let Err(error) = std::thread::Builder::new().name("heir".to_owned()).spawn(run) {
             // The connection to the predecessor closes, and it goes on beside us.
             self.say(Level::Error, format!("no thread to take over: {error}"));
+            _ = self.tell.send(Request::Begin(sync_channel(1).0));
             self.alone();
         }
     }

@@ -24,6 +24,8 @@ pub(crate) enum Request {
     Resume,
     /// End; connections to these listeners go to whoever receives them.
     Leave(Vec<SocketAddr>, Sender<HandedConnection>),
+    /// Take questions from now on; answer when it is so.
+    Begin(SyncSender<()>),
     /// The predecessor is gone, or not. With the descriptor for further successors.
     Alone(Result<(), Error>, Option<OwnedFd>),
 }

@@ -196,6 +196,28 @@ fn a_successor_that_ends_at_any_step_costs_no_question() {
 }
 
 #[test]
+fn successors_that_are_killed_cost_no_question() {
+    let name = name("killed");
+    let server = start("killed", &["-handover", &name]);
+    let load = Load::start(server.address);
+    // The last of them is ready, and would take over as soon as its trial is over.
+    for text in ["taking over from process", "answers of the running process", "ready, taking over"]
+    {
+        let mut command = nodens();
+        command.args(["-p", &server.address.port().to_string(), "-handover-trial", "60s"]);
+        command.args(["-quiet", "-handover", &name, "-conf"]).arg(&server.conf);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        wait_for(child.stdout.as_mut().unwrap(), text);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        server.wait_long_for("the successor did not take over, going on", ANSWER);
+        load.goes_on();
+    }
+    load.stop();
+    assert!(server.end("-TERM").success());
+}
+
+#[test]
 fn a_successor_that_cannot_start_leaves_the_server_as_it_was() {
     let server = start("broken", &[]);
     let good = std::fs::read_to_string(&server.conf).unwrap();
