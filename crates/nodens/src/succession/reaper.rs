@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::collections::HashMap;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Says in the environment of a server which process stays when servers follow each other.
@@ -15,6 +15,8 @@ pub(super) const REAPER: &str = "NODENS_REAPER";
 
 /// Whether this process takes the exit codes of its children by now.
 pub(super) static STAYS: AtomicBool = AtomicBool::new(false);
+/// The exit code of the child that ended last before that.
+pub(super) static LAST_CODE: AtomicI32 = AtomicI32::new(0);
 /// How far up the line of processes it is looked; `/proc` may change while it is read.
 const GENERATIONS_MAX: usize = 64;
 /// How often it is looked at most.
@@ -78,7 +80,7 @@ fn reap(sender: Sender<Event>, events: &Receiver<Event>) -> ExitCode {
 
 /// Waits for children until there are none; gives the exit code of the last, as a shell says it.
 fn collect() -> u8 {
-    let mut code = 0;
+    let mut code = u8::try_from(LAST_CODE.load(Ordering::Acquire)).unwrap_or(1);
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((_, status))) => {

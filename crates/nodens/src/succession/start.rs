@@ -1,6 +1,6 @@
 //! Successors that this process starts itself.
 
-use super::reaper::{After, REAPER, STAYS, is_ancestor};
+use super::reaper::{After, LAST_CODE, REAPER, STAYS, is_ancestor};
 use nodens_core::log::{Level, Sink};
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use std::ffi::OsString;
@@ -107,7 +107,12 @@ fn watch(mut child: Child, ended: Arc<AtomicBool>, sink: Sink) {
     let run = move || {
         // Where this process stays for its successors, their exit codes are for it to take.
         let id = Pid::from_child(&child);
-        _ = waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        let ended_as = waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        if let Ok(Some(status)) = ended_as {
+            // It may have taken over, and this process be about to stay.
+            let signal = status.terminating_signal().map(|signal| 128 + signal);
+            LAST_CODE.store(status.exit_status().or(signal).unwrap_or(1), Ordering::Release);
+        }
         ended.store(true, Ordering::Release);
         if STAYS.load(Ordering::Acquire) {
             return;
