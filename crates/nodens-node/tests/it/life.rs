@@ -95,6 +95,8 @@ fn a_successor_goes_on_with_the_same_link() {
         assert_eq!(sh("ip -o link show nodelocaldns"), before);
         assert!(has(V4) && has("fd00:ec2::10") && !has(SERVICE));
         assert_eq!(sh("nft list table inet nodelocaldns").matches(V4).count(), 12);
+        drop(old);
+        assert!(has(V4) && new.attracting());
         drop(new);
         gone();
     });
