@@ -11,6 +11,9 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+/// Ports that are tried where any will do.
+const PORTS_TRIED: usize = 16;
+
 /// Options of transports.
 #[derive(clap::Args)]
 pub(super) struct TransportArgs {
@@ -74,29 +77,44 @@ impl Echoes {
 
 impl TransportArgs {
     /// Starts a server for each transport.
+    ///
+    /// With port 0, UDP and TCP share a free one. A port that is free for the first of them may be
+    /// taken for the second, so others are tried.
     pub(super) fn start(
         &self,
-        mut listen: SocketAddr,
+        listen: SocketAddr,
         injection: &Injection,
         threads: usize,
         arrivals_kept: usize,
     ) -> Result<Echoes> {
-        let mut echoes = Echoes { servers: Vec::new(), authority: None };
         let address = self.tls_address(listen);
         let identity = match self.mode.iter().any(|transport| transport.is_encrypted()) {
             true => Some(self.identity(address.ip())?),
             false => None,
         };
-        if let Some(identity) = &identity {
-            echoes.authority = self.publish(identity)?;
-        }
+        let authority = match &identity {
+            Some(identity) => self.publish(identity)?,
+            None => None,
+        };
+        let options = udp::Options { injection: injection.clone(), threads, arrivals_kept };
+        let tries = if listen.port() == 0 { PORTS_TRIED } else { 1 };
+        let servers =
+            first_free(tries, || self.listen((listen, address), identity.as_ref(), &options))?;
+        Ok(Echoes { servers, authority })
+    }
+
+    fn listen(
+        &self,
+        (mut plain, encrypted): (SocketAddr, SocketAddr),
+        identity: Option<&Identity>,
+        options: &udp::Options,
+    ) -> Result<Vec<(Transport, Echo)>> {
+        let mut servers = Vec::new();
         for transport in &self.mode {
-            let place = if transport.is_encrypted() { address } else { listen };
-            let injection = injection.clone();
-            let echo = match (transport, &identity) {
-                (Transport::Udp, _) => {
-                    Echo::start(place, udp::Options { injection, threads, arrivals_kept })
-                }
+            let place = if transport.is_encrypted() { encrypted } else { plain };
+            let udp::Options { injection, threads, .. } = options.clone();
+            let echo = match (transport, identity) {
+                (Transport::Udp, _) => Echo::start(place, options.clone()),
                 (Transport::Tcp, _) => stream::start(place, self.options(injection, threads)),
                 (Transport::Dot, Some(identity)) => {
                     let tls = Some(identity.config("dot")?);
@@ -111,12 +129,11 @@ impl TransportArgs {
             };
             let echo = echo.with_context(|| format!("cannot listen on {place}/{transport}"))?;
             if !transport.is_encrypted() {
-                // With port 0, UDP and TCP share the one that the first of them got.
-                listen.set_port(echo.address.port());
+                plain.set_port(echo.address.port());
             }
-            echoes.servers.push((*transport, echo));
+            servers.push((*transport, echo));
         }
-        Ok(echoes)
+        Ok(servers)
     }
 
     fn options(&self, injection: Injection, threads: usize) -> stream::Options {
@@ -158,5 +175,52 @@ impl TransportArgs {
         let written = file.and_then(|mut file| file.write_all(pem.as_bytes()));
         written.with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Some(path))
+    }
+}
+
+/// Tries again while addresses are in use, so often in all.
+fn first_free<T>(tries: usize, mut listen: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..tries {
+        match listen() {
+            Err(error) if is_taken(&error) => {}
+            done => return done,
+        }
+    }
+    listen()
+}
+
+fn is_taken(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_port_that_is_taken_is_no_reason_to_give_up() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = taken.local_addr().map(|address| (taken, address)).unwrap();
+        let mut tried = 0;
+        let mut listen = |free_at: usize| {
+            tried += 1;
+            let address = if tried < free_at { taken.1 } else { "127.0.0.1:0".parse()? };
+            TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))
+        };
+        assert!(first_free(3, || listen(3)).is_ok());
+        assert!(first_free(1, || listen(9)).is_err());
+        assert_eq!(tried, 4);
+    }
+
+    #[test]
+    fn other_errors_are_said_at_once() {
+        let mut tried = 0;
+        let error = first_free::<()>(16, || {
+            tried += 1;
+            bail!("no such transport")
+        });
+        assert_eq!((error.unwrap_err().to_string(), tried), ("no such transport".to_owned(), 1));
     }
 }
