@@ -26,6 +26,9 @@ pub struct Sample {
     pub server: String,
     /// What was measured.
     pub cell: String,
+    /// The repeat, from 0.
+    #[serde(default)]
+    pub repeat: usize,
     /// Answers a second.
     pub answers_per_second: f64,
     /// CPU of the server in microseconds.
@@ -189,6 +192,22 @@ fn bars(bench: &BenchFile, servers: &[&str], cell: &str, measure: &Measure) -> M
     }
 }
 
+/// How many times the value of another server this one has, repeat by repeat: what drifts on the
+/// machine from one repeat to the next is in both.
+fn paired(
+    bench: &BenchFile,
+    cell: &str,
+    (server, other): (&str, &str),
+    of: impl Fn(&Sample) -> Option<f64>,
+) -> Option<Spread> {
+    let samples =
+        |server| bench.samples.iter().filter(move |s| s.server == server && s.cell == cell);
+    Spread::of(samples(server).filter_map(|over| {
+        let under = samples(other).find(|under| under.repeat == over.repeat)?;
+        Some(of(over)? / of(under)?)
+    }))
+}
+
 /// All numbers of one cell, with ratios to the first server.
 fn table(bench: &BenchFile, servers: &[&str], cell: &str, id: &str) -> Table {
     let mut head = vec![Head::plain("server")];
@@ -211,11 +230,10 @@ fn table(bench: &BenchFile, servers: &[&str], cell: &str, id: &str) -> Table {
             row.push(here.map_or("–".to_owned(), |spread| text(spread.median)));
             row.push(here.map_or(String::new(), |s| format!("{} – {}", text(s.low), text(s.high))));
             if matches!(measure.id, "rate" | "cpu") {
-                let first = spreads.first().copied().flatten().map(|spread| spread.median);
-                let ratio = here.zip(first).filter(|(_, first)| *first > 0.0);
-                row.push(
-                    ratio.map_or(String::new(), |(s, first)| format!("{:.2}", s.median / first)),
-                );
+                let ratio = servers.first().and_then(|first| {
+                    paired(bench, cell, (server, first), |sample| (measure.of)(sample))
+                });
+                row.push(ratio.map_or(String::new(), |s| format!("{:.2}", s.median)));
             }
         }
         let samples = bench.samples.iter().filter(|s| s.server == *server && s.cell == cell);

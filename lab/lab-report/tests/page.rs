@@ -227,6 +227,26 @@ fn a_page_is_well_formed_and_needs_nothing_but_itself() {
     }
 }
 
+#[test]
+fn a_benchmark_compares_what_was_measured_in_the_same_repeat() {
+    let sample = |server: &str, repeat: usize, rate: f64| {
+        json!({ "server": server, "cell": "hits", "repeat": repeat, "answers_per_second": rate,
+            "cpu_us_per_answer": 1e6 / rate, "sent": 100, "lost": 0 })
+    };
+    // The machine is slower in the second repeat; the first server has a third one.
+    let samples =
+        [("one", 0, 1e5), ("two", 0, 3e5), ("one", 1, 2e4), ("two", 1, 6e4), ("one", 2, 2e4)]
+            .map(|(server, repeat, rate)| sample(server, repeat, rate));
+    let file = json!({ "kind": "bench", "schema": 1, "about": [], "samples": samples });
+    let page =
+        page_of_all([&serde_json::from_str(RESULT).unwrap(), &comparison(), &file, &search()]);
+    let html = check(&page);
+    let cells = select(&html, "section#bench3 td").into_iter();
+    let cells: Vec<String> = cells.map(|cell| cell.text().collect()).collect();
+    assert!(cells.contains(&"3.00".to_owned()), "{cells:?}");
+    assert!(cells.contains(&"0.33".to_owned()), "{cells:?}");
+}
+
 /// Replaces every text but those that a file's layout prescribes.
 fn poison(value: &mut Value, with: &str) {
     const KEPT: [&str; 4] = ["kind", "loop", "verdict", "scale"];

@@ -259,6 +259,7 @@ pub(super) fn nsd(setup: &Setup) -> String {
     xfrdir: {folder}
     pidfile: \"\"
     tcp-count: 1200
+    rrl-ratelimit: 0
     verbosity: 0
 remote-control:
     control-enable: no

@@ -36,7 +36,6 @@ pub(super) fn write(
     let json = json!({
         "kind": "bench",
         "schema": 1,
-        "kind": "bench",
         "about": about,
         "missing": missing,
         "samples": samples.iter().map(sample_json).collect::<Vec<_>>(),
@@ -75,7 +74,7 @@ fn about(
     let tried: usize = samples.iter().map(|sample| sample.tries - 1).sum();
     let mut lines = vec![
         format!(
-            "- {} repeats of {} s each, interleaved; medians, ± half the range; seed {}",
+            "- {} repeats of {} s each, interleaved; medians, ± half the range; ratios are medians of those of each repeat; seed {}",
             bench.args.repeats, bench.args.seconds, bench.args.seed
         ),
         format!(

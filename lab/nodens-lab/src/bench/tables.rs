@@ -16,6 +16,9 @@ struct Summary {
     median: f64,
     min: f64,
     max: f64,
+    /// A quarter of the values is below it, and a quarter above [`Self::high`].
+    low: f64,
+    high: f64,
 }
 
 impl Summary {
@@ -23,8 +26,10 @@ impl Summary {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
-        let (low, high) = (values.get((values.len() - 1) / 2)?, values.get(values.len() / 2)?);
-        Some(Self { median: (low + high) / 2.0, min, max })
+        let last = values.len() - 1;
+        let median = (values.get(last / 2)? + values.get(values.len() / 2)?) / 2.0;
+        let (low, high) = (*values.get(last / 4)?, *values.get(last - last / 4)?);
+        Some(Self { median, min, max, low, high })
     }
 
     /// Half the range in percent of the median.
@@ -69,28 +74,43 @@ impl Numbers<'_> {
 
     /// How many times the questions of `other` this server answers.
     ///
-    /// From the median rates; if other processes or the upstream spoilt one of them, from CPU per
+    /// From the rates; if other processes or the upstream spoilt one of them, from CPU per
     /// question, which they hardly touch, with a star.
     fn ratio(&self, server: &str, cell: Cell, other: &str, other_cell: Cell) -> Option<String> {
         let spoilt = self.is_spoilt(server, cell) || self.is_spoilt(other, other_cell);
-        let (over, under) = if spoilt {
-            (self.cost(other, other_cell)?, self.cost(server, cell)?)
+        let (here, there) = ((server, cell), (other, other_cell));
+        let ratio = if spoilt {
+            self.paired(there, here, Sample::cost)?
         } else {
-            (self.rate(server, cell)?, self.rate(other, other_cell)?)
+            self.paired(here, there, Sample::rate)?
         };
         let star = if spoilt { "*" } else { "" };
-        (under.median > 0.0).then(|| format!("{:.2}{star}", over.median / under.median))
+        Some(format!("{:.2}{star}", ratio.median))
     }
 
-    /// The ratio of two medians of something that is no rate.
-    fn times(
+    /// How many times the CPU of `other` this server takes, with the range of the middle half of
+    /// the repeats.
+    fn times(&self, server: &str, (cell, other): (Cell, &str)) -> Option<String> {
+        let ratio = self.paired((server, cell), (other, cell), Sample::millicores)?;
+        if server == other {
+            return Some("1.00".to_owned());
+        }
+        Some(format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.low, ratio.high))
+    }
+
+    /// One divided by the other in the same repeat: what drifts on the machine from one repeat to
+    /// the next is in both, so these ratios lie closer together than the values do.
+    fn paired(
         &self,
-        server: &str,
-        (cell, other): (Cell, &str),
+        (server, cell): (&str, Cell),
+        (other, other_cell): (&str, Cell),
         of: impl Fn(&Sample) -> f64,
-    ) -> Option<String> {
-        let (over, under) = (self.summary(server, cell, &of)?, self.summary(other, cell, &of)?);
-        (under.median > 0.0).then(|| format!("{:.2}", over.median / under.median))
+    ) -> Option<Summary> {
+        let pairs = self.of(server, cell).filter_map(|over| {
+            let under = self.of(other, other_cell).find(|under| under.repeat == over.repeat)?;
+            Some(of(over) / of(under))
+        });
+        Summary::of(pairs.collect())
     }
 }
 
@@ -211,9 +231,7 @@ fn low(peers: &[Peer], n: &Numbers<'_>) -> Section {
             Some(summary.text(|value| format!("{value:.1}")))
         }),
     );
-    let times = |other: &'static str| {
-        move |server: &str| n.times(server, (Cell::Low, other), Sample::millicores)
-    };
+    let times = |other: &'static str| move |server: &str| n.times(server, (Cell::Low, other));
     let memory: Column<'_> = (
         "octets per cached name",
         Box::new(move |server| {
@@ -324,7 +342,9 @@ pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::Load;
     use super::*;
+    use crate::child::Account;
 
     #[test]
     fn medians_and_spread_are_those_of_the_sorted_values() {
@@ -333,5 +353,33 @@ mod tests {
         assert_eq!(Summary::of(vec![4.0, 1.0, 3.0, 2.0]).unwrap().median, 2.5);
         assert_eq!(Summary::of(vec![f64::NAN]), None);
         assert_eq!(Summary::of(vec![0.0]).unwrap().spread(), 0.0);
+    }
+
+    fn sample(server: &'static str, repeat: usize, rate: f64) -> Sample {
+        Sample {
+            server,
+            repeat,
+            cell: Cell::ManyNames,
+            tries: 1,
+            load: Load { rate, elapsed: 1.0, ..Load::default() },
+            cpus: 1,
+            account: Account::default(),
+            upstream: Account::default(),
+            asked: 0,
+            resident: (None, None),
+        }
+    }
+
+    #[test]
+    fn ratios_are_those_of_the_same_repeat() {
+        // The machine is half as fast from the second repeat on, and one repeat of `a` is missing.
+        let rates =
+            [("a", 0, 80.0), ("a", 1, 40.0), ("b", 0, 100.0), ("b", 1, 50.0), ("b", 2, 50.0)];
+        let samples: Vec<_> = rates.map(|(server, at, rate)| sample(server, at, rate)).into();
+        let numbers = Numbers { samples: &samples };
+        let ratio = |one, other| numbers.ratio(one, Cell::ManyNames, other, Cell::ManyNames);
+        assert_eq!(ratio("a", "b").as_deref(), Some("0.80"));
+        assert_eq!(ratio("b", "a").as_deref(), Some("1.25"));
+        assert_eq!(ratio("a", "c"), None);
     }
 }
