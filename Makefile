@@ -4,7 +4,7 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 30
 COMPARISONS ?= 200
 # For the figures of docs/cluster.md: make e2e E2E_SCALE=
-E2E_SCALE ?= --services 1000 --starts 2 --relists 4 --rounds 1 --seconds 5 --changes 200
+E2E_SCALE ?= --starts 2 --relists 4 --rounds 2 --seconds 4
 
 .PHONY: help demo test check conformance e2e e2e-quick flood bench bench-lab aa fuzz truth setup toolchain
 

@@ -20,6 +20,7 @@ use crate::control_plane::{ControlPlane, Credential, Options, reader_rules};
 use crate::measure::bulk::Write;
 use crate::measure::population::{self, Population};
 use crate::measure::probe::{Answer, Probe};
+use crate::measure::store::Store;
 use crate::measure::table::{self, Table};
 use crate::measure::{Which, start};
 use crate::sandbox::Sandbox;
@@ -79,8 +80,7 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let token = plane.token(&account, DAY)?;
     let kubeconfig = plane.kubeconfig("reader", &Credential::Token(token))?;
     let client = plane.admin().await?;
-    let took = Population { services: args.services, endpoints: 5 }.create(&client).await?;
-    println!("{} services with 5 endpoints each created in {took:.1?}", args.services);
+    Store::fill(Population { services: args.services, endpoints: 5 }, &client).await?;
     let body = json!({"metadata": {"name": NAMESPACE}});
     Write::create("/api/v1/namespaces", body).send(&client).await?;
 

@@ -22,7 +22,7 @@ use crate::control_plane::{
 };
 use crate::measure::population::Population;
 use crate::measure::steady::{Running, Steady};
-use crate::measure::{Which, start};
+use crate::measure::{Which, start, store};
 use crate::sandbox::Sandbox;
 use crate::server::Server;
 
@@ -86,7 +86,7 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let kubeconfig = plane.kubeconfig("reader", &Credential::Token(token))?;
     let client = plane.admin().await?;
     let population = Population { services: args.services.max(10), endpoints: 3 };
-    population.create(&client).await?;
+    store::Store::fill(population, &client).await?;
     // Its own lists would be counted.
     plane.stop(Component::Controllers).await?;
     let which = args.server;

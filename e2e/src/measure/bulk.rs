@@ -1,4 +1,4 @@
-//! Very many requests to the API server, as fast as it takes them or at a rate.
+//! Requests to the API server, and very many writes, as fast as they are taken or at a rate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use kube::Client;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-/// Requests at once. The API server works on about as many at a time.
+/// Writes at once.
 const AT_ONCE: usize = 64;
 
 /// What is to be done to an object.
@@ -44,24 +44,21 @@ impl Write {
     }
 }
 
-/// Does all of `writes`; the first that fails ends it. Gives how long it took.
-pub(crate) async fn all<I>(client: &Client, writes: I) -> Result<Duration>
+/// Does all of `writes`; the first that fails ends it.
+pub(crate) async fn all<F>(writes: impl IntoIterator<Item = F>) -> Result<()>
 where
-    I: IntoIterator<Item = Write>,
-    I::IntoIter: Send + 'static,
+    F: Future<Output = Result<()>> + Send + 'static,
 {
-    let start = Instant::now();
     let mut writes = writes.into_iter();
     let mut running = JoinSet::new();
     loop {
         while running.len() < AT_ONCE {
             let Some(write) = writes.next() else { break };
-            let client = client.clone();
-            running.spawn(async move { write.send(&client).await.map(|_| ()) });
+            running.spawn(write);
         }
         match running.join_next().await {
             Some(done) => done??,
-            None => return Ok(start.elapsed()),
+            None => return Ok(()),
         }
     }
 }

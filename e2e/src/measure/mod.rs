@@ -3,6 +3,7 @@
 pub(crate) mod bulk;
 pub(crate) mod cpus;
 pub(crate) mod echo;
+mod etcd;
 pub(crate) mod memory;
 pub(crate) mod population;
 pub(crate) mod probe;

@@ -1,19 +1,17 @@
 //! Tails under steady load, without and with endpoint changes, each server on a CPU of its own.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use lab_histogram::Histogram;
+use anyhow::{Context, Result};
 use lab_load::Workload;
 
-use super::{CACHE, Cluster, Target};
+use super::window::{Measured, Window};
+use super::{CACHE, Cluster};
 use crate::measure::bulk::Churn;
 use crate::measure::cpus::Cpus;
 use crate::measure::echo::Echo;
 use crate::measure::steady::Steady;
-use crate::measure::store::Store;
 use crate::measure::table::{self, Table};
 use crate::measure::{Which, await_answer, corefile, variables};
 use crate::server::Server;
@@ -22,82 +20,127 @@ use crate::server::Server;
 const RATIO: f64 = 1.3;
 /// The part of the wanted changes that has to be reached for a run to count.
 const REACHED: f64 = 0.9;
-/// Between the start of the changes and of the load.
-const LEAD: Duration = Duration::from_secs(2);
+/// Load after each start, before anything is measured: caches and code are warm then.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// Between the start or end of the changes and the load.
+const LEAD: Duration = Duration::from_millis(500);
 
-/// Answers' times of one server.
-struct Times {
-    name: &'static str,
-    quiet: Histogram,
-    busy: Histogram,
-    /// Changes a second, of each round.
-    changes: Vec<f64>,
-    lost: u64,
+/// The quantiles that are shown.
+const SHOWN: [f64; 3] = [0.5, 0.99, 0.999];
+
+/// Who is measured: a server, or the echo.
+struct Subject {
+    which: Option<Which>,
+    rounds: Vec<Round>,
 }
 
-impl Times {
-    fn new(name: &'static str) -> Self {
-        let (quiet, busy) = (Histogram::new(), Histogram::new());
-        Times { name, quiet, busy, changes: Vec::new(), lost: 0 }
+/// The same load twice.
+struct Round {
+    quiet: Window,
+    busy: Window,
+}
+
+impl Round {
+    /// The ratio of p99.9 with changes to that without.
+    fn ratio(&self) -> f64 {
+        quantile(&self.busy, 0.999) / quantile(&self.quiet, 0.999).max(1.0)
     }
 
-    /// The ratio of a quantile with changes to that without.
-    fn ratio(&self, part: f64) -> f64 {
-        let nanos = |times: &Histogram| times.quantile(part).nanos().unwrap_or(0) as f64;
-        nanos(&self.busy) / nanos(&self.quiet).max(1.0)
+    fn disturbed(&self) -> Option<&String> {
+        self.quiet.disturbed.as_ref().or(self.busy.disturbed.as_ref())
     }
+}
+
+impl Subject {
+    fn name(&self) -> &'static str {
+        self.which.map_or("echo", Which::name)
+    }
+
+    /// The rounds that nothing else disturbed; all, if there is none.
+    fn counted(&self) -> Vec<&Round> {
+        let good: Vec<&Round> =
+            self.rounds.iter().filter(|round| round.disturbed().is_none()).collect();
+        if good.is_empty() { self.rounds.iter().collect() } else { good }
+    }
+
+    /// The median of a number of each round, and the lowest and highest.
+    fn spread(&self, of: impl Fn(&Round) -> f64) -> [f64; 3] {
+        let mut all: Vec<f64> = self.counted().into_iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        let at = |place: usize| all.get(place).copied().unwrap_or(f64::NAN);
+        let middle = (at(all.len().saturating_sub(1) / 2) + at(all.len() / 2)) / 2.0;
+        [middle, at(0), at(all.len().saturating_sub(1))]
+    }
+
+    fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
+        self.spread(of)[0]
+    }
+
+    fn lost(&self) -> u64 {
+        self.rounds.iter().map(|round| round.quiet.lost + round.busy.lost).sum()
+    }
+}
+
+fn quantile(window: &Window, part: f64) -> f64 {
+    window.response.quantile(part).nanos().unwrap_or(0) as f64
 }
 
 impl Cluster<'_> {
-    /// Loads one server after the other; the goals that Nodens misses.
+    /// Loads one server after the other, round after round; the goals that Nodens misses.
     pub(super) async fn changes(&mut self) -> Result<Vec<String>> {
         let cpus = Cpus::choose()?;
         match &cpus {
             Some(cpus) => cpus.confine_others()?,
             None => println!("Fewer than four CPUs: server, load and control plane share them."),
         }
-        if self.args.write_to == Target::Store {
-            self.store = Some(Arc::new(Store::read(self.population).await?));
-        }
-        let (_, drawn) = self.population.questions(1)?;
-        let mut all = vec![Times::new("echo")];
-        all.extend(self.args.servers.iter().map(|which| Times::new(which.name())));
-        for round in 0..self.args.rounds {
-            for times in &mut all {
-                self.round(times, round, (&drawn, cpus.as_ref())).await?;
+        let (_, workload) = self.population.questions(1)?;
+        let measured = [None].into_iter().chain(self.args.servers.iter().copied().map(Some));
+        let mut all: Vec<Subject> =
+            measured.map(|which| Subject { which, rounds: Vec::new() }).collect();
+        for number in 0..self.args.rounds {
+            for subject in &mut all {
+                let round = self.round(subject.which, number, (&workload, cpus.as_ref())).await;
+                subject.rounds.push(round.with_context(|| subject.name())?);
             }
         }
+        let (rate, rounds, seconds) = (self.args.rate, self.args.rounds, self.args.seconds);
         println!(
-            "\nAnswers at {} questions/s, while nothing changes and while endpoints do, {} × {} s each:\n",
-            self.args.rate, self.args.rounds, self.args.seconds
+            "\nAnswers at {rate} questions/s, while nothing changes and while endpoints do, {rounds} × {seconds} s \
+             each, medians of rounds (lowest to highest):\n\n{}",
+            tails(&all)
         );
-        println!("{}", table(&all));
+        println!("Changes, and CPUs used while there are any:\n\n{}", costs(&all));
+        for subject in &all {
+            for (number, round) in subject.rounds.iter().enumerate() {
+                if let Some(text) = round.disturbed() {
+                    println!("Round {} of {} was disturbed: {text}", number + 1, subject.name());
+                }
+            }
+        }
         Ok(self.missed(&all))
     }
 
     async fn round(
         &self,
-        times: &mut Times,
-        round: usize,
+        which: Option<Which>,
+        number: usize,
         (workload, cpus): (&Workload, Option<&Cpus>),
-    ) -> Result<()> {
-        let name = format!("changes-{}-{round}", times.name);
-        let which = self.args.servers.iter().find(|which| which.name() == times.name);
-        let server = which.map(|which| self.confined(*which, &name, cpus)).transpose()?;
-        let echo_cpus = cpus.map_or(&[][..], |cpus| &cpus.server);
-        let echo = if server.is_none() { Some(Echo::start(echo_cpus)?) } else { None };
-        let address = match (&server, &echo) {
-            (Some(server), _) => server.address(),
-            (_, Some(echo)) => echo.address,
-            _ => bail!("nothing to measure"),
+    ) -> Result<Round> {
+        let cpu = cpus.and_then(|cpus| cpus.server.first().copied());
+        let Some(which) = which else {
+            let echo = Echo::start(cpus.map_or(&[], |cpus| &cpus.server))?;
+            let measured = Measured { server: None, cpu };
+            return self.pair(measured, number, (echo.address, workload, cpus)).await;
         };
-        if let Some(mut server) = server {
-            server.ready().await?;
-            await_answer(&server).await?;
-            self.pair(times, round, (address, workload, cpus)).await?;
-            return server.process().stop().await;
-        }
-        self.pair(times, round, (address, workload, cpus)).await
+        let name = format!("changes-{}-{number}", which.name());
+        let mut server = self.confined(which, &name, cpus)?;
+        server.ready().await?;
+        await_answer(&server).await?;
+        let address = server.address();
+        let measured = Measured { server: Some(&mut server), cpu };
+        let round = self.pair(measured, number, (address, workload, cpus)).await?;
+        server.process().stop().await?;
+        Ok(round)
     }
 
     fn confined(&self, which: Which, name: &str, cpus: Option<&Cpus>) -> Result<Server> {
@@ -113,69 +156,73 @@ impl Cluster<'_> {
     /// The same load twice, once with changes; which one is first changes from round to round.
     async fn pair(
         &self,
-        times: &mut Times,
-        round: usize,
+        mut measured: Measured<'_>,
+        number: usize,
         (server, workload, cpus): (SocketAddr, &Workload, Option<&Cpus>),
-    ) -> Result<()> {
+    ) -> Result<Round> {
         let mut load = Steady {
             server,
             rate: self.args.rate,
-            duration: Duration::from_secs(3),
+            duration: WARM_UP,
             cpus: cpus.map(|cpus| cpus.load.clone()).unwrap_or_default(),
-            seed: 1 + round as u64,
+            seed: 1 + number as u64,
         };
-        // Caches and code are warm, and what a start leaves to be done is done.
         load.start(workload).outcome().await?;
         load.duration = Duration::from_secs(self.args.seconds);
-        let order = if round.is_multiple_of(2) { [false, true] } else { [true, false] };
-        for busy in order {
-            let churn = busy.then(|| self.churn());
-            tokio::time::sleep(LEAD).await;
-            let outcome = load.start(workload).outcome().await?;
-            times.lost += outcome.tally.counts.lost();
-            let into = if busy { &mut times.busy } else { &mut times.quiet };
-            into.merge(&outcome.tally.response);
-            if let Some(churn) = churn {
-                times.changes.push(churn.finish().await?);
-            }
+        if number.is_multiple_of(2) {
+            let quiet = self.window(&mut measured, (&load, workload), false).await?;
+            let busy = self.window(&mut measured, (&load, workload), true).await?;
+            return Ok(Round { quiet, busy });
         }
-        Ok(())
+        let busy = self.window(&mut measured, (&load, workload), true).await?;
+        let quiet = self.window(&mut measured, (&load, workload), false).await?;
+        Ok(Round { quiet, busy })
     }
 
-    /// Begins to change endpoints.
-    fn churn(&self) -> Churn {
-        let (rate, population) = (self.args.changes, self.population);
-        if let Some(store) = self.store.clone() {
-            return Churn::start(rate, move |number| store.change(number));
-        }
-        let client = self.client.clone();
-        Churn::start(rate, move |number| {
-            let (client, write) = (client.clone(), population.change(number));
-            async move { write.send(&client).await.map(|_| ()) }
-        })
+    async fn window(
+        &self,
+        measured: &mut Measured<'_>,
+        (load, workload): (&Steady, &Workload),
+        with_changes: bool,
+    ) -> Result<Window> {
+        let churn = with_changes.then(|| {
+            let store = self.store.clone();
+            Churn::start(self.args.changes, move |number| store.change(number))
+        });
+        tokio::time::sleep(LEAD).await;
+        let before = measured.read()?;
+        let outcome = load.start(workload).outcome().await?;
+        let after = measured.read()?;
+        let written = match churn {
+            Some(churn) => churn.finish().await?,
+            None => 0.0,
+        };
+        Ok(measured.window((&before, &after), &outcome, written))
     }
 
-    fn missed(&self, all: &[Times]) -> Vec<String> {
+    fn missed(&self, all: &[Subject]) -> Vec<String> {
         let mut missed = Vec::new();
-        for times in all.iter().filter(|times| times.name == Which::Nodens.name()) {
-            if times.changes.iter().any(|changes| *changes < self.args.changes * REACHED) {
-                let wanted = self.args.changes;
-                println!("There were fewer than {wanted} changes a second on this machine.");
-            }
-            let ratio = times.ratio(0.999);
-            if ratio > RATIO {
-                missed.push(format!("p99.9 under changes is {ratio:.2} times, wanted {RATIO}"));
-            }
-            if times.lost > 0 {
-                missed.push(format!("{} questions were lost", times.lost));
-            }
+        let Some(nodens) = all.iter().find(|subject| subject.which == Some(Which::Nodens)) else {
+            return missed;
+        };
+        let heard = nodens.median(|round| round.busy.heard.map_or(0.0, |heard| heard.0));
+        if heard < self.args.changes * REACHED {
+            let wanted = self.args.changes;
+            println!("Nodens heard of {heard:.0} changes a second, wanted {wanted}.");
+        }
+        let ratio = nodens.median(Round::ratio);
+        if ratio > RATIO {
+            missed.push(format!("p99.9 under changes is {ratio:.2} times, wanted {RATIO}"));
+        }
+        if nodens.lost() > 0 {
+            missed.push(format!("{} questions were lost", nodens.lost()));
         }
         missed
     }
 }
 
-fn table(all: &[Times]) -> Table {
-    let head = [
+fn tails(all: &[Subject]) -> Table {
+    let mut table = Table::new(&[
         "server",
         "p50",
         "p99",
@@ -185,19 +232,58 @@ fn table(all: &[Times]) -> Table {
         "p99.9, changes",
         "p99.9 ratio",
         "lost",
-        "changes/s",
-    ];
-    let mut table = Table::new(&head);
-    for times in all {
-        let mut row = vec![times.name.to_owned()];
-        for histogram in [&times.quiet, &times.busy] {
-            let parts = [0.5, 0.99, 0.999];
-            row.extend(parts.map(|part| table::quantile(histogram.quantile(part))));
+        "rounds, disturbed",
+    ]);
+    for subject in all {
+        let mut row = vec![subject.name().to_owned()];
+        let parts: [fn(&Round) -> &Window; 2] = [|round| &round.quiet, |round| &round.busy];
+        for of in parts {
+            row.extend(SHOWN.map(|part| {
+                let nanos = subject.median(|round| quantile(of(round), part));
+                table::duration(Duration::from_secs_f64(nanos / 1e9))
+            }));
         }
-        row.push(format!("{:.2}", times.ratio(0.999)));
-        row.push(times.lost.to_string());
-        let changes = times.changes.iter().copied().fold(f64::INFINITY, f64::min);
-        row.push(format!("{changes:.0}"));
+        let [ratio, low, high] = subject.spread(Round::ratio);
+        row.push(format!("{ratio:.2} ({low:.2} to {high:.2})"));
+        row.push(subject.lost().to_string());
+        let disturbed = subject.rounds.iter().filter(|round| round.disturbed().is_some()).count();
+        row.push(format!("{}, {disturbed}", subject.rounds.len()));
+        table.row(row);
+    }
+    table
+}
+
+fn costs(all: &[Subject]) -> Table {
+    let mut table = Table::new(&[
+        "server",
+        "written/s",
+        "answered from/s",
+        "after, on average",
+        "its CPU, no changes",
+        "its CPU",
+        "for each change",
+        "the API server's",
+        "the store's",
+    ]);
+    for subject in all {
+        let busy = |of: fn(&Window) -> f64| subject.median(|round| of(&round.busy));
+        let written = busy(|window| window.written);
+        let mut row = vec![subject.name().to_owned(), format!("{written:.0}")];
+        let heard = busy(|window| window.heard.map_or(f64::NAN, |heard| heard.0));
+        let after = busy(|window| window.heard.map_or(f64::NAN, |heard| heard.1.as_secs_f64()));
+        if subject.which.is_some() && !heard.is_nan() {
+            let quiet = subject.median(|round| round.quiet.cpus[0]);
+            let own = busy(|window| window.cpus[0]);
+            row.push(format!("{heard:.0}"));
+            row.push(table::duration(Duration::from_secs_f64(after)));
+            row.extend([quiet, own].map(|part| format!("{part:.3}")));
+            let each = subject.median(|round| (round.busy.cpus[0] - round.quiet.cpus[0]) / heard);
+            row.push(table::duration(Duration::from_secs_f64(each.max(0.0))));
+        } else {
+            row.extend(["–"; 5].map(str::to_owned));
+        }
+        row.push(format!("{:.2}", busy(|window| window.cpus[1])));
+        row.push(format!("{:.2}", busy(|window| window.cpus[2])));
         table.row(row);
     }
     table

@@ -3,10 +3,11 @@
 mod changes;
 mod relists;
 mod starts;
+mod window;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Args as Arguments, ValueEnum};
@@ -47,11 +48,11 @@ pub(crate) struct Args {
     /// Relists that are forced.
     #[arg(long, default_value_t = 20)]
     relists: usize,
-    /// Rounds of steady load for each server, without and with changes.
-    #[arg(long, default_value_t = 3)]
+    /// Rounds of steady load for each server, each without and with changes.
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Seconds of each load.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 6)]
     seconds: u64,
     /// Questions a second of the steady load.
     #[arg(long, default_value_t = 5_000.0)]
@@ -59,9 +60,6 @@ pub(crate) struct Args {
     /// Endpoint changes a second.
     #[arg(long, default_value_t = 1_000.0)]
     changes: f64,
-    /// Where changes are written to.
-    #[arg(long, value_enum, default_value = "store")]
-    write_to: Target,
     /// Fail when Nodens misses a goal that does not depend on a quiet machine (memory).
     #[arg(long)]
     check: bool,
@@ -78,15 +76,6 @@ enum Part {
     Changes,
 }
 
-/// Where endpoint changes are written to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Target {
-    /// The store, past the API server, which only hears of them: it takes a thousand a second.
-    Store,
-    /// The API server.
-    ApiServer,
-}
-
 /// What all parts use.
 struct Cluster<'a> {
     args: &'a Args,
@@ -94,16 +83,16 @@ struct Cluster<'a> {
     plane: ControlPlane,
     client: Client,
     population: Population,
-    /// For changes that are written into it.
-    store: Option<Arc<Store>>,
+    /// The population as it is stored.
+    store: Store,
     /// Of a user with the rights of CoreDNS's manifest.
     kubeconfig: PathBuf,
 }
 
 pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let Args { services, endpoints, .. } = *args;
-    if services == 0 || endpoints == 0 || args.servers.is_empty() {
-        bail!("expected at least one service, endpoint and server");
+    if args.servers.is_empty() || args.rounds == 0 {
+        bail!("expected at least one server and one round");
     }
     let mut plane =
         ControlPlane::start(sandbox, Options { store: args.store, ..Options::default() }).await?;
@@ -111,12 +100,12 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let token = plane.token(&account, DAY)?;
     let kubeconfig = plane.kubeconfig("reader", &Credential::Token(token))?;
     let client = plane.admin().await?;
-    let population = Population { services, endpoints };
-    let took = population.create(&client).await?;
-    println!("{services} services with {endpoints} endpoints each created in {took:.1?}");
     // It has nothing to do, and would read every slice, too.
     plane.stop(Component::Controllers).await?;
-    let store = None;
+    let (population, begin) = (Population { services, endpoints }, Instant::now());
+    let store = Store::fill(population, &client).await?;
+    let took = begin.elapsed();
+    println!("{services} services with {endpoints} endpoints each written in {took:.1?}");
     let mut cluster = Cluster { args, sandbox, plane, client, population, store, kubeconfig };
     let mut missed = Vec::new();
     for part in &args.parts {

@@ -106,7 +106,7 @@ impl Cluster<'_> {
 }
 
 /// The first process of the sandbox with this name.
-fn process_named(name: &str) -> Option<u32> {
+pub(super) fn process_named(name: &str) -> Option<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut ids = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
     ids.find(|id: &u32| {
