@@ -80,7 +80,7 @@ fn keep(shared: &Shared, signal: &Signal, links: Option<Events>) {
                 state = shared.state();
             }
             if state.next_look().is_some() {
-                shared.reconcile(&mut state);
+                shared.reconcile(&mut state, changed);
             }
             looked = Instant::now();
         }
@@ -107,7 +107,9 @@ fn concerned(state: &State, links: Option<&Events>, rules: Option<&Events>) -> b
         concerned |= changes.is_none_or(|changes| {
             changes.iter().any(|message| match route::change(message) {
                 Some(route::Change::Link(link)) => state.concerns(&link.name, link.index),
-                Some(route::Change::Address(address)) => state.is_ours(address.ip),
+                Some(route::Change::Address { address, gone }) => {
+                    state.concerns_address(address, gone)
+                }
                 None => false,
             })
         });

@@ -74,16 +74,24 @@ pub(crate) fn text(error: &io::Error) -> String {
 
 /// The link of this name.
 pub(crate) fn find(route: &Route, name: &str) -> Result<Option<Link>, String> {
-    let links = route.links().map_err(|error| format!("cannot list links: {}", text(&error)))?;
-    Ok(links.into_iter().find(|link| link.name == name))
+    Ok(links(route)?.into_iter().find(|link| link.name == name))
 }
 
-/// Removes what an earlier process left behind: a link of node-cache's or of our own.
+fn links(route: &Route) -> Result<Vec<Link>, String> {
+    route.links().map_err(|error| format!("cannot list links: {}", text(&error)))
+}
+
+/// Removes what an earlier process left behind: a link of node-cache's or of our own. A link that
+/// looks like neither stays.
 fn leftover(route: &Route, link: &Link) -> Result<(), String> {
     let name = &link.name;
     match (&*link.kind, link.carrier) {
         ("tun", true) => {
             return Err(format!("the link {name} belongs to another process that is running"));
+        }
+        // Nor is a bridge that others are ports of one of ours: it may be the pods' network.
+        ("bridge", _) if has_ports(route, link)? => {
+            return Err(format!("there is a link {name} already, a bridge with ports"));
         }
         ("tun" | "dummy" | "bridge", _) => {}
         ("", _) => return Err(format!("{name} is the name of a network card")),
@@ -92,6 +100,11 @@ fn leftover(route: &Route, link: &Link) -> Result<(), String> {
     route
         .delete(link.index)
         .map_err(|error| format!("cannot remove the link {name}: {}", text(&error)))
+}
+
+fn has_ports(route: &Route, bridge: &Link) -> Result<bool, String> {
+    let links = links(route)?;
+    Ok(links.iter().any(|link| link.master == Some(bridge.index)))
 }
 
 fn held(route: &Route, name: &str, owner: Owner) -> Result<Held, String> {

@@ -56,9 +56,9 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes true what is wanted.
-    fn reconcile(&self, state: &mut State) {
-        let attracting = state.reconcile();
+    /// Makes true what is wanted; see [`State::reconcile`].
+    fn reconcile(&self, state: &mut State, changed: bool) {
+        let attracting = state.reconcile(changed);
         self.attracting.store(attracting, Ordering::Relaxed);
     }
 }
@@ -79,8 +79,11 @@ impl Network {
         let state = State::new(plan, inherited.unwrap_or_default(), Arc::clone(&counting), words);
         let (state, attracting) = (Mutex::new(state), AtomicBool::new(false));
         let shared = Arc::new(Shared { state, attracting, counting });
-        let keeper = Keeper::start(Arc::clone(&shared)).ok();
-        Self { shared, _keeper: keeper }
+        let keeper = Keeper::start(Arc::clone(&shared));
+        if let Err(error) = &keeper {
+            shared.state().cannot_watch(error);
+        }
+        Self { shared, _keeper: keeper.ok() }
     }
 
     /// Lets questions come here, from now until [`Network::withdraw`]: what others take away is
@@ -88,7 +91,7 @@ impl Network {
     pub fn attract(&self) {
         let mut state = self.shared.state();
         state.wanted = Wanted::All;
-        self.shared.reconcile(&mut state);
+        self.shared.reconcile(&mut state, true);
         drop(state);
         if let Some(keeper) = &self._keeper {
             keeper.wake();

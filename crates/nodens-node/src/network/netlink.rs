@@ -19,12 +19,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LEN_MAX: usize = 1 << 16;
 /// Room for the changes of a large cluster's rules while somebody else has the CPU.
 const EVENTS_LEN: usize = 1 << 20;
+/// How often a list is asked for before it counts as one that cannot be had.
+const LIST_ATTEMPTS: u32 = 10;
 
 const HEADER: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 /// `NLM_F_REQUEST`
 const REQUEST: u16 = 1;
+/// `NLM_F_DUMP_INTR`: something changed while the kernel wrote a list, which may lack what is there.
+const TORN: u16 = 0x10;
 /// `NLM_F_ACK`
 pub(crate) const ACK: u16 = 4;
 /// `NLM_F_DUMP`
@@ -130,6 +134,7 @@ fn align(octets: &mut Vec<u8>) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) kind: u16,
+    flags: u16,
     sequence: u32,
     pub(crate) body: Vec<u8>,
 }
@@ -191,13 +196,14 @@ fn messages(mut octets: &[u8]) -> Vec<Message> {
         let word = |at: usize| {
             header.get(at..at + 4).and_then(|w| w.try_into().ok()).map_or(0, u32::from_ne_bytes)
         };
+        let half = |at: usize| {
+            header.get(at..at + 2).and_then(|h| h.try_into().ok()).map_or(0, u16::from_ne_bytes)
+        };
         let len = word(0) as usize;
         let Some(body) = octets.get(HEADER..len) else { break };
-        let kind = (word(4) & 0xffff).to_ne_bytes();
-        let kind =
-            if cfg!(target_endian = "big") { [kind[2], kind[3]] } else { [kind[0], kind[1]] };
         messages.push(Message {
-            kind: u16::from_ne_bytes(kind),
+            kind: half(4),
+            flags: half(6),
             sequence: word(8),
             body: body.to_vec(),
         });
@@ -247,13 +253,19 @@ impl Socket {
         Self { fd, sequence, turn: Mutex::new(()) }
     }
 
-    /// Asks for a list.
+    /// Asks for a list, again if it changed while the kernel wrote it.
     pub(crate) fn list(&self, kind: u16, fixed: &[u8]) -> io::Result<Vec<Message>> {
-        let mut requests = Requests::default();
-        requests.add(kind, DUMP, |body| {
-            body.octets(fixed);
-        });
-        self.talk(requests, None).map_err(|refused| refused.error)
+        for _ in 0..LIST_ATTEMPTS {
+            let mut requests = Requests::default();
+            requests.add(kind, DUMP, |body| {
+                body.octets(fixed);
+            });
+            let list = self.talk(requests, None).map_err(|refused| refused.error)?;
+            if list.iter().all(|message| message.flags & TORN == 0) {
+                return Ok(list);
+            }
+        }
+        Err(io::Error::other("a list of the kernel changed each time it was read"))
     }
 
     /// Asks for changes, the last of which must have the flag [`ACK`].
@@ -285,7 +297,11 @@ impl Socket {
                 }
                 let request = request as usize;
                 match message.kind {
-                    DONE => return refused.map_or(Ok(std::mem::take(&mut list)), Err),
+                    DONE => {
+                        // It may be the one that says the list is torn.
+                        list.push(message);
+                        return refused.map_or(Ok(list), Err);
+                    }
                     ERROR => {
                         if let Some(error) = error_of(&message) {
                             refused = refused.or(Some(Refused { request, error }));
@@ -359,4 +375,89 @@ fn bound(protocol: Option<Protocol>, groups: u32, flags: SocketFlags) -> io::Res
     let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
     bind(&fd, &SocketAddrNetlink::new(0, groups))?;
     Ok(fd)
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use rustix::net::socketpair;
+
+    /// An answer: its type, its flags and its body.
+    pub(crate) type Answer = (u16, u16, Vec<u8>);
+
+    /// A socket to a kernel that gives one answer after the other: each is a datagram of messages.
+    /// Gives the types of the requests, once the socket is gone.
+    pub(crate) fn kernel(answers: Vec<Vec<Answer>>) -> (Socket, std::thread::JoinHandle<Vec<u16>>) {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let kernel = move || {
+            let mut asked = Vec::new();
+            let mut answers = answers.into_iter();
+            let mut buffer = vec![0; LEN_MAX];
+            loop {
+                let (len, _) = recv(&theirs, &mut buffer, RecvFlags::empty()).unwrap();
+                let Some(request) = messages(&buffer[..len]).pop() else { return asked };
+                asked.push(request.kind);
+                let mut reply = Vec::new();
+                for (kind, flags, body) in answers.next().unwrap() {
+                    let len = (HEADER + body.len()) as u32;
+                    reply.extend(len.to_ne_bytes());
+                    reply.extend([kind.to_ne_bytes(), flags.to_ne_bytes()].as_flattened());
+                    reply.extend([request.sequence.to_ne_bytes(), [0; 4]].as_flattened());
+                    reply.extend(body);
+                    align(&mut reply);
+                }
+                send(&theirs, &reply, SendFlags::empty()).unwrap();
+            }
+        };
+        (Socket::of(ours), std::thread::spawn(kernel))
+    }
+
+    /// The end of a list.
+    pub(crate) fn end(flags: u16) -> Answer {
+        (DONE, flags, vec![0; 4])
+    }
+
+    /// A refusal.
+    pub(crate) fn refusal(code: i32) -> Answer {
+        (ERROR, 0, (-code).to_ne_bytes().to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{end, kernel, refusal};
+    use super::*;
+
+    const LINK: u16 = 16;
+
+    #[test]
+    fn a_list_that_changed_while_it_was_read_is_asked_for_again() {
+        let link = |number: u8, flags| (LINK, flags, vec![number; 4]);
+        let (socket, asked) = kernel(vec![
+            vec![link(1, TORN), end(TORN)],
+            // Only the end may say so.
+            vec![link(1, 0), end(TORN)],
+            vec![link(1, 0), link(2, 0), end(0)],
+        ]);
+        let list = socket.list(18, &[0; 16]).unwrap();
+        let links: Vec<u8> =
+            list.iter().filter(|message| message.kind == LINK).map(|m| m.body[0]).collect();
+        assert_eq!(links, [1, 2]);
+        drop(socket);
+        assert_eq!(asked.join().unwrap(), [18; 3]);
+    }
+
+    #[test]
+    fn a_list_that_always_changes_is_an_error_and_so_is_a_refusal() {
+        let (socket, asked) = kernel((0..LIST_ATTEMPTS).map(|_| vec![end(TORN)]).collect());
+        let error = socket.list(18, &[0; 16]).unwrap_err();
+        assert!(error.to_string().contains("changed each time"), "{error}");
+        drop(socket);
+        assert_eq!(asked.join().unwrap().len(), LIST_ATTEMPTS as usize);
+        let (socket, _) = kernel(vec![vec![refusal(1)]]);
+        let error = socket.list(18, &[0; 16]).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(1));
+    }
 }

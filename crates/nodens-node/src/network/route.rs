@@ -18,6 +18,7 @@ const DELADDR: u16 = 21;
 const GETADDR: u16 = 22;
 
 const IFLA_IFNAME: u16 = 3;
+const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_AF_SPEC: u16 = 26;
@@ -45,6 +46,8 @@ pub(crate) struct Link {
     pub(crate) name: String,
     /// `tun`, `dummy`, `bridge` and so on; empty for hardware.
     pub(crate) kind: String,
+    /// The index of the bridge that it is a port of, or of whatever else it is part of.
+    pub(crate) master: Option<u32>,
     pub(crate) up: bool,
     /// For a TUN link: whether a process holds it.
     pub(crate) carrier: bool,
@@ -63,6 +66,11 @@ pub(crate) struct Route(Socket);
 impl Route {
     pub(crate) fn open() -> io::Result<Self> {
         Socket::open(ROUTE).map(Self)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(socket: Socket) -> Self {
+        Self(socket)
     }
 
     /// Every link.
@@ -159,14 +167,17 @@ fn about_address(body: &mut Body, index: u32, ip: IpAddr) {
 /// What an event is about.
 pub(crate) enum Change {
     Link(Link),
-    Address(Address),
+    Address { address: Address, gone: bool },
 }
 
 /// Which link or address came, went or changed.
 pub(crate) fn change(message: &Message) -> Option<Change> {
     match message.kind {
         NEWLINK | DELLINK => link(message).map(Change::Link),
-        NEWADDR | DELADDR => address(message).map(Change::Address),
+        NEWADDR | DELADDR => {
+            let gone = message.kind == DELADDR;
+            address(message).map(|address| Change::Address { address, gone })
+        }
         _ => None,
     }
 }
@@ -178,6 +189,10 @@ fn link(message: &Message) -> Option<Link> {
         index: u32::from_ne_bytes(message.part(4)?),
         name: attributes.text(IFLA_IFNAME)?.to_owned(),
         kind: kind_of(attributes),
+        master: attributes
+            .get(IFLA_MASTER)
+            .and_then(|index| index.try_into().ok())
+            .map(u32::from_ne_bytes),
         up: flags & IFF_UP != 0,
         carrier: flags & IFF_LOWER_UP != 0,
     })

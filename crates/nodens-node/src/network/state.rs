@@ -1,20 +1,22 @@
 //! The state of the network and how it is made true.
 
 mod packet_filter;
+#[cfg(test)]
+mod tests;
 
 use super::counts::{Counting, count};
 use super::iptables::{Flavour, Iptables};
 use super::link::{self, Held, Owner, text};
 use super::nft::Nft;
-use super::route::Route;
+use super::route::{Address, Route};
 use super::rules::{Rule, rules};
-use super::words::{Topic, Words};
+use super::words::{Topic, Words, elsewhere};
 use super::{Descriptors, Level, Plan};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How soon to try again what did not work; events bring it forward.
 const RETRY: Duration = Duration::from_secs(1);
@@ -58,6 +60,10 @@ pub(crate) struct State {
     why: String,
     /// The rules are, or were, where they belong.
     installed: bool,
+    /// Some of the rules may be there, though not all of them could be made.
+    begun: bool,
+    /// When the rules were looked at last without finding that they cannot be made.
+    rules_seen: Option<Instant>,
     /// The addresses are, or were, where they belong.
     addressed: bool,
     failing: bool,
@@ -107,6 +113,8 @@ impl State {
             place: None,
             why: String::new(),
             installed: false,
+            begun: false,
+            rules_seen: None,
             addressed: false,
             failing: false,
             looks: 0,
@@ -116,16 +124,29 @@ impl State {
         }
     }
 
+    /// Says that nobody looks after the network.
+    pub(crate) fn cannot_watch(&mut self, error: &io::Error) {
+        let text = format!(
+            "no thread to watch the network with ({}): what others take away is not put back",
+            text(error)
+        );
+        self.words.tell(Level::Error, &text);
+    }
+
     /// When to look again without an event, if at all.
     pub(crate) fn next_look(&self) -> Option<Duration> {
         if self.wanted != Wanted::All {
             return None;
         }
-        let sync = self.plan.sync.max(RETRY);
+        let sync = self.sync();
         let lease = self.link.as_ref().and_then(Held::lease);
         let lease = lease.map(|seconds| Duration::from_secs(seconds.into()) / 4);
         let retry = (self.failing || self.looks > 0).then_some(RETRY);
         Some([lease, retry].into_iter().flatten().fold(sync, Duration::min))
+    }
+
+    fn sync(&self) -> Duration {
+        self.plan.sync.max(RETRY)
     }
 
     /// Whether changes of other programs' rules can concern ours.
@@ -141,26 +162,34 @@ impl State {
         name == self.plan.interface || self.link.as_ref().is_some_and(|held| held.index == index)
     }
 
-    pub(crate) fn is_ours(&self, ip: IpAddr) -> bool {
-        self.plan.addresses.contains(&ip)
+    /// Whether somebody may have to do something because an address came, went or changed. That
+    /// one of our link's was renewed, which we do, is no reason to do it again.
+    pub(crate) fn concerns_address(&self, address: Address, gone: bool) -> bool {
+        let on_our_link = self.link.as_ref().is_some_and(|held| held.index == address.index);
+        self.plan.addresses.contains(&address.ip) && (gone || !on_our_link)
     }
 
     pub(crate) fn table(&self) -> &str {
         &self.plan.interface
     }
 
-    /// Makes true what is wanted, as far as that is possible. Returns whether questions to the
+    /// Makes true what is wanted, as far as that is possible. `changed` is whether something may
+    /// have changed, or else this is only because time went by. Returns whether questions to the
     /// local addresses come here.
-    pub(crate) fn reconcile(&mut self) -> bool {
+    pub(crate) fn reconcile(&mut self, changed: bool) -> bool {
         if self.wanted != Wanted::All {
             return false;
         }
+        // Renewing a lease is no reason to run four programs.
+        let rules_due =
+            self.looks > 0 || self.rules_seen.is_none_or(|at| at.elapsed() >= self.sync());
         self.failing = false;
         self.looks = self.looks.saturating_sub(1);
         if self.powerless {
             return self.is_reached();
         }
-        if self.plan.setup_rules {
+        if self.plan.setup_rules && (changed || rules_due) {
+            self.rules_seen = Some(Instant::now());
             self.rules_right();
         }
         let attracting = if self.plan.setup_interface {
@@ -222,6 +251,7 @@ impl State {
         match self.try_link() {
             Ok(()) => {
                 self.words.forget(Topic::Link);
+                self.words.forget(Topic::Address);
                 self.addressed = true;
                 true
             }
@@ -268,11 +298,13 @@ impl State {
                 made.held
             }
         };
+        // Whatever fails from here on, the link stays: dropping its descriptor would remove it.
+        let held = &*self.link.insert(held);
         let up = seen.is_some_and(|link| link.up);
         if !up && let Err(error) = route.up(held.index) {
             return Err((Topic::Link, format!("cannot take {name} up: {}", text(&error))));
         }
-        let done = link::address(route, &held, &plan.addresses).map_err(about_link)?;
+        let done = link::address(route, held, &plan.addresses).map_err(about_link)?;
         // Addresses of a link that was made anew came with it.
         if self.addressed && up && done.added > 0 {
             let text = format!("Added back {} address(es) of {name}", done.added);
@@ -280,13 +312,9 @@ impl State {
             count(&counting.addresses_put_back, done.added as u64);
             *looks = LOOKS_AFTER_CHANGE;
         }
-        self.link = Some(held);
-        for (ip, other) in &done.elsewhere {
-            let text = format!(
-                "{ip} is an address of the link {other} too: questions to it stay on this node even \
-                 when nobody here answers them"
-            );
-            words.state(Topic::Elsewhere, Level::Warning, text);
+        match done.elsewhere.is_empty() {
+            true => words.forget(Topic::Elsewhere),
+            false => words.state(Topic::Elsewhere, Level::Warning, elsewhere(&done.elsewhere)),
         }
         match done.failures.is_empty() {
             true => Ok(()),
@@ -318,7 +346,11 @@ impl State {
     pub(crate) fn release_rules(&mut self) {
         self.withdraw();
         self.wanted = Wanted::Nothing;
-        if !std::mem::take(&mut self.installed) {
+        let (installed, begun) = (self.installed, self.begun);
+        (self.installed, self.begun) = (false, false);
+        // A table is made in one step, rules of iptables one table after the other.
+        let in_part = begun && matches!(self.place, Some(Rules::Iptables(_)));
+        if !installed && !in_part {
             return;
         }
         let done = match (&self.place, &self.nft) {

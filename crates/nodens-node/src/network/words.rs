@@ -2,6 +2,7 @@
 
 use super::{Level, Say};
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 /// What something that is said is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,4 +45,12 @@ impl Words {
     pub(crate) fn forget(&mut self, topic: Topic) {
         self.said.remove(&topic);
     }
+}
+
+/// What it means that other links have our addresses too.
+pub(crate) fn elsewhere(addresses: &[(IpAddr, String)]) -> String {
+    let each = |(ip, link): &(IpAddr, String)| format!("{ip} is an address of the link {link} too");
+    let all: Vec<String> = addresses.iter().map(each).collect();
+    let all = all.join(", ");
+    format!("{all}: questions to it stay on this node even when nobody here answers them")
 }

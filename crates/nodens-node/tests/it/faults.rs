@@ -78,6 +78,91 @@ fn an_address_of_another_link_is_said_and_served() {
 }
 
 #[test]
+fn addresses_of_several_links_are_said_once_and_again_when_they_come_back() {
+    alone(|| {
+        let other = "169.254.20.11";
+        let come = || {
+            for ip in [V4, other] {
+                sh(&format!("ip addr add {ip}/32 dev kube-ipvs0"));
+            }
+        };
+        sh("ip link add kube-ipvs0 type bridge");
+        come();
+        let (network, said) = open(plan(Backend::Auto, &[V4, other]));
+        network.attract();
+        network.attract();
+        let text = only(&said, Level::Warning);
+        assert!(text.contains(V4) && text.contains(other), "{text}");
+        sh("ip addr flush dev kube-ipvs0");
+        network.attract();
+        said.lock().unwrap().clear();
+        come();
+        eventually("it is said again", || {
+            let said = said.lock().unwrap();
+            said.iter().any(|(_, text)| text.contains(V4) && text.contains(other))
+        });
+    });
+}
+
+/// Puts a program `PROGRAM` in front of everything else that is called so. It runs `BODY`.
+fn with_program(program: &str, body: &str, then: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(program);
+    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+    sh(&format!("chmod +x {}", path.display()));
+    let script = format!("export PATH={}:$PATH; {then}", folder.path().display());
+    (folder, script)
+}
+
+#[test]
+fn rules_of_which_some_could_not_be_made_go_when_it_ends() {
+    alone(|| {
+        let body = "echo no such table >&2; exit 1";
+        let (_folder, script) = with_program("ip6tables-nft-restore", body, "exec \"$@\"");
+        let mut holder = Holder::start_in(&script, "iptables-nft", &[V4, "fd00:ec2::10"]);
+        holder.tell("attract");
+        let said = holder.said.join("\n");
+        assert!(said.contains("cannot set up the packet filter's rules"), "{said}");
+        let rules = || sh("iptables-nft-save").matches("NodeLocal DNS Cache").count();
+        assert_eq!(rules(), 12);
+        holder.tell("withdraw");
+        holder.tell("release");
+        assert_eq!(rules(), 0, "{:?}", holder.said);
+        holder.quit();
+    });
+}
+
+#[test]
+fn an_address_with_a_lease_is_renewed_without_running_programs() {
+    alone(|| {
+        let without = "exec unshare --mount sh -ec 'mount -t tmpfs none /dev; \
+                       exec setpriv --bounding-set -mknod \"$@\"' sh \"$@\"";
+        let real = sh("command -v iptables-nft-save");
+        let body = format!("echo run >> ${{0%/*}}/runs; exec {} \"$@\"", real.trim());
+        let (folder, script) = with_program("iptables-nft-save", &body, without);
+        let mut holder = Holder::start_in(&script, "iptables-nft", &[V4]);
+        assert!(holder.tell("attract"), "{:?}", holder.said);
+        let runs = || {
+            let runs = std::fs::read_to_string(folder.path().join("runs")).unwrap_or_default();
+            runs.lines().count()
+        };
+        assert!(
+            holder.said.join("\n").contains("whose addresses end 2 to 3 s"),
+            "{:?}",
+            holder.said
+        );
+        // What comes in the wake of the first look.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let before = runs();
+        assert!(before > 0);
+        std::thread::sleep(std::time::Duration::from_secs(6));
+        assert!(runs() <= before + 4, "{before} runs, then {}", runs());
+        eventually("the address is there", || has(V4));
+        holder.quit();
+    });
+}
+
+#[test]
 fn a_name_that_is_taken_is_said_and_tried_again() {
     alone(|| {
         sh("ip link add nodelocaldns type veth peer name other");
@@ -90,6 +175,24 @@ fn a_name_that_is_taken_is_said_and_tried_again() {
         sh("ip link delete nodelocaldns");
         eventually("questions come here", || network.attracting());
         assert!(has(V4));
+    });
+}
+
+#[test]
+fn a_bridge_with_ports_is_nobody_s_leftover() {
+    alone(|| {
+        sh("ip link add nodelocaldns type bridge
+            ip link add port type veth peer name pod
+            ip link set port master nodelocaldns");
+        let (network, said) = open(plan(Backend::Auto, &[V4]));
+        network.attract();
+        assert!(!network.attracting());
+        let text = only(&said, Level::Error);
+        assert!(
+            text.contains("there is a link nodelocaldns already, a bridge with ports"),
+            "{text}"
+        );
+        assert!(sh("ip link show port").contains("master nodelocaldns"));
     });
 }
 

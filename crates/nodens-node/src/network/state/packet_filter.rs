@@ -17,6 +17,7 @@ impl State {
         if self.place.is_none() {
             self.choose();
         }
+        self.begun = true;
         let added = match &mut self.place {
             None | Some(Rules::Nowhere) => return,
             Some(Rules::Iptables(iptables)) => {
@@ -46,6 +47,7 @@ impl State {
             Err(error) => {
                 count(&self.counting.rules_errors, 1);
                 self.failing = true;
+                self.rules_seen = None;
                 let text = format!("cannot set up the packet filter's rules: {}", text(&error));
                 self.words.state(Topic::Rules, Level::Error, text);
             }
