@@ -23,7 +23,12 @@ impl Options {
     /// What holds where the directive is not written.
     pub(super) fn of_block(block: &BlockBuilder<'_>) -> Option<Self> {
         let zones = Zones::of(&[], block).ok()?;
-        let own = |zone: &Name| !zone.view().is_root() && !is_reverse(zone);
+        // Services of other clusters (the Multi-Cluster Services API) are in no list of this one's.
+        let clusterset = Name::parse("clusterset.local.").ok()?;
+        let own = |zone: &Name| {
+            let of_several = zone.view().is_in_domain(clusterset.view());
+            !zone.view().is_root() && !is_reverse(zone) && !of_several
+        };
         let all = zones.names().iter().all(own);
         all.then(|| Self { zones, except: Vec::new(), api: Some(Api::InCluster) })
     }

@@ -20,6 +20,9 @@ fn on_a_node_blocks_that_may_forward_a_clusters_zone_have_it() {
         "10.in-addr.arpa {\n forward . 192.0.2.1\n}",
         "cluster.local {\n kubernetes\n forward . 192.0.2.1\n}",
         "cluster.local {\n whoami\n}",
+        // Its names are those of services of other clusters, too.
+        "ClusterSet.local {\n forward . 192.0.2.1\n}",
+        "cluster.local clusterset.local {\n forward . 192.0.2.1\n}",
     ] {
         assert!(!chain(other, true).contains(&"search"), "{other}");
     }
