@@ -1,17 +1,22 @@
 //! The HTTP endpoints: `/health`, `/ready`, `/metrics`. They run on a thread of their own, so a
 //! scrape delays no answer.
 
+mod address;
+mod bounded;
+
 use crate::seeing::{self, Seer};
+use address::{listen, resolve};
 use axum::Router;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use bounded::{Bounded, Peer};
 use nodens_core::Shared;
 use nodens_core::config::{HealthService, Readiness, Services};
 use nodens_core::log::Level;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -265,8 +270,8 @@ impl Endpoints {
         let serve = async move {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
             let app = Router::new().fallback(answer).with_state(state);
-            let app = app.into_make_service_with_connect_info::<SocketAddr>();
-            let serve = axum::serve(listener, app).into_future();
+            let app = app.into_make_service_with_connect_info::<Peer>();
+            let serve = axum::serve(Bounded::new(listener), app).into_future();
             tokio::select! {
                 _ = serve => {}
                 _ = stopped => {}
@@ -321,48 +326,11 @@ fn wanted(services: &Services) -> Vec<Wanted> {
     health.chain(ready).chain(metrics).collect()
 }
 
-/// `:8080` is every address of both families.
-fn resolve(address: &str) -> io::Result<SocketAddr> {
-    let text = match address.strip_prefix(':') {
-        Some(port) => format!("[::]:{port}"),
-        None => address.to_owned(),
-    };
-    let mut found = text.to_socket_addrs()?;
-    found.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such host"))
-}
-
-fn listen(address: SocketAddr, early: &[IpAddr]) -> io::Result<TcpListener> {
-    use socket2::{Domain, Protocol, Socket, Type};
-    let open = |address: SocketAddr| {
-        let domain = Domain::for_address(address);
-        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-        if address.is_ipv6() && address.ip().is_unspecified() {
-            socket.set_only_v6(false)?;
-        }
-        if early.contains(&address.ip()) {
-            nodens_net::bind_early(&socket, address.ip())?;
-        }
-        socket.set_reuse_address(true)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(128)?;
-        Ok(TcpListener::from(socket))
-    };
-    open(address).or_else(|error: io::Error| {
-        // A host without IPv6 has no `[::]`.
-        if address.is_ipv6() && address.ip().is_unspecified() && error.raw_os_error() == Some(97) {
-            open(SocketAddr::from(([0, 0, 0, 0], address.port())))
-        } else {
-            Err(error)
-        }
-    })
-}
-
 type Shown = (Arc<Facts>, Arc<Routes>, Arc<Gate>);
 
 async fn answer(
     State((facts, routes, gate)): State<Shown>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {

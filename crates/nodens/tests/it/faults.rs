@@ -1,7 +1,7 @@
 //! Upstreams that fail in every way, and clients that misbehave: good questions get good answers
 //! throughout.
 
-use crate::fixture::{PATIENCE, Server, alone, ask_udp, request};
+use crate::fixture::{PATIENCE, Server, alone, ask_udp, eventually, free_port, request};
 use crate::load::Load;
 use crate::upstreams::{Habit, Upstream, closed};
 use nodens_wire::{Message, Rcode, Type};
@@ -165,4 +165,29 @@ fn questions_from_many_ports_are_all_answered() {
             socket.recv(&mut [0; 512]).expect("an answer on every port");
         }
     }
+}
+
+#[test]
+fn connections_to_metrics_do_not_take_the_descriptors_of_the_server() {
+    let metrics = free_port();
+    let corefile =
+        format!(".:PORT {{\n bind 127.0.0.1\n whoami\n prometheus 127.0.0.1:{metrics}\n}}\n");
+    let server = Server::start("http-flood", &corefile);
+    let folder = format!("/proc/{}/fd", server.pid());
+    let descriptors = || std::fs::read_dir(&folder).unwrap().count();
+    let before = descriptors();
+    let open = || TcpStream::connect(("127.0.0.1", metrics)).unwrap();
+    let mut held: Vec<TcpStream> = (0..400).map(|_| open()).collect();
+    // The oldest have ended by the time that a new one is answered, and who asks is answered.
+    assert!(server.get(metrics, "/metrics").0.contains("200"));
+    eventually("the oldest end", || descriptors() <= before + 130);
+    held[0].set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(matches!(held[0].read(&mut [0]), Ok(0) | Err(_)));
+    // Those that wait for a slow client are no exception: they have asked, and read nothing.
+    for stream in held.iter_mut().rev().take(64) {
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    }
+    held.extend((0..400).map(|_| open()));
+    assert!(server.get(metrics, "/metrics").0.contains("200"));
+    eventually("they end, too", || descriptors() <= before + 130);
 }
