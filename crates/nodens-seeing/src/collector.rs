@@ -64,7 +64,7 @@ impl Collector {
         let mut report = Report {
             format: FORMAT,
             unix_s: around.unix_s,
-            counted_s: ledger.seconds,
+            counted_s: ledger.seconds as u64,
             host: around.host.clone(),
             now: Moment::default(),
             history: ledger.history.iter().copied().collect(),
@@ -77,7 +77,7 @@ impl Collector {
             slow: names(ledger, ledger.slow.by(|sums| sums.wait_us)),
         };
         report.now = report.history.last().copied().unwrap_or_default();
-        report.located(around)
+        report.located(around.place_of)
     }
 }
 
@@ -90,8 +90,7 @@ impl Report {
     }
 
     /// The same with what is known of addresses now.
-    pub fn located(mut self, around: &Surroundings<'_>) -> Self {
-        let place_of = around.place_of;
+    pub fn located(mut self, place_of: &dyn Fn(IpAddr) -> Option<Place>) -> Self {
         let sources = |leaks: &mut Vec<Leak>| {
             for source in leaks.iter_mut().flat_map(|leak| &mut leak.sources) {
                 source.place = place_of(source.address);
@@ -157,7 +156,7 @@ fn names(ledger: &Ledger, keys: Vec<(&[u8], &Sums)>) -> Vec<Name> {
         denied: ledger.rate(sums.denied),
         failed: ledger.rate(sums.failed),
         wait_ms: sums.wait_us / sums.waited.max(1e-9) / 1e3,
-        wait_max_ms: sums.wait_max_us / 1e3,
+        wait_max_ms: sums.longest_us() / 1e3,
     };
     keys.into_iter().map(name).take(ROWS_SHOWN).collect()
 }

@@ -271,7 +271,9 @@ fn storms<'l>(groups: &mut HashMap<(u16, &'l [u8]), Group<'l>>, ledger: &Ledger)
 /// anybody.
 fn command(leak: &Leak) -> Option<String> {
     let plain = |text: &str| {
-        text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) && text.len() > 1
+        let octets = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        // A hyphen in front would make it a flag.
+        octets && text.len() > 1 && !text.starts_with('-')
     };
     let bare = leak.name.strip_prefix("*.").unwrap_or(&leak.name);
     if leak.kind == LeakKind::Failure || !plain(bare) || !leak.domains.iter().all(|d| plain(d)) {

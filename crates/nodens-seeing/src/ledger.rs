@@ -5,6 +5,9 @@ use crate::report::Moment;
 use nodens_core::seeing::{LATENCIES, RCODES, Row, Sketch, Table, Tally};
 use std::collections::{HashMap, VecDeque};
 
+/// Seconds after which a longest wait is that of the window before, and forgotten after as many more.
+const WINDOW: f64 = 60.0;
+
 /// What is known of a key; sums over the past in which a second counts less the longer ago it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sums {
@@ -19,7 +22,8 @@ pub(crate) struct Sums {
     pub(crate) a: f64,
     pub(crate) aaaa: f64,
     pub(crate) wait_us: f64,
-    pub(crate) wait_max_us: f64,
+    /// Of this window, and of the one before: see [`WINDOW`].
+    wait_max_us: [f64; 2],
 }
 
 /// Sums by key, the rarest of which are forgotten.
@@ -38,7 +42,10 @@ pub struct Ledger {
     pub(crate) history: VecDeque<Moment>,
     /// The sum of what each past second counts now, so that a sum divided by it is a rate.
     pub(crate) span: f64,
-    pub(crate) seconds: u64,
+    /// Since counting began.
+    pub(crate) seconds: f64,
+    /// How long the window of the longest waits has lasted, in seconds.
+    window: f64,
 }
 
 impl Default for Ledger {
@@ -52,7 +59,8 @@ impl Default for Ledger {
             latencies: [0.0; LATENCIES],
             history: VecDeque::new(),
             span: 0.0,
-            seconds: 0,
+            seconds: 0.0,
+            window: 0.0,
         }
     }
 }
@@ -63,7 +71,14 @@ impl Ledger {
         let seconds = seconds.clamp(0.1, 10.0);
         let fade = FADE.powf(seconds);
         self.span = self.span * fade + seconds;
-        self.seconds += 1;
+        self.seconds += seconds;
+        self.window += seconds;
+        if self.window >= WINDOW {
+            self.window = 0.0;
+            for keys in [&mut self.clients, &mut self.names, &mut self.slow, &mut self.troubles] {
+                keys.next_window();
+            }
+        }
         for keys in [&mut self.clients, &mut self.names, &mut self.slow, &mut self.troubles] {
             keys.fade(fade);
         }
@@ -137,6 +152,13 @@ impl Keys {
         });
     }
 
+    fn next_window(&mut self) {
+        for sums in self.0.values_mut() {
+            let [newest, _] = sums.wait_max_us;
+            sums.wait_max_us = [0.0, newest];
+        }
+    }
+
     /// Forgets those with least of `what`, if there are too many.
     fn shrink(&mut self, what: fn(&Sums) -> f64) {
         if self.0.len() <= KEYS_MAX {
@@ -169,7 +191,14 @@ impl Sums {
         self.a += f64::from(a);
         self.aaaa += f64::from(aaaa);
         self.wait_us += wait_us as f64;
-        self.wait_max_us = self.wait_max_us.max(f64::from(wait_max_us));
+        let [newest, _] = &mut self.wait_max_us;
+        *newest = newest.max(f64::from(wait_max_us));
+    }
+
+    /// The longest wait of the last one or two windows, in microseconds.
+    pub(crate) fn longest_us(&self) -> f64 {
+        let [newest, earlier] = self.wait_max_us;
+        newest.max(earlier)
     }
 
     /// Adds what another key counted.
@@ -182,7 +211,9 @@ impl Sums {
         self.a += other.a;
         self.aaaa += other.aaaa;
         self.wait_us += other.wait_us;
-        self.wait_max_us = self.wait_max_us.max(other.wait_max_us);
+        for (longest, other) in self.wait_max_us.iter_mut().zip(other.wait_max_us) {
+            *longest = longest.max(other);
+        }
     }
 
     fn fade(&mut self, by: f64) {
@@ -190,5 +221,40 @@ impl Sums {
         for sum in [weight, questions, denied, failed, waited, a, aaaa, wait_us] {
             *sum *= by;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_core::seeing::Asked;
+    use nodens_wire::{Rcode, Type};
+
+    /// A second in which a name is waited for.
+    fn second(ledger: &mut Ledger, waited_us: u32) {
+        let mut sketch = Box::<Sketch>::default();
+        sketch.record(&Asked {
+            client: [192, 0, 2, 1].into(),
+            qname: b"\x01a\x00",
+            qtype: Type::A,
+            rcode: Rcode::NOERROR,
+            waited_us: Some(waited_us),
+            weight: 1,
+        });
+        ledger.take_up(&[sketch], 1.0);
+    }
+
+    #[test]
+    fn a_longest_wait_is_that_of_the_last_minutes_however_often_the_name_is_asked_for() {
+        let mut ledger = Ledger::default();
+        let longest = |ledger: &Ledger| ledger.slow.iter().map(|(_, s)| s.longest_us()).sum();
+        second(&mut ledger, 900_000);
+        (0..55).for_each(|_| second(&mut ledger, 1000));
+        let kept: f64 = longest(&ledger);
+        assert!((kept - 900_000.0).abs() < 1.0, "{kept}");
+        (0..66).for_each(|_| second(&mut ledger, 1000));
+        let left: f64 = longest(&ledger);
+        assert!((left - 1000.0).abs() < 1.0, "{left}");
+        assert!((ledger.seconds - 122.0).abs() < 0.1);
     }
 }

@@ -22,5 +22,5 @@ mod tests;
 pub use collector::{Collector, Surroundings};
 pub use domains::Domains;
 pub use ledger::Ledger;
-pub use places::Places;
+pub use places::{Found, Places, look};
 pub use report::{Bucket, Client, Leak, LeakKind, Moment, Name, Place, RcodeShare, Report, Source};

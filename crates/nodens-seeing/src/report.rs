@@ -158,6 +158,6 @@ pub struct Name {
     pub failed: f64,
     /// Milliseconds that one to an upstream waits on average.
     pub wait_ms: f64,
-    /// The longest wait of the last two minutes or so, in milliseconds.
+    /// The longest wait of the last minute or two, in milliseconds.
     pub wait_max_ms: f64,
 }

@@ -190,11 +190,28 @@ fn a_command_is_safe_to_paste_whatever_the_name() {
     scene.second(|scene| {
         scene.ask([10, 0, 0, 7], "a;reboot.invalid");
         scene.ask([10, 0, 0, 7], "<script>.invalid");
+        scene.ask([10, 0, 0, 7], "-write.invalid");
     });
     let report = scene.report();
-    assert_eq!(report.leaks.len(), 2);
+    assert_eq!(report.leaks.len(), 3);
     assert!(report.leaks.iter().all(|leak| leak.command.is_empty()), "{:?}", report.leaks);
     assert!(!page::render(&report).contains("<script>.invalid"));
+}
+
+#[test]
+fn the_page_runs_its_own_script_alone() {
+    use base64::Engine;
+    use sha2::{Digest, Sha256};
+    let mut scene = Scene::new();
+    let evil = "<script>alert(1)</script>.invalid";
+    scene.second(|scene| _ = scene.ask([10, 0, 0, 7], evil));
+    let page = page::render(&scene.report());
+    let mut scripts = page.split("<script>").skip(1).map(|rest| rest.split("</script>").next());
+    let script = scripts.next().flatten().unwrap();
+    assert_eq!(scripts.next(), None);
+    let hash = base64::prelude::BASE64_STANDARD.encode(Sha256::digest(script));
+    assert!(page::policy().contains(&format!("script-src 'sha256-{hash}';")), "{script}");
+    assert!(page.contains("&lt;script&gt;alert"), "the name is shown");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Whose an address is, as processes of this host tell it. Needs root and network namespaces.
 
-use nodens_seeing::{Place, Places};
+use nodens_seeing::{Place, look};
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -23,11 +24,10 @@ fn the_processes_of_a_network_namespace_say_who_has_its_address() {
     let mut said = BufReader::new(pod.stdout.take().expect("a pipe"));
     said.read_line(&mut line).expect("a line");
     assert_eq!(line, "up\n", "no network namespace of our own: run the tests as root");
-    let mut places = Places::default();
     let addresses: [IpAddr; 3] =
         ["10.77.7.7", "fd77::7", "10.77.7.8"].map(|text| text.parse().expect("an address"));
-    places.look_for(&addresses);
-    let found = addresses.map(|address| places.get(address));
+    let known = look(Path::new("/proc"));
+    let found = addresses.map(|address| known.get(&address).cloned());
     drop(pod.stdin.take());
     pod.wait().expect("the pod ends");
     let place = Some(Place { namespace: "shop".to_owned(), pod: "db-7c9f".to_owned() });

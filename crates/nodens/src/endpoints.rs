@@ -336,7 +336,7 @@ async fn answer(
 ) -> Response {
     if let Some(seer) = facts.seer.get() {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        if let Some(shown) = seeing::answer(seer, uri.path(), Some(peer), host) {
+        if let Some(shown) = seeing::answer(seer, uri.path(), Some(peer), host).await {
             return shown;
         }
     }

@@ -17,15 +17,18 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
-use nodens_seeing::{Collector, Domains, Place, Places, Report, Surroundings, page};
+use nodens_seeing::{Collector, Domains, Place, Places, Report, Surroundings, look, page};
 use nodens_wire::{Name, NameRef};
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the workers' sketches are emptied, and how often a socket that is in use is tried
 /// again: a predecessor may still have it.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long a report waits for what processes say of themselves.
+const LOOK_PATIENCE: Duration = Duration::from_millis(500);
 /// Where the search list of this host stands.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// The zone of most clusters, known even where no server block says it.
@@ -109,25 +112,40 @@ impl Seer {
     }
 
     /// What there is to see now.
-    pub(crate) fn report(&self) -> Report {
+    async fn report(self: &Arc<Self>) -> Report {
+        let report = self.counted();
+        let unknown: Vec<IpAddr> =
+            report.addresses().filter(|at| self.pod_at(*at).is_none()).collect();
+        self.look_for(&unknown).await;
+        report.located(&|at| self.pod_at(at).or_else(|| lock(&self.places).get(at)))
+    }
+
+    /// Lets processes say whose addresses they have. One that is stuck may never answer, and this
+    /// thread answers for health, too: it is another one that asks, and waits if it has to.
+    async fn look_for(self: &Arc<Self>, addresses: &[IpAddr]) {
+        if !lock(&self.places).begin(addresses) {
+            return;
+        }
+        let seer = self.clone();
+        let looked = tokio::task::spawn_blocking(move || {
+            let found = look(Path::new("/proc"));
+            lock(&seer.places).take_up(found);
+        });
+        // What comes later is in the next report.
+        _ = tokio::time::timeout(LOOK_PATIENCE, looked).await;
+    }
+
+    /// What was counted, by whatever address.
+    fn counted(&self) -> Report {
         let config = lock(&self.config).clone();
         let is_stopped = |qname: &[u8]| NameRef::new(qname).is_ok_and(|name| config.denies(name));
-        let nobody = |_: IpAddr| None;
-        let mut around = Surroundings {
+        lock(&self.collector).report(&Surroundings {
             host: self.host.clone(),
             unix_s: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
             domains: domains(&config),
             is_stopped: &is_stopped,
-            place_of: &nobody,
-        };
-        let mut places = lock(&self.places);
-        let report = lock(&self.collector).report(&around);
-        let unknown: Vec<IpAddr> =
-            report.addresses().filter(|at| self.pod_at(*at).is_none()).collect();
-        places.look_for(&unknown);
-        let place_of = |address| self.pod_at(address).or_else(|| places.get(address));
-        around.place_of = &place_of;
-        report.located(&around)
+            place_of: &|_| None,
+        })
     }
 
     fn pod_at(&self, address: IpAddr) -> Option<Place> {
@@ -162,8 +180,8 @@ fn domains(config: &Config) -> Domains {
 ///
 /// What clients ask for is nobody's business but the operator's: over TCP it is shown to this host
 /// alone, and not to pages that a browser here was led to by a name of their own (DNS rebinding).
-pub(crate) fn answer(
-    seer: &Seer,
+pub(crate) async fn answer(
+    seer: &Arc<Seer>,
     path: &str,
     peer: Option<SocketAddr>,
     host: Option<&str>,
@@ -180,13 +198,18 @@ pub(crate) fn answer(
              (kubectl port-forward), or with `nodens top`\n";
         return Some((StatusCode::FORBIDDEN, text).into_response());
     }
-    let report = seer.report();
+    let report = seer.report().await;
     let (kind, body) = match is_json {
         true => ("application/json", serde_json::to_string(&report).unwrap_or_default()),
         false => ("text/html; charset=utf-8", page::render(&report)),
     };
-    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")];
-    Some((headers, body).into_response())
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    let policy = [(header::CONTENT_SECURITY_POLICY, page::policy())];
+    Some((headers, policy, body).into_response())
 }
 
 /// Whether a `Host` header names this host by itself.

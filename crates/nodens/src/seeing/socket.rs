@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// Where `nodens top` looks unless told otherwise.
 pub(crate) const DEFAULT_SOCKET: &str = "@nodens/top";
+/// The longest report that is read, in octets; one with every row full has less than a tenth of it.
+const REPORT_LEN_MAX: u64 = 4 << 20;
 /// How long a reader waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -59,7 +61,7 @@ pub(super) async fn serve(listener: UnixListener, seer: Arc<Seer>) {
 }
 
 async fn respond(State(seer): State<Arc<Seer>>, uri: Uri) -> Response {
-    let found = answer(&seer, uri.path(), None, None);
+    let found = answer(&seer, uri.path(), None, None).await;
     found.unwrap_or_else(|| (StatusCode::NOT_FOUND, "404 page not found\n").into_response())
 }
 
@@ -93,8 +95,9 @@ pub(super) fn fetch(text: &str) -> io::Result<String> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let request = "GET /debug/dns.json HTTP/1.0\r\nHost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes())?;
+    // Anybody may have been first to take an abstract name.
     let mut response = String::new();
-    stream.read_to_string(&mut response)?;
+    stream.take(REPORT_LEN_MAX).read_to_string(&mut response)?;
     match response.split_once("\r\n\r\n") {
         Some((head, body))
             if head.starts_with("HTTP/1.0 200") || head.starts_with("HTTP/1.1 200") =>

@@ -54,11 +54,12 @@ fn show(options: &Options) -> Result<(), String> {
     let socket = options.get("socket").unwrap_or(DEFAULT_SOCKET);
     let json = fetch(socket)
         .map_err(|error| format!("{socket}: {error} (is a server running here with -top?)"))?;
+    // What is no report is not shown: it may have been written to do something to a terminal.
+    let report = parse(&json)?;
     if options.has("json") {
-        println!("{json}");
+        println!("{}", serde_json::to_string(&report).map_err(|error| error.to_string())?);
         return Ok(());
     }
-    let report = parse(&json)?;
     if options.has("once") || !std::io::stdout().is_terminal() {
         print!("{}", terminal::text(&report, PRINTED));
         return Ok(());
@@ -68,7 +69,7 @@ fn show(options: &Options) -> Result<(), String> {
 
 fn parse(json: &str) -> Result<Report, String> {
     serde_json::from_str(json)
-        .map_err(|error| format!("the server's report is of another version: {error}"))
+        .map_err(|error| format!("that is no report, or one of another version: {error}"))
 }
 
 /// Redraws each second until a key ends it.

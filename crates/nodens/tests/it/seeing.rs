@@ -6,6 +6,7 @@ use nodens_wire::{Message, Rcode, Type};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -146,10 +147,46 @@ fn shows_the_page(port: u16) {
     let (status, page) = http_get(port, "/debug/dns").unwrap();
     assert!(status.contains("200") && page.contains("db.bad.invalid."), "{status}");
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(stream, "GET /debug/dns HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let head = response.split("\r\n\r\n").next().unwrap().to_lowercase();
+    assert!(head.contains("content-security-policy: default-src 'none';"), "{head}");
+    assert!(head.contains("x-content-type-options: nosniff"), "{head}");
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "GET /debug/dns HTTP/1.0\r\nHost: evil.example:{port}\r\n\r\n").unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     assert!(response.contains(" 403 ") && !response.contains("db.bad.invalid"), "{response}");
+}
+
+#[test]
+fn what_is_no_report_is_neither_kept_nor_printed() {
+    let folder = Folder::new("seeing-strange");
+    let head = "HTTP/1.0 200 OK\r\n\r\n";
+    let endless = format!("{head}\"{}", "x".repeat(64 << 20));
+    for (name, response) in [("endless", &*endless), ("escapes", &format!("{head}\x1b[2J{{}}"))] {
+        let socket = folder.0.join(name);
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::thread::scope(|scope| {
+            let strange = scope.spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut asked = Vec::new();
+                while !asked.ends_with(b"\r\n\r\n") {
+                    let mut octet = [0];
+                    stream.read_exact(&mut octet).unwrap();
+                    asked.extend(octet);
+                }
+                // It hangs up when it has seen enough.
+                _ = stream.write_all(response.as_bytes());
+            });
+            let output = nodens().args(["top", "-json", "-socket"]).arg(&socket).output().unwrap();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert!(!output.status.success() && output.stdout.is_empty(), "{name}");
+            assert!(errors.contains("no report") && !errors.contains('\x1b'), "{errors}");
+            strange.join().unwrap();
+        });
+    }
 }
 
 #[test]
