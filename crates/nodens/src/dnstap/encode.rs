@@ -17,6 +17,9 @@ pub(super) fn message(
 ) {
     octets(1, &spec.identity, out);
     octets(2, &spec.version, out);
+    if let Some(extra) = &message.extra {
+        octets(3, extra.as_bytes(), out);
+    }
     octets(14, &inner(message, wall), out);
     number(15, TYPE_MESSAGE, out);
 }

@@ -2,13 +2,14 @@
 
 mod encode;
 mod stream;
+mod tls;
 
 use nodens_core::Shared;
-use nodens_core::handlers::dnstap::{Message, Spec, Tap};
+use nodens_core::handlers::dnstap::{Message, Messages, Spec, Tap};
 use nodens_core::log::Level;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use stream::Stream;
@@ -32,7 +33,7 @@ impl Taps {
     pub(crate) fn start(taps: &[Arc<Tap>], shared: &Arc<Shared>) -> Self {
         let mut started = Self::default();
         for tap in taps {
-            let Some((messages, dropped)) = tap.take_receiver() else { continue };
+            let Some(messages) = tap.take_messages() else { continue };
             let mut writer = Writer {
                 spec: tap.spec.clone(),
                 shared: shared.clone(),
@@ -42,7 +43,6 @@ impl Taps {
                 told_at: Instant::now(),
                 complained: false,
                 lost: 0,
-                dropped,
                 scratch: Vec::new(),
             };
             let run = move || {
@@ -82,32 +82,30 @@ struct Writer {
     complained: bool,
     /// Messages that were not written.
     lost: u64,
-    /// Messages that found no place in the queue.
-    dropped: Arc<AtomicU64>,
     scratch: Vec<u8>,
 }
 
 impl Writer {
-    fn run(&mut self, messages: &Receiver<Message>) {
+    fn run(&mut self, messages: &Messages) {
         let mut wall = Wall::now();
         loop {
             self.connect();
-            match messages.recv_timeout(FLUSH) {
+            match messages.next_within(FLUSH) {
                 Ok(message) => {
                     self.write(&message, wall);
                     // As many as there are, then one look at the clock.
-                    messages.try_iter().take(1000).for_each(|message| self.write(&message, wall));
+                    messages.now().take(1000).for_each(|message| self.write(&message, wall));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             wall = Wall::now();
             if self.stream.as_mut().is_some_and(|stream| stream.flush().is_err()) {
-                self.stream = None;
+                self.disconnect();
             }
-            self.tell();
+            self.tell(messages);
             if self.stop.load(Ordering::Relaxed) {
-                messages.try_iter().for_each(|message| self.write(&message, wall));
+                messages.now().for_each(|message| self.write(&message, wall));
                 break;
             }
         }
@@ -120,7 +118,7 @@ impl Writer {
         if self.stream.is_some() || Instant::now() < self.retry_at {
             return;
         }
-        match Stream::connect(&self.spec.target, self.spec.buffer) {
+        match Stream::connect(&self.spec) {
             Ok(stream) => {
                 self.stream = Some(stream);
                 self.complained = false;
@@ -144,16 +142,22 @@ impl Writer {
         encode::message(message, &self.spec, |mono_ns| wall.at(mono_ns), &mut self.scratch);
         if stream.frame(&self.scratch).is_err() {
             self.lost += 1;
-            self.stream = None;
+            self.disconnect();
         }
     }
 
-    fn tell(&mut self) {
+    fn disconnect(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            stream.abandon();
+        }
+    }
+
+    fn tell(&mut self, messages: &Messages) {
         if self.told_at.elapsed() < TELL {
             return;
         }
         self.told_at = Instant::now();
-        let lost = std::mem::take(&mut self.lost) + self.dropped.swap(0, Ordering::Relaxed);
+        let lost = std::mem::take(&mut self.lost) + messages.take_dropped();
         if lost > 0 {
             let text = format!("Dropped dnstap messages: {lost}");
             self.shared.sink.line(Level::Warning, "dnstap", text);

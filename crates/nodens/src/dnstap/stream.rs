@@ -1,6 +1,7 @@
 //! Frame streams (fstrm): READY and ACCEPT, START, frames, STOP and FINISH.
 
-use nodens_core::handlers::dnstap::Target;
+use super::tls::{self, TlsStream};
+use nodens_core::handlers::dnstap::{Spec, Target};
 use socket2::SockRef;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -28,12 +29,13 @@ pub(super) struct Stream(BufWriter<Connection>);
 enum Connection {
     Unix(UnixStream),
     Tcp(TcpStream),
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
     /// Connects, and agrees with the reader on what will be sent.
-    pub(super) fn connect(target: &Target, buffer: usize) -> io::Result<Self> {
-        let connection = Connection::open(target, buffer)?;
+    pub(super) fn connect(spec: &Spec) -> io::Result<Self> {
+        let connection = Connection::open(spec)?;
         connection.set_patience(PATIENCE)?;
         let mut stream = Self(BufWriter::with_capacity(BUFFER, connection));
         stream.control(READY, Some(CONTENT_TYPE))?;
@@ -57,6 +59,16 @@ impl Stream {
     pub(super) fn finish(mut self) {
         let ended = self.0.get_ref().set_patience(PATIENCE_AT_END);
         _ = ended.and_then(|()| self.control(STOP, None)).and_then(|()| self.expect(FINISH));
+        if let Connection::Tls(stream) = self.0.get_mut() {
+            stream.conn.send_close_notify();
+        }
+        _ = self.flush();
+        self.abandon();
+    }
+
+    /// Leaves what was not sent unsent, rather than wait once more for who does not read.
+    pub(super) fn abandon(self) {
+        drop(self.0.into_parts());
     }
 
     fn control(&mut self, kind: u32, content_type: Option<&[u8]>) -> io::Result<()> {
@@ -95,35 +107,49 @@ impl Stream {
 }
 
 impl Connection {
-    fn open(target: &Target, buffer: usize) -> io::Result<Self> {
-        let address = match target {
-            Target::Unix(path) => return UnixStream::connect(path).map(Self::Unix),
-            Target::Tcp(address) => address,
-        };
-        let mut error = io::Error::new(ErrorKind::NotFound, format!("no address of {address}"));
-        for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(stream) => {
-                    SockRef::from(&stream).set_send_buffer_size(buffer)?;
-                    return Ok(Self::Tcp(stream));
-                }
-                Err(failed) => error = failed,
+    fn open(spec: &Spec) -> io::Result<Self> {
+        match &spec.target {
+            Target::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Target::Tcp(address) => Ok(Self::Tcp(tcp(address, spec.buffer)?)),
+            Target::Tls(address) => {
+                let stream = tcp(address, spec.buffer)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                let host = address.rsplit_once(':').map_or(&**address, |(host, _)| host);
+                let stream = tls::connect(stream, host, spec.skip_verify)?;
+                Ok(Self::Tls(Box::new(stream)))
             }
         }
-        Err(error)
     }
 
     fn set_patience(&self, patience: Duration) -> io::Result<()> {
         let patience = Some(patience);
-        match self {
-            Self::Unix(s) => {
-                s.set_read_timeout(patience).and_then(|()| s.set_write_timeout(patience))
+        let tcp = match self {
+            Self::Unix(stream) => {
+                stream.set_read_timeout(patience)?;
+                return stream.set_write_timeout(patience);
             }
-            Self::Tcp(s) => {
-                s.set_read_timeout(patience).and_then(|()| s.set_write_timeout(patience))
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => &stream.sock,
+        };
+        tcp.set_read_timeout(patience)?;
+        tcp.set_write_timeout(patience)
+    }
+}
+
+/// Connects to the first address that takes it.
+fn tcp(address: &str, buffer: usize) -> io::Result<TcpStream> {
+    let mut error = io::Error::new(ErrorKind::NotFound, format!("no address of {address}"));
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => {
+                SockRef::from(&stream).set_send_buffer_size(buffer)?;
+                return Ok(stream);
             }
+            Err(failed) => error = failed,
         }
     }
+    Err(error)
 }
 
 impl Read for Connection {
@@ -131,6 +157,7 @@ impl Read for Connection {
         match self {
             Self::Unix(stream) => stream.read(octets),
             Self::Tcp(stream) => stream.read(octets),
+            Self::Tls(stream) => stream.read(octets),
         }
     }
 }
@@ -140,10 +167,14 @@ impl Write for Connection {
         match self {
             Self::Unix(stream) => stream.write(octets),
             Self::Tcp(stream) => stream.write(octets),
+            Self::Tls(stream) => stream.write(octets),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => Ok(()),
+            Self::Tls(stream) => stream.flush(),
+        }
     }
 }

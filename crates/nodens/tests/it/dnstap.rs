@@ -1,23 +1,28 @@
 //! What a reader of frame streams gets from the real program. This one needs nothing installed;
 //! `dnstap -u`, `fstrm_capture` and `dnstap-read` read the same.
 
-use crate::fixture::{Folder, PATIENCE, Server};
+use crate::fixture::{Folder, PATIENCE, Server, free_port, nodens};
 use nodens_wire::{Message, Type};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const CONTENT_TYPE: &[u8] = b"protobuf:dnstap.Dnstap";
 
-fn word(stream: &mut UnixStream) -> u32 {
+fn word(stream: &mut impl Read) -> u32 {
     let mut word = [0; 4];
     stream.read_exact(&mut word).unwrap();
     u32::from_be_bytes(word)
 }
 
 /// A frame: of data, or with `true` of control.
-fn frame(stream: &mut UnixStream) -> (bool, Vec<u8>) {
+fn frame(stream: &mut impl Read) -> (bool, Vec<u8>) {
     let first = word(stream);
     let len = if first == 0 { word(stream) } else { first };
     let mut octets = vec![0; len as usize];
@@ -35,10 +40,17 @@ fn control(kind: u32) -> Vec<u8> {
     frame
 }
 
-fn send(stream: &mut UnixStream, kind: u32) {
+fn send(stream: &mut impl Write, kind: u32) {
     let frame = control(kind);
     let len = (frame.len() as u32).to_be_bytes();
     stream.write_all(&[&[0; 4], &len[..], &frame].concat()).unwrap();
+}
+
+/// Says that this is a reader, and hears that messages follow.
+fn greet(stream: &mut (impl Read + Write)) {
+    assert_eq!(frame(stream), (true, control(4)), "READY");
+    send(stream, 1);
+    assert_eq!(frame(stream), (true, control(2)), "START");
 }
 
 #[derive(Debug, Clone)]
@@ -107,9 +119,7 @@ fn a_reader_gets_what_was_asked_and_answered_and_is_told_the_end() {
     let server = Server::start("dnstap-server", &corefile);
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    assert_eq!(frame(&mut stream), (true, control(4)), "READY");
-    send(&mut stream, 1);
-    assert_eq!(frame(&mut stream), (true, control(2)), "START");
+    greet(&mut stream);
     let answer = server.ask("a.example", Type::A);
     let mut inner = Vec::new();
     for kind in [5, 6] {
@@ -137,4 +147,118 @@ fn a_reader_gets_what_was_asked_and_answered_and_is_told_the_end() {
     });
     assert!(server.end("-TERM").success());
     assert_eq!(reader.join().unwrap(), (true, 3_u32.to_be_bytes().to_vec()), "STOP");
+}
+
+/// A reader with a certificate for `name`, which is in a file of `folder`, too.
+struct TlsReader {
+    listener: TcpListener,
+    config: Arc<ServerConfig>,
+    certificate: std::path::PathBuf,
+}
+
+impl TlsReader {
+    fn new(folder: &Folder, name: &str) -> Self {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        let certificate = folder.write(&format!("{name}.pem"), &made.cert.pem());
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = config.with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self { listener, config: Arc::new(config), certificate }
+    }
+
+    /// The next connection that agrees on a session; those that do not are waited for no longer.
+    fn accept(&self) -> StreamOwned<ServerConnection, TcpStream> {
+        loop {
+            let (stream, _) = self.listener.accept().unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let connection = ServerConnection::new(self.config.clone()).unwrap();
+            let mut stream = StreamOwned::new(connection, stream);
+            if stream.conn.complete_io(&mut stream.sock).is_ok() {
+                return stream;
+            }
+        }
+    }
+
+    /// A server that writes to it and takes `authorities` for good.
+    fn server(&self, name: &str, authorities: &Path, options: &str) -> Server {
+        let (folder, port) = (Folder::new(name), free_port());
+        let reader = self.listener.local_addr().unwrap();
+        let conf = folder.write(
+            "Corefile",
+            &format!(
+                ".:{port} {{\n bind 127.0.0.1\n dnstap tls://{reader} full {{\n extra \"{{name}}\"\n \
+                 {options}\n }}\n whoami\n}}"
+            ),
+        );
+        let mut command = nodens();
+        command.args(["-p", &port.to_string()]).arg("-conf").arg(conf);
+        command.env("SSL_CERT_FILE", authorities).env_remove("SSL_CERT_DIR");
+        let server = Server::run(command, folder, SocketAddr::from(([127, 0, 0, 1], port)));
+        server.wait_for("Nodens-");
+        server
+    }
+}
+
+#[test]
+fn a_reader_over_tls_gets_the_same_if_it_is_who_it_should_be() {
+    let folder = Folder::new("dnstap-tls");
+    let reader = TlsReader::new(&folder, "127.0.0.1");
+    let other = TlsReader::new(&folder, "other.test");
+    for (name, authorities, options) in [
+        ("dnstap-trusted", &reader.certificate, ""),
+        ("dnstap-skipverify", &other.certificate, "skipverify"),
+    ] {
+        let server = reader.server(name, authorities, options);
+        let mut stream = reader.accept();
+        greet(&mut stream);
+        let answer = server.ask("a.example", Type::A);
+        for kind in [5, 6] {
+            let outer = fields(&frame(&mut stream).1);
+            assert_eq!(octets(&outer, 3), b"a.example.");
+            let inner = fields(&octets(&outer, 14));
+            assert_eq!(number(&inner, 1), kind);
+            if kind == 6 {
+                assert_eq!(Message::parse(&octets(&inner, 14)).unwrap(), answer);
+            }
+        }
+        let ends = std::thread::spawn(move || {
+            let stop = frame(&mut stream);
+            send(&mut stream, 5);
+            // It says that it has gone, too.
+            (stop, stream.read(&mut [0]).map_err(|error| error.kind()))
+        });
+        assert!(server.end("-TERM").success());
+        let stop = (true, 3_u32.to_be_bytes().to_vec());
+        assert_eq!(ends.join().unwrap(), (stop, Ok(0)), "{name}");
+    }
+}
+
+#[test]
+fn a_reader_over_tls_that_is_somebody_else_gets_nothing() {
+    let folder = Folder::new("dnstap-strange");
+    let [reader, other] = ["127.0.0.1", "other.test"].map(|name| TlsReader::new(&folder, name));
+    // One from an authority that is not trusted, and one for another name.
+    for (name, reader, authorities, why) in [
+        ("dnstap-unknown", &reader, &other.certificate, "invalid peer certificate"),
+        ("dnstap-misnamed", &other, &other.certificate, "not valid for name"),
+    ] {
+        let server = reader.server(name, authorities, "");
+        let line = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // A handshake wants an answer, or it is the patience that ends it.
+                let (stream, _) = reader.listener.accept().unwrap();
+                let connection = ServerConnection::new(reader.config.clone()).unwrap();
+                let mut stream = StreamOwned::new(connection, stream);
+                // In TLS 1.3 the refusal comes after what we take for the end of the handshake.
+                let done = stream.conn.complete_io(&mut stream.sock);
+                assert!(done.is_err() || stream.read(&mut [0]).is_err(), "{name}");
+            });
+            server.wait_for("No connection to dnstap endpoint: ")
+        });
+        assert!(line.contains(why), "{line}");
+        server.ask("a.example", Type::A);
+    }
 }

@@ -1,4 +1,4 @@
-//! `dnstap SOCKET [full] [WRITEBUFFER] [QUEUE] { identity TEXT; version TEXT }`.
+//! `dnstap SOCKET [full] [WRITEBUFFER] [QUEUE] { identity, version, extra, skipverify }`.
 
 use super::{Dnstap, QUEUE, Spec, Tap, Target};
 use crate::config::BlockBuilder;
@@ -7,7 +7,7 @@ use nodens_corefile::take::parse_integer;
 use nodens_corefile::{Directive, Error, Token};
 use std::sync::Arc;
 
-const PROPERTIES: &[&str] = &["identity", "version"];
+const PROPERTIES: &[&str] = &["identity", "version", "extra", "skipverify"];
 
 /// Reads the directive; a repeated one is a further tap.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
@@ -20,6 +20,8 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
         queue: QUEUE,
         identity: block.options.hostname.clone().into_bytes(),
         version: concat!("Nodens-", env!("CARGO_PKG_VERSION")).as_bytes().to_vec(),
+        extra: String::new(),
+        skip_verify: false,
     };
     if let Some(word) = args.get(1) {
         match word.text.as_str() {
@@ -34,15 +36,20 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
         spec.queue = parse_integer::<usize>(queue, 1..=4096)? * QUEUE;
     }
     for property in directive.body.iter().flatten() {
-        let text = |property: &Directive| -> Result<Vec<u8>, Error> {
+        let text = |property: &Directive| -> Result<String, Error> {
             let [value] = property.expect_args()?;
-            Ok(value.text.clone().into_bytes())
+            Ok(value.text.clone())
         };
         match property.name.text.as_str() {
-            "identity" => spec.identity = text(property)?,
-            "version" => spec.version = text(property)?,
-            "extra" | "tls" | "skipverify" => {
-                let text = "Nodens does not have this yet; expected identity or version";
+            "identity" => spec.identity = text(property)?.into_bytes(),
+            "version" => spec.version = text(property)?.into_bytes(),
+            "extra" => spec.extra = text(property)?,
+            "skipverify" => {
+                property.expect_no_args()?;
+                spec.skip_verify = true;
+            }
+            "tls" => {
+                let text = "is for `listen`, which Nodens does not have yet";
                 return Err(Error::invalid(&property.name, text));
             }
             _ => return Err(property.unknown_property(PROPERTIES)),
@@ -69,18 +76,21 @@ fn shared(spec: Spec, block: &mut BlockBuilder<'_>) -> Arc<Tap> {
 
 fn target(socket: &Token) -> Result<Target, Error> {
     let text = socket.text.as_str();
-    if text == "listen" || text.starts_with("tls://") {
-        let wanted = "a path, unix://PATH or tcp://HOST:PORT (listen and tls are not there yet)";
+    if text == "listen" {
+        let wanted = "a path, unix://PATH, tcp://HOST:PORT or tls://HOST:PORT (listen is not there \
+                      yet)";
         return Err(Error::expected(socket, wanted));
     }
-    match text.strip_prefix("tcp://") {
-        Some(address) => match address.trim_end_matches('/').rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-                Ok(Target::Tcp(address.trim_end_matches('/').to_owned()))
-            }
-            _ => Err(Error::expected(socket, "tcp://HOST:PORT")),
-        },
-        None => match text.strip_prefix("unix://").unwrap_or(text) {
+    let address = |address: &str| match address.trim_end_matches('/').rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+            Ok(address.trim_end_matches('/').to_owned())
+        }
+        _ => Err(Error::expected(socket, "HOST:PORT behind tcp:// or tls://")),
+    };
+    match (text.strip_prefix("tcp://"), text.strip_prefix("tls://")) {
+        (Some(tcp), _) => address(tcp).map(Target::Tcp),
+        (None, Some(tls)) => address(tls).map(Target::Tls),
+        (None, None) => match text.strip_prefix("unix://").unwrap_or(text) {
             "" => Err(Error::expected(socket, "the path of a socket")),
             path => Ok(Target::Unix(path.to_owned())),
         },

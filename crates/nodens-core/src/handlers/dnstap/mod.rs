@@ -5,13 +5,15 @@ mod config;
 use crate::config::Config;
 use crate::handler::{Cx, Handle, Step};
 use crate::handlers::Handler;
+use crate::handlers::log::{Format, QueryRecord};
+use crate::handlers::metadata;
 use crate::job::{Job, Transport};
 use crate::time::Now;
 use crate::upstream::{Carrier, Upstream};
 use nodens_wire::{Header, header};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +38,8 @@ pub enum Target {
     Unix(String),
     /// `HOST:PORT`
     Tcp(String),
+    /// The same, with TLS.
+    Tls(String),
 }
 
 /// What one line of the Corefile asks for.
@@ -53,6 +57,10 @@ pub struct Spec {
     pub identity: Vec<u8>,
     /// What the program is called.
     pub version: Vec<u8>,
+    /// What is sent beside each message, with the placeholders of `log`; empty for nothing.
+    pub extra: String,
+    /// Whether any certificate will do, with [`Target::Tls`].
+    pub skip_verify: bool,
 }
 
 /// A way to one writer. What does not fit is counted and dropped.
@@ -60,9 +68,48 @@ pub struct Spec {
 pub struct Tap {
     /// What is wanted.
     pub spec: Spec,
-    sender: SyncSender<Message>,
+    extra: Option<Arc<Format>>,
+    sender: Sender<Message>,
+    waiting: Arc<Waiting>,
     receiver: Mutex<Option<Receiver<Message>>>,
-    dropped: Arc<AtomicU64>,
+}
+
+/// Counts of messages on their way. A bounded channel would take the memory for a full one at once.
+#[derive(Debug, Default)]
+struct Waiting {
+    now: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+/// The messages for one writer.
+#[derive(Debug)]
+pub struct Messages {
+    receiver: Receiver<Message>,
+    waiting: Arc<Waiting>,
+}
+
+impl Messages {
+    /// The next message, after `patience` at the latest.
+    ///
+    /// # Errors
+    /// If there is none, or never will be.
+    pub fn next_within(&self, patience: Duration) -> Result<Message, RecvTimeoutError> {
+        self.receiver.recv_timeout(patience).inspect(|_| self.taken())
+    }
+
+    /// The messages that are there.
+    pub fn now(&self) -> impl Iterator<Item = Message> {
+        self.receiver.try_iter().inspect(|_| self.taken())
+    }
+
+    /// How many were dropped since the last call.
+    pub fn take_dropped(&self) -> u64 {
+        self.waiting.dropped.swap(0, Ordering::Relaxed)
+    }
+
+    fn taken(&self) {
+        self.waiting.now.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What a message is about, by its number in dnstap.
@@ -95,25 +142,35 @@ pub struct Message {
     pub answered_ns: Option<u64>,
     /// The message of DNS, if `full` is wanted.
     pub wire: Option<Vec<u8>>,
+    /// What goes with it, if that is wanted.
+    pub extra: Option<String>,
 }
 
 impl Tap {
     fn new(spec: Spec) -> Self {
-        let (sender, receiver) = sync_channel(spec.queue);
-        Self { spec, sender, receiver: Mutex::new(Some(receiver)), dropped: Arc::default() }
+        let (sender, receiver) = channel();
+        let extra = (!spec.extra.is_empty()).then(|| Arc::new(Format::of_question(&spec.extra)));
+        let (waiting, receiver) = (Arc::default(), Mutex::new(Some(receiver)));
+        Self { spec, extra, sender, waiting, receiver }
     }
 
-    /// The messages, and a count of those that were dropped; once.
-    pub fn take_receiver(&self) -> Option<(Receiver<Message>, Arc<AtomicU64>)> {
+    /// The messages; once.
+    pub fn take_messages(&self) -> Option<Messages> {
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some((receiver, self.dropped.clone()))
+        Some(Messages { receiver, waiting: self.waiting.clone() })
     }
 
-    fn send(&self, mut message: Message, wire: &[u8]) {
-        message.wire = self.spec.full.then(|| wire.to_vec());
-        if let Err(TrySendError::Full(_)) = self.sender.try_send(message) {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+    fn send(&self, source: metadata::Source<'_>, mut message: Message, wire: &[u8]) {
+        if self.waiting.now.fetch_add(1, Ordering::Relaxed) >= self.spec.queue {
+            self.waiting.now.fetch_sub(1, Ordering::Relaxed);
+            self.waiting.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
         }
+        message.wire = self.spec.full.then(|| wire.to_vec());
+        let extra = self.extra.as_ref();
+        message.extra = extra.map(|format| QueryRecord::new(format, source).line());
+        // Who takes no messages any more does not miss this one.
+        _ = self.sender.send(message);
     }
 }
 
@@ -122,7 +179,8 @@ impl Handle for Dnstap {
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         cx.job.tapped = true;
         let message = client_message(cx.job, Kind::ClientQuery, None);
-        self.taps.iter().for_each(|tap| tap.send(message.clone(), &cx.job.request));
+        let source = metadata::Source { job: cx.job, block: cx.block };
+        self.taps.iter().for_each(|tap| tap.send(source, message.clone(), &cx.job.request));
         Step::Next
     }
 }
@@ -138,6 +196,7 @@ fn client_message(job: &Job, kind: Kind, answered_ns: Option<u64>) -> Message {
         asked_ns: job.received.mono_ns,
         answered_ns,
         wire: None,
+        extra: None,
     }
 }
 
@@ -146,8 +205,9 @@ pub(crate) fn answered(config: &Config, now: Now, job: &mut Job) {
     job.tapped = false;
     let Some(block) = config.blocks.get(job.current.block) else { return };
     let message = client_message(job, Kind::ClientResponse, Some(now.mono_ns));
+    let source = metadata::Source { job, block };
     for tap in taps(&block.handlers) {
-        tap.send(message.clone(), &job.current.response.wire);
+        tap.send(source, message.clone(), &job.current.response.wire);
     }
 }
 
@@ -165,6 +225,7 @@ pub(crate) fn forwarded(
         Carrier::Udp => Transport::Udp,
         Carrier::Tcp => Transport::Tcp,
     };
+    let source = metadata::Source { job: cx.job, block: cx.block };
     for tap in taps(&cx.block.handlers) {
         let query = Message {
             kind: Kind::ForwarderQuery,
@@ -174,14 +235,15 @@ pub(crate) fn forwarded(
             asked_ns: now_ns.saturating_sub(took_ns),
             answered_ns: None,
             wire: None,
+            extra: None,
         };
         let kind = Kind::ForwarderResponse;
         let response = Message { kind, answered_ns: Some(now_ns), ..query.clone() };
         // The ID is chosen where the question is sent, and the reply has the same.
         let mut asked = cx.job.current.forward.message.clone();
         header::set_id(&mut asked, Header::read(reply).map_or(0, |header| header.id));
-        tap.send(query, &asked);
-        tap.send(response, reply);
+        tap.send(source, query, &asked);
+        tap.send(source, response, reply);
     }
 }
 

@@ -1,11 +1,10 @@
-use super::{Kind, Message, Target};
+use super::{Kind, Messages, Target};
 use crate::job::Transport;
 use crate::testing::{Bench, Reaction, request};
 use nodens_wire::{Flags, Message as Dns, Rcode};
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-fn tapped(directive: &str) -> (Bench, Receiver<Message>) {
+fn tapped(directive: &str) -> (Bench, Messages) {
     let corefile = format!(".:53 {{\n {directive}\n forward . 192.0.2.53\n}}");
     let mut bench = Bench::new(&corefile);
     bench.upstream(|_, question| {
@@ -16,7 +15,7 @@ fn tapped(directive: &str) -> (Bench, Receiver<Message>) {
         Reaction::After(Duration::from_millis(3), Box::new(Reaction::Reply(out)))
     });
     let tap = bench.worker.config().services.taps[0].clone();
-    (bench, tap.take_receiver().unwrap().0)
+    (bench, tap.take_messages().unwrap())
 }
 
 #[test]
@@ -24,7 +23,7 @@ fn client_and_upstream_are_seen_in_order_and_as_they_are_sent() {
     let (mut bench, messages) = tapped("dnstap /run/tap full");
     let begun_ns = bench.now.mono_ns;
     let answer = bench.ask_for("a.Example. A +edns", Duration::from_secs(1)).unwrap().0;
-    let seen: Vec<_> = messages.try_iter().collect();
+    let seen: Vec<_> = messages.now().collect();
     let kinds: Vec<_> = seen.iter().map(|message| message.kind).collect();
     use Kind::*;
     assert_eq!(kinds, [ClientQuery, ForwarderQuery, ForwarderResponse, ClientResponse]);
@@ -43,7 +42,7 @@ fn client_and_upstream_are_seen_in_order_and_as_they_are_sent() {
 fn without_full_no_message_of_dns_is_kept() {
     let (mut bench, messages) = tapped("dnstap tcp://127.0.0.1:6000");
     bench.ask_for("a.example. A", Duration::from_secs(1)).unwrap();
-    let seen: Vec<_> = messages.try_iter().collect();
+    let seen: Vec<_> = messages.now().collect();
     assert_eq!(seen.len(), 4);
     assert!(seen.iter().all(|message| message.wire.is_none()));
 }
@@ -55,7 +54,26 @@ fn a_writer_that_is_slow_loses_messages_and_holds_nobody_up() {
     for _ in 0..2 * super::QUEUE {
         bench.ask_bytes(&request);
     }
-    assert_eq!(messages.try_iter().count(), super::QUEUE);
+    assert_eq!(messages.take_dropped(), super::QUEUE as u64);
+    assert_eq!(messages.now().count(), super::QUEUE);
+    bench.ask_bytes(&request);
+    assert_eq!((messages.now().count(), messages.take_dropped()), (1, 0), "there is room again");
+}
+
+#[test]
+fn what_goes_with_each_message_is_filled_in_for_it() {
+    let extra = "dnstap /run/tap {\n extra \"{name} {type} {rcode} {/forward/upstream} {x}\"\n }\n metadata";
+    let (mut bench, messages) = tapped(extra);
+    bench.ask_for("a.Example. AAAA", Duration::from_secs(1)).unwrap();
+    let extras: Vec<_> = messages.now().filter_map(|message| message.extra).collect();
+    let with = |upstream: &str| format!("a.example. AAAA - {upstream} {{x}}");
+    assert_eq!(extras.len(), 4);
+    // As in CoreDNS, RCODEs are not known here; who has answered is known once somebody has.
+    assert_eq!(extras[0], with("-"));
+    assert_eq!(extras[3], with("192.0.2.53:53"));
+    let (mut bench, messages) = tapped("dnstap /run/tap");
+    bench.ask_for("a.example. A", Duration::from_secs(1)).unwrap();
+    assert!(messages.now().all(|message| message.extra.is_none()));
 }
 
 #[test]
@@ -69,15 +87,22 @@ fn the_directive_is_read() {
     assert_eq!((full.full, full.buffer, full.queue), (true, 4 << 20, 20_000));
     assert_eq!((&*full.identity, &*full.version), (&b"me"[..], &b"v"[..]));
     assert_eq!(spec("unix:///run/a").unwrap().target, Target::Unix("/run/a".into()));
+    let tls = spec("tls://example.com:6000 {\n skipverify\n extra x\n }").unwrap();
+    assert_eq!(tls.target, Target::Tls("example.com:6000".into()));
+    assert_eq!((tls.skip_verify, &*tls.extra), (true, "x"));
+    assert!(!spec("tls://example.com:6000").unwrap().skip_verify);
     for wrong in [
         "",
         "tcp://6000",
-        "tls://127.0.0.1:6000",
+        "tls://127.0.0.1",
+        "tls://:6000",
         "listen /run/a",
         "/run/a half",
         "/run/a full 0",
         "/run/a full 1 5000",
-        "/run/a {\n extra x\n }",
+        "/run/a {\n extra\n }",
+        "/run/a {\n skipverify yes\n }",
+        "/run/a {\n tls cert key\n }",
         "/run/a {\n color red\n }",
     ] {
         assert!(spec(wrong).is_err(), "{wrong}");

@@ -1,7 +1,7 @@
 //! Log formats: text with placeholders, read once, filled in per line.
 
 use super::QueryRecord;
-use crate::handler::Cx;
+use crate::handlers::metadata;
 use crate::job::Transport;
 use nodens_wire::Flags;
 use std::fmt::Write;
@@ -97,18 +97,30 @@ impl Format {
         Self { segments }
     }
 
+    /// The same for what is no answer: what would be about one is `-`.
+    pub fn of_question(text: &str) -> Self {
+        let mut format = Self::new(text);
+        for segment in &mut format.segments {
+            let of_answer = matches!(
+                segment,
+                Segment::Field(
+                    Field::Rcode | Field::ResponseSize | Field::Duration | Field::ResponseFlags
+                )
+            );
+            if of_answer {
+                *segment = Segment::Literal(EMPTY.to_owned());
+            }
+        }
+        format
+    }
+
     /// The values of the `{/label}` placeholders now.
-    pub(super) fn metadata(&self, cx: &Cx<'_>) -> Vec<String> {
+    pub(super) fn metadata(&self, source: metadata::Source<'_>) -> Vec<String> {
         let labels = self.segments.iter().filter_map(|segment| match segment {
             Segment::Metadata(label) => Some(label),
             _ => None,
         });
-        labels
-            .map(|label| {
-                let value = crate::handlers::metadata::value(cx, label);
-                value.unwrap_or_else(|| EMPTY.to_owned())
-            })
-            .collect()
+        labels.map(|label| source.value(label).unwrap_or_else(|| EMPTY.to_owned())).collect()
     }
 
     pub(super) fn render(&self, record: &QueryRecord) -> String {

@@ -4,6 +4,7 @@ mod config;
 mod format;
 
 use crate::handler::{Cx, Handle};
+use crate::handlers::metadata;
 use crate::job::Transport;
 use crate::kind::{ResponseClass, kind_of};
 use crate::log::Record;
@@ -72,6 +73,39 @@ pub struct QueryRecord {
 }
 
 impl QueryRecord {
+    /// What is known of a question now, and that no time has passed.
+    pub(crate) fn new(format: &Arc<Format>, source: metadata::Source<'_>) -> Self {
+        let (job, q) = (source.job, &source.job.current);
+        let client = job.client();
+        let (flags, response_size) = if q.response.written {
+            (q.response.flags(), q.response.wire.len())
+        } else {
+            (q.flags.reply(), job.query.question_end())
+        };
+        Self {
+            format: format.clone(),
+            peer: client.peer,
+            local: client.local,
+            transport: client.transport,
+            id: job.query.id,
+            opcode: q.flags.opcode(),
+            qname: q.qname.clone(),
+            qtype: q.qtype,
+            qclass: q.qclass,
+            size: job.request.len(),
+            dnssec_ok: q.dnssec_ok(),
+            bufsize: match client.transport {
+                Transport::Udp => job.query.udp_size(),
+                Transport::Tcp => u16::MAX,
+            },
+            rcode: q.response.rcode,
+            flags,
+            response_size,
+            took: Duration::ZERO,
+            metadata: format.metadata(source),
+        }
+    }
+
     /// The line, without level and line end.
     pub fn line(&self) -> String {
         self.format.render(self)
@@ -107,34 +141,8 @@ impl Rule {
     }
 
     fn record(&self, cx: &Cx<'_>) -> QueryRecord {
-        let (job, q) = (&cx.job, &cx.job.current);
-        let client = job.client();
-        let (flags, response_size) = if q.response.written {
-            (q.response.flags(), q.response.wire.len())
-        } else {
-            (q.flags.reply(), job.query.question_end())
-        };
-        QueryRecord {
-            format: self.format.clone(),
-            peer: client.peer,
-            local: client.local,
-            transport: client.transport,
-            id: job.query.id,
-            opcode: q.flags.opcode(),
-            qname: q.qname.clone(),
-            qtype: q.qtype,
-            qclass: q.qclass,
-            size: job.request.len(),
-            dnssec_ok: q.dnssec_ok(),
-            bufsize: match client.transport {
-                Transport::Udp => job.query.udp_size(),
-                Transport::Tcp => u16::MAX,
-            },
-            rcode: q.response.rcode,
-            flags,
-            response_size,
-            took: cx.now.since(job.received.mono_ns),
-            metadata: self.format.metadata(cx),
-        }
+        let source = metadata::Source { job: cx.job, block: cx.block };
+        let took = cx.now.since(cx.job.received.mono_ns);
+        QueryRecord { took, ..QueryRecord::new(&self.format, source) }
     }
 }
