@@ -91,7 +91,8 @@ struct Running {
     routes: Arc<Routes>,
     /// The listener once more, for a successor.
     listener: Option<OwnedFd>,
-    _stop: oneshot::Sender<()>,
+    /// Nothing while it is not served.
+    stop: Option<oneshot::Sender<()>>,
 }
 
 /// The endpoints that are open.
@@ -262,8 +263,33 @@ impl Endpoints {
         self.running.clear();
     }
 
-    fn start(&mut self, address: SocketAddr, (listener, held): (TcpListener, bool)) {
-        let routes = Arc::new(Routes::default());
+    /// Accepts nothing until [`Endpoints::go_on`]; a successor does.
+    pub(crate) fn pause(&mut self) {
+        self.running.values_mut().for_each(|running| running.stop = None);
+    }
+
+    /// Serves again.
+    pub(crate) fn go_on(&mut self) {
+        for (address, running) in std::mem::take(&mut self.running) {
+            match running {
+                Running { routes, listener: Some(listener), stop: None } => {
+                    self.serve(address, (listener.into(), false), routes);
+                }
+                running => _ = self.running.insert(address, running),
+            }
+        }
+    }
+
+    fn start(&mut self, address: SocketAddr, listener: (TcpListener, bool)) {
+        self.serve(address, listener, Arc::default());
+    }
+
+    fn serve(
+        &mut self,
+        address: SocketAddr,
+        (listener, held): (TcpListener, bool),
+        routes: Arc<Routes>,
+    ) {
         let (stop, stopped) = oneshot::channel::<()>();
         let state = (self.facts.clone(), routes.clone(), self.gate.clone());
         let own = listener.try_clone().map(OwnedFd::from).ok();
@@ -282,7 +308,7 @@ impl Endpoints {
         } else {
             self.spawn(serve);
         }
-        self.running.insert(address, Running { routes, listener: own, _stop: stop });
+        self.running.insert(address, Running { routes, listener: own, stop: Some(stop) });
     }
 }
 

@@ -136,7 +136,7 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
     (
         "handover-trial",
         "TIME",
-        "how long a process is ready before it takes over, such as 500ms; if it ends, the one before goes on (default: 1s)",
+        "how long a process is ready before it takes over, and the one before stands by after that, such as 500ms; if it ends, the one before goes on (default: 1s)",
     ),
     ("log-format", "FORMAT", "text or json (default: text)"),
     ("p", "PORT", "the same as -dns.port"),

@@ -13,7 +13,7 @@ use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
 use crate::node::{self, Node};
 use crate::reload::Reloads;
-use crate::succession::{self, After, Inherited, Succession, Successors};
+use crate::succession::{self, After, Finished, Inherited, Succession, Successors};
 use crate::tasks::Tasks;
 use crate::{clusters, face, probe, process, seeing};
 use nodens_core::config::{Services, Task};
@@ -22,15 +22,19 @@ use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
 use nodens_kube::Watches;
 use nodens_net::{Notifications, Options, Runtime, clock, cpu, memory};
+use nodens_node::handover::Name;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long shutdown waits for questions under way, as CoreDNS does.
 const GRACE: Duration = Duration::from_secs(5);
+/// The stack of the thread that reads configurations: as much as the first thread of a process has.
+const STACK_LEN: usize = 8 << 20;
 /// How often it is seen whether questions may be taken beside a predecessor.
 const TOGETHER: Duration = Duration::from_millis(20);
 
@@ -58,19 +62,55 @@ struct Server {
 
 /// Serves until a signal ends it.
 pub(crate) fn run(flags: &Flags) -> ExitCode {
-    let (sender, events) = channel();
+    let (sender, mut events) = channel();
     // First of all: a signal must never meet its default action, which ends the process.
     if let Err(error) = watch_signals(sender.clone()) {
         eprintln!("signals: {error}");
         return ExitCode::FAILURE;
     }
+    let mut name = None;
+    loop {
+        let (own_flags, own_sender) = (flags.clone(), sender.clone());
+        let life = move || {
+            let (after, code) = live(&own_flags, own_sender, &events, name);
+            (after, code, events)
+        };
+        // The thread becomes nicer in time, which cannot be undone, and this one must not: what it
+        // starts next is to be as the first.
+        let thread = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK_LEN);
+        let (after, code) = match thread.spawn(life).map(JoinHandle::join) {
+            Ok(Ok((after, code, back))) => {
+                events = back;
+                (after, code)
+            }
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(error) => {
+                eprintln!("no thread to serve: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        match succession::finish(after, code, &sender, &events) {
+            Finished::End(code) => return code,
+            Finished::Again(taken) => name = Some(taken),
+        }
+    }
+}
+
+/// The life of one server, with the exit code and what is to be done after it. `name` is that under
+/// which successors find it, if it is ours already.
+fn live(
+    flags: &Flags,
+    sender: Sender<Event>,
+    events: &Receiver<Event>,
+    name: Option<Name>,
+) -> (After, ExitCode) {
     let logger = Logger::start(flags.log_format, std::io::stdout());
     let mut after = After::Exit;
-    let code = match Server::start(flags.clone(), &logger, sender.clone(), &events) {
+    let code = match Server::start(flags.clone(), &logger, (sender, events), name) {
         Ok(Some(mut server)) => {
             server.greet();
-            let code = server.live(&events);
-            after = server.after;
+            let code = server.live(events);
+            after = server.after.clone();
             code
         }
         Ok(None) => ExitCode::SUCCESS,
@@ -83,7 +123,7 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
         remove_pidfile(path);
     }
     logger.stop();
-    succession::finish(after, code, sender, &events)
+    (after, code)
 }
 
 /// Removes the pidfile, unless another process has written its own meanwhile.
@@ -117,13 +157,13 @@ impl Server {
     fn start(
         flags: Flags,
         logger: &Logger,
-        sender: Sender<Event>,
-        events: &Receiver<Event>,
+        (sender, events): (Sender<Event>, &Receiver<Event>),
+        name: Option<Name>,
     ) -> Result<Option<Self>, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let shared = shared(&flags, logger);
         let successors = Successors::prepare(shared.sink.clone());
-        let mut inherited = succession::claim(&flags, &shared.sink);
+        let mut inherited = succession::claim(&flags, &shared.sink, name);
         let mut watches = Watches::new(shared.clone(), cpu::yield_to_workers);
         let (pair, all) = ((&sender, events), &mut watches);
         let begin = |node| Node::begin(&flags, node, &shared, all, pair, inherited.network.take());
@@ -251,6 +291,8 @@ impl Server {
                 (None, None) => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match event {
+                Ok(Event::Signal(signal @ (SIGTERM | SIGINT | SIGQUIT)))
+                    if self.succession.hurry(signal) => {}
                 Ok(Event::Signal(SIGTERM)) => {
                     self.say("SIGTERM: Shutting down servers then terminating");
                     return self.stop();
@@ -261,6 +303,7 @@ impl Server {
                 }
                 Ok(Event::Signal(SIGQUIT)) => {
                     self.say("SIGQUIT: Quitting process immediately");
+                    self.succession.farewell();
                     return ExitCode::SUCCESS;
                 }
                 Ok(event @ (Event::Signal(SIGUSR1) | Event::Look))
@@ -296,6 +339,7 @@ impl Server {
         self.notifications = None;
         if self.succession.is_together() {
             // Another process goes on with what it has of ours.
+            self.succession.farewell();
             let kept = self.runtime.as_ref().map(Runtime::local_addresses);
             self.leave(&kept.unwrap_or_default(), channel().0);
             return ExitCode::SUCCESS;

@@ -38,13 +38,17 @@ fn address(name: &str) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new_abstract_name(format!("nodens/{name}").as_bytes())?)
 }
 
-/// Listens under `name` in the abstract namespace, which belongs to the network namespace and
-/// forgets the name with the last descriptor.
-pub(crate) fn listen(name: &str) -> io::Result<OwnedFd> {
+/// Takes `name` in the abstract namespace, which belongs to the network namespace and forgets the
+/// name with the last descriptor.
+pub(crate) fn bind(name: &str) -> io::Result<OwnedFd> {
     let listener = socket()?;
     rustix::net::bind(&listener, &address(name)?)?;
-    rustix::net::listen(&listener, BACKLOG)?;
     Ok(listener)
+}
+
+/// Lets others connect to a name from [`bind`].
+pub(crate) fn listen(listener: &OwnedFd) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, BACKLOG)?)
 }
 
 /// The next connection to `listener`.
@@ -73,6 +77,11 @@ impl Channel {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let (a, b) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
         (Self { socket: a }, Self { socket: b })
+    }
+
+    /// The same end once more. The connection closes with the last of them.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { socket: self.socket.try_clone()? })
     }
 
     /// Refuses to speak to a process of another user, who might give what is not its own, or take

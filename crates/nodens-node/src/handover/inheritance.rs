@@ -117,13 +117,43 @@ impl Inheritance {
     }
 }
 
+/// A last word to the predecessor.
+#[derive(Debug)]
+pub struct Goodbye(Channel);
+
+impl Goodbye {
+    /// Says that this process ends on purpose, so that the predecessor does not take it for a crash.
+    pub fn say(&self) {
+        // A predecessor that is gone need not know.
+        _ = self.0.send(&Message::Farewell, &[]);
+    }
+}
+
 impl Trial {
+    /// What is to be said if this process ends on purpose while [`Trial::stay`] waits.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is free.
+    pub fn goodbye(&self) -> Result<Goodbye, Error> {
+        Ok(Goodbye(self.channel.try_clone()?))
+    }
+
     /// Lets the predecessor go; gives `adopt` its connections, until it is gone.
     ///
     /// # Errors
     ///
     /// The predecessor ended in another way than it should have.
-    pub fn stay(self, mut adopt: impl FnMut(HandedConnection)) -> Result<(), Error> {
+    pub fn stay(self, adopt: impl FnMut(HandedConnection)) -> Result<(), Error> {
+        let outcome = self.receive(adopt);
+        if outcome.is_err() {
+            // That the connection closes must not be taken for the end of this process.
+            _ = self.channel.send(&Message::Farewell, &[]);
+        }
+        outcome
+    }
+
+    fn receive(&self, mut adopt: impl FnMut(HandedConnection)) -> Result<(), Error> {
         // It ends when its last question is answered, which it bounds itself.
         self.channel.set_patience(None)?;
         self.channel.send(&Message::Stay, &[])?;

@@ -47,6 +47,8 @@ pub(crate) enum Message {
     },
     /// Predecessor: I am gone.
     Bye,
+    /// Successor: I am about to end, on purpose. Or at least I say no more.
+    Farewell,
 }
 
 /// What both sides have to know of each other.
@@ -122,6 +124,7 @@ impl Message {
                 push(&mut out, input);
             }
             Self::Bye => out.push(b'b'),
+            Self::Farewell => out.push(b'F'),
         }
         out
     }
@@ -146,6 +149,7 @@ impl Message {
                 Self::Connection { listener, asked, input: rest.octets()?.to_vec() }
             }
             b'b' => Self::Bye,
+            b'F' => Self::Farewell,
             _ => return None,
         };
         rest.0.is_empty().then_some(message)
@@ -247,6 +251,7 @@ mod tests {
             Message::Stay,
             Message::Connection { listener: b, asked: 9, input: vec![0, 20, 1] },
             Message::Bye,
+            Message::Farewell,
         ];
         for message in messages {
             let octets = message.encode();

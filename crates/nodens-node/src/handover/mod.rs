@@ -10,12 +10,16 @@
 //! | is ready for a while; `Commit` | |
 //! | | takes no more questions; `Paused` |
 //! | takes questions; `Stay` | |
+//! | | stays as it is for a while |
 //! | | answers what it had taken, passes on its connections, each once nothing is owed to it; `Bye` |
 //!
 //! The sockets are the same in both processes: each question goes to one of the two, whichever
-//! takes it, and what nobody takes waits. Until `Stay` the predecessor goes on by itself whenever
-//! the successor is gone, in whatever way: the kernel says so at once, because the connection
-//! between the two closes. The successor has taken no question before, so none goes with it.
+//! takes it, and what nobody takes waits. Until its while is over the predecessor goes on by itself
+//! whenever the successor is gone: the kernel says so at once, because the connection between the
+//! two closes with the last thread of the other process, and nobody else has its end. Before `Stay`
+//! that is so in whatever way it ends, and the successor has taken no question, so none goes with
+//! it. After `Stay` it is so unless the successor has said `Farewell`, and what it had taken is
+//! lost.
 
 mod channel;
 mod inheritance;
@@ -25,9 +29,9 @@ mod offer;
 #[cfg(test)]
 mod tests;
 
-pub use inheritance::{Inheritance, Trial};
+pub use inheritance::{Goodbye, Inheritance, Trial};
 pub use message::VERSION;
-pub use offer::{Holder, Offer};
+pub use offer::{Holder, Name, Offer};
 
 use nodens_net::InheritedListener;
 use std::io;

@@ -9,12 +9,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a successor may take for a message that needs no work.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a successor may take from `Commit` to `Stay`.
 const TRIAL_MAX: Duration = Duration::from_secs(60);
+/// How often it is seen, while the successor is watched, whether there is time for that.
+const WATCH_ROUND: Duration = Duration::from_millis(20);
 /// Octets of answers that go into one message.
 const ANSWERS_LEN: usize = MESSAGE_LEN_MAX / 2;
 
@@ -27,11 +29,43 @@ pub trait Holder {
     fn answers(&mut self, visit: &mut dyn FnMut(&[u8]) -> bool);
     /// Takes no more questions. Connections go on.
     fn pause(&mut self) -> Result<(), String>;
+    /// The successor takes questions. Whatever both would do is up to it from here on, but this
+    /// server must still be able to [`Holder::resume`]. Gives for how long.
+    fn retire(&mut self) -> Duration;
+    /// Whether this server has to end now, and cannot wait for as long as it gave.
+    fn is_hurried(&self) -> bool;
     /// Goes on as if nothing had been, because `why`.
     fn resume(&mut self, why: &Error);
     /// Begins to end. What arrives at `kept` is for the successor; connections go to `heir`, until
     /// it is dropped.
     fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>);
+}
+
+/// A name that nobody else has. Who asks for it finds nobody yet.
+#[derive(Debug)]
+pub struct Name {
+    socket: OwnedFd,
+}
+
+impl Name {
+    /// Takes `name` in this network namespace, if nobody has it.
+    ///
+    /// # Errors
+    ///
+    /// Another process has it (`EADDRINUSE`).
+    pub fn take(name: &str) -> io::Result<Self> {
+        Ok(Self { socket: channel::bind(name)? })
+    }
+
+    /// Offers under it.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses.
+    pub fn offer(self) -> io::Result<Offer> {
+        channel::listen(&self.socket)?;
+        Ok(Offer { listener: self.socket })
+    }
 }
 
 /// A name under which a successor finds this process.
@@ -47,7 +81,7 @@ impl Offer {
     ///
     /// Another process does so (`EADDRINUSE`).
     pub fn bind(name: &str) -> io::Result<Self> {
-        Ok(Self { listener: channel::listen(name)? })
+        Name::take(name)?.offer()
     }
 
     /// Goes on offering with the predecessor's descriptor, at which others may wait already.
@@ -98,10 +132,38 @@ fn serve(channel: &Channel, holder: &mut dyn Holder, program: &str) -> Result<u3
     let Message::Stay = channel.receive()?.0 else {
         return Err(Error::Protocol("no word that it stays"));
     };
+    watch(channel, holder)?;
     let (sender, connections) = std::sync::mpsc::channel();
     holder.leave(kept, sender);
     pass_on(channel, &connections);
     Ok(peer.pid)
+}
+
+/// Watches the successor for as long as the holder could go on in its place.
+///
+/// # Errors
+///
+/// It is gone without a word ([`Error::Gone`]), and nothing else: whatever it may say, it takes
+/// questions.
+fn watch(channel: &Channel, holder: &mut dyn Holder) -> Result<(), Error> {
+    let until = Instant::now() + holder.retire();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || holder.is_hurried() {
+            break;
+        }
+        if channel.set_patience(Some(left.min(WATCH_ROUND))).is_err() {
+            break;
+        }
+        match channel.receive() {
+            Err(Error::Slow) => {}
+            Err(Error::Gone) => return Err(Error::Gone),
+            Ok(_) | Err(_) => break,
+        }
+    }
+    // Only how long connections may take to be taken hangs on it.
+    _ = channel.set_patience(Some(TRIAL_MAX));
+    Ok(())
 }
 
 fn greet(channel: &Channel, program: &str) -> Result<(Greeting, Peer), Error> {

@@ -1,13 +1,14 @@
 //! The protocol between two sides, and every way in which one of them can end.
 
-use super::channel::{Channel, listen};
+use super::channel::{Channel, bind, listen};
 use super::message::{Greeting, MESSAGE_LEN_MAX, Message};
 use super::*;
 use nodens_core::handlers::cache::Store;
 use nodens_net::HandedConnection;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,14 +27,20 @@ struct Owner {
     offer: OwnedFd,
     answers: Vec<Vec<u8>>,
     told: Vec<String>,
+    grace: Duration,
+    hurried: Arc<AtomicBool>,
+    retired: Arc<AtomicBool>,
 }
 
 impl Owner {
     fn new(offer: &Offer) -> Self {
-        let listener = |_| {
+        let listener = |_| loop {
             let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = tcp.local_addr().unwrap();
-            (address, UdpSocket::bind(address).unwrap(), tcp)
+            // What is free for one of them need not be for the other.
+            if let Ok(udp) = UdpSocket::bind(address) {
+                break (address, udp, tcp);
+            }
         };
         Self {
             listeners: [0, 1].map(listener).into(),
@@ -41,6 +48,9 @@ impl Owner {
             offer: offer.descriptor().unwrap(),
             answers: (0..5000).map(|n| vec![n as u8; n % 300]).collect(),
             told: Vec::new(),
+            grace: Duration::ZERO,
+            hurried: Arc::default(),
+            retired: Arc::default(),
         }
     }
 
@@ -74,6 +84,16 @@ impl Holder for Owner {
         Ok(())
     }
 
+    fn retire(&mut self) -> Duration {
+        self.told.push("retire".to_owned());
+        self.retired.store(true, Ordering::Relaxed);
+        self.grace
+    }
+
+    fn is_hurried(&self) -> bool {
+        self.hurried.load(Ordering::Relaxed)
+    }
+
     fn resume(&mut self, why: &Error) {
         self.told.push(format!("resume: {why}"));
     }
@@ -95,6 +115,23 @@ fn serve(offer: Offer, mut owner: Owner) -> JoinHandle<Owner> {
         assert_eq!(pid, std::process::id());
         owner
     })
+}
+
+fn hello(channel: &Channel, version: u16) {
+    let (answers, program) = (Store::FORMAT, String::new());
+    let greeting = Greeting { version, answers, pid: 1, program };
+    channel.send(&Message::Hello(greeting), &[]).unwrap();
+}
+
+/// The connection of a successor that has said that it stays, and sees to nothing itself.
+fn stayed(name: &str) -> Channel {
+    let channel = Channel::connect(name).unwrap().unwrap();
+    hello(&channel, VERSION);
+    while channel.receive().unwrap().0 != Message::Warm {}
+    channel.send(&Message::Commit(Vec::new()), &[]).unwrap();
+    assert_eq!(channel.receive().unwrap().0, Message::Paused);
+    channel.send(&Message::Stay, &[]).unwrap();
+    channel
 }
 
 fn claim(name: &str) -> Inheritance {
@@ -135,7 +172,7 @@ fn everything_passes_to_the_successor() {
     assert_eq!(answers, known);
     let mut adopted = Vec::new();
     heir.commit(&addresses).unwrap().stay(|connection| adopted.push(connection)).unwrap();
-    assert_eq!(owner.join().unwrap().told, ["estate", "pause", "leave 2"]);
+    assert_eq!(owner.join().unwrap().told, ["estate", "pause", "retire", "leave 2"]);
     assert_eq!(adopted.len(), clients.len());
     for (connection, client) in adopted.into_iter().zip(&mut clients) {
         let facts = (connection.listener, connection.asked, &connection.input[..]);
@@ -156,11 +193,6 @@ fn a_successor_that_ends_at_any_step_leaves_the_predecessor_as_it_was() {
         let channel = Channel::connect(&name).unwrap().unwrap();
         channel.send_octets(garbage, &[]).unwrap();
     }
-    let hello = |channel: &Channel, version| {
-        let (answers, program) = (Store::FORMAT, String::new());
-        let greeting = Greeting { version, answers, pid: 1, program };
-        channel.send(&Message::Hello(greeting), &[]).unwrap();
-    };
     let channel = Channel::connect(&name).unwrap().unwrap();
     hello(&channel, VERSION);
     channel.receive().unwrap();
@@ -193,9 +225,93 @@ fn a_successor_that_ends_at_any_step_leaves_the_predecessor_as_it_was() {
         "estate", gone, &version, // after it
         "estate", gone, "estate", gone, // with the descriptors; with the answers
         "estate", "pause", gone, // after the commit
-        "estate", "pause", "leave 0",
+        "estate", "pause", "retire", "leave 0",
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn a_successor_that_ends_without_a_word_while_the_predecessor_stands_by_is_stood_in_for() {
+    let name = name();
+    let offer = Offer::bind(&name).unwrap();
+    let mut owner = Owner::new(&offer);
+    owner.grace = 10 * PATIENCE;
+    let owner = serve(offer, owner);
+    drop(stayed(&name));
+    // The same end twice: a connection closes with the last of them.
+    let channel = stayed(&name);
+    let other = channel.try_clone().unwrap();
+    drop(channel);
+    drop(other);
+    // One that has said goodbye is not.
+    let channel = stayed(&name);
+    channel.send(&Message::Farewell, &[]).unwrap();
+    assert_eq!(channel.receive().unwrap().0, Message::Bye);
+    let gone = "resume: the other process is gone";
+    let expected = ["estate", "pause", "retire", gone];
+    let expected = [&expected[..], &expected, &["estate", "pause", "retire", "leave 0"]].concat();
+    assert_eq!(owner.join().unwrap().told, expected);
+}
+
+#[test]
+fn nothing_but_the_end_of_a_successor_that_stays_wakes_the_predecessor() {
+    type Say = fn(&Channel);
+    let nonsense: Say = |channel| channel.send_octets(b"?", &[]).unwrap();
+    let again: Say = |channel| channel.send(&Message::Stay, &[]).unwrap();
+    let goodbye: Say = |channel| channel.send(&Message::Farewell, &[]).unwrap();
+    for say in [nonsense, again, goodbye] {
+        let name = name();
+        let offer = Offer::bind(&name).unwrap();
+        let owner = Owner { grace: 10 * PATIENCE, ..Owner::new(&offer) };
+        let owner = serve(offer, owner);
+        let channel = stayed(&name);
+        say(&channel);
+        drop(channel);
+        assert_eq!(owner.join().unwrap().told, ["estate", "pause", "retire", "leave 0"]);
+    }
+}
+
+fn until_set(flag: &AtomicBool) {
+    let until = std::time::Instant::now() + 3 * PATIENCE;
+    while !flag.load(Ordering::Relaxed) {
+        assert!(std::time::Instant::now() < until, "never happened");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_predecessor_in_a_hurry_does_not_stand_by() {
+    let name = name();
+    let offer = Offer::bind(&name).unwrap();
+    let owner = Owner { grace: 1000 * PATIENCE, ..Owner::new(&offer) };
+    let (hurried, retired) = (owner.hurried.clone(), owner.retired.clone());
+    let owner = serve(offer, owner);
+    let mut heir = claim(&name);
+    heir.answers(|_| {}).unwrap();
+    let trial = heir.commit(&[]).unwrap();
+    let stay = std::thread::spawn(move || trial.stay(drop));
+    until_set(&retired);
+    hurried.store(true, Ordering::Relaxed);
+    stay.join().unwrap().unwrap();
+    assert_eq!(owner.join().unwrap().told, ["estate", "pause", "retire", "leave 0"]);
+}
+
+#[test]
+fn a_successor_that_says_goodbye_ends_on_purpose() {
+    let name = name();
+    let offer = Offer::bind(&name).unwrap();
+    let owner = Owner { grace: 1000 * PATIENCE, ..Owner::new(&offer) };
+    let retired = owner.retired.clone();
+    let owner = serve(offer, owner);
+    let mut heir = claim(&name);
+    heir.answers(|_| {}).unwrap();
+    let trial = heir.commit(&[]).unwrap();
+    let goodbye = trial.goodbye().unwrap();
+    let stay = std::thread::spawn(move || trial.stay(drop));
+    until_set(&retired);
+    goodbye.say();
+    stay.join().unwrap().unwrap();
+    assert_eq!(owner.join().unwrap().told, ["estate", "pause", "retire", "leave 0"]);
 }
 
 #[test]
@@ -219,7 +335,7 @@ fn two_successors_at_once_come_one_after_the_other() {
             })
         })
         .collect();
-    assert_eq!(first.join().unwrap().told, ["estate", "pause", "leave 0"]);
+    assert_eq!(first.join().unwrap().told, ["estate", "pause", "retire", "leave 0"]);
     let servers: Vec<_> = heirs.into_iter().map(|heir| heir.join().unwrap()).collect();
     drop(claim(&name));
     let mut heir = claim(&name);
@@ -234,8 +350,11 @@ fn two_successors_at_once_come_one_after_the_other() {
 fn a_predecessor_that_cannot_or_will_not_is_understood() {
     let name = name();
     assert!(Inheritance::claim(&name, "test", PATIENCE).unwrap().is_none());
-    let listener = listen(&name).unwrap();
-    assert_eq!(listen(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    let listener = bind(&name).unwrap();
+    // A name that is taken is nobody's offer yet.
+    assert!(Inheritance::claim(&name, "test", PATIENCE).unwrap().is_none());
+    assert_eq!(Offer::bind(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    listen(&listener).unwrap();
     let greeting = Greeting { version: 99, answers: 1, pid: 1, program: String::new() };
     let messages = [
         Message::Welcome(greeting).encode(),

@@ -4,5 +4,6 @@
 
 mod faults;
 mod fixture;
+mod handover;
 mod life;
 mod rules;

@@ -221,6 +221,13 @@ impl Node {
         self.network.abandon();
     }
 
+    /// Puts right what a predecessor may have changed last.
+    pub(crate) fn put_right(&self) {
+        if self.is_open() {
+            self.network.attract();
+        }
+    }
+
     /// Sends questions to the central servers again; those that are here are still answered.
     pub(crate) fn withdraw(&mut self) {
         self.open.store(false, Ordering::Release);

@@ -24,17 +24,19 @@ impl Server {
                     let paused = self.runtime.as_ref().map_or(Ok(()), Runtime::pause);
                     _ = reply.send(paused.map_err(|error| error.to_string()));
                 }
-                Request::Resume => {
-                    // A worker that does not answer goes on when it comes back.
-                    _ = self.runtime.as_mut().map(Runtime::resume);
-                    self.succession.alone();
+                Request::Retire => self.retire(),
+                Request::Resume(text) => {
+                    self.go_on();
+                    self.shared.sink.line(Level::Warning, "handover", text);
                 }
                 Request::Leave(kept, heir) => {
                     self.leave(&kept, heir);
+                    self.succession.take_retired();
                     self.after = self.succession.finish();
                     return Some(ExitCode::SUCCESS);
                 }
-                Request::Begin(done) => {
+                Request::Begin(done, goodbye) => {
+                    self.succession.begun(goodbye);
                     self.take_questions();
                     _ = done.send(());
                 }
@@ -42,11 +44,39 @@ impl Server {
                     if let Some(runtime) = &mut self.runtime {
                         runtime.settle();
                     }
+                    if let Some(node) = &self.node {
+                        node.put_right();
+                    }
                     self.succession.taken_over(outcome, offer);
                 }
             }
         }
         None
+    }
+
+    /// Leaves to a successor what both would do, so that this process can still go on.
+    fn retire(&mut self) {
+        self.succession.retire();
+        self.endpoints.pause();
+        if let Some(node) = &mut self.node {
+            node.abandon();
+        }
+    }
+
+    /// Goes on, because the successor is gone.
+    fn go_on(&mut self) {
+        // A worker that does not answer goes on when it comes back.
+        _ = self.runtime.as_mut().map(Runtime::resume);
+        if self.succession.take_retired() {
+            self.endpoints.go_on();
+            if let Some(node) = &mut self.node {
+                node.follow(&self.config);
+            }
+            if let Err(error) = self.begin() {
+                self.shared.sink.line(Level::Error, "", error);
+            }
+        }
+        self.succession.alone();
     }
 
     /// Begins, unless a predecessor answers still.

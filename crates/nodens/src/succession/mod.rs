@@ -3,11 +3,13 @@
 //! Listeners are shared while both processes run. Until one of them is alone, no configuration is
 //! taken up, and neither of them does to a socket what the other would feel.
 
+mod after;
 mod reaper;
+mod spare;
 mod start;
 mod steward;
 
-pub(crate) use reaper::{After, finish};
+pub(crate) use after::{After, Finished, finish};
 pub(crate) use start::Successors;
 
 use crate::VERSION;
@@ -16,14 +18,15 @@ use crate::flags::Flags;
 use nodens_core::log::{Level, Sink};
 use nodens_core::{Now, Shared};
 use nodens_net::{InheritedListener, Runtime, clock};
-use nodens_node::handover::{self, Error, Inheritance, Offer};
+use nodens_node::handover::{self, Error, Goodbye, Inheritance, Name, Offer};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 pub(crate) use steward::Request;
 use steward::Steward;
 
@@ -31,6 +34,10 @@ use steward::Steward;
 const PREDECESSOR: &str = "NODENS_PREDECESSOR";
 /// How long a successor waits while another one is being served.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a process waits for one that has the name and nothing to offer yet, and how often it
+/// looks.
+const STARTING: Duration = Duration::from_secs(20);
+const STARTING_ROUND: Duration = Duration::from_millis(100);
 /// What HTTP listeners and the network's descriptors are called on the way.
 const HTTP: &str = "http/";
 const NETWORK: &str = "network/";
@@ -44,6 +51,8 @@ pub(crate) struct Inherited {
     pub(crate) http: Vec<(SocketAddr, TcpListener)>,
     pub(crate) network: Option<Vec<(String, OwnedFd)>>,
     offer: Option<OwnedFd>,
+    /// The name, where nobody had it.
+    name: Option<Name>,
 }
 
 impl Inherited {
@@ -68,18 +77,34 @@ impl Inherited {
 }
 
 /// Asks the process that runs already for what it holds. Without one, or where it does not hand
-/// over, this process starts as if it were the first.
-pub(crate) fn claim(flags: &Flags, sink: &Sink) -> Inherited {
+/// over, this process starts as if it were the first. With `taken`, the name, it is.
+pub(crate) fn claim(flags: &Flags, sink: &Sink, taken: Option<Name>) -> Inherited {
+    if taken.is_some() {
+        sink.line(Level::Warning, "handover", "nobody serves any more, starting again".to_owned());
+        return Inherited { name: taken, ..Inherited::default() };
+    }
     let Some(name) = name(flags) else { return Inherited::default() };
-    match Inheritance::claim(&name, VERSION, PATIENCE) {
-        Ok(None) => Inherited::default(),
-        Ok(Some(inheritance)) => sort(inheritance, sink),
-        Err(error) => {
-            let text = format!(
-                "no hand-over from the process that runs as {name:?}, starting beside it: {error}"
-            );
-            sink.line(Level::Error, "handover", text);
-            Inherited::default()
+    let until = Instant::now() + STARTING;
+    loop {
+        match Inheritance::claim(&name, VERSION, PATIENCE) {
+            Ok(None) => {}
+            Ok(Some(inheritance)) => return sort(inheritance, sink),
+            Err(error) => {
+                let text = format!(
+                    "no hand-over from the process that runs as {name:?}, starting beside it: {error}"
+                );
+                sink.line(Level::Error, "handover", text);
+                return Inherited::default();
+            }
+        }
+        match Name::take(&name) {
+            Ok(name) => return Inherited { name: Some(name), ..Inherited::default() },
+            // Somebody else starts too.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                std::thread::sleep(STARTING_ROUND);
+            }
+            // It is said when there is something to offer.
+            Err(_) => return Inherited::default(),
         }
     }
 }
@@ -129,6 +154,15 @@ pub(crate) struct Succession {
     successors: Successors,
     /// What was to be done while another process had our listeners too.
     put_off: Option<Event>,
+    /// Whether the Corefile can be read once more, by another server of this process.
+    repeatable: bool,
+    /// What the predecessor has to hear if this process ends on purpose.
+    goodbye: Option<Goodbye>,
+    /// A successor takes questions, and this process could still go on: until it ends without a
+    /// word, or this one is in a hurry, because of that signal.
+    retired: bool,
+    hurry: Arc<AtomicBool>,
+    signal: Option<i32>,
 }
 
 impl Succession {
@@ -154,9 +188,14 @@ impl Succession {
             steward: None,
             successors,
             put_off: None,
+            repeatable: flags.conf != "stdin",
+            goodbye: None,
+            retired: false,
+            hurry: Arc::default(),
+            signal: None,
         };
         if !together && succession.name.is_some() {
-            succession.offer(None);
+            succession.offer(inherited.name.map(Name::offer));
         }
         succession
     }
@@ -195,7 +234,8 @@ impl Succession {
             let paused = inheritance.rehearse(trial).and_then(|()| inheritance.commit(&kept));
             // Without a predecessor, or beside one that does not stop, all the more.
             let (done, begun) = sync_channel(1);
-            _ = tell.send(Request::Begin(done));
+            let goodbye = paused.as_ref().ok().and_then(|trial| trial.goodbye().ok());
+            _ = tell.send(Request::Begin(done, goodbye));
             _ = events.send(Event::Handover);
             _ = begun.recv();
             let outcome = paused
@@ -206,13 +246,14 @@ impl Succession {
         if let Err(error) = std::thread::Builder::new().name("heir".to_owned()).spawn(run) {
             // The connection to the predecessor closes, and it goes on beside us.
             self.say(Level::Error, format!("no thread to take over: {error}"));
-            _ = self.tell.send(Request::Begin(sync_channel(1).0));
+            _ = self.tell.send(Request::Begin(sync_channel(1).0, None));
             self.alone();
         }
     }
 
     /// The predecessor is gone: from here on others may succeed.
     pub(crate) fn taken_over(&mut self, outcome: Result<(), Error>, offer: Option<OwnedFd>) {
+        self.goodbye = None;
         match outcome {
             Ok(()) => self.say(Level::Info, "the process that ran before is gone".to_owned()),
             Err(Error::Gone) => {
@@ -224,8 +265,41 @@ impl Succession {
         }
         self.alone();
         if self.name.is_some() {
-            self.offer(offer);
+            self.offer(offer.map(|descriptor| Ok(Offer::inherited(descriptor))));
         }
+    }
+
+    /// This process takes questions; `goodbye` is for when it ends beside its predecessor.
+    pub(crate) fn begun(&mut self, goodbye: Option<Goodbye>) {
+        self.goodbye = goodbye;
+    }
+
+    /// This process ends on purpose.
+    pub(crate) fn farewell(&mut self) {
+        if let Some(goodbye) = self.goodbye.take() {
+            goodbye.say();
+        }
+    }
+
+    /// A successor takes questions, and this process stands by.
+    pub(crate) fn retire(&mut self) {
+        self.retired = true;
+        let text = format!("the successor takes questions, standing by for {:?}", self.trial);
+        self.say(Level::Info, text);
+    }
+
+    /// Whether this process stood by, which it does not any more.
+    pub(crate) fn take_retired(&mut self) -> bool {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// Ends the time of standing by, if it is that. The signal is obeyed after the hand-over.
+    pub(crate) fn hurry(&mut self, signal: i32) -> bool {
+        if self.retired {
+            self.signal = Some(signal);
+            self.hurry.store(true, Ordering::Relaxed);
+        }
+        self.retired
     }
 
     /// Another process has what is ours, from here on.
@@ -236,17 +310,18 @@ impl Succession {
     /// Nobody else has our listeners any more.
     pub(crate) fn alone(&mut self) {
         self.together = false;
+        if let Some(signal) = self.signal.take() {
+            self.hurry.store(false, Ordering::Relaxed);
+            _ = self.events.send(Event::Signal(signal));
+        }
         // Files may have changed meanwhile.
         _ = self.events.send(self.put_off.take().unwrap_or(Event::Look));
     }
 
-    /// Begins to offer what we have to successors.
-    fn offer(&mut self, inherited: Option<OwnedFd>) {
+    /// Begins to offer what we have to successors, under the name that we have already if we do.
+    fn offer(&mut self, held: Option<io::Result<Offer>>) {
         let Some(name) = self.name.clone() else { return };
-        let offer = match inherited {
-            Some(descriptor) => Ok(Offer::inherited(descriptor)),
-            None => Offer::bind(&name),
-        };
+        let offer = held.unwrap_or_else(|| Offer::bind(&name));
         if let Err(error) = offer.and_then(|offer| self.serve(offer)) {
             let why = nodens_net::errno_text(&error);
             self.say(Level::Error, format!("no successor can take over from this process: {why}"));
@@ -255,7 +330,9 @@ impl Succession {
 
     fn serve(&mut self, offer: Offer) -> io::Result<()> {
         self.offered = Some(offer.descriptor()?);
-        let mut steward = Steward::new(self.tell.clone(), self.events.clone(), self.shared.clone());
+        let (tell, events) = (self.tell.clone(), self.events.clone());
+        let grace = (self.trial, self.hurry.clone());
+        let mut steward = Steward::new(tell, events, self.shared.clone(), grace);
         let run = move || offer.serve(&mut steward, VERSION).ok();
         self.steward = Some(std::thread::Builder::new().name("handover".to_owned()).spawn(run)?);
         Ok(())
@@ -299,7 +376,18 @@ impl Succession {
     /// Waits until everything is passed on; gives what this process has to do then.
     pub(crate) fn finish(&mut self) -> After {
         let successor = self.steward.take().and_then(|steward| steward.join().ok().flatten());
-        self.successors.after(successor)
+        let after = self.successors.after(successor, self.name.clone().filter(|_| self.repeatable));
+        if let Some(signal) = self.signal.take() {
+            _ = self.events.send(Event::Signal(signal));
+        } else if let After::Wait(name) = &after {
+            let until = "idle until told to end";
+            let text = match name {
+                Some(name) => format!("{until}, or until nobody serves as {name:?} any more"),
+                None => until.to_owned(),
+            };
+            self.say(Level::Info, text);
+        }
+        after
     }
 
     fn say(&self, level: Level, text: String) {

@@ -4,7 +4,6 @@
 
 use crate::events::Event;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
-use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -22,42 +21,8 @@ const GENERATIONS_MAX: usize = 64;
 /// How often it is looked at most.
 const LOOKS_MAX: usize = 10;
 
-/// What a process does after its successor has taken over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
-    /// Ends.
-    Exit,
-    /// Stays for as long as servers that descend from it run.
-    Reap,
-    /// Stays until it is told to end: whoever watches it would start it again.
-    Wait,
-}
-
-/// Does it, and gives the exit code in the end. Signals have come as `events` all along, so that
-/// none is lost.
-pub(crate) fn finish(
-    after: After,
-    code: ExitCode,
-    sender: Sender<Event>,
-    events: &Receiver<Event>,
-) -> ExitCode {
-    match after {
-        After::Exit => code,
-        After::Reap => reap(sender, events),
-        After::Wait => {
-            drop(sender);
-            for event in events {
-                if matches!(event, Event::Signal(SIGTERM | SIGINT | SIGQUIT)) {
-                    break;
-                }
-            }
-            ExitCode::SUCCESS
-        }
-    }
-}
-
 /// Stays until the last child is gone.
-fn reap(sender: Sender<Event>, events: &Receiver<Event>) -> ExitCode {
+pub(super) fn reap(sender: Sender<Event>, events: &Receiver<Event>) -> ExitCode {
     STAYS.store(true, Ordering::Release);
     let (report, ended) = channel();
     let run = move || {

@@ -1,6 +1,7 @@
 //! Successors that this process starts itself.
 
-use super::reaper::{After, LAST_CODE, REAPER, STAYS, is_ancestor};
+use super::after::After;
+use super::reaper::{LAST_CODE, REAPER, STAYS, is_ancestor};
 use nodens_core::log::{Level, Sink};
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use std::ffi::OsString;
@@ -50,8 +51,9 @@ impl Successors {
         Ok(pid)
     }
 
-    /// What this process has to do once `successor` has taken over.
-    pub(super) fn after(&self, successor: Option<u32>) -> After {
+    /// What this process has to do once `successor` has taken over; `name` is what it could serve
+    /// under once more.
+    pub(super) fn after(&self, successor: Option<u32>, name: Option<String>) -> After {
         let own = self.last.as_ref().is_some_and(|(pid, _)| Some(*pid) == successor);
         let is_reaped = reaper() != std::process::id();
         let in_pod =
@@ -59,7 +61,7 @@ impl Successors {
         match (own, is_reaped) {
             (true, true) => After::Exit,
             (true, false) => After::Reap,
-            (false, _) if in_pod || is_reaped => After::Wait,
+            (false, _) if in_pod || is_reaped => After::Wait(name),
             (false, _) => After::Exit,
         }
     }

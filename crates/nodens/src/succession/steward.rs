@@ -4,10 +4,11 @@ use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::log::Level;
 use nodens_net::{HandedConnection, clock};
-use nodens_node::handover::{Error, Estate, Holder};
+use nodens_node::handover::{Error, Estate, Goodbye, Holder};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -20,12 +21,14 @@ pub(crate) enum Request {
     Estate(SyncSender<Result<Estate, String>>),
     /// Take no more questions.
     Pause(SyncSender<Result<(), String>>),
-    /// Go on.
-    Resume,
+    /// Leave all to the successor, and be ready to go on.
+    Retire,
+    /// Go on, and say this when it is so.
+    Resume(String),
     /// End; connections to these listeners go to whoever receives them.
     Leave(Vec<SocketAddr>, Sender<HandedConnection>),
-    /// Take questions from now on; answer when it is so.
-    Begin(SyncSender<()>),
+    /// Take questions from now on; answer when it is so. With what to say before an end on purpose.
+    Begin(SyncSender<()>, Option<Goodbye>),
     /// The predecessor is gone, or not. With the descriptor for further successors.
     Alone(Result<(), Error>, Option<OwnedFd>),
 }
@@ -35,11 +38,21 @@ pub(super) struct Steward {
     tell: Sender<Request>,
     events: Sender<Event>,
     shared: Arc<Shared>,
+    /// How long this server stands by, and whether there is no time for it.
+    grace: Duration,
+    hurry: Arc<AtomicBool>,
+    /// Whether it does so.
+    retired: bool,
 }
 
 impl Steward {
-    pub(super) fn new(tell: Sender<Request>, events: Sender<Event>, shared: Arc<Shared>) -> Self {
-        Self { tell, events, shared }
+    pub(super) fn new(
+        tell: Sender<Request>,
+        events: Sender<Event>,
+        shared: Arc<Shared>,
+        (grace, hurry): (Duration, Arc<AtomicBool>),
+    ) -> Self {
+        Self { tell, events, shared, grace, hurry, retired: false }
     }
 
     fn tell(&self, request: Request) {
@@ -76,9 +89,22 @@ impl Holder for Steward {
         self.ask(Request::Pause)
     }
 
+    fn retire(&mut self) -> Duration {
+        self.retired = true;
+        self.tell(Request::Retire);
+        self.grace
+    }
+
+    fn is_hurried(&self) -> bool {
+        self.hurry.load(Ordering::Relaxed)
+    }
+
     fn resume(&mut self, why: &Error) {
-        self.say(Level::Warning, format!("the successor did not take over, going on: {why}"));
-        self.tell(Request::Resume);
+        let text = match std::mem::take(&mut self.retired) {
+            true => "the successor has ended without a word, going on".to_owned(),
+            false => format!("the successor did not take over, going on: {why}"),
+        };
+        self.tell(Request::Resume(text));
     }
 
     fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>) {

@@ -2,7 +2,7 @@
 //! throughout.
 
 use crate::fixture::{PATIENCE, Server, alone, ask_udp, eventually, free_port, request};
-use crate::load::Load;
+use crate::load::{ANY, Load};
 use crate::upstreams::{Habit, Upstream, closed};
 use nodens_wire::{Message, Rcode, Type};
 use std::io::{Read, Write};
@@ -27,7 +27,7 @@ fn one_dead_one_frozen_and_one_slow_upstream_fail_no_question() {
     let slow = Upstream::start(Habit::Answers(Duration::from_millis(40)));
     let upstreams = [closed(), frozen.address, slow.address];
     let server = forwarding("three", &upstreams, "force_tcp");
-    let load = Load::start(server.address, 500, |n| format!("n{n}.example.org"));
+    let load = Load::start(server.address, (500, ANY), |n| format!("n{n}.example.org"));
     std::thread::sleep(Duration::from_secs(6));
     let tally = load.finish();
     let p99 = tally.percentile(99.0);

@@ -1,6 +1,6 @@
 //! Servers that follow each other.
 
-use super::fixture::{Server, ask_udp, nodens, request};
+use super::fixture::{Folder, Server, ask_udp, free_port, http_get, nodens, request};
 use nodens_node::handover::Inheritance;
 use nodens_wire::{Message, Rcode, Type};
 use std::io::{Read, Write};
@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 const COREFILE: &str = "test:PORT {\n bind 127.0.0.1\n cache 30\n template IN A test {\n answer \"{{ .Name }} 60 IN A 192.0.2.1\"\n }\n reload 2s 1s\n}\n";
 
 /// Longer than any of this may take on a busy machine, shorter than a hang.
-const ANSWER: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER: Duration = Duration::from_secs(60);
 
 /// Asks a question and gives the answer.
 type Ask = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
 
 /// Clients over UDP and TCP that ask each question once; whatever is not answered fails the test.
-struct Load {
+pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Load {
-    fn start(address: SocketAddr) -> Self {
+    pub(crate) fn start(address: SocketAddr) -> Self {
         let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let clients: [fn(SocketAddr) -> Ask; 4] = [udp, udp, kept, fresh];
         let threads = clients.map(|client| {
@@ -47,7 +47,7 @@ impl Load {
     }
 
     /// Waits until some questions more have been asked.
-    fn goes_on(&self) {
+    pub(crate) fn goes_on(&self) {
         let before = self.asked.load(Ordering::Relaxed);
         let until = Instant::now() + ANSWER;
         while self.asked.load(Ordering::Relaxed) <= before + 20 {
@@ -56,7 +56,7 @@ impl Load {
         }
     }
 
-    fn stop(self) -> usize {
+    pub(crate) fn stop(self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
             thread.join().unwrap();
@@ -88,13 +88,13 @@ fn fresh(address: SocketAddr) -> Ask {
     Box::new(move |question| exchange(&mut connect(address), question))
 }
 
-fn connect(address: SocketAddr) -> TcpStream {
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(ANSWER)).unwrap();
     stream
 }
 
-fn exchange(stream: &mut TcpStream, question: &[u8]) -> Vec<u8> {
+pub(crate) fn exchange(stream: &mut TcpStream, question: &[u8]) -> Vec<u8> {
     let framed = [&(question.len() as u16).to_be_bytes(), question].concat();
     stream.write_all(&framed).unwrap();
     let mut len = [0; 2];
@@ -104,7 +104,7 @@ fn exchange(stream: &mut TcpStream, question: &[u8]) -> Vec<u8> {
     answer
 }
 
-fn name(what: &str) -> String {
+pub(crate) fn name(what: &str) -> String {
     format!("test-{what}-{}", std::process::id())
 }
 
@@ -226,6 +226,7 @@ fn a_successor_that_cannot_start_leaves_the_server_as_it_was() {
     std::fs::write(&server.conf, "test:PORT {\n no-such-directive\n").unwrap();
     server.signal("-USR2");
     server.wait_long_for("the successor did not take over, going on", ANSWER);
+    server.wait_long_for("ended: exit status: 1", ANSWER);
     load.goes_on();
     std::fs::write(&server.conf, good).unwrap();
     server.signal("-USR2");
@@ -244,4 +245,98 @@ fn the_last_server_gives_the_exit_code() {
     let child = String::from_utf8(children.stdout).unwrap();
     assert!(Command::new("kill").args(["-KILL", child.trim()]).status().unwrap().success());
     assert_eq!(server.wait().code(), Some(128 + 9));
+}
+
+#[test]
+fn a_newer_file_of_the_same_name_is_started() {
+    let folder = Folder::new("handover-newer");
+    let port = free_port();
+    let conf = folder.write("Corefile", &COREFILE.replace("PORT", &port.to_string()));
+    let program = folder.0.join("nodens-of-this-test");
+    std::os::unix::fs::symlink(nodens().get_program(), &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["-p", &port.to_string(), "-handover-trial", "10ms", "-conf"]).arg(&conf);
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let server = Server::run(command, Folder::new("handover-newer-server"), address);
+    server.wait_long_for("Nodens-", ANSWER);
+    // If the file is gone, what runs is started once more.
+    std::fs::remove_file(&program).unwrap();
+    server.signal("-USR2");
+    server.wait_long_for("the process that ran before is gone", ANSWER);
+    // The newer one says that it was started, and is the old one otherwise.
+    let script = format!(
+        "#!/bin/sh\necho newer \"$@\" > {0}/started\nexec {1} \"$@\"\n",
+        folder.0.display(),
+        nodens().get_program().display()
+    );
+    let newer = folder.write("newer", &script);
+    std::fs::set_permissions(&newer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::rename(newer, &program).unwrap();
+    server.signal("-USR2");
+    server.wait_long_for("the process that ran before is gone", ANSWER);
+    let started = std::fs::read_to_string(folder.0.join("started")).unwrap();
+    assert!(started.starts_with(&format!("newer -p {port} -handover-trial 10ms -conf ")));
+    assert!(ask_udp(address, "a.test", Type::A).is_some());
+    assert!(server.end("-TERM").success());
+}
+
+#[test]
+fn a_corefile_from_standard_input_has_no_successor() {
+    let port = free_port();
+    let mut command = nodens();
+    command.args(["-conf", "stdin"]).stdin(Stdio::piped());
+    let corefile = COREFILE.replace("PORT", &port.to_string());
+    let folder = Folder::new("handover-stdin");
+    let input = folder.write("input", &corefile);
+    command.stdin(std::fs::File::open(input).unwrap());
+    let server = Server::run(command, folder, SocketAddr::from(([127, 0, 0, 1], port)));
+    server.wait_long_for("Nodens-", ANSWER);
+    server.signal("-USR2");
+    let said = server.wait_long_for("SIGUSR2: no successor: ", ANSWER);
+    assert!(said.contains("the Corefile came from standard input"), "{said}");
+    assert!(server.end("-TERM").success());
+}
+
+#[test]
+fn a_changed_corefile_is_taken_up_right_after_a_hand_over() {
+    let name = name("changed");
+    let server = start("changed", &["-handover", &name]);
+    server.wait_long_for("Running configuration SHA512", ANSWER);
+    let heir = Inheritance::claim(&name, "test", ANSWER).unwrap().unwrap();
+    let changed = std::fs::read_to_string(&server.conf).unwrap().replace("192.0.2.1", "192.0.2.2");
+    std::fs::write(&server.conf, changed).unwrap();
+    server.signal("-USR1");
+    // Long enough for the signal, and for the file that `reload` watches.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(server.count_seen("Reloading"), 0);
+    drop(heir);
+    server.wait_long_for("Reloading complete", ANSWER);
+    assert!(server.end("-TERM").success());
+}
+
+#[test]
+fn the_http_port_is_open_throughout() {
+    let http = free_port();
+    let corefile = COREFILE.replace(" cache", &format!(" prometheus 127.0.0.1:{http}\n cache"));
+    let arguments = ["-handover-trial", "50ms"];
+    let server = Server::start_with("handover-http", &corefile, &arguments);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let scraper = std::thread::spawn(move || {
+        let mut count = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            TcpStream::connect(("127.0.0.1", http)).expect("an open port");
+            count += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        count
+    });
+    for _ in 0..5 {
+        server.signal("-USR2");
+        server.wait_long_for("the process that ran before is gone", ANSWER);
+        assert!(http_get(http, "/metrics").unwrap().0.contains("200"));
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(scraper.join().unwrap() > 5);
+    assert!(server.end("-TERM").success());
 }

@@ -11,6 +11,14 @@ use std::time::{Duration, Instant};
 /// A client gives up after this long, as stub resolvers do.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long answers are waited for before their questions count as lost: on a busy machine others
+/// may have the CPU for seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Questions that sockets hold, however long a busy machine lets the server wait for a CPU.
+pub(crate) const SOCKET_HOLDS: u64 = 128;
+/// As many as there are IDs.
+pub(crate) const ANY: u64 = 60_000;
+
 /// What became of the questions.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -39,10 +47,11 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Asks `rate` questions a second for what `qname` gives.
+    /// Asks `rate` questions a second for what `qname` gives, with at most `under_way_max` of them
+    /// under way. Response times count from when a question should have been sent all the same.
     pub(crate) fn start(
         server: SocketAddr,
-        rate: u64,
+        (rate, under_way_max): (u64, u64),
         qname: impl Fn(u64) -> String + Send + 'static,
     ) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -53,15 +62,21 @@ impl Load {
         let (stop, sent_all) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         // Nanoseconds since `start` of the intended sending, by ID; 0 when nothing is under way.
         let slots: Arc<Vec<AtomicU64>> = Arc::new((0..=u16::MAX).map(|_| 0.into()).collect());
+        let answered = Arc::new(AtomicU64::new(0));
         let start = Instant::now();
         let sender = {
             let (socket, slots, stop) = (socket.try_clone().unwrap(), slots.clone(), stop.clone());
+            let answered = answered.clone();
             std::thread::spawn(move || {
                 let mut sent = 0;
                 while !stop.load(Ordering::Relaxed) {
                     let due = Duration::from_nanos(1 + sent * 1_000_000_000 / rate);
                     if let Some(wait) = due.checked_sub(start.elapsed()) {
                         std::thread::sleep(wait);
+                    }
+                    if sent - answered.load(Ordering::Relaxed) >= under_way_max {
+                        std::thread::sleep(Duration::from_micros(100));
+                        continue;
                     }
                     let id = sent as u16;
                     let before =
@@ -75,7 +90,7 @@ impl Load {
         };
         let receiver = {
             let (slots, sent_all) = (slots.clone(), sent_all.clone());
-            std::thread::spawn(move || receive(&socket, &slots, &sent_all, start))
+            std::thread::spawn(move || receive(&socket, (&slots, &answered), &sent_all, start))
         };
         Self { stop, sent_all, sender, receiver, slots }
     }
@@ -103,7 +118,7 @@ fn question(id: u16, qname: &str) -> Vec<u8> {
 
 fn receive(
     socket: &UdpSocket,
-    slots: &[AtomicU64],
+    (slots, answered): (&[AtomicU64], &AtomicU64),
     sent_all: &AtomicBool,
     start: Instant,
 ) -> Tally {
@@ -112,7 +127,7 @@ fn receive(
     let mut deadline = None;
     loop {
         if sent_all.load(Ordering::Relaxed) {
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + TIMEOUT);
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
             let open = slots.iter().any(|slot| slot.load(Ordering::Relaxed) != 0);
             if !open || Instant::now() > deadline {
                 return tally;
@@ -125,6 +140,9 @@ fn receive(
             continue;
         };
         let due = slots[usize::from(message.id)].swap(0, Ordering::Relaxed);
+        if due != 0 {
+            answered.fetch_add(1, Ordering::Relaxed);
+        }
         if message.flags.rcode() != Rcode::NOERROR {
             tally.wrong += 1;
         }

@@ -17,4 +17,5 @@ mod readmes;
 mod reload;
 mod search;
 mod seeing;
+mod spare;
 mod upstreams;

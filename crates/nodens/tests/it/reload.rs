@@ -1,7 +1,7 @@
 //! Reload: by signal, by file event; all or nothing; sockets kept.
 
 use crate::fixture::{Server, alone, eventually, free_port};
-use crate::load::Load;
+use crate::load::{Load, SOCKET_HOLDS};
 use nodens_wire::Type;
 use std::time::Duration;
 
@@ -63,12 +63,14 @@ fn a_hundred_reloads_half_of_them_broken_lose_no_question() {
     let _alone = alone();
     let server = Server::start("hundred", OLD);
     let good = [std::fs::read_to_string(&server.conf).unwrap(), new_corefile(&server)];
-    let load = Load::start(server.address, 5000, |n| format!("n{}.example.org", n % 100));
+    let load =
+        Load::start(server.address, (5000, SOCKET_HOLDS), |n| format!("n{}.example.org", n % 100));
     for n in 0..100 {
         let text = if n % 2 == 0 { good[n / 2 % 2].as_str() } else { "broken {\n whoami" };
         std::fs::write(&server.conf, text).unwrap();
         server.signal("-USR1");
-        server.wait_for(if n % 2 == 0 { "Reloading complete" } else { "[ERROR]" });
+        let text = if n % 2 == 0 { "Reloading complete" } else { "[ERROR]" };
+        server.wait_long_for(text, Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(20));
     }
     let tally = load.finish();

@@ -1,6 +1,7 @@
 //! The node role: node-cache's arguments on a node that is a network namespace.
 
 mod place;
+mod update;
 
 use crate::fixture::{Folder, eventually, need, nodens};
 use nodens_wire::Rcode;

@@ -1,0 +1,70 @@
+//! Who may take over from whom.
+
+use nodens_net::HandedConnection;
+use nodens_node::handover::{Error, Estate, Holder, Inheritance, Offer};
+use rustix::process::Uid;
+use rustix::thread::set_thread_uid;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const NOBODY: u32 = 65_534;
+
+/// Tells why there was no hand-over, and must not be asked for anything else.
+struct Owner(Sender<String>);
+
+impl Holder for Owner {
+    fn estate(&mut self) -> Result<Estate, String> {
+        _ = self.0.send("asked".to_owned());
+        Err("nothing".to_owned())
+    }
+
+    fn answers(&mut self, _: &mut dyn FnMut(&[u8]) -> bool) {}
+
+    fn pause(&mut self) -> Result<(), String> {
+        Err("never".to_owned())
+    }
+
+    fn retire(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn is_hurried(&self) -> bool {
+        false
+    }
+
+    fn resume(&mut self, why: &Error) {
+        _ = self.0.send(why.to_string());
+    }
+
+    fn leave(&mut self, _: Vec<SocketAddr>, _: Sender<HandedConnection>) {}
+}
+
+#[test]
+fn a_process_of_another_user_is_given_nothing_and_takes_nothing() {
+    let name = format!("test/stranger/{}", std::process::id());
+    let offer = Offer::bind(&name).unwrap();
+    let (told, tells) = channel();
+    // For as long as the process lives.
+    std::thread::spawn(move || offer.serve(&mut Owner(told), "test"));
+    let claim = {
+        let name = name.clone();
+        move || Inheritance::claim(&name, "test", PATIENCE)
+    };
+    let stranger = std::thread::spawn({
+        let claim = claim.clone();
+        move || {
+            // Of this thread alone.
+            set_thread_uid(Uid::from_raw(NOBODY)).expect("another user (are you root?)");
+            claim().map(|_| ()).unwrap_err().to_string()
+        }
+    });
+    // Neither of them believes the other.
+    assert_eq!(stranger.join().unwrap(), "the other process belongs to the user with ID 0");
+    let why = format!("the other process belongs to the user with ID {NOBODY}");
+    assert_eq!(tells.recv_timeout(PATIENCE).unwrap(), why);
+    // The same user is asked what it wants.
+    assert!(matches!(claim(), Err(Error::Refused(why)) if why == "nothing"));
+    assert_eq!(tells.recv_timeout(PATIENCE).unwrap(), "asked");
+}
