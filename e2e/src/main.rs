@@ -20,6 +20,7 @@ mod control_plane;
 mod faults;
 mod latency;
 mod leftovers;
+mod limit;
 mod measure;
 mod names;
 mod node;

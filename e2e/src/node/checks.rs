@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -9,6 +10,7 @@ use super::caches;
 use super::images::{COREDNS, NODENS, repository};
 use super::load::Load;
 use super::machine::{CLUSTER_DNS, Node};
+use crate::limit::Limit;
 
 /// CoreDNS as kubeadm sets it up.
 pub(super) const KUBEADM: &str = include_str!("coredns.yaml");
@@ -20,16 +22,24 @@ const RELEASE_DNS: &str = "10.96.0.12";
 /// How long an update of a Deployment may take.
 const ROLLOUT: &str = "--timeout=240s";
 
+/// How long a check may take, with much to spare for a machine with other work.
+const LIMIT: Duration = Duration::from_secs(900);
+
 /// Runs the checks whose names contain `only`; returns how many failed.
 pub(super) async fn run(node: &Node, only: &str) -> usize {
     let mut outcomes = Vec::new();
     macro_rules! check {
         ($name:literal, $check:expr) => {
             if $name.contains(only) {
+                let begun = Instant::now();
+                let spare = node.spare();
+                let limit = Limit::start($name, LIMIT, move || all_pods(&spare));
                 let outcome = $check.await;
+                drop(limit);
+                let seconds = begun.elapsed().as_secs_f64();
                 match &outcome {
-                    Ok(figures) => println!("ok      {}: {figures}", $name),
-                    Err(error) => println!("FAILED  {}: {error:#}", $name),
+                    Ok(figures) => println!("ok      {}: {figures} ({seconds:.0} s)", $name),
+                    Err(error) => println!("FAILED  {}: {error:#} ({seconds:.0} s)", $name),
                 }
                 outcomes.push(outcome.is_ok());
             }
@@ -45,6 +55,12 @@ pub(super) async fn run(node: &Node, only: &str) -> usize {
     let failed = outcomes.iter().filter(|passed| !**passed).count();
     println!("{} passed, {failed} failed", outcomes.len() - failed);
     failed
+}
+
+/// The state of all pods, for a check that does not end.
+fn all_pods(node: &Node) -> String {
+    let pods = node.kubectl(&["describe", "pods", "--all-namespaces"]);
+    pods.unwrap_or_else(|error| format!("{error:#}"))
 }
 
 fn deploy(path: &str) -> PathBuf {

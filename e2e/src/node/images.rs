@@ -23,16 +23,14 @@ pub(super) fn provide(node: &Node, folder: &Path, program: &Path) -> Result<()> 
     let own = std::env::current_exe().context("cannot find this program")?;
     let coredns = peers().join("bin/coredns");
     let file = |program: &Path, path: &str| format!("{}:{path}", program.display());
-    let node_cache: [&str; 6] =
-        ["--tag", NODENS_NODE, "--user", "0:0", "--link", "/coredns=node-cache"];
     let images: [(&str, Vec<String>); 4] = [
         ("nodens", vec!["--program".into(), program.display().to_string()]),
         (
-            "node-cache",
-            node_cache
+            "nodens-node",
+            ["--role", "node", "--tag", NODENS_NODE, "--program"]
                 .map(str::to_owned)
                 .into_iter()
-                .chain(["--file".into(), file(program, "/node-cache")])
+                .chain([program.display().to_string()])
                 .collect(),
         ),
         (

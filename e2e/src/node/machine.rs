@@ -30,6 +30,12 @@ const MACHINE_SETTINGS: &[&str] = &[
     "kernel/keys/root_maxbytes",
 ];
 
+/// Where kubelet and the network's plug-ins write whatever they are told: kept in memory, and gone with the sandbox.
+const MACHINE_FOLDERS: &[&str] = &["/var/log", "/var/lib/cni", "/var/lib/kubelet"];
+
+/// How long a client's program may take, in seconds: more than it waits for anything itself.
+const CLIENT_TIMEOUT: &str = "300";
+
 /// The network of pods: a bridge on this one node, and ports of the host for those that ask for them.
 const NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {
@@ -150,13 +156,20 @@ impl Node {
         Ok(path)
     }
 
+    /// The same node for another thread, without what only its owner may do: its programs are not in it.
+    pub(crate) fn spare(&self) -> Self {
+        let (folder, kubeconfig) = (self.folder.clone(), self.kubeconfig.clone());
+        Node { folder, kubeconfig, processes: Vec::new() }
+    }
+
     /// What programs wrote last, for a run that failed.
     pub(crate) fn last_words(&self) -> String {
         self.processes.iter().map(Process::last_words).collect::<Vec<_>>().join("\n")
     }
 
     fn client(&self, program: PathBuf) -> Command {
-        let mut command = Command::new(program);
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", CLIENT_TIMEOUT]).arg(program);
         command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.folder);
         command
     }
@@ -222,6 +235,9 @@ state = "{folder}/containerd-state"
             "cgroupRoot": cgroup,
             "clusterDNS": [CLUSTER_DNS],
             "clusterDomain": "cluster.local",
+            // Restarts and changed ConfigMaps do not keep who waits for them waiting.
+            "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
+            "syncFrequency": "1s",
             "containerRuntimeEndpoint": format!("unix://{}/containerd.sock", self.folder.display()),
             "enforceNodeAllocatable": [],
             "failCgroupV1": false,
@@ -251,6 +267,10 @@ fn protect_machine(folder: &Path) -> Result<()> {
         let copy = copies.join(setting.replace('/', "."));
         fs::write(&copy, fs::read(&path).with_context(|| path.clone())?)?;
         call("mount", &["--bind", &copy.display().to_string(), &path])?;
+    }
+    for folder in MACHINE_FOLDERS {
+        fs::create_dir_all(folder).with_context(|| (*folder).to_owned())?;
+        call("mount", &["-t", "tmpfs", "-o", "mode=755", "nodens-e2e", folder])?;
     }
     Ok(())
 }

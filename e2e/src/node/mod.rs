@@ -10,15 +10,19 @@ pub(crate) mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args as Arguments;
 
 use self::machine::Node;
 use crate::control_plane::{ControlPlane, Options};
+use crate::limit::Limit;
 use crate::sandbox::{NODE_V4, Sandbox};
 use crate::server::Program;
+
+/// How long a node may take to be there, with the images that it needs.
+const START_LIMIT: Duration = Duration::from_secs(900);
 
 /// A name that only a server outside of the cluster knows.
 pub(crate) const OUTSIDE: &str = "www.outside.example";
@@ -41,9 +45,9 @@ pub(crate) struct Args {
 
 #[derive(Arguments)]
 pub(crate) struct RoleArgs {
-    /// Only checks whose names contain this.
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only checks whose names contain one of these.
+    #[arg(long, value_delimiter = ',', default_value = "")]
+    only: Vec<String>,
     /// The static program that is Nodens [default: the one beside this program].
     #[arg(long)]
     program: Option<PathBuf>,
@@ -80,13 +84,14 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
 
 /// As [`run`], with Nodens in the node role.
 pub(crate) async fn run_role(args: &RoleArgs, sandbox: &Sandbox) -> Result<ExitCode> {
+    let start = Instant::now();
     println!("run {}", sandbox.name());
-    let (_plane, mut node) = bring_up(sandbox, args.program.as_deref(), &args.proxy).await?;
-    let mut role = role::Role { node: &mut node, sandbox, rate: args.rate, quick: args.quick };
-    let failed = tokio::task::block_in_place(|| role::run(&mut role, &args.only))?;
+    let (_plane, node) = bring_up(sandbox, args.program.as_deref(), &args.proxy).await?;
+    let failed = tokio::task::block_in_place(|| role::run(&node, sandbox, args))?;
     if failed > 0 {
         eprintln!("{}", node.last_words());
     }
+    println!("{:.0} s in all", start.elapsed().as_secs_f64());
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -97,6 +102,7 @@ async fn bring_up(
     proxy: &str,
 ) -> Result<(ControlPlane, Node)> {
     let start = Instant::now();
+    let _limit = Limit::start("a node", START_LIMIT, || "it did not become Ready".to_owned());
     let Program::Nodens(own) = Program::nodens()? else { bail!("no Nodens") };
     // kube-proxy drops what goes to addresses of Services that do not exist: the node's may not be among them.
     let services = "--service-cluster-ip-range=10.96.0.0/16".to_owned();
@@ -115,7 +121,10 @@ async fn bring_up(
 
 /// A server outside of the cluster, for `forward . /etc/resolv.conf`.
 fn outside(node: &mut Node, program: &std::path::Path) -> Result<()> {
-    let corefile = format!(".:53 {{\n bind {NODE_V4}\n hosts {{\n 192.0.2.80 {OUTSIDE}\n }}\n}}\n");
+    let corefile = format!(
+        ".:53 {{\n bind {NODE_V4}\n hosts {{\n 192.0.2.80 {OUTSIDE}\n }}\n}}\n\
+         invalid:53 {{\n bind {NODE_V4}\n template ANY ANY {{\n rcode NXDOMAIN\n }}\n}}\n"
+    );
     let path = node.write("outside/Corefile", &corefile)?;
     let mut command = Command::new(program);
     command.arg("-conf").arg(path);

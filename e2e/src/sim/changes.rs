@@ -16,7 +16,7 @@ use crate::measure::table::duration;
 use crate::official::LOCAL_DNS;
 
 /// A name whose text is the number of the configuration.
-const VERSION: &str = "version.test";
+pub(crate) const VERSION: &str = "version.test";
 
 /// The load that has to come out whole: names of the cluster, most of them kept, some new each time.
 struct Loads(Load, Load);
@@ -98,7 +98,8 @@ pub(super) fn configurations(world: &mut World) -> Result<String> {
     text
 }
 
-fn has_version(number: usize) -> bool {
+/// Whether the server at the node's own address has the configuration `number`.
+pub(crate) fn has_version(number: usize) -> bool {
     let Ok(local) = LOCAL_DNS.parse() else { return false };
     let wanted = format!("v{number}");
     ask::ask(local, VERSION, Type::TXT).is_ok_and(|message| {
@@ -130,7 +131,7 @@ pub(super) fn clean_exit(world: &mut World) -> Result<String> {
 }
 
 /// The shortest, the middle and the longest of some times.
-fn spread(mut took: Vec<Duration>, what: &str) -> String {
+pub(crate) fn spread(mut took: Vec<Duration>, what: &str) -> String {
     took.sort();
     let at = |part: usize| took.get(part).map_or("–".to_owned(), |took| duration(*took));
     let count = took.len();

@@ -41,12 +41,12 @@ struct Pending {
 }
 
 impl Watch {
-    /// Begins to ask from a pod: each question from a new port, as stub resolvers do.
-    pub(crate) fn start(server: Ipv4Addr) -> Self {
+    /// Begins to ask for `name` from a pod: each question from a new port, as stub resolvers do.
+    pub(crate) fn start(server: Ipv4Addr, name: &'static str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
             let stop = stop.clone();
-            move || net::inside(PODS, || watch((server, 53).into(), &stop))
+            move || net::inside(PODS, || watch((server, 53).into(), name, &stop))
         });
         Watch { stop, thread }
     }
@@ -58,7 +58,7 @@ impl Watch {
     }
 }
 
-fn watch(server: SocketAddr, stop: &AtomicBool) -> Result<Vec<Asked>> {
+fn watch(server: SocketAddr, name: &str, stop: &AtomicBool) -> Result<Vec<Asked>> {
     let mut asked: Vec<Asked> = Vec::new();
     let mut pending: Vec<Pending> = Vec::new();
     let mut next = Instant::now();
@@ -72,7 +72,7 @@ fn watch(server: SocketAddr, stop: &AtomicBool) -> Result<Vec<Asked>> {
             socket.set_nonblocking(true)?;
             asked.push(Asked { at: Instant::now(), answered: None });
             // What cannot be sent is not answered either.
-            if socket.send(&ask::question(id, ask::INSIDE, Type::A)?).is_ok() {
+            if socket.send(&ask::question(id, name, Type::A)?).is_ok() {
                 pending.push(Pending { id, number: asked.len() - 1, socket });
             }
         }

@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use super::World;
+use super::ask::INSIDE;
 use super::gap::{self, Watch};
 use super::proxy::CLUSTER_DNS;
 use super::servers::Kind;
 use crate::measure::table::duration;
 
 /// How long pods may be without answers.
-const GOAL: Duration = Duration::from_secs(1);
+pub(crate) const GOAL: Duration = Duration::from_secs(1);
 /// How long what never comes back is watched.
-const WATCHED: Duration = Duration::from_secs(3);
+pub(crate) const WATCHED: Duration = Duration::from_secs(3);
 
 /// Kills it many times.
 pub(super) fn run(world: &mut World) -> Result<String> {
@@ -22,7 +23,7 @@ pub(super) fn run(world: &mut World) -> Result<String> {
     for _ in 0..world.times(20, 3) {
         world.role.start()?;
         world.role.ready()?;
-        let watch = Watch::start(CLUSTER_DNS);
+        let watch = Watch::start(CLUSTER_DNS, INSIDE);
         thread::sleep(Duration::from_millis(300));
         let killed = Instant::now();
         world.role.process()?.kill()?;

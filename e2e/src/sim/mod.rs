@@ -2,7 +2,7 @@
 
 pub(crate) mod ask;
 mod centrals;
-mod changes;
+pub(crate) mod changes;
 pub(crate) mod gap;
 pub(crate) mod kill;
 pub(crate) mod load;
@@ -16,7 +16,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args as Arguments;
@@ -25,8 +25,11 @@ use self::net::central_address;
 use self::proxy::{Mode, Proxy};
 use self::servers::{Centrals, Kind, Role};
 use crate::control_plane::peers;
+use crate::limit::{self, Limit};
 use crate::sandbox::{Sandbox, call};
 
+/// How long a scenario may take, with much to spare for a machine with other work.
+const LIMIT: Duration = Duration::from_secs(900);
 /// Central servers behind the Services.
 const CENTRALS: usize = 3;
 
@@ -38,9 +41,9 @@ pub(crate) struct Args {
     /// How the rules of the Services come to the kernel.
     #[arg(long, value_enum, default_value = "nftables")]
     proxy: Mode,
-    /// Only scenarios whose names contain this.
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only scenarios whose names contain one of these.
+    #[arg(long, value_delimiter = ',', default_value = "")]
+    only: Vec<String>,
     /// Start what is in the node role and keep everything until Ctrl-C instead of trying anything.
     #[arg(long)]
     keep: bool,
@@ -119,9 +122,12 @@ pub(crate) fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
         }
     }
     let (mut passed, mut failed) = (0, 0);
-    for (name, scenario) in SCENARIOS.iter().filter(|(name, _)| name.contains(&args.only)) {
+    for (name, scenario) in SCENARIOS.iter().filter(|(name, _)| limit::wanted(name, &args.only)) {
         let begun = Instant::now();
+        let words = world.role.log_tail();
+        let limit = Limit::start(name, LIMIT, words);
         let outcome = scenario(&mut world);
+        drop(limit);
         let seconds = begun.elapsed().as_secs_f64();
         match outcome {
             Ok(figures) => {

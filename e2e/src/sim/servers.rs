@@ -301,6 +301,16 @@ impl Role {
         self.process.as_ref().map(Process::last_words).unwrap_or_default()
     }
 
+    /// Says at some later time what all that ran here wrote last.
+    pub(super) fn log_tail(&self) -> impl FnOnce() -> String + Send + 'static + use<> {
+        let log = self.folder.join("log");
+        move || {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            lines[lines.len().saturating_sub(30)..].join("\n")
+        }
+    }
+
     /// Its process.
     pub(super) fn process(&mut self) -> Result<&mut Process> {
         self.process.as_mut().context("it does not run")
