@@ -31,10 +31,14 @@ pub(super) fn hand_overs(role: &mut Role<'_>) -> Result<String> {
     role.provide(Manifest::Official)?;
     let stays = processes::next(&[])?;
     let times = role.times(50, 5);
-    role.lossless(false, |_| {
+    role.lossless(false, |role| {
         // From the first one on the container's own process only stays.
         hand_over(stays)?;
-        thread::sleep(2 * SUCCESSION);
+        let (pod, begun) = (role.newest_pod()?, Instant::now());
+        while !role.kubectl(&["logs", &pod, "--tail=200"])?.contains(SUCCEEDED[0]) {
+            ensure!(begun.elapsed() < START_TIMEOUT, "the first successor does not take over");
+            thread::sleep(LOGGED);
+        }
         let took = (0..times).map(|_| hand_over(stays)).collect::<Result<Vec<_>>>()?;
         ensure!(attracts()?, "it attracts nothing any more");
         Ok(spread(took, "hand-overs"))
@@ -51,11 +55,12 @@ fn hand_over(stays: Id) -> Result<Duration> {
     let (before, begun) = (others()?, Instant::now());
     let mut signal_at = begun;
     loop {
-        if signal_at <= Instant::now() {
-            processes::signal(stays, Signal::USR2)?;
-            signal_at += AGAIN;
-        }
         let now = others()?;
+        // A successor that starts would take a second signal for its own.
+        if signal_at <= Instant::now() && now == before {
+            processes::signal(stays, Signal::USR2)?;
+            signal_at = Instant::now() + AGAIN;
+        }
         if now.len() == 1 && !before.contains(&now[0]) {
             return Ok(begun.elapsed());
         }
