@@ -41,6 +41,15 @@ enum Kind {
     Service,
     /// The same names again, which a search list makes and the cluster does not have.
     Search,
+    /// The same on a node, which has heard from the cluster that it does not have them.
+    NodeSearch,
+}
+
+impl Kind {
+    /// Whether upstreams deny what they are asked.
+    fn is_denied(self) -> bool {
+        matches!(self, Self::Denial | Self::NodeSearch)
+    }
 }
 
 const fn hit(name: &'static str, block: &'static str) -> Scenario {
@@ -57,6 +66,8 @@ const CLUSTER_SERVER: &str = "errors\n health\n ready\n prometheus
     kubernetes cluster.local in-addr.arpa ip6.arpa {
     pods insecure\n fallthrough in-addr.arpa ip6.arpa\n ttl 30\n }
     forward . 192.0.2.53 {\n max_concurrent 1000\n }\n cache 30\n loop\n reload\n loadbalance";
+/// What a node does with a zone of the cluster.
+const NODE: &str = "errors\n prometheus\n search cluster.local\n cache 30\n forward . 192.0.2.53";
 /// A usual chain whose answers are counted for those who want to see them.
 const SEEN: &str = "chain-seen";
 /// Services of the cluster; those asked for are among them.
@@ -89,6 +100,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "cluster", block: CLUSTER_SERVER, asked: "A", kind: Kind::Service },
     Scenario { name: "cluster-srv", block: CLUSTER_SERVER, asked: "SRV", kind: Kind::Service },
     Scenario { name: "cluster-search", block: CLUSTER_SERVER, asked: "A", kind: Kind::Search },
+    Scenario { name: "search", block: NODE, asked: "A", kind: Kind::NodeSearch },
     Scenario { name: "miss", block: KUBERNETES, asked: "A", kind: Kind::Miss },
 ];
 
@@ -109,10 +121,10 @@ fn main() {
         let config = bench.worker.config().clone();
         bench.worker.set_config(config);
     }
-    if matches!(scenario.kind, Kind::Service | Kind::Search) {
+    if matches!(scenario.kind, Kind::Service | Kind::Search | Kind::NodeSearch) {
         bench.publish(&cluster(), 1);
     }
-    let denial = scenario.kind == Kind::Denial;
+    let denial = scenario.kind.is_denied();
     bench.upstream(move |_, question| Reaction::Reply(reply(question, denial)));
     let (warm, counted) = exchanges.split_at(if denial { 0 } else { names / 2 });
     if scenario.kind == Kind::Miss {
@@ -144,12 +156,14 @@ struct Exchange {
 fn exchange(scenario: &Scenario, n: usize) -> Exchange {
     let zone = if scenario.name == "rewrite" { "example.internal" } else { "svc.cluster.local" };
     let question = match scenario.kind {
-        Kind::Search => format!("www.site-{n}.example.team-{}.{zone}. {}", n % 7, scenario.asked),
+        Kind::Search | Kind::NodeSearch => {
+            format!("www.site-{n}.example.team-{}.{zone}. {}", n % 7, scenario.asked)
+        }
         _ => format!("service-{n}.team-{}.{zone}. {}", n % 7, scenario.asked),
     };
     let request = request(&question);
     let question = Message::parse(&request).unwrap_or_else(|error| panic!("{question}: {error}"));
-    Exchange { request, reply: reply(&question, scenario.kind == Kind::Denial) }
+    Exchange { request, reply: reply(&question, scenario.kind.is_denied()) }
 }
 
 fn reply(question: &Message, denial: bool) -> Vec<u8> {
