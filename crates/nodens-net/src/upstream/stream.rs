@@ -17,6 +17,16 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
+/// How good a place for a question a connection is, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    Made,
+    /// It has had its time, and is better than one that may never be made: where the table of
+    /// connections of a machine on the way is full, only those go on that there are.
+    Old,
+    InTheMaking,
+}
+
 /// A connection to an upstream.
 pub(super) struct Stream {
     pub(super) stream: TcpStream,
@@ -72,11 +82,26 @@ impl Stream {
         }
     }
 
-    pub(super) fn takes_questions(&self, now: Now) -> bool {
-        !self.retiring
-            && now.mono_ns < self.retire_at
-            && self.waiting.len() < UPSTREAM_IN_FLIGHT
-            && self.output.len() < UNSENT_MAX
+    /// How good a place for another question it is; none if it takes no more.
+    pub(super) fn standing(&self, now: Now) -> Option<Standing> {
+        let full = self.waiting.len() >= UPSTREAM_IN_FLIGHT || self.output.len() >= UNSENT_MAX;
+        match (self.connected, self.is_old(now)) {
+            _ if self.retiring || full => None,
+            (true, false) => Some(Standing::Made),
+            (true, true) if self.may_outlast() => Some(Standing::Old),
+            (false, false) => Some(Standing::InTheMaking),
+            (_, true) => None,
+        }
+    }
+
+    /// Whether it has had its time.
+    pub(super) fn is_old(&self, now: Now) -> bool {
+        now.mono_ns >= self.retire_at
+    }
+
+    /// Whether it may go on after its time while there is no other; not where the Corefile limits it.
+    pub(super) fn may_outlast(&self) -> bool {
+        self.upstream.key.settings.max_age.is_zero()
     }
 
     pub(super) fn has_asked_for(&self, ticket: Ticket) -> bool {
@@ -184,16 +209,43 @@ mod tests {
     use nodens_core::testing::request;
     use nodens_core::upstream::{Ask, Carrier, Key, Settings};
     use std::net::TcpListener;
+    use std::time::Duration;
 
-    #[test]
-    fn a_stream_knows_whose_questions_it_has_until_the_last_is_answered() {
+    /// A connection that has its time until the monotonic nanosecond 1.
+    fn stream(settings: Settings) -> (TcpListener, Stream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shared = Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(1).0));
-        let (address, settings) = (listener.local_addr().unwrap(), Settings::default());
+        let address = listener.local_addr().unwrap();
         let key = Key { address, source: None, tls_name: None, settings };
         let upstream = shared.upstreams.get(key, &shared.registry);
         let socket = connect(&upstream).unwrap();
-        let mut stream = Stream::new(socket, upstream.clone(), Now::default(), 1);
+        (listener, Stream::new(socket, upstream, Now::default(), 1))
+    }
+
+    #[test]
+    fn a_connection_that_has_had_its_time_is_better_than_one_that_is_not_made() {
+        let (then, later) = (Now::default(), Now { mono_ns: 1, ..Now::default() });
+        let max_age = Duration::from_secs(60);
+        for (settings, old) in [
+            (Settings::default(), Some(Standing::Old)),
+            (Settings { max_age, ..Settings::default() }, None),
+        ] {
+            let (_listener, mut stream) = stream(settings);
+            assert_eq!(stream.standing(then), Some(Standing::InTheMaking));
+            assert_eq!(stream.standing(later), None);
+            stream.connected = true;
+            assert_eq!(stream.standing(then), Some(Standing::Made));
+            assert_eq!(stream.standing(later), old);
+            stream.retiring = true;
+            assert_eq!(stream.standing(then), None);
+        }
+        assert!(Standing::Made < Standing::Old && Standing::Old < Standing::InTheMaking);
+    }
+
+    #[test]
+    fn a_stream_knows_whose_questions_it_has_until_the_last_is_answered() {
+        let (_listener, mut stream) = stream(Settings::default());
+        let upstream = stream.upstream.clone();
         let tickets = [0, 1].map(|slot| Ticket { slot, serial: 0 });
         for (id, ticket) in [(1, tickets[0]), (2, tickets[0]), (3, tickets[1])] {
             let (upstream, carrier) = (upstream.clone(), Carrier::Tcp);

@@ -1,7 +1,7 @@
 //! Questions in streams: a few connections per upstream, many questions on each, answers in any
 //! order (RFC 7766 sections 6.2.1.1 and 7).
 
-use super::stream::{Stream, connect, take_octets};
+use super::stream::{Standing, Stream, connect, take_octets};
 use super::waiting::Waiting;
 use super::{Places, draw_id};
 use crate::context::Context;
@@ -13,7 +13,7 @@ use crate::slots::{Key, Kind, Slots};
 use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
 use nodens_wire::header;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,8 @@ impl Streams {
         Ok((key, id))
     }
 
-    /// The connection with the fewest questions, or a new one if all have many.
+    /// The connection with the fewest questions of the best there are, or a new one if all have many
+    /// or have had their time.
     fn choose(
         &mut self,
         ask: &Ask,
@@ -62,25 +63,32 @@ impl Streams {
     ) -> Result<Key, Fault> {
         let series = &ask.upstream.series;
         let keys = self.by_upstream.get(&ask.upstream.id).map(Vec::as_slice).unwrap_or_default();
-        let mut best: Option<(usize, Key)> = None;
+        let mut best: Option<((Standing, usize), Key)> = None;
         let mut usable = 0;
         for key in keys {
             let Some(stream) = self.open.get(*key) else { continue };
-            if !stream.takes_questions(cx.now) {
-                continue;
-            }
-            usable += 1;
+            let Some(standing) = stream.standing(cx.now) else { continue };
+            usable += usize::from(standing != Standing::Old);
             let avoided = ask.elsewhere && stream.has_asked_for(ask.ticket);
-            if !avoided && best.is_none_or(|(live, _)| stream.live < live) {
-                best = Some((stream.live, *key));
+            let rank = (standing, stream.live);
+            if !avoided && best.is_none_or(|(known, _)| rank < known) {
+                best = Some((rank, *key));
             }
         }
+        let room = keys.len() < 2 * UPSTREAM_CONNECTIONS;
         let opens = match best {
-            None => keys.len() < 2 * UPSTREAM_CONNECTIONS,
-            Some((live, _)) => live >= UPSTREAM_SPREAD && usable < UPSTREAM_CONNECTIONS,
+            None => room,
+            Some(((Standing::Old, _), _)) => room && usable == 0,
+            Some(((_, live), _)) => live >= UPSTREAM_SPREAD && usable < UPSTREAM_CONNECTIONS,
         };
-        if !opens && let Some((_, key)) = best {
+        if let Some((rank, key)) = best
+            && (!opens || rank.0 == Standing::Old)
+        {
             cx.worker.cells().add(series.conn_hits(Carrier::Tcp), 1);
+            if opens {
+                // It takes the place of the old one as soon as it is made, if it ever is.
+                _ = self.open_stream(&ask.upstream, random, cx);
+            }
             return Ok(key);
         }
         if !opens {
@@ -248,8 +256,16 @@ impl Streams {
                 self.fail(key, &fault, places, cx);
             }
         }
+        let made = |stream: &Stream| stream.standing(now) == Some(Standing::Made);
+        let made: HashSet<u32> = self
+            .open
+            .keys(made)
+            .into_iter()
+            .filter_map(|key| self.open.get(key).map(|stream| stream.upstream.id))
+            .collect();
         let over = |stream: &Stream| {
-            let retired = stream.retiring || now.mono_ns >= stream.retire_at;
+            let replaced = !stream.may_outlast() || made.contains(&stream.upstream.id);
+            let retired = stream.retiring || (stream.is_old(now) && replaced);
             // A little earlier than asked for: many upstreams close after the same time, and a
             // question that meets their FIN on the way has to be asked again.
             let expire = stream.upstream.key.settings.expire.mul_f64(0.8);
