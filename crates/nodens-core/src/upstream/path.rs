@@ -33,6 +33,8 @@ pub struct Path {
     strikes: AtomicU32,
     /// A worker looks after the health checks.
     probed: AtomicBool,
+    /// Since when it is said to be down, monotonic nanoseconds; 0 while that is not said.
+    said_down_ns: AtomicU64,
 }
 
 impl Default for Path {
@@ -46,6 +48,7 @@ impl Default for Path {
             fails: AtomicU32::new(0),
             strikes: AtomicU32::new(0),
             probed: AtomicBool::new(false),
+            said_down_ns: AtomicU64::new(0),
         }
     }
 }
@@ -134,6 +137,19 @@ impl Path {
     /// Gives the health checks back.
     pub fn release_probes(&self) {
         self.probed.store(false, Relaxed);
+    }
+
+    /// Notes that it is said to be down; whether that is new.
+    pub fn say_down(&self, now_ns: u64) -> bool {
+        let new = self.said_down_ns.load(Relaxed) == 0;
+        new && self.said_down_ns.swap(now_ns.max(1), Relaxed) == 0
+    }
+
+    /// Notes that it is not said to be down any more; since when it was, if it was.
+    pub fn say_up(&self) -> Option<u64> {
+        let said = self.said_down_ns.load(Relaxed) != 0;
+        let since = if said { self.said_down_ns.swap(0, Relaxed) } else { 0 };
+        (since != 0).then_some(since)
     }
 
     fn observe(&self, time: Duration) {

@@ -222,10 +222,12 @@ impl Forward {
             state.cursor += 1;
             let upstream = self.upstreams.get(member)?;
             if !upstream.path(carrier).is_down(self.options.max_fails) {
+                Self::note_recovery(worker, cx.now, upstream, carrier);
                 return Some(member);
             }
         }
         worker.cells.add(self.series.all_down, 1);
+        self.note_outage(worker, cx.now, cx.block, carrier);
         if self.options.failfast || self.upstreams.is_empty() {
             return None;
         }

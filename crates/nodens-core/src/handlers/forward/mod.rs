@@ -2,13 +2,14 @@
 //!
 //! This module decides what becomes of a question and of a reply; [`attempts`] whom to ask when,
 //! [`policy`] in which order, [`flights`] who waits for whose answer, [`probes`] when an upstream
-//! that failed is well again. Sending is up to whoever owns the sockets.
+//! that failed is well again, [`outage`] what is said when all have failed. Sending is up to whoever owns the sockets.
 
 mod attempts;
 mod config;
 mod destination;
 mod flights;
 mod message;
+mod outage;
 mod policy;
 pub mod probes;
 

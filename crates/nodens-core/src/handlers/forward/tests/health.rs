@@ -176,3 +176,59 @@ fn a_question_under_way_waits_for_its_answer_when_all_go_down_meanwhile() {
     assert_eq!((answer.flags.rcode(), took), (Rcode::NOERROR, 300 * MS));
     assert!(log.borrow().len() < 100);
 }
+
+/// What `forward` wrote to the log.
+fn said(bench: &Bench) -> Vec<String> {
+    let lines = bench.log.try_iter().filter_map(|record| match record {
+        crate::log::Record::Line { origin: "forward", text, .. } => Some(text),
+        _ => None,
+    });
+    lines.collect()
+}
+
+#[test]
+fn an_outage_is_said_once_and_so_is_its_end() {
+    let mut bench = bench(&to(2), "health_check 1s");
+    script(&mut bench, |ask, _| refused(ask));
+    for n in 0..20 {
+        assert_eq!(rcode_of(&mut bench, &format!("n{n}.example.org. A")), Rcode::SERVFAIL);
+        bench.pass(500 * MS);
+    }
+    let beginning = "no upstream of . answers over udp: 192.0.2.1:53, 192.0.2.2:53; what has to be \
+                     asked there is answered with SERVFAIL until one does";
+    assert_eq!(said(&bench), [beginning]);
+    script(&mut bench, |_, question| replies(question));
+    bench.pass(5000 * MS);
+    for n in 0..20 {
+        assert_eq!(rcode_of(&mut bench, &format!("m{n}.example.org. A")), Rcode::NOERROR);
+        bench.pass(500 * MS);
+    }
+    let said = said(&bench);
+    assert_eq!(said.len(), 2, "one for each upstream: {said:?}");
+    assert!(said.iter().all(|line| line.contains(":53 answers over udp again, after ")), "{said:?}");
+}
+
+#[test]
+fn an_outage_is_that_of_one_carrier_and_of_the_zones_of_a_block() {
+    let mut bench = Bench::new(
+        "a.test b.test c.test d.test {\n forward . 192.0.2.1\n}\ne.test {\n forward e.test 192.0.2.2\n}\nf.test {\n forward . 192.0.2.2\n}",
+    );
+    script(&mut bench, |ask, question| match ask.carrier {
+        Carrier::Tcp => refused(ask),
+        Carrier::Udp => replies(question),
+    });
+    over_tcp(&mut bench);
+    bench.ask("www.a.test. A");
+    bench.ask("www.e.test. A");
+    bench.pass(5000 * MS);
+    for transport in [Transport::Tcp, Transport::Udp, Transport::Tcp] {
+        bench.client.transport = transport;
+        bench.ask("www.a.test. A");
+        bench.ask("www.e.test. A");
+        bench.ask("www.f.test. A");
+    }
+    let said = said(&bench);
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].starts_with("no upstream of a.test., b.test., c.test. and others answers over tcp"));
+    assert!(said[1].starts_with("no upstream of e.test. answers over tcp: 192.0.2.2:53; "));
+}

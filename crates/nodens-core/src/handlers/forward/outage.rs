@@ -1,0 +1,65 @@
+//! One line when no upstream answers any more, and one when somebody does again.
+
+use super::Forward;
+use crate::config::ServerBlock;
+use crate::log::Level;
+use crate::time::Now;
+use crate::upstream::{Carrier, Upstream};
+use crate::worker::WorkerState;
+
+/// Zones named in a line; a block may have hundreds.
+const ZONES_NAMED_MAX: usize = 3;
+
+impl Forward {
+    /// All upstreams are down: says so, unless that was said already, by another `forward` perhaps that
+    /// asks the same.
+    pub(super) fn note_outage(
+        &self,
+        worker: &WorkerState,
+        now: Now,
+        block: &ServerBlock,
+        carrier: Carrier,
+    ) {
+        let mut new = false;
+        for upstream in &self.upstreams {
+            new |= upstream.path(carrier).say_down(now.mono_ns);
+        }
+        if !new {
+            return;
+        }
+        let upstreams: Vec<&str> = self.upstreams.iter().map(|one| one.name.as_str()).collect();
+        let (zones, upstreams) = (self.zones(block), upstreams.join(", "));
+        let text = format!(
+            "no upstream of {zones} answers over {}: {upstreams}; what has to be asked there is \
+             answered with SERVFAIL until one does",
+            carrier.name()
+        );
+        worker.sink.line(Level::Error, "forward", text);
+    }
+
+    /// This upstream is not down: says so if it was said to be.
+    pub(super) fn note_recovery(
+        worker: &WorkerState,
+        now: Now,
+        upstream: &Upstream,
+        carrier: Carrier,
+    ) {
+        let Some(since) = upstream.path(carrier).say_up() else { return };
+        let (name, carrier, took) = (&upstream.name, carrier.name(), now.since(since));
+        let text = format!("upstream {name} answers over {carrier} again, after {took:.1?}");
+        worker.sink.line(Level::Info, "forward", text);
+    }
+
+    /// The zones whose questions are passed on, as far as they have room in a line.
+    fn zones(&self, block: &ServerBlock) -> String {
+        if !self.from.view().is_root() {
+            return self.from.to_string();
+        }
+        let named = block.zones.iter().take(ZONES_NAMED_MAX);
+        let mut text = named.map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        if block.zones.len() > ZONES_NAMED_MAX {
+            text += " and others";
+        }
+        text
+    }
+}
