@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::netlink::Events;
-use super::state::State;
+use super::state::{LOOK_EVERY, State};
 use super::{nft, route};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
@@ -58,7 +58,9 @@ impl Drop for Keeper {
 fn keep(shared: &Shared, signal: &Signal, links: Option<Events>) {
     let mut rules: Option<Events> = None;
     let mut looked = Instant::now();
+    let mut connections: Option<Instant> = None;
     loop {
+        let rest = connections.map_or(Duration::ZERO, |at| LOOK_EVERY.saturating_sub(at.elapsed()));
         let sleep = {
             let state = shared.state();
             if state.shares_tables() && rules.is_none() {
@@ -66,11 +68,15 @@ fn keep(shared: &Shared, signal: &Signal, links: Option<Events>) {
             }
             state.next_look().map(|next| next.saturating_sub(looked.elapsed()))
         };
-        wait(signal, [&links, &rules], sleep);
+        wait(signal, [&links, &rules], sleep.map_or(rest, |sleep| sleep.min(rest)));
         if signal.stop.load(Ordering::Acquire) {
             return;
         }
         let mut state = shared.state();
+        if connections.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
+            state.look_at_connections();
+            connections = Some(Instant::now());
+        }
         let changed = concerned(&state, links.as_ref(), rules.as_ref());
         let due = state.next_look().is_some_and(|next| looked.elapsed() >= next);
         if changed || due {
@@ -88,12 +94,12 @@ fn keep(shared: &Shared, signal: &Signal, links: Option<Events>) {
 }
 
 /// Waits for an event, for a wake-up, or until `sleep` is over.
-fn wait(signal: &Signal, events: [&Option<Events>; 2], sleep: Option<Duration>) {
+fn wait(signal: &Signal, events: [&Option<Events>; 2], sleep: Duration) {
     let mut fds = vec![PollFd::new(&signal.wake, PollFlags::IN)];
     for events in events.into_iter().flatten() {
         fds.push(PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN));
     }
-    let sleep = sleep.and_then(|sleep| Timespec::try_from(sleep).ok());
+    let sleep = Timespec::try_from(sleep).ok();
     _ = poll(&mut fds, sleep.as_ref());
     let mut count = [0; 8];
     _ = rustix::io::read(&signal.wake, &mut count);

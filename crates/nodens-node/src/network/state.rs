@@ -1,8 +1,11 @@
 //! The state of the network and how it is made true.
 
+mod connections;
 mod packet_filter;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use connections::LOOK_EVERY;
 
 use super::counts::{Counting, count};
 use super::iptables::{Flavour, Iptables};
@@ -12,6 +15,7 @@ use super::route::{Address, Route};
 use super::rules::{Rule, rules};
 use super::words::{Topic, Words, elsewhere};
 use super::{Descriptors, Level, Plan};
+use connections::Connections;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -73,6 +77,7 @@ pub(crate) struct State {
     powerless: bool,
     counting: Arc<Counting>,
     words: Words,
+    connections: Connections,
 }
 
 impl State {
@@ -121,6 +126,7 @@ impl State {
             powerless,
             counting,
             words,
+            connections: Connections::default(),
         }
     }
 
