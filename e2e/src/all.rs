@@ -13,6 +13,7 @@ const QUICK: &[&[&str]] = &[
     &["clients", "--coredns"],
     &["faults"],
     &["node-sim", "--quick", "--only", "everything is killed"],
+    &["node-sim", "--quick", "--only", "fault: "],
     // Lists in pages instead of streams.
     &["faults", "--store", "pages", "--only", "api-server,gone"],
 ];

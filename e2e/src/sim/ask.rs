@@ -37,9 +37,21 @@ pub(crate) fn socket(server: SocketAddr) -> Result<UdpSocket> {
 
 /// Asks once over UDP.
 pub(crate) fn ask(server: IpAddr, name: &str, qtype: Type) -> Result<Message> {
+    exchange(server, &question(4711, name, qtype)?)
+}
+
+/// As [`ask`], with EDNS (RFC 6891), so that the answer can say more.
+pub(crate) fn ask_with_options(server: IpAddr, name: &str, qtype: Type) -> Result<Message> {
+    let mut message = question(4711, name, qtype)?;
+    message[11] = 1;
+    message.extend([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
+    exchange(server, &message)
+}
+
+fn exchange(server: IpAddr, question: &[u8]) -> Result<Message> {
     let socket = socket((server, 53).into())?;
     socket.set_read_timeout(Some(TIMEOUT))?;
-    socket.send(&question(4711, name, qtype)?)?;
+    socket.send(question)?;
     let mut octets = [0; 4096];
     let size = socket.recv(&mut octets)?;
     Message::parse(octets.get(..size).unwrap_or_default()).context("an answer that is none")
@@ -64,8 +76,13 @@ pub(crate) fn rcode(message: &Message) -> Rcode {
 
 /// The body of `path` over HTTP.
 pub(crate) fn http(server: SocketAddr, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect_timeout(&server, HTTP_TIMEOUT)?;
-    stream.set_read_timeout(Some(HTTP_TIMEOUT))?;
+    http_within(HTTP_TIMEOUT, server, path)
+}
+
+/// As [`http`]; connecting may take so long, and so may the answer.
+pub(crate) fn http_within(limit: Duration, server: SocketAddr, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect_timeout(&server, limit)?;
+    stream.set_read_timeout(Some(limit))?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -10,7 +10,7 @@ use nodens_wire::Type;
 use super::load::{Load, Questions, under};
 use super::proxy::CLUSTER_DNS;
 use super::servers::START_TIMEOUT;
-use super::state::{attracts, rules};
+use super::state::{nothing_left, rules};
 use super::{World, ask, net};
 use crate::measure::table::duration;
 use crate::official::LOCAL_DNS;
@@ -120,11 +120,7 @@ pub(super) fn clean_exit(world: &mut World) -> Result<String> {
     }
     let loads = Loads::start(world)?;
     let deed = world.role.stop().and_then(|took| {
-        let left = rules()?;
-        ensure!(left.is_empty(), "rules are left:\n{}", left.join("\n"));
-        ensure!(!attracts()?, "the address is left");
-        let links = net::tool(net::NODE, "ip -o link", "")?;
-        ensure!(!links.contains("nodelocaldns"), "the link is left:\n{links}");
+        nothing_left()?;
         Ok(format!("{} rules, gone after {}", counts.join(" and "), duration(took)))
     });
     loads.finish(deed, true)

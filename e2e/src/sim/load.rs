@@ -24,6 +24,8 @@ const CLIENTS_PER_CONNECTION: u32 = 10;
 pub(crate) enum Questions {
     /// Names that exist, so that every answer but NOERROR is a fault.
     Existing,
+    /// Names of the cluster that exist.
+    Inside,
     /// Names that exist and that nobody has asked for before.
     New,
     /// What pods with search lists ask, NXDOMAIN among the answers.
@@ -79,9 +81,12 @@ impl Questions {
                 let name = |n: u64| format!("10-{}-{}-{}", n >> 16 & 255, n >> 8 & 255, n & 255);
                 return of(hosts.map(|n| format!("{}.default.pod.cluster.local", name(n))), seed);
             }
-            Questions::Existing => {}
+            Questions::Existing | Questions::Inside => {}
         }
         let mut names: Vec<&Name> = cluster.names().collect();
+        if self == Questions::Inside {
+            names.retain(|name| name.to_string().ends_with(".cluster.local."));
+        }
         names.sort_by_key(|name| name.to_string());
         let mut workload = Workload::new(seed);
         for (name, qtype) in names.iter().flat_map(|name| [(name, Type::A), (name, Type::AAAA)]) {

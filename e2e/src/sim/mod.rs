@@ -3,6 +3,7 @@
 pub(crate) mod ask;
 mod centrals;
 pub(crate) mod changes;
+mod faults;
 pub(crate) mod gap;
 pub(crate) mod kill;
 pub(crate) mod load;
@@ -107,6 +108,13 @@ const SCENARIOS: &[Scenario] = &[
     ("kube-proxy comes late", centrals::race),
     ("central pods are replaced", centrals::replaced),
     ("a central pod is frozen", centrals::frozen),
+    ("fault: no upstream answers", faults::no_upstream),
+    ("fault: a full table of connections", faults::full),
+    ("fault: no program iptables", faults::no_program),
+    ("fault: no CAP_NET_ADMIN", faults::no_right),
+    ("fault: a foreign process on port 53", faults::port_taken),
+    ("fault: an address of another link", faults::address_taken),
+    ("fault: it hangs", faults::hangs),
     ("a table", table::run),
 ];
 
@@ -122,7 +130,12 @@ pub(crate) fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
         }
     }
     let (mut passed, mut failed) = (0, 0);
-    for (name, scenario) in SCENARIOS.iter().filter(|(name, _)| limit::wanted(name, &args.only)) {
+    // The words of faults are Nodens's own.
+    let wanted = |name: &str| {
+        let asked = limit::wanted(name, &args.only);
+        asked && (args.server == Kind::Nodens || !name.starts_with("fault: "))
+    };
+    for (name, scenario) in SCENARIOS.iter().filter(|(name, _)| wanted(name)) {
         let begun = Instant::now();
         let words = world.role.log_tail();
         let limit = Limit::start(name, LIMIT, words);

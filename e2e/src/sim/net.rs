@@ -29,7 +29,8 @@ const NODE_ADDRESS: &str = "10.98.0.1";
 pub(crate) const OUTSIDE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 53);
 /// Where everything goes that has no route: nobody is there, as with an address of a Service without rules.
 const NOWHERE: &str = "10.98.0.254";
-const GATEWAY: &str = "10.244.0.1";
+/// The address of the node where its pods send what is for elsewhere.
+pub(crate) const GATEWAY: &str = "10.244.0.1";
 const FABRIC: &str = "fabric";
 
 /// The last part of the address of the first pod; a real node gives its pods those below.

@@ -38,6 +38,9 @@ impl Mode {
     }
 }
 
+/// A table without chains but those of the kernel, for `iptables-restore`.
+const EMPTY: &str = "*nat\nCOMMIT\n";
+
 /// kube-proxy, as far as the kernel can tell.
 #[derive(Debug)]
 pub(super) struct Proxy {
@@ -49,6 +52,22 @@ impl Proxy {
     /// One that has done nothing yet.
     pub(super) fn new(mode: Mode) -> Self {
         Proxy { mode, endpoints: Vec::new() }
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Does the same in another way from now on.
+    pub(super) fn change(&mut self, mode: Mode) -> Result<()> {
+        let endpoints = self.endpoints.clone();
+        match self.mode {
+            Mode::Nftables => tool(NODE, "nft delete table ip kube-proxy", "")?,
+            Mode::IptablesNft => tool(NODE, "iptables-nft-restore", EMPTY)?,
+            Mode::IptablesLegacy => tool(NODE, "iptables-legacy-restore", EMPTY)?,
+        };
+        *self = Proxy::new(mode);
+        self.set(&endpoints)
     }
 
     /// Makes both Services lead to these servers.

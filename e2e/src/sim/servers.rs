@@ -161,6 +161,8 @@ pub(super) struct Role {
     folder: PathBuf,
     process: Option<Process>,
     started: usize,
+    /// Octets of its log when it was started last.
+    log_begins: usize,
 }
 
 impl Role {
@@ -177,7 +179,7 @@ impl Role {
         if !program.is_file() {
             bail!("no {}", program.display());
         }
-        let role = Role { kind, program, folder, process: None, started: 0 };
+        let role = Role { kind, program, folder, process: None, started: 0, log_begins: 0 };
         role.configure(&official::corefile(&official::manifest(&CLUSTER_DNS.to_string())?)?)?;
         Ok(role)
     }
@@ -198,7 +200,12 @@ impl Role {
 
     /// Starts it, with the arguments of the official manifest and paths of its own.
     pub(super) fn start(&mut self) -> Result<()> {
-        let command = self.command()?;
+        self.start_in(&[])
+    }
+
+    /// As [`Role::start`], by a command that becomes what it is given.
+    pub(super) fn start_in(&mut self, wrapper: &[&str]) -> Result<()> {
+        let command = self.command_in(wrapper)?;
         match self.kind {
             Kind::Nodens => {}
             // It makes a dummy link, which not every kernel has, and takes one that is there.
@@ -207,13 +214,21 @@ impl Role {
         }
         self.started += 1;
         let log = self.folder.join("log");
+        self.log_begins = std::fs::read(&log).unwrap_or_default().len();
         self.process = Some(Process::start(&self.kind.to_string(), command, log)?);
         Ok(())
     }
 
     /// A command that starts one more of it.
     pub(super) fn command(&self) -> Result<Command> {
-        let mut command = net::command(NODE, &self.program.display().to_string());
+        self.command_in(&[])
+    }
+
+    fn command_in(&self, wrapper: &[&str]) -> Result<Command> {
+        let program = self.program.display().to_string();
+        let mut words = wrapper.iter().copied().chain([program.as_str()]);
+        let mut command = net::command(NODE, words.next().unwrap_or_default());
+        command.args(words);
         let file = |name: &str| self.folder.join(name);
         if self.kind == Kind::Coredns {
             let text = self
@@ -294,6 +309,12 @@ impl Role {
             thread::sleep(Duration::from_millis(5));
         }
         Ok(begun.elapsed())
+    }
+
+    /// The lines that it has written since it was started.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let log = self.process.as_ref().map(Process::log).unwrap_or_default();
+        log.get(self.log_begins..).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
     /// What it wrote last.

@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
-use super::net::{NODE, ip, tool};
+use super::net::{NODE, inside, ip, tool};
 use super::proxy::CLUSTER_DNS;
 use crate::official::LOCAL_DNS;
 use crate::sandbox::call;
@@ -13,12 +13,31 @@ use crate::sandbox::call;
 pub(crate) fn clean() {
     // Either may be gone already, which is what is wanted.
     _ = ip(NODE, "link del nodelocaldns");
-    for tables in ["iptables-legacy", "iptables-nft"] {
-        for table in ["raw", "filter"] {
-            _ = tool(NODE, &format!("{tables} -w -t {table} -F"), "");
-        }
+    for table in ["raw", "filter"] {
+        _ = tool(NODE, &format!("iptables-nft -w -t {table} -F"), "");
+    }
+    for table in legacy_tables() {
+        _ = tool(NODE, &format!("iptables-legacy -w -t {table} -F"), "");
     }
     _ = tool(NODE, "nft delete table inet nodelocaldns", "");
+}
+
+/// The tables for filtering of iptables-legacy that there are; looking at one with the program would make it.
+fn legacy_tables() -> Vec<&'static str> {
+    let names =
+        inside(NODE, || Ok(std::fs::read_to_string("/proc/thread-self/net/ip_tables_names")?));
+    let names = names.unwrap_or_default();
+    ["raw", "filter"].into_iter().filter(|table| names.lines().any(|name| name == *table)).collect()
+}
+
+/// An error if rules, the address or the link of a server that has ended are still there.
+pub(crate) fn nothing_left() -> Result<()> {
+    let left = rules()?;
+    ensure!(left.is_empty(), "rules are left:\n{}", left.join("\n"));
+    ensure!(!attracts()?, "the address is left");
+    let links = tool(NODE, "ip -o link", "")?;
+    ensure!(!links.contains("nodelocaldns"), "the link is left:\n{links}");
+    Ok(())
 }
 
 /// Whether the node itself has an address, so that what is sent to it ends here.
@@ -50,7 +69,7 @@ pub(crate) fn rules() -> Result<Vec<String>> {
             found.push(format!("{table}: {line}"));
         }
     }
-    for table in ["raw", "filter"] {
+    for table in legacy_tables() {
         let saved = tool(NODE, &format!("iptables-legacy-save -t {table}"), "").unwrap_or_default();
         let rules = saved.lines().filter(|line| line.starts_with("-A "));
         found.extend(rules.map(|rule| format!("legacy {table}: {rule}")));
