@@ -153,7 +153,7 @@ impl Server {
 
     /// Waits for the end.
     pub(crate) fn wait(mut self) -> ExitStatus {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + 3 * PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
