@@ -1,4 +1,4 @@
-//! Holds the network of a node for whoever types: `attract`, `withdraw`, `release` and `quit`.
+//! Holds the network of a node for whoever types: `attract`, `back`, `withdraw`, `release` and `quit`.
 //!
 //! ```text
 //! network INTERFACE BACKEND ADDRESS…
@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let line = line?;
         match line.trim() {
             "attract" => network.attract(),
+            "back" => network.step_back(),
             "withdraw" => network.withdraw(),
             "release" => network.release_rules(),
             "quit" => break,

@@ -72,15 +72,16 @@ impl Gate {
 
     /// The directives that are not ready, in order, each once.
     fn missing(&self) -> Vec<&'static str> {
+        let continuously = self.continuously.load(Ordering::Relaxed);
+        let mut missing = Vec::new();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_missing = |readiness: &Readiness| !(readiness.check)();
-        let mut missing: Vec<_> = if self.continuously.load(Ordering::Relaxed) {
-            let all = waiting.iter().filter(|readiness| is_missing(readiness));
-            all.map(|readiness| readiness.directive).collect()
-        } else {
-            waiting.retain(is_missing);
-            waiting.iter().map(|readiness| readiness.directive).collect()
-        };
+        waiting.retain(|readiness| {
+            let is_missing = !(readiness.check)();
+            if is_missing {
+                missing.push(readiness.directive);
+            }
+            is_missing || continuously || readiness.can_be_lost
+        });
         missing.sort_unstable();
         missing.dedup();
         missing

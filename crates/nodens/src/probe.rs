@@ -7,9 +7,10 @@ use nodens_core::config::{
 use nodens_core::log::Level;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::Instant;
 
 /// Time between attempts to send the probe.
 const LOOP_RETRY: Duration = Duration::from_secs(1);
@@ -18,8 +19,21 @@ const HEALTH_SLOW: Duration = Duration::from_secs(1);
 /// Seconds: a quarter of a millisecond, then ten times as much, four times.
 static HEALTH_BOUNDS: [f64; 5] = [0.00025, 0.0025, 0.025, 0.25, 2.5];
 
+/// Says whether something is so by now. Must return at once.
+pub(crate) type Check = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// Asks ourselves the probe's question, and once more after a while as long as it came back.
-pub(crate) async fn watch_for_loop(probe: LoopProbe) {
+///
+/// Begins when `begins` says so: before the node role has its addresses, nobody would answer, and
+/// before an upstream answers, nothing could come back.
+pub(crate) async fn watch_for_loop(probe: LoopProbe, begins: Option<Check>) {
+    while begins.as_ref().is_some_and(|begins| !begins()) {
+        if Arc::strong_count(&probe.state) == 1 {
+            // The configuration that wanted it is gone.
+            return;
+        }
+        tokio::time::sleep(LOOP_RETRY).await;
+    }
     loop {
         let until = Instant::now() + LOOP_PROBE_TIME;
         while Instant::now() < until {
@@ -122,6 +136,28 @@ async fn get(address: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodens_core::handlers::loops::State;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_for_loops_begins_when_it_may_however_late_that_is() {
+        let us = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let state = Arc::new(State::new("1.2.example.".parse().unwrap()));
+        let (target, seconds) = (us.local_addr().unwrap(), AtomicU32::new(0));
+        let later = LOOP_PROBE_TIME.as_secs() as u32 + 10;
+        let begins = move || seconds.fetch_add(1, Ordering::Relaxed) > later;
+        let probe = LoopProbe { target, state: state.clone() };
+        let begun = Instant::now();
+        let watch = tokio::spawn(watch_for_loop(probe.clone(), Some(Arc::new(begins))));
+        let mut question = [0; 512];
+        let (len, _) = us.recv_from(&mut question).await.unwrap();
+        assert!(begun.elapsed() > LOOP_PROBE_TIME, "after {:?}", begun.elapsed());
+        assert_eq!(question[2..len], probe.question(0)[2..]);
+        watch.await.unwrap();
+        // Who waits for a configuration that is gone waits no longer.
+        drop(state);
+        watch_for_loop(probe, Some(Arc::new(|| false))).await;
+    }
 
     #[test]
     fn an_address_that_nobody_has_is_told_from_one_that_does_not_answer() {

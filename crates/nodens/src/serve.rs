@@ -247,8 +247,9 @@ impl Server {
         self.taps = Taps::start(&services.taps, &self.shared);
         self.lameduck = services.health.iter().map(|h| h.lameduck).max().unwrap_or_default();
         self.endpoints.watch_health(services.health.first().cloned());
+        let begins = self.node.as_ref().map(|node| node.readiness().check);
         for target in &services.loops {
-            self.endpoints.spawn(probe::watch_for_loop(target.clone()));
+            self.endpoints.spawn(probe::watch_for_loop(target.clone(), begins.clone()));
         }
         self.reloads.follow(loaded, services);
         self.notify(services);

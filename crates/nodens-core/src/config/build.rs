@@ -81,7 +81,7 @@ impl BlockBuilder<'_> {
     ) {
         if self.present.contains(&"ready") {
             let check = Arc::new(check);
-            self.services.readiness.push(Readiness { directive, check });
+            self.services.readiness.push(Readiness { directive, check, can_be_lost: false });
         }
     }
 

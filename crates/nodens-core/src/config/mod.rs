@@ -20,12 +20,14 @@ use crate::handlers::prometheus::ZoneSeries;
 use crate::handlers::view::View;
 use crate::job::Job;
 use crate::time::Now;
-use crate::upstream::Carrier;
+use crate::upstream::{Carrier, Upstream};
 use crate::worker::WorkerState;
 use foldhash::fast::RandomState;
 use nodens_wire::{Class, Name, NameRef, Type};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything a worker needs to answer questions.
 #[derive(Debug)]
@@ -49,6 +51,27 @@ pub struct Listener {
     pub server: usize,
     /// How many sockets `multisocket` asks for; `None` leaves the choice to the sockets' owner.
     pub sockets: Option<usize>,
+}
+
+/// A server that some `forward` asks.
+#[derive(Clone, Debug)]
+pub struct ForwardTarget {
+    /// It, with what is known of its health.
+    pub upstream: Arc<Upstream>,
+    /// How it is asked for a client that came over UDP.
+    pub carrier: Carrier,
+    /// The first zone of the server block that asks it.
+    pub zone: Name,
+    /// How long after their expiry that block serves answers that it has; zero without
+    /// `serve_stale`.
+    pub stale: Duration,
+}
+
+impl ForwardTarget {
+    fn is_same_as(&self, other: &Self) -> bool {
+        let what = |target: &Self| (target.upstream.id, target.carrier, target.stale);
+        what(self) == what(other) && self.zone == other.zone
+    }
 }
 
 /// The zones served at one address and port.
@@ -163,17 +186,22 @@ impl Config {
         places.flatten().filter_map(|(block, zone)| self.blocks.get(*block)?.zones.get(*zone))
     }
 
-    /// Every server that some `forward` asks, how, and a zone that it is asked about; the same
-    /// server once for each zone.
-    pub fn forward_targets(&self) -> Vec<(SocketAddr, Carrier, Name)> {
-        let mut targets = Vec::new();
+    /// Every server that some `forward` asks, and how, once for each zone.
+    pub fn forward_targets(&self) -> Vec<ForwardTarget> {
+        let mut targets: Vec<ForwardTarget> = Vec::new();
         for block in &self.blocks {
             let Some(zone) = block.zones.first() else { continue };
+            let windows = block.handlers.iter().filter_map(|handler| match handler {
+                Handler::Cache(cache) => Some(cache.stale_window()),
+                _ => None,
+            });
+            let stale = windows.max().unwrap_or_default();
             for handler in &block.handlers {
                 let Handler::Forward(forward) = handler else { continue };
-                for (address, carrier) in forward.targets() {
-                    let target = (address, carrier, zone.clone());
-                    if !targets.contains(&target) {
+                for (upstream, carrier) in forward.targets() {
+                    let (upstream, zone) = (upstream.clone(), zone.clone());
+                    let target = ForwardTarget { upstream, carrier, zone, stale };
+                    if !targets.iter().any(|known| known.is_same_as(&target)) {
                         targets.push(target);
                     }
                 }

@@ -60,6 +60,8 @@ pub struct Readiness {
     pub directive: &'static str,
     /// Whether it has it. Must return at once.
     pub check: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Whether it is asked again after it had it once, whatever `ready` says of others.
+    pub can_be_lost: bool,
 }
 
 impl fmt::Debug for Readiness {
@@ -124,7 +126,8 @@ pub struct ReloadService {
 /// sends the [`question`](LoopProbe::question) to `target` over UDP (again each second, after a
 /// new `begin`, until there is an answer, for at most [`LOOP_PROBE_TIME`]), waits for
 /// [`LOOP_PROBE_GRACE`] and calls [`State::end`](crate::handlers::loops::State::end). If that
-/// says there is a loop, all of it again after [`LOOP_PROBE_INTERVAL`].
+/// says there is a loop, all of it again after [`LOOP_PROBE_INTERVAL`]. None of it before somebody can
+/// answer at `target`.
 #[derive(Clone, Debug)]
 pub struct LoopProbe {
     /// Where to send it: an address of the same server block.

@@ -29,6 +29,7 @@ use counts::Counting;
 use keeper::Keeper;
 use state::{State, Wanted};
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use words::Words;
@@ -90,12 +91,27 @@ impl Network {
     /// put back, and what does not work now is tried again.
     pub fn attract(&self) {
         let mut state = self.shared.state();
-        state.wanted = Wanted::All;
+        state.attract();
         self.shared.reconcile(&mut state, true);
         drop(state);
         if let Some(keeper) = &self._keeper {
             keeper.wake();
         }
+    }
+
+    /// Leaves the addresses that Services may have, [`Network::shared`], to whoever answers there
+    /// without this node, until [`Network::attract`]. Addresses of the node alone stay, with what is
+    /// reached there, such as health; so does the link.
+    pub fn step_back(&self) {
+        let mut state = self.shared.state();
+        state.step_back();
+        self.shared.reconcile(&mut state, true);
+    }
+
+    /// The local addresses at which others may answer when this node does not: all but those of
+    /// loopback and link-local ones. None where addresses are not ours to take away.
+    pub fn shared(&self) -> Vec<IpAddr> {
+        self.shared.state().shared()
     }
 
     /// Sends questions to the central servers again: link and addresses leave, the rules stay for

@@ -2,6 +2,9 @@
 
 mod connections;
 mod packet_filter;
+mod wanted;
+
+pub(crate) use wanted::Wanted;
 #[cfg(test)]
 mod tests;
 
@@ -28,17 +31,6 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Looks, one after each [`RETRY`], at rules whose changes no event tells of, after something else was
 /// taken away: a node-cache that ends removes its link first and its rules one by one after that.
 const LOOKS_AFTER_CHANGE: u32 = 10;
-
-/// What is wanted of the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Nothing of ours.
-    Nothing,
-    /// The rules alone, for answers under way.
-    Rules,
-    /// Addresses and rules.
-    All,
-}
 
 /// Where the rules are.
 enum Rules {
@@ -141,7 +133,7 @@ impl State {
 
     /// When to look again without an event, if at all.
     pub(crate) fn next_look(&self) -> Option<Duration> {
-        if self.wanted != Wanted::All {
+        if !self.wanted.has_addresses() {
             return None;
         }
         let sync = self.sync();
@@ -183,7 +175,7 @@ impl State {
     /// have changed, or else this is only because time went by. Returns whether questions to the
     /// local addresses come here.
     pub(crate) fn reconcile(&mut self, changed: bool) -> bool {
-        if self.wanted != Wanted::All {
+        if !self.wanted.has_addresses() {
             return false;
         }
         // Renewing a lease is no reason to run four programs.
@@ -198,12 +190,13 @@ impl State {
             self.rules_seen = Some(Instant::now());
             self.rules_right();
         }
-        let attracting = if self.plan.setup_interface {
+        let reached = if self.plan.setup_interface {
             self.link_right()
         } else {
             // Somebody else brings the questions here.
             true
         };
+        let attracting = reached && self.wanted == Wanted::All;
         if attracting {
             let text = self.summary();
             self.words.state(Topic::State, Level::Info, text);
@@ -271,6 +264,7 @@ impl State {
     }
 
     fn try_link(&mut self) -> Result<(), (Topic, String)> {
+        let wanted = self.addresses();
         let Self { plan, route, counting, words, looks, .. } = self;
         let Some(route) = route else {
             return Err((Topic::Link, "no netlink socket: cannot make links".to_owned()));
@@ -310,7 +304,7 @@ impl State {
         if !up && let Err(error) = route.up(held.index) {
             return Err((Topic::Link, format!("cannot take {name} up: {}", text(&error))));
         }
-        let done = link::address(route, held, &plan.addresses).map_err(about_link)?;
+        let done = link::address(route, held, &wanted).map_err(about_link)?;
         // Addresses of a link that was made anew came with it.
         if self.addressed && up && done.added > 0 {
             let text = format!("Added back {} address(es) of {name}", done.added);
@@ -330,7 +324,7 @@ impl State {
 
     /// Takes link and addresses away.
     pub(crate) fn withdraw(&mut self) {
-        if self.wanted != Wanted::All {
+        if !self.wanted.has_addresses() {
             return;
         }
         self.wanted = Wanted::Rules;

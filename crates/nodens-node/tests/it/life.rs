@@ -34,6 +34,16 @@ fn questions_come_here_until_the_process_dies() {
         let mut successor = cluster.node.run(|| Holder::start("auto", &[V4, SERVICE]));
         assert!(successor.tell("attract"), "{:?}", successor.said);
         assert_eq!(cluster.who(), "node", "{backend}: with a successor");
+        assert!(!successor.tell("back"));
+        assert_eq!(cluster.who(), "central", "{backend}: left to others");
+        assert!(
+            cluster.node.run(|| has(V4) && !has(SERVICE)),
+            "{backend}: what is the node's stays"
+        );
+        assert!(successor.tell("attract"), "{:?}", successor.said);
+        assert_eq!(cluster.who(), "node", "{backend}: come back");
+        let said = successor.said.join("\n");
+        assert!(!said.contains("Added"), "{backend}: nobody else took anything away: {said}");
         assert!(!successor.tell("withdraw"));
         assert_eq!(cluster.who(), "central", "{backend}: withdrawn");
         successor.tell("release");

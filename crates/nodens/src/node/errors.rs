@@ -11,12 +11,18 @@ const SETUP_ERRORS: &str = "coredns_nodecache_setup_errors_total";
 #[derive(Debug, Default)]
 pub(crate) struct SetupErrors {
     configmap: AtomicU64,
+    withdrawals: AtomicU64,
 }
 
 impl SetupErrors {
     /// Counts a template, folder or Corefile that cannot be read or written.
     pub(crate) fn count_configmap(&self) {
         self.configmap.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts that questions were left to the central servers.
+    pub(crate) fn count_withdrawal(&self) {
+        self.withdrawals.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -27,8 +33,8 @@ pub(crate) fn register(registry: &Registry, errors: &Arc<SetupErrors>, network: 
         let labels = [("errortype", kind)];
         registry.labelled_total(SETUP_ERRORS, help, &labels, Arc::new(move || read() as f64));
     };
-    let errors = errors.clone();
-    total("configmap", Box::new(move || errors.configmap.load(Ordering::Relaxed)));
+    let counts = errors.clone();
+    total("configmap", Box::new(move || counts.configmap.load(Ordering::Relaxed)));
     let counts = network.clone();
     total("iptables", Box::new(move || counts.counts().rules_errors));
     let counts = network.clone();
@@ -46,6 +52,11 @@ pub(crate) fn register(registry: &Registry, errors: &Arc<SetupErrors>, network: 
     put_back("rules", Box::new(move || counts.counts().rules_put_back));
     let counts = network.clone();
     put_back("addresses", Box::new(move || counts.counts().addresses_put_back));
+    let counts = errors.clone();
+    let help =
+        "Times that questions were left to the central servers because no upstream answered.";
+    let read = Arc::new(move || counts.withdrawals.load(Ordering::Relaxed) as f64);
+    registry.labelled_total("nodens_node_withdrawals_total", help, &[], read);
     let network = network.clone();
     let help = "1 while the questions of the node's pods come here, else 0.";
     let read = Arc::new(move || f64::from(u8::from(network.attracting())));

@@ -1,103 +1,149 @@
-//! When questions come here: not before an upstream has answered.
+//! When questions come here: not before an upstream has answered, and not while none does.
+//!
+//! One thread for both: it waits for the first answer here, and sees to [`outage`](super::outage)s
+//! from then on.
 
-use super::probe::{Target, ask_any};
+use super::asked::Asked;
+use super::errors::SetupErrors;
+use super::outage;
+use super::probe::ask_any;
 use nodens_core::log::{Level, Sink};
 use nodens_node::network::Network;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time between the first two attempts; it doubles up to [`PAUSE_MAX`].
-const PAUSE: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Whom to ask before questions come here; without anybody, nobody has to answer.
-type Targets = Arc<Mutex<Vec<Target>>>;
+/// What the gate is for.
+#[derive(Clone)]
+pub(crate) struct Setting {
+    /// Where questions are let in.
+    pub(crate) network: Arc<Network>,
+    /// Whether an upstream has answered.
+    pub(crate) open: Arc<AtomicBool>,
+    /// Whether another process has our listeners and our network too.
+    pub(crate) together: Arc<AtomicBool>,
+    /// The port of questions.
+    pub(crate) dns_port: u16,
+    pub(crate) counts: Arc<SetupErrors>,
+    pub(crate) sink: Sink,
+}
 
-/// The thread that asks, and then attracts.
+/// The thread that asks, attracts, and leaves questions to others.
 pub(crate) struct Gate {
-    targets: Targets,
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    asked: Arc<Mutex<Asked>>,
+    /// Whether the thread may change the network still.
+    holds: Arc<Mutex<bool>>,
+    _stop: Sender<()>,
+}
+
+/// The thread's part.
+pub(super) struct Keeper {
+    asked: Arc<Mutex<Asked>>,
+    holds: Arc<Mutex<bool>>,
+    stopped: Receiver<()>,
+    pub(super) setting: Setting,
 }
 
 impl Gate {
-    /// Asks `targets` until one of them answers, then lets questions come here and sets `open`. If
-    /// that is set already, a predecessor brought them here.
+    /// Asks until somebody answers, then lets questions come here and opens. If that is so already,
+    /// a predecessor brought them here.
     ///
     /// # Errors
     /// If there is no thread to be had.
-    pub(crate) fn start(
-        targets: Vec<Target>,
-        open: Arc<AtomicBool>,
-        network: Arc<Network>,
-        sink: Sink,
-    ) -> io::Result<Self> {
-        let targets = Arc::new(Mutex::new(targets));
+    pub(crate) fn start(asked: Asked, setting: Setting) -> io::Result<Self> {
+        let (asked, holds) = (Arc::new(Mutex::new(asked)), Arc::new(Mutex::new(true)));
         let (stop, stopped) = channel::<()>();
-        let asked = targets.clone();
-        let run = move || {
-            let pause = |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-            if open.load(Ordering::Acquire) || wait(&asked, &sink, pause) {
-                network.attract();
-                open.store(true, Ordering::Release);
-            }
-        };
-        let thread = std::thread::Builder::new().name("gate".to_owned()).spawn(run)?;
-        Ok(Self { targets, stop: Some(stop), thread: Some(thread) })
+        let gate = Self { asked: asked.clone(), holds: holds.clone(), _stop: stop };
+        let keeper = Keeper { asked, holds, stopped, setting };
+        std::thread::Builder::new().name("gate".to_owned()).spawn(move || keeper.run())?;
+        Ok(gate)
     }
 
     /// Asks others from now on.
-    pub(crate) fn set_targets(&self, targets: Vec<Target>) {
-        *self.targets.lock().unwrap_or_else(PoisonError::into_inner) = targets;
+    pub(crate) fn set(&self, asked: Asked) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
     }
 }
 
 impl Drop for Gate {
+    /// From here on nothing is changed. The thread may still wait for an answer, which nobody has to
+    /// wait for.
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            _ = thread.join();
-        }
+        *self.holds.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 }
 
-/// Waits until somebody answers; false if `pause` says that the wait is over. Says once that it
-/// waits, and when the wait ends.
-fn wait(targets: &Targets, sink: &Sink, pause: impl Fn(Duration) -> bool) -> bool {
-    let begun = Instant::now();
-    let mut time = PAUSE;
-    let mut said = false;
-    loop {
-        let asked = targets.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if asked.is_empty() {
-            return true;
+impl Keeper {
+    fn run(&self) {
+        let open = &self.setting.open;
+        let may_open = open.load(Ordering::Acquire) || self.wait();
+        if may_open && self.change(Network::attract) {
+            open.store(true, Ordering::Release);
+            outage::watch(self);
         }
-        match ask_any(&asked) {
-            Ok(target) => {
-                let (network, address) = (target.carrier.name(), target.address);
-                let took = begun.elapsed();
-                let text = format!(
-                    "upstream {address} answered over {network} after {took:.1?}: this node's questions come here now"
-                );
-                sink.line(Level::Info, "", text);
+    }
+
+    /// Whom to ask now.
+    pub(super) fn asked(&self) -> Asked {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits; false if the gate is gone.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        self.stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+    }
+
+    /// Changes the network; false if the gate is gone.
+    pub(super) fn change(&self, change: impl FnOnce(&Network)) -> bool {
+        let holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        if *holds {
+            change(&self.setting.network);
+        }
+        *holds
+    }
+
+    pub(super) fn say(&self, level: Level, text: String) {
+        self.setting.sink.line(level, "", text);
+    }
+
+    /// Waits until somebody answers; false if the gate is gone. Says once that it waits, and when
+    /// the wait ends.
+    fn wait(&self) -> bool {
+        let begun = Instant::now();
+        let mut time = PAUSE;
+        let mut said = false;
+        loop {
+            let targets = self.asked().targets;
+            if targets.is_empty() {
                 return true;
             }
-            Err(why) if !said => {
-                said = true;
-                let text = format!(
-                    "waiting until an upstream answers, questions go to the central servers meanwhile: {why}"
-                );
-                sink.line(Level::Warning, "", text);
+            match ask_any(&targets) {
+                Ok(target) => {
+                    let (network, address) = (target.carrier.name(), target.address);
+                    let took = begun.elapsed();
+                    self.say(Level::Info, format!(
+                        "upstream {address} answered over {network} after {took:.1?}: this node's questions come here now"
+                    ));
+                    return true;
+                }
+                Err(why) if !said => {
+                    said = true;
+                    self.say(Level::Warning, format!(
+                        "waiting until an upstream answers, questions go to the central servers meanwhile: {why}"
+                    ));
+                }
+                Err(_) => {}
             }
-            Err(_) => {}
+            if !self.pause(time) {
+                return false;
+            }
+            time = (time * 2).min(PAUSE_MAX);
         }
-        if !pause(time) {
-            return false;
-        }
-        time = (time * 2).min(PAUSE_MAX);
     }
 }

@@ -1,13 +1,16 @@
 //! The node role: what a node's questions need beside a server that answers them.
 //!
 //! [`template`] makes the Corefile, [`discovery`] finds the upstream service for it, [`gate`] waits
-//! for an upstream before questions come here, and `nodens_node::network` brings them.
+//! for an upstream before questions come here, `nodens_node::network` brings them, and [`outage`]
+//! leaves them to others while no upstream answers.
 
+mod asked;
 mod discovery;
 mod endpoints;
 mod errors;
 mod gate;
 mod holders;
+mod outage;
 mod probe;
 mod template;
 
@@ -15,9 +18,10 @@ use crate::events::Event;
 use crate::flags::{Flags, NodeFlags};
 use crate::load::{self, LoadError, Source};
 use crate::watch::FileWatch;
+use asked::Asked;
 use discovery::Discovery;
 use errors::SetupErrors;
-use gate::Gate;
+use gate::{Gate, Setting};
 use nodens_core::config::{ClusterService, Readiness};
 use nodens_core::log::{Level, Sink};
 use nodens_core::{Config, Shared};
@@ -25,13 +29,12 @@ use nodens_kube::Watches;
 use nodens_net::StartError;
 use nodens_node::face::{KubeDns, Service, render};
 use nodens_node::network::{self, Backend, Network, Plan};
-use probe::Target;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use template::{Refreshed, Template};
@@ -51,8 +54,7 @@ pub(crate) struct Node {
     moved: bool,
     network: Arc<Network>,
     gate: Option<Gate>,
-    /// Whether an upstream has answered.
-    open: Arc<AtomicBool>,
+    setting: Setting,
     _watch: Option<FileWatch>,
     sink: Sink,
 }
@@ -77,6 +79,14 @@ impl Node {
         });
         let network = Arc::new(network);
         errors::register(&shared.registry, &errors, &network);
+        let setting = Setting {
+            network: network.clone(),
+            open: Arc::default(),
+            together: Arc::default(),
+            dns_port: flags.port,
+            counts: errors,
+            sink: sink.clone(),
+        };
         let watch = match FileWatch::start(template.watched(), sender.clone()) {
             Ok(watch) => Some(watch),
             Err(error) => {
@@ -93,7 +103,7 @@ impl Node {
             upstreams: Vec::new(),
             network,
             gate: None,
-            open: Arc::default(),
+            setting,
             _watch: watch,
             sink,
         };
@@ -158,56 +168,38 @@ impl Node {
 
     /// What `ready` waits for: that questions come here, and can be answered.
     pub(crate) fn readiness(&self) -> Readiness {
-        let (open, network) = (self.open.clone(), self.network.clone());
+        let (open, network) = (self.setting.open.clone(), self.network.clone());
         let check = move || open.load(Ordering::Acquire) && network.attracting();
-        Readiness { directive: "node", check: Arc::new(check) }
+        Readiness { directive: "node", check: Arc::new(check), can_be_lost: true }
     }
 
     /// Follows a configuration that was taken up: as soon as one of its upstreams answers, the
     /// node's questions come here.
     pub(crate) fn follow(&mut self, config: &Config) {
-        let targets = self.targets(config);
+        let asked = Asked::new(config, &self.upstreams);
         if let Some(gate) = &self.gate {
-            gate.set_targets(targets);
+            gate.set(asked);
             return;
         }
-        let (network, sink) = (self.network.clone(), self.sink.clone());
-        match Gate::start(targets, self.open.clone(), network, sink) {
+        match Gate::start(asked, self.setting.clone()) {
             Ok(gate) => self.gate = Some(gate),
             Err(error) => {
                 let text = format!("no thread to wait for an upstream: {error}");
                 self.sink.line(Level::Error, "", text);
                 self.network.attract();
-                self.open.store(true, Ordering::Release);
+                self.setting.open.store(true, Ordering::Release);
             }
         }
     }
 
-    /// Whom the server blocks of the upstream service ask; all upstreams where none does.
-    fn targets(&self, config: &Config) -> Vec<Target> {
-        let all = config.forward_targets().into_iter();
-        let mut all: Vec<_> =
-            all.map(|(address, carrier, zone)| Target { address, carrier, zone }).collect();
-        let is_of_service = |target: &Target| {
-            let (ip, socket) = (target.address.ip().to_string(), target.address.to_string());
-            self.upstreams.iter().any(|address| *address == ip || *address == socket)
-        };
-        if all.iter().any(is_of_service) {
-            all.retain(is_of_service);
-        }
-        // One question to each is enough, whatever zones it is asked about.
-        let mut seen = Vec::new();
-        all.retain(|target| {
-            let new = !seen.contains(&(target.address, target.carrier));
-            seen.push((target.address, target.carrier));
-            new
-        });
-        all
+    /// Says whether another process has our listeners and our network too.
+    pub(crate) fn set_together(&self, together: bool) {
+        self.setting.together.store(together, Ordering::Release);
     }
 
     /// Whether an upstream has answered, so that questions may come here.
     pub(crate) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
+        self.setting.open.load(Ordering::Acquire)
     }
 
     /// What the network's state hangs on, for a successor.
@@ -230,7 +222,7 @@ impl Node {
 
     /// Sends questions to the central servers again; those that are here are still answered.
     pub(crate) fn withdraw(&mut self) {
-        self.open.store(false, Ordering::Release);
+        self.setting.open.store(false, Ordering::Release);
         self.gate = None;
         self.sink.line(Level::Info, "", "Tearing down");
         self.network.withdraw();

@@ -1,7 +1,7 @@
 //! One question to an upstream, over the transport that `forward` is told to use.
 
 use nodens_core::upstream::Carrier;
-use nodens_wire::{Builder, Class, Flags, Name, Type};
+use nodens_wire::{Builder, Class, Flags, Name, Rcode, Type};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -24,7 +24,8 @@ pub(crate) struct Target {
     pub(crate) zone: Name,
 }
 
-/// Asks all of `targets` at once: the first that answered, or why the last did not.
+/// Asks all of `targets` at once: the first that answered, or why the last did not. Whatever one
+/// says, it is there: what a client would be told, it tells anyway.
 pub(crate) fn ask_any(targets: &[Target]) -> Result<Target, String> {
     let (sender, answers) = std::sync::mpsc::channel();
     for target in targets {
@@ -39,7 +40,7 @@ pub(crate) fn ask_any(targets: &[Target]) -> Result<Target, String> {
     let mut why = "there is nobody to ask".to_owned();
     for (target, answer) in answers {
         match answer {
-            Ok(()) => return Ok(target),
+            Ok(_) => return Ok(target),
             Err(error) => {
                 let network = target.carrier.name();
                 let text = nodens_net::errno_text(&error);
@@ -50,7 +51,12 @@ pub(crate) fn ask_any(targets: &[Target]) -> Result<Target, String> {
     Err(why)
 }
 
-fn ask(target: &Target) -> io::Result<()> {
+/// Whether `target` answers, and not that it cannot.
+pub(crate) fn serves(target: &Target) -> bool {
+    ask(target).is_ok_and(|rcode| matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN))
+}
+
+fn ask(target: &Target) -> io::Result<Rcode> {
     let id = fastrand::u16(..);
     let mut question = Vec::with_capacity(64);
     Builder::new(&mut question, id, Flags(Flags::RD)).question(
@@ -68,12 +74,11 @@ fn ask(target: &Target) -> io::Result<()> {
         }
         _ => error,
     })?;
-    // Whatever it says: it is there. What a client would be told, it tells anyway.
-    match answer.first_chunk::<3>() {
-        Some([a, b, flags])
+    match answer.first_chunk::<4>() {
+        Some([a, b, flags, rcode])
             if [*a, *b] == id.to_be_bytes() && flags & 0x80 != 0 && answer.len() >= HEADER_LEN =>
         {
-            Ok(())
+            Ok(Rcode((rcode & 0x0f).into()))
         }
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "what it sent is no answer")),
     }
@@ -122,12 +127,17 @@ mod tests {
             let (len, client) = udp.recv_from(&mut message).unwrap();
             message[2] |= 0x80;
             udp.send_to(&message[..len], client).unwrap();
+            let (len, client) = udp.recv_from(&mut message).unwrap();
+            message[2] |= 0x80;
+            message[3] = 2;
+            udp.send_to(&message[..len], client).unwrap();
         });
         // Nobody listens for TCP there.
         let nobody = target(address, Carrier::Tcp);
         assert!(ask_any(std::slice::from_ref(&nobody)).unwrap_err().contains("connection refused"));
         let there = target(address, Carrier::Udp);
-        assert_eq!(ask_any(&[nobody, there.clone()]), Ok(there));
+        assert_eq!(ask_any(&[nobody, there.clone()]), Ok(there.clone()));
+        assert!(!serves(&there), "SERVFAIL is no service");
         answering.join().unwrap();
     }
 

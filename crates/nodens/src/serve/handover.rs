@@ -51,6 +51,9 @@ impl Server {
                 }
             }
         }
+        if let Some(node) = &self.node {
+            node.set_together(self.succession.is_together());
+        }
         None
     }
 

@@ -63,6 +63,12 @@ impl Cache {
     pub(crate) fn memory(&self) -> Option<usize> {
         self.options.memory
     }
+
+    /// How long after its expiry an answer may be served.
+    pub(crate) fn stale_window(&self) -> Duration {
+        let window_s = self.options.stale.map_or(0, |stale| stale.window_s);
+        Duration::from_secs(window_s.into())
+    }
 }
 
 /// What the handler remembers while a question is under way.

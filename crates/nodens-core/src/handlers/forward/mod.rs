@@ -29,7 +29,6 @@ use crate::worker::WorkerState;
 use config::Options;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Name, NameRef, Rcode};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -112,9 +111,9 @@ impl Handle for Forward {
 
 impl Forward {
     /// Whom it asks, and how it asks for a client that came over UDP.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = (SocketAddr, Carrier)> {
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (&Arc<Upstream>, Carrier)> {
         let carrier = if self.options.force_tcp { Carrier::Tcp } else { Carrier::Udp };
-        self.upstreams.iter().map(move |upstream| (upstream.key.address, carrier))
+        self.upstreams.iter().map(move |upstream| (upstream, carrier))
     }
 
     /// Whether questions for this name are forwarded here.

@@ -64,9 +64,32 @@ impl Place {
 
     /// Starts the central server: it knows `web.default.svc.cluster.local`, and `a.test`.
     pub(super) fn start_upstream(&self, name: &str) -> Server {
+        self.start_server(name, UPSTREAM, "10.1.1.1")
+    }
+
+    /// Starts a central server behind the address `service` as kube-proxy does it, to which `web` is
+    /// `10.1.1.9`.
+    pub(super) fn start_central(&self, name: &str, service: &str) -> Server {
+        need("nft", "nftables");
+        const CENTRAL: &str = "10.9.9.9";
+        self.ip(&format!("address add {CENTRAL}/32 dev lo"));
+        self.ip(&format!("route add {service}/32 dev lo src {CENTRAL}"));
+        let server = self.start_server(name, CENTRAL, "10.1.1.9");
+        let rules = format!(
+            "table ip kube-proxy {{\n chain nat-output {{\n type nat hook output priority -100\n \
+             ip daddr {service} udp dport 53 dnat to {CENTRAL}\n }}\n}}\n"
+        );
+        let file = server.folder.write("rules", &rules);
+        let output = self.command("nft").arg("-f").arg(file).output().unwrap();
+        assert!(output.status.success(), "nft: {output:?}");
+        server
+    }
+
+    fn start_server(&self, name: &str, address: &str, web: &str) -> Server {
         let folder = Folder::new(name);
         let corefile = format!(
-            ".:53 {{\n bind {UPSTREAM}\n hosts {{\n  10.1.1.1 web.default.svc.cluster.local\n  10.1.1.2 a.test\n }}\n}}\n"
+            ".:53 {{\n bind {address}\n hosts {{\n  {web} web.default.svc.cluster.local\n  10.1.1.2 a.test\n  fallthrough\n }}\n \
+             template ANY SOA {{\n  rcode NOERROR\n }}\n}}\n"
         );
         let conf = folder.write("Corefile", &corefile).display().to_string();
         let server = self.start(folder, &["-conf", &conf]);

@@ -1,0 +1,68 @@
+//! What is wanted of the network, and which addresses that means.
+
+use super::State;
+use crate::network::rules::rules;
+use std::net::IpAddr;
+
+/// What is wanted of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing of ours.
+    Nothing,
+    /// The rules alone, for answers under way.
+    Rules,
+    /// The addresses that nobody else answers at, with their rules.
+    Own,
+    /// Addresses and rules.
+    All,
+}
+
+impl Wanted {
+    /// Whether some addresses are to be here.
+    pub(super) fn has_addresses(self) -> bool {
+        matches!(self, Self::Own | Self::All)
+    }
+}
+
+impl State {
+    /// Wants addresses and rules.
+    pub(crate) fn attract(&mut self) {
+        if self.wanted != Wanted::All {
+            // What comes now was taken away by nobody else.
+            (self.installed, self.addressed) = (false, false);
+        }
+        self.wanted = Wanted::All;
+        self.rules = rules(&self.plan);
+    }
+
+    /// Wants only the addresses that nobody else answers at, if it wanted all.
+    pub(crate) fn step_back(&mut self) {
+        if self.wanted == Wanted::All {
+            self.wanted = Wanted::Own;
+            let own = self.addresses();
+            self.rules.retain(|rule| own.contains(&rule.ip));
+        }
+    }
+
+    /// Addresses at which others may answer: none where they are not ours to take away.
+    pub(crate) fn shared(&self) -> Vec<IpAddr> {
+        let may = self.plan.setup_interface && !self.powerless;
+        let all = self.plan.addresses.iter().filter(|_| may);
+        all.copied().filter(|ip| !is_of_node(*ip)).collect()
+    }
+
+    /// The addresses that are to be here.
+    pub(super) fn addresses(&self) -> Vec<IpAddr> {
+        let all = self.plan.addresses.iter().copied();
+        all.filter(|ip| self.wanted == Wanted::All || is_of_node(*ip)).collect()
+    }
+}
+
+/// Whether an address means this node wherever it is used, so that no Service can have it.
+fn is_of_node(ip: IpAddr) -> bool {
+    ip.is_loopback()
+        || match ip {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        }
+}

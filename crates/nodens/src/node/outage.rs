@@ -1,0 +1,272 @@
+//! What becomes of questions when no upstream answers any more.
+//!
+//! They are left to the central servers, if those answer without this node: the way there is another
+//! one than that to the upstream service, and may work. Whether it does shows only when the address is
+//! not here, so it is left first and asked then. If nobody answers there, questions come back at once:
+//! what is cached, other zones and a reason for SERVFAIL are better than nothing.
+//!
+//! As long as answers that have expired may be served (`serve_stale`), nothing is left to anybody.
+
+use super::gate::{Keeper, PAUSE, PAUSE_MAX};
+use super::probe::{Target, ask_any, serves};
+use nodens_core::log::Level;
+use nodens_core::upstream::Carrier;
+use nodens_node::network::Network;
+use nodens_wire::Name;
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at what `forward` knows of the upstreams; only if all are doubted are they
+/// asked.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long no upstream answers before questions are left to others. A central server that is
+/// replaced, and kube-proxy's notice of it, take a few seconds, and names of the cluster are cached
+/// for at least as long as CoreDNS's five.
+const OUTAGE: Duration = Duration::from_secs(10);
+/// How many times nobody answers in that time: a machine that stood still has asked nobody.
+const OUTAGE_TIMES: u32 = 4;
+/// How many times an address that is left is asked whether somebody answers there.
+const TRIES: usize = 2;
+/// How long questions stay after nobody answered there; doubles up to [`STAY_MAX`].
+const STAY: Duration = Duration::from_secs(30);
+const STAY_MAX: Duration = Duration::from_secs(600);
+/// An outage so soon after the last makes upstreams show for [`PROOF`] that they are back, which
+/// doubles up to [`PROOF_MAX`].
+const SOON: Duration = Duration::from_secs(300);
+const PROOF: Duration = Duration::from_secs(5);
+const PROOF_MAX: Duration = Duration::from_secs(60);
+
+/// For how long somebody has not answered.
+#[derive(Default)]
+struct Silence {
+    since: Option<Instant>,
+    times: u32,
+}
+
+impl Silence {
+    fn note(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+        self.times = self.times.saturating_add(1);
+    }
+
+    fn lasts(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn is(&self, long: Duration) -> bool {
+        self.times >= OUTAGE_TIMES && self.lasts() >= long
+    }
+}
+
+/// How soon things may change again.
+#[derive(Default)]
+struct Pace {
+    /// How long questions stay after leaving them helped nobody, and since when.
+    stay: Duration,
+    stays: Option<Instant>,
+    /// How long upstreams have to answer before questions come back, and when they came last.
+    proof: Duration,
+    came_back: Option<Instant>,
+}
+
+impl Pace {
+    fn may_leave(&self) -> bool {
+        self.stays.is_none_or(|since| since.elapsed() >= self.stay)
+    }
+
+    /// Leaving helped nobody; whether that is new.
+    fn stays(&mut self) -> bool {
+        self.stays = Some(Instant::now());
+        let is_new = self.stay.is_zero();
+        self.stay = (self.stay * 2).clamp(STAY, STAY_MAX);
+        is_new
+    }
+
+    fn left(&mut self) {
+        let soon = self.came_back.is_some_and(|last| last.elapsed() < SOON);
+        self.proof = if soon { (self.proof * 2).clamp(PROOF, PROOF_MAX) } else { Duration::ZERO };
+    }
+}
+
+/// Sees to outages until the gate is gone.
+pub(super) fn watch(keeper: &Keeper) {
+    let mut silence = Silence::default();
+    let mut pace = Pace::default();
+    while keeper.pause(LOOK_EVERY) {
+        let asked = keeper.asked();
+        let answer = match asked.targets.is_empty() || !asked.are_doubted() {
+            true => None,
+            false => ask_any(&asked.targets).err(),
+        };
+        let Some(why) = answer else {
+            silence = Silence::default();
+            (pace.stay, pace.stays) = (Duration::ZERO, None);
+            continue;
+        };
+        silence.note();
+        let shared = keeper.setting.network.shared();
+        // Two processes with the same addresses must not disagree about them.
+        let together = keeper.setting.together.load(Ordering::Acquire);
+        let zone = asked.targets.first().map(|target| target.zone.clone()).unwrap_or_default();
+        if silence.is(OUTAGE.max(asked.stale))
+            && pace.may_leave()
+            && !together
+            && !shared.is_empty()
+        {
+            let others = Others { addresses: shared, port: keeper.setting.dns_port, zone };
+            if others.take_over(keeper, &why, (&silence, &mut pace)) {
+                others.answer_until_back(keeper, (&silence, &mut pace));
+                silence = Silence::default();
+            }
+        }
+    }
+}
+
+/// Whoever answers at our addresses when we do not: the central servers.
+struct Others {
+    addresses: Vec<IpAddr>,
+    port: u16,
+    zone: Name,
+}
+
+impl Others {
+    /// Leaves questions to them; false if they do not answer, and questions come here again.
+    fn take_over(
+        &self,
+        keeper: &Keeper,
+        why: &str,
+        (silence, pace): (&Silence, &mut Pace),
+    ) -> bool {
+        let (lasts, to) = (silence.lasts(), self.text());
+        if !keeper.change(Network::step_back) {
+            return false;
+        }
+        if (0..TRIES).any(|_| self.answer()) {
+            keeper.setting.counts.count_withdrawal();
+            pace.left();
+            keeper.say(
+                Level::Warning,
+                format!(
+                    "no upstream has answered for {lasts:.0?}: questions to {to} go to the central servers until one does: {why}"
+                ),
+            );
+            return true;
+        }
+        keeper.change(Network::attract);
+        if pace.stays() {
+            keeper.say(
+                Level::Warning,
+                format!(
+                    "no upstream has answered for {lasts:.0?}, and without this node nobody answers at {to} either: questions stay here: {why}"
+                ),
+            );
+        }
+        false
+    }
+
+    /// Waits until an upstream answers, or nobody does at the addresses that were left; then
+    /// questions come here again.
+    fn answer_until_back(&self, keeper: &Keeper, (silence, pace): (&Silence, &mut Pace)) {
+        let mut time = PAUSE;
+        let mut proven: Option<Instant> = None;
+        let mut others = Silence::default();
+        while keeper.pause(time) {
+            if keeper.setting.together.load(Ordering::Acquire) {
+                // What a successor brings here is its business.
+                keeper.change(Network::abandon);
+            }
+            let targets = keeper.asked().targets;
+            let answer = ask_any(&targets);
+            if targets.is_empty() || answer.is_ok() {
+                time = PAUSE;
+                others = Silence::default();
+                if proven.get_or_insert_with(Instant::now).elapsed() < pace.proof {
+                    continue;
+                }
+                let mut text = String::from("questions come here again");
+                if let Ok(target) = answer {
+                    let (address, network) = (target.address, target.carrier.name());
+                    _ = write!(text, ": upstream {address} answers over {network}");
+                }
+                _ = write!(text, ", after {:.0?}", silence.lasts());
+                keeper.say(Level::Info, text);
+                break;
+            }
+            proven = None;
+            time = (time * 2).min(PAUSE_MAX);
+            if self.answer() {
+                others = Silence::default();
+                continue;
+            }
+            others.note();
+            if others.is(OUTAGE) {
+                pace.stays();
+                let to = self.text();
+                keeper.say(
+                    Level::Warning,
+                    format!(
+                        "nobody answers at {to} any more: questions come here again, though no upstream answers either"
+                    ),
+                );
+                break;
+            }
+        }
+        pace.came_back = Some(Instant::now());
+        keeper.change(Network::attract);
+    }
+
+    /// Whether they answer at each address.
+    fn answer(&self) -> bool {
+        self.addresses.iter().all(|ip| {
+            let address = SocketAddr::new(*ip, self.port);
+            serves(&Target { address, carrier: Carrier::Udp, zone: self.zone.clone() })
+        })
+    }
+
+    fn text(&self) -> String {
+        self.addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_helped_nobody_is_tried_less_and_less_often() {
+        let mut pace = Pace::default();
+        assert!(pace.may_leave());
+        assert!(pace.stays(), "it is said once");
+        assert!(!pace.may_leave() && pace.stay == STAY);
+        let more: Vec<_> = (0..6).map(|_| (pace.stays(), pace.stay.as_secs())).collect();
+        assert_eq!(more, [60, 120, 240, 480, 600, 600].map(|seconds| (false, seconds)));
+    }
+
+    #[test]
+    fn upstreams_that_come_and_go_have_to_stay_longer_and_longer() {
+        let mut pace = Pace::default();
+        pace.left();
+        assert_eq!(pace.proof, Duration::ZERO, "the first to answer is believed");
+        pace.came_back = Some(Instant::now());
+        let proofs = [0; 5].map(|_| {
+            pace.left();
+            pace.proof.as_secs()
+        });
+        assert_eq!(proofs, [5, 10, 20, 40, 60]);
+        pace.came_back = Instant::now().checked_sub(2 * SOON);
+        pace.left();
+        assert_eq!(pace.proof, Duration::ZERO);
+    }
+
+    #[test]
+    fn silence_is_long_in_time_and_in_attempts() {
+        let mut silence = Silence::default();
+        assert!(!silence.is(Duration::ZERO));
+        (0..OUTAGE_TIMES - 1).for_each(|_| silence.note());
+        assert!(!silence.is(Duration::ZERO), "few attempts, however long ago");
+        silence.note();
+        assert!(silence.is(Duration::ZERO) && !silence.is(OUTAGE));
+    }
+}
