@@ -14,6 +14,7 @@ const QUICK: &[&[&str]] = &[
     &["faults"],
     &["node-sim", "--quick", "--only", "everything is killed"],
     &["node-sim", "--quick", "--only", "fault: "],
+    &["node-api"],
     // Lists in pages instead of streams.
     &["faults", "--store", "pages", "--only", "api-server,gone"],
 ];

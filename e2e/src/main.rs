@@ -24,6 +24,7 @@ mod limit;
 mod measure;
 mod names;
 mod node;
+mod node_api;
 mod official;
 #[allow(dead_code, reason = "subcommands to come use the rest")]
 mod process;
@@ -80,6 +81,8 @@ enum Command {
     NodeRole(node::RoleArgs),
     /// Try the node role in network namespaces: kills, hand-overs, faults, and what it spares the central servers.
     NodeSim(sim::Args),
+    /// Let the node role learn of central servers and names from an API server.
+    NodeApi(node_api::Args),
     /// Ask without a pause and print what became of it: the clients of `node`, in a pod.
     Steady(steady::Args),
     /// Do nothing: what runs in the sandbox of a pod.
@@ -134,6 +137,7 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Node(args) => node::run(args, sandbox).await,
         Command::NodeRole(args) => node::run_role(args, sandbox).await,
         Command::NodeSim(args) => sim::run(args, sandbox),
+        Command::NodeApi(args) => node_api::run(args, sandbox).await,
         Command::All(_) | Command::Leftovers(_) | Command::Steady(_) | Command::Idle => {
             anyhow::bail!("this runs outside of a sandbox")
         }
