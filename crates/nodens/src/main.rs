@@ -14,6 +14,7 @@ mod flags;
 mod load;
 mod logger;
 mod node;
+mod pidfile;
 mod probe;
 mod process;
 mod reload;

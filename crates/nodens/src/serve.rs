@@ -15,7 +15,7 @@ use crate::node::{self, Node};
 use crate::reload::Reloads;
 use crate::succession::{self, After, Finished, Inherited, Succession, Successors};
 use crate::tasks::Tasks;
-use crate::{clusters, face, probe, process, seeing};
+use crate::{clusters, face, pidfile, probe, process, seeing};
 use nodens_core::config::{Services, Task};
 use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
 use nodens_core::log::Level;
@@ -120,18 +120,10 @@ fn live(
         }
     };
     if let Some(path) = &flags.pidfile {
-        remove_pidfile(path);
+        pidfile::remove(path);
     }
     logger.stop();
     (after, code)
-}
-
-/// Removes the pidfile, unless another process has written its own meanwhile.
-fn remove_pidfile(path: &str) {
-    let pid = std::process::id().to_string();
-    if std::fs::read_to_string(path).is_ok_and(|text| text.trim() == pid) {
-        _ = std::fs::remove_file(path);
-    }
 }
 
 /// What all workers share.
@@ -227,8 +219,7 @@ impl Server {
     /// Questions are taken from now on.
     fn begin(&self) -> Result<(), String> {
         if let Some(path) = &self.flags.pidfile {
-            std::fs::write(path, format!("{}\n", std::process::id()))
-                .map_err(|error| format!("pidfile {path}: {error}"))?;
+            pidfile::write(path)?;
         }
         self.facts.ready.store(true, Ordering::Relaxed);
         Ok(())
@@ -284,6 +275,10 @@ impl Server {
         loop {
             if let Some(code) = self.hand_over() {
                 return code;
+            }
+            if self.succession.is_overdue() {
+                self.say("SIGTERM: Terminating without the successor");
+                return self.stop();
             }
             let wait = self.succession.is_together().then_some(TOGETHER).or(self.reloads.wait());
             let event = match (self.put_off.take(), wait) {

@@ -79,7 +79,7 @@ pub(crate) fn http(server: SocketAddr, path: &str) -> Result<String> {
     http_within(HTTP_TIMEOUT, server, path)
 }
 
-/// As [`http`]; connecting may take so long, and so may the answer.
+/// As [`http()`]; connecting may take so long, and so may the answer.
 pub(crate) fn http_within(limit: Duration, server: SocketAddr, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&server, limit)?;
     stream.set_read_timeout(Some(limit))?;

@@ -1,6 +1,6 @@
 //! When questions come here: not before an upstream has answered, and not while none does.
 //!
-//! One thread for both: it waits for the first answer here, and sees to [`outage`](super::outage)s
+//! One thread for both: it waits for the first answer here, and sees to [`outage`]s
 //! from then on.
 
 use super::asked::Asked;

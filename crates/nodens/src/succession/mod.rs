@@ -5,6 +5,7 @@
 
 mod after;
 mod reaper;
+mod retreat;
 mod spare;
 mod start;
 mod steward;
@@ -19,11 +20,11 @@ use nodens_core::log::{Level, Sink};
 use nodens_core::{Now, Shared};
 use nodens_net::{InheritedListener, Runtime, clock};
 use nodens_node::handover::{self, Error, Goodbye, Inheritance, Name, Offer};
+use retreat::Retreat;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -158,11 +159,7 @@ pub(crate) struct Succession {
     repeatable: bool,
     /// What the predecessor has to hear if this process ends on purpose.
     goodbye: Option<Goodbye>,
-    /// A successor takes questions, and this process could still go on: until it ends without a
-    /// word, or this one is in a hurry, because of that signal.
-    retired: bool,
-    hurry: Arc<AtomicBool>,
-    signal: Option<i32>,
+    retreat: Retreat,
 }
 
 impl Succession {
@@ -190,9 +187,7 @@ impl Succession {
             put_off: None,
             repeatable: flags.conf != "stdin",
             goodbye: None,
-            retired: false,
-            hurry: Arc::default(),
-            signal: None,
+            retreat: Retreat::default(),
         };
         if !together && succession.name.is_some() {
             succession.offer(inherited.name.map(Name::offer));
@@ -283,35 +278,41 @@ impl Succession {
 
     /// A successor takes questions, and this process stands by.
     pub(crate) fn retire(&mut self) {
-        self.retired = true;
+        self.retreat.retired = true;
         let text = format!("the successor takes questions, standing by for {:?}", self.trial);
         self.say(Level::Info, text);
     }
 
     /// Whether this process stood by, which it does not any more.
     pub(crate) fn take_retired(&mut self) -> bool {
-        std::mem::take(&mut self.retired)
+        std::mem::take(&mut self.retreat.retired)
     }
 
-    /// Ends the time of standing by, if it is that. The signal is obeyed after the hand-over.
+    /// Whether a signal to end is obeyed only after the hand-over. Standing by is cut short.
     pub(crate) fn hurry(&mut self, signal: i32) -> bool {
-        if self.retired {
-            self.signal = Some(signal);
-            self.hurry.store(true, Ordering::Relaxed);
+        // A successor of our own was meant as well.
+        let waits = self.retreat.hurry(signal, !self.successors.is_starting());
+        if waits && !self.retreat.retired {
+            self.say(Level::Info, "told to end: after the hand-over, or in 10 s".to_owned());
         }
-        self.retired
+        waits
     }
 
-    /// Another process has what is ours, from here on.
+    /// Whether this process was told to end, and its successor has taken too long.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.retreat.is_overdue()
+    }
+
+    /// A successor has what is ours, from here on.
     pub(crate) fn share(&mut self) {
         self.together = true;
+        self.retreat.has_heir = true;
     }
 
     /// Nobody else has our listeners any more.
     pub(crate) fn alone(&mut self) {
         self.together = false;
-        if let Some(signal) = self.signal.take() {
-            self.hurry.store(false, Ordering::Relaxed);
+        if let Some(signal) = self.retreat.call_off() {
             _ = self.events.send(Event::Signal(signal));
         }
         // Files may have changed meanwhile.
@@ -331,7 +332,7 @@ impl Succession {
     fn serve(&mut self, offer: Offer) -> io::Result<()> {
         self.offered = Some(offer.descriptor()?);
         let (tell, events) = (self.tell.clone(), self.events.clone());
-        let grace = (self.trial, self.hurry.clone());
+        let grace = (self.trial, self.retreat.in_haste());
         let mut steward = Steward::new(tell, events, self.shared.clone(), grace);
         let run = move || offer.serve(&mut steward, VERSION).ok();
         self.steward = Some(std::thread::Builder::new().name("handover".to_owned()).spawn(run)?);
@@ -377,7 +378,7 @@ impl Succession {
     pub(crate) fn finish(&mut self) -> After {
         let successor = self.steward.take().and_then(|steward| steward.join().ok().flatten());
         let after = self.successors.after(successor, self.name.clone().filter(|_| self.repeatable));
-        if let Some(signal) = self.signal.take() {
+        if let Some(signal) = self.retreat.call_off() {
             _ = self.events.send(Event::Signal(signal));
         } else if let After::Wait(name) = &after {
             let until = "idle until told to end";

@@ -35,9 +35,7 @@ impl Successors {
     /// Starts the same program with the same arguments and `variable` in its environment, unless
     /// the one started before still runs; gives its process ID.
     pub(super) fn start(&mut self, variable: Variable) -> Result<u32, String> {
-        if let Some((pid, ended)) = &self.last
-            && !ended.load(Ordering::Acquire)
-        {
+        if let Some((pid, _)) = self.last.as_ref().filter(|_| self.is_starting()) {
             return Err(format!("successor {pid} is still starting"));
         }
         let (reply, started) = sync_channel(1);
@@ -49,6 +47,11 @@ impl Successors {
         let pid = last.0;
         self.last = Some(last);
         Ok(pid)
+    }
+
+    /// Whether the one that was started last still runs.
+    pub(super) fn is_starting(&self) -> bool {
+        self.last.as_ref().is_some_and(|(_, ended)| !ended.load(Ordering::Acquire))
     }
 
     /// What this process has to do once `successor` has taken over; `name` is what it could serve

@@ -218,6 +218,53 @@ fn successors_that_are_killed_cost_no_question() {
 }
 
 #[test]
+fn a_server_that_is_told_to_end_lets_its_successor_take_over_first() {
+    let name = name("ending");
+    let server = start("ending", &["-handover", &name]);
+    let load = Load::start(server.address);
+    let mut command = nodens();
+    command.args(["-p", &server.address.port().to_string(), "-handover-trial", "1s"]);
+    command.args(["-quiet", "-handover", &name, "-conf"]).arg(&server.conf);
+    let mut successor = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = successor.stdout.take().unwrap();
+    wait_for(&mut output, "taking over from process");
+    // The load's connections go on too, which would end with a server that only leaves.
+    server.signal("-TERM");
+    server.wait_long_for("told to end: after the hand-over", ANSWER);
+    assert!(server.wait().success());
+    wait_for(&mut output, "the process that ran before is gone");
+    std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    load.goes_on();
+    load.stop();
+    let pid = successor.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(successor.wait().unwrap().success());
+}
+
+#[test]
+fn a_server_that_is_told_to_end_does_so_when_its_successor_is_gone() {
+    let name = name("gone");
+    let server = start("gone", &["-handover", &name]);
+    let heir = Inheritance::claim(&name, "test", ANSWER).unwrap().unwrap();
+    server.signal("-TERM");
+    server.wait_long_for("told to end: after the hand-over", ANSWER);
+    assert!(ask_udp(server.address, "a.test", Type::A).is_some());
+    drop(heir);
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_server_that_is_told_to_end_does_not_wait_for_ever() {
+    let name = name("slow");
+    let server = start("slow", &["-handover", &name]);
+    let heir = Inheritance::claim(&name, "test", ANSWER).unwrap().unwrap();
+    server.signal("-TERM");
+    server.wait_long_for("SIGTERM: Terminating without the successor", ANSWER);
+    assert!(server.wait().success());
+    drop(heir);
+}
+
+#[test]
 fn a_successor_that_cannot_start_leaves_the_server_as_it_was() {
     let server = start("broken", &[]);
     let good = std::fs::read_to_string(&server.conf).unwrap();
