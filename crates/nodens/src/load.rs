@@ -164,10 +164,15 @@ fn build_options(port: u16) -> BuildOptions {
         secret.iter_mut().for_each(|byte| *byte = fastrand::u8(..));
     }
     let (hostname, lookup_host) = (hostname(), nodens_net::lookup::lookup_host);
-    let node = std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
-    let node = node.unwrap_or_else(|| hostname.clone());
+    let node = node_name();
     let options = BuildOptions::default();
     BuildOptions { port, interfaces, hostname, secret, lookup_host, node, ..options }
+}
+
+/// What the cluster calls this host: what the pod is told, else the host's own name.
+pub(crate) fn node_name() -> String {
+    let node = std::env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
+    node.unwrap_or_else(hostname)
 }
 
 /// What this host is called.

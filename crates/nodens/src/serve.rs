@@ -382,7 +382,7 @@ fn compile(
 ) -> Result<(Arc<Config>, Vec<Task>), LoadError> {
     let mut config = load::compile(loaded, flags, shared)?;
     config.services.readiness.extend(node.map(Node::readiness));
-    config.services.clusters.extend(node.and_then(Node::cluster));
+    config.services.clusters.extend(node.into_iter().flat_map(Node::clusters));
     let tasks = std::mem::take(&mut config.services.tasks);
     Ok((Arc::new(config), tasks))
 }

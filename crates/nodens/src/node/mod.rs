@@ -22,6 +22,7 @@ use asked::Asked;
 use discovery::Discovery;
 use errors::SetupErrors;
 use gate::{Gate, Setting};
+use nodens_core::cluster::{self, Feed, Scope};
 use nodens_core::config::{ClusterService, Readiness};
 use nodens_core::log::{Level, Sink};
 use nodens_core::{Config, Shared};
@@ -52,11 +53,20 @@ pub(crate) struct Node {
     /// The addresses of the upstream service at the last look, and whether that found others.
     upstreams: Vec<String>,
     moved: bool,
+    /// Who asks here, for [`crate::seeing`].
+    pods: Option<Arc<Feed>>,
     network: Arc<Network>,
     gate: Option<Gate>,
     setting: Setting,
     _watch: Option<FileWatch>,
     sink: Sink,
+}
+
+/// The pods of this node, if this is a pod that may ask for them.
+fn pods(shared: &Shared) -> Option<Arc<Feed>> {
+    endpoints::own_namespace()?;
+    let scope = Scope::PodsOf(load::node_name().into());
+    Some(shared.clusters.feed(&cluster::Source { scope, ..Default::default() }))
 }
 
 impl Node {
@@ -99,6 +109,7 @@ impl Node {
             flags: node.clone(),
             template,
             discovery: Discovery::start(&node.upstream, sender.clone(), shared, watches),
+            pods: pods(shared),
             moved: false,
             upstreams: Vec::new(),
             network,
@@ -161,9 +172,10 @@ impl Node {
     }
 
     /// What has to be watched, if anything.
-    pub(crate) fn cluster(&self) -> Option<ClusterService> {
-        let feed = self.discovery.feed()?;
-        Some(ClusterService { feed, startup_timeout: Duration::ZERO, optional: true })
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = ClusterService> + use<> {
+        let feeds = [self.discovery.feed(), self.pods.clone()].into_iter().flatten();
+        let startup_timeout = Duration::ZERO;
+        feeds.map(move |feed| ClusterService { feed, startup_timeout, optional: true })
     }
 
     /// What `ready` waits for: that questions come here, and can be answered.

@@ -161,7 +161,9 @@ impl Role<'_> {
     /// Waits until all pods of central servers are others than `before`, and each has been asked; gives their addresses.
     fn centrals_asked(&self, before: &BTreeSet<String>) -> Result<BTreeSet<String>> {
         let get = ["get", "pods", "-l", "k8s-app=kube-dns", "-o"];
-        let address = ["jsonpath={.items[*].status.podIP}"];
+        // Those that end are there for a while.
+        let address =
+            ["jsonpath={.items[?(@.status.containerStatuses[0].ready==true)].status.podIP}"];
         let metrics = (LOCAL_DNS.parse::<IpAddr>()?, 9253).into();
         let begun = Instant::now();
         loop {
