@@ -12,8 +12,9 @@ use super::proxy::CLUSTER_DNS;
 use super::servers::Kind;
 use crate::measure::table::Table;
 
-/// Of the questions that reached the central servers, this part has to stay on the node.
-const GOAL: f64 = 0.97;
+/// What is asked, and which part of the questions that reached the central servers has to stay on the node.
+const GOALS: [(&str, Questions, f64); 2] =
+    [("pods", Questions::Pods, 0.97), ("search paths", Questions::Noise, 0.999)];
 
 /// What one run has shown.
 struct Row {
@@ -25,7 +26,7 @@ struct Row {
 /// Measures what the pods of one node ask, and names that search lists make, with nobody and with everybody in the role.
 pub(super) fn run(world: &mut World) -> Result<String> {
     let mut text = String::new();
-    for (title, questions) in [("pods", Questions::Pods), ("search paths", Questions::Noise)] {
+    for (title, questions, goal) in GOALS {
         let before = measure(world, questions, "nobody")?;
         world.role.start()?;
         world.role.ready()?;
@@ -40,8 +41,8 @@ pub(super) fn run(world: &mut World) -> Result<String> {
         table.row(before.cells);
         table.row(after.cells);
         _ = write!(text, "\n{title}:\n{table}central questions fall by {:.2} %", fall * 100.0);
-        let is_goal = world.role.kind() == Kind::Nodens && questions == Questions::Pods;
-        ensure!(!is_goal || fall >= GOAL, "{text}");
+        let promised = world.role.kind() == Kind::Nodens;
+        ensure!(!promised || fall >= goal, "{text}\nwanted: {:.1} %", goal * 100.0);
     }
     Ok(text)
 }

@@ -19,12 +19,11 @@ pub(super) const SELECTOR: &str = "k8s-app=node-local-dns";
 const UPSTREAM: &str = "service/kube-dns-upstream";
 const IMAGE: &str = "registry.k8s.io/dns/k8s-dns-node-cache:";
 
-/// Two pods that declare the same port of a host would not be let onto one node. Without a readiness probe a new pod counts
-/// as ready when its process runs, so the old one is kept for the time of a hand-over.
+/// Two pods that declare the same port of a host would not be let onto one node. There is no readiness probe, so a new pod
+/// counts as ready when its process runs, and the old one is told to end in the middle of the hand-over.
 const SURGE: &str = r#"[{"op": "remove", "path": "/spec/template/spec/containers/0/ports"},
     {"op": "replace", "path": "/spec/updateStrategy/rollingUpdate",
-     "value": {"maxSurge": 1, "maxUnavailable": 0}},
-    {"op": "add", "path": "/spec/minReadySeconds", "value": 5}]"#;
+     "value": {"maxSurge": 1, "maxUnavailable": 0}}]"#;
 
 /// Shorter than in our manifest, which only makes it harder: the old pod is there for less long.
 const SOON: &str = r#"{"spec": {"minReadySeconds": 5}}"#;
