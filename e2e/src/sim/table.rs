@@ -16,6 +16,9 @@ use crate::measure::table::Table;
 const GOALS: [(&str, Questions, f64); 2] =
     [("pods", Questions::Pods, 0.97), ("search paths", Questions::Noise, 0.999)];
 
+/// Seconds in which the pods have asked everything they ask once.
+const WARM: u64 = 10;
+
 /// What one run has shown.
 struct Row {
     cells: Vec<String>,
@@ -25,7 +28,7 @@ struct Row {
 
 /// Measures what the pods of one node ask, and names that search lists make, with nobody and with everybody in the role.
 pub(super) fn run(world: &mut World) -> Result<String> {
-    let mut text = String::new();
+    let (mut text, mut missed) = (String::new(), String::new());
     for (title, questions, goal) in GOALS {
         let before = measure(world, questions, "nobody")?;
         world.role.start()?;
@@ -42,8 +45,11 @@ pub(super) fn run(world: &mut World) -> Result<String> {
         table.row(after.cells);
         _ = write!(text, "\n{title}:\n{table}central questions fall by {:.2} %", fall * 100.0);
         let promised = world.role.kind() == Kind::Nodens;
-        ensure!(!promised || fall >= goal, "{text}\nwanted: {:.1} %", goal * 100.0);
+        if promised && fall < goal {
+            _ = write!(missed, "\n{title}: wanted {:.1} %", goal * 100.0);
+        }
     }
+    ensure!(missed.is_empty(), "{text}{missed}");
     Ok(text)
 }
 
@@ -52,7 +58,7 @@ fn measure(world: &World, questions: Questions, name: &str) -> Result<Row> {
     let load = || Load::start(questions, CLUSTER_DNS, world.args.rate, world.args.pods);
     // The first answers of a cache are not its own.
     let warm = load()?;
-    thread::sleep(Duration::from_secs(if world.args.quick { 1 } else { 5 }));
+    thread::sleep(Duration::from_secs(if world.args.quick { 1 } else { WARM }));
     _ = warm.finish()?;
     let (before, start) = (world.centrals.questions()?, Instant::now());
     let running = load()?;
