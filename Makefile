@@ -60,7 +60,7 @@ e2e: toolchain
 
 # What a change has to pass: without real nodes, and without goals that need a machine with no other work.
 e2e-quick: toolchain
-	@$(CARGO) xtask peers coredns kubernetes etcd etcd-server nftables iproute2 util-linux
+	@$(CARGO) xtask peers coredns kubernetes etcd etcd-server nftables iptables conntrack iproute2 util-linux
 	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils
 	@$(CARGO) build --quiet --workspace --bins --tests
 	target/debug/nodens-e2e all --quick
