@@ -8,13 +8,20 @@ use lab_histogram::Quantile;
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Spin, Transport, Workload, run};
 use nodens_wire::{Name, Type};
+use socket2::{Domain, SockRef, Socket};
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// Questions that a server's socket holds even if its thread does not run before the last is sent: the
+/// kernel may cap a receive buffer at 416 KiB and counts 1 KiB or less for each.
+const SOCKET_HOLDS: u64 = 300;
+/// Longer than any thread waits for a CPU.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server in a thread that ends with the value.
 struct Server {
@@ -28,6 +35,7 @@ impl Server {
     fn udp(mut treat: impl FnMut(&UdpSocket, &mut [u8], SocketAddr) + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        SockRef::from(&socket).set_recv_buffer_size(4 << 20).unwrap();
         let address = socket.local_addr().unwrap();
         Self::start(address, move |over| {
             let mut buffer = [0; 512];
@@ -100,13 +108,25 @@ fn workload() -> Workload {
 
 fn config(server: &Server, rate: f64, millis: u64) -> Config {
     let pace = Pace::Open { rate, arrivals: Arrivals::Uniform };
-    let (duration, timeout) = (Duration::from_millis(millis), Duration::from_secs(3));
-    Config { pace, duration, timeout, clients: 8, ..Config::new(server.address, rate) }
+    let duration = Duration::from_millis(millis);
+    Config { pace, duration, timeout: PATIENCE, clients: 8, ..Config::new(server.address, rate) }
 }
 
-/// For servers that do not answer everything.
+/// For servers that answer no question.
 fn impatient(config: Config) -> Config {
     Config { timeout: Duration::from_millis(300), ..config }
+}
+
+/// An address where nobody listens and nobody else can: the socket has it and takes nothing.
+fn closed(kind: socket2::Type) -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, kind, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    if kind == socket2::Type::DGRAM {
+        // It has a peer, and that is not us.
+        socket.connect(&SocketAddr::from(([127, 0, 0, 1], 9)).into()).unwrap();
+    }
+    (socket, address)
 }
 
 /// Runs it and checks that the counts add up.
@@ -120,9 +140,9 @@ fn measure(config: &Config) -> Outcome {
 fn every_question_to_an_echo_is_answered_on_both_kinds_of_loop_and_any_number_of_threads() {
     let server = Server::udp(|socket, message, peer| _ = socket.send_to(message, peer));
     for (threads, spin) in [(1, Spin::Never), (2, Spin::Auto), (3, Spin::Always)] {
-        let config = Config { threads, spin, ..config(&server, 2_000.0, 500) };
+        let config = Config { threads, spin, ..config(&server, 2_000.0, SOCKET_HOLDS / 2) };
         let counts = measure(&config).tally.counts;
-        assert_eq!((counts.scheduled, counts.sent, counts.answered), (1_000, 1_000, 1_000));
+        assert_eq!([counts.scheduled, counts.sent, counts.answered], [SOCKET_HOLDS; 3]);
         let pace = Pace::Closed { window: 4 };
         let (queries, duration) = (Some(3_000), Duration::from_secs(60));
         let outcome = measure(&Config { pace, queries, duration, ..config });
@@ -133,53 +153,57 @@ fn every_question_to_an_echo_is_answered_on_both_kinds_of_loop_and_any_number_of
 
 #[test]
 fn a_freeze_delays_all_questions_of_its_time() {
-    let start = Instant::now();
-    let freeze = Duration::from_millis(800)..Duration::from_millis(1_300);
+    let (freeze, mut first) = (Duration::from_millis(800)..Duration::from_millis(1_300), None);
     let server = Server::udp(move |socket, message, peer| {
-        if freeze.contains(&start.elapsed()) {
-            std::thread::sleep(freeze.end.saturating_sub(start.elapsed()));
+        let age = first.get_or_insert_with(Instant::now).elapsed();
+        if freeze.contains(&age) {
+            std::thread::sleep(freeze.end - age);
         }
         _ = socket.send_to(message, peer);
     });
-    let outcome = measure(&config(&server, 400.0, 2_000));
-    // A closed loop with a window of 8 would show 8. The ones at the end of the freeze wait little,
-    // and a busy machine may delay others, too: that none are is shown where time is simulated.
+    let outcome = measure(&config(&server, 150.0, 2_000));
+    // 75 are due in the freeze and 67 of them more than 50 ms before its end. However late a busy
+    // machine sends or takes them, they are not answered earlier. A closed loop with a window of 8
+    // would show 8. That no others are delayed is shown where time is simulated.
     let delayed = outcome.tally.response.count_above(50_000_000);
-    assert!(delayed >= 160, "{delayed}");
-    assert_eq!(outcome.tally.counts.answered, 800);
+    assert!(delayed >= 65, "{delayed}");
+    assert_eq!(outcome.tally.counts.answered, SOCKET_HOLDS);
 }
 
 #[test]
 fn silence_is_a_timeout_in_the_second_of_the_question_and_the_run_ends() {
-    let start = Instant::now();
-    let silent = Duration::from_millis(0)..Duration::from_millis(1_000);
+    // One client's questions arrive in the order in which they are due: these are those of a second.
+    const SILENT: u64 = SOCKET_HOLDS / 2;
+    let mut seen = 0;
     let server = Server::udp(move |socket, message, peer| {
-        if !silent.contains(&start.elapsed()) {
+        seen += 1;
+        if seen > SILENT {
             _ = socket.send_to(message, peer);
         }
     });
-    let began = Instant::now();
-    let outcome = measure(&impatient(config(&server, 500.0, 2_000)));
-    assert!(began.elapsed() < Duration::from_secs(6));
+    let (began, timeout) = (Instant::now(), Duration::from_secs(5));
+    let config = Config { timeout, clients: 1, ..config(&server, SILENT as f64, 2_000) };
+    let outcome = measure(&config);
+    assert!(began.elapsed() < PATIENCE);
     let [first, second] = &outcome.tally.cohorts[..] else { panic!() };
-    assert_eq!(first.answered + first.lost(), 500);
-    // A busy machine may lose some of the second, too.
-    assert!(first.lost() > 400 && second.lost() < 100, "{} {}", first.lost(), second.lost());
-    assert_eq!(outcome.tally.response.quantile(0.9), Quantile::AtLeast(300_000_000));
+    assert_eq!((first.answered, first.timed_out), (0, SILENT));
+    assert_eq!((second.answered, second.lost()), (SILENT, 0));
+    assert_eq!(outcome.tally.response.quantile(0.9), Quantile::AtLeast(5_000_000_000));
 }
 
 #[test]
 fn nobody_listening_is_refused_and_not_timed_out() {
+    let (_socket, address) = closed(socket2::Type::DGRAM);
     let server = Server::udp(|_, _, _| {});
-    let config = config(&server, 500.0, 400);
-    drop(server);
-    let outcome = measure(&config);
-    assert!(outcome.elapsed < Duration::from_secs(1));
+    let outcome = measure(&Config { server: address, ..config(&server, 500.0, 400) });
+    assert!(outcome.elapsed < PATIENCE);
     assert_eq!((outcome.tally.counts.refused, outcome.tally.counts.timed_out), (200, 0));
 }
 
 #[test]
 fn duplicates_forgeries_and_late_answers_are_counted_apart() {
+    let timeout = Duration::from_secs(5);
+    let late = timeout + Duration::from_millis(100);
     let mut count = 0;
     let server = Server::udp(move |socket, message, peer| {
         count += 1;
@@ -193,35 +217,36 @@ fn duplicates_forgeries_and_late_answers_are_counted_apart() {
             2 => {
                 let (socket, message) = (socket.try_clone().unwrap(), message.to_vec());
                 std::thread::spawn(move || {
-                    std::thread::sleep(Duration::from_millis(400));
+                    std::thread::sleep(late);
                     _ = socket.send_to(&message, peer);
                 });
             }
             _ => _ = socket.send_to(message, peer),
         }
     });
-    let counts = measure(&impatient(config(&server, 200.0, 1_000))).tally.counts;
+    let counts = measure(&Config { timeout, ..config(&server, 50.0, 4_000) }).tally.counts;
     assert_eq!((counts.sent, counts.answered, counts.timed_out), (200, 150, 50));
     assert_eq!((counts.duplicate, counts.mismatched), (50, 50));
-    // The last ones may come after the end of the run.
+    // The last ones may come after the end of the run, the first half two seconds before it.
     assert!((25..=50).contains(&counts.late), "{}", counts.late);
 }
 
 #[test]
 fn a_stop_ends_the_run_with_all_counts() {
-    let server = Server::udp(|_, _, _| {});
-    let stop = AtomicBool::new(false);
-    let began = Instant::now();
-    let config = Config { timeout: Duration::from_secs(5), ..config(&server, 1_000.0, 60_000) };
-    let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(300));
-            stop.store(true, Ordering::Relaxed);
-        });
-        run(&config, &workload(), &stop, |_| {}).unwrap()
+    let (stop, seen) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+    let server = Server::udp({
+        let stop = stop.clone();
+        move |_, _, _| {
+            if seen.fetch_add(1, Ordering::Relaxed) == 150 {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
     });
-    assert!(began.elapsed() < Duration::from_secs(3) && outcome.interrupted);
-    assert!(outcome.tally.counts.interrupted > 100);
+    let (began, timeout) = (Instant::now(), 2 * PATIENCE);
+    let config = Config { timeout, ..config(&server, 1_000.0, 600_000) };
+    let outcome = run(&config, &workload(), &stop, |_| {}).unwrap();
+    assert!(began.elapsed() < PATIENCE && outcome.interrupted);
+    assert!(outcome.tally.counts.interrupted > 150);
     assert_eq!(outcome.tally.contradictions(), [""; 0]);
 }
 
@@ -232,15 +257,20 @@ fn tcp_pipelines_and_survives_closed_connections() {
     let outcome = measure(&tcp);
     assert_eq!(outcome.tally.counts.answered, 1_000);
     assert_eq!(outcome.tally.connect.recorded(), 8);
-    let closed = Config { pace: Pace::Closed { window: 16 }, queries: Some(2_000), ..tcp.clone() };
-    assert!(measure(&closed).tally.counts.answered >= 2_000);
+    let closed_loop = |window, queries| {
+        let (pace, queries) = (Pace::Closed { window }, Some(queries));
+        Config { pace, queries, duration: PATIENCE, ..tcp.clone() }
+    };
+    assert!(measure(&closed_loop(16, 2_000)).tally.counts.answered >= 2_000);
+    // What was pipelined behind the last answer is lost with its connection: how much that is
+    // depends on how far the server is behind, so one question at a time loses at most one.
     let short = Server::tcp(20);
-    let outcome = measure(&Config { server: short.address, ..tcp.clone() });
-    assert!(outcome.tally.connect.recorded() > 8 && outcome.tally.counts.answered > 200);
-    drop(short);
-    let dead = Server::tcp(0);
-    let address = dead.address;
-    drop(dead);
+    measure(&Config { server: short.address, ..tcp.clone() });
+    let outcome = measure(&Config { server: short.address, ..closed_loop(1, 1_000) });
+    let (connections, counts) = (outcome.tally.connect.recorded(), outcome.tally.counts);
+    assert!(connections >= 48 && counts.connection_failed <= connections, "{counts:?}");
+    assert!(counts.answered + counts.connection_failed >= 1_000, "{counts:?}");
+    let (_socket, address) = closed(socket2::Type::STREAM);
     let outcome = measure(&Config { server: address, ..tcp });
     let counts = outcome.tally.counts;
     assert_eq!((counts.sent, counts.connection_failed), (1_000, 1_000));

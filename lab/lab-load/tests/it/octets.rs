@@ -1,6 +1,6 @@
 //! The same plan sends the same octets, whatever the number of threads (I19).
 
-use crate::Server;
+use crate::{PATIENCE, Server};
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Pace, Workload, run};
 use lab_workload::edns::Edns;
@@ -10,7 +10,6 @@ use nodens_wire::Name;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// So few that the server's socket holds all of them even if its thread does not run meanwhile.
 const QUESTIONS: u64 = 150;
@@ -29,7 +28,7 @@ fn sent(workload: &Workload, threads: usize) -> (Vec<Vec<Vec<u8>>>, u64) {
     let config = Config {
         pace: Pace::Open { rate: 1_000.0, arrivals: Arrivals::Poisson },
         queries: Some(QUESTIONS),
-        timeout: Duration::from_secs(30),
+        timeout: PATIENCE,
         clients: 7,
         threads,
         ..Config::new(server.address, 1_000.0)
