@@ -5,13 +5,15 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// A burst of file events is one change; this long without a further one ends it.
 const SETTLE: Duration = Duration::from_millis(100);
 /// Where file events never pause, a change is looked at after this time.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
+/// How often it is seen, while a signal is waited for, whether other work is done.
+const ROUND: Duration = Duration::from_millis(5);
 /// Exit code after a second SIGINT.
 const EXIT_FORCED: i32 = 2;
 
@@ -42,6 +44,32 @@ pub(crate) fn watch_signals(events: Sender<Event>) -> std::io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Does `work` on a thread called `name`, and waits for it. Gives nothing if a signal to end comes
+/// first: the thread may go on for as long as the process lives, and nobody hears what came of it.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(crate) fn unless_ended<T: Send + 'static>(
+    events: &Receiver<Event>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<Option<T>> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
+    while !thread.is_finished() {
+        match events.recv_timeout(ROUND) {
+            Ok(Event::Signal(SIGTERM | SIGINT | SIGQUIT)) | Err(RecvTimeoutError::Disconnected) => {
+                return Ok(None);
+            }
+            // What else comes is about a configuration that is not at work yet.
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    match thread.join() {
+        Ok(done) => Ok(Some(done)),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// Swallows the rest of a burst of file events; gives a signal that came in between.

@@ -155,7 +155,8 @@ impl Server {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let shared = shared(&flags, logger);
         let successors = Successors::prepare(shared.sink.clone());
-        let mut inherited = succession::claim(&flags, &shared.sink, name);
+        let claimed = succession::claim(&flags, &shared.sink, name, events)?;
+        let Some(mut inherited) = claimed else { return Ok(None) };
         let mut watches = Watches::new(shared.clone(), cpu::yield_to_workers);
         let (pair, all) = ((&sender, events), &mut watches);
         let begin = |node| Node::begin(&flags, node, &shared, all, pair, inherited.network.take());
@@ -167,7 +168,9 @@ impl Server {
         let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
         let (config, tasks) =
             compile(&loaded, &flags, &shared, node.as_ref()).map_err(|error| text(&error))?;
-        inherited.warm(&shared, clock::now());
+        if !inherited.warm(&shared, clock::now(), events)? {
+            return Ok(None);
+        }
         let facts = Arc::new(Facts::new(shared.clone()));
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
         endpoints.inherit(std::mem::take(&mut inherited.http));

@@ -4,6 +4,7 @@
 //! taken up, and neither of them does to a socket what the other would feel.
 
 mod after;
+mod claim;
 mod reaper;
 mod retreat;
 mod spare;
@@ -11,131 +12,39 @@ mod start;
 mod steward;
 
 pub(crate) use after::{After, Finished, finish};
+pub(crate) use claim::{Inherited, claim};
 pub(crate) use start::Successors;
 
 use crate::VERSION;
 use crate::events::Event;
 use crate::flags::Flags;
-use nodens_core::log::{Level, Sink};
-use nodens_core::{Now, Shared};
-use nodens_net::{InheritedListener, Runtime, clock};
+use nodens_core::Shared;
+use nodens_core::log::Level;
+use nodens_net::{Runtime, clock};
 use nodens_node::handover::{self, Error, Goodbye, Inheritance, Name, Offer};
 use retreat::Retreat;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 pub(crate) use steward::Request;
 use steward::Steward;
 
 /// Names the running process to a successor that it starts.
 const PREDECESSOR: &str = "NODENS_PREDECESSOR";
-/// How long a successor waits while another one is being served.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a process waits for one that has the name and nothing to offer yet, and how often it
-/// looks.
-const STARTING: Duration = Duration::from_secs(20);
-const STARTING_ROUND: Duration = Duration::from_millis(100);
 /// What HTTP listeners and the network's descriptors are called on the way.
 const HTTP: &str = "http/";
 const NETWORK: &str = "network/";
 const OFFER: &str = "offer";
-
-/// What a predecessor passed on, sorted.
-#[derive(Default)]
-pub(crate) struct Inherited {
-    inheritance: Option<Inheritance>,
-    pub(crate) listeners: Vec<InheritedListener>,
-    pub(crate) http: Vec<(SocketAddr, TcpListener)>,
-    pub(crate) network: Option<Vec<(String, OwnedFd)>>,
-    offer: Option<OwnedFd>,
-    /// The name, where nobody had it.
-    name: Option<Name>,
-}
-
-impl Inherited {
-    /// Whether there is a predecessor.
-    pub(crate) fn is_some(&self) -> bool {
-        self.inheritance.is_some()
-    }
-
-    /// Fills the cache from that of the predecessor.
-    pub(crate) fn warm(&mut self, shared: &Shared, now: Now) {
-        let Some(inheritance) = &mut self.inheritance else { return };
-        let mut count = 0;
-        let taken = inheritance.answers(|packed| {
-            count += usize::from(shared.cache.import(packed, now));
-        });
-        let text = match taken {
-            Ok(()) => format!("{count} answers of the running process are in the cache"),
-            Err(error) => format!("only {count} answers of the running process came: {error}"),
-        };
-        shared.sink.line(Level::Info, "handover", text);
-    }
-}
-
-/// Asks the process that runs already for what it holds. Without one, or where it does not hand
-/// over, this process starts as if it were the first. With `taken`, the name, it is.
-pub(crate) fn claim(flags: &Flags, sink: &Sink, taken: Option<Name>) -> Inherited {
-    if taken.is_some() {
-        sink.line(Level::Warning, "handover", "nobody serves any more, starting again".to_owned());
-        return Inherited { name: taken, ..Inherited::default() };
-    }
-    let Some(name) = name(flags) else { return Inherited::default() };
-    let until = Instant::now() + STARTING;
-    loop {
-        match Inheritance::claim(&name, VERSION, PATIENCE) {
-            Ok(None) => {}
-            Ok(Some(inheritance)) => return sort(inheritance, sink),
-            Err(error) => {
-                let text = format!(
-                    "no hand-over from the process that runs as {name:?}, starting beside it: {error}"
-                );
-                sink.line(Level::Error, "handover", text);
-                return Inherited::default();
-            }
-        }
-        match Name::take(&name) {
-            Ok(name) => return Inherited { name: Some(name), ..Inherited::default() },
-            // Somebody else starts too.
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
-                std::thread::sleep(STARTING_ROUND);
-            }
-            // It is said when there is something to offer.
-            Err(_) => return Inherited::default(),
-        }
-    }
-}
 
 /// The name that processes which follow each other share.
 fn name(flags: &Flags) -> Option<String> {
     let node = flags.node.as_ref().map(|node| node.interface.clone());
     let told = flags.handover.clone().or(node);
     told.or_else(|| std::env::var(PREDECESSOR).ok()).filter(|name| !name.is_empty())
-}
-
-fn sort(mut inheritance: Inheritance, sink: &Sink) -> Inherited {
-    let estate = std::mem::take(&mut inheritance.estate);
-    let mut inherited = Inherited { listeners: estate.listeners, ..Inherited::default() };
-    for (name, descriptor) in estate.others {
-        if let Some(address) = name.strip_prefix(HTTP) {
-            if let Ok(address) = address.parse() {
-                inherited.http.push((address, descriptor.into()));
-            }
-        } else if let Some(name) = name.strip_prefix(NETWORK) {
-            inherited.network.get_or_insert_default().push((name.to_owned(), descriptor));
-        } else if name == OFFER {
-            inherited.offer = Some(descriptor);
-        }
-    }
-    let (pid, version) = inheritance.predecessor();
-    let text = format!("taking over from process {pid}, version {version}");
-    sink.line(Level::Info, "handover", text);
-    inherited.inheritance = Some(inheritance);
-    inherited
 }
 
 /// What becomes of the running server.

@@ -1,13 +1,15 @@
 //! Servers that follow each other.
 
 use super::fixture::{Folder, Server, ask_udp, eventually, free_port, http_get, nodens, request};
-use nodens_node::handover::Inheritance;
+use nodens_net::HandedConnection;
+use nodens_node::handover::{Error, Estate, Holder, Inheritance, Name, Offer};
 use nodens_wire::{Message, Rcode, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -389,4 +391,77 @@ fn the_http_port_is_open_throughout() {
     stop.store(true, Ordering::Relaxed);
     assert!(scraper.join().unwrap() > 5);
     assert!(server.end("-TERM").success());
+}
+
+/// A process that hands over everything but its cache, for which it lets wait until the end of the
+/// test.
+struct Slow(std::sync::mpsc::Receiver<()>);
+
+impl Holder for Slow {
+    fn estate(&mut self) -> Result<Estate, String> {
+        Ok(Estate::default())
+    }
+
+    fn answers(&mut self, _: &mut dyn FnMut(&[u8]) -> bool) {
+        _ = self.0.recv();
+    }
+
+    fn pause(&mut self) -> Result<(), String> {
+        Err("never".to_owned())
+    }
+
+    fn retire(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn is_hurried(&self) -> bool {
+        false
+    }
+
+    fn resume(&mut self, _: &Error) {}
+
+    fn leave(&mut self, _: Vec<SocketAddr>, _: Sender<HandedConnection>) {}
+}
+
+/// Starts a server with the name `name` that waits for another process, on its thread `thread`, and
+/// tells it to end.
+fn ends_while_it_waits(name: &str, thread: &str) {
+    let folder = Folder::new(name);
+    let (port, conf) = (free_port(), folder.write("Corefile", COREFILE));
+    let mut command = nodens();
+    command.args(["-p", &port.to_string(), "-handover", name, "-conf"]).arg(conf);
+    let server = Server::run(command, folder, SocketAddr::from(([127, 0, 0, 1], port)));
+    let waits = |task: std::path::PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == thread)
+    };
+    eventually("it waits", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid()));
+        tasks.unwrap().flatten().any(|task| waits(task.path()))
+    });
+    let told = Instant::now();
+    assert_eq!(server.end("-TERM").code(), Some(0), "as after any clean end");
+    // It would wait for 20 s at least.
+    assert!(told.elapsed() < Duration::from_secs(10), "{thread}: after {:?}", told.elapsed());
+}
+
+#[test]
+fn a_process_that_waits_for_another_ends_at_once_when_it_is_told_to() {
+    // One that has the name, and nothing to offer yet.
+    let starting = name("starting");
+    let held = Name::take(&starting).unwrap();
+    ends_while_it_waits(&starting, "claim");
+    drop(held);
+    // One that serves somebody else, or hangs.
+    let busy = name("busy");
+    let offer = Offer::bind(&busy).unwrap();
+    ends_while_it_waits(&busy, "claim");
+    drop(offer);
+    // One that hangs while it hands over its cache.
+    let slow = name("slow-cache");
+    let offer = Offer::bind(&slow).unwrap();
+    let (end, ends) = channel();
+    // For as long as the process lives.
+    std::thread::spawn(move || offer.serve(&mut Slow(ends), "test"));
+    ends_while_it_waits(&slow, "warm");
+    drop(end);
 }
