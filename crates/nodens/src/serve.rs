@@ -53,7 +53,7 @@ struct Server {
     reloads: Reloads,
     node: Option<Node>,
     lameduck: Duration,
-    /// What came while something else was waited for.
+    /// What came while something else was waited for; at first, files that may have changed.
     put_off: Option<Event>,
     succession: Succession,
     /// What the process does at the end.
@@ -168,9 +168,6 @@ impl Server {
         let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
         let (config, tasks) =
             compile(&loaded, &flags, &shared, node.as_ref()).map_err(|error| text(&error))?;
-        if !inherited.warm(&shared, clock::now(), events)? {
-            return Ok(None);
-        }
         let facts = Arc::new(Facts::new(shared.clone()));
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
         endpoints.inherit(std::mem::take(&mut inherited.http));
@@ -183,6 +180,7 @@ impl Server {
         let applied = node::when_free(node.as_ref(), events, || endpoints.apply(&config.services));
         if applied.map_err(|error| text(&error))?.is_none()
             || clusters::wait(&config.services, &shared, events).is_some()
+            || !inherited.warm(&shared, clock::now(), events)?
         {
             return Ok(None);
         }
@@ -197,6 +195,7 @@ impl Server {
         let reloads = Reloads::new(shared.clone(), sender.clone());
         let succession = Succession::new(&flags, &shared, sender, inherited, successors);
         let mut server = Self {
+            put_off: flags.node.as_ref().map(|_| Event::Look),
             flags,
             shared,
             facts,
@@ -210,7 +209,6 @@ impl Server {
             reloads,
             node,
             lameduck: Duration::ZERO,
-            put_off: None,
             succession,
             after: After::Exit,
         };

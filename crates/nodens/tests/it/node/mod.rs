@@ -127,15 +127,22 @@ fn a_foreign_process_on_the_port_is_named_and_waited_for() {
     let folder = Folder::new("node-foreign");
     let arguments = arguments(&folder);
     let server = place.start(folder, &borrowed(&arguments));
+    let base = folder.0.join("Corefile.base");
+    folder.write("Corefile.base", &text(&base).replace("    reload\n", ""));
     let line = server.wait_for("listen udp 169.254.20.10:53: bind: address already in use");
     let holder = format!("python3 (process {}) has it; trying again", foreign.id());
     assert!(line.contains(&holder), "{line}");
     assert!(!place.ip("address").contains(CLUSTER_DNS), "nothing diverts questions meanwhile");
     foreign.kill().unwrap();
+    std::fs::write(server.folder.0.join("kube-dns/stubDomains"), r#"{"test": ["10.96.0.11"]}"#)
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
     foreign.wait().unwrap();
     place.ip("address del 169.254.20.10/32 dev lo");
     eventually("an answer", || place.ask(CLUSTER_DNS, WEB).is_some());
     assert_eq!(server.end("-TERM").code(), Some(0));
+    // What changed meanwhile is seen all the same.
+    server.wait_for("Updated Corefile with 1 custom stubdomains");
 }
 
 #[test]
