@@ -59,7 +59,7 @@ impl Template {
     /// The files whose folders have to be watched.
     pub(crate) fn watched(&self) -> Vec<PathBuf> {
         let kube_dns = self.kube_dns.iter().map(|folder| folder.join("stubDomains"));
-        std::iter::once(self.base.clone()).chain(kube_dns).filter(|file| exists(file)).collect()
+        std::iter::once(self.base.clone()).chain(kube_dns).filter(|file| has_folder(file)).collect()
     }
 
     /// Reads everything again, with `upstreams` as the addresses of the upstream service.
@@ -88,7 +88,10 @@ impl Template {
 
     /// A ConfigMap that does not fit changes nothing.
     fn read_kube_dns(&mut self) {
-        let Some(folder) = self.kube_dns.clone() else { return };
+        let Some(folder) = self.kube_dns.clone() else {
+            self.complaint.clear();
+            return;
+        };
         match KubeDns::read(&folder) {
             Ok(config) => {
                 self.values.kube_dns = config;
@@ -165,7 +168,7 @@ pub(crate) fn values(flags: &Flags, node: &NodeFlags) -> Values {
     }
 }
 
-fn exists(file: &Path) -> bool {
+fn has_folder(file: &Path) -> bool {
     file.parent().is_some_and(Path::is_dir)
 }
 
@@ -243,6 +246,20 @@ mod tests {
         assert!(bench.said().contains("ignoring this update: stubDomains: "));
         assert_eq!(bench.template.refresh(&[]), Refreshed::Same);
         assert_eq!(bench.said(), "");
+    }
+
+    #[test]
+    fn what_is_wrong_again_is_said_again() {
+        let mut bench = bench();
+        bench.template.kube_dns = None;
+        for _ in 0..2 {
+            assert_ne!(bench.template.refresh(&[]), Refreshed::Changed);
+            assert!(bench.said().contains("Failed to read node-cache coreFile "));
+            bench.write("Corefile.base", ".:53 {\n    whoami\n}\n");
+            bench.template.refresh(&[]);
+            std::fs::remove_file(&bench.template.base).unwrap();
+            bench.said();
+        }
     }
 
     #[test]
