@@ -1,6 +1,6 @@
 //! The rules in the tables of iptables, legacy or nft, for both families.
 
-use super::programs::{find, run};
+use super::programs::{Interrupt, find, run};
 use super::rules::{ALLOW, Chain, End, Protocol, Rule, SKIP};
 use std::io;
 use std::net::IpAddr;
@@ -28,6 +28,7 @@ pub(crate) struct Iptables {
     pub(crate) flavour: Flavour,
     v4: Option<Programs>,
     v6: Option<Programs>,
+    interrupt: Interrupt,
 }
 
 #[derive(Clone, Debug)]
@@ -46,16 +47,18 @@ pub(crate) struct Changes {
 
 impl Iptables {
     /// The programs of a flavour, if there are any.
-    pub(crate) fn find(flavour: Flavour) -> Option<Self> {
-        let v4 = programs("iptables", flavour);
-        let v6 = programs("ip6tables", flavour);
-        (v4.is_some() || v6.is_some()).then_some(Self { flavour, v4, v6 })
+    pub(crate) fn find(flavour: Flavour, interrupt: &Interrupt) -> Option<Self> {
+        let v4 = programs("iptables", flavour, interrupt);
+        let v6 = programs("ip6tables", flavour, interrupt);
+        let interrupt = interrupt.clone();
+        (v4.is_some() || v6.is_some()).then_some(Self { flavour, v4, v6, interrupt })
     }
 
     /// Whether kube-proxy has its rules here.
     pub(crate) fn has_kube_proxy(&self) -> bool {
         [&self.v4, &self.v6].into_iter().flatten().any(|programs| {
-            run(&programs.save, &["-t", "nat"], "").is_ok_and(|rules| has_services(&rules))
+            run(&programs.save, &["-t", "nat"], "", &self.interrupt)
+                .is_ok_and(|rules| has_services(&rules))
         })
     }
 
@@ -85,11 +88,12 @@ impl Iptables {
                 if wanted.is_empty() && !self.exists(table, v6) {
                     continue;
                 }
-                let saved = run(&programs.save, &["-t", table], "")?;
+                let saved = run(&programs.save, &["-t", table], "", &self.interrupt)?;
                 let Some((script, done)) = script(table, &saved, &wanted, ours, local) else {
                     continue;
                 };
-                run(&programs.restore, &["--noflush", "--wait", "5"], &script)?;
+                let arguments = ["--noflush", "--wait", "5"];
+                run(&programs.restore, &arguments, &script, &self.interrupt)?;
                 changes.added += done.added;
                 changes.removed += done.removed;
             }
@@ -119,7 +123,7 @@ fn has_services(saved: &str) -> bool {
 
 /// The programs `FAMILY-FLAVOUR-save` and `-restore`, or those without a flavour in their name if
 /// they say that they are of this one.
-fn programs(family: &str, flavour: Flavour) -> Option<Programs> {
+fn programs(family: &str, flavour: Flavour, interrupt: &Interrupt) -> Option<Programs> {
     let (word, said) = match flavour {
         Flavour::Legacy => ("legacy", "(legacy)"),
         Flavour::Nft => ("nft", "(nf_tables)"),
@@ -129,7 +133,7 @@ fn programs(family: &str, flavour: Flavour) -> Option<Programs> {
         Some(Programs { save, restore })
     };
     pair(&format!("{family}-{word}")).or_else(|| {
-        let version = run(&find(family)?, &["--version"], "").ok()?;
+        let version = run(&find(family)?, &["--version"], "", interrupt).ok()?;
         version.contains(said).then(|| pair(family))?
     })
 }

@@ -24,12 +24,15 @@ pub(crate) struct Keeper {
 struct Signal {
     wake: OwnedFd,
     stop: AtomicBool,
+    /// Whether somebody wants to have it looked at, whatever was said to have changed.
+    look: AtomicBool,
 }
 
 impl Keeper {
     pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let signal = Arc::new(Signal { wake, stop: AtomicBool::new(false) });
+        let signal =
+            Arc::new(Signal { wake, stop: AtomicBool::new(false), look: AtomicBool::new(false) });
         let links = route::events().ok();
         let run = {
             let signal = Arc::clone(&signal);
@@ -42,6 +45,12 @@ impl Keeper {
     /// Makes the thread look again at how long it may sleep.
     pub(crate) fn wake(&self) {
         _ = rustix::io::write(&self.signal.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Makes the thread look at everything.
+    pub(crate) fn look(&self) {
+        self.signal.look.store(true, Ordering::Release);
+        self.wake();
     }
 }
 
@@ -77,7 +86,8 @@ fn keep(shared: &Shared, signal: &Signal, links: Option<Events>) {
             state.look_at_connections();
             connections = Some(Instant::now());
         }
-        let changed = concerned(&state, links.as_ref(), rules.as_ref());
+        let changed = signal.look.swap(false, Ordering::AcqRel)
+            | concerned(&state, links.as_ref(), rules.as_ref());
         let due = state.next_look().is_some_and(|next| looked.elapsed() >= next);
         if changed || due {
             if let Some(early) = PAUSE.checked_sub(looked.elapsed()) {

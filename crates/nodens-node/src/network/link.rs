@@ -1,5 +1,6 @@
 //! The link that owns the addresses.
 
+use super::lease::{self, Lease};
 use super::route::{Address, Link, Route};
 use rustix::fs::{CWD, FileType, Mode, makedev, mkdirat, mknodat};
 use std::fs::OpenOptions;
@@ -7,10 +8,6 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-
-/// How many seconds an address lasts on a link that does not end with this process. It is renewed
-/// four times in that time, and kernels take up to a second longer to notice that it is over.
-pub(crate) const LEASE: u32 = 2;
 
 /// A link that we made or took over.
 pub(crate) struct Held {
@@ -23,14 +20,29 @@ pub(crate) enum Owner {
     /// The descriptor of a TUN link.
     Descriptor(OwnedFd),
     /// Nothing: its addresses have a lease.
-    Nobody,
+    Nobody(Lease),
 }
 
 impl Held {
     /// Seconds that its addresses last without renewal.
     pub(crate) fn lease(&self) -> Option<u32> {
-        matches!(self.owner, Owner::Nobody).then_some(LEASE)
+        matches!(self.owner, Owner::Nobody(_)).then_some(lease::SECONDS)
     }
+
+    /// Renews these addresses from now on and no others, if they have a lease.
+    pub(crate) fn renew(&self, wanted: &[IpAddr]) {
+        if let Owner::Nobody(lease) = &self.owner {
+            lease.renew(wanted);
+        }
+    }
+}
+
+/// The link of a predecessor.
+pub(crate) enum Inherited {
+    /// Its descriptor.
+    Tun(OwnedFd),
+    /// It has none, and addresses with a lease.
+    Leased,
 }
 
 /// A link that was made, with what stood in the way of a better one.
@@ -52,14 +64,14 @@ pub(crate) fn make(route: &Route, name: &str) -> Result<Made, String> {
     let mut obstacles = Vec::new();
     match tun_device().and_then(|device| nodens_net::tun::create(device, name)) {
         Ok(descriptor) => {
-            let held = held(route, name, Owner::Descriptor(descriptor))?;
-            return Ok(Made { held, kind: "tun", obstacles });
+            let (index, owner) = (index(route, name)?, Owner::Descriptor(descriptor));
+            return Ok(Made { held: Held { index, owner }, kind: "tun", obstacles });
         }
         Err(error) => obstacles.push(format!("no TUN link: {}", text(&error))),
     }
     for kind in ["dummy", "bridge"] {
         match route.create(name, kind) {
-            Ok(()) => return Ok(Made { held: held(route, name, Owner::Nobody)?, kind, obstacles }),
+            Ok(()) => return Ok(Made { held: leased(index(route, name)?)?, kind, obstacles }),
             Err(error) => obstacles.push(format!("no {kind} link: {}", text(&error))),
         }
     }
@@ -107,9 +119,16 @@ fn has_ports(route: &Route, bridge: &Link) -> Result<bool, String> {
     Ok(links.iter().any(|link| link.master == Some(bridge.index)))
 }
 
-fn held(route: &Route, name: &str, owner: Owner) -> Result<Held, String> {
+fn index(route: &Route, name: &str) -> Result<u32, String> {
     let link = find(route, name)?.ok_or_else(|| format!("the link {name} vanished"))?;
-    Ok(Held { index: link.index, owner })
+    Ok(link.index)
+}
+
+/// A link that does not end with this process.
+pub(crate) fn leased(index: u32) -> Result<Held, String> {
+    let lease = Lease::start(index);
+    let lease = lease.map_err(|error| format!("nobody to renew addresses: {}", text(&error)))?;
+    Ok(Held { index, owner: Owner::Nobody(lease) })
 }
 
 /// Opens `/dev/net/tun`, or a device of our own making where a container has none.
@@ -152,19 +171,31 @@ pub(crate) struct Addresses {
     pub(crate) failures: Vec<String>,
 }
 
-/// Gives the link exactly these addresses, and renews those with a lease.
+/// A link that a predecessor has, if it is the one that this process was told of.
+pub(crate) fn inherit(
+    inherited: Inherited,
+    link: &Link,
+) -> Result<Option<(Held, &'static str)>, String> {
+    let kind = ["tun", "dummy", "bridge"].into_iter().find(|kind| *kind == link.kind);
+    Ok(match (inherited, kind) {
+        (Inherited::Tun(descriptor), Some(kind @ "tun")) if link.carrier => {
+            Some((Held { index: link.index, owner: Owner::Descriptor(descriptor) }, kind))
+        }
+        (Inherited::Leased, Some(kind @ ("dummy" | "bridge"))) => Some((leased(link.index)?, kind)),
+        _ => None,
+    })
+}
+
+/// Gives the link exactly these addresses, and has those with a lease renewed.
 pub(crate) fn address(route: &Route, held: &Held, wanted: &[IpAddr]) -> Result<Addresses, String> {
     let seen =
         route.addresses().map_err(|error| format!("cannot list addresses: {}", text(&error)))?;
     let mut done = Addresses::default();
-    let has = |ip: IpAddr| seen.contains(&Address { index: held.index, ip });
-    for &ip in wanted {
-        let new = !has(ip);
-        if !new && held.lease().is_none() {
-            continue;
-        }
+    held.renew(wanted);
+    let missing = |ip: &&IpAddr| !seen.contains(&Address { index: held.index, ip: **ip });
+    for &ip in wanted.iter().filter(missing) {
         match route.add(held.index, ip, held.lease()) {
-            Ok(()) => done.added += usize::from(new),
+            Ok(()) => done.added += 1,
             Err(error) => done.failures.push(refused(ip, &error)),
         }
     }

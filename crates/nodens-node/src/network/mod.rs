@@ -7,16 +7,22 @@
 //!
 //! Where the kernel offers no such link or table, the addresses have a lease of a few seconds that
 //! is renewed, and the rules ask whether the address they are for is one of this machine.
+//!
+//! Everything is done over netlink but rules of iptables, which are made by its programs. Those can
+//! hang, with the packet filter's lock for instance, so only who brings questions here waits for
+//! them: renewing leases, giving questions up and handing over never do.
 
 mod choice;
 mod counts;
 mod iptables;
 mod keeper;
+mod lease;
 mod link;
 mod netlink;
 mod nft;
 mod plan;
 mod programs;
+mod rights;
 mod route;
 mod rules;
 mod state;
@@ -24,10 +30,12 @@ mod words;
 
 pub use counts::Counts;
 pub use plan::{Backend, Descriptors, Level, Plan};
+pub use programs::Hurry;
 
 use counts::Counting;
 use keeper::Keeper;
-use state::{State, Wanted};
+use programs::Interrupt;
+use state::State;
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,19 +50,29 @@ type Say = Box<dyn Fn(Level, &str) + Send + Sync>;
 /// When it is dropped, what hangs on descriptors is gone, unless a successor holds them too.
 pub struct Network {
     shared: Arc<Shared>,
-    /// Ends when it is dropped.
-    _keeper: Option<Keeper>,
+    keeper: Option<Keeper>,
+    owns_addresses: bool,
+    /// [`Network::shared`]
+    addresses: Vec<IpAddr>,
 }
 
 struct Shared {
     state: Mutex<State>,
     attracting: AtomicBool,
     counting: Arc<Counting>,
+    interrupt: Interrupt,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, without waiting for a program that may hang: one that runs gives way, and runs
+    /// again later.
+    fn state_at_once(&self) -> MutexGuard<'_, State> {
+        let _hurry = self.interrupt.hurry();
+        self.state()
     }
 
     /// Makes true what is wanted; see [`State::reconcile`].
@@ -75,49 +93,77 @@ impl Network {
         inherited: Option<Descriptors>,
         say: impl Fn(Level, &str) + Send + Sync + 'static,
     ) -> Self {
-        let counting = Arc::new(Counting::default());
-        let words = Words::new(Box::new(say));
-        let state = State::new(plan, inherited.unwrap_or_default(), Arc::clone(&counting), words);
+        let (counting, owns_addresses) = (Arc::new(Counting::default()), plan.setup_interface);
+        let (words, interrupt) = (Words::new(Box::new(say)), Interrupt::default());
+        let (inherited, counts) = (inherited.unwrap_or_default(), Arc::clone(&counting));
+        let state = State::new(plan, inherited, counts, interrupt.clone(), words);
+        let addresses = state.shared();
         let (state, attracting) = (Mutex::new(state), AtomicBool::new(false));
-        let shared = Arc::new(Shared { state, attracting, counting });
+        let shared = Arc::new(Shared { state, attracting, counting, interrupt });
         let keeper = Keeper::start(Arc::clone(&shared));
         if let Err(error) = &keeper {
             shared.state().cannot_watch(error);
         }
-        Self { shared, _keeper: keeper.ok() }
+        Self { shared, keeper: keeper.ok(), owns_addresses, addresses }
     }
 
     /// Lets questions come here, from now until [`Network::withdraw`]: what others take away is
-    /// put back, and what does not work now is tried again.
+    /// put back, and what does not work now is tried again. Waits for the programs that this
+    /// takes, each of which may take 10 seconds.
     pub fn attract(&self) {
         let mut state = self.shared.state();
         state.attract();
         self.shared.reconcile(&mut state, true);
         drop(state);
-        if let Some(keeper) = &self._keeper {
+        if let Some(keeper) = &self.keeper {
             keeper.wake();
         }
     }
 
+    /// Looks soon, and in the background, whether all is as it should be.
+    pub fn look(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.look();
+        }
+    }
+
+    /// As long as what this gives lives, nobody waits for a program such as `iptables`: what takes
+    /// one is not done, and tried again after that. For who has to wait for somebody that may be in
+    /// [`Network::attract`].
+    pub fn hurry(&self) -> Hurry {
+        self.shared.interrupt.hurry()
+    }
+
     /// Leaves the addresses that Services may have, [`Network::shared`], to whoever answers there
     /// without this node, until [`Network::attract`]. Addresses of the node alone stay, with what is
-    /// reached there, such as health; so does the link.
+    /// reached there, such as health; so does the link. Waits for no program: rules of iptables,
+    /// which are without effect by then, go later.
     pub fn step_back(&self) {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state_at_once();
         state.step_back();
-        self.shared.reconcile(&mut state, true);
+        self.shared.attracting.store(false, Ordering::Relaxed);
+        drop(state);
+        if let Some(keeper) = &self.keeper {
+            keeper.wake();
+        }
     }
 
     /// The local addresses at which others may answer when this node does not: all but those of
-    /// loopback and link-local ones. None where addresses are not ours to take away.
-    pub fn shared(&self) -> Vec<IpAddr> {
-        self.shared.state().shared()
+    /// loopback and link-local ones. None where nothing is ours to take away.
+    pub fn shared(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// Whether the addresses are ours, so that [`Network::step_back`] takes effect at once. If not,
+    /// somebody else directs questions here, who has to see that [`Network::attracting`] is over.
+    pub fn owns_addresses(&self) -> bool {
+        self.owns_addresses
     }
 
     /// Sends questions to the central servers again: link and addresses leave, the rules stay for
-    /// the answers under way until [`Network::release_rules`].
+    /// the answers under way until [`Network::release_rules`]. Waits for no program.
     pub fn withdraw(&self) {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state_at_once();
         state.withdraw();
         self.shared.attracting.store(false, Ordering::Relaxed);
     }
@@ -132,9 +178,10 @@ impl Network {
         self.shared.counting.read()
     }
 
-    /// Takes the rules away too, after the last answer.
+    /// Takes the rules away too, after the last answer. Of programs that this takes, one may take
+    /// 10 seconds; then the rules stay, which are without effect.
     pub fn release_rules(&self) {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state_at_once();
         state.release_rules();
         self.shared.attracting.store(false, Ordering::Relaxed);
     }
@@ -145,12 +192,20 @@ impl Network {
     ///
     /// When no more descriptors may be opened.
     pub fn descriptors(&self) -> io::Result<Descriptors> {
-        self.shared.state().descriptors()
+        self.shared.state_at_once().descriptors()
     }
 
     /// Leaves everything to the successor that holds the descriptors: nothing is put right or
     /// removed from here on.
     pub fn abandon(&self) {
-        self.shared.state().wanted = Wanted::Nothing;
+        self.shared.state_at_once().abandon();
+    }
+}
+
+impl Drop for Network {
+    /// Waits for its thread, but not for a program.
+    fn drop(&mut self) {
+        let _hurry = self.shared.interrupt.hurry();
+        drop(self.keeper.take());
     }
 }

@@ -6,6 +6,7 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send,
     socket_with,
 };
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
@@ -248,8 +249,8 @@ impl Socket {
 
     /// A socket that another process may hold too.
     pub(crate) fn of(fd: OwnedFd) -> Self {
-        // So that answers to the other process are told from ours.
-        let sequence = AtomicU32::new(std::process::id() << 12);
+        // So that answers to the other process are told from ours: in pods both have the same ID.
+        let sequence = AtomicU32::new(RandomState::new().hash_one(std::process::id()) as u32);
         Self { fd, sequence, turn: Mutex::new(()) }
     }
 
@@ -447,6 +448,14 @@ mod tests {
         assert_eq!(links, [1, 2]);
         drop(socket);
         assert_eq!(asked.join().unwrap(), [18; 3]);
+    }
+
+    #[test]
+    fn two_holders_of_a_socket_number_their_requests_differently() {
+        let (socket, _) = kernel(Vec::new());
+        let other = Socket::of(socket.try_clone().unwrap());
+        let starts = [&socket, &other].map(|socket| socket.sequence.load(Ordering::Relaxed));
+        assert!(starts[0].abs_diff(starts[1]) > 4, "{starts:?}");
     }
 
     #[test]

@@ -4,13 +4,58 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a program may take; it waits 5 seconds for the lock of the packet filter by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one that is killed may take to end.
+const KILL_PATIENCE: Duration = Duration::from_millis(500);
 /// Where `PATH` of a container often does not lead.
 const FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+/// Makes programs give way to who is in a hurry.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt(Arc<Hurries>);
+
+#[derive(Debug, Default)]
+struct Hurries {
+    /// How many there are now.
+    now: AtomicUsize,
+    /// How many programs have given way.
+    gave_way: AtomicUsize,
+}
+
+/// As long as it lives no program is waited for: whatever runs is killed.
+#[derive(Debug)]
+pub struct Hurry(Arc<Hurries>);
+
+impl Interrupt {
+    pub(crate) fn hurry(&self) -> Hurry {
+        self.0.now.fetch_add(1, Ordering::AcqRel);
+        Hurry(Arc::clone(&self.0))
+    }
+
+    /// How many programs have given way so far: what those said that ran meanwhile is not known.
+    pub(crate) fn gave_way(&self) -> usize {
+        self.0.gave_way.load(Ordering::Relaxed)
+    }
+
+    /// Whether a program has to give way.
+    fn is_due(&self) -> bool {
+        let due = self.0.now.load(Ordering::Acquire) > 0;
+        self.0.gave_way.fetch_add(usize::from(due), Ordering::Relaxed);
+        due
+    }
+}
+
+impl Drop for Hurry {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 /// The program of this name, if there is one.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
@@ -20,7 +65,12 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 }
 
 /// What `program` writes when it reads `input`; what it complains of if it fails.
-pub(crate) fn run(program: &Path, arguments: &[&str], input: &str) -> io::Result<String> {
+pub(crate) fn run(
+    program: &Path,
+    arguments: &[&str],
+    input: &str,
+    interrupt: &Interrupt,
+) -> io::Result<String> {
     let mut output = memory("output")?;
     let mut complaints = memory("complaints")?;
     let mut stdin = memory("input")?;
@@ -38,9 +88,12 @@ pub(crate) fn run(program: &Path, arguments: &[&str], input: &str) -> io::Result
         if let Some(status) = child.try_wait()? {
             break status;
         }
+        if interrupt.is_due() {
+            kill(child);
+            return Err(named(io::Error::new(io::ErrorKind::Interrupted, "was not waited for")));
+        }
         if started.elapsed() > PATIENCE {
-            _ = child.kill();
-            _ = child.wait();
+            kill(child);
             let error = io::Error::new(io::ErrorKind::TimedOut, "did not end within 10 seconds");
             return Err(named(error));
         }
@@ -53,6 +106,20 @@ pub(crate) fn run(program: &Path, arguments: &[&str], input: &str) -> io::Result
     let complaints = text(&mut complaints)?;
     let complaint = complaints.lines().find(|line| !line.trim().is_empty());
     Err(named(io::Error::other(complaint.map_or(status.to_string(), str::to_owned))))
+}
+
+/// Ends a program. One that the kernel holds on to ends when it can, and nobody waits for it.
+fn kill(mut child: Child) {
+    _ = child.kill();
+    let until = Instant::now() + KILL_PATIENCE;
+    while Instant::now() < until {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Without a thread it stays a zombie until this process ends.
+    _ = std::thread::Builder::new().name("program".to_owned()).spawn(move || child.wait());
 }
 
 /// A file in memory, for what is longer than a pipe.
@@ -75,15 +142,40 @@ mod tests {
     fn a_program_gets_its_input_and_gives_its_output() {
         let cat = find("cat").unwrap();
         let long = "a line\n".repeat(100_000);
-        assert_eq!(run(&cat, &[], &long).unwrap(), long);
+        assert_eq!(run(&cat, &[], &long, &Interrupt::default()).unwrap(), long);
     }
 
     #[test]
     fn a_program_that_fails_says_why() {
-        let error = run(&find("cat").unwrap(), &["/no/such/file"], "").unwrap_err().to_string();
+        let fails = |program: &Path, arguments: &[&str]| {
+            run(program, arguments, "", &Interrupt::default()).unwrap_err().to_string()
+        };
+        let error = fails(&find("cat").unwrap(), &["/no/such/file"]);
         assert!(error.contains("/no/such/file"), "{error}");
-        let error = run(Path::new("/no/such/program"), &[], "").unwrap_err().to_string();
+        let error = fails(Path::new("/no/such/program"), &[]);
         assert!(error.contains("/no/such/program"), "{error}");
         assert_eq!(find("no-such-program"), None);
+    }
+
+    #[test]
+    fn a_program_gives_way_to_who_is_in_a_hurry() {
+        let interrupt = Interrupt::default();
+        let ends = |interrupt: &Interrupt| {
+            let started = Instant::now();
+            let error = run(&find("sleep").unwrap(), &["600"], "", interrupt).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Interrupted, "{error}");
+            assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+        };
+        let hurry = interrupt.hurry();
+        ends(&interrupt);
+        drop(hurry);
+        assert_eq!(interrupt.gave_way(), 1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| ends(&interrupt));
+            std::thread::sleep(Duration::from_millis(50));
+            let hurry = interrupt.hurry();
+            std::thread::sleep(Duration::from_millis(100));
+            drop(hurry);
+        });
     }
 }

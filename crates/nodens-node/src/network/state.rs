@@ -12,16 +12,18 @@ pub(crate) use connections::LOOK_EVERY;
 
 use super::counts::{Counting, count};
 use super::iptables::{Flavour, Iptables};
-use super::link::{self, Held, Owner, text};
+use super::link::{self, Held, Inherited, Owner, text};
 use super::nft::Nft;
+use super::programs::Interrupt;
+use super::rights::{may_administer, no_rights};
 use super::route::{Address, Route};
 use super::rules::{Rule, rules};
 use super::words::{Topic, Words, elsewhere};
 use super::{Descriptors, Level, Plan};
 use connections::Connections;
+use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,7 +51,7 @@ pub(crate) struct State {
     route: Option<Route>,
     nft: Option<Nft>,
     /// What a predecessor left us and we have not looked at yet.
-    inherited_link: Option<OwnedFd>,
+    inherited_link: Option<Inherited>,
     link: Option<Held>,
     link_kind: &'static str,
     place: Option<Rules>,
@@ -68,6 +70,7 @@ pub(crate) struct State {
     /// Without the right to change anything.
     powerless: bool,
     counting: Arc<Counting>,
+    interrupt: Interrupt,
     words: Words,
     connections: Connections,
 }
@@ -77,6 +80,7 @@ impl State {
         plan: Plan,
         inherited: Descriptors,
         counting: Arc<Counting>,
+        interrupt: Interrupt,
         mut words: Words,
     ) -> Self {
         let mut inherited_link = None;
@@ -84,7 +88,10 @@ impl State {
         for (name, fd) in inherited {
             match name.split_once(':') {
                 Some(("tun", interface)) if interface == plan.interface => {
-                    inherited_link = Some(fd);
+                    inherited_link = Some(Inherited::Tun(fd));
+                }
+                Some(("lease", interface)) if interface == plan.interface => {
+                    inherited_link = Some(Inherited::Leased);
                 }
                 Some(("nft", table)) if table == plan.interface => inherited_nft = Some(fd),
                 _ => {}
@@ -117,6 +124,7 @@ impl State {
             looks: 0,
             powerless,
             counting,
+            interrupt,
             words,
             connections: Connections::default(),
         }
@@ -136,11 +144,7 @@ impl State {
         if !self.wanted.has_addresses() {
             return None;
         }
-        let sync = self.sync();
-        let lease = self.link.as_ref().and_then(Held::lease);
-        let lease = lease.map(|seconds| Duration::from_secs(seconds.into()) / 4);
-        let retry = (self.failing || self.looks > 0).then_some(RETRY);
-        Some([lease, retry].into_iter().flatten().fold(sync, Duration::min))
+        Some(if self.failing || self.looks > 0 { RETRY } else { self.sync() })
     }
 
     fn sync(&self) -> Duration {
@@ -178,7 +182,7 @@ impl State {
         if !self.wanted.has_addresses() {
             return false;
         }
-        // Renewing a lease is no reason to run four programs.
+        // Trying again to make the link is no reason to run four programs.
         let rules_due =
             self.looks > 0 || self.rules_seen.is_none_or(|at| at.elapsed() >= self.sync());
         self.failing = false;
@@ -272,12 +276,10 @@ impl State {
         let name = &plan.interface;
         let about_link = |text| (Topic::Link, text);
         let mut seen = link::find(route, name).map_err(about_link)?;
-        if let (Some(descriptor), Some(link)) = (self.inherited_link.take(), &seen)
-            && link.kind == "tun"
-            && link.carrier
+        if let (Some(inherited), Some(link)) = (self.inherited_link.take(), &seen)
+            && let Some((held, kind)) = link::inherit(inherited, link).map_err(about_link)?
         {
-            self.link = Some(Held { index: link.index, owner: Owner::Descriptor(descriptor) });
-            self.link_kind = "tun";
+            (self.link, self.link_kind) = (Some(held), kind);
         }
         let index = seen.as_ref().map(|link| link.index);
         let held = match self.link.take().filter(|held| Some(held.index) == index) {
@@ -369,30 +371,20 @@ impl State {
     pub(crate) fn descriptors(&self) -> io::Result<Descriptors> {
         let mut descriptors = Descriptors::new();
         let name = &self.plan.interface;
-        if let Some(Held { owner: Owner::Descriptor(descriptor), .. }) = &self.link {
-            descriptors.push((format!("tun:{name}"), descriptor.try_clone()?));
+        match self.link.as_ref().map(|held| &held.owner) {
+            Some(Owner::Descriptor(descriptor)) => {
+                descriptors.push((format!("tun:{name}"), descriptor.try_clone()?));
+            }
+            // Its name says it all.
+            Some(Owner::Nobody(_)) => {
+                let nothing = eventfd(0, EventfdFlags::CLOEXEC)?;
+                descriptors.push((format!("lease:{name}"), nothing));
+            }
+            None => {}
         }
         if let (Some(Rules::Table { owned: true }), Some(nft)) = (&self.place, &self.nft) {
             descriptors.push((format!("nft:{name}"), nft.descriptor()?));
         }
         Ok(descriptors)
     }
-}
-
-fn may_administer() -> bool {
-    use rustix::thread::{CapabilitySet, capabilities};
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN))
-}
-
-fn no_rights(plan: &Plan) -> String {
-    let link = format!("the link {} with the local addresses", plan.interface);
-    let what = match (plan.setup_interface, plan.setup_rules) {
-        (true, true) => format!("{link} and the packet filter's rules"),
-        (true, false) => link,
-        (false, _) => "the packet filter's rules".to_owned(),
-    };
-    format!(
-        "no right to make {what}: add the capability NET_ADMIN. Until then only questions that reach \
-         this process by themselves are answered here"
-    )
 }

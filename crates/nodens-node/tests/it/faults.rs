@@ -1,8 +1,9 @@
 //! What is missing or in the way: one clear message, and the best that is possible.
 
-use crate::fixture::{Holder, alone, eventually, has, plan, sh};
+use crate::fixture::{Holder, SERVICE, alone, eventually, has, plan, sh};
 use nodens_node::network::{Backend, Level, Network, Plan};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 const V4: &str = "169.254.20.10";
 
@@ -160,6 +161,67 @@ fn an_address_with_a_lease_is_renewed_without_running_programs() {
         eventually("the address is there", || has(V4));
         holder.quit();
     });
+}
+
+/// The script for a holder whose `iptables-nft-save` hangs once there is a file `hang` in the
+/// folder; then there is a file `hangs`.
+fn hanging(then: &str) -> (tempfile::TempDir, String) {
+    let real = sh("command -v iptables-nft-save");
+    let body = format!(
+        "cd ${{0%/*}}; [ -e hang ] && : > hangs && exec sleep 60; exec {} \"$@\"",
+        real.trim()
+    );
+    with_program("iptables-nft-save", &body, then)
+}
+
+/// Makes the holder's program hang.
+fn hang(folder: &tempfile::TempDir) {
+    std::fs::write(folder.path().join("hang"), "").unwrap();
+    sh("iptables-nft -t raw -F");
+    eventually("the program hangs", || folder.path().join("hangs").exists());
+}
+
+#[test]
+fn an_address_with_a_lease_stays_while_a_program_hangs() {
+    alone(|| {
+        let without = "exec unshare --mount sh -ec 'mount --bind /dev/null /dev/net/tun; \
+                       exec \"$@\"' sh \"$@\"";
+        let (folder, script) = hanging(without);
+        let mut holder = Holder::start_in(&script, "iptables-nft", &[V4, SERVICE]);
+        assert!(holder.tell("attract"), "{:?}", holder.said);
+        hang(&folder);
+        // Longer than the lease, and not as long as the program may take.
+        let until = Instant::now() + Duration::from_secs(6);
+        while Instant::now() < until {
+            assert!(has(V4) && has(SERVICE), "{:?}", holder.said);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        holder.quit();
+    });
+}
+
+#[test]
+fn giving_questions_up_does_not_wait_for_a_program_that_hangs() {
+    for command in ["back", "withdraw"] {
+        alone(|| {
+            let (folder, script) = hanging("exec \"$@\"");
+            let mut holder = Holder::start_in(&script, "iptables-nft", &[V4, SERVICE]);
+            assert!(holder.tell("attract"), "{:?}", holder.said);
+            hang(&folder);
+            let told = Instant::now();
+            assert!(!holder.tell(command));
+            assert!(told.elapsed() < Duration::from_secs(5), "{command}: {:?}", told.elapsed());
+            assert!(!has(SERVICE), "{command}");
+            assert_eq!(has(V4), command == "back");
+            // What was in the way is gone: nothing is left.
+            std::fs::remove_file(folder.path().join("hang")).unwrap();
+            holder.tell("withdraw");
+            holder.tell("release");
+            assert!(!sh("iptables-nft-save").contains("NodeLocal DNS Cache"), "{command}");
+            assert!(!holder.said.join("\n").contains("cannot"), "{:?}", holder.said);
+            holder.quit();
+        });
+    }
 }
 
 #[test]

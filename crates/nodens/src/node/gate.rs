@@ -39,6 +39,7 @@ pub(crate) struct Gate {
     asked: Arc<Mutex<Asked>>,
     /// Whether the thread may change the network still.
     holds: Arc<Mutex<bool>>,
+    network: Arc<Network>,
     _stop: Sender<()>,
 }
 
@@ -59,7 +60,8 @@ impl Gate {
     pub(crate) fn start(asked: Asked, setting: Setting) -> io::Result<Self> {
         let (asked, holds) = (Arc::new(Mutex::new(asked)), Arc::new(Mutex::new(true)));
         let (stop, stopped) = channel::<()>();
-        let gate = Self { asked: asked.clone(), holds: holds.clone(), _stop: stop };
+        let network = setting.network.clone();
+        let gate = Self { asked: asked.clone(), holds: holds.clone(), network, _stop: stop };
         let keeper = Keeper { asked, holds, stopped, setting };
         std::thread::Builder::new().name("gate".to_owned()).spawn(move || keeper.run())?;
         Ok(gate)
@@ -75,6 +77,8 @@ impl Drop for Gate {
     /// From here on nothing is changed. The thread may still wait for an answer, which nobody has to
     /// wait for.
     fn drop(&mut self) {
+        // It may be about to change something, which can take a program that hangs.
+        let _hurry = self.network.hurry();
         *self.holds.lock().unwrap_or_else(PoisonError::into_inner) = false;
     }
 }

@@ -228,7 +228,7 @@ impl Node {
     /// Puts right what a predecessor may have changed last.
     pub(crate) fn put_right(&self) {
         if self.is_open() {
-            self.network.attract();
+            self.network.look();
         }
     }
 

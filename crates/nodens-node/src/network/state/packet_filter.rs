@@ -16,8 +16,14 @@ impl State {
     pub(super) fn rules_right(&mut self) {
         if self.place.is_none() {
             self.choose();
+            if self.place.is_none() {
+                self.failing = true;
+                self.rules_seen = None;
+                return;
+            }
         }
         self.begun = true;
+        let before = self.interrupt.gave_way();
         let added = match &mut self.place {
             None | Some(Rules::Nowhere) => return,
             Some(Rules::Iptables(iptables)) => {
@@ -45,9 +51,12 @@ impl State {
                 self.warn_of_table_without_owner();
             }
             Err(error) => {
-                count(&self.counting.rules_errors, 1);
                 self.failing = true;
                 self.rules_seen = None;
+                if self.interrupt.gave_way() != before {
+                    return;
+                }
+                count(&self.counting.rules_errors, 1);
                 let text = format!("cannot set up the packet filter's rules: {}", text(&error));
                 self.words.state(Topic::Rules, Level::Error, text);
             }
@@ -62,9 +71,15 @@ impl State {
         }
     }
 
-    /// Chooses where the rules go, and removes what is left of earlier ones elsewhere.
+    /// Chooses where the rules go, and removes what is left of earlier ones elsewhere; nothing is
+    /// chosen if a program gave way, because nobody knows what it would have said.
     fn choose(&mut self) {
-        let place = match choose(&self.plan, self.nft.as_ref()) {
+        let before = self.interrupt.gave_way();
+        let choice = choose(&self.plan, self.nft.as_ref(), &self.interrupt);
+        if self.interrupt.gave_way() != before {
+            return;
+        }
+        let place = match choice {
             Choice::Nftables(why) => {
                 self.why = why;
                 Rules::Table { owned: true }
@@ -84,12 +99,16 @@ impl State {
             }
         };
         self.leftovers(&place);
+        if self.interrupt.gave_way() != before {
+            return;
+        }
         self.warn_of_firewall(&place);
         self.place = Some(place);
     }
 
     /// Removes rules of node-cache's, or ours, from where they are not to be.
     fn leftovers(&mut self, place: &Rules) {
+        let before = self.interrupt.gave_way();
         let flavour = match place {
             Rules::Iptables(iptables) => Some(iptables.flavour),
             Rules::Table { .. } | Rules::Nowhere => None,
@@ -109,8 +128,10 @@ impl State {
         let legacy = has_legacy_table("raw", false) || has_legacy_table("raw", true);
         if legacy && flavour != Some(Flavour::Legacy) {
             let ours = &self.plan.addresses;
-            match Iptables::find(Flavour::Legacy).map(|i| i.reconcile(&[], ours, &|_| true)) {
+            let found = Iptables::find(Flavour::Legacy, &self.interrupt);
+            match found.map(|found| found.reconcile(&[], ours, &|_| true)) {
                 Some(Ok(changes)) => removed += changes.removed,
+                _ if self.interrupt.gave_way() != before => {}
                 Some(Err(error)) => {
                     let text =
                         format!("cannot look for rules of an earlier process: {}", text(&error));

@@ -47,7 +47,8 @@ fn a_link_outlives_a_moment_in_which_its_addresses_cannot_be_seen() {
         vec![address(), end(0)],
     ]);
     let words = Words::new(Box::new(|_, _| {}));
-    let mut state = State::new(plan, Descriptors::new(), Arc::default(), words);
+    let mut state =
+        State::new(plan, Descriptors::new(), Arc::default(), Interrupt::default(), words);
     let descriptor = File::open("/dev/null").unwrap().into();
     state.link = Some(Held { index: INDEX, owner: Owner::Descriptor(descriptor) });
     state.route = Some(Route::of(socket));

@@ -1,6 +1,6 @@
 //! What is wanted of the network, and which addresses that means.
 
-use super::State;
+use super::{Rules, State};
 use crate::network::rules::rules;
 use std::net::IpAddr;
 
@@ -35,19 +35,40 @@ impl State {
         self.rules = rules(&self.plan);
     }
 
-    /// Wants only the addresses that nobody else answers at, if it wanted all.
+    /// Wants only the addresses that nobody else answers at, if it wanted all. Rules that are made
+    /// without another program are changed at once, and so are addresses.
     pub(crate) fn step_back(&mut self) {
-        if self.wanted == Wanted::All {
-            self.wanted = Wanted::Own;
-            let own = self.addresses();
-            self.rules.retain(|rule| own.contains(&rule.ip));
+        if self.wanted != Wanted::All {
+            return;
+        }
+        self.wanted = Wanted::Own;
+        let own = self.addresses();
+        self.rules.retain(|rule| own.contains(&rule.ip));
+        if self.powerless {
+            return;
+        }
+        if self.plan.setup_rules && matches!(self.place, Some(Rules::Table { .. })) {
+            self.rules_right();
+        } else {
+            // Without effect once the addresses are gone.
+            (self.rules_seen, self.looks) = (None, self.looks.max(1));
+        }
+        if self.plan.setup_interface {
+            self.link_right();
         }
     }
 
-    /// Addresses at which others may answer: none where they are not ours to take away.
+    /// Leaves everything as it is, to somebody else.
+    pub(crate) fn abandon(&mut self) {
+        self.wanted = Wanted::Nothing;
+        if let Some(held) = &self.link {
+            held.renew(&[]);
+        }
+    }
+
+    /// Addresses at which others may answer: none where nothing may be taken away.
     pub(crate) fn shared(&self) -> Vec<IpAddr> {
-        let may = self.plan.setup_interface && !self.powerless;
-        let all = self.plan.addresses.iter().filter(|_| may);
+        let all = self.plan.addresses.iter().filter(|_| !self.powerless);
         all.copied().filter(|ip| !is_of_node(*ip)).collect()
     }
 

@@ -1,5 +1,6 @@
 //! The node role: node-cache's arguments on a node that is a network namespace.
 
+mod hang;
 mod outage;
 mod place;
 mod update;

@@ -16,6 +16,16 @@ fn pod(place: &Place, arguments: &[String], what: &str) -> Server {
     Server::run(command, Folder::new(what), SocketAddr::from(([127, 0, 0, 1], 53)))
 }
 
+/// As [`pod`], where links that end with a process cannot be made.
+fn pod_without_tun(place: &Place, arguments: &[String], what: &str) -> Server {
+    let without = "mount --bind /dev/null /dev/net/tun; exec \"$@\"";
+    let mut command = place.command("unshare");
+    command.args(["--mount", "sh", "-ec", without, "sh", "env"]);
+    command.arg("KUBERNETES_SERVICE_HOST=192.0.2.99").arg(nodens().get_program()).args(arguments);
+    command.env("KUBE_DNS_UPSTREAM_SERVICE_HOST", UPSTREAM);
+    Server::run(command, Folder::new(what), SocketAddr::from(([127, 0, 0, 1], 53)))
+}
+
 /// The number of the link; a link that is made anew has another.
 fn link(place: &Place) -> String {
     let link = place.ip("-o link show nodelocaldns");
@@ -76,4 +86,31 @@ fn pods_follow_each_other_and_the_network_stays_with_whoever_serves() {
     assert!(second.end("-TERM").success());
     assert!(!place.ip("link").contains("nodelocaldns"), "the link is gone");
     assert!(upstream.end("-TERM").success());
+}
+
+#[test]
+fn without_tun_links_the_addresses_stay_with_whoever_serves_too() {
+    let place = Place::new();
+    let _upstream = place.start_upstream("node-leased-upstream");
+    let folder = Folder::new("node-leased");
+    let mut arguments = arguments(&folder);
+    arguments.extend(["-handover-trial", "500ms"].map(str::to_owned));
+    let first = pod_without_tun(&place, &arguments, "node-leased-1");
+    first.wait_long_for("whose addresses end 2 to 3 s after it", ANSWER);
+    let before = link(&place);
+    let second = pod_without_tun(&place, &arguments, "node-leased-2");
+    second.wait_long_for("the process that ran before is gone", ANSWER);
+    first.wait_long_for("idle until told to end, or until nobody serves as", ANSWER);
+    assert_eq!(link(&place), before, "the link was not made anew");
+    for pod in [&first, &second] {
+        assert_eq!(pod.count_seen("Added"), 0, "neither quarrels with the other");
+    }
+    assert!(first.end("-TERM").success());
+    // Longer than the lease.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(link(&place), before);
+    assert!(place.ip("address").contains(CLUSTER_DNS), "they are renewed");
+    answers(&place);
+    assert!(second.end("-TERM").success());
+    assert!(!place.ip("link").contains("nodelocaldns"), "the link is gone");
 }
