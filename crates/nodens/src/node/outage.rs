@@ -5,6 +5,9 @@
 //! not here, so it is left first and asked then. If nobody answers there, questions come back at once:
 //! what is cached, other zones and a reason for SERVFAIL are better than nothing.
 //!
+//! Where somebody else directs questions here, as Cilium does, all that can be done is not to be ready,
+//! which whoever it is has to notice.
+//!
 //! As long as answers that have expired may be served (`serve_stale`), nothing is left to anybody.
 
 use super::gate::{Keeper, PAUSE, PAUSE_MAX};
@@ -29,6 +32,9 @@ const OUTAGE: Duration = Duration::from_secs(10);
 const OUTAGE_TIMES: u32 = 4;
 /// How many times an address that is left is asked whether somebody answers there.
 const TRIES: usize = 2;
+/// How long it may take until questions go elsewhere where somebody else directs them: a readiness
+/// probe has to fail, three times in our manifest, once a second, and Cilium to hear of it.
+const NOTICE: Duration = Duration::from_secs(15);
 /// How long questions stay after nobody answered there; doubles up to [`STAY_MAX`].
 const STAY: Duration = Duration::from_secs(30);
 const STAY_MAX: Duration = Duration::from_secs(600);
@@ -115,7 +121,7 @@ pub(super) fn watch(keeper: &Keeper) {
             && !together
             && !shared.is_empty()
         {
-            let others = Others { addresses: shared, port: keeper.setting.dns_port, zone };
+            let others = Others { addresses: shared.to_vec(), port: keeper.setting.dns_port, zone };
             if others.take_over(keeper, &why, (&silence, &mut pace)) {
                 others.answer_until_back(keeper, (&silence, &mut pace));
                 silence = Silence::default();
@@ -143,7 +149,7 @@ impl Others {
         if !keeper.change(Network::step_back) {
             return false;
         }
-        if (0..TRIES).any(|_| self.answer()) {
+        if self.come_in(keeper) {
             keeper.setting.counts.count_withdrawal();
             pace.left();
             keeper.say(
@@ -215,6 +221,24 @@ impl Others {
         }
         pace.came_back = Some(Instant::now());
         keeper.change(Network::attract);
+    }
+
+    /// Whether they answer where questions have been left to them: at once, or as soon as whoever
+    /// directs questions has noticed. Until then it is this server that is asked, and says that it
+    /// cannot answer.
+    fn come_in(&self, keeper: &Keeper) -> bool {
+        let at_once = keeper.setting.network.owns_addresses();
+        let (pause, patience) = if at_once { Default::default() } else { (PAUSE, NOTICE) };
+        let until = Instant::now() + patience;
+        for tries in 1.. {
+            if self.answer() {
+                return true;
+            }
+            if tries >= TRIES && Instant::now() >= until || !keeper.pause(pause) {
+                break;
+            }
+        }
+        false
     }
 
     /// Whether they answer at each address.

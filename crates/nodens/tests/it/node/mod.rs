@@ -127,23 +127,33 @@ fn a_foreign_process_on_the_port_is_named_and_waited_for() {
     std::io::Read::read_exact(foreign.stdout.as_mut().unwrap(), &mut bound).unwrap();
     let folder = Folder::new("node-foreign");
     let arguments = arguments(&folder);
-    let server = place.start(folder, &borrowed(&arguments));
     let base = folder.0.join("Corefile.base");
     folder.write("Corefile.base", &text(&base).replace("    reload\n", ""));
+    let server = place.start(folder, &borrowed(&arguments));
     let line = server.wait_for("listen udp 169.254.20.10:53: bind: address already in use");
     let holder = format!("python3 (process {}) has it; trying again", foreign.id());
     assert!(line.contains(&holder), "{line}");
     assert!(!place.ip("address").contains(CLUSTER_DNS), "nothing diverts questions meanwhile");
-    foreign.kill().unwrap();
     std::fs::write(server.folder.0.join("kube-dns/stubDomains"), r#"{"test": ["10.96.0.11"]}"#)
         .unwrap();
     std::thread::sleep(std::time::Duration::from_secs(1));
+    foreign.kill().unwrap();
     foreign.wait().unwrap();
     place.ip("address del 169.254.20.10/32 dev lo");
     eventually("an answer", || place.ask(CLUSTER_DNS, WEB).is_some());
-    assert_eq!(server.end("-TERM").code(), Some(0));
     // What changed meanwhile is seen all the same.
     server.wait_for("Updated Corefile with 1 custom stubdomains");
+    assert_eq!(server.end("-TERM").code(), Some(0));
+}
+
+/// What the manifest for Cilium has besides.
+const FOR_CILIUM: [&str; 3] =
+    ["-skipteardown=true", "-setupinterface=false", "-setupiptables=false"];
+
+/// A template for a server that is at no address of its own.
+fn write_for_cilium(folder: &Folder) {
+    let text = "cluster.local:53 {\n bind 127.0.0.1\n forward . __PILLAR__CLUSTER__DNS__ {\n  force_tcp\n }\n}\n";
+    folder.write("Corefile.base", text);
 }
 
 #[test]
@@ -152,9 +162,8 @@ fn for_cilium_the_network_is_left_alone() {
     let _upstream = place.start_upstream("node-cilium-upstream");
     let folder = Folder::new("node-cilium");
     let mut arguments = arguments(&folder);
-    folder.write("Corefile.base", "cluster.local:53 {\n bind 127.0.0.1\n forward . __PILLAR__CLUSTER__DNS__ {\n  force_tcp\n }\n}\n");
-    let more = ["-skipteardown=true", "-setupinterface=false", "-setupiptables=false"];
-    arguments.extend(more.map(str::to_owned));
+    write_for_cilium(&folder);
+    arguments.extend(FOR_CILIUM.map(str::to_owned));
     let server = place.start(folder, &borrowed(&arguments));
     server.wait_for("answered over tcp after ");
     eventually("ready", || {

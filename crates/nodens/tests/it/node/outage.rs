@@ -1,7 +1,7 @@
 //! What becomes of questions when all upstreams are gone.
 
 use super::place::Place;
-use super::{CLUSTER_DNS, WEB, arguments, borrowed};
+use super::{CLUSTER_DNS, FOR_CILIUM, WEB, arguments, borrowed, write_for_cilium};
 use crate::fixture::{Folder, Server};
 use nodens_wire::Rcode;
 use std::time::{Duration, Instant};
@@ -98,6 +98,40 @@ fn without_upstreams_questions_go_to_the_central_servers_until_one_answers() {
     in_time("ready", || scene.ready() == "OK");
     assert!(scene.metric("coredns_nodecache_setup_errors_total{errortype=\"interface_add\"} 0"));
     assert_eq!(scene.server.count_seen("Added"), 0, "nobody else took anything away");
+    for server in [scene.server, upstream, central] {
+        assert_eq!(server.end("-TERM").code(), Some(0));
+    }
+}
+
+#[test]
+fn whoever_directs_questions_here_sees_that_no_upstream_answers() {
+    let place = Place::new();
+    let upstream = place.start_upstream("outage-directed-upstream");
+    let folder = Folder::new("outage-directed");
+    let mut arguments = arguments(&folder);
+    write_for_cilium(&folder);
+    arguments.extend(FOR_CILIUM.map(str::to_owned));
+    let server = place.start(folder, &borrowed(&arguments));
+    server.wait_long_for("questions come here now", LONG);
+    let scene = Scene { server, place };
+    in_time("ready", || scene.ready() == "OK");
+    assert_eq!(upstream.end("-TERM").code(), Some(0));
+    in_time("not ready", || {
+        let answer = scene.place.ask("127.0.0.1", ABSENT);
+        answer.is_some_and(|answer| answer.flags.rcode() == Rcode::SERVFAIL)
+            && scene.ready() == "node"
+    });
+    // What Cilium does then.
+    let central = scene.place.start_central("outage-directed-central", CLUSTER_DNS);
+    let text = "questions to 10.96.0.10 go to the central servers until one does: dial tcp";
+    scene.server.wait_long_for(text, LONG);
+    assert!(scene.ready() == "node" && scene.web() == [10, 1, 1, 9]);
+    assert!(scene.metric("nodens_node_withdrawals_total 1"));
+
+    let upstream = scene.place.start_upstream("outage-directed-upstream-again");
+    scene.server.wait_long_for("questions come here again: ", LONG);
+    in_time("ready again", || scene.ready() == "OK");
+    assert!(!scene.place.ip("link").contains("nodelocaldns"), "nothing was made");
     for server in [scene.server, upstream, central] {
         assert_eq!(server.end("-TERM").code(), Some(0));
     }
