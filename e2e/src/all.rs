@@ -28,8 +28,10 @@ const LONG: &[&[&str]] = &[
     &["node", "--proxy-mode", "iptables", "--only", "manifest"],
     &["leftovers", "--nodes"],
     &["node-sim"],
+    &["node-table"],
     &["node-role"],
     &["node-role", "--proxy", "iptables", "--only", IPTABLES],
+    &["soak"],
 ];
 
 /// What can differ with what kube-proxy does.

@@ -79,8 +79,10 @@ enum Command {
     Node(node::Args),
     /// Try the manifest of Kubernetes' node cache with the image of Nodens, on a real node.
     NodeRole(node::RoleArgs),
-    /// Try the node role in network namespaces: kills, hand-overs, faults, and what it spares the central servers.
+    /// Try the node role in network namespaces: kills, hand-overs and faults.
     NodeSim(sim::Args),
+    /// Measure what the node role does for the tails of pods and spares the central servers, beside CoreDNS.
+    NodeTable(sim::table::Args),
     /// Let the node role learn of central servers and names from an API server.
     NodeApi(node_api::Args),
     /// Ask without a pause and print what became of it: the clients of `node`, in a pod.
@@ -137,6 +139,7 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Node(args) => node::run(args, sandbox).await,
         Command::NodeRole(args) => node::run_role(args, sandbox).await,
         Command::NodeSim(args) => sim::run(args, sandbox),
+        Command::NodeTable(args) => sim::table::run(args, sandbox).await,
         Command::NodeApi(args) => node_api::run(args, sandbox).await,
         Command::All(_) | Command::Leftovers(_) | Command::Steady(_) | Command::Idle => {
             anyhow::bail!("this runs outside of a sandbox")

@@ -4,34 +4,29 @@
 //! kube-proxy. So whatever is answered was asked of endpoints that the API server told of, with the rights that
 //! [deploy/node](../../deploy/node) gives.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as Arguments;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::Client;
 use nodens_wire::{Rcode, Type};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::api::{self, Change, Key, Kind};
-use crate::control_plane::{Account, ControlPlane, Credential, Options, Store, reader_rules};
+use crate::control_plane::node_role::{change_endpoints, dns_service, variables};
+use crate::control_plane::{ControlPlane, Credential, Options, Store, reader_rules};
 use crate::measure::probe::Probe;
 use crate::official::LOCAL_DNS;
 use crate::process::Process;
-use crate::sandbox::{NODE_V4, Sandbox, call};
+use crate::sandbox::{Sandbox, call};
 use crate::server::{Endpoint, Program, Server};
 use crate::sim::ask;
 
-/// Where the kubelet puts what a pod may show to the API server.
-const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-const NAMESPACE: &str = "kube-system";
 const SERVICE: &str = "kube-dns-upstream";
-const SLICE: &str = "kube-dns-upstream-1";
-/// Of the account's token, in seconds.
+/// Of the central servers' token, in seconds.
 const DAY: i64 = 86_400;
 const CENTRALS: u8 = 3;
 /// The node's metrics and readiness.
@@ -101,21 +96,9 @@ impl Stage {
         for server in &mut centrals {
             server.ready().await?;
         }
-        let ports = json!([
-            {"name": "dns", "protocol": "UDP", "port": 53},
-            {"name": "dns-tcp", "protocol": "TCP", "port": 53},
-        ]);
-        let key = Key::new(Kind::Service, NAMESPACE, SERVICE);
-        api::apply(&client, vec![Change::Create(key, json!({"spec": {"ports": ports}}))]).await?;
-        let slice = json!({
-            "metadata": {"labels": {"kubernetes.io/service-name": SERVICE}},
-            "addressType": "IPv4",
-            "endpoints": endpoints(&[0, 1, 2]),
-            "ports": ports,
-        });
-        let key = Key::new(Kind::Slice, NAMESPACE, SLICE);
-        api::apply(&client, vec![Change::Create(key, slice)]).await?;
-        mount_account(plane, &account(plane, &client).await?)?;
+        let all: Vec<Ipv4Addr> = (0..CENTRALS).map(address).collect();
+        api::apply(&client, dns_service(SERVICE, None, &all)).await?;
+        plane.mount_node_role().await?;
         call("ip", &["address", "add", &format!("{LOCAL_DNS}/32"), "dev", "lo"])?;
         let mut node = start_node(sandbox)?;
         await_ready(&mut node).await?;
@@ -234,20 +217,13 @@ impl Stage {
     }
 
     async fn set_endpoints(&self, centrals: &[u8]) -> Result<()> {
-        let key = Key::new(Kind::Slice, NAMESPACE, SLICE);
-        let patch = json!({"endpoints": endpoints(centrals)});
-        api::apply(&self.client, vec![Change::Patch(key, patch)]).await
+        let addresses: Vec<Ipv4Addr> = centrals.iter().copied().map(address).collect();
+        api::apply(&self.client, vec![change_endpoints(SERVICE, &addresses)]).await
     }
 }
 
-fn address(number: u8) -> String {
-    format!("10.98.0.{}", 11 + number)
-}
-
-fn endpoints(centrals: &[u8]) -> Value {
-    let endpoint =
-        |number: &u8| json!({"addresses": [address(*number)], "conditions": {"ready": true}});
-    centrals.iter().map(endpoint).collect()
+fn address(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 98, 0, 11 + number)
 }
 
 /// A central server at an address of its own.
@@ -268,42 +244,6 @@ fn central(sandbox: &Sandbox, number: u8, kubeconfig: &Path) -> Result<Server> {
         kubeconfig.display()
     );
     Server::start(sandbox, &Program::CoreDns, &format!("central-{number}"), &corefile, &[])
-}
-
-/// The account of the manifests: names everywhere, endpoints in its own namespace.
-async fn account(plane: &ControlPlane, client: &Client) -> Result<Account> {
-    let names = json!([
-        {"apiGroups": [""], "resources": ["namespaces", "services"], "verbs": ["list", "watch"]},
-    ]);
-    let name = "node-local-dns";
-    let account = plane.account(name, names).await?;
-    let role = json!({
-        "metadata": {"name": name},
-        "rules": [
-            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
-        ],
-    });
-    let binding = json!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
-    });
-    let options = PostParams::default();
-    let roles: Api<Role> = Api::namespaced(client.clone(), NAMESPACE);
-    roles.create(&options, &serde_json::from_value(role)?).await?;
-    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), NAMESPACE);
-    bindings.create(&options, &serde_json::from_value(binding)?).await?;
-    Ok(account)
-}
-
-/// Puts token, authority and namespace where a pod has them; the sandbox has its own `/run`.
-fn mount_account(plane: &ControlPlane, account: &Account) -> Result<()> {
-    let folder = PathBuf::from(ACCOUNT);
-    std::fs::create_dir_all(&folder).with_context(|| ACCOUNT.to_owned())?;
-    std::fs::write(folder.join("token"), plane.token(account, DAY)?)?;
-    std::fs::write(folder.join("namespace"), NAMESPACE)?;
-    std::fs::copy(plane.authority(), folder.join("ca.crt"))?;
-    Ok(())
 }
 
 /// The node role beside somebody else who brings the questions, as with Cilium.
@@ -328,7 +268,7 @@ fn start_node(sandbox: &Sandbox) -> Result<Process> {
     command.args(["-setupinterface=false", "-setupiptables=false", "-skipteardown"]);
     command.args(["-metrics-listen-address", &format!("127.0.0.1:{METRICS}")]);
     command.arg("-conf").arg(folder.join("Corefile")).arg("-basecorefile").arg(base);
-    command.env("KUBERNETES_SERVICE_HOST", NODE_V4).env("KUBERNETES_SERVICE_PORT", "6443");
+    command.envs(variables());
     // What the kubelet says of the Service: nobody answers there.
     command.env("KUBE_DNS_UPSTREAM_SERVICE_HOST", "10.96.0.11");
     Process::start("node", command, folder.join("log"))

@@ -50,6 +50,9 @@ const ECHO_SHARE: u32 = 10;
 /// How much larger p99.9 of the last third may be than that of the first, beside the echo's.
 const DRIFT: f64 = 1.5;
 
+/// Of so many questions one may be lost: with other work beside, sockets overflow.
+const LOST_ONE_IN: u64 = 1000;
+
 #[derive(Arguments)]
 pub(crate) struct Args {
     /// New names in all: an hour of a thousand a second.
@@ -287,6 +290,12 @@ fn verdict(windows: &[Window], group: &MemoryGroup, limit: u64) -> Result<ExitCo
     let mut missed = Vec::new();
     if kills > 0 || peak >= limit {
         missed.push("the limit on memory was met".to_owned());
+    }
+    let (asked, lost) = windows
+        .iter()
+        .fold((0, 0), |(asked, lost), window| (asked + window.asked, lost + window.lost));
+    if lost > asked / LOST_ONE_IN {
+        missed.push(format!("{lost} of {asked} questions were lost"));
     }
     for (name, drift) in [("new", new), ("popular", popular)] {
         if drift.is_nan() || drift > DRIFT * echo.max(1.0) {

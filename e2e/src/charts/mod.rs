@@ -7,13 +7,13 @@ mod objects;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as Arguments;
 
 use self::objects::{Objects, hold};
-use crate::control_plane::{ControlPlane, Options, kubernetes};
+use crate::control_plane::{ControlPlane, Options};
 use crate::node::tools::{self, Tool};
 use crate::sandbox::Sandbox;
 
@@ -39,17 +39,16 @@ pub(crate) struct Args {}
 
 /// An API server, and the programs that hand it objects.
 struct Cluster {
-    kubeconfig: PathBuf,
+    plane: ControlPlane,
     folder: PathBuf,
 }
 
 pub(crate) async fn run(_: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let plane = ControlPlane::start(sandbox, Options::default()).await?;
-    let kubeconfig = plane.folder().join("admin.kubeconfig");
-    let cluster = Cluster { kubeconfig, folder: sandbox.folder("charts")? };
-    cluster.kubectl(&["apply", "-f", &cluster.write("definitions.yaml", DEFINITIONS)?])?;
+    let cluster = Cluster { plane, folder: sandbox.folder("charts")? };
+    cluster.plane.kubectl(&["apply", "-f", &cluster.write("definitions.yaml", DEFINITIONS)?])?;
     let established = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
-    cluster.kubectl(&established)?;
+    cluster.plane.kubectl(&established)?;
     let mut failed = 0;
     let checks: [Check; 4] = [
         ("every mode is linted and admitted", modes),
@@ -131,7 +130,7 @@ fn found(cluster: &Cluster) -> Result<String> {
     ensure!(format!("{refused:#}").contains("config.dnsServer"), "{refused:#}");
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: kube-dns, namespace: kube-system}\n\
                    spec: {clusterIP: 10.96.0.99, ports: [{port: 53, protocol: UDP}]}\n";
-    cluster.kubectl(&["apply", "-f", &cluster.write("service.yaml", service)?])?;
+    cluster.plane.kubectl(&["apply", "-f", &cluster.write("service.yaml", service)?])?;
     let chart = text(&chart());
     let install = ["install", "dns", &chart, "--namespace", "kube-system", "--dry-run=server"];
     let rendered = cluster.helm(&install)?;
@@ -157,18 +156,8 @@ fn text(path: &Path) -> String {
 }
 
 impl Cluster {
-    fn command(&self, program: PathBuf) -> Command {
-        let mut command = Command::new(program);
-        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.folder);
-        command
-    }
-
-    fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        tools::output(self.command(kubernetes("kubectl")?).args(arguments))
-    }
-
     fn helm(&self, arguments: &[&str]) -> Result<String> {
-        tools::output(self.command(tools::path(Tool::Helm)?).args(arguments))
+        tools::output(self.plane.command(tools::path(Tool::Helm)?).args(arguments))
     }
 
     fn template(&self, arguments: &[&str]) -> Result<String> {
@@ -188,7 +177,7 @@ impl Cluster {
         let path = self.write("admit.yaml", objects)?;
         // Fields that the API server does not know are errors.
         let strict = ["create", "--dry-run=server", "--validate=strict", "-o", "json", "-f", &path];
-        let text = self.kubectl(&strict)?;
+        let text = self.plane.kubectl(&strict)?;
         if text.trim().is_empty() {
             bail!("nothing was admitted");
         }

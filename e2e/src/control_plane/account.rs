@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
 use kube::api::PostParams;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::{ControlPlane, http_get};
@@ -20,7 +20,7 @@ pub(crate) struct Account {
 }
 
 /// The namespace of accounts.
-const NAMESPACE: &str = "kube-system";
+pub(super) const NAMESPACE: &str = "kube-system";
 
 /// How long a new type of object may take until it is served.
 const TYPE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,17 +38,7 @@ impl ControlPlane {
     /// Makes a ServiceAccount with these rules (of a ClusterRole of the same name) in every namespace.
     pub(crate) async fn account(&self, name: &str, rules: Value) -> Result<Account> {
         let client = self.admin().await?;
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        if namespaces.get_opt(NAMESPACE).await?.is_none() {
-            let namespace = json!({"metadata": {"name": NAMESPACE}});
-            let made = namespaces
-                .create(&PostParams::default(), &serde_json::from_value(namespace)?)
-                .await;
-            // The API server makes it, too, a moment after it is ready.
-            if !made.as_ref().is_err_and(is_conflict) {
-                made?;
-            }
-        }
+        self.ensure_namespace(&client).await?;
         let metadata = json!({"name": name});
         let role = json!({"metadata": metadata, "rules": rules});
         let binding = json!({
@@ -66,6 +56,29 @@ impl ControlPlane {
         let account = accounts.create(&options, &serde_json::from_value(account)?).await?;
         let uid = account.metadata.uid.context("a ServiceAccount without UID")?;
         Ok(Account { name: name.to_owned(), uid })
+    }
+
+    /// The ServiceAccount of this name, which somebody has made.
+    pub(super) async fn existing_account(&self, name: &str) -> Result<Account> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.admin().await?, NAMESPACE);
+        let account = accounts.get(name).await?;
+        let uid = account.metadata.uid.context("a ServiceAccount without UID")?;
+        Ok(Account { name: name.to_owned(), uid })
+    }
+
+    /// Makes the namespace of accounts, which the API server makes, too, a moment after it is ready.
+    pub(super) async fn ensure_namespace(&self, client: &Client) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        if namespaces.get_opt(NAMESPACE).await?.is_some() {
+            return Ok(());
+        }
+        let namespace = json!({"metadata": {"name": NAMESPACE}});
+        let made =
+            namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await;
+        if !made.as_ref().is_err_and(is_conflict) {
+            made?;
+        }
+        Ok(())
     }
 
     /// A token of the account that ends `seconds` from now.

@@ -5,9 +5,11 @@
 
 mod account;
 mod components;
+pub(crate) mod node_role;
 mod pki;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -21,6 +23,7 @@ use self::components::Components;
 #[allow(unused_imports, reason = "subcommands to come use the rest")]
 pub(crate) use self::components::{Component, kubernetes, peers};
 use self::pki::Pki;
+use crate::node::tools;
 use crate::sandbox::{NODE_V4, NODE_V6, Sandbox};
 
 /// How long the API server may take until it is ready, on a machine with other work.
@@ -148,6 +151,18 @@ impl ControlPlane {
     /// A client that may do everything.
     pub(crate) async fn admin(&self) -> Result<Client> {
         self.client("admin").await
+    }
+
+    /// A program that finds the control plane as its administrator does.
+    pub(crate) fn command(&self, program: PathBuf) -> Command {
+        let mut command = Command::new(program);
+        command.env("KUBECONFIG", self.kubeconfig_path("admin")).env("HOME", &self.folder);
+        command
+    }
+
+    /// Runs kubectl as the administrator and gives what it wrote.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        tools::output(self.command(kubernetes("kubectl")?).args(arguments))
     }
 
     /// A client with the kubeconfig of this name.

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::load::{self, Load, Questions, failed, when};
 use super::net::central_address;
 use super::proxy::{CLUSTER_DNS, UPSTREAM};
-use super::servers::Kind;
+use super::role::Kind;
 use super::state::attracts;
 use super::{CENTRALS, World, all_centrals};
 
@@ -22,7 +22,7 @@ fn losses(
     may_end: bool,
     deed: impl FnOnce(&mut World) -> Result<()>,
 ) -> Result<([u64; 2], String)> {
-    let (rate, pods) = (world.args.rate, world.args.pods);
+    let (rate, pods) = (world.args.setup.rate, world.args.setup.pods);
     let loads = [(Questions::Existing, 0.95), (Questions::New, 0.05)].map(|(questions, part)| {
         Load::start(questions, CLUSTER_DNS, rate * part, pods).map(|load| (questions, load))
     });

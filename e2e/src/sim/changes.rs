@@ -23,7 +23,7 @@ struct Loads(Load, Load);
 
 impl Loads {
     fn start(world: &World) -> Result<Self> {
-        let (rate, pods) = (world.args.rate, world.args.pods);
+        let (rate, pods) = (world.args.setup.rate, world.args.setup.pods);
         let loads = Loads(
             Load::start(Questions::Existing, CLUSTER_DNS, rate * 0.95, pods)?,
             Load::start(Questions::New, CLUSTER_DNS, rate * 0.05, pods)?,

@@ -9,7 +9,7 @@ use super::World;
 use super::ask::INSIDE;
 use super::gap::{self, Watch};
 use super::proxy::CLUSTER_DNS;
-use super::servers::Kind;
+use super::role::Kind;
 use crate::measure::table::duration;
 
 /// How long pods may be without answers.

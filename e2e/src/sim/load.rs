@@ -12,10 +12,11 @@ use lab_load::transport::Share;
 use lab_load::{Config, Outcome, Spin, Transport, Workload, run};
 use nodens_wire::{Name, Rcode, Type};
 
+use super::cluster;
 use super::net::{self, PODS, pod_address};
 
 /// Longer than it takes to see that an answer does not come, and no longer than a stub resolver waits.
-const TIMEOUT: Duration = Duration::from_secs(4);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(4);
 /// Of this many clients one has a connection, and the rest a port that they keep.
 const CLIENTS_PER_CONNECTION: u32 = 10;
 
@@ -58,6 +59,25 @@ fn of(names: impl Iterator<Item = String>, seed: u64) -> Result<Workload> {
     Ok(workload)
 }
 
+/// A name below each external one, behind every search domain of the cluster; another one each time.
+fn noise() -> Result<Workload> {
+    let names = Cluster::default();
+    let mut externals: Vec<&Name> =
+        names.names().filter(|name| !Cluster::is_internal(name)).collect();
+    externals.sort_by_key(|name| name.to_string());
+    let mut domains: Vec<String> = cluster::namespaces()
+        .into_iter()
+        .map(|namespace| format!("{namespace}.svc.cluster.local"))
+        .collect();
+    domains.extend(["svc.cluster.local", "cluster.local"].map(str::to_owned));
+    let searched = externals
+        .iter()
+        .flat_map(|name| domains.iter().map(move |domain| format!("{name}{domain}")));
+    let mut workload = of(searched, unique_seed())?;
+    workload.set_hit_rate(0.0);
+    Ok(workload)
+}
+
 /// Another one each time, so that no names come twice in a run.
 fn unique_seed() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1000);
@@ -74,7 +94,7 @@ impl Questions {
         match self {
             Questions::Pods => return Ok(mix(&cluster, pods, 50_000, seed).workload),
             Questions::New => return below(NEW),
-            Questions::Noise => return below("example.com.shop.svc.cluster.local"),
+            Questions::Noise => return noise(),
             Questions::Real => return of(REAL.iter().map(|name| (*name).to_owned()), seed),
             Questions::RealNew => {
                 let hosts = (0..REAL_NEW).map(|number| number + 1000 * seed);

@@ -1,17 +1,21 @@
 //! `nodens-e2e node-sim`: the node role in network namespaces, without Kubernetes: faults at scale, and what they cost.
+//!
+//! [`table`] is a subcommand of its own, `nodens-e2e node-table`: the same node, with an API server.
 
 pub(crate) mod ask;
 mod centrals;
 pub(crate) mod changes;
+mod cluster;
 mod faults;
 pub(crate) mod gap;
 pub(crate) mod kill;
 pub(crate) mod load;
 pub(crate) mod net;
 pub(crate) mod proxy;
+mod role;
 pub(crate) mod servers;
 pub(crate) mod state;
-mod table;
+pub(crate) mod table;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -24,7 +28,8 @@ use clap::Args as Arguments;
 
 use self::net::central_address;
 use self::proxy::{Mode, Proxy};
-use self::servers::{Centrals, Kind, Role};
+use self::role::{Kind, Role};
+use self::servers::{Centrals, Names};
 use crate::control_plane::peers;
 use crate::limit::{self, Limit};
 use crate::sandbox::{Sandbox, call};
@@ -39,9 +44,8 @@ pub(crate) struct Args {
     /// What is in the node role.
     #[arg(long, value_enum, default_value = "nodens")]
     server: Kind,
-    /// How the rules of the Services come to the kernel.
-    #[arg(long, value_enum, default_value = "nftables")]
-    proxy: Mode,
+    #[command(flatten)]
+    setup: Setup,
     /// Only scenarios whose names contain one of these.
     #[arg(long, value_delimiter = ',', default_value = "")]
     only: Vec<String>,
@@ -51,6 +55,14 @@ pub(crate) struct Args {
     /// Fewer repetitions.
     #[arg(long)]
     quick: bool,
+}
+
+/// What stands around the node, and how much is asked.
+#[derive(Debug, Clone, Arguments)]
+pub(crate) struct Setup {
+    /// How the rules of the Services come to the kernel.
+    #[arg(long, value_enum, default_value = "nftables")]
+    proxy: Mode,
     /// Questions a second of the pods together.
     #[arg(long, default_value_t = 5000.0)]
     rate: f64,
@@ -65,6 +77,25 @@ pub(crate) struct Args {
     central: Option<PathBuf>,
 }
 
+impl Setup {
+    /// Makes the namespaces.
+    fn make(&self, sandbox: &Sandbox) -> Result<()> {
+        net::make(self.pods, CENTRALS)?;
+        let resolv = sandbox.folder("sim")?.join("resolv.conf");
+        std::fs::write(&resolv, format!("nameserver {}\n", net::OUTSIDE_ADDRESS))?;
+        call("mount", &["--bind", &resolv.display().to_string(), "/etc/resolv.conf"])
+    }
+
+    /// Starts the central servers, and leads the Services to them.
+    fn start(&self, sandbox: &Sandbox, names: Names) -> Result<(Centrals, Proxy)> {
+        let program = self.central.clone().unwrap_or_else(|| peers().join("bin/coredns"));
+        let centrals = Centrals::start(sandbox, &program, CENTRALS, names)?;
+        let mut proxy = Proxy::new(self.proxy);
+        proxy.set(&all_centrals())?;
+        Ok((centrals, proxy))
+    }
+}
+
 /// A node, and everything around it.
 struct World {
     args: Args,
@@ -75,15 +106,9 @@ struct World {
 
 impl World {
     fn make(args: Args, sandbox: &Sandbox) -> Result<Self> {
-        net::make(args.pods, CENTRALS)?;
-        let resolv = sandbox.folder("sim")?.join("resolv.conf");
-        std::fs::write(&resolv, format!("nameserver {}\n", net::OUTSIDE_ADDRESS))?;
-        call("mount", &["--bind", &resolv.display().to_string(), "/etc/resolv.conf"])?;
-        let program = args.central.clone().unwrap_or_else(|| peers().join("bin/coredns"));
-        let centrals = Centrals::start(sandbox, &program, CENTRALS)?;
-        let mut proxy = Proxy::new(args.proxy);
-        proxy.set(&all_centrals())?;
-        let role = Role::new(sandbox, args.server, args.program.as_deref())?;
+        args.setup.make(sandbox)?;
+        let (centrals, proxy) = args.setup.start(sandbox, Names::Files)?;
+        let role = Role::new(sandbox, args.server, args.setup.program.as_deref())?;
         Ok(World { args, centrals, proxy, role })
     }
 
@@ -115,7 +140,6 @@ const SCENARIOS: &[Scenario] = &[
     ("fault: a foreign process on port 53", faults::port_taken),
     ("fault: an address of another link", faults::address_taken),
     ("fault: it hangs", faults::hangs),
-    ("a table", table::run),
 ];
 
 /// Runs the scenarios one after the other; each leaves the node as it found it.

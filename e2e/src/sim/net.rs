@@ -32,6 +32,8 @@ const NOWHERE: &str = "10.98.0.254";
 /// The address of the node where its pods send what is for elsewhere.
 pub(crate) const GATEWAY: &str = "10.244.0.1";
 const FABRIC: &str = "fabric";
+/// The address on the fabric of the namespace that all others were made from.
+const BESIDE: &str = "10.98.0.2";
 
 /// The last part of the address of the first pod; a real node gives its pods those below.
 const FIRST_POD: u8 = 100;
@@ -68,6 +70,14 @@ pub(crate) fn make(pods: usize, centrals: usize) -> Result<()> {
     inside(NODE, || {
         fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("cannot forward packets")
     })
+}
+
+/// Gives the node and the central servers a way to an address of the namespace that all others were made from, where a
+/// control plane is.
+pub(crate) fn reach(address: &str, centrals: usize) -> Result<()> {
+    call("ip", &["address", "add", &format!("{BESIDE}/24"), "dev", FABRIC])?;
+    let mut namespaces = (0..centrals).map(central).chain([NODE.to_owned()]);
+    namespaces.try_for_each(|name| ip(&name, &format!("route add {address}/32 via {BESIDE}")))
 }
 
 /// Makes the namespace of pods and joins it to the bridge of the node, whose namespace has its name already.

@@ -99,7 +99,7 @@ pub(in super::super) fn full(world: &mut World) -> Result<String> {
     start(world)?;
     eventually("a plain port is reached", plain_arrives)?;
     eventually("the Service answers", service_answers)?;
-    let pods = world.args.pods;
+    let pods = world.args.setup.pods;
     let [kept_rate, new_rate] = RATES;
     let kept = Load::start(Questions::Inside, CLUSTER_DNS, kept_rate, pods)?;
     let new = Load::start(Questions::New, CLUSTER_DNS, new_rate, pods)?;
