@@ -126,7 +126,10 @@ fn a_foreign_process_on_the_port_is_named_and_waited_for() {
     let mut bound = [0; 5];
     std::io::Read::read_exact(foreign.stdout.as_mut().unwrap(), &mut bound).unwrap();
     let folder = Folder::new("node-foreign");
-    let arguments = arguments(&folder);
+    let mut arguments = arguments(&folder);
+    // In the folder of the template it would be a change.
+    let elsewhere = Folder::new("node-foreign-pid");
+    arguments.extend(["-pidfile".to_owned(), elsewhere.0.join("pid").display().to_string()]);
     let base = folder.0.join("Corefile.base");
     folder.write("Corefile.base", &text(&base).replace("    reload\n", ""));
     let server = place.start(folder, &borrowed(&arguments));
