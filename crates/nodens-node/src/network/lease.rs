@@ -8,7 +8,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many seconds an address lasts without renewal. Kernels take up to a second longer to notice
 /// that it is over.
@@ -33,8 +33,12 @@ impl Lease {
         let (stop, stopped) = channel::<()>();
         let lease = Self { addresses: Arc::clone(&addresses), _stop: stop };
         let run = move || {
+            let mut last = Instant::now();
             while stopped.recv_timeout(RENEW_EVERY) == Err(RecvTimeoutError::Timeout) {
-                renew(&route, index, &addresses.lock().unwrap_or_else(PoisonError::into_inner));
+                let addresses = addresses.lock().unwrap_or_else(PoisonError::into_inner);
+                let late = last.elapsed() >= Duration::from_secs(SECONDS.into());
+                last = Instant::now();
+                renew(&route, index, &addresses, late);
             }
         };
         std::thread::Builder::new().name("lease".to_owned()).spawn(run)?;
@@ -53,12 +57,13 @@ impl Drop for Lease {
     }
 }
 
-fn renew(route: &Route, index: u32, addresses: &[IpAddr]) {
+fn renew(route: &Route, index: u32, addresses: &[IpAddr], late: bool) {
     if addresses.is_empty() {
         return;
     }
-    // What somebody took away is put back where that is said and counted.
-    let seen = route.addresses().ok();
+    // What somebody took away is put back where that is said and counted; what has ended because
+    // this thread had no time, here.
+    let seen = if late { None } else { route.addresses().ok() };
     let there = |ip| seen.as_ref().is_none_or(|seen| seen.contains(&Address { index, ip }));
     for &ip in addresses.iter().filter(|ip| there(**ip)) {
         // A link that is gone has no addresses to be renewed.
