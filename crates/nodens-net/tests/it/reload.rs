@@ -175,8 +175,9 @@ fn a_shutdown_answers_what_is_under_way_and_then_ends() {
     never.send(&question(3, "never.test A")).unwrap();
     eventually(|| upstream.count() >= 4, "the questions to be asked");
     let start = std::time::Instant::now();
-    server.runtime.shutdown(Duration::from_millis(700));
-    assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+    server.runtime.shutdown(Duration::from_secs(2));
+    // One question would wait for five seconds.
+    assert!(start.elapsed() < Duration::from_millis(4_500), "{:?}", start.elapsed());
     assert_eq!(receive(&udp).flags.rcode(), Rcode::NOERROR);
     assert_eq!(tcp.receive().flags.rcode(), Rcode::NOERROR);
     assert_eq!(receive(&never).flags.rcode(), Rcode::SERVFAIL);

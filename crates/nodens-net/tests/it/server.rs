@@ -84,7 +84,7 @@ fn compile(shared: &Arc<Shared>, corefile: &str, options: &BuildOptions) -> Arc<
 pub(crate) fn eventually(condition: impl Fn() -> bool, what: &str) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(10), "waited in vain for {what}");
+        assert!(start.elapsed() < super::client::PATIENCE, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

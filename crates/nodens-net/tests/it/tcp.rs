@@ -2,7 +2,7 @@
 
 use super::client::{Stream, ask_tcp, ask_udp, assert_answered, framed, question};
 use super::server::{Server, eventually};
-use super::upstream::{Act, Upstream};
+use super::upstream::{Act, Upstream, gate};
 use nodens_net::Options;
 use nodens_wire::Rcode;
 use rustix::thread::CpuSet;
@@ -10,8 +10,9 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const WHOAMI: &str = ".:0 {\n bind 127.0.0.1\n whoami\n}";
 
@@ -29,10 +30,11 @@ fn both_families_are_answered() {
 
 #[test]
 fn many_questions_of_one_connection_are_answered_as_they_are_ready() {
-    let upstream = Upstream::start(|asked| {
+    let (release, gate) = gate();
+    let upstream = Upstream::start(move |asked| {
         let slow = asked.name().starts_with("slow");
-        let time = Duration::from_millis(if slow { 200 } else { 0 });
-        vec![Act::Wait(time), Act::Send(asked.answer())]
+        let wait = slow.then(|| Act::WaitFor(gate.clone()));
+        wait.into_iter().chain([Act::Send(asked.answer())]).collect()
     });
     let corefile = format!(".:0 {{\n bind 127.0.0.1\n forward . {}\n}}", upstream.address);
     let server = Server::start(&corefile);
@@ -40,8 +42,11 @@ fn many_questions_of_one_connection_are_answered_as_they_are_ready() {
     client.send(1, "slow.test A");
     client.send(2, "quick.test A");
     client.send(3, "other.test A");
-    let order: Vec<u16> = (0..3).map(|_| client.receive().id).collect();
-    assert_eq!(order[2], 1, "{order:?}");
+    let mut ids = [client.receive().id, client.receive().id];
+    ids.sort_unstable();
+    assert_eq!(ids, [2, 3]);
+    release.store(true, Ordering::SeqCst);
+    assert_eq!(client.receive().id, 1);
     server.stop();
 }
 
@@ -49,9 +54,10 @@ fn many_questions_of_one_connection_are_answered_as_they_are_ready() {
 fn one_connection_has_a_bounded_number_of_questions_under_way() {
     let asked: Arc<Mutex<HashSet<String>>> = Arc::default();
     let names = asked.clone();
+    let (release, gate) = gate();
     let upstream = Upstream::start(move |asked| {
         names.lock().unwrap().insert(asked.name());
-        vec![Act::Wait(Duration::from_millis(700)), Act::Send(asked.answer())]
+        vec![Act::WaitFor(gate.clone()), Act::Send(asked.answer())]
     });
     let corefile = format!(".:0 {{\n bind 127.0.0.1\n forward . {}\n}}", upstream.address);
     let server = Server::start(&corefile);
@@ -61,8 +67,10 @@ fn one_connection_has_a_bounded_number_of_questions_under_way() {
     client.0.write_all(&questions).unwrap();
     // Nothing has been answered when the first 128 are under way, so there must be no others.
     eventually(|| asked.lock().unwrap().len() >= 128, "128 questions");
+    std::thread::sleep(Duration::from_millis(200));
     let under_way = asked.lock().unwrap().len();
     assert_eq!(under_way, 128);
+    release.store(true, Ordering::SeqCst);
     let mut missing: HashSet<u16> = (0..200).collect();
     while !missing.is_empty() {
         assert!(missing.remove(&client.receive().id));
@@ -130,7 +138,6 @@ fn silent_and_dribbling_clients_are_closed_in_time() {
     let mut idle = Stream::connect(server.address());
     assert_answered(&idle.ask("example.org A"));
     let mut dribbling = Stream::connect(server.address());
-    let start = Instant::now();
     let octets = framed(&question(1, "a-rather-long-name.example.org A"));
     let mut sent = 0;
     for octet in octets.chunks(1) {
@@ -142,8 +149,7 @@ fn silent_and_dribbling_clients_are_closed_in_time() {
     }
     assert!(sent < octets.len(), "a question at 10 octets a second was waited for");
     assert!(silent.is_closed() && idle.is_closed() && dribbling.is_closed());
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
-    assert_eq!(server.count("nodens_tcp_connections"), 0);
+    eventually(|| server.count("nodens_tcp_connections") == 0, "all to be closed");
     server.stop();
 }
 

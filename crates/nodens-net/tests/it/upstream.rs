@@ -1,13 +1,13 @@
 //! An upstream that follows a script: for each question, what to send and when.
 
-use super::client::framed;
+use super::client::{PATIENCE, framed};
 use nodens_wire::{Builder, Flags, Message, Section, Type, header};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the upstream does with a question.
 pub(crate) enum Act {
@@ -15,8 +15,19 @@ pub(crate) enum Act {
     Send(Vec<u8>),
     /// Waits; what follows happens in the background.
     Wait(Duration),
+    /// The same, until this is set.
+    WaitFor(Gate),
     /// Closes the connection with a reset.
     Reset,
+}
+
+/// Something to wait for.
+pub(crate) type Gate = Arc<AtomicBool>;
+
+/// One for who opens it, and one for who waits.
+pub(crate) fn gate() -> (Gate, Gate) {
+    let gate = Gate::default();
+    (gate.clone(), gate)
 }
 
 /// A question as the upstream sees it.
@@ -220,6 +231,16 @@ fn perform(
             Act::Wait(time) => {
                 std::thread::spawn(move || {
                     std::thread::sleep(time);
+                    perform(acts.collect(), send, reset);
+                });
+                return;
+            }
+            Act::WaitFor(gate) => {
+                std::thread::spawn(move || {
+                    let start = Instant::now();
+                    while !gate.load(Ordering::SeqCst) && start.elapsed() < PATIENCE {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
                     perform(acts.collect(), send, reset);
                 });
                 return;

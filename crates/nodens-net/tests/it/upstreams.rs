@@ -6,8 +6,8 @@ use super::upstream::{Act, Upstream, with_id};
 use nodens_wire::{Rcode, Type};
 use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 fn forward(to: &[SocketAddr], options: &str) -> Server {
     let to: Vec<String> = to.iter().map(ToString::to_string).collect();
@@ -17,9 +17,24 @@ fn forward(to: &[SocketAddr], options: &str) -> Server {
     ))
 }
 
-/// An address where nobody listens.
+/// No attempt times out before its question does, which then is answered with SERVFAIL: what has
+/// another answer did not wait for that.
+const WAITS: &str = "read_timeout 60s\n";
+
+/// An address where nobody listens and, as long as this process lives, nobody else can: two sockets
+/// have it, one of which does not listen and the other has another peer.
 fn nobody() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    use socket2::{Domain, Socket, Type};
+    loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = udp.local_addr().unwrap();
+        let tcp = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        if tcp.bind(&address.into()).is_ok() {
+            udp.connect(("127.0.0.1", 9)).unwrap();
+            std::mem::forget((udp, tcp));
+            return address;
+        }
+    }
 }
 
 #[test]
@@ -65,11 +80,9 @@ fn a_header_alone_that_complains_is_an_answer() {
 #[test]
 fn a_silent_upstream_is_made_good_by_another() {
     let (silent, prompt) = (Upstream::start(|_| Vec::new()), Upstream::prompt());
-    let server = forward(&[silent.address, prompt.address], "policy sequential");
-    let start = Instant::now();
+    let server = forward(&[silent.address, prompt.address], &format!("{WAITS}policy sequential"));
     assert_answered(&ask_udp(server.address(), "udp.test A"));
     assert_answered(&ask_tcp(server.address(), "tcp.test A"));
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     assert!(silent.count() >= 2 && prompt.count() >= 2);
     server.stop();
 }
@@ -80,14 +93,13 @@ fn a_silent_upstream_alone_ends_in_a_servfail_whose_reason_is_logged() {
     let options = "read_timeout 300ms\nmax_connect_attempts 1";
     let server = forward(&[silent.address], options);
     for transport in ["udp", "tcp"] {
-        let start = Instant::now();
         let name = format!("{transport}.test A");
         let answer = match transport {
             "udp" => ask_udp(server.address(), &name),
             _ => ask_tcp(server.address(), &name),
         };
         assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
-        assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+        // Our own address is told of an attempt that timed out, and not of a question that did.
         let (log, to) = (server.log(), silent.address);
         assert!(log.contains(&format!("read {transport} 127.0.0.1:")), "{log}");
         assert!(log.contains(&format!("->{to}: i/o timeout")), "{log}");
@@ -132,36 +144,40 @@ fn a_refusal_is_logged_in_the_words_of_go() {
 fn a_connection_that_went_dead_does_not_hold_up_questions_for_long() {
     // The first connection hears nothing any more after its first question.
     let first: Mutex<Option<SocketAddr>> = Mutex::default();
+    let silences: Arc<Mutex<Vec<String>>> = Arc::default();
+    let unheard = silences.clone();
     let upstream = Upstream::start(move |asked| {
         let dead = *first.lock().unwrap().get_or_insert(asked.from);
-        let silent = asked.number > 0 && asked.from == dead;
-        if silent { Vec::new() } else { vec![Act::Send(asked.answer())] }
+        if asked.number > 0 && asked.from == dead {
+            unheard.lock().unwrap().push(asked.name());
+            return Vec::new();
+        }
+        vec![Act::Send(asked.answer())]
     });
     let server = forward(&[upstream.address], "force_tcp\nread_timeout 400ms");
     let mut client = Stream::connect(server.address());
     assert_answered(&client.ask("first.test A"));
-    let start = Instant::now();
     for number in 0..20 {
         client.send(number, &format!("n{number}.test A"));
     }
     for _ in 0..20 {
         assert_answered(&client.receive());
     }
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    let start = Instant::now();
     assert_answered(&client.ask("last.test A"));
-    assert!(start.elapsed() < Duration::from_millis(300), "{:?}", start.elapsed());
+    let silences = silences.lock().unwrap();
+    assert!(
+        !silences.is_empty() && !silences.iter().any(|name| name == "last.test."),
+        "{silences:?}"
+    );
     server.stop();
 }
 
 #[test]
 fn a_closed_port_is_noticed_at_once() {
     let prompt = Upstream::prompt();
-    let server = forward(&[nobody(), prompt.address], "policy sequential");
-    let start = Instant::now();
+    let server = forward(&[nobody(), prompt.address], &format!("{WAITS}policy sequential"));
     assert_answered(&ask_udp(server.address(), "udp.test A"));
     assert_answered(&ask_tcp(server.address(), "tcp.test A"));
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     server.stop();
 }
 

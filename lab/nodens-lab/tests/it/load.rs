@@ -12,10 +12,14 @@ pub(crate) fn json(output: &Output) -> ResultFile {
         .unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// A port where nobody listens.
+/// A port where nobody listens and, as long as this process lives, nobody else can: a socket has it
+/// whose peer is somebody else.
 pub(crate) fn closed_port() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port().to_string()
+    socket.connect(("127.0.0.1", 9)).unwrap();
+    let port = socket.local_addr().unwrap().port().to_string();
+    std::mem::forget(socket);
+    port
 }
 
 fn lab_in(folder: &Path, arguments: &[&str]) -> Output {

@@ -64,7 +64,7 @@ fn an_echo_says_what_it_injected_and_a_load_sees_just_that() {
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();
     let port = line.split(['/', ':']).nth(1).unwrap().to_owned();
-    let arguments = ["load", "-p", &port, "-Q", "500", "-l", "1", "-t", "3"];
+    let arguments = ["load", "-p", &port, "-Q", "250", "-l", "1", "-t", "5"];
     // The question for the version would be one more that the echo counts.
     let result = load::json(&lab(&[&arguments[..], &["--no-version", "--json"]].concat()));
     Command::new("kill").args(["-INT", &echo.id().to_string()]).status().unwrap();
@@ -114,8 +114,11 @@ fn a_benchmark_names_what_is_missing_and_writes_its_numbers() {
         "/nonexistent",
         "-r",
         "1",
+        // Long enough for some answers, whatever else the machine does.
         "-l",
-        "0.2",
+        "2",
+        "--retries",
+        "0",
         "-Q",
         "1000",
         "-o",

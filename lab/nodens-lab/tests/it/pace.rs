@@ -69,8 +69,7 @@ fn a_search_says_what_it_tried_and_what_it_ran_into() {
 
 #[test]
 fn a_search_for_what_a_server_never_does_ends_at_the_floor() {
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let port = port.to_string();
+    let port = crate::load::closed_port();
     let output = lab(&[
         "load",
         "-p",
