@@ -28,7 +28,7 @@ const TOLERANCE: f64 = 0.05;
 /// The same where memory is allocated, which costs more or less with what lies where.
 const TOLERANCE_ALLOCATING: f64 = 0.10;
 /// The scenarios that allocate.
-const ALLOCATING: [&str; 2] = ["rewrite", "template"];
+const ALLOCATING: [&str; 3] = ["cluster-change", "rewrite", "template"];
 /// Questions that are counted for each scenario.
 const QUESTIONS: u32 = 1280;
 /// The function whose instructions are counted.

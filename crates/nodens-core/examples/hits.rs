@@ -8,14 +8,18 @@
 //!     target/release/examples/hits kubernetes 1000
 //! ```
 //!
-//! Everything that is counted happens in [`measured`]; its instructions, divided by the number of
+//! What a change of a cluster's endpoints costs whoever watches it is counted in the same way.
+//!
+//! Everything that is counted happens in [`measured`] and [`measured_changes`]; its instructions, divided by the number of
 //! questions, are the cost of one question from octets to octets, without the socket.
 
 #![allow(clippy::print_stdout, reason = "an example reports on stdout")]
 
+use nodens_core::cluster::{Clusters, Editor, Feed, Key, NewEndpoint, Slice, Source};
 use nodens_core::testing::{Bench, Reaction, request};
 use nodens_core::worker::{Action, Verdict};
 use nodens_wire::{Class, Flags, Message, Name, Rcode, Record, Type};
+use std::net::IpAddr;
 
 /// Names asked for in turn; each has one address.
 const NAMES: usize = 64;
@@ -73,6 +77,13 @@ const SEEN: &str = "chain-seen";
 /// Services of the cluster; those asked for are among them.
 const SERVICES: usize = 10_000;
 
+/// Endpoints of each of them where endpoints change.
+const ENDPOINTS: usize = 10;
+/// How many changes are published together, as at a thousand a second.
+const CHANGES_TOGETHER: usize = 4;
+/// What is counted of changes instead of questions.
+const CHANGE: &str = "cluster-change";
+
 const SCENARIOS: &[Scenario] = &[
     hit("cache", "cache\n forward . 192.0.2.53"),
     hit("chain", CLUSTER),
@@ -107,9 +118,13 @@ const SCENARIOS: &[Scenario] = &[
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next();
+    if name.as_deref() == Some(CHANGE) {
+        return change(arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1000));
+    }
     let scenario = SCENARIOS.iter().find(|scenario| Some(scenario.name) == name.as_deref());
     let Some(scenario) = scenario else {
         SCENARIOS.iter().for_each(|scenario| println!("{}", scenario.name));
+        println!("{CHANGE}");
         return;
     };
     let questions: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1000);
@@ -186,6 +201,45 @@ fn reply(question: &Message, denial: bool) -> Vec<u8> {
     let mut out = Vec::new();
     answer.write(&mut out).unwrap_or_else(|error| panic!("a reply: {error}"));
     out
+}
+
+/// A cluster in which each change gives one endpoint of a service another address.
+fn change(changes: usize) {
+    let feed = Clusters::default().feed(&Source::default());
+    let mut editor = Editor::default();
+    for service in 0..SERVICES {
+        let slice = slice(&editor, service, 0);
+        editor.set_slice(slice);
+    }
+    feed.publish(editor.snapshot(1));
+    measured_changes(&mut editor, &feed, changes);
+}
+
+/// The slice of a service after so many changes of it.
+fn slice(editor: &Editor, service: usize, version: usize) -> Slice {
+    let key = Key::new("team", &format!("service-{service}"));
+    let key = key.unwrap_or_else(|error| panic!("a name: {error}"));
+    let id = editor.slice_id(key, &format!("service-{service}-x7k2p"));
+    let endpoints = (0..ENDPOINTS).map(|endpoint| {
+        let [.., high, middle, low] = (service * ENDPOINTS + endpoint).to_be_bytes();
+        let first = if endpoint == 0 { 11 + version % 200 } else { 10 };
+        let address = IpAddr::from([first as u8, high, middle, low]);
+        NewEndpoint { address, hostname: "", pod: "", zone: "" }
+    });
+    Slice::new(id, "", [].into(), endpoints)
+}
+
+/// What the instructions are counted of: changes of one service after the other.
+#[inline(never)]
+fn measured_changes(editor: &mut Editor, feed: &Feed, changes: usize) {
+    for number in 0..changes {
+        // Neighbours in the cluster do not change one after the other.
+        let slice = slice(editor, number * 7919 % SERVICES, 1 + number / SERVICES);
+        editor.set_slice(slice);
+        if number % CHANGES_TOGETHER == CHANGES_TOGETHER - 1 {
+            feed.publish(editor.snapshot(1 + number as u64 / 1000));
+        }
+    }
 }
 
 /// What the instructions are counted of: `questions` of the exchanges, in turn.

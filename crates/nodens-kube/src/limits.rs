@@ -64,6 +64,11 @@ pub(crate) const PUBLISH_GAP: Duration = Duration::from_millis(4);
 pub(crate) const SERIAL_GAP: Duration = Duration::from_secs(1);
 /// How many publications may be made at once before that.
 pub(crate) const PUBLISH_ROW: u32 = 8;
+/// After so many objects in a row the thread that watches lets others have its CPU: after about a
+/// quarter of a millisecond.
+pub(crate) const TURN_OBJECTS: u32 = 5;
+/// For how long. The kernel's timers add 50 µs.
+pub(crate) const TURN_PAUSE: Duration = Duration::from_micros(1);
 /// Objects that cannot be read are named in the log up to this many, then counted only.
 pub(crate) const UNREADABLE_NAMED: u64 = 20;
 

@@ -2,7 +2,7 @@
 
 use crate::events::{self, Of, Seen};
 use crate::form::Form;
-use crate::limits::{PUBLISH_GAP, PUBLISH_ROW, SERIAL_GAP};
+use crate::limits::{PUBLISH_GAP, PUBLISH_ROW, SERIAL_GAP, TURN_OBJECTS, TURN_PAUSE};
 use crate::metrics::Metrics;
 use nodens_core::cluster::{Editor, Feed, Key, Kind, ServiceKind, Snapshot};
 use std::collections::HashSet;
@@ -10,6 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
+
+/// After so many turns of all tasks, what had arrived is read: one sees that it has, in the next
+/// it is decrypted, cut into events and applied.
+const ROUNDS: usize = 2;
 
 /// What all loops of one watch change.
 #[derive(Debug)]
@@ -24,6 +28,10 @@ struct Inner {
     editor: Editor,
     /// Kinds of which no whole list has come yet.
     missing: HashSet<Kind>,
+    /// Kinds of which a list is under way.
+    listing: HashSet<Kind>,
+    /// How many objects were applied since the thread paused.
+    turn: u32,
     /// Changes of endpoints since the last publication: whose, and when they began.
     triggers: Vec<(Key, SystemTime)>,
 }
@@ -34,6 +42,8 @@ impl Known {
         let inner = Inner {
             editor: Editor::default(),
             missing: kinds.into_iter().collect(),
+            listing: HashSet::new(),
+            turn: 0,
             triggers: Vec::new(),
         };
         Self { feed, inner: Mutex::new(inner), changed: Notify::new() }
@@ -49,13 +59,16 @@ impl Known {
 
     /// A list of `kind` begins.
     pub(crate) fn begin_list(&self, kind: Kind) {
-        self.lock().editor.begin_list(kind);
+        let mut inner = self.lock();
+        inner.listing.insert(kind);
+        inner.editor.begin_list(kind);
     }
 
     /// A list of `kind` is whole. Gives whether that was the last one that was missing.
     pub(crate) fn end_list(&self, kind: Kind) -> bool {
         let mut inner = self.lock();
         inner.editor.end_list(kind);
+        inner.listing.remove(&kind);
         let completes = inner.missing.remove(&kind) && inner.missing.is_empty();
         drop(inner);
         self.changed.notify_one();
@@ -72,7 +85,7 @@ impl Known {
         {
             inner.triggers.push((service, at.into()));
         }
-        drop(inner);
+        give_way(inner);
         if matches!(seen, Seen::Change { .. } | Seen::Unreadable { .. }) {
             self.changed.notify_one();
         }
@@ -84,7 +97,9 @@ impl Known {
     /// # Errors
     /// What is to be said of it if it cannot be used.
     pub(crate) fn item(&self, kind: Kind, form: Form, octets: &[u8]) -> Result<(), String> {
-        let done = events::item(self.of(kind, form), octets, &mut self.lock().editor);
+        let mut inner = self.lock();
+        let done = events::item(self.of(kind, form), octets, &mut inner.editor);
+        give_way(inner);
         self.changed.notify_one();
         done
     }
@@ -100,12 +115,32 @@ impl Known {
                 true => _ = tokio::time::timeout(SERIAL_GAP, changed).await,
                 false => changed.await,
             }
-            let wait = pace.take(Instant::now());
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
+            // What has arrived with it is read first.
+            for _ in 0..ROUNDS {
+                tokio::task::yield_now().await;
             }
             self.publish_now(metrics);
+            self.rest(pace.take(Instant::now())).await;
         }
+    }
+
+    /// Lets changes gather.
+    async fn rest(&self, wait: Duration) {
+        if wait.is_zero() {
+            return;
+        }
+        if self.is_reading_lists() {
+            return tokio::time::sleep(wait).await;
+        }
+        self.lock().turn = 0;
+        // The thread itself sleeps, so that what arrives meanwhile does not wake it for each
+        // change: that would cost as much as the change. It does nothing but watch.
+        std::thread::sleep(wait);
+    }
+
+    fn is_reading_lists(&self) -> bool {
+        let inner = self.lock();
+        !inner.missing.is_empty() || !inner.listing.is_empty()
     }
 
     fn publish_now(&self, metrics: &Metrics) {
@@ -132,6 +167,20 @@ impl Known {
         }
         metrics.published();
     }
+}
+
+/// Ends the thread's turn when it was long enough. A worker on the same CPU goes first when it wakes
+/// up, but where the kernel sees that it had more than its share of late it waits for the end of the
+/// other's turn, which may last for a tick (4 ms) if many changes have come together. Before
+/// anything can be answered there is nobody to give way to.
+fn give_way(mut inner: MutexGuard<'_, Inner>) {
+    inner.turn += 1;
+    if inner.turn < TURN_OBJECTS || !inner.missing.is_empty() {
+        return;
+    }
+    inner.turn = 0;
+    drop(inner);
+    std::thread::sleep(TURN_PAUSE);
 }
 
 /// When the next publication may be: a creation makes a few changes in a row, which should not
@@ -164,6 +213,54 @@ fn is_headless(snapshot: &Snapshot, service: &Key) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodens_core::cluster::{Clusters, Source};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    fn known(kinds: &[Kind]) -> Known {
+        let feed = Clusters::default().feed(&Source::default());
+        Known::new(feed, kinds.iter().copied())
+    }
+
+    /// Whether another task of the thread gets to work while changes gather.
+    fn others_work_during_a_rest(known: &Known) -> bool {
+        let turns = Arc::new(AtomicU32::new(0));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let other = turns.clone();
+        runtime.spawn(async move { other.fetch_add(1, Ordering::Relaxed) });
+        runtime.block_on(known.rest(Duration::from_millis(1)));
+        turns.load(Ordering::Relaxed) > 0
+    }
+
+    #[test]
+    fn the_thread_sleeps_while_changes_gather_but_not_while_lists_are_read() {
+        let known = known(&[Kind::Slices]);
+        assert!(others_work_during_a_rest(&known), "nothing is known yet");
+        known.begin_list(Kind::Slices);
+        assert!(known.end_list(Kind::Slices));
+        assert!(!others_work_during_a_rest(&known));
+        known.begin_list(Kind::Slices);
+        assert!(others_work_during_a_rest(&known), "a list is under way");
+        known.end_list(Kind::Slices);
+        assert!(!others_work_during_a_rest(&known));
+    }
+
+    #[test]
+    fn a_turn_ends_after_some_objects_once_there_is_something_to_answer_from() {
+        let known = known(&[Kind::Slices]);
+        let turns = || {
+            (0..2 * TURN_OBJECTS).map(|_| {
+                // What cannot be used takes time too.
+                _ = known.item(Kind::Slices, Form::Json, b"{}");
+                known.lock().turn
+            })
+        };
+        assert_eq!(turns().last(), Some(2 * TURN_OBJECTS), "nothing is answered yet");
+        known.lock().turn = 0;
+        known.begin_list(Kind::Slices);
+        known.end_list(Kind::Slices);
+        let row = (1..TURN_OBJECTS).chain([0]);
+        assert_eq!(turns().collect::<Vec<_>>(), row.clone().chain(row).collect::<Vec<_>>());
+    }
 
     #[test]
     fn a_few_changes_are_published_at_once_and_many_together() {

@@ -1,11 +1,13 @@
 //! Changes, one object at a time, and lists that are applied in place.
 
 mod names;
+mod slices;
 
 use super::intern::Interner;
+use super::places::Number;
 use super::serials::Changed;
-use super::snapshot::{Entry, Table, forget, refer};
-use super::{External, Key, Pod, Port, Service, Slice, SliceId, Snapshot};
+use super::snapshot::{Entries, Entry, Named, entry, forget, refer};
+use super::{External, Key, Pod, Port, Service, SliceId, Snapshot};
 use nodens_wire::Name;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -38,7 +40,9 @@ type ObjectName = Box<str>;
 #[derive(Debug, Default)]
 pub struct Editor {
     snapshot: Snapshot,
-    slices: HashMap<ObjectName, Arc<SliceId>>,
+    slices: HashMap<ObjectName, (Arc<SliceId>, Number)>,
+    /// Numbers of slices that are gone, for others.
+    free_numbers: Vec<Number>,
     import_slices: HashMap<ObjectName, Arc<SliceId>>,
     pods: HashMap<ObjectName, Arc<Pod>>,
     /// What the lists under way have named so far.
@@ -161,7 +165,7 @@ impl Editor {
     }
 
     fn replace_service(&mut self, key: &[u8], new: Option<Arc<Service>>) {
-        let old = self.snapshot.services.get(key).and_then(|entry| entry.service.clone());
+        let old = entry(&self.snapshot.services, key).and_then(|entry| entry.service.clone());
         if old == new {
             return;
         }
@@ -192,89 +196,10 @@ impl Editor {
     }
 
     fn replace_import(&mut self, key: &[u8], new: Option<Arc<Service>>) {
-        let old = self.snapshot.imports.get(key).and_then(|entry| entry.service.as_ref());
+        let old = entry(&self.snapshot.imports, key).and_then(|entry| entry.service.as_ref());
         if old != new.as_ref() {
             self.changed.imports = true;
             change(&mut self.snapshot.imports, key, |entry| entry.service = new);
-        }
-    }
-
-    /// The identity of the slice `name` of `service`; the one that is known if there is one.
-    pub fn slice_id(&self, service: Key, name: &str) -> Arc<SliceId> {
-        let id = SliceId { service, name: name.into() };
-        let known = [&self.slices, &self.import_slices]
-            .into_iter()
-            .find_map(|slices| slices.get(&slice_name(&id)).filter(|known| ***known == id));
-        known.cloned().unwrap_or_else(|| Arc::new(id))
-    }
-
-    /// A slice of a service is new or has changed.
-    pub fn set_slice(&mut self, slice: Slice) {
-        let name = slice_name(slice.id());
-        self.note(Kind::Slices, name.as_bytes());
-        let known = self.slices.insert(name, slice.id().clone());
-        if let Some(moved) = known.filter(|known| known != slice.id()) {
-            self.replace_slice(&moved, None);
-        }
-        let id = slice.id().clone();
-        self.replace_slice(&id, Some(slice));
-    }
-
-    /// A slice is gone.
-    pub fn remove_slice(&mut self, namespace: &str, name: &str) {
-        self.forget_slice(&format!("{namespace}/{name}"));
-    }
-
-    fn forget_slice(&mut self, object: &str) {
-        if let Some(id) = self.slices.remove(object) {
-            self.replace_slice(&id, None);
-        }
-    }
-
-    fn replace_slice(&mut self, id: &Arc<SliceId>, new: Option<Slice>) {
-        let old = slice_of(&self.snapshot.services, id);
-        let same = match (&old, &new) {
-            (None, None) => true,
-            (Some(old), Some(new)) => old.says_the_same_as(new),
-            _ => false,
-        };
-        if same {
-            return;
-        }
-        let (before, after) = (addresses(old.as_deref()), addresses(new.as_ref()));
-        let table = &mut self.snapshot.endpoint_ips;
-        before.difference(&after).for_each(|ip| forget(table, *ip, &**id));
-        after.difference(&before).for_each(|ip| refer(table, *ip, id));
-        self.changed.cluster = true;
-        self.changed.external = true;
-        put_slice(&mut self.snapshot.services, id, new);
-    }
-
-    /// A slice of a service import is new or has changed.
-    pub fn set_import_slice(&mut self, slice: Slice) {
-        let name = slice_name(slice.id());
-        self.note(Kind::ImportSlices, name.as_bytes());
-        let known = self.import_slices.insert(name, slice.id().clone());
-        if let Some(moved) = known.filter(|known| known != slice.id()) {
-            put_slice(&mut self.snapshot.imports, &moved, None);
-        }
-        let old = slice_of(&self.snapshot.imports, slice.id());
-        if old.is_none_or(|old| !old.says_the_same_as(&slice)) {
-            self.changed.imports = true;
-            let id = slice.id().clone();
-            put_slice(&mut self.snapshot.imports, &id, Some(slice));
-        }
-    }
-
-    /// A slice of a service import is gone.
-    pub fn remove_import_slice(&mut self, namespace: &str, name: &str) {
-        self.forget_import_slice(&format!("{namespace}/{name}"));
-    }
-
-    fn forget_import_slice(&mut self, object: &str) {
-        if let Some(id) = self.import_slices.remove(object) {
-            self.changed.imports = true;
-            put_slice(&mut self.snapshot.imports, &id, None);
         }
     }
 
@@ -317,10 +242,6 @@ impl Editor {
     }
 }
 
-fn slice_name(id: &SliceId) -> ObjectName {
-    format!("{}/{}", String::from_utf8_lossy(id.service.namespace()), id.name).into()
-}
-
 fn external(service: &Service) -> impl Iterator<Item = IpAddr> {
     service.external.iter().filter_map(|place| match place {
         External::Address(address) => Some(*address),
@@ -328,44 +249,23 @@ fn external(service: &Service) -> impl Iterator<Item = IpAddr> {
     })
 }
 
-fn addresses(slice: Option<&Slice>) -> HashSet<IpAddr> {
-    slice.into_iter().flat_map(Slice::endpoints).map(|endpoint| endpoint.address).collect()
-}
-
-fn slice_of(table: &Table<Key, Entry>, id: &SliceId) -> Option<Arc<Slice>> {
-    let entry = table.get(&id.service)?;
-    entry.slices.iter().find(|slice| slice.id().name == id.name).cloned()
-}
-
-/// Puts `new` in the place of the slice `id`, which keeps its place among its sisters.
-fn put_slice(table: &mut Table<Key, Entry>, id: &SliceId, new: Option<Slice>) {
-    let mut new = new.map(Arc::new);
-    change(table, id.service.as_wire(), |entry| {
-        let mut slices = Vec::with_capacity(entry.slices.len() + 1);
-        for slice in &*entry.slices {
-            match slice.id().name == id.name {
-                true => slices.extend(new.take()),
-                false => slices.push(slice.clone()),
-            }
-        }
-        slices.extend(new.take());
-        entry.slices = slices.into();
-    });
-}
-
 /// Changes the entry of `key`; one that says nothing is dropped.
-fn change(table: &mut Table<Key, Entry>, key: &[u8], with: impl FnOnce(&mut Entry)) {
-    let known = table.get_key_value(key).map(|(key, entry)| (key.clone(), entry.clone()));
-    let (key, mut entry) = known.unwrap_or_else(|| (Key::of_wire(key), Entry::default()));
-    with(&mut entry);
-    match entry.is_empty() {
-        true => _ = table.remove(&key),
-        false => _ = table.insert(key, entry),
+fn change(table: &mut Entries, key: &[u8], with: impl FnOnce(&mut Entry)) {
+    let mut changed = match entry(table, key) {
+        Some(entry) => Entry::clone(entry),
+        None => Entry { key: Key::of_wire(key), service: None, slices: Arc::default() },
+    };
+    with(&mut changed);
+    // Of two equal keys the table keeps the later one.
+    match changed.is_empty() {
+        true => _ = table.remove(key),
+        false => _ = table.insert(Named(Arc::new(changed)), ()),
     }
 }
 
-fn with_service(table: &Table<Key, Entry>) -> impl Iterator<Item = &Key> {
-    table.iter().filter(|(_, entry)| entry.service.is_some()).map(|(key, _)| key)
+fn with_service(table: &Entries) -> impl Iterator<Item = &Key> {
+    let entries = table.keys().filter(|Named(entry)| entry.service.is_some());
+    entries.map(|Named(entry)| &entry.key)
 }
 
 fn keys<'k>(known: impl Iterator<Item = &'k Key>, listed: &HashSet<Box<[u8]>>) -> Vec<Box<[u8]>> {

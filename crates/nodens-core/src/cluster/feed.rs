@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub struct Feed {
     source: Source,
     newest: ArcSwap<Snapshot>,
+    /// Snapshots that were replaced while somebody read them.
+    replaced: Mutex<Vec<Arc<Snapshot>>>,
     synced: AtomicBool,
     connected: AtomicBool,
     link: ArcSwap<Link>,
@@ -38,6 +40,7 @@ impl Feed {
         Self {
             source,
             newest: ArcSwap::default(),
+            replaced: Mutex::default(),
             synced: AtomicBool::new(false),
             connected: AtomicBool::new(false),
             link: ArcSwap::default(),
@@ -55,8 +58,14 @@ impl Feed {
     }
 
     /// Makes `snapshot` what workers see from their next question on.
+    ///
+    /// What nobody reads any more is freed here: to give back what only an old snapshot had takes
+    /// longer than an answer, so whoever answers should not be the last to hold one.
     pub fn publish(&self, snapshot: Snapshot) {
-        self.newest.store(Arc::new(snapshot));
+        let old = self.newest.swap(Arc::new(snapshot));
+        let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        replaced.push(old);
+        replaced.retain(|old| Arc::strong_count(old) > 1);
     }
 
     /// Whether every kind of object has been listed whole once.

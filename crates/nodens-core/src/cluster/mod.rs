@@ -13,6 +13,7 @@ mod feed;
 mod intern;
 mod key;
 mod object;
+mod places;
 mod serials;
 mod slice;
 mod snapshot;

@@ -1,9 +1,11 @@
 //! What is known of a cluster at one moment.
 
+use super::places::{Number, Places};
 use super::serials::Serials;
 use super::{Key, Pod, Service, Slice, SliceId};
 use foldhash::fast::RandomState;
-use std::hash::Hash;
+use std::borrow::Borrow;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -15,24 +17,61 @@ pub(super) type Table<K, V> =
 #[derive(Clone, Default)]
 pub struct Snapshot {
     pub(super) namespaces: Table<Key, ()>,
-    pub(super) services: Table<Key, Entry>,
+    pub(super) services: Entries,
     pub(super) names: Table<Key, u64>,
-    pub(super) imports: Table<Key, Entry>,
+    pub(super) imports: Entries,
     pub(super) cluster_ips: Table<IpAddr, Refs<Service>>,
     pub(super) external_ips: Table<IpAddr, Refs<Service>>,
-    pub(super) endpoint_ips: Table<IpAddr, Refs<SliceId>>,
+    pub(super) endpoint_ips: Places,
+    /// Slices of services by the numbers that `endpoint_ips` knows them by.
+    pub(super) slices: Table<Number, Arc<SliceId>>,
     pub(super) pods: Table<IpAddr, Refs<Pod>>,
     pub(super) serials: Serials,
 }
 
 /// What is known of one name. The service and its endpoints come from the API server each in its
 /// own time: either may be missing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Entry {
+    /// The name.
+    pub(super) key: Key,
     /// The service.
     pub service: Option<Arc<Service>>,
     /// The slices of its endpoints.
     pub slices: Arc<[Arc<Slice>]>,
+}
+
+/// What is known of names of services. A node is copied with every change near it: what it has of
+/// a name is one pointer.
+pub(super) type Entries = Table<Named, ()>;
+
+/// An entry that is found by its name.
+#[derive(Clone, Debug)]
+pub(super) struct Named(pub(super) Arc<Entry>);
+
+impl Borrow<[u8]> for Named {
+    fn borrow(&self) -> &[u8] {
+        self.0.key.as_wire()
+    }
+}
+
+impl Hash for Named {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key.as_wire().hash(state);
+    }
+}
+
+impl PartialEq for Named {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for Named {}
+
+/// What is known of the name `key`.
+pub(super) fn entry<'t>(table: &'t Entries, key: &[u8]) -> Option<&'t Arc<Entry>> {
+    table.get_key_value(key).map(|(named, ())| &named.0)
 }
 
 impl Entry {
@@ -114,7 +153,7 @@ impl Snapshot {
     /// What is known of a service; `key` is the labels of its name and namespace in wire form,
     /// folded: `\x03api\x07default`.
     pub fn service(&self, key: &[u8]) -> Option<&Entry> {
-        self.services.get(key)
+        entry(&self.services, key).map(|entry| &**entry)
     }
 
     /// Where only names are known ([`super::Scope::Names`]): whether there is a service, and since
@@ -130,7 +169,7 @@ impl Snapshot {
 
     /// What is known of a service import, found as a service is.
     pub fn import(&self, key: &[u8]) -> Option<&Entry> {
-        self.imports.get(key)
+        entry(&self.imports, key).map(|entry| &**entry)
     }
 
     /// The services that have `address` as a cluster address.
@@ -144,16 +183,16 @@ impl Snapshot {
     }
 
     /// The slices with an endpoint at `address`.
-    pub fn slices_at(&self, address: IpAddr) -> impl Iterator<Item = &Arc<Slice>> {
-        at(&self.endpoint_ips, address).iter().filter_map(|id| {
-            let entry = self.services.get(&id.service)?;
+    pub fn slices_at(&self, address: IpAddr) -> impl Iterator<Item = &Arc<Slice>> + Clone {
+        self.slice_ids_at(address).filter_map(|id| {
+            let entry = self.service(id.service.as_wire())?;
             entry.slices.iter().find(|slice| slice.id().name == id.name)
         })
     }
 
     /// Which slices have an endpoint at `address`.
-    pub fn slice_ids_at(&self, address: IpAddr) -> &[Arc<SliceId>] {
-        at(&self.endpoint_ips, address)
+    pub fn slice_ids_at(&self, address: IpAddr) -> impl Iterator<Item = &Arc<SliceId>> + Clone {
+        self.endpoint_ips.at(address).filter_map(|number| self.slices.get(&number))
     }
 
     /// The pods with `address`: one, or several that share their node's.
@@ -174,12 +213,12 @@ impl Snapshot {
     /// What is known of every name of a service, in no order. Holds on to what it has not gone
     /// through yet, and is not disturbed by later changes.
     pub fn each_service(&self) -> impl Iterator<Item = Entry> + Send + use<> {
-        self.services.clone().into_iter().map(|(_, entry)| entry)
+        each(&self.services)
     }
 
     /// The same of service imports.
     pub fn each_import(&self) -> impl Iterator<Item = Entry> + Send + use<> {
-        self.imports.clone().into_iter().map(|(_, entry)| entry)
+        each(&self.imports)
     }
 
     /// Serial of zones with services: seconds since 1970 at the last change, see
@@ -204,10 +243,12 @@ impl Snapshot {
     }
 }
 
-fn whole<K: Hash + Eq + Clone>(
-    table: &Table<K, Entry>,
-) -> impl Iterator<Item = (&Service, &[Arc<Slice>])> {
-    table.values().filter_map(|entry| Some((&**entry.service.as_ref()?, &*entry.slices)))
+fn whole(table: &Entries) -> impl Iterator<Item = (&Service, &[Arc<Slice>])> {
+    table.keys().filter_map(|Named(entry)| Some((&**entry.service.as_ref()?, &*entry.slices)))
+}
+
+fn each(table: &Entries) -> impl Iterator<Item = Entry> + Send + use<> {
+    table.clone().into_iter().map(|(Named(entry), ())| Entry::clone(&entry))
 }
 
 impl std::fmt::Debug for Snapshot {

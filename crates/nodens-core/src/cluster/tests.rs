@@ -279,3 +279,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_snapshot_that_is_read_is_freed_by_a_later_publication_and_not_by_its_reader() {
+    let feed = Clusters::default().feed(&Source::default());
+    let mut editor = Editor::default();
+    editor.set_service(service("ns", "old", &[]));
+    feed.publish(editor.snapshot(1));
+    let reader = feed.load();
+    let old = reader.service(b"\x03old\x02ns").and_then(|entry| entry.service.as_ref());
+    let old = old.map(Arc::downgrade).unwrap();
+    editor.remove_service(&key("ns", "old"));
+    feed.publish(editor.snapshot(2));
+    drop(reader);
+    assert!(old.upgrade().is_some(), "the reader has freed it");
+    feed.publish(editor.snapshot(3));
+    assert!(old.upgrade().is_none());
+}
+
+#[test]
+fn slices_that_go_leave_their_numbers_to_others() {
+    let mut editor = Editor::default();
+    for round in 0..5_u8 {
+        for name in ["a", "b", "c"] {
+            editor.set_slice(slice(&editor, ("ns", name), name, &[round]));
+        }
+        assert_eq!(owners(&editor.snapshot(1), round).len(), 3);
+        ["b", "a", "c"].iter().for_each(|name| editor.remove_slice("ns", name));
+        editor.set_slice(slice(&editor, ("ns", "d"), "d", &[round]));
+        editor.set_slice(slice(&editor, ("ns", "e"), "d", &[round]));
+        assert_eq!(owners(&editor.snapshot(1), round), ["Key(e.ns)"]);
+        editor.remove_slice("ns", "d");
+        assert!(owners(&editor.snapshot(1), round).is_empty());
+    }
+    assert_eq!(editor.snapshot(1).sizes(), [0, 0, 0]);
+}

@@ -337,7 +337,7 @@ impl Names {
     /// endpoint may be in two.
     fn came_before(&self, at: &Headless, slice: &Slice, address: IpAddr) -> bool {
         let ids = self.snapshot.slice_ids_at(address);
-        let places = || ids.iter().filter(|id| id.service == at.service.key);
+        let places = || ids.clone().filter(|id| id.service == at.service.key);
         // Nearly every address is in one.
         if self.view().imports || places().count() < 2 {
             return false;
