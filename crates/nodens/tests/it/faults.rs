@@ -2,7 +2,7 @@
 //! throughout.
 
 use crate::fixture::{PATIENCE, Server, alone, ask_udp, eventually, free_port, request};
-use crate::load::{ANY, Load};
+use crate::load::{Load, SOCKET_HOLDS};
 use crate::upstreams::{Habit, Upstream, closed};
 use nodens_wire::{Message, Rcode, Type};
 use std::io::{Read, Write};
@@ -25,16 +25,45 @@ fn one_dead_one_frozen_and_one_slow_upstream_fail_no_question() {
     let _alone = alone();
     let frozen = Upstream::start(Habit::Frozen);
     let slow = Upstream::start(Habit::Answers(Duration::from_millis(40)));
-    let upstreams = [closed(), frozen.address, slow.address];
-    let server = forwarding("three", &upstreams, "force_tcp");
-    let load = Load::start(server.address, (500, ANY), |n| format!("n{n}.example.org"));
-    std::thread::sleep(Duration::from_secs(6));
+    let (dead, metrics) = (closed(), free_port());
+    let corefile = format!(
+        ".:PORT {{\n bind 127.0.0.1\n errors\n cache 30\n prometheus 127.0.0.1:{metrics}\n \
+         forward . {dead} {} {} {{\n force_tcp\n }}\n}}\n",
+        frozen.address, slow.address
+    );
+    let server = Server::start_with("three", &corefile, &["-workers", "2"]);
+    let load = Load::start(server.address, (500, SOCKET_HOLDS), |n| format!("n{n}.example.org"));
+    let count = |family: &str| {
+        let (_, text) = server.get(metrics, "/metrics");
+        let of = |to: SocketAddr| {
+            let (family, to) = (format!("{family}{{"), format!("to=\"{to}\""));
+            let mut lines =
+                text.lines().filter(|line| line.starts_with(&family) && line.contains(&to));
+            lines.next().map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+        };
+        [of(dead), of(frozen.address), of(slow.address)]
+    };
+    // After more than two failed health checks an upstream is down, and is not asked any more: that
+    // nobody waits for it then needs no clock. How few do before is shown where time is simulated.
+    eventually("the dead one and the frozen one are down", || {
+        let [dead, frozen, _] = count("coredns_proxy_healthcheck_failures_total");
+        dead > 2.0 && frozen > 2.0
+    });
+    let requests = || count("coredns_forward_requests_total");
+    let before = requests();
+    eventually("2,000 questions to the slow one", || requests()[2] >= before[2] + 2_000.0);
+    let after = requests();
     let tally = load.finish();
-    let p99 = tally.percentile(99.0);
-    eprintln!("p50 {:?}, p99 {p99:?}, {} questions", tally.percentile(50.0), tally.sent);
-    assert_eq!((tally.lost, tally.wrong), (0, 0), "of {}", tally.sent);
-    // Two seconds is what one attempt at the frozen one may take; a busy machine adds to the rest.
+    let (p50, p99) = (tally.percentile(50.0), tally.percentile(99.0));
+    eprintln!("p50 {p50:?}, p99 {p99:?}, {} questions, {before:?} {after:?}", tally.sent);
+    let said = (0..server.count_seen("[ERROR]")).map(|_| server.wait_for("[ERROR]"));
+    let said: Vec<String> = said.collect();
+    assert_eq!((tally.lost, tally.wrong), (0, 0), "of {}: {said:#?}", tally.sent);
     assert!(p99 < Duration::from_secs(1), "p99 {p99:?}");
+    let asked = |upstream: usize| after[upstream] - before[upstream];
+    // Each worker may have been about to ask when the last health check failed.
+    assert!(asked(0) <= 2.0 && asked(1) <= 2.0, "{before:?} {after:?}");
+    assert!(before[0] > 0.0 && before[1] > 0.0 && frozen.asked() > 0, "they were asked before");
 }
 
 #[test]
@@ -45,7 +74,7 @@ fn identical_simultaneous_misses_ask_the_upstream_once() {
     let slow = (0..50).map(|n| send(&server, &format!("slow{n}.example.org"))).collect();
     receive_all(slow);
     let before = upstream.asked();
-    let same = (0..1000).map(|_| send(&server, "same.example.org")).collect();
+    let same = (0..SOCKET_HOLDS).map(|_| send(&server, "same.example.org")).collect();
     receive_all(same);
     assert_eq!(upstream.asked() - before, 1);
 }
@@ -106,7 +135,8 @@ fn an_upstream_that_is_silent_costs_a_servfail_in_time() {
     let start = Instant::now();
     let answer = ask_udp(server.address, "www.example.org", Type::A).unwrap();
     assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
-    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    // Five seconds, as is shown where time is simulated; the rest is for a busy machine.
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     server.wait_for("i/o timeout");
 }
 
@@ -160,8 +190,8 @@ fn bad_stream_clients_do_not_stop_good_ones() {
 fn questions_from_many_ports_are_all_answered() {
     let _alone = alone();
     let server = Server::start("ports", ".:PORT {\n bind 127.0.0.1\n whoami\n}\n");
-    for _ in 0..50 {
-        let sockets: Vec<_> = (0..1000).map(|_| send(&server, "a.example.org")).collect();
+    for _ in 0..50_000 / SOCKET_HOLDS {
+        let sockets: Vec<_> = (0..SOCKET_HOLDS).map(|_| send(&server, "a.example.org")).collect();
         for socket in sockets {
             socket.recv(&mut [0; 512]).expect("an answer on every port");
         }

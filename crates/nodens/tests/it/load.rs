@@ -14,10 +14,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long answers are waited for before their questions count as lost: on a busy machine others
 /// may have the CPU for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Questions that sockets hold, however long a busy machine lets the server wait for a CPU.
-pub(crate) const SOCKET_HOLDS: u64 = 128;
-/// As many as there are IDs.
-pub(crate) const ANY: u64 = 60_000;
+/// Questions that a server's socket holds, however long a busy machine lets the server wait for a
+/// CPU: the kernel may cap a receive buffer at 416 KiB and counts 1 KiB or less for each.
+pub(crate) const SOCKET_HOLDS: u64 = 250;
 
 /// What became of the questions.
 #[derive(Debug, Default)]

@@ -35,7 +35,7 @@ ip link set lo up
 mount --bind \"$1\" /etc/resolv.conf
 \"$2\" -conf \"$3\" >\"$4\" & server=$!
 trap 'kill $server; wait $server' EXIT
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
   ss -lnu | grep -q '127.0.0.1:53 ' && break
   sleep 0.05
 done

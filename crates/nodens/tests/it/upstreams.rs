@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) enum Habit {
     /// Answers after this long.
     Answers(Duration),
-    /// Answers after 400 ms if the name starts with `slow`, else after 100 ms.
+    /// Answers after 1.5 s if the name starts with `slow`, else after 500 ms.
     Uneven,
     /// Accepts connections and datagrams, and never answers.
     Frozen,
@@ -57,10 +57,13 @@ impl Upstream {
     }
 }
 
-/// An address where nothing listens.
+/// An address where nothing listens, as long as this process lives: nobody else gets the port.
 pub(crate) fn closed() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    std::mem::forget(socket);
+    address
 }
 
 fn serve_udp(socket: &UdpSocket, habit: Habit, asked: &AtomicUsize) {
@@ -106,7 +109,7 @@ fn delay(habit: Habit, question: &Message) -> Duration {
     let slow = question.questions[0].qname.to_string().starts_with("slow");
     match habit {
         Habit::Answers(delay) => delay,
-        Habit::Uneven => Duration::from_millis(if slow { 400 } else { 100 }),
+        Habit::Uneven => Duration::from_millis(if slow { 1_500 } else { 500 }),
         _ => Duration::ZERO,
     }
 }
