@@ -11,6 +11,7 @@ use crate::limits::{ATTEMPTS_PER_QUESTION_MAX, HEDGE_TIME_MAX, HEDGE_TIME_MIN};
 use crate::job::Transport;
 use crate::upstream::{Ask, Carrier, Fault, Upstream};
 use crate::worker::{Action, Ticket, WorkerState};
+use fastrand::Rng;
 use nodens_wire::Rcode;
 use nodens_wire::edns::extended_error;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct State {
     hedge_wait: Duration,
     /// Upstreams (by bit) whose broken connection was made good once.
     mended: u64,
+    /// Upstreams (by bit) that were asked, since all had been.
+    asked: u64,
     timed_out: bool,
     /// There is something to forget.
     used: bool,
@@ -77,7 +80,7 @@ impl State {
         self.seat = flights::Seat::Alone;
         self.pending.clear();
         (self.started, self.failures, self.failovers) = (0, 0, 0);
-        (self.cursor, self.hedge_at, self.mended) = (0, 0, 0);
+        (self.cursor, self.hedge_at, self.mended, self.asked) = (0, 0, 0, 0);
         self.timed_out = false;
     }
 
@@ -94,6 +97,17 @@ impl State {
         Some(attempt)
     }
 
+    /// Any of so many upstreams (1 to 64), but nobody twice before everybody was asked.
+    fn any_of(&mut self, upstreams: usize, rng: &mut Rng) -> Option<usize> {
+        let everybody = u64::MAX.checked_shr(u64::BITS.checked_sub(upstreams as u32)?)?;
+        if self.asked & everybody == everybody {
+            self.asked = 0;
+        }
+        let left = |member: &usize| self.asked & bit(*member) == 0;
+        let nth = rng.usize(..(0..upstreams).filter(left).count());
+        (0..upstreams).filter(left).nth(nth)
+    }
+
     /// Nobody waits any more.
     pub(super) fn forget_all(&mut self, worker: &mut WorkerState) {
         if self.pending.is_empty() {
@@ -105,6 +119,11 @@ impl State {
             worker.actions.push(Action::Forget { ticket, attempt });
         }
     }
+}
+
+/// The place of an upstream in a set of them; no `forward` has more than 64.
+fn bit(member: usize) -> u64 {
+    1_u64.checked_shl(member as u32).unwrap_or(0)
 }
 
 impl Forward {
@@ -181,6 +200,7 @@ impl Forward {
         let same = |attempt: &Attempt| attempt.member == member && attempt.carrier == carrier;
         let elsewhere = elsewhere || state.pending.iter().any(same);
         state.started += 1;
+        state.asked |= bit(member);
         upstream.path(carrier).departed();
         worker.cells.add(upstream.series.requests(), 1);
         let (ticket, sent_ns, upstream) = (state.ticket, cx.now.mono_ns, upstream.clone());
@@ -212,8 +232,8 @@ impl Forward {
         2 * self.upstreams.len() as u32
     }
 
-    /// The next upstream that is not down; if all are, any, because the health checks may be
-    /// wrong, or none (`failfast_all_unhealthy_upstreams`).
+    /// The next upstream that is not down; if all are, any that was not asked yet, because the
+    /// health checks may be wrong, or none (`failfast_all_unhealthy_upstreams`).
     fn pick(&self, cx: &mut Cx<'_>, carrier: Carrier) -> Option<usize> {
         let worker = &mut *cx.worker;
         let state = &mut cx.job.current.forward;
@@ -231,7 +251,7 @@ impl Forward {
         if self.options.failfast || self.upstreams.is_empty() {
             return None;
         }
-        Some(worker.rng.usize(..self.upstreams.len()))
+        state.any_of(self.upstreams.len(), &mut worker.rng)
     }
 
     /// How long to wait for this upstream before somebody else is asked as well.
@@ -310,7 +330,7 @@ impl Forward {
     pub(super) fn on_failure(&self, cx: &mut Cx<'_>, number: u32, fault: &Fault) -> Step {
         let Some(attempt) = cx.job.current.forward.take(number) else { return Step::Wait };
         let state = &mut cx.job.current.forward;
-        let bit = 1_u64.checked_shl(attempt.member as u32).unwrap_or(0);
+        let bit = bit(attempt.member);
         let stale = attempt.carrier == Carrier::Tcp && matches!(fault, Fault::Broken(_));
         if stale && state.mended & bit == 0 && self.options.max_connect_attempts != Some(1) {
             // A connection that was idle may have been closed by its peer at any time.

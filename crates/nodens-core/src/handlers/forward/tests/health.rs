@@ -97,6 +97,27 @@ fn when_all_are_down_any_is_asked_or_none() {
 }
 
 #[test]
+fn when_all_seem_down_the_one_that_answers_is_found() {
+    for n in 0..100 {
+        let mut bench = bench(&to(3), "read_timeout 60s");
+        script(&mut bench, |ask, _| refused(ask));
+        // Each draws random numbers, so what is asked at last is asked in many orders.
+        (0..=n).for_each(|_| _ = bench.ask("example.org. A"));
+        bench.pass(3000 * MS);
+        script(&mut bench, |ask, question| match number(ask) {
+            _ if is_check(question) => refused(ask),
+            1 => refused(ask),
+            2 => Reaction::Silence,
+            _ => after(40 * MS, replies(question)),
+        });
+        let (answer, took) = bench.ask_for("www.example.org. A", 6000 * MS).unwrap();
+        assert!(metric(&bench, "coredns_forward_healthcheck_broken_total") > 0.0, "{n}");
+        assert_eq!(answer.flags.rcode(), Rcode::NOERROR, "{n}");
+        assert!(took < 200 * MS, "{n}: {took:?}");
+    }
+}
+
+#[test]
 fn with_max_fails_0_nothing_is_checked() {
     let mut bench = bench("192.0.2.1", "max_fails 0");
     let log = script(&mut bench, |ask, _| refused(ask));
