@@ -21,6 +21,9 @@ use crate::process::Process;
 use crate::sandbox::Sandbox;
 use crate::server::Program;
 
+/// What a server says when nothing makes it serve again.
+const HANDED_OVER: &str = "plugin/handover: the successor has taken over";
+
 /// What can be tried in the node role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
@@ -166,11 +169,7 @@ impl Role {
     pub(super) fn succeed(&mut self) -> Result<Duration> {
         let begun = Instant::now();
         let mut successor = self.successor()?;
-        while self.process()?.runs() {
-            ensure!(successor.runs(), "it ended: {}", successor.last_words());
-            ensure!(begun.elapsed() < START_TIMEOUT, "no hand-over: {}", successor.last_words());
-            thread::sleep(Duration::from_millis(5));
-        }
+        self.wait_for_end(&mut successor)?;
         self.process = Some(successor);
         ensure!(state::attracts()?, "after a hand-over it attracts nothing: {}", self.last_words());
         Ok(begun.elapsed())
@@ -178,10 +177,12 @@ impl Role {
 
     /// Starts one more and kills it after a while; the one before has to go on.
     pub(super) fn crash_successor(&mut self, after: Duration) -> Result<Duration> {
+        let before = self.hand_overs();
         let mut successor = self.successor()?;
         thread::sleep(after);
-        if !self.process()?.runs() {
+        if self.hand_overs() > before {
             // It is the server by now, and its end would be that of everything.
+            self.wait_for_end(&mut successor)?;
             self.process = Some(successor);
             return Ok(after);
         }
@@ -191,6 +192,22 @@ impl Role {
         ensure!(self.process()?.runs(), "after {after:?} both are gone: {}", self.last_words());
         ensure!(state::attracts()?, "after {after:?} nothing attracts: {}", self.last_words());
         Ok(after)
+    }
+
+    /// Waits until the server has ended, which its successor has to outlive.
+    fn wait_for_end(&mut self, successor: &mut Process) -> Result<()> {
+        let begun = Instant::now();
+        while self.process()?.runs() {
+            ensure!(successor.runs(), "it ended: {}", successor.last_words());
+            ensure!(begun.elapsed() < START_TIMEOUT, "no hand-over: {}", successor.last_words());
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// How often a server has said that it is none any more; from then on it does not go on.
+    fn hand_overs(&self) -> usize {
+        self.lines().iter().filter(|line| line.ends_with(HANDED_OVER)).count()
     }
 
     fn successor(&self) -> Result<Process> {
