@@ -97,10 +97,9 @@ impl State {
         Some(attempt)
     }
 
-    /// Any of so many upstreams (1 to 64), but nobody twice before everybody was asked.
+    /// Any of so many upstreams, at least one, but nobody twice before everybody was asked.
     fn any_of(&mut self, upstreams: usize, rng: &mut Rng) -> Option<usize> {
-        let everybody = u64::MAX.checked_shr(u64::BITS.checked_sub(upstreams as u32)?)?;
-        if self.asked & everybody == everybody {
+        if (0..upstreams).all(|member| self.asked & bit(member) != 0) {
             self.asked = 0;
         }
         let left = |member: &usize| self.asked & bit(*member) == 0;
