@@ -76,6 +76,9 @@ pub(crate) struct Settings {
     pub(crate) gap: Option<Duration>,
     /// `pause`: milliseconds to wait before all questions are asked once more.
     pub(crate) pause: Option<Duration>,
+    /// `settle`: milliseconds from the start of the servers before metrics are compared, for what they do by
+    /// themselves once a second or again after a while.
+    pub(crate) settle: Option<Duration>,
 }
 
 /// One Corefile.
@@ -153,6 +156,7 @@ fn settings(text: &str) -> Result<Settings> {
             "silence" => settings.silence = Some(millis().with_context(at)?),
             "pause" => settings.pause = Some(millis().with_context(at)?),
             "gap" => settings.gap = Some(millis().with_context(at)?),
+            "settle" => settings.settle = Some(millis().with_context(at)?),
             "ask" => settings.asks.push(value.to_owned()),
             "plain" => settings.plain = true,
             "log" => settings.log = true,

@@ -5,6 +5,7 @@
 //! `docs/differences.md`; anything else fails the run.
 
 mod adapt;
+mod again;
 mod authority;
 mod case;
 mod client;
@@ -102,13 +103,12 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     };
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let results = run_cases(&bench, &cases, options.jobs.unwrap_or(cores * 2).max(1));
-    if options.keep {
-        println!("kept {}", bench.folder.display());
-    } else {
+    let results = repeat(&bench, &cases, results);
+    eprintln!("conformance took {:.0?}", started.elapsed());
+    let passed = conclude(&options, &bench, results, &target)?;
+    if !options.keep && passed {
         std::fs::remove_dir_all(&bench.folder)?;
     }
-    let passed = conclude(&options, &bench, results, &target)?;
-    eprintln!("conformance took {:.0?}", started.elapsed());
     Ok(passed)
 }
 
@@ -174,6 +174,20 @@ fn run_cases(bench: &Bench, cases: &[Case], jobs: usize) -> Vec<(String, Result<
     results
 }
 
+/// Runs cases that differ or could not be run again, one at a time.
+fn repeat(
+    bench: &Bench,
+    cases: &[Case],
+    results: Vec<(String, Result<CaseReport>)>,
+) -> Vec<(String, Result<CaseReport>)> {
+    let confirmed = results.into_iter().map(|(name, first)| {
+        let case = cases.iter().find(|case| case.name == name);
+        let run = || run::run(bench, case.context("no such case")?);
+        (name, again::confirm(first, run))
+    });
+    confirmed.collect()
+}
+
 fn progress(done: usize, all: usize, name: &str) {
     let mut stderr = std::io::stderr();
     if stderr.is_terminal() {
@@ -186,33 +200,23 @@ fn progress(done: usize, all: usize, name: &str) {
     }
 }
 
-/// Prints and writes what the run came to; true when nothing is unexplained and every case could be run.
+/// Prints and writes what the run came to, the worst last; true when nothing is unexplained and every case could be
+/// run.
 fn conclude(
     options: &Options,
     bench: &Bench,
     results: Vec<(String, Result<CaseReport>)>,
     target: &Path,
 ) -> Result<bool> {
-    let mut reports = Vec::new();
-    let mut broken = 0;
+    let (mut reports, mut broken) = (Vec::new(), Vec::new());
     for (name, result) in results {
         match result {
             Ok(report) => reports.push(report),
-            Err(error) => {
-                broken += 1;
-                println!("{name}: could not be run: {error:#}");
-            }
+            Err(error) => broken.push(format!("{name}: could not be run: {error:#}")),
         }
     }
-    print!("{}", report::unexplained(&reports, options.show.unwrap_or(20)));
     println!("\n{}", report::table(&reports));
-    let mut counts: std::collections::BTreeMap<&str, usize> = Default::default();
-    for (id, count) in reports.iter().flat_map(|report| &report.explained) {
-        *counts.entry(id).or_default() += count;
-    }
-    for (id, count) in counts {
-        println!("explained by {id}: {count}");
-    }
+    print!("{}", report::explained(&reports));
     if options.is_whole() {
         for id in report::stale(&reports, &bench.differences) {
             println!("docs/differences.md: `{id}` did not occur: is it still so?");
@@ -225,8 +229,17 @@ fn conclude(
     let json = serde_json::to_string_pretty(&report::json(&reports, &bench.differences))?;
     std::fs::write(&path, json).with_context(|| path.display().to_string())?;
     println!("report: {}", path.display());
-    let failed = broken + reports.iter().map(|report| report.unexplained.len()).sum::<usize>();
-    let passed: usize = reports.iter().map(|r| r.equal + r.explained_questions).sum();
+    let differing = reports.iter().map(|report| report.unexplained.len()).sum::<usize>();
+    let failed = broken.len() + differing;
+    if options.keep || failed > 0 {
+        println!("Corefiles and logs: {}", bench.folder.display());
+    }
+    print!("{}", report::once(&reports));
+    print!("{}", report::unexplained(&reports, options.show));
+    for line in broken {
+        println!("{line}");
+    }
+    let passed = reports.iter().map(CaseReport::passed).sum::<usize>();
     println!("{passed} passed, {failed} failed");
     Ok(failed == 0)
 }

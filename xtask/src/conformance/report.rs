@@ -46,8 +46,37 @@ pub(crate) fn table(reports: &[CaseReport]) -> String {
     text
 }
 
-/// The first `limit` unexplained comparisons. Those of one case that differ in the same fields are shown once.
-pub(crate) fn unexplained(reports: &[CaseReport], limit: usize) -> String {
+/// How often each listed difference was seen, a line each.
+pub(crate) fn explained(reports: &[CaseReport]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (id, count) in reports.iter().flat_map(|report| &report.explained) {
+        *counts.entry(id).or_default() += count;
+    }
+    counts.iter().map(|(id, count)| format!("explained by {id}: {count}\n")).collect()
+}
+
+/// What differed in one run and in no repetition, a line each.
+pub(crate) fn once(reports: &[CaseReport]) -> String {
+    let mut text = String::new();
+    for report in reports {
+        for one in &report.once {
+            let fields: Vec<&str> = one.differences.iter().map(|d| d.field).collect();
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "differed once, and not alone: {}: {} ({})",
+                report.case,
+                one.question,
+                fields.join(", ")
+            );
+        }
+    }
+    text
+}
+
+/// The unexplained comparisons, the first `limit` if there is one. Those of one case that differ in the same fields
+/// are shown once.
+pub(crate) fn unexplained(reports: &[CaseReport], limit: Option<usize>) -> String {
     let mut text = String::new();
     let mut shown = 0;
     for report in reports {
@@ -57,7 +86,7 @@ pub(crate) fn unexplained(reports: &[CaseReport], limit: usize) -> String {
             kinds.entry(fields).or_default().push(one);
         }
         for (fields, all) in kinds {
-            if shown == limit {
+            if limit == Some(shown) {
                 let _ = writeln!(text, "… and more; see the JSON report or --show N");
                 return text;
             }
