@@ -39,4 +39,5 @@ mod watch;
 mod watches;
 
 pub use connection::ConfigError;
+pub use watch::Moments;
 pub use watches::Watches;

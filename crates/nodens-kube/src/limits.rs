@@ -57,6 +57,9 @@ pub(crate) const REMIND_MAX: Duration = Duration::from_secs(3600);
 /// Credentials are not read anew more often than this.
 pub(crate) const RENEW_MIN: Duration = Duration::from_secs(1);
 
+/// How long after a list its memory is cleared up, unless another is under way then.
+pub(crate) const LISTS_REST: Duration = Duration::from_secs(1);
+
 /// Time between two publications while changes keep coming.
 pub(crate) const PUBLISH_GAP: Duration = Duration::from_millis(4);
 /// How long after a publication that shares its serial with the one before the next one comes, with

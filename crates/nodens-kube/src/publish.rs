@@ -138,7 +138,8 @@ impl Known {
         std::thread::sleep(wait);
     }
 
-    fn is_reading_lists(&self) -> bool {
+    /// Whether a list is under way, or is still to come.
+    pub(crate) fn is_reading_lists(&self) -> bool {
         let inner = self.lock();
         !inner.missing.is_empty() || !inner.listing.is_empty()
     }

@@ -6,8 +6,8 @@ use crate::fault::Fault;
 use crate::form::{self, Form};
 use crate::kinds::Resource;
 use crate::limits::{
-    ABSENT_WAIT, BACKOFF_MAX, FORBIDDEN_WAIT, LIST_PAUSE, STABLE_AFTER, UNREADABLE_NAMED,
-    WATCH_GRACE, WATCH_TIME,
+    ABSENT_WAIT, BACKOFF_MAX, FORBIDDEN_WAIT, LIST_PAUSE, LISTS_REST, STABLE_AFTER,
+    UNREADABLE_NAMED, WATCH_GRACE, WATCH_TIME,
 };
 use crate::metrics::{Happening, Metrics};
 use crate::pace::Backoff;
@@ -29,6 +29,24 @@ pub(crate) struct Common {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) sink: Sink,
     pub(crate) on_synced: OnSynced,
+    pub(crate) lists_read: fn(),
+}
+
+/// What the program does at moments of the watches, on their thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Moments {
+    /// A cluster is known for the first time: before that nothing is as urgent as the thread's
+    /// work, from then on answers are.
+    pub synced: fn(),
+    /// Lists were read, and the memory that this took is free again.
+    pub lists_read: fn(),
+}
+
+impl Default for Moments {
+    /// Nothing.
+    fn default() -> Self {
+        Self { synced: || {}, lists_read: || {} }
+    }
 }
 
 /// What is called the first time that all is known; taken then.
@@ -210,7 +228,9 @@ impl Loop {
         self.version = Some(version).filter(|version| !version.is_empty());
         (self.has_listed, self.in_streamed_list) = (true, false);
         self.connected();
-        if self.known.end_list(self.resource.kind) {
+        let completes = self.known.end_list(self.resource.kind);
+        self.clear_up();
+        if completes {
             let text = format!("Kubernetes API at {}: synced", self.connection.host());
             self.sink.line(Level::Info, "kubernetes", text);
             let on_synced = self.on_synced.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -218,6 +238,18 @@ impl Loop {
                 on_synced();
             }
         }
+    }
+
+    /// Tells the program when no list is under way any more.
+    fn clear_up(&self) {
+        let Common { known, lists_read, .. } = self.common.clone();
+        tokio::spawn(async move {
+            // The connection's buffers are emptied, and other lists begun, soon after.
+            tokio::time::sleep(LISTS_REST).await;
+            if !known.is_reading_lists() {
+                lists_read();
+            }
+        });
     }
 
     /// From here on what is known is what is there.

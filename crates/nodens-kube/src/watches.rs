@@ -5,7 +5,7 @@ use crate::kinds;
 use crate::metrics::Metrics;
 use crate::publish::Known;
 use crate::report::Report;
-use crate::watch::{Common, Loop, OnSynced};
+use crate::watch::{Common, Loop, Moments, OnSynced};
 use nodens_core::Shared;
 use nodens_core::cluster::Feed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 /// The watches at work. They outlive reloads: a feed that is wanted again goes on undisturbed.
 pub struct Watches {
     shared: Arc<Shared>,
-    on_synced: fn(),
+    moments: Moments,
     /// Made for the first watch.
     machine: Option<Machine>,
     running: Running,
@@ -29,6 +29,7 @@ struct Machine {
     runtime: Runtime,
     metrics: Arc<Metrics>,
     on_synced: OnSynced,
+    lists_read: fn(),
 }
 
 /// One watch; dropping it ends it.
@@ -51,11 +52,9 @@ impl std::fmt::Debug for Watches {
 }
 
 impl Watches {
-    /// No watch yet, and no thread. `on_synced` is called once on that thread, when a cluster is
-    /// known for the first time: before that nothing is as urgent as the thread's work, from then
-    /// on answers are.
-    pub fn new(shared: Arc<Shared>, on_synced: fn()) -> Self {
-        Self { shared, on_synced, machine: None, running: Running::default() }
+    /// No watch yet, and no thread.
+    pub fn new(shared: Arc<Shared>, moments: Moments) -> Self {
+        Self { shared, moments, machine: None, running: Running::default() }
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, Vec<Watch>> {
@@ -89,7 +88,7 @@ impl Watches {
         let machine = match &self.machine {
             Some(machine) => machine,
             None => {
-                let machine = Machine::new(&self.shared, &self.running, self.on_synced)?;
+                let machine = Machine::new(&self.shared, &self.running, self.moments)?;
                 self.machine.insert(machine)
             }
         };
@@ -107,6 +106,7 @@ impl Watches {
             metrics: machine.metrics.clone(),
             sink: self.shared.sink.clone(),
             on_synced: machine.on_synced.clone(),
+            lists_read: machine.lists_read,
         };
         let spawn = |resource| machine.runtime.spawn(Loop::new(resource, common.clone()).run());
         let mut tasks: Vec<_> = kinds::wanted(source).map(spawn).collect();
@@ -126,7 +126,7 @@ impl Drop for Watches {
 }
 
 impl Machine {
-    fn new(shared: &Arc<Shared>, running: &Running, on_synced: fn()) -> Result<Self, ConfigError> {
+    fn new(shared: &Arc<Shared>, running: &Running, moments: Moments) -> Result<Self, ConfigError> {
         // One thread: watches wait far more than they work, and a counter has one writer.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -135,8 +135,9 @@ impl Machine {
             .build()
             .map_err(ConfigError::Thread)?;
         register(shared, running);
-        let on_synced = Arc::new(Mutex::new(Some(on_synced)));
-        Ok(Self { runtime, metrics: Arc::new(Metrics::new(shared.clone())), on_synced })
+        let on_synced = Arc::new(Mutex::new(Some(moments.synced)));
+        let metrics = Arc::new(Metrics::new(shared.clone()));
+        Ok(Self { runtime, metrics, on_synced, lists_read: moments.lists_read })
     }
 }
 

@@ -1,6 +1,6 @@
 //! How much memory there is for this process.
 
-use crate::cgroup;
+use crate::{cgroup, sys};
 use std::path::PathBuf;
 
 /// The octets of memory the process may use: what its control group allows, or all the machine
@@ -10,6 +10,12 @@ pub fn limit() -> Option<usize> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();
     let machine = machine.and_then(|text| total(&text));
     group.into_iter().chain(machine).min()
+}
+
+/// Gives the kernel back memory that was in use for a while and is free now. The allocator does so
+/// by itself only at the end of its heaps, where something that stays may keep it from it.
+pub fn give_back() {
+    sys::trim_heap();
 }
 
 /// The least of the limits written in these folders.
@@ -38,6 +44,28 @@ mod tests {
         assert!(limit().unwrap() > 1 << 20);
         assert_eq!(total("MemTotal:       24635492 kB\nMemFree: 1 kB\n"), Some(24_635_492 << 10));
         assert_eq!(total("MemFree: 1 kB\n"), None);
+    }
+
+    /// Octets of this process that are in memory and no file's.
+    #[cfg(target_env = "gnu")]
+    fn resident() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() << 10
+    }
+
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn what_lies_free_below_something_that_stays_is_given_back() {
+        const PIECES: usize = 1 << 12;
+        let mut pieces: Vec<Vec<u8>> = (0..PIECES).map(|_| vec![1; 8 << 10]).collect();
+        let stays = pieces.pop();
+        pieces.clear();
+        let before = resident();
+        give_back();
+        let given = before.saturating_sub(resident());
+        assert!(given > PIECES * (4 << 10), "{given} octets given back");
+        drop(stays);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use nodens_core::config::{Services, Task};
 use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
 use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
-use nodens_kube::Watches;
+use nodens_kube::{Moments, Watches};
 use nodens_net::{Notifications, Options, Runtime, clock, cpu, memory};
 use nodens_node::handover::Name;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -157,7 +157,8 @@ impl Server {
         let successors = Successors::prepare(shared.sink.clone());
         let claimed = succession::claim(&flags, &shared.sink, name, events)?;
         let Some(mut inherited) = claimed else { return Ok(None) };
-        let mut watches = Watches::new(shared.clone(), cpu::yield_to_workers);
+        let moments = Moments { synced: cpu::yield_to_workers, lists_read: memory::give_back };
+        let mut watches = Watches::new(shared.clone(), moments);
         let (pair, all) = ((&sender, events), &mut watches);
         let begin = |node| Node::begin(&flags, node, &shared, all, pair, inherited.network.take());
         let node = match flags.node.as_ref().map(begin) {

@@ -3,7 +3,7 @@
 use nodens_core::Shared;
 use nodens_core::cluster::{Api, Feed, Link, Source};
 use nodens_core::log::{Record, Sink};
-use nodens_kube::Watches;
+use nodens_kube::{Moments, Watches};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -47,6 +47,11 @@ impl Fake {
     /// Listens. Requests for `quiet` paths get an empty list that never ends.
     pub(crate) fn start(quiet: &'static [&'static str]) -> Self {
         Self::at("127.0.0.1:0".parse().unwrap(), quiet)
+    }
+
+    /// Where it is asked.
+    pub(crate) fn api(&self) -> Api {
+        Api::Endpoint { url: format!("http://{}", self.address), tls: None }
     }
 
     /// Listens for TLS.
@@ -217,17 +222,20 @@ pub(crate) struct Watch {
 impl Watch {
     /// Watches services and namespaces of `fake`, and what `more` adds.
     pub(crate) fn start(fake: &Fake, more: impl FnOnce(&mut Source)) -> Self {
-        let url = format!("http://{}", fake.address);
-        let mut source = Source { api: Api::Endpoint { url, tls: None }, ..Source::default() };
+        let mut source = Source { api: fake.api(), ..Source::default() };
         more(&mut source);
         Self::of(source)
     }
 
     pub(crate) fn of(source: Source) -> Self {
+        Self::with(source, Moments::default())
+    }
+
+    pub(crate) fn with(source: Source, moments: Moments) -> Self {
         let (sender, lines) = sync_channel(10_000);
         let shared = Arc::new(Shared::new(1, Sink::new(sender)));
         let feed = shared.clusters.feed(&source);
-        let mut watches = Watches::new(shared.clone(), || ());
+        let mut watches = Watches::new(shared.clone(), moments);
         watches.start(std::slice::from_ref(&feed)).unwrap();
         Self { shared, feed, watches, lines, said: Mutex::default() }
     }

@@ -2,6 +2,8 @@
 
 use crate::fake::{Fake, NAMESPACES, SERVICES, Watch, service};
 use nodens_core::cluster::{Api, Source, Tls};
+use nodens_kube::Moments;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -30,6 +32,32 @@ fn a_feed_that_is_wanted_again_goes_on_and_one_that_is_not_ends() {
     asked.bookmark("13", true);
     watch.until_service("default", "three", true);
     assert!(!watch.has_service("default", "one"));
+}
+
+/// How often the program was told that lists were read.
+static LISTS_READ: AtomicU32 = AtomicU32::new(0);
+
+#[test]
+fn the_program_is_told_when_lists_were_read() {
+    let lists_read = || _ = LISTS_READ.fetch_add(1, Ordering::Relaxed);
+    let told = || LISTS_READ.load(Ordering::Relaxed);
+    let fake = Fake::start(&[]);
+    let source = Source { api: fake.api(), ..Source::default() };
+    let watch = Watch::with(source, Moments { lists_read, ..Moments::default() });
+    fake.next(NAMESPACES).begin().bookmark("10", true);
+    let mut asked = fake.next(SERVICES);
+    asked.begin().added(&service("one", 7));
+    watch.until_service("default", "one", false);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(told(), 0, "a list is under way");
+    asked.bookmark("10", true);
+    watch.until("clearing up", || told() > 0);
+    let before = told();
+    // Read again.
+    asked.event("ERROR", r#"{"status":"Failure","message":"too old","code":410}"#);
+    fake.next(SERVICES).begin().added(&service("two", 11)).bookmark("12", true);
+    watch.until_service("default", "one", false);
+    watch.until("clearing up again", || told() > before);
 }
 
 #[test]

@@ -221,13 +221,14 @@ fn look_up(
 mod tests {
     use super::*;
     use nodens_core::log::{Record, Sink};
+    use nodens_kube::Moments;
     use std::sync::mpsc::{Receiver, sync_channel};
 
     fn start(name: &str) -> (Discovery, Receiver<Record>, Receiver<Event>) {
         let (sender, lines) = sync_channel(10);
         let shared = Arc::new(Shared::new(1, Sink::new(sender)));
         let (sender, events) = channel();
-        let mut watches = Watches::new(shared.clone(), || {});
+        let mut watches = Watches::new(shared.clone(), Moments::default());
         (Discovery::start(name, sender, &shared, &mut watches), lines, events)
     }
 
