@@ -2,6 +2,10 @@
 
 use thiserror::Error;
 
+/// Pointers followed while one name is read: it has at most 127 labels, and who points from pointer
+/// to pointer wants to make work (miekg/dns has the same bound).
+const POINTERS_MAX: usize = 126;
+
 /// Why a message could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
@@ -16,7 +20,8 @@ pub enum WireError {
     /// A label starts with the reserved bits 01 or 10 (RFC 1035 section 4.1.4).
     #[error("label at octet {0} has a reserved type")]
     LabelType(usize),
-    /// A compression pointer does not point to earlier octets, or points into the header.
+    /// A compression pointer does not point to earlier octets, points into the header, or is one too
+    /// many.
     #[error("compression pointer at octet {0} does not point to an earlier name")]
     Pointer(usize),
     /// A name is longer than 255 octets (RFC 1035 section 2.3.4).
@@ -155,6 +160,7 @@ impl<'a> Reader<'a> {
         let mut octets = 0;
         let mut resume = None;
         let mut run_start = self.at;
+        let mut pointers = 0;
         loop {
             let at = self.at;
             let len = self.u8("name")?;
@@ -175,7 +181,9 @@ impl<'a> Reader<'a> {
                 3 => {
                     let low = self.u8("compression pointer")?;
                     let target = usize::from(len & 0x3f) << 8 | usize::from(low);
-                    if target >= run_start || target < crate::HEADER_LEN {
+                    pointers += 1;
+                    let is_earlier = target < run_start && target >= crate::HEADER_LEN;
+                    if !is_earlier || pointers > POINTERS_MAX {
                         return Err(WireError::Pointer(at));
                     }
                     resume.get_or_insert(self.at);
@@ -212,6 +220,19 @@ mod tests {
             let mut out = Vec::new();
             let error = Reader::new(message, crate::HEADER_LEN).name(&mut out).unwrap_err();
             assert!(matches!(error, WireError::Pointer(_)), "{message:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_have_so_many_pointers_and_no_more() {
+        for (pointers, fits) in [(POINTERS_MAX, true), (POINTERS_MAX + 1, false)] {
+            let mut message = [0; crate::HEADER_LEN + 1].to_vec();
+            for step in 0..pointers {
+                let before = message.len() - if step == 0 { 1 } else { 2 };
+                message.extend((0xc000 | before as u16).to_be_bytes());
+            }
+            let mut reader = Reader::new(&message, message.len() - 2);
+            assert_eq!(reader.check_name().is_ok(), fits, "{pointers}");
         }
     }
 
