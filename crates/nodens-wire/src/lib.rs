@@ -29,6 +29,7 @@ pub mod name;
 pub mod reader;
 pub mod record;
 pub mod shape;
+mod suffixes;
 pub mod types;
 
 pub use admission::{Admission, Query, admit};

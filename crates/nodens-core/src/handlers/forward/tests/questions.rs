@@ -253,3 +253,39 @@ fn a_long_answer_is_cut_for_a_client_that_takes_less() {
     assert!(answer.flags.has(Flags::TC));
     assert_eq!(answer.answer.len(), 30);
 }
+
+/// A reply of nearly 64 KB that points at more names than a message of ours does.
+fn densely_compressed(question: &Message) -> Vec<u8> {
+    let mut out = answer(question, Rcode::NOERROR, 0);
+    let zone = [0xc0, 12 + 4];
+    let rest = [0, 16, 0, 1, 0, 0, 0, 60, 0, 2, 1, b'x'];
+    let mut count = 0_u16;
+    let mut owners = Vec::new();
+    for n in b'0'..b'0' + 70 {
+        owners.push((0xc000 | out.len() as u16).to_be_bytes());
+        out.extend([63]);
+        out.extend([n; 63]);
+        out.extend(zone);
+        out.extend(rest);
+        count += 1;
+    }
+    while out.len() < 65_000 {
+        for owner in &owners[50..] {
+            out.extend(owner);
+            out.extend(rest);
+            count += 1;
+        }
+    }
+    out[6..8].copy_from_slice(&count.to_be_bytes());
+    out
+}
+
+#[test]
+fn a_reply_that_gets_too_long_when_it_is_written_again_is_cut_and_says_so() {
+    let mut bench = bench(&to(1), "");
+    over_tcp(&mut bench);
+    script(&mut bench, |_, question| Reaction::Reply(densely_compressed(question)));
+    let reply = bench.ask("www.example.org. TXT");
+    assert!(reply.flags.has(Flags::TC));
+    assert!((800..900).contains(&reply.answer.len()), "{}", reply.answer.len());
+}
