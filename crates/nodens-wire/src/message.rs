@@ -20,6 +20,18 @@ pub struct Question {
     pub qclass: Class,
 }
 
+impl Question {
+    /// Reads the question at the cursor.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let start = reader.at();
+        let mut wire = Vec::new();
+        reader.name(&mut wire)?;
+        let qname = Name::from_wire(&wire).map_err(|_| WireError::NameTooLong(start))?;
+        let (qtype, qclass) = (Type(reader.u16("QTYPE")?), Class(reader.u16("QCLASS")?));
+        Ok(Self { qname, qtype, qclass })
+    }
+}
+
 /// A message taken apart. The OPT record is kept with the additional records.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Message {
@@ -44,12 +56,7 @@ impl Message {
         let mut message = Self { id: header.id, flags: header.flags, ..Self::default() };
         let mut reader = Reader::new(bytes, HEADER_LEN);
         for _ in 0..header.counts[0] {
-            let mut wire = Vec::new();
-            reader.name(&mut wire)?;
-            let qname = Name::from_wire(&wire).map_err(|_| WireError::NameTooLong(HEADER_LEN))?;
-            let qtype = Type(reader.u16("QTYPE")?);
-            let qclass = Class(reader.u16("QCLASS")?);
-            message.questions.push(Question { qname, qtype, qclass });
+            message.questions.push(Question::read(&mut reader)?);
         }
         let mut records = Records::new(bytes, reader.at(), header.counts);
         for view in records.by_ref() {

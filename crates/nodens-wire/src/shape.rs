@@ -1,10 +1,11 @@
 //! The last step of a response: its OPT record, the client's size limit, and TC.
 
 use crate::HEADER_LEN;
+use crate::builder::Builder;
 use crate::edns::OPT_LEN;
 use crate::header::{Flags, Header};
-use crate::message::Message;
-use crate::reader::WireError;
+use crate::message::{Message, Question};
+use crate::reader::{Reader, WireError};
 use crate::record::{Records, Section};
 use crate::types::{Rcode, Type};
 
@@ -39,9 +40,11 @@ pub fn shape(
     if response.len() + opt_len > limit {
         // Its counts must be those of the records that are left.
         header.write_to(response);
-        compress(response)?;
-        if response.len() + opt_len > limit {
-            truncate(response, &mut header, limit.saturating_sub(opt_len))?;
+        let limit = limit.saturating_sub(opt_len);
+        compress(response, limit)?;
+        header = Header::read(response)?;
+        if response.len() > limit {
+            truncate(response, &mut header, limit)?;
         }
     }
     if let Some(edns) = edns {
@@ -77,12 +80,27 @@ fn remove_opt(response: &mut Vec<u8>, header: &mut Header) -> Result<(), WireErr
 }
 
 /// Writes the response anew with name compression, so that as much as possible fits: it may have
-/// come from an upstream that does not compress.
-fn compress(response: &mut Vec<u8>) -> Result<(), WireError> {
-    let message = Message::parse(response)?;
-    let before = response.len();
-    let mut compressed = Vec::with_capacity(before);
-    message.write(&mut compressed)?;
+/// come from an upstream that does not compress. What comes after the first record that does not
+/// fit is not looked at.
+fn compress(response: &mut Vec<u8>, limit: usize) -> Result<(), WireError> {
+    let header = Header::read(response)?;
+    let mut compressed = Vec::with_capacity(response.len().min(limit));
+    let mut builder = Builder::new(&mut compressed, header.id, header.flags);
+    let mut reader = Reader::new(response, HEADER_LEN);
+    for _ in 0..header.counts[0] {
+        let question = Question::read(&mut reader)?;
+        builder.question(question.qname.view(), question.qtype, question.qclass);
+    }
+    let mut before = reader.at();
+    for record in Records::new(response, before, header.counts) {
+        let record = record?;
+        before = record.end();
+        if builder.push(record.section, &record.to_record(response)?).is_err()
+            || builder.len() > limit
+        {
+            break;
+        }
+    }
     if compressed.len() < before {
         *response = compressed;
     }
@@ -125,7 +143,8 @@ fn push_opt(response: &mut Vec<u8>, rcode: Rcode, edns: ResponseEdns<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Builder, Class, Name};
+    use crate::{Class, Name};
+    use proptest::prelude::*;
 
     fn response(records: u8) -> Vec<u8> {
         let mut out = Vec::new();
@@ -202,6 +221,62 @@ mod tests {
         shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
         let message = Message::parse(&bytes).unwrap();
         assert!(!message.flags.has(Flags::TC) && message.answer.len() == 20);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_even_read() {
+        let mut bytes = response(40);
+        // The address of the last record has 5 octets.
+        let end = bytes.len();
+        bytes[end - 5] = 5;
+        bytes.push(0);
+        assert!(shape(&mut bytes.clone(), Rcode::NOERROR, None, end - 1).is_err());
+        shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
+        let message = Message::parse(&bytes).unwrap();
+        assert!(message.flags.has(Flags::TC) && message.answer.len() == 30);
+    }
+
+    #[test]
+    fn a_response_that_gets_too_long_when_it_is_written_again_is_cut() {
+        let mut message = Message::parse(&response(1)).unwrap();
+        let mut bytes = Vec::new();
+        let (owner, fields) = (message.answer[0].owner.clone(), (Type::TXT, Class::IN, 60));
+        let mut builder = Builder::new(&mut bytes, 1, Flags(0x8180));
+        builder.question(owner.view(), Type::TXT, Class::IN);
+        for len in [60_000, 5_000] {
+            builder.record_at(Section::Answer, HEADER_LEN, fields, &vec![1; len]).unwrap();
+        }
+        shape(&mut bytes, Rcode::NOERROR, Some(ResponseEdns::default()), 65_050).unwrap();
+        message = Message::parse(&bytes).unwrap();
+        assert!(message.flags.has(Flags::TC));
+        assert_eq!((message.answer.len(), message.additional.len()), (1, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn stopping_at_the_limit_gives_what_cutting_the_whole_gives(
+            names in prop::collection::vec("([ab]{1,9}[.]){1,6}", 1..60),
+            limit in 512..2000_usize,
+        ) {
+            // No name in it is compressed.
+            let mut bytes = response(0);
+            for name in &names {
+                bytes.extend(Name::parse(name).unwrap().as_wire());
+                bytes.extend([0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 1]);
+            }
+            bytes[7] = names.len() as u8;
+            let mut expected = bytes.clone();
+            if expected.len() > limit {
+                Message::parse(&bytes).unwrap().write(&mut expected).unwrap();
+            }
+            if expected.len() > limit {
+                let mut header = Header::read(&expected).unwrap();
+                truncate(&mut expected, &mut header, limit).unwrap();
+                header.write_to(&mut expected);
+            }
+            shape(&mut bytes, Rcode::NOERROR, None, limit).unwrap();
+            prop_assert_eq!(bytes, expected);
+        }
     }
 
     #[test]
