@@ -138,7 +138,7 @@ impl EventLoop {
         let key = ready.key;
         match ready.kind {
             Kind::UdpServer => self.udp.receive(key, now, &mut self.worker, &self.counters),
-            Kind::TcpListener => self.split(now, |tcp, _, cx| tcp.accept(key, cx)),
+            Kind::TcpListener => self.split(now, |tcp, _, cx| _ = tcp.accept(key, cx)),
             Kind::TcpServer => self.split(now, |tcp, _, cx| tcp.ready(key, ready, cx)),
             Kind::UdpUpstream | Kind::TcpUpstream => {
                 self.split(now, |_, asker, cx| asker.ready(ready, cx));

@@ -24,6 +24,8 @@ pub const ACCEPTS_IN_A_ROW: usize = 64;
 /// Octets taken from a connection at once, and so the most that wait in it until its questions may
 /// be looked at.
 pub const STREAM_READ_LEN: usize = 16 << 10;
+/// Reads from a connection whose listener closes, so that what has arrived is still answered.
+pub const LAST_READS: usize = 4;
 /// Questions of one connection that may be under way; reading pauses there.
 pub const IN_FLIGHT_PER_CONNECTION: usize = 128;
 /// Unsent response octets of a connection at which reading its questions pauses.
@@ -36,7 +38,7 @@ pub const UNSENT_STREAM: usize = 32 << 10;
 /// zone takes less than half a millisecond, for which questions to the same worker wait.
 pub const STREAM_MESSAGES_IN_A_ROW: usize = 1;
 /// Octets a slow reader must have taken for its write timeout to start anew.
-pub const WRITE_PROGRESS: usize = 16 << 10;
+pub const WRITE_PROGRESS: u64 = 16 << 10;
 /// Descriptors kept free of client connections: listeners, upstreams, files.
 pub const DESCRIPTOR_RESERVE: usize = 1024;
 /// Client connections where the descriptor limit says nothing.

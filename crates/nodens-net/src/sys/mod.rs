@@ -35,6 +35,15 @@ pub(crate) fn dropped(socket: impl AsFd) -> Option<u32> {
     fields.last().copied().filter(|_| whole)
 }
 
+/// How many of the octets written into a TCP connection the other side has not acknowledged.
+pub(crate) fn unacknowledged(stream: impl AsFd) -> Option<u64> {
+    let mut octets: c_int = 0;
+    let fd = stream.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open, and the kernel writes one live integer.
+    let result = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut octets) };
+    u64::try_from(octets).ok().filter(|_| result == 0)
+}
+
 /// Makes the kernel say to which address each datagram was sent (RFC 3542 section 6.2).
 pub(crate) fn report_packet_info(socket: impl AsFd, v6: bool) -> io::Result<()> {
     if v6 {

@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::quota::{Full, Place};
 use super::server::{Listener, TcpServer};
 use crate::context::Context;
-use crate::limits::ACCEPTS_IN_A_ROW;
+use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG};
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use rustix::net::SocketFlags;
@@ -36,10 +36,19 @@ impl TcpServer {
         }
     }
 
-    /// Accepts what waits at a listener.
-    pub(crate) fn accept(&mut self, key: Key, cx: &mut Context<'_>) {
+    /// Accepts whatever waits at a listener that is about to close.
+    pub(super) fn accept_all(&mut self, key: Key, cx: &mut Context<'_>) {
+        for _ in 0..=BACKLOG as usize / ACCEPTS_IN_A_ROW {
+            if !self.accept(key, cx) {
+                return;
+            }
+        }
+    }
+
+    /// Accepts what waits at a listener; says whether there may be more.
+    pub(crate) fn accept(&mut self, key: Key, cx: &mut Context<'_>) -> bool {
         for _ in 0..ACCEPTS_IN_A_ROW {
-            let Some(listener) = self.listeners.get(key) else { return };
+            let Some(listener) = self.listeners.get(key) else { return false };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let endpoint = listener.endpoint;
             match rustix::net::accept_with(&listener.socket, flags) {
@@ -51,9 +60,10 @@ impl TcpServer {
                 }
                 // The client gave up while it waited.
                 Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
-                Err(_) => return,
+                Err(_) => return false,
             }
         }
+        true
     }
 
     /// Takes a new connection, at the cost of the longest idle one if there is no place left.

@@ -2,7 +2,9 @@
 
 use super::outbox::Outbox;
 use super::quota::Place;
-use crate::limits::{IN_FLIGHT_PER_CONNECTION, UNSENT_PAUSE, UNSENT_STREAM, WRITE_PROGRESS};
+use crate::limits::{
+    IN_FLIGHT_PER_CONNECTION, UNSENT_MAX, UNSENT_PAUSE, UNSENT_STREAM, WRITE_PROGRESS,
+};
 use crate::poll::Interest;
 use nodens_core::config::Timeouts;
 use nodens_core::{Now, Stream};
@@ -50,6 +52,8 @@ pub(crate) struct Connection {
     pub(crate) in_turn: bool,
     /// No more questions will come, or be taken.
     pub(crate) closing: bool,
+    /// Its listener goes: what has arrived is taken at once, however much is under way.
+    pub(crate) last_call: bool,
     /// What epoll watches for.
     pub(crate) interest: Interest,
     /// Whether it is noted for [`Connection::output`] to be sent at the end of the round.
@@ -65,8 +69,10 @@ pub(crate) struct Connection {
     read_deadline: u64,
     /// When what is being sent must have been taken.
     write_deadline: u64,
-    /// Octets still to be taken before `write_deadline` starts anew.
-    progress: usize,
+    /// Octets the kernel has taken in all.
+    written: u64,
+    /// Octets the client had taken when `write_deadline` was set.
+    taken: u64,
     /// Its place in the quota, given back when it closes.
     _place: Place,
 }
@@ -91,6 +97,7 @@ impl Connection {
             rest: None,
             in_turn: false,
             closing: false,
+            last_call: false,
             interest: Interest::READ,
             dirty: false,
             active_at: now.mono_ns,
@@ -99,16 +106,19 @@ impl Connection {
             times,
             read_deadline: now.mono_ns.saturating_add(times.read),
             write_deadline: NEVER,
-            progress: 0,
+            written: 0,
+            taken: 0,
             _place: place,
         }
     }
 
     /// Whether it has to answer before it may ask more.
     pub(crate) fn is_full(&self) -> bool {
-        self.in_flight >= IN_FLIGHT_PER_CONNECTION
-            || self.output.len() >= UNSENT_PAUSE
-            || self.rest.is_some()
+        let (under_way, unsent) = match self.last_call {
+            false => (IN_FLIGHT_PER_CONNECTION, UNSENT_PAUSE),
+            true => (usize::MAX, UNSENT_MAX / 2),
+        };
+        self.in_flight >= under_way || self.output.len() >= unsent || self.rest.is_some()
     }
 
     /// Whether there is room for the next message of an answer of many.
@@ -170,14 +180,37 @@ impl Connection {
 
     /// Sends what the client takes now. An error means that the connection is of no more use.
     pub(crate) fn flush(&mut self, now: Now) -> io::Result<()> {
-        let written = self.output.write_to(&self.stream)?;
-        self.progress = self.progress.saturating_sub(written);
+        self.written += self.output.write_to(&self.stream)? as u64;
         if self.output.is_empty() {
             self.write_deadline = NEVER;
-        } else if self.write_deadline == NEVER || self.progress == 0 {
-            self.write_deadline = now.mono_ns.saturating_add(self.times.write);
-            self.progress = WRITE_PROGRESS;
+        } else if self.write_deadline == NEVER {
+            self.await_client(now, self.taken());
         }
         Ok(())
+    }
+
+    /// A client that has taken enough in time gets the same time again.
+    ///
+    /// The kernel tells of room for more only once a large part of its buffer is empty, for which a
+    /// slow reader takes long. So it is asked what the client has taken before it is given up.
+    pub(crate) fn look_at_client(&mut self, now: Now) {
+        if self.write_deadline > now.mono_ns {
+            return;
+        }
+        let taken = self.taken();
+        if taken >= self.taken + WRITE_PROGRESS {
+            self.await_client(now, taken);
+        }
+    }
+
+    fn await_client(&mut self, now: Now, taken: u64) {
+        self.write_deadline = now.mono_ns.saturating_add(self.times.write);
+        self.taken = taken;
+    }
+
+    /// Octets the client's host has acknowledged.
+    fn taken(&self) -> u64 {
+        let unsent = crate::sys::unacknowledged(&self.stream).unwrap_or(0);
+        self.written.saturating_sub(unsent)
     }
 }

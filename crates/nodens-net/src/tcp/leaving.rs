@@ -43,15 +43,9 @@ impl TcpServer {
     /// go on elsewhere are handed on, each once its questions are answered.
     pub(crate) fn leave(&mut self, leaving: Leaving, cx: &mut Context<'_>) {
         let kept = |endpoint: u32| leaving.kept.contains_key(&endpoint);
+        self.close_listeners(|endpoint| !kept(endpoint), cx);
         for key in self.listeners.keys(|_| true) {
-            if self.listeners.get(key).is_some_and(|listener| !kept(listener.endpoint)) {
-                self.accept(key, cx);
-            }
             self.listeners.remove(key);
-        }
-        for key in self.connections.keys(|own| !kept(own.endpoint)) {
-            self.read(key, cx);
-            self.finish_questions(key);
         }
         let mut input = HashMap::new();
         for key in self.connections.keys(|own| kept(own.endpoint)) {
@@ -63,7 +57,7 @@ impl TcpServer {
             self.finish_questions(key);
         }
         self.departures = Some(Box::new(Departures { leaving, input }));
-        self.forget_endpoints();
+        self.ending = true;
     }
 
     /// Ends a connection to which nothing is owed: hands it on, or closes it.
@@ -98,6 +92,7 @@ impl TcpServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.has_asked(handed.asked);
         connection.input = handed.input;
+        connection.closing = self.ending;
         // Whole questions among them are taken at the end of the round.
         mark(&mut self.dirty, connection, key);
     }

@@ -1,7 +1,9 @@
 //! Questions and answers in streams with two-octet lengths (RFC 1035 section 4.2.2, RFC 7766).
 
 mod accept;
+mod closing;
 mod connection;
+mod frame;
 mod idle;
 mod leaving;
 mod outbox;

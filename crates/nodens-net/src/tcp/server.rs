@@ -1,19 +1,16 @@
 //! The TCP listeners and client connections of one worker.
 
 use super::connection::{Connection, NEVER, Times};
+use super::frame::{Frame, first_frame, refusal};
 use super::idle::IdleQueue;
 use super::leaving::Departures;
 use super::quota::Quota;
-use super::{LENGTH_LEN, first_message};
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::limits::{
-    REQUEST_LEN_MAX, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX,
-};
+use crate::limits::{SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX};
 use crate::poll::{Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::{Client, Now, Transport, Verdict};
-use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Read};
@@ -56,6 +53,8 @@ pub(crate) struct TcpServer {
     pub(super) spare: Vec<Vec<u8>>,
     /// A descriptor to give up when there are no others.
     pub(super) reserve: Option<Poll>,
+    /// Connections end once they are answered, whoever they come from.
+    pub(super) ending: bool,
     /// Set once connections go on elsewhere.
     pub(super) departures: Option<Box<Departures>>,
 }
@@ -76,6 +75,7 @@ impl TcpServer {
             answer: Vec::with_capacity(512),
             spare: Vec::new(),
             reserve: Poll::new().ok(),
+            ending: false,
             departures: None,
         }
     }
@@ -84,20 +84,8 @@ impl TcpServer {
     /// connections that were waiting to be accepted; their connections end once they are answered.
     pub(crate) fn configure(&mut self, endpoints: Vec<Endpoint>, cx: &mut Context<'_>) {
         let known = |id: u32| endpoints.iter().any(|endpoint| endpoint.id == id);
-        for key in self.listeners.keys(|listener| !known(listener.endpoint)) {
-            self.accept(key, cx);
-            self.listeners.remove(key);
-        }
-        for key in self.connections.keys(|connection| !known(connection.endpoint)) {
-            self.read(key, cx);
-            self.finish_questions(key);
-        }
+        self.close_listeners(|id| !known(id), cx);
         self.endpoints = endpoints;
-    }
-
-    /// Accepts no more connections and reads no more questions.
-    pub(crate) fn stop(&mut self, cx: &mut Context<'_>) {
-        self.configure(Vec::new(), cx);
     }
 
     /// Whether no connection is open.
@@ -109,18 +97,6 @@ impl TcpServer {
     pub(crate) fn close_all(&mut self) {
         for key in self.connections.keys(|_| true) {
             self.close(key);
-        }
-    }
-
-    /// No listener is at work any more.
-    pub(super) fn forget_endpoints(&mut self) {
-        self.endpoints.clear();
-    }
-
-    pub(super) fn finish_questions(&mut self, key: Key) {
-        if let Some(connection) = self.connections.get_mut(key) {
-            connection.closing = true;
-            mark(&mut self.dirty, connection, key);
         }
     }
 
@@ -142,17 +118,19 @@ impl TcpServer {
     }
 
     /// Reads once and takes the questions that have arrived whole; what is left over in the socket
-    /// is announced again.
-    pub(super) fn read(&mut self, key: Key, cx: &mut Context<'_>) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
+    /// is announced again. Says whether there may be something left.
+    pub(super) fn read(&mut self, key: Key, cx: &mut Context<'_>) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else { return false };
         if connection.closing || connection.is_full() {
             // Full: closed and broken connections are announced whether watched for or not.
             mark(&mut self.dirty, connection, key);
-            return;
+            return false;
         }
+        let mut more = false;
         match connection.stream.read(&mut self.scratch) {
             Ok(0) => connection.closing = true,
             Ok(len) => {
+                more = len == self.scratch.len();
                 let scratch = std::mem::take(&mut self.scratch);
                 self.take_octets(key, scratch.get(..len).unwrap_or_default(), cx);
                 self.scratch = scratch;
@@ -160,12 +138,13 @@ impl TcpServer {
             Err(error) if is_transient(&error) => {}
             Err(_) => {
                 self.close(key);
-                return;
+                return false;
             }
         }
         if let Some(connection) = self.connections.get_mut(key) {
             mark(&mut self.dirty, connection, key);
         }
+        more
     }
 
     fn take_octets(&mut self, key: Key, octets: &[u8], cx: &mut Context<'_>) {
@@ -184,7 +163,7 @@ impl TcpServer {
     }
 
     /// Takes the questions among the octets that are kept.
-    fn take_input(&mut self, key: Key, cx: &mut Context<'_>) {
+    pub(super) fn take_input(&mut self, key: Key, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let mut input = std::mem::take(&mut connection.input);
         let taken = self.take_questions(key, &input, cx);
@@ -212,7 +191,7 @@ impl TcpServer {
         let mut taken = 0;
         while !connection.is_full()
             && !connection.is_spent()
-            && let Some((message, len)) = octets.get(taken..).and_then(first_message)
+            && let Some(Frame::Message(message, len)) = octets.get(taken..).and_then(first_frame)
         {
             match cx.worker.receive(cx.now, client, message, &mut self.answer) {
                 Verdict::Answered => {
@@ -231,11 +210,13 @@ impl TcpServer {
             connection.refresh(cx.now);
         }
         let rest = octets.get(taken..).unwrap_or_default();
-        if !connection.is_full() && announces_too_much(rest) {
+        if !connection.is_full()
+            && let Some(Frame::TooLong(header)) = first_frame(rest)
+        {
             // What it would take to hear it out is more than any question is worth.
             cx.counters.add(cx.counters.oversized, 1);
             connection.closing = true;
-            if let Some(answer) = rest.get(LENGTH_LEN..).and_then(refusal) {
+            if let Some(answer) = refusal(header) {
                 connection.output.push(&answer, &mut self.spare);
             }
             return octets.len();
@@ -291,7 +272,7 @@ impl TcpServer {
             connection.in_turn = true;
             self.turns.push_back(key);
         }
-        if !connection.is_full() && first_message(&connection.input).is_some() {
+        if !connection.is_full() && first_frame(&connection.input).is_some() {
             self.take_input(key, cx);
             let Some(connection) = self.connections.get_mut(key) else { return };
             mark(&mut self.dirty, connection, key);
@@ -341,6 +322,7 @@ impl TcpServer {
             if connection.queued != at {
                 continue;
             }
+            connection.look_at_client(now);
             let deadline = connection.deadline();
             if deadline <= now.mono_ns {
                 counters.add(counters.timed_out, 1);
@@ -360,19 +342,6 @@ impl TcpServer {
         self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
         keep_buffer(&mut self.spare, connection.input);
     }
-}
-
-/// Whether the message that begins here is longer than any question.
-fn announces_too_much(stream: &[u8]) -> bool {
-    let length = stream.first_chunk().map(|length| u16::from_be_bytes(*length));
-    length.is_some_and(|length| usize::from(length) > REQUEST_LEN_MAX)
-}
-
-/// FORMERR for a message of which only the beginning is known.
-fn refusal(message: &[u8]) -> Option<[u8; HEADER_LEN]> {
-    let header = Header::read(message).ok().filter(|header| !header.flags.has(Flags::QR))?;
-    let flags = header.flags.reply().with_rcode(Rcode::FORMERR);
-    Some(Header { flags, counts: [0; 4], ..header }.to_bytes())
 }
 
 pub(super) fn mark(dirty: &mut Vec<Key>, connection: &mut Connection, key: Key) {

@@ -9,8 +9,8 @@ use rustix::thread::CpuSet;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::Write;
-use std::net::{Shutdown, SocketAddr};
-use std::sync::atomic::Ordering;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -127,6 +127,78 @@ fn a_message_longer_than_any_question_is_refused_before_it_is_there() {
     longest.resize(4096, 0);
     client.0.write_all(&framed(&longest)).unwrap();
     assert_eq!(client.receive().id, 3);
+    server.stop();
+}
+
+#[test]
+fn what_is_too_long_is_refused_in_whatever_pieces_it_comes() {
+    let server = Server::start(WHOAMI);
+    for len in [4097, 5000, 16_000, 40_000] {
+        let mut long = question(4, "example.org A");
+        long.resize(len, 0);
+        let stream = framed(&long);
+        for cut in [0, 1, 2, 3, 13, 14, 4097, len + 1] {
+            let mut client = Stream::connect(server.address());
+            let (first, second) = stream.split_at(cut.min(stream.len()));
+            client.0.write_all(first).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            // The server may have closed.
+            _ = client.0.write_all(second);
+            let refusal = client.receive();
+            assert_eq!((refusal.id, refusal.flags.rcode()), (4, Rcode::FORMERR), "{len} {cut}");
+            assert!(client.is_closed());
+        }
+    }
+    server.stop();
+}
+
+/// A server with 300 questions of one client, of which 128 are under way and the others read, and
+/// what lets the upstream answer.
+fn with_300_questions() -> (Server, Stream, Arc<AtomicBool>, Upstream) {
+    let asked: Arc<Mutex<HashSet<String>>> = Arc::default();
+    let names = asked.clone();
+    let (release, gate) = gate();
+    let upstream = Upstream::start(move |asked| {
+        names.lock().unwrap().insert(asked.name());
+        vec![Act::WaitFor(gate.clone()), Act::Send(asked.answer())]
+    });
+    let corefile = format!(".:0 {{\n bind 127.0.0.1\n forward . {}\n}}", upstream.address);
+    let server = Server::start(&corefile);
+    let mut client = Stream::connect(server.address());
+    let questions: Vec<u8> =
+        (0..300).flat_map(|id| framed(&question(id, &format!("n{id}.test A")))).collect();
+    client.0.write_all(&questions).unwrap();
+    eventually(|| asked.lock().unwrap().len() >= 128, "128 questions");
+    (server, client, release, upstream)
+}
+
+fn assert_300_answers(mut client: Stream) {
+    let mut missing: HashSet<u16> = (0..300).collect();
+    while !missing.is_empty() {
+        let answer = client.receive();
+        assert_answered(&answer);
+        assert!(missing.remove(&answer.id));
+    }
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_stop_answers_all_that_has_been_read() {
+    let (server, client, release, _upstream) = with_300_questions();
+    let address = server.address();
+    let stop = std::thread::spawn(move || server.runtime.shutdown(Duration::from_secs(30)));
+    eventually(|| TcpStream::connect(address).is_err(), "the listener to close");
+    release.store(true, Ordering::SeqCst);
+    assert_300_answers(client);
+    stop.join().unwrap();
+}
+
+#[test]
+fn a_reload_without_the_listener_answers_all_that_has_been_read() {
+    let (mut server, client, release, _upstream) = with_300_questions();
+    server.reload(".:0 {\n bind 127.0.0.2\n whoami\n}").unwrap();
+    release.store(true, Ordering::SeqCst);
+    assert_300_answers(client);
     server.stop();
 }
 

@@ -1,14 +1,14 @@
 //! Zones on their way to clients of all kinds.
 
-use super::client::{Stream, ask_tcp, ask_udp, assert_answered};
+use super::client::{Stream, ask_tcp, ask_udp, assert_answered, framed, question};
 use super::server::{Server, eventually};
 use nodens_core::config::BuildOptions;
 use nodens_net::{Notifications, Options};
 use nodens_wire::{Class, Header, Message, Name, Rcode, Type, header};
 use nodens_zone::{Advance, Cursor, RecordRef, Soa, Version, Zone};
 use std::cell::Cell;
-use std::io::Read;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -148,6 +148,67 @@ fn a_hundred_thousand_endpoints_arrive_and_the_connection_goes_on() {
     client.send(4711, "cluster.local AXFR");
     take(&mut client, 100_004);
     eventually(|| server.shared.transfers.count() == 0, "the transfers to be over");
+    server.stop();
+}
+
+#[test]
+fn transfers_asked_of_one_connection_come_one_after_the_other() {
+    let zone = Endpoints::new(20_000);
+    let server = start(&zone, COREFILE);
+    let mut client = Stream::connect(server.address());
+    // In one segment, and while the first is under way.
+    let asked = framed(&question(4711, "cluster.local AXFR"));
+    client.0.write_all(&asked.repeat(2)).unwrap();
+    client.0.write_all(&framed(&question(9, "polite A"))).unwrap();
+    eventually(|| zone.made.load(Ordering::Relaxed) > 1000, "the first to be under way");
+    client.0.write_all(&asked).unwrap();
+    client.0.shutdown(Shutdown::Write).unwrap();
+    take(&mut client, 20_004);
+    take(&mut client, 20_004);
+    assert_eq!(client.receive().id, 9);
+    take(&mut client, 20_004);
+    assert!(client.is_closed());
+    server.stop();
+}
+
+#[test]
+fn a_stop_answers_what_was_asked_behind_a_transfer() {
+    let zone = Endpoints::with(20_000, 1000);
+    let server = start(&zone, COREFILE);
+    let mut client = Stream::connect(server.address());
+    let asked = ["cluster.local AXFR", "polite A"].map(|text| framed(&question(4711, text)));
+    client.0.write_all(&asked.concat()).unwrap();
+    eventually(|| server.shared.transfers.count() == 1, "the transfer to begin");
+    let stop = std::thread::spawn(move || server.runtime.shutdown(Duration::from_secs(60)));
+    take(&mut client, 20_004);
+    assert_answered(&client.receive());
+    assert!(client.is_closed());
+    stop.join().unwrap();
+}
+
+#[test]
+fn a_slow_reader_is_not_taken_for_one_that_does_not_read() {
+    let zone = Endpoints::with(20_000, 1000);
+    let corefile = COREFILE.replacen(" transfer", " timeouts {\n  write 1s\n }\n transfer", 1);
+    let server = start(&zone, &corefile);
+    let mut client = Stream::connect(server.address());
+    let window = |client: &Stream, octets| {
+        socket2::SockRef::from(&client.0).set_recv_buffer_size(octets).unwrap();
+    };
+    window(&client, 16 << 10);
+    client.send(4711, "cluster.local AXFR");
+    // So slowly that the kernel's buffer does not get empty enough for more within a second.
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(6) {
+        client.receive_bytes().expect("another message");
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    window(&client, 1 << 20);
+    let last = |wire: &[u8]| {
+        let answer = Message::parse(wire).unwrap().answer;
+        answer.last().is_some_and(|record| record.rtype == Type::SOA)
+    };
+    while !last(&client.receive_bytes().expect("the rest of it")) {}
     server.stop();
 }
 
