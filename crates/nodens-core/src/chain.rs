@@ -3,11 +3,15 @@
 use crate::config::{Config, ServerBlock};
 use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
 use crate::handlers::{Handler, forward};
-use crate::job::{Job, Resolution};
+use crate::job::{Asker, Job, Resolution};
 use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX};
 use crate::time::Now;
 use crate::worker::WorkerState;
 use nodens_wire::Rcode;
+
+#[cfg(test)]
+#[path = "chain_tests.rs"]
+mod tests;
 
 /// Where a run begins.
 #[derive(Debug)]
@@ -40,7 +44,7 @@ pub fn run(
     start: Start<'_>,
 ) -> Outcome {
     let mut step = match start {
-        Start::Top => enter(config, worker, now, job, Scope::Server),
+        Start::Top => enter(config, worker, now, job),
         Start::Behind => {
             job.current.position += 1;
             descend(config, worker, now, job)
@@ -76,25 +80,18 @@ pub fn run(
     }
 }
 
-/// Chooses the server block for the current question and starts at its first handler that takes
-/// part.
-fn enter(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job, scope: Scope) -> Step {
-    let watched = scope == Scope::Server;
+/// Chooses the server block for the current question and starts at its first handler.
+fn enter(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -> Step {
     match config.select(job) {
         Some((block, zone)) => {
-            let handlers = config.blocks.get(block).map_or(&[][..], |block| &block.handlers);
-            let first = match watched {
-                true => Some(0),
-                false => handlers.iter().position(|handler| !handler.only_watches()),
-            };
             job.current.block = block;
             job.current.zone = zone;
-            job.current.position = first.unwrap_or(handlers.len());
-            job.current.floor = job.current.position;
+            job.current.position = 0;
+            job.current.floor = 0;
             descend(config, worker, now, job)
         }
         None => {
-            if watched {
+            if job.current.asker != Asker::Unwatched {
                 config.count_unserved(now, worker, job);
             }
             job.current.block = usize::MAX;
@@ -109,6 +106,10 @@ fn descend(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -
         return Step::Fail(Rcode::REFUSED);
     };
     while let Some(handler) = block.handlers.get(job.current.position) {
+        if !takes_part(handler, &job.current) {
+            job.current.position += 1;
+            continue;
+        }
         let mut cx = Cx { now, job, block, config, worker };
         match handler.answer(&mut cx) {
             Step::Next => job.current.position += 1,
@@ -116,6 +117,11 @@ fn descend(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -
         }
     }
     end_of_chain(block, job)
+}
+
+/// Whether `handler` has a look at the question: those that only watch do not at every lookup.
+fn takes_part(handler: &Handler, q: &Resolution) -> bool {
+    q.asker != Asker::Unwatched || !handler.only_watches()
 }
 
 fn end_of_chain(block: &ServerBlock, job: &mut Job) -> Step {
@@ -149,8 +155,11 @@ fn resumed(
 /// Notes who answered, or that the server has to answer with an RCODE alone.
 fn settle(config: &Config, job: &mut Job, step: &Step) {
     let q = &mut job.current;
-    let handler = config.blocks.get(q.block).and_then(|block| block.handlers.get(q.position));
-    q.response.answered_by = handler.map(Handler::index);
+    // A response that a handler only handed on has the name of who gave it.
+    if q.response.answered_by.is_none() {
+        let handler = config.blocks.get(q.block).and_then(|block| block.handlers.get(q.position));
+        q.response.answered_by = handler.map(Handler::index);
+    }
     if let Step::Fail(rcode) = step {
         q.response.wire.clear();
         q.response.written = false;
@@ -164,6 +173,9 @@ fn ascend(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) {
     while job.current.position > job.current.floor {
         job.current.position -= 1;
         let Some(handler) = block.handlers.get(job.current.position) else { continue };
+        if !takes_part(handler, &job.current) {
+            continue;
+        }
         handler.amend(&mut Cx { now, job, block, config, worker });
     }
 }
@@ -182,6 +194,8 @@ fn begin_lookup(
     }
     let mut inner = Resolution::default();
     inner.begin(lookup.qname.view(), lookup.qtype, lookup.qclass, job.current.flags);
+    inner.asker = asker(&job.current, &lookup);
+    inner.asked_ns = now.mono_ns;
     inner.edns.clone_from(&job.current.edns);
     inner.block = job.current.block;
     inner.zone = job.current.zone;
@@ -189,7 +203,18 @@ fn begin_lookup(
     inner.floor = inner.position;
     job.outer.push(std::mem::replace(&mut job.current, inner));
     match lookup.scope {
-        scope @ (Scope::Server | Scope::Unwatched) => enter(config, worker, now, job, scope),
+        Scope::Server | Scope::Unwatched => enter(config, worker, now, job),
         Scope::Behind => descend(config, worker, now, job),
+    }
+}
+
+/// Whose question `lookup` is if the handler at work in `outer` asks it.
+fn asker(outer: &Resolution, lookup: &Lookup) -> Asker {
+    let same =
+        (&lookup.qname, lookup.qtype, lookup.qclass) == (&outer.qname, outer.qtype, outer.qclass);
+    match lookup.scope {
+        Scope::Behind if same => outer.asker,
+        Scope::Behind | Scope::Server => Asker::Handler,
+        Scope::Unwatched => Asker::Unwatched,
     }
 }

@@ -5,7 +5,8 @@ use crate::config::Config;
 use crate::handlers;
 use crate::response::Response;
 use crate::time::Now;
-use nodens_wire::{Class, Flags, Name, NameRef, Query, Rcode, Type};
+use nodens_wire::edns::OPT_LEN;
+use nodens_wire::{Class, Flags, HEADER_LEN, Name, NameRef, Query, Rcode, Type};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -62,6 +63,18 @@ pub struct RequestEdns {
     pub options: Vec<u8>,
 }
 
+/// Whose question a resolution is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asker {
+    /// The client's, whose answer a handler may want to see first.
+    #[default]
+    Client,
+    /// That of a handler which asks the server as a client would.
+    Handler,
+    /// That of a handler, for something the client has been counted and logged for already.
+    Unwatched,
+}
+
 /// One resolution: a question, the place in a chain, and the response as far as it is.
 ///
 /// A nested lookup saves the whole value and starts with a fresh one.
@@ -73,6 +86,10 @@ pub struct Resolution {
     pub qtype: Type,
     /// QCLASS.
     pub qclass: Class,
+    /// Whose question it is.
+    pub asker: Asker,
+    /// When it was asked, monotonic nanoseconds.
+    pub asked_ns: u64,
     /// The request's flags as handlers may have changed them (`header query`).
     pub flags: Flags,
     /// The request's EDNS as handlers may have changed it (`rewrite edns0`, `bufsize`).
@@ -179,7 +196,20 @@ impl Job {
         self.tapped = false;
         self.current.begin(query.qname(request), query.qtype, query.qclass, query.flags);
         self.current.copy_edns(&query, request);
+        self.current.asked_ns = now.mono_ns;
         self.query = query;
+    }
+
+    /// Octets of the request that asks the current question. A lookup of a handler has none: it is
+    /// what a client would have sent.
+    pub(crate) fn request_len(&self) -> usize {
+        let q = &self.current;
+        if q.is_clients() {
+            return self.request.len();
+        }
+        let opt = q.edns.as_ref().map_or(0, |edns| OPT_LEN + edns.options.len());
+        // QTYPE and QCLASS take two octets each.
+        HEADER_LEN + q.qname.as_wire().len() + 4 + opt
     }
 
     /// The client in whose name the chain is run.
@@ -221,6 +251,7 @@ impl Resolution {
         self.qname.assign(qname);
         self.qtype = qtype;
         self.qclass = qclass;
+        self.asker = Asker::Client;
         self.flags = flags;
         self.response.clear();
         self.position = 0;
@@ -239,6 +270,7 @@ impl Resolution {
         let mut front = Self::default();
         front.begin(self.qname.view(), self.qtype, self.qclass, self.flags);
         front.edns.clone_from(&self.edns);
+        (front.asker, front.asked_ns) = (self.asker, self.asked_ns);
         (front.block, front.zone, front.floor) = (self.block, self.zone, self.floor);
         front.position = self.cache.position();
         front.cache = self.cache.part();
@@ -261,6 +293,12 @@ impl Resolution {
         current.options.clear();
         let options = request.get(edns.options.clone()).unwrap_or_default();
         current.options.extend_from_slice(options);
+    }
+
+    /// Whether it is the client's question, so that what is decided here is what the client gets:
+    /// the outermost resolution, and the lookups in which handlers wait for its answer.
+    pub fn is_clients(&self) -> bool {
+        self.asker == Asker::Client
     }
 
     /// Whether the client wants DNSSEC records.

@@ -135,7 +135,7 @@ handlers! {
 
 impl Handler {
     /// Whether the directive only watches questions of clients or decorates what they get: it
-    /// neither changes nor gives an answer. Such handlers are the first of a chain.
+    /// neither changes nor gives an answer.
     pub(crate) fn only_watches(&self) -> bool {
         matches!(
             self,

@@ -91,7 +91,7 @@ impl Rule {
             }
         };
         match verdict {
-            Verdict::Drop if cx.job.outer.is_empty() => {
+            Verdict::Drop if cx.job.current.is_clients() => {
                 count(cx, |counters| counters.dropped);
                 Step::Drop
             }

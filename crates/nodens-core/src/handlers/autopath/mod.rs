@@ -109,8 +109,11 @@ impl Autopath {
     fn found(&self, cx: &mut Cx<'_>, at: usize, found: &Name, response: Response) -> Step {
         let q = cx.q();
         q.response = response;
-        if at > 0 && lead_to(&mut q.response, &q.qname, found).is_err() {
-            return Step::Fail(Rcode::SERVFAIL);
+        if at > 0 {
+            q.response.answered_by = None;
+            if lead_to(&mut q.response, &q.qname, found).is_err() {
+                return Step::Fail(Rcode::SERVFAIL);
+            }
         }
         cx.worker.cells.add(self.success, 1);
         Step::Answered
@@ -137,7 +140,7 @@ impl State {
 fn scope(cx: &Cx<'_>) -> Option<Scope> {
     let job = &cx.job;
     let asked = job.current.qname.view() == job.query.qname(&job.request);
-    if job.outer.is_empty() {
+    if job.current.is_clients() {
         return Some(if asked { Scope::Unwatched } else { Scope::Behind });
     }
     let walking = job.outer.iter().any(|outer| matches!(outer.lookup, LookupState::Autopath(_)));

@@ -198,8 +198,24 @@ fn access_control_holds_for_every_name() {
 }
 
 #[test]
+fn a_question_that_is_dropped_is_the_clients_only_at_the_first_name() {
+    let corefile = ".:53 {
+        autopath LIST
+        acl nope.a.test nope.b.test host.b.test {
+            drop
+        }
+        forward . 192.0.2.53
+    }";
+    let (mut bench, seen) = bench_of("dropped", "search a.test b.test\n", corefile);
+    assert_eq!(bench.ask_bytes(&crate::testing::request("nope.a.test. A")), None);
+    assert_eq!(bench.ask("host.a.test. A").flags.rcode(), Rcode::NXDOMAIN);
+    assert_eq!(*seen.borrow(), ["host.a.test."]);
+}
+
+#[test]
 fn names_are_looked_up_as_the_client_would() {
     let corefile = ".:53 {
+        bufsize 1232
         log . \"{name}\"
         prometheus
         rewrite stop name exact web.example.org c.a.test answer auto

@@ -177,6 +177,9 @@ impl Tap {
 impl Handle for Dnstap {
     /// Before anything is asked upstream, so that messages are in order.
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
+        if !cx.job.current.is_clients() {
+            return Step::Next;
+        }
         cx.job.tapped = true;
         let message = client_message(cx.job, Kind::ClientQuery, None);
         let source = metadata::Source { job: cx.job, block: cx.block };

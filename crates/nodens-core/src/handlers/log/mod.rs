@@ -92,7 +92,7 @@ impl QueryRecord {
             qname: q.qname.clone(),
             qtype: q.qtype,
             qclass: q.qclass,
-            size: job.request.len(),
+            size: job.request_len(),
             dnssec_ok: q.dnssec_ok(),
             bufsize: match client.transport {
                 Transport::Udp => job.query.udp_size(),
@@ -142,7 +142,7 @@ impl Rule {
 
     fn record(&self, cx: &Cx<'_>) -> QueryRecord {
         let source = metadata::Source { job: cx.job, block: cx.block };
-        let took = cx.now.since(cx.job.received.mono_ns);
+        let took = cx.now.since(cx.job.current.asked_ns);
         QueryRecord { took, ..QueryRecord::new(&self.format, source) }
     }
 }

@@ -39,7 +39,7 @@ impl Source<'_> {
     /// The value of a label, if anything knows it.
     pub fn value(self, label: &str) -> Option<String> {
         let zones = self.block.settings.metadata.as_ref()?;
-        let asked = match self.job.outer.is_empty() {
+        let asked = match self.job.current.is_clients() {
             true => self.job.query.qname(&self.job.request),
             false => self.job.current.qname.view(),
         };

@@ -165,10 +165,10 @@ impl ZoneSeries {
 
     fn observe(&self, now: Now, worker: &WorkerState, job: &Job, response_len: usize) {
         let protocol = protocol_of(job);
-        let took = now.since(job.received.mono_ns);
+        let took = now.since(job.current.asked_ns);
         let cells = &worker.cells;
         cells.observe(self.duration, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        cells.observe(self.request_size[protocol], job.request.len() as u64);
+        cells.observe(self.request_size[protocol], job.request_len() as u64);
         cells.observe(self.response_size[protocol], response_len as u64);
     }
 
@@ -180,7 +180,8 @@ impl ZoneSeries {
         let protocol = protocol_of(job);
         let client = job.client().peer.ip().to_canonical();
         let family = usize::from(matches!(client, IpAddr::V6(_)));
-        let index = type_index(job.query.qtype);
+        let q = &job.current;
+        let index = type_index(if q.is_clients() { job.query.qtype } else { q.qtype });
         let series = (index * FAMILIES.len() + family) * PROTOCOLS.len() + protocol;
         let registry = &worker.shared.registry;
         let register = || {

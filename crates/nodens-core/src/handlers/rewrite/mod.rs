@@ -213,6 +213,10 @@ impl Rewrite {
 
     /// The response up to the CNAME that gets another target, and that target.
     fn new_target(&self, q: &Resolution) -> Option<(Message, Name)> {
+        // An answer of several messages is a zone and not the way to a target.
+        if q.response.rest.is_some() {
+            return None;
+        }
         let mut message = Message::parse(&q.response.wire).ok()?;
         message.answer.retain(|record| record.rtype == Type::CNAME);
         let found = message.answer.iter().enumerate().find_map(|(at, record)| {

@@ -86,7 +86,7 @@ impl Handle for Transfer {
         let Some(rule) = rule else { return Step::Next };
         // Nobody else's lookup can take an answer of many messages.
         let asks_himself =
-            cx.job.outer.is_empty() && matches!(cx.job.recipient, Recipient::Client(_));
+            q.is_clients() && matches!(cx.job.recipient, Recipient::Client(_));
         if !rule.allows(client.peer.ip()) || !asks_himself {
             return Step::Fail(Rcode::REFUSED);
         }

@@ -137,6 +137,14 @@ fn a_zone_is_handed_on_from_soa_to_soa() {
 }
 
 #[test]
+fn a_directive_that_wants_to_see_the_answer_first_is_in_nobodys_way() {
+    let zone = Numbers::new("cluster.local.", 3000);
+    let corefile = ANYONE.replacen('{', "{\n rewrite cname suffix .a. .b.", 1);
+    let messages = axfr(&mut bench(&corefile, &[&zone]), "cluster.local.");
+    assert_eq!(messages.iter().map(|message| message.answer.len()).sum::<usize>(), 3002);
+}
+
+#[test]
 fn the_first_message_alone_has_an_opt_record() {
     let zone = Numbers::new("cluster.local.", 3000);
     let mut bench = bench(ANYONE, &[&zone]);
