@@ -15,7 +15,12 @@ mod tests;
 /// Turns the decided response of `job` into the message for its client, in place.
 pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
     let block = config.blocks.get(job.current.block);
-    let rcode = job.current.response.rcode;
+    let mut rcode = job.current.response.rcode;
+    if job.query.edns.is_none() && Flags::default().with_rcode(rcode).rcode() != rcode {
+        // Its upper bits stand in the OPT record; the lower ones alone mean something else.
+        rcode = Rcode::SERVFAIL;
+        write_bare(job, rcode);
+    }
     if !job.current.response.written || job.current.response.wire.len() < HEADER_LEN {
         write_bare(job, rcode);
     }

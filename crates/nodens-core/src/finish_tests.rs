@@ -48,6 +48,20 @@ fn another_edns_version_is_answered_with_ours() {
 }
 
 #[test]
+fn an_extended_rcode_is_a_failure_for_clients_without_edns() {
+    let rule =
+        "template ANY ANY {\n rcode BADCOOKIE\n answer \"{{ .Name }} 60 IN A 192.0.2.1\"\n }";
+    let mut bench = Bench::new(&format!(".:53 {{\n {rule}\n}}"));
+    let answer = bench.ask("example.org A +edns");
+    assert_eq!((answer.flags.rcode(), answer.edns().unwrap().0.extended_rcode), (Rcode(7), 1));
+    assert_eq!(answer.answer.len(), 1);
+    let answer = bench.ask("Example.org A");
+    assert_eq!((answer.flags.rcode(), answer.answer.len()), (Rcode::SERVFAIL, 0));
+    assert_eq!(answer.questions[0].qname.to_string(), "Example.org.");
+    assert!(answer.flags.has(Flags::QR) && answer.additional.is_empty());
+}
+
+#[test]
 fn a_cookie_is_answered_with_ours_and_ours_is_kept() {
     let mut bench = bench();
     let first = options(&ask(&mut bench, 0, &[(code::COOKIE, &[5; 8])]));
