@@ -67,7 +67,7 @@ codes! {
     NONE = 0 "None", A = 1 "A", NS = 2 "NS", MD = 3 "MD", MF = 4 "MF", CNAME = 5 "CNAME", SOA = 6 "SOA",
     MB = 7 "MB", MG = 8 "MG", MR = 9 "MR", NULL = 10 "NULL", PTR = 12 "PTR", HINFO = 13 "HINFO",
     MINFO = 14 "MINFO", MX = 15 "MX", TXT = 16 "TXT", RP = 17 "RP", AFSDB = 18 "AFSDB",
-    X25 = 19 "X25", ISDN = 20 "ISDN", RT = 21 "RT", SIG = 24 "SIG", KEY = 25 "KEY", PX = 26 "PX",
+    X25 = 19 "X25", ISDN = 20 "ISDN", RT = 21 "RT", NSAP_PTR = 23 "NSAP-PTR", SIG = 24 "SIG", KEY = 25 "KEY", PX = 26 "PX",
     GPOS = 27 "GPOS", AAAA = 28 "AAAA", LOC = 29 "LOC", NXT = 30 "NXT", EID = 31 "EID",
     NIMLOC = 32 "NIMLOC", SRV = 33 "SRV", ATMA = 34 "ATMA", NAPTR = 35 "NAPTR", KX = 36 "KX",
     CERT = 37 "CERT", DNAME = 39 "DNAME", OPT = 41 "OPT", APL = 42 "APL", DS = 43 "DS",

@@ -1,10 +1,11 @@
 //! Single records in presentation format (RFC 1035 section 5.1), as `template` makes them.
 //!
-//! The `domain` crate reads most RDATA. Read here are the owner and what stands before the type,
-//! and types that `domain` does not know, reads more strictly than operators are used to (`1h30m`
-//! for a number of seconds, text of more than 255 octets) or less (empty labels in names).
+//! The `domain` crate reads much of the RDATA. Read here are the owner and what stands before the
+//! type, and types that `domain` does not know, reads more strictly than operators are used to
+//! (`1h30m` for a number of seconds, text of more than 255 octets) or less (empty labels in names).
 
 mod rdata;
+mod special;
 mod svcb;
 mod tokens;
 
@@ -118,7 +119,7 @@ fn record_type(word: &Token<'_>) -> Result<Type, PresentationError> {
 fn read_with_domain(rtype: Type, tokens: &Tokens<'_>) -> Result<Vec<u8>, PresentationError> {
     let refuse = |reason: String| PresentationError::Rdata { rtype, reason };
     let (open, rest) = (tokens.open_parentheses(), tokens.rest());
-    let line = format!(". 0 IN {rtype} {}{rest}\n", "(".repeat(open));
+    let line = format!(". 0 IN {} {}{rest}\n", written_like(rtype), "(".repeat(open));
     let mut file = Zonefile::new();
     file.set_origin(DomainName::root_bytes());
     file.extend_from_slice(line.as_bytes());
@@ -131,6 +132,15 @@ fn read_with_domain(rtype: Type, tokens: &Tokens<'_>) -> Result<Vec<u8>, Present
         }
         Ok(_) => Err(PresentationError::End("RDATA")),
         Err(error) => Err(refuse(error.to_string())),
+    }
+}
+
+/// The type that `domain` knows and whose RDATA looks the same.
+fn written_like(rtype: Type) -> Type {
+    match rtype {
+        Type::NXT => Type::NSEC,
+        Type::KEY | Type::RKEY => Type::DNSKEY,
+        other => other,
     }
 }
 

@@ -1,9 +1,13 @@
 //! RDATA of the types that are read here: a table of their fields.
 
 use super::PresentationError;
-use super::svcb;
 use super::tokens::{Token, Tokens};
+use super::{special, svcb};
+use domain::base::iana::SecurityAlgorithm;
+use domain::rdata::dnssec::Timestamp;
 use nodens_wire::{Name, Type};
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 /// A field of RDATA, as it is written and as it is sent.
 #[derive(Clone, Copy, Debug)]
@@ -16,25 +20,80 @@ enum Field {
     Seconds,
     /// One character-string.
     Text,
-    /// One or more character-strings; a longer one is cut into pieces of 255 octets.
+    /// Character-strings; a longer one is cut into pieces of 255 octets.
     Texts,
+    /// Two character-strings: the first word and all others.
+    TwoTexts,
+    /// One character-string that is a decimal number.
+    Decimal,
+    /// Hexadecimal numbers with this between them: so many, of so many digits.
+    Groups(char, usize, usize),
+    /// An IPv4 address.
+    Ipv4,
+    /// An algorithm of DNSSEC, by number or mnemonic.
+    Algorithm,
+    /// What a certificate is, by number or mnemonic (RFC 4398 section 2.1).
+    Certificate,
+    /// A time as digits of a date or seconds since 1970 (RFC 4034 section 3.2).
+    Time,
+    /// One type.
+    TypeCovered,
+    /// Types as a map of bits (RFC 4034 section 4.1.2), to the end.
+    Types,
+    /// Base64 to the end; spaces in it are allowed.
+    Base64,
     /// The octets of a word, to the end.
     Octets,
     /// Hexadecimal digits, to the end; spaces between them are allowed.
     Hex,
 }
 
+/// Types of certificates (RFC 4398 section 2.1).
+const CERTIFICATES: [(&str, u16); 10] = [
+    ("PKIX", 1),
+    ("SPKI", 2),
+    ("PGP", 3),
+    ("IPKIX", 4),
+    ("ISPKI", 5),
+    ("IPGP", 6),
+    ("ACPKIX", 7),
+    ("IACPKIX", 8),
+    ("URI", 253),
+    ("OID", 254),
+];
+
 fn fields(rtype: Type) -> Option<&'static [Field]> {
-    use Field::{Hex, Name, Number, Octets, Seconds, Text, Texts};
+    use Field::{
+        Algorithm, Base64, Certificate, Decimal, Groups, Hex, Ipv4, Name, Number, Octets, Seconds,
+        Text, Texts, Time, TwoTexts, TypeCovered, Types,
+    };
     Some(match rtype {
         Type::SOA => &[Name, Name, Number(4), Seconds, Seconds, Seconds, Seconds],
-        Type::TXT | Type::SPF | Type::AVC | Type::NINFO => &[Texts],
+        Type::TXT | Type::SPF | Type::AVC | Type::NINFO | Type::RESINFO => &[Texts],
+        Type::HINFO | Type::ISDN => &[TwoTexts],
+        Type::X25 | Type::UINFO => &[Text],
+        Type::GPOS => &[Decimal, Decimal, Decimal],
         Type::CAA => &[Number(1), Text, Octets],
         Type::TLSA | Type::SMIMEA => &[Number(1), Number(1), Number(1), Hex],
         Type::SSHFP => &[Number(1), Number(1), Hex],
         Type::URI => &[Number(2), Number(2), Octets],
-        Type::RP => &[Name, Name],
+        Type::EID | Type::NIMLOC => &[Hex],
+        Type::EUI48 => &[Groups('-', 6, 2)],
+        Type::EUI64 => &[Groups('-', 8, 2)],
+        Type::NID | Type::L64 => &[Number(2), Groups(':', 4, 4)],
+        Type::L32 => &[Number(2), Ipv4],
+        Type::UID | Type::GID => &[Number(4)],
+        Type::CERT => &[Certificate, Number(2), Algorithm, Base64],
+        Type::DS | Type::CDS | Type::DLV | Type::TA => &[Number(2), Algorithm, Number(1), Hex],
+        Type::RRSIG | Type::SIG => {
+            &[TypeCovered, Algorithm, Number(1), Number(4), Time, Time, Number(2), Name, Base64]
+        }
+        Type::OPENPGPKEY | Type::DHCID => &[Base64],
+        Type::CSYNC => &[Number(4), Number(2), Types],
+        Type::RP | Type::MINFO | Type::TALINK => &[Name, Name],
+        Type::PX => &[Number(2), Name, Name],
         Type::NS | Type::CNAME | Type::PTR | Type::DNAME => &[Name],
+        Type::MB | Type::MD | Type::MF | Type::MG | Type::MR | Type::NSAP_PTR => &[Name],
         Type::MX | Type::AFSDB | Type::RT | Type::KX | Type::LP => &[Number(2), Name],
         Type::SRV => &[Number(2), Number(2), Number(2), Name],
         _ => return None,
@@ -53,7 +112,10 @@ pub(super) fn read(
     }
     match rtype {
         Type::SVCB | Type::HTTPS => Some(svcb::read(tokens)),
-        _ => fields(rtype).map(|fields| read_fields(fields, tokens)),
+        _ => match fields(rtype) {
+            Some(fields) => Some(read_fields(fields, tokens)),
+            None => special::read(rtype, tokens),
+        },
     }
 }
 
@@ -61,36 +123,92 @@ fn read_fields(fields: &[Field], tokens: &mut Tokens<'_>) -> Result<Vec<u8>, Pre
     let mut rdata = Vec::new();
     for field in fields {
         match field {
-            Field::Name => rdata.extend(name(&tokens.expect("a name")?)?.as_wire()),
-            Field::Number(octets) => {
-                let word = tokens.expect("a number")?;
-                let wrong = || word.unlike("a number");
-                let number: u32 = word.raw.parse().map_err(|_| wrong())?;
-                let bytes = number.to_be_bytes();
-                let (empty, octets) = bytes.split_at(bytes.len() - octets);
-                if empty.iter().any(|octet| *octet != 0) {
-                    return Err(wrong());
-                }
-                rdata.extend(octets);
-            }
-            Field::Seconds => {
-                let word = tokens.expect("a number of seconds")?;
-                let number = seconds(word.raw).ok_or_else(|| word.unlike("a number of seconds"))?;
-                rdata.extend(number.to_be_bytes());
-            }
-            Field::Text => text(&mut rdata, &tokens.expect("text")?)?,
-            Field::Texts => {
-                text(&mut rdata, &tokens.expect("text")?)?;
-                while let Some(word) = tokens.next()? {
-                    text(&mut rdata, &word)?;
-                }
-            }
-            Field::Octets => rdata.extend(tokens.expect("text")?.octets()?),
+            Field::Texts => texts(&mut rdata, tokens)?,
+            Field::TwoTexts => two_texts(&mut rdata, tokens)?,
+            Field::Types => types(&mut rdata, tokens)?,
+            Field::Base64 => base64(&mut rdata, tokens)?,
             Field::Hex => hex(&mut rdata, tokens)?,
+            field => read_word(*field, &tokens.expect(field.expected())?, &mut rdata)?,
         }
     }
     end(tokens)?;
     Ok(rdata)
+}
+
+impl Field {
+    /// What a text that ends too early lacks.
+    fn expected(self) -> &'static str {
+        match self {
+            Self::Name => "a name",
+            Self::Number(_) | Self::Decimal => "a number",
+            Self::Seconds => "a number of seconds",
+            Self::Ipv4 => "an IPv4 address",
+            Self::Algorithm => "an algorithm",
+            Self::Certificate => "a type of certificate",
+            Self::Time => "a time",
+            Self::TypeCovered => "a type such as AAAA",
+            Self::Text | Self::Texts | Self::TwoTexts | Self::Octets => "text",
+            Self::Groups(..) | Self::Hex => "hexadecimal digits",
+            Self::Types => "types",
+            Self::Base64 => "Base64",
+        }
+    }
+}
+
+/// A field that is one word.
+fn read_word(field: Field, word: &Token<'_>, rdata: &mut Vec<u8>) -> Result<(), PresentationError> {
+    let wrong = || word.unlike(field.expected());
+    match field {
+        Field::Name => rdata.extend(name(word)?.as_wire()),
+        Field::Number(octets) => rdata.extend(number(word, octets)?),
+        Field::Seconds => rdata.extend(seconds(word.raw).ok_or_else(wrong)?.to_be_bytes()),
+        Field::Text => text(rdata, word)?,
+        Field::Decimal => {
+            word.raw.parse::<f64>().map_err(|_| wrong())?;
+            text(rdata, word)?;
+        }
+        Field::Groups(between, count, digits) => {
+            let groups: Vec<&str> = word.raw.split(between).collect();
+            if groups.len() != count || groups.iter().any(|group| group.len() != digits) {
+                return Err(word.unlike("hexadecimal digits in groups"));
+            }
+            rdata.extend(hex_of(&Token { raw: &groups.concat(), ..*word })?);
+        }
+        Field::Ipv4 => {
+            rdata.extend(word.raw.parse::<Ipv4Addr>().map_err(|_| wrong())?.octets());
+        }
+        Field::Algorithm => {
+            let mnemonic = word.raw.to_ascii_uppercase();
+            match SecurityAlgorithm::from_mnemonic(mnemonic.as_bytes()) {
+                Some(algorithm) => rdata.push(algorithm.to_int()),
+                None => rdata.extend(number(word, 1)?),
+            }
+        }
+        Field::Certificate => match CERTIFICATES.iter().find(|(name, _)| *name == word.raw) {
+            Some((_, number)) => rdata.extend(number.to_be_bytes()),
+            None => rdata.extend(number(word, 2)?),
+        },
+        Field::Time => {
+            let time: Timestamp = word.raw.parse().map_err(|_| wrong())?;
+            rdata.extend(time.into_int().to_be_bytes());
+        }
+        Field::TypeCovered => rdata.extend(type_of(word)?.0.to_be_bytes()),
+        Field::Octets => rdata.extend(word.octets()?),
+        // They are read before, to the end.
+        Field::Texts | Field::TwoTexts | Field::Types | Field::Base64 | Field::Hex => {}
+    }
+    Ok(())
+}
+
+/// A number of so many octets.
+pub(super) fn number(word: &Token<'_>, octets: usize) -> Result<Vec<u8>, PresentationError> {
+    let wrong = || word.unlike("a number");
+    let bytes = word.raw.parse::<u32>().map_err(|_| wrong())?.to_be_bytes();
+    let (empty, octets) = bytes.split_at(bytes.len().saturating_sub(octets));
+    if empty.iter().any(|octet| *octet != 0) {
+        return Err(wrong());
+    }
+    Ok(octets.to_vec())
 }
 
 pub(super) fn end(tokens: &mut Tokens<'_>) -> Result<(), PresentationError> {
@@ -146,6 +264,90 @@ fn text(rdata: &mut Vec<u8>, word: &Token<'_>) -> Result<(), PresentationError> 
             return Ok(());
         }
     }
+}
+
+/// All words as character-strings. There is at least one (RFC 1035 section 3.3.14), an empty one
+/// if nothing is said.
+fn texts(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), PresentationError> {
+    while let Some(word) = tokens.next()? {
+        text(rdata, &word)?;
+    }
+    if rdata.is_empty() {
+        rdata.push(0);
+    }
+    Ok(())
+}
+
+/// Two character-strings of 255 octets at most; the second is empty if there is one word.
+fn two_texts(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), PresentationError> {
+    let word = tokens.expect("text")?;
+    let (mut first, mut others) = (word.octets()?, Vec::new());
+    while let Some(word) = tokens.next()? {
+        others.push(word.octets()?);
+    }
+    // Both may stand between one pair of quotes.
+    if others.is_empty() && first.iter().any(u8::is_ascii_whitespace) {
+        let mut words = word.raw.split_ascii_whitespace().map(|raw| Token { raw, ..word }.octets());
+        first = words.next().unwrap_or(Ok(Vec::new()))?;
+        others = words.collect::<Result<_, _>>()?;
+    }
+    for string in [first, others.join(&b' ')] {
+        let length = u8::try_from(string.len());
+        rdata.push(length.map_err(|_| word.unlike("text of 255 octets at most"))?);
+        rdata.extend(string);
+    }
+    Ok(())
+}
+
+fn type_of(word: &Token<'_>) -> Result<Type, PresentationError> {
+    word.raw.parse().map_err(|_| word.unlike("a type such as AAAA"))
+}
+
+fn types(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), PresentationError> {
+    let mut all = BTreeSet::new();
+    while let Some(word) = tokens.next()? {
+        all.insert(type_of(&word)?.0);
+    }
+    for window in 0..=u8::MAX {
+        let mut bits = Vec::new();
+        for [_, low] in all.iter().map(|t| t.to_be_bytes()).filter(|[high, _]| *high == window) {
+            bits.resize(usize::from(low / 8) + 1, 0);
+            if let Some(octet) = bits.last_mut() {
+                *octet |= 0x80 >> (low % 8);
+            }
+        }
+        if let (false, Ok(length)) = (bits.is_empty(), u8::try_from(bits.len())) {
+            rdata.extend([window, length]);
+            rdata.extend(bits);
+        }
+    }
+    Ok(())
+}
+
+/// Base64 in all words that are left.
+pub(super) fn base64(
+    rdata: &mut Vec<u8>,
+    tokens: &mut Tokens<'_>,
+) -> Result<(), PresentationError> {
+    let first = tokens.expect("Base64")?;
+    let mut digits = first.raw.to_owned();
+    while let Some(word) = tokens.next()? {
+        digits.push_str(word.raw);
+    }
+    rdata.extend(base64_of(&first, &digits)?);
+    Ok(())
+}
+
+/// `digits`, which begin with `word`, as octets.
+pub(super) fn base64_of(word: &Token<'_>, digits: &str) -> Result<Vec<u8>, PresentationError> {
+    domain::utils::base64::decode(digits).map_err(|_| word.unlike("Base64"))
+}
+
+/// The octets of one word of hexadecimal digits.
+pub(super) fn hex_of(word: &Token<'_>) -> Result<Vec<u8>, PresentationError> {
+    let mut octets = Vec::new();
+    hex(&mut octets, &mut Tokens::new(word.raw))?;
+    Ok(octets)
 }
 
 fn hex(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), PresentationError> {

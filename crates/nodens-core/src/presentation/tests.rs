@@ -1,5 +1,7 @@
 use super::*;
 
+mod types;
+
 /// `OWNER TTL CLASS TYPE hex` of a record.
 fn read(text: &str) -> String {
     match record(text) {
@@ -29,46 +31,49 @@ fn what_stands_before_the_type_may_be_left_out_or_swapped() {
     }
 }
 
+/// Record, and its type and RDATA.
+const RDATA: &[(&str, &str)] = &[
+    ("x. AAAA 2001:db8::1", "AAAA 20010db8000000000000000000000001"),
+    ("x. CNAME y.z.", "CNAME 017901 7a00"),
+    ("x. MX 10 m.", "MX 000a 016d00"),
+    ("x. SRV 1 2 53 t.", "SRV 0001 0002 0035 017400"),
+    ("x. PTR p", "PTR 017000"),
+    ("x. NS n.", "NS 016e00"),
+    (
+        "x. SOA a. b. 1 1h 1m 1w 1d",
+        "SOA 016100 016200 00000001 00000e10 0000003c 00093a80 00015180",
+    ),
+    (
+        "x. SOA a. b. (1 60 60\n60 60)",
+        "SOA 016100 016200 00000001 0000003c 0000003c 0000003c 0000003c",
+    ),
+    ("x. TXT (a\n \"b c\" \\065\\\"\"\")", "TXT 0161 03622063 024122 00"),
+    ("x. HINFO a b", "HINFO 0161 0162"),
+    ("x. NAPTR 1 2 u s \"\" r.", "NAPTR 0001 0002 0175 0173 00 017200"),
+    ("x. CAA 0 issue \"ca\"", "CAA 00 056973737565 6361"),
+    ("x. TLSA 3 1 1 ab cd", "TLSA 030101abcd"),
+    ("x. SSHFP 1 2 ABCD", "SSHFP 0102abcd"),
+    ("x. URI 1 2 \"http://x\"", "URI 0001 0002 687474703a2f2f78"),
+    ("x. RP a. b.", "RP 016100 016200"),
+    ("x. TYPE65280 \\# 2 abcd", "TYPE65280 abcd"),
+    ("x. A \\# 4 01020304", "A 01020304"),
+    ("x. NULL \\# 0", "NULL "),
+    ("x. DS 1 8 2 abcd", "DS 0001 08 02 abcd"),
+    (
+        "x. HTTPS 1 . alpn=\"h2,h3\" port=443",
+        "HTTPS 0001 00 0001 0006 026832 026833 0003 0002 01bb",
+    ),
+    (
+        "x. SVCB 0 y. ipv6hint=::1 ipv4hint=1.2.3.4,1.2.3.5 mandatory=port,alpn no-default-alpn key9=a",
+        "SVCB 0000 017900 0000 0004 0001 0003 0002 0000 0004 0008 01020304 01020305 \
+             0006 0010 00000000000000000000000000000001 0009 0001 61",
+    ),
+    ("x. HTTPS 1 . ech=AAEC", "HTTPS 0001 00 0005 0003 000102"),
+];
+
 #[test]
 fn rdata_of_many_types() {
-    for (text, expected) in [
-        ("x. AAAA 2001:db8::1", "AAAA 20010db8000000000000000000000001"),
-        ("x. CNAME y.z.", "CNAME 017901 7a00"),
-        ("x. MX 10 m.", "MX 000a 016d00"),
-        ("x. SRV 1 2 53 t.", "SRV 0001 0002 0035 017400"),
-        ("x. PTR p", "PTR 017000"),
-        ("x. NS n.", "NS 016e00"),
-        (
-            "x. SOA a. b. 1 1h 1m 1w 1d",
-            "SOA 016100 016200 00000001 00000e10 0000003c 00093a80 00015180",
-        ),
-        (
-            "x. SOA a. b. (1 60 60\n60 60)",
-            "SOA 016100 016200 00000001 0000003c 0000003c 0000003c 0000003c",
-        ),
-        ("x. TXT (a\n \"b c\" \\065\\\"\"\")", "TXT 0161 03622063 024122 00"),
-        ("x. HINFO a b", "HINFO 0161 0162"),
-        ("x. NAPTR 1 2 u s \"\" r.", "NAPTR 0001 0002 0175 0173 00 017200"),
-        ("x. CAA 0 issue \"ca\"", "CAA 00 056973737565 6361"),
-        ("x. TLSA 3 1 1 ab cd", "TLSA 030101abcd"),
-        ("x. SSHFP 1 2 ABCD", "SSHFP 0102abcd"),
-        ("x. URI 1 2 \"http://x\"", "URI 0001 0002 687474703a2f2f78"),
-        ("x. RP a. b.", "RP 016100 016200"),
-        ("x. TYPE65280 \\# 2 abcd", "TYPE65280 abcd"),
-        ("x. A \\# 4 01020304", "A 01020304"),
-        ("x. NULL \\# 0", "NULL "),
-        ("x. DS 1 8 2 abcd", "DS 0001 08 02 abcd"),
-        (
-            "x. HTTPS 1 . alpn=\"h2,h3\" port=443",
-            "HTTPS 0001 00 0001 0006 026832 026833 0003 0002 01bb",
-        ),
-        (
-            "x. SVCB 0 y. ipv6hint=::1 ipv4hint=1.2.3.4,1.2.3.5 mandatory=port,alpn no-default-alpn key9=a",
-            "SVCB 0000 017900 0000 0004 0001 0003 0002 0000 0004 0008 01020304 01020305 \
-             0006 0010 00000000000000000000000000000001 0009 0001 61",
-        ),
-        ("x. HTTPS 1 . ech=AAEC", "HTTPS 0001 00 0005 0003 000102"),
-    ] {
+    for (text, expected) in RDATA {
         let expected = expected.split_once(' ').map(|(rtype, hex)| (rtype, hex.replace(' ', "")));
         let (rtype, hex) = expected.unwrap();
         assert_eq!(read(text), format!("x. 3600 IN {rtype} {hex}"), "{text}");
@@ -102,6 +107,7 @@ fn what_is_no_record_is_refused() {
         ("x. CAA 256 issue ca", "error: expected a number, found `256`"),
         ("x. TLSA 3 1 1 abc", "error: expected an even number of digits, found `abc`"),
         ("x. TYPE65280 \\# 3 abcd", "error: expected the number of octets, found `3`"),
+        ("x. DS 1", "error: expected an algorithm, found the end of the record"),
         ("x. MX bogus", "error: expected a number, found `bogus`"),
         ("x. MX 10 a..b.", "error: expected a domain name, found `a..b.`"),
         ("x. \x0c TXT a", "error: expected a type such as AAAA, found `\x0c`"),
@@ -113,7 +119,7 @@ fn what_is_no_record_is_refused() {
     ] {
         assert_eq!(read(text), expected, "{text}");
     }
-    for text in ["x. A 1.1.1.1 junk", "x. A", "x. A 1.1.1", "x. DS 1", "x. MX \\# 2 abcd"] {
+    for text in ["x. A 1.1.1.1 junk", "x. A", "x. A 1.1.1", "x. DNSKEY 1", "x. MX \\# 2 abcd"] {
         assert!(read(text).starts_with("error: bad RDATA of type "), "{text}: {}", read(text));
     }
 }
@@ -125,5 +131,8 @@ proptest::proptest! {
         _ = record(&format!("x. HTTPS {text}"));
         _ = record(&format!("x. SOA {text}"));
         _ = record(&format!("x. NSEC {text}"));
+        for rtype in ["APL", "HIP", "LOC", "ISDN", "IPSECKEY", "EUI48", "NXT"] {
+            _ = record(&format!("x. {rtype} {text}"));
+        }
     }
 }
