@@ -1,11 +1,15 @@
-//! Rules on documents: the architecture's invariants name their check, links resolve, no path of one machine.
+//! Rules on documents: the architecture's invariants name their check, every difference from CoreDNS can be known when it
+//! is seen, links resolve, no path of one machine.
 
 use super::{File, Finding, Tree, finding};
+use nodens_judge::differences::Differences;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const DIFFERENCES: &str = "docs/differences.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = invariants(tree);
+    findings.extend(differences(tree));
     for file in tree.with_extension("md") {
         findings.extend(links(tree, file));
     }
@@ -73,6 +77,15 @@ fn is_known_check(tree: &Tree, name: &str) -> bool {
     let definitions = [format!("fn {last}("), format!("mod {last} "), format!("mod {last};")];
     is_name
         && tree.with_extension("rs").any(|file| definitions.iter().any(|d| file.text.contains(d)))
+}
+
+/// The list of differences is read as the checks read it that ask both servers: they begin with it and take long.
+fn differences(tree: &Tree) -> Option<Finding> {
+    let Some(file) = tree.file(DIFFERENCES) else {
+        return Some(finding(DIFFERENCES, 1, "is missing: the checks against CoreDNS go by it"));
+    };
+    let error = Differences::parse(&file.text).err()?;
+    Some(finding(DIFFERENCES, 1, format!("{error:#}")))
 }
 
 /// Every link to a file of the repository resolves, its anchor too.
@@ -204,6 +217,21 @@ mod tests {
         assert!(invariants_of("1. No clock. Check: `a::gone`")[0].contains("`a::gone` is no"));
         assert!(invariants_of("None.")[0].contains("no numbered list"));
         assert!(texts(invariants(&Tree::of(&[])))[0].contains("is missing"));
+    }
+
+    #[test]
+    fn a_difference_can_be_known_when_it_is_seen() {
+        let row = "| id | CoreDNS | Nodens | reason |\n|---|---|---|---|\n| `late` | a | b | RFC 1035 |\n";
+        let block = "```difference\nid: late\nfield: answer\n```\n";
+        let of = |text: &str| differences(&Tree::of(&[(DIFFERENCES, text)])).map(|f| f.to_string());
+        assert_eq!(of(&format!("{row}\n{block}")), None);
+        let message = of(row).unwrap();
+        assert!(message.starts_with("docs/differences.md:1: difference 'late' has no block"));
+        assert!(of(block).unwrap().contains("which no row of the table has"));
+        assert!(
+            of(&format!("{row}\n{}", block.replace("field", "feild"))).unwrap().contains("feild")
+        );
+        assert!(differences(&Tree::of(&[])).is_some());
     }
 
     fn links_of(text: &str) -> Vec<String> {
