@@ -79,6 +79,7 @@ pub struct ZoneSeries {
 
 /// Reads `prometheus [ADDRESS]`.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    block.once(directive)?;
     let address = match directive.args() {
         [] => "localhost:9153".to_owned(),
         [address] => super::health::listen_address(address, "localhost:9153")?,
