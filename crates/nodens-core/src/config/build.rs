@@ -17,7 +17,7 @@ use nodens_corefile::{Corefile, Directive, Error, ErrorKind, nearest};
 use nodens_wire::Name;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// What a directive's `setup` may look at and add to.
@@ -319,6 +319,15 @@ fn set_up(
 }
 
 /// Groups blocks into servers and servers into listeners.
+/// Where the server at `address` listens. `0.0.0.0` means all addresses of both families, as in Go:
+/// those who wrote it want to be reached, and some of their clients have IPv6 alone. Where another of
+/// the `servers` is at all addresses of IPv6, each keeps its own.
+fn listen_at(address: SocketAddr, servers: &[SocketAddr]) -> SocketAddr {
+    let everywhere = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port());
+    let is_wide = address.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    if is_wide && !servers.contains(&everywhere) { everywhere } else { address }
+}
+
 fn assemble(
     placements: Vec<Placement>,
     blocks: Vec<ServerBlock>,
@@ -333,7 +342,7 @@ fn assemble(
     }
     let mut servers = Vec::new();
     let mut listeners = Vec::new();
-    for address in order {
+    for address in order.iter().copied() {
         let members = || placements.iter().zip(&blocks).enumerate();
         let here: Vec<_> = members().filter(|(_, (p, _))| p.address == address).collect();
         let mut zones: HashMap<_, Vec<_>, _> = HashMap::default();
@@ -351,7 +360,8 @@ fn assemble(
         let label = server_label(address);
         let unserved = ZoneSeries::dropped(&shared.registry, &label);
         let any_class = Config::serves_any_class(&chains);
-        listeners.push(Listener { address, server: servers.len(), sockets });
+        let listen = listen_at(address, &order);
+        listeners.push(Listener { address: listen, server: servers.len(), sockets });
         servers.push(Server { label, zones, only_root, depths, any_class, unserved });
     }
     Config { listeners, servers, blocks, services }

@@ -30,6 +30,15 @@ fn addresses_and_interfaces_become_listeners() {
 }
 
 #[test]
+fn all_addresses_of_ipv4_are_all_addresses_unless_others_have_those_of_ipv6() {
+    assert_eq!(listeners(".:1053 {\n bind 0.0.0.0\n whoami\n}"), ["[::]:1053"]);
+    let beside = ".:1053 {\n bind 0.0.0.0\n whoami\n}\n.:1054 {\n bind 0.0.0.0 ::\n whoami\n}";
+    assert_eq!(listeners(beside), ["[::]:1053", "0.0.0.0:1054", "[::]:1054"]);
+    let label = |text| compile(text).unwrap().servers[0].label.clone();
+    assert_eq!(label(".:1053 {\n bind 0.0.0.0\n whoami\n}"), "dns://0.0.0.0:1053");
+}
+
+#[test]
 fn link_local_addresses_of_an_interface_are_left_out() {
     assert_eq!(listeners(". {\n bind eth0\n whoami\n}"), ["192.0.2.1:53", "[2001:db8::1]:53"]);
 }
