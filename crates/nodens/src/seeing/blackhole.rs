@@ -7,7 +7,7 @@ use super::options::{Known, Options, usage};
 use crate::check;
 use crate::flags::Flags;
 use crate::load::{self, Source};
-use nodens_corefile::{Corefile, Directive, ServerBlock, parse_key};
+use nodens_corefile::{Corefile, Directive, Position, ServerBlock, parse_key};
 use nodens_wire::Name;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -93,9 +93,15 @@ fn act(options: &Options) -> Result<String, String> {
         places.push((place(block, file, text)?, lines(targets), keys(block)));
     }
     let changed = insert(text, &places);
-    let after = load::parse_anew(Source { text: changed.clone(), ..loaded.source.clone() })
-        .and_then(|loaded| check::compile_loaded(&loaded, &flags))
-        .map_err(|error| format!("the Corefile would not be accepted with the lines: {error}"))?;
+    let refused = |error| format!("the Corefile would not be accepted with the lines: {error}");
+    let source = Source { text: changed.clone(), ..loaded.source.clone() };
+    let new = load::parse_anew(source).map_err(refused)?;
+    let after = check::compile_loaded(&new, &flags).map_err(refused)?;
+    if !only_in(&plan, &loaded.tree, &new.tree) {
+        return Err("the lines would not stand in the server blocks they are for, and in no \
+                    other: put them there by hand"
+            .to_owned());
+    }
     for target in plan.values().flatten() {
         let Some(name) = target.example() else { continue };
         if !after.denies(name.view()) {
@@ -192,10 +198,7 @@ fn plan(tree: &Corefile, targets: Vec<Target>) -> Result<BTreeMap<usize, Vec<Tar
 fn place(block: &ServerBlock, file: &str, text: &str) -> Result<usize, String> {
     let lines: Vec<&str> = text.lines().collect();
     let first = |directive: &&Directive| {
-        let position = match &directive.imported {
-            Some(import) => &import.position,
-            None => &directive.name.position,
-        };
+        let position = written_at(directive);
         &*position.file == file
             && lines.get(position.line as usize - 1).is_some_and(|line| {
                 line.chars().take(position.column as usize - 1).all(char::is_whitespace)
@@ -207,8 +210,27 @@ fn place(block: &ServerBlock, file: &str, text: &str) -> Result<usize, String> {
             keys(block)
         )
     })?;
-    let position = directive.imported.as_ref().map_or(&directive.name.position, |i| &i.position);
-    Ok(position.line as usize - 1)
+    Ok(written_at(directive).line as usize - 1)
+}
+
+/// Where the block itself has the directive, or the `import` that leads to it: snippets on the way
+/// may belong to other blocks too.
+fn written_at(directive: &Directive) -> &Position {
+    let Some(mut import) = directive.imported.as_deref() else { return &directive.name.position };
+    while let Some(outer) = import.outer.as_deref() {
+        import = outer;
+    }
+    &import.position
+}
+
+/// Whether the lines stand in the blocks of `plan`, once each, and in no other.
+fn only_in(plan: &BTreeMap<usize, Vec<Target>>, before: &Corefile, after: &Corefile) -> bool {
+    let mut blocks = before.blocks.iter().zip(&after.blocks).enumerate();
+    let grown = |(index, (before, after)): (usize, (&ServerBlock, &ServerBlock))| {
+        let lines = usize::from(plan.contains_key(&index));
+        after.directives.len() == before.directives.len() + lines
+    };
+    before.blocks.len() == after.blocks.len() && blocks.all(grown)
 }
 
 fn keys(block: &ServerBlock) -> String {

@@ -233,3 +233,30 @@ fn lines_that_stop_a_leak_are_printed_and_nothing_is_changed() {
     folder.write("Corefile", first);
     assert!(run(&["db.bad.invalid"]).0, "lines go in front of others");
 }
+
+#[test]
+fn lines_that_stop_a_leak_stand_in_their_block_and_in_no_snippet() {
+    let folder = Folder::new("seeing-snippets");
+    let corefile = "(inner) {\n    errors\n}\n(shared) {\n    import inner\n}\n\
+                    bad.invalid:5300 {\n    import shared\n    whoami\n}\n\
+                    .:5300 {\n    import shared\n    whoami\n}\n";
+    let conf = folder.write("Corefile", corefile);
+    let run = || {
+        let mut command = nodens();
+        command.args(["blackhole", "db.bad.invalid", "-write", "-conf"]).arg(&conf);
+        let output = command.output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run(), (true, String::new()));
+    let written = std::fs::read_to_string(&conf).unwrap();
+    let (before, after) =
+        corefile.split_at(corefile.find("    import shared\n    whoami").unwrap());
+    assert!(written.starts_with(before) && written.ends_with(after), "{written}");
+    assert_eq!(written.matches("template").count(), 1, "{written}");
+    // A block that stands in a snippet whole has no line of its own.
+    let hidden = "(blocks) {\n .:5300 {\n  whoami\n }\n}\nimport blocks\n";
+    std::fs::write(&conf, hidden).unwrap();
+    let (done, errors) = run();
+    assert!(!done && !errors.is_empty());
+    assert_eq!(std::fs::read_to_string(&conf).unwrap(), hidden);
+}
