@@ -20,6 +20,9 @@ pub(crate) const COREDNS_VERSION: &str = "1.15.0";
 /// The Go module that holds CoreDNS, its READMEs among it.
 pub(crate) const COREDNS_MODULE: &str = "github.com/coredns/coredns";
 
+/// Debian's package of Go.
+const GO: &str = "golang-go";
+
 /// The interpreter that Debian's Python packages are for; another one may come first in `PATH`.
 const DEBIAN_PYTHON: &str = "/usr/bin/python3";
 
@@ -51,7 +54,7 @@ const PACKAGES: &[Package] = &[
     tool("gcc", "gcc"),
     tool("knot", "knotd"),
     tool("musl-tools", "musl-gcc"),
-    tool("golang-go", "go"),
+    tool(GO, "go"),
     tool("iproute2", "ip"),
     tool("procps", "kill"),
     tool("util-linux", "unshare"),
@@ -125,9 +128,7 @@ pub(crate) fn coredns() -> Result<PathBuf> {
     if is_wanted_coredns(&path) {
         return Ok(path);
     }
-    let go = repo::find_program("go").context(
-        "needs Go to build it: no 'go' in PATH (https://go.dev/dl/ or Debian's golang-go)",
-    )?;
+    let go = go()?;
     eprintln!("building CoreDNS {COREDNS_VERSION} (once, a few minutes) …");
     std::fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
     repo::run(
@@ -146,6 +147,25 @@ pub(crate) fn coredns() -> Result<PathBuf> {
 /// The path of node-cache, built when it is not there yet.
 pub(crate) fn node_cache() -> Result<PathBuf> {
     node_cache::build(&cache()?)
+}
+
+/// Go, for what is built here. Debian's is installed first where there is none and that is possible: the packages that a
+/// check wants come after what it builds, and may not be wanted at all.
+fn go() -> Result<PathBuf> {
+    found_or_installed(|| repo::find_program("go"), || apt_get_install(&[GO]))
+}
+
+fn found_or_installed(
+    find: impl Fn() -> Option<PathBuf>,
+    install: impl FnOnce() -> Result<()>,
+) -> Result<PathBuf> {
+    if let Some(go) = find() {
+        return Ok(go);
+    }
+    let missing =
+        || "needs Go to build it: no 'go' in PATH (https://go.dev/dl/ or Debian's golang-go)";
+    install().with_context(missing)?;
+    find().with_context(missing)
 }
 
 /// Where peers are kept that are built here: `$NODENS_PEERS_CACHE`, or `.cache/peers` in the repository.
@@ -214,5 +234,27 @@ fn describe(probe: &Probe) -> String {
         Probe::Program(name) => format!("no program '{name}'"),
         Probe::File(path) => format!("no file {path}"),
         Probe::PythonModule(module) => format!("{DEBIAN_PYTHON} cannot import '{module}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn go_is_installed_before_the_first_that_is_built_with_it() {
+        let there = Cell::new(false);
+        let find = || there.get().then(|| PathBuf::from("go"));
+        let error = found_or_installed(find, || bail!("no apt-get here")).unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("needs Go") && text.ends_with("no apt-get here"), "{text}");
+        let install = || {
+            there.set(true);
+            Ok(())
+        };
+        assert_eq!(found_or_installed(find, install).unwrap(), PathBuf::from("go"));
+        let again = || bail!("it is there");
+        assert_eq!(found_or_installed(find, again).unwrap(), PathBuf::from("go"));
     }
 }

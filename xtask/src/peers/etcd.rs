@@ -17,9 +17,7 @@ pub(super) fn build(cache: &Path) -> Result<PathBuf> {
     if is_wanted(&path) {
         return Ok(path);
     }
-    let go = repo::find_program("go").context(
-        "needs Go to build it: no 'go' in PATH (https://go.dev/dl/ or Debian's golang-go)",
-    )?;
+    let go = super::go()?;
     eprintln!("building etcd {VERSION} (once, a few minutes) …");
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     // `go install` refuses modules that replace others by folders, as this one does.

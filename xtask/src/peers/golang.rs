@@ -57,9 +57,7 @@ pub(super) fn build(cache: &Path, name: &str) -> Result<PathBuf> {
     let group = GROUPS.iter().find(|group| group.name == name);
     let group = group.with_context(|| format!("no group '{name}' of programs"))?;
     let folder = cache.join(group.folder);
-    let go = repo::find_program("go").context(
-        "needs Go to build it: no 'go' in PATH (https://go.dev/dl/ or Debian's golang-go)",
-    )?;
+    let go = super::go()?;
     for package in group.packages {
         let program = folder.join(package.rsplit('/').next().unwrap_or(package));
         if is_wanted(&go, &program, group) {

@@ -30,9 +30,7 @@ pub(super) fn build(cache: &Path, group: &str) -> Result<PathBuf> {
     if missing.is_empty() {
         return Ok(bin);
     }
-    let go = repo::find_program("go").context(
-        "needs Go to build it: no 'go' in PATH (https://go.dev/dl/ or Debian's golang-go)",
-    )?;
+    let go = super::go()?;
     eprintln!("building {} {VERSION} (once, some minutes) …", missing.join(", "));
     std::fs::create_dir_all(&bin).with_context(|| bin.display().to_string())?;
     write_module(&go, &folder)?;

@@ -21,9 +21,7 @@ pub(crate) fn build(cache: &Path) -> Result<PathBuf> {
     if is_wanted(&path) {
         return Ok(path);
     }
-    let go = repo::find_program("go").context(
-        "needs Go to build it: no 'go' in PATH (https://go.dev/dl/ or Debian's golang-go)",
-    )?;
+    let go = super::go()?;
     eprintln!("building node-cache {VERSION} (once, a few minutes) …");
     std::fs::create_dir_all(&bin).with_context(|| bin.display().to_string())?;
     let flags = format!("-s -w -X {MODULE}/pkg/version.VERSION={VERSION}");
