@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let places = args.output.places(config.server)?;
     let collector = Collector::start(config.server, !args.no_version);
     if !args.output.json {
-        term::out(&heading(&config, &workload));
+        term::out(&heading(args, &config, &workload));
     }
     let warm_up = args.questions.warm_up(&config, &workload, stop)?;
     if let Some(objective) = &args.slo.slo {
@@ -240,21 +240,27 @@ fn transports(config: &Config) -> String {
     format!("{names} ({})", config.streams.life)
 }
 
-fn heading(config: &Config, workload: &Workload) -> String {
-    let pace = match config.pace {
-        Pace::Open { rate, arrivals } => {
-            let profile = match &config.profile {
-                Profile::Constant => String::new(),
-                changing => format!(", {changing}"),
-            };
-            format!("{}/s {arrivals}{profile}", term::rate(rate))
-        }
-        Pace::Closed { window } => format!("{window} in flight per client"),
-    };
+fn heading(args: &Args, config: &Config, workload: &Workload) -> String {
     let title = format!("{} {}", config.server, transports(config));
     let title = term::paint(Style::Bold, &title);
     let questions =
         workload.period().map_or("all new".to_owned(), |_| term::count(workload.len() as u64));
+    format!("{title}  {}, {questions} questions", plan(args, config))
+}
+
+/// At which rate, for how long and from how many clients; a search finds the rate and the clients.
+fn plan(args: &Args, config: &Config) -> String {
     let (seconds, clients) = (config.duration.as_secs_f64(), config.clients);
-    format!("{title}  {pace}, {seconds} s, {clients} clients, {questions} questions")
+    let pace = match (&args.slo.slo, &config.pace) {
+        (Some(objective), _) => return args.slo.plan(objective, args.arrivals),
+        (None, Pace::Open { rate, arrivals }) => {
+            let profile = match &config.profile {
+                Profile::Constant => String::new(),
+                changing => format!(", {changing}"),
+            };
+            format!("{}/s {arrivals}{profile}", term::rate(*rate))
+        }
+        (None, Pace::Closed { window }) => format!("{window} in flight per client"),
+    };
+    format!("{pace}, {seconds} s, {clients} clients")
 }

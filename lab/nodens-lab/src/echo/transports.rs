@@ -30,7 +30,7 @@ pub(super) struct TransportArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// Where to write the authority of the made certificate, for clients [default: a file in the
-    /// folder for temporary files].
+    /// folder for temporary files, for as long as the echo runs].
     #[arg(long, value_name = "FILE", conflicts_with = "tls_cert")]
     tls_ca_out: Option<PathBuf>,
     /// Names in the made certificate, besides localhost and the address.
@@ -44,7 +44,22 @@ pub(super) struct TransportArgs {
 /// Servers of one or several transports.
 pub(super) struct Echoes {
     servers: Vec<(Transport, Echo)>,
-    authority: Option<PathBuf>,
+    authority: Option<Authority>,
+}
+
+/// The file with the authority of a made certificate.
+struct Authority {
+    path: PathBuf,
+    /// Nobody asked for it, so it goes when the echo does.
+    passing: bool,
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        if self.passing {
+            _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Echoes {
@@ -58,7 +73,7 @@ impl Echoes {
     pub(super) fn hints(&self) -> impl Iterator<Item = String> + '_ {
         self.authority
             .iter()
-            .map(|path| format!("clients trust it with --tls-ca {}", path.display()))
+            .map(|file| format!("clients trust it with --tls-ca {}", file.path.display()))
     }
 
     pub(super) fn have_failed(&self) -> bool {
@@ -161,7 +176,7 @@ impl TransportArgs {
     }
 
     /// Writes the authority of a made certificate to a file.
-    fn publish(&self, identity: &Identity) -> Result<Option<PathBuf>> {
+    fn publish(&self, identity: &Identity) -> Result<Option<Authority>> {
         let Some(pem) = &identity.authority else { return Ok(None) };
         let (path, file) = match &self.tls_ca_out {
             Some(path) => (path.clone(), File::create(path)),
@@ -172,9 +187,10 @@ impl TransportArgs {
                 (path.clone(), File::create_new(path))
             }
         };
-        let written = file.and_then(|mut file| file.write_all(pem.as_bytes()));
-        written.with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Some(path))
+        let cannot = || format!("cannot write {}", path.display());
+        let mut file = file.with_context(cannot)?;
+        file.write_all(pem.as_bytes()).with_context(cannot)?;
+        Ok(Some(Authority { path, passing: self.tls_ca_out.is_none() }))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::term::{self, Live, Style, Table};
 use anyhow::{Result, bail};
 use lab_load::run::RunError;
 use lab_load::run::clients_needed;
+use lab_load::schedule::Arrivals;
 use lab_load::search::{Above, Bounds, Found, Objective, Said, Search, Summary};
 use lab_load::{Config, Outcome, Pace, Workload};
 use lab_result::About;
@@ -56,6 +57,13 @@ struct Setting<'a> {
 }
 
 impl SloArgs {
+    /// What is searched for, and with what.
+    pub(super) fn plan(&self, objective: &Objective, arrivals: Arrivals) -> String {
+        let (low, high) = (term::rate(self.slo_floor), term::rate(self.slo_ceiling));
+        let probe = term::nanos(self.slo_probe as f64);
+        format!("{low}/s to {high}/s {arrivals} for {objective}, probes of {probe}")
+    }
+
     fn bounds(&self) -> Result<Bounds> {
         let (floor, ceiling, precision) = (self.slo_floor, self.slo_ceiling, self.slo_precision);
         let sound = floor >= 1.0 && ceiling >= floor && ceiling.is_finite();

@@ -160,3 +160,26 @@ fn kdig_trusts_the_echo_that_it_is_told_to_and_no_other() {
         assert!(kdig(&["-p", udp, transport]).contains("NOERROR"), "{transport}");
     }
 }
+
+#[test]
+fn an_echo_takes_the_authority_that_it_made_up_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
+        .args(["echo", "--listen", "127.0.0.1:0", "-m", "dot"])
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut process = Process(child);
+    let mut reader = BufReader::new(process.0.stdout.take().unwrap());
+    let (mut line, mut hint) = (String::new(), String::new());
+    reader.read_line(&mut line).unwrap();
+    reader.read_line(&mut hint).unwrap();
+    let path = hint.trim_end().rsplit_once("--tls-ca ").unwrap().1;
+    assert!(path.starts_with(folder.path().to_str().unwrap()), "{hint}");
+    assert!(std::fs::read_to_string(path).unwrap().contains("BEGIN CERTIFICATE"));
+    let pid = process.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    process.0.wait().unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "something was left behind");
+}

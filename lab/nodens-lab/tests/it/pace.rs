@@ -53,6 +53,9 @@ fn a_search_says_what_it_tried_and_what_it_ran_into() {
     ];
     let output = lab(&arguments);
     let text = String::from_utf8(output.stdout).unwrap();
+    let heading = text.lines().next().unwrap();
+    let plan = "100/s to 400/s poisson for p50=5s,loss=100%, probes of 300";
+    assert!(heading.contains(plan) && !heading.contains("1,000"), "{heading}");
     let search = lab_result::search::read(Path::new(file)).unwrap();
     assert_eq!(search.searches.len(), 2);
     assert!(search.probes.iter().all(|probe| probe.sent > 0 && probe.rate <= 400.0), "{text}");
