@@ -31,6 +31,8 @@ pub enum Record {
         /// The text.
         text: String,
     },
+    /// What a process says of itself when it begins: whole lines, written as they are.
+    Banner(String),
     /// A query log line, formatted by the log writer from these facts.
     Query(Box<crate::handlers::log::QueryRecord>),
     /// An error for `errors`, which may consolidate it.

@@ -1,6 +1,6 @@
 //! The wait for what `kubernetes` has to know before questions can be answered.
 
-use crate::events::Event;
+use crate::events::{Event, Later};
 use nodens_core::Shared;
 use nodens_core::cluster::Feed;
 use nodens_core::config::{ClusterService, Services};
@@ -15,6 +15,15 @@ use std::time::{Duration, Instant};
 const SAY_EVERY: Duration = Duration::from_millis(500);
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// All is known, or time is up.
+    Enough,
+    /// The process is told to end.
+    Ended,
+}
 
 /// What `services` wants to be watched.
 pub(crate) fn feeds(services: &Services) -> Vec<Arc<Feed>> {
@@ -48,18 +57,22 @@ pub(crate) fn watch(
 }
 
 /// Waits until everything has been listed once, each for as long as it is worth waiting for.
-/// Gives a signal that ends the process, if one came meanwhile.
+/// A signal that ends the process ends the wait. It and all else that comes meanwhile is for `later`:
+/// files may have changed since they were read.
 pub(crate) fn wait(
     services: &Services,
     shared: &Shared,
     events: &Receiver<Event>,
-) -> Option<Event> {
+    later: &mut Later,
+) -> Waited {
     let begun = Instant::now();
     let mut say_at = begun + SAY_EVERY;
     loop {
         let missing = |cluster: &&ClusterService| !cluster.optional && !cluster.feed.synced();
         let missing = services.clusters.iter().filter(missing);
-        let left = missing.map(|cluster| cluster.startup_timeout).max()?;
+        let Some(left) = missing.map(|cluster| cluster.startup_timeout).max() else {
+            return Waited::Enough;
+        };
         let now = Instant::now();
         // However late this thread comes to look, each line that was due is said.
         while say_at <= now && say_at - begun < left {
@@ -70,13 +83,17 @@ pub(crate) fn wait(
         if now - begun >= left {
             let text = "starting server with unsynced Kubernetes API";
             shared.sink.line(Level::Warning, "kubernetes", text);
-            return None;
+            return Waited::Enough;
         }
         match events.recv_timeout(LOOK_EVERY) {
-            Ok(event @ Event::Signal(SIGTERM | SIGINT | SIGQUIT)) => return Some(event),
-            // What else comes is about files or a configuration that is not at work yet.
-            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return None,
+            Ok(event) => {
+                later.push(event);
+                if matches!(event, Event::Signal(SIGTERM | SIGINT | SIGQUIT)) {
+                    return Waited::Ended;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Waited::Enough,
         }
     }
 }
@@ -86,6 +103,7 @@ mod tests {
     use super::*;
     use nodens_core::cluster::{Api, Source};
     use nodens_core::log::{Record, Sink};
+    use signal_hook::consts::SIGUSR1;
     use std::sync::mpsc::{channel, sync_channel};
 
     fn services(shared: &Shared, timeouts: &[u64]) -> Services {
@@ -112,27 +130,32 @@ mod tests {
             };
             lines.try_iter().map(text).collect::<Vec<_>>()
         };
+        let later = &mut Later::default();
         let one = services(&shared, &[1200]);
-        assert_eq!(wait(&one, &shared, &events), None);
+        assert_eq!(wait(&one, &shared, &events, later), Waited::Enough);
         let waiting = "waiting for Kubernetes API before starting server".to_owned();
         let unsynced = "starting server with unsynced Kubernetes API".to_owned();
         assert_eq!(said(), [waiting.clone(), waiting, unsynced]);
-        assert_eq!(wait(&services(&shared, &[0]), &shared, &events), None);
+        assert_eq!(wait(&services(&shared, &[0]), &shared, &events, later), Waited::Enough);
         assert!(said().is_empty(), "nobody waits for what is only good to know");
         one.clusters[0].feed.set_synced();
-        assert_eq!(wait(&services(&shared, &[1200]), &shared, &events), None);
-        assert_eq!(wait(&Services::default(), &shared, &events), None);
+        assert_eq!(wait(&services(&shared, &[1200]), &shared, &events, later), Waited::Enough);
+        assert_eq!(wait(&Services::default(), &shared, &events, later), Waited::Enough);
         assert!(said().is_empty());
     }
 
     #[test]
-    fn a_signal_ends_the_wait() {
+    fn a_signal_ends_the_wait_and_nothing_that_came_is_lost() {
         let (sender, _lines) = sync_channel(100);
         let shared = Shared::new(1, Sink::new(sender));
         let (sender, events) = channel();
-        sender.send(Event::Look).unwrap();
-        sender.send(Event::Signal(SIGTERM)).unwrap();
-        let services = services(&shared, &[3_600_000]);
-        assert_eq!(wait(&services, &shared, &events), Some(Event::Signal(SIGTERM)));
+        let reload = Event::Signal(SIGUSR1);
+        for event in [Event::Look, reload, Event::Signal(SIGTERM)] {
+            sender.send(event).unwrap();
+        }
+        let (services, mut later) = (services(&shared, &[3_600_000]), Later::default());
+        assert_eq!(wait(&services, &shared, &events, &mut later), Waited::Ended);
+        let kept: Vec<_> = std::iter::from_fn(|| later.next()).collect();
+        assert_eq!(kept, [Event::Signal(SIGTERM), Event::Look, reload]);
     }
 }

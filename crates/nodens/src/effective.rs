@@ -15,7 +15,7 @@ use std::process::ExitCode;
 pub(crate) fn run(flags: &Flags) -> ExitCode {
     match check::compile(flags) {
         Ok((loaded, config)) => {
-            for line in face::banner(&config, &[]).lines() {
+            for line in face::banner(&config, &[]).iter().flat_map(|text| text.lines()) {
                 println!("# {line}");
             }
             for block in &loaded.tree.blocks {

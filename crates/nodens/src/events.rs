@@ -1,11 +1,14 @@
 //! What the main thread waits for: signals and files that change.
 
-#![allow(clippy::print_stdout, reason = "a forced end does not wait for the log")]
-
+use crate::flags::{Flags, LogFormat};
+use crate::logger;
+use nodens_core::log::Level;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use std::collections::VecDeque;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// A burst of file events is one change; this long without a further one ends it.
@@ -14,6 +17,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 /// How often it is seen, while a signal is waited for, whether other work is done.
 const ROUND: Duration = Duration::from_millis(5);
+/// How long a forced end waits for its line to be written: whoever reads it may stand still.
+const LAST_WORD: Duration = Duration::from_millis(200);
 /// Exit code after a second SIGINT.
 const EXIT_FORCED: i32 = 2;
 
@@ -28,14 +33,41 @@ pub(crate) enum Event {
     Handover,
 }
 
+/// What came while something else was waited for: each once, what ends the process first.
+#[derive(Debug, Default)]
+pub(crate) struct Later(VecDeque<Event>);
+
+impl Later {
+    /// For a start. The node role takes long enough for files to change meanwhile.
+    pub(crate) fn begin(flags: &Flags) -> Self {
+        Self(flags.node.iter().map(|_| Event::Look).collect())
+    }
+
+    /// Keeps `event`.
+    pub(crate) fn push(&mut self, event: Event) {
+        if self.0.contains(&event) {
+            return;
+        }
+        match event {
+            Event::Signal(SIGTERM | SIGINT | SIGQUIT) => self.0.push_front(event),
+            _ => self.0.push_back(event),
+        }
+    }
+
+    /// Gives what comes next.
+    pub(crate) fn next(&mut self) -> Option<Event> {
+        self.0.pop_front()
+    }
+}
+
 /// Signals become events; a second SIGINT ends the process at once.
-pub(crate) fn watch_signals(events: Sender<Event>) -> std::io::Result<()> {
+pub(crate) fn watch_signals(events: Sender<Event>, format: LogFormat) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGHUP])?;
     let interrupted = AtomicBool::new(false);
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
             if signal == SIGINT && interrupted.swap(true, Ordering::Relaxed) {
-                println!("[INFO] SIGINT: Force quit");
+                say_last(logger::line(format, Level::Info, "", "SIGINT: Force quit"));
                 std::process::exit(EXIT_FORCED);
             }
             if events.send(Event::Signal(signal)).is_err() {
@@ -44,6 +76,19 @@ pub(crate) fn watch_signals(events: Sender<Event>) -> std::io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Writes a line past the log's queue, if it can be written at once.
+fn say_last(line: String) {
+    let (done, written) = channel();
+    let write = move || {
+        let mut out = std::io::stdout().lock();
+        _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        _ = done.send(());
+    };
+    if std::thread::Builder::new().name("last-word".to_owned()).spawn(write).is_ok() {
+        _ = written.recv_timeout(LAST_WORD);
+    }
 }
 
 /// Does `work` on a thread called `name`, and waits for it. Gives nothing if a signal to end comes
@@ -102,6 +147,18 @@ mod tests {
         std::thread::spawn(move || _ = done.send(settle(&events)));
         assert_eq!(settled.recv_timeout(10 * SETTLE_MAX), Ok(None));
         busy.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_put_off_is_not_lost_and_an_end_comes_first() {
+        let mut later = Later::default();
+        for signal in [SIGUSR1, SIGUSR2, SIGUSR1, SIGTERM] {
+            later.push(Event::Signal(signal));
+        }
+        later.push(Event::Look);
+        let all: Vec<_> = std::iter::from_fn(|| later.next()).collect();
+        let signals = [SIGTERM, SIGUSR1, SIGUSR2].map(Event::Signal);
+        assert_eq!(all, [&signals[..], &[Event::Look]].concat());
     }
 
     #[test]

@@ -3,11 +3,14 @@
 #![allow(clippy::print_stdout, reason = "this is the program's output")]
 
 use crate::VERSION;
-use crate::flags::{FlagError, HELP, NODE_HELP};
+use crate::flags::{FlagError, HELP, LogFormat, NODE_HELP};
+use crate::logger;
 use nodens_core::Config;
+use nodens_core::config::Listener;
 use nodens_core::directives::DIRECTIVES;
+use nodens_core::log::Level;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 /// Exit code for a command line that is not understood, as in Go.
@@ -32,6 +35,14 @@ pub(crate) fn usage_error(error: &FlagError) -> ExitCode {
     eprint!("{error}\n{}", usage());
     let extra = matches!(error, FlagError::Extra(_));
     if extra { ExitCode::FAILURE } else { ExitCode::from(EXIT_USAGE) }
+}
+
+/// Why there is no server: plain text, or a record of the log.
+pub(crate) fn start_error(format: LogFormat, error: &str) {
+    match format {
+        LogFormat::Text => eprintln!("{error}"),
+        LogFormat::Json => eprint!("{}", logger::line(format, Level::Fatal, "", error)),
+    }
 }
 
 fn usage() -> String {
@@ -85,24 +96,30 @@ pub(crate) fn plugins() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// One line per zone and address: `example.org.:53`, `example.org.:53 on 192.0.2.1`.
+/// One line per zone and address: `example.org.:53`, `example.org.:53 on 192.0.2.1`; a text for each
+/// listener.
 ///
 /// `bound` holds the addresses in use, which differ from the configured ones where port 0 asked
 /// for any port.
-pub(crate) fn banner(config: &Config, bound: &[SocketAddr]) -> String {
-    let mut text = String::new();
-    for (index, listener) in config.listeners.iter().enumerate() {
+pub(crate) fn banner(config: &Config, bound: &[SocketAddr]) -> Vec<String> {
+    let of_listener = |(index, listener): (usize, &Listener)| {
+        let mut text = String::new();
         let port = bound.get(index).unwrap_or(&listener.address).port();
         let mut zones: Vec<String> =
             config.zones_of(listener.server).map(|zone| zone.to_folded().to_string()).collect();
         zones.sort_unstable();
         zones.dedup();
+        let server = config.servers.get(listener.server).map(|server| server.label.as_str());
+        // As the Corefile names it: `dns://:53` where it has no `bind`.
+        let named = server.and_then(|label| label.strip_prefix("dns://"));
+        let ip = named.and_then(|at| at.parse().ok()).map(|at: SocketAddr| at.ip());
         for zone in zones {
-            _ = match listener.address.ip() {
-                IpAddr::V6(Ipv6Addr::UNSPECIFIED) => writeln!(text, "{zone}:{port}"),
-                ip => writeln!(text, "{zone}:{port} on {ip}"),
+            _ = match ip {
+                None => writeln!(text, "{zone}:{port}"),
+                Some(ip) => writeln!(text, "{zone}:{port} on {ip}"),
             };
         }
-    }
-    text
+        text
+    };
+    config.listeners.iter().enumerate().map(of_listener).collect()
 }

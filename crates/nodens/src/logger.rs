@@ -1,15 +1,16 @@
 //! The log writer: one thread that formats and writes what others hand over, so that nobody who
 //! answers questions waits for a terminal, a pipe or a disk.
 
+mod json;
+
 use crate::flags::LogFormat;
 use nodens_core::handlers::errors::{FailureRecord, Rules};
 use nodens_core::log::{Level, Record, Sink};
-use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Records that may wait for the writer; at about 300 octets each, 20 MiB at the most.
 const QUEUE_LEN: usize = 65_536;
@@ -119,10 +120,11 @@ impl<W: Write> Writer<W> {
             Record::Query(query) => match self.format {
                 LogFormat::Text => self.line(Level::Info, "", &query.line()),
                 LogFormat::Json => {
-                    let fields = query_fields(&query);
-                    self.json(Level::Info, "", &query.line(), fields);
+                    let written = self.out.write_all(json::query(&query).as_bytes());
+                    self.note(written);
                 }
             },
+            Record::Banner(text) => self.banner(&text),
             Record::Failure(failure) => self.failure(&failure),
         }
     }
@@ -170,28 +172,17 @@ impl<W: Write> Writer<W> {
     }
 
     fn line(&mut self, level: Level, origin: &str, text: &str) {
-        if self.format == LogFormat::Json {
-            return self.json(level, origin, text, json!({}));
-        }
-        let written = if origin.is_empty() {
-            writeln!(self.out, "[{}] {text}", level_name(level))
-        } else {
-            writeln!(self.out, "[{}] plugin/{origin}: {text}", level_name(level))
-        };
+        let line = line(self.format, level, origin, text);
+        let written = self.out.write_all(line.as_bytes());
         self.note(written);
     }
 
-    fn json(&mut self, level: Level, origin: &str, text: &str, mut fields: Value) {
-        if let Some(fields) = fields.as_object_mut() {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            fields.insert("time".into(), json!(since.as_secs_f64()));
-            fields.insert("level".into(), json!(level_name(level)));
-            fields.insert("msg".into(), json!(text));
-            if !origin.is_empty() {
-                fields.insert("plugin".into(), json!(origin));
-            }
+    /// Lines of their own, or in JSON one record.
+    fn banner(&mut self, text: &str) {
+        if self.format == LogFormat::Json {
+            return self.line(Level::Info, "", text.trim_end());
         }
-        let written = writeln!(self.out, "{fields}");
+        let written = self.out.write_all(text.as_bytes());
         self.note(written);
     }
 
@@ -208,6 +199,16 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// A line as the log has it, with its end.
+pub(crate) fn line(format: LogFormat, level: Level, origin: &str, text: &str) -> String {
+    let name = level_name(level);
+    match (format, origin) {
+        (LogFormat::Json, _) => json::line(level, origin, text),
+        (LogFormat::Text, "") => format!("[{name}] {text}\n"),
+        (LogFormat::Text, _) => format!("[{name}] plugin/{origin}: {text}\n"),
+    }
+}
+
 fn level_name(level: Level) -> &'static str {
     match level {
         Level::Debug => "DEBUG",
@@ -216,20 +217,6 @@ fn level_name(level: Level) -> &'static str {
         Level::Error => "ERROR",
         Level::Fatal => "FATAL",
     }
-}
-
-fn query_fields(query: &nodens_core::handlers::log::QueryRecord) -> Value {
-    json!({
-        "remote": query.peer.ip().to_canonical().to_string(),
-        "port": query.peer.port(),
-        "id": query.id,
-        "type": query.qtype.to_string(),
-        "class": query.qclass.to_string(),
-        "name": query.qname.to_folded().to_string(),
-        "rcode": query.rcode.to_string(),
-        "rsize": query.response_size,
-        "duration": query.took.as_secs_f64(),
-    })
 }
 
 /// A duration as Go prints it: `30s`, `1m30s`, `500ms`.

@@ -91,10 +91,16 @@ impl Reloads {
         new
     }
 
-    /// Counts and reports a reload that failed.
-    pub(crate) fn failed(&self, error: &dyn std::fmt::Display) {
+    /// Counts a configuration that could not be taken up: alerts watch this number, whatever was
+    /// wrong with it.
+    pub(crate) fn count_failure(&self) {
         // The writer of everything that is no worker; reloads are the main thread's alone.
         self.shared.registry.cells(self.shared.workers()).add(self.failed, 1);
+    }
+
+    /// Counts and reports a reload that failed.
+    pub(crate) fn failed(&self, error: &dyn std::fmt::Display) {
+        self.count_failure();
         let text = format!("Corefile changed but reload failed: {error}");
         self.shared.sink.line(Level::Error, "reload", text);
     }

@@ -1,13 +1,12 @@
 //! Start, events, shutdown.
 
-#![allow(clippy::print_stdout, reason = "the banner is the program's output")]
-
 mod handover;
 mod reloading;
 
+use crate::clusters::Waited;
 use crate::dnstap::Taps;
 use crate::endpoints::{Endpoints, Facts};
-use crate::events::{Event, settle, watch_signals};
+use crate::events::{Event, Later, settle, watch_signals};
 use crate::flags::Flags;
 use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
@@ -18,7 +17,7 @@ use crate::tasks::Tasks;
 use crate::{clusters, face, pidfile, probe, process, seeing};
 use nodens_core::config::{Services, Task};
 use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
-use nodens_core::log::Level;
+use nodens_core::log::{Level, Record};
 use nodens_core::{Config, Shared};
 use nodens_kube::{Moments, Watches};
 use nodens_net::{Notifications, Options, Runtime, clock, cpu, memory};
@@ -53,8 +52,8 @@ struct Server {
     reloads: Reloads,
     node: Option<Node>,
     lameduck: Duration,
-    /// What came while something else was waited for; at first, files that may have changed.
-    put_off: Option<Event>,
+    /// What came while something else was waited for.
+    later: Later,
     succession: Succession,
     /// What the process does at the end.
     after: After,
@@ -64,7 +63,7 @@ struct Server {
 pub(crate) fn run(flags: &Flags) -> ExitCode {
     let (sender, mut events) = channel();
     // First of all: a signal must never meet its default action, which ends the process.
-    if let Err(error) = watch_signals(sender.clone()) {
+    if let Err(error) = watch_signals(sender.clone(), flags.log_format) {
         eprintln!("signals: {error}");
         return ExitCode::FAILURE;
     }
@@ -115,7 +114,7 @@ fn live(
         }
         Ok(None) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            face::start_error(flags.log_format, &error);
             ExitCode::FAILURE
         }
     };
@@ -169,7 +168,7 @@ impl Server {
         let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
         let (config, tasks) =
             compile(&loaded, &flags, &shared, node.as_ref()).map_err(|error| text(&error))?;
-        let facts = Arc::new(Facts::new(shared.clone()));
+        let (facts, mut later) = (Arc::new(Facts::new(shared.clone())), Later::begin(&flags));
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
         endpoints.inherit(std::mem::take(&mut inherited.http));
         if let Some(node) = &node {
@@ -180,15 +179,13 @@ impl Server {
         // Before the wait, so that probes hear meanwhile that the process lives.
         let applied = node::when_free(node.as_ref(), events, || endpoints.apply(&config.services));
         if applied.map_err(|error| text(&error))?.is_none()
-            || clusters::wait(&config.services, &shared, events).is_some()
+            || clusters::wait(&config.services, &shared, events, &mut later) == Waited::Ended
             || !inherited.warm(&shared, clock::now(), events)?
         {
             return Ok(None);
         }
-        let start = || {
-            let options = options(node.as_ref(), &mut inherited);
-            Runtime::start(shared.clone(), config.clone(), options)
-        };
+        let mut options = || options(node.as_ref(), &mut inherited);
+        let start = || Runtime::start(shared.clone(), config.clone(), options());
         let started = node::when_free(node.as_ref(), events, start);
         let Some(runtime) = started.map_err(|error| text(&error))? else { return Ok(None) };
         // The workers run: what this thread does from now on, and whom it starts, comes second.
@@ -196,7 +193,7 @@ impl Server {
         let reloads = Reloads::new(shared.clone(), sender.clone());
         let succession = Succession::new(&flags, &shared, sender, inherited, successors);
         let mut server = Self {
-            put_off: flags.node.as_ref().map(|_| Event::Look),
+            later,
             flags,
             shared,
             facts,
@@ -268,9 +265,11 @@ impl Server {
             return;
         }
         let bound = self.runtime.as_ref().map(Runtime::local_addresses).unwrap_or_default();
-        print!("{}{}", face::banner(&self.config, &bound), face::version_text());
-        // Someone may be waiting for these lines behind a pipe.
-        _ = std::io::Write::flush(&mut std::io::stdout());
+        let banner = face::banner(&self.config, &bound);
+        // Not by this thread: whoever reads the output may stand still.
+        for text in banner.into_iter().chain([face::version_text()]) {
+            self.shared.sink.send(Record::Banner(text));
+        }
     }
 
     fn live(&mut self, events: &Receiver<Event>) -> ExitCode {
@@ -283,7 +282,7 @@ impl Server {
                 return self.stop();
             }
             let wait = self.succession.is_together().then_some(TOGETHER).or(self.reloads.wait());
-            let event = match (self.put_off.take(), wait) {
+            let event = match (self.later.next(), wait) {
                 (Some(event), _) => Ok(event),
                 (None, Some(wait)) => events.recv_timeout(wait),
                 (None, None) => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -312,6 +311,7 @@ impl Server {
                 Ok(Event::Signal(SIGUSR1)) => {
                     self.say("SIGUSR1: Reloading");
                     if let Err(error) = self.reload(events) {
+                        self.reloads.count_failure();
                         let text = format!("SIGUSR1: {error}");
                         self.shared.sink.line(Level::Error, "", text);
                     }
@@ -319,7 +319,9 @@ impl Server {
                 Ok(Event::Signal(SIGUSR2)) => self.start_successor(),
                 Ok(Event::Signal(_) | Event::Handover) => {}
                 Ok(Event::Look) => {
-                    self.put_off = settle(events);
+                    if let Some(event) = settle(events) {
+                        self.later.push(event);
+                    }
                     self.look(events);
                 }
                 Err(RecvTimeoutError::Timeout) if self.succession.is_together() => {}

@@ -28,6 +28,7 @@ impl Server {
             Err(error) => {
                 let text = error.brief();
                 if self.reloads.is_new(&text) {
+                    self.reloads.count_failure();
                     let text = format!("Corefile parse failed: {text}");
                     self.shared.sink.line(Level::Warning, "reload", text);
                 }
@@ -65,9 +66,8 @@ impl Server {
         let (config, tasks) = compile(&loaded, &self.flags, &self.shared, self.node.as_ref())
             .map_err(|error| error.brief())?;
         clusters::watch(&mut self.watches, &config.services, &self.shared)?;
-        // The old configuration answers meanwhile. A signal is obeyed right after the reload.
-        let signal = clusters::wait(&config.services, &self.shared, events);
-        self.put_off = signal.or(self.put_off.take());
+        // The old configuration answers meanwhile. What comes is obeyed right after the reload.
+        clusters::wait(&config.services, &self.shared, events, &mut self.later);
         self.endpoints.apply(&config.services).map_err(|error| text(&error))?;
         let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
         match applied {

@@ -1,7 +1,8 @@
 //! The face of a CoreDNS process: flags, banner, exit codes, signals, endpoints, log lines.
 
-use crate::fixture::{Folder, Server, eventually, free_port, http_get, nodens};
-use nodens_wire::Type;
+use crate::fixture::{Folder, PATIENCE, Server, eventually, free_port, http_get, nodens, request};
+use nodens_wire::{Message, Type};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 
 #[test]
 fn the_banner_names_zones_and_version() {
@@ -148,4 +149,29 @@ fn an_empty_corefile_is_the_built_in_one() {
     let answer = server.ask("example.org", Type::A);
     assert_eq!(answer.additional.len(), 2);
     server.wait_for("\"A IN example.org. udp");
+}
+
+#[test]
+fn all_addresses_are_those_of_both_families() {
+    let metrics = free_port();
+    for bind in ["0.0.0.0", "::"] {
+        let corefile =
+            format!(".:PORT {{\n bind {bind}\n prometheus 0.0.0.0:{metrics}\n whoami\n}}\n");
+        let server = Server::start("families", &corefile);
+        let port = server.address.port();
+        for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+            let asked = SocketAddr::new(ip, port);
+            let socket = UdpSocket::bind((ip, 0)).unwrap();
+            socket.connect(asked).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.send(&request("example.org", Type::A)).unwrap();
+            let mut reply = [0; 512];
+            let len = socket.recv(&mut reply).unwrap();
+            let from = Message::parse(&reply[..len]).unwrap().additional.first().unwrap().rtype;
+            assert_eq!(from, if ip.is_ipv4() { Type::A } else { Type::AAAA }, "{bind} {ip}");
+            TcpStream::connect(asked).unwrap();
+            TcpStream::connect((ip, metrics)).unwrap();
+        }
+        assert_eq!(server.end("-TERM").code(), Some(0));
+    }
 }

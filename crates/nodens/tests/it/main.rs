@@ -11,6 +11,7 @@ mod forward;
 mod handover;
 mod load;
 mod node;
+mod output;
 mod overload;
 mod pod;
 mod readmes;

@@ -3,6 +3,7 @@
 use crate::fixture::{Server, alone, eventually, free_port};
 use crate::load::{Load, SOCKET_HOLDS};
 use nodens_wire::Type;
+use std::net::TcpListener;
 use std::time::Duration;
 
 const OLD: &str = ".:PORT {\n bind 127.0.0.1\n reload 2s 1s\n whoami\n}\n";
@@ -76,4 +77,54 @@ fn a_hundred_reloads_half_of_them_broken_lose_no_question() {
     let tally = load.finish();
     eprintln!("{} questions, p99 {:?}", tally.sent, tally.percentile(99.0));
     assert_eq!((tally.lost, tally.wrong), (0, 0), "of {}", tally.sent);
+}
+
+#[test]
+fn a_signal_that_comes_while_a_reload_waits_leads_to_another_reload() {
+    let server = Server::start("usr1-twice", OLD);
+    // Whoever connects to it waits for ever.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let cluster = format!(
+        "kubernetes cluster.local {{\n endpoint http://{}\n startup_timeout 3s\n }}",
+        silent.local_addr().unwrap()
+    );
+    let port = server.address.port();
+    let waits = format!(".:{port} {{\n bind 127.0.0.1\n whoami\n {cluster}\n}}\n");
+    // Without `reload` in it nobody looks at the file but for a signal.
+    std::fs::write(&server.conf, waits).unwrap();
+    server.signal("-USR1");
+    server.wait_for("waiting for Kubernetes API");
+    let last = format!(".:{port} {{\n bind 127.0.0.1\n minimal\n whoami\n}}\n");
+    std::fs::write(&server.conf, last).unwrap();
+    server.signal("-USR1");
+    eventually("what was asked for last answers", || answers_with(&server, 0));
+}
+
+#[test]
+fn a_corefile_that_does_not_parse_counts_as_a_failed_reload() {
+    for how in ["a signal", "a file event"] {
+        let metrics = free_port();
+        let directives = format!("prometheus 127.0.0.1:{metrics}\n whoami");
+        let server = Server::start("uncounted", &OLD.replace("whoami", &directives));
+        server.wait_for("Running configuration SHA512 = ");
+        let failed = || {
+            let (_, text) = server.get(metrics, "/metrics");
+            let line =
+                text.lines().find_map(|line| line.strip_prefix("coredns_reload_failed_total "));
+            line.map(|count| count.parse::<f64>().unwrap())
+        };
+        assert_eq!(failed(), Some(0.0));
+        if how == "a signal" {
+            // Without `reload` in it nobody looks at the file but for a signal.
+            let text = std::fs::read_to_string(&server.conf).unwrap();
+            std::fs::write(&server.conf, text.replace("reload 2s 1s", "")).unwrap();
+            server.signal("-USR1");
+            server.wait_for("Reloading complete");
+        }
+        std::fs::write(&server.conf, "broken {\n whoami").unwrap();
+        if how == "a signal" {
+            server.signal("-USR1");
+        }
+        eventually(how, || failed().is_some_and(|count| count >= 1.0));
+    }
 }

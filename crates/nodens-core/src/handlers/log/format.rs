@@ -2,7 +2,6 @@
 
 use super::QueryRecord;
 use crate::handlers::metadata;
-use crate::job::Transport;
 use nodens_wire::Flags;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -152,11 +151,8 @@ fn render_field(out: &mut String, field: Field, record: &QueryRecord) {
     _ = match field {
         Field::Type => write!(out, "{}", record.qtype),
         Field::Name => write!(out, "{}", record.qname.to_folded()),
-        Field::Class => match record.qclass.unambiguous() {
-            Some(text) => write!(out, "{text}"),
-            None => write!(out, "{}", record.qclass),
-        },
-        Field::Proto => write!(out, "{}", proto(record.transport)),
+        Field::Class => write!(out, "{}", record.class()),
+        Field::Proto => write!(out, "{}", record.protocol()),
         Field::Size => write!(out, "{}", record.size),
         Field::Remote => write_host(out, record.peer),
         Field::Port => write!(out, "{}", record.peer.port()),
@@ -165,18 +161,11 @@ fn render_field(out: &mut String, field: Field, record: &QueryRecord) {
         Field::Opcode => write!(out, "{}", record.opcode.0),
         Field::Do => write!(out, "{}", record.dnssec_ok),
         Field::Bufsize => write!(out, "{}", record.bufsize),
-        Field::Rcode => write!(out, "{}", record.rcode),
+        Field::Rcode => write!(out, "{}", record.response_code()),
         Field::ResponseSize => write!(out, "{}", record.response_size),
         Field::Duration => write!(out, "{}s", record.took.as_secs_f64()),
         Field::ResponseFlags => write_flags(out, record.flags),
     };
-}
-
-fn proto(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Udp => "udp",
-        Transport::Tcp => "tcp",
-    }
 }
 
 /// An IPv6 address stands in brackets, so that a port may follow.

@@ -110,6 +110,24 @@ impl QueryRecord {
     pub fn line(&self) -> String {
         self.format.render(self)
     }
+
+    /// QCLASS, as a number where a type is called like it.
+    pub fn class(&self) -> String {
+        self.qclass.unambiguous().map_or_else(|| self.qclass.to_string(), str::to_owned)
+    }
+
+    /// `udp` or `tcp`.
+    pub fn protocol(&self) -> &'static str {
+        match self.transport {
+            Transport::Udp => "udp",
+            Transport::Tcp => "tcp",
+        }
+    }
+
+    /// The name of the RCODE, or its number if it has none.
+    pub fn response_code(&self) -> String {
+        self.rcode.mnemonic().map_or_else(|| self.rcode.0.to_string(), str::to_owned)
+    }
 }
 
 impl Handle for Log {
