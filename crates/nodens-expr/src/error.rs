@@ -103,7 +103,7 @@ pub enum CompileErrorKind {
     Pointer(String),
     /// A regular expression that is none, or is too large.
     #[error("bad regular expression: {0}")]
-    Regex(String),
+    Regex(nodens_goregex::Error),
     /// A literal division by zero.
     #[error("integer division by zero")]
     DivisionByZero,
@@ -164,7 +164,7 @@ pub enum EvalErrorKind {
     CutCharacter,
     /// A regular expression that was put together while evaluating, and is none.
     #[error("bad regular expression: {0}")]
-    Regex(String),
+    Regex(nodens_goregex::Error),
     /// A function that refused its arguments.
     #[error("{function}: {reason}")]
     Call {

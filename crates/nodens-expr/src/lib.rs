@@ -9,8 +9,7 @@
 //! slices, predicates with `#`, and the built-in functions on numbers, strings, arrays and maps.
 //!
 //! Deliberately absent: dates and durations, JSON, Base64, byte strings, `groupBy`, `toPairs`, `fromPairs`,
-//! `$env`, functions and methods as values, strings that are not UTF-8. Maps are ordered by key. Regular
-//! expressions are those of the `regex` crate, where `\d`, `\w` and `\s` also match beyond ASCII.
+//! `$env`, functions and methods as values, strings that are not UTF-8. Maps are ordered by key.
 //!
 //! Expressions come from operators and data from the network, so both have limits, see [`limits`].
 //!

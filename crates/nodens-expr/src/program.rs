@@ -10,7 +10,7 @@ use crate::position::Position;
 use crate::run;
 use crate::types::Type;
 use crate::value::Value;
-use regex::Regex;
+use nodens_goregex::Regex;
 
 /// A compiled expression, to be shared between threads.
 #[derive(Debug, Clone)]

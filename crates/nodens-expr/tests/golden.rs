@@ -100,3 +100,30 @@ fn expressions_do_what_go_does() {
         differences.join("\n")
     );
 }
+
+/// What Go says to each, with `name()` being `abc.www.example.com.`.
+#[test]
+fn patterns_are_read_as_go_does() {
+    for (expression, expected) in [
+        (r"name() matches '^[\\w-.]+$'", "bool true"),
+        (r"name() matches '^\\Qabc.\\E'", "bool true"),
+        (r"name() matches '[[a]bc'", "bool true"),
+        (r"'é' matches '\\w'", "bool false"),
+        (r"'٣' matches '\\d'", "bool false"),
+        (r"'\u00a0\v' matches '\\s'", "bool false"),
+        (r"'a&' matches '^[a&&b]+$'", "bool true"),
+        (r"'a' matches '^\\B'", "bool false"),
+        (r"'x{,2}' matches '^x{,2}$'", "bool true"),
+        (r"name() matches name() + '\\Q['", "bool false"),
+        (r"name() matches '(?x)a'", "compile error"),
+        (r"name() matches '[\\b]'", "compile error"),
+        (r"name() matches 'a{1001}'", "compile error"),
+        (r"name() matches '(a{500}){3}'", "compile error"),
+        (r"name() matches name() + '\\p{Alphabetic}'", "eval error"),
+    ] {
+        assert_eq!(outcome(expression).0, expected, "{expression}");
+    }
+    let (_, reason) = outcome("name() matches 'a**'");
+    let expected = "expression 1:8: bad regular expression: error parsing regexp: invalid nested repetition operator: `**`, at character 2, ";
+    assert!(reason.as_ref().is_some_and(|reason| reason.starts_with(expected)), "{reason:?}");
+}

@@ -31,7 +31,8 @@ fn compile_errors_say_where_and_what_was_expected() {
         ("any([1], # > 'a')", "expression 1:12: operator > does not take int and string"),
         (
             "name() matches '('",
-            "expression 1:8: bad regular expression: regex parse error:\n    (\n    ^\nerror: unclosed group",
+            "expression 1:8: bad regular expression: error parsing regexp: missing closing ): `(`, \
+             at character 1, expected a `)` for each `(`",
         ),
     ] {
         let error = Program::compile(text, &environment()).expect_err(text);

@@ -287,7 +287,7 @@ mod tests {
         let memory = Memory::default();
         let logger = Logger::start(LogFormat::Text, memory.clone());
         let pattern = Pattern {
-            regex: regex::Regex::new("timeout$").unwrap(),
+            regex: nodens_core::go_regex::compile(r"\Qi/o\E timeout$").unwrap(),
             period: Duration::from_secs(90),
             level: Level::Warning,
             show_first: true,
@@ -302,7 +302,7 @@ mod tests {
             text,
             "[WARNING] plugin/errors: 2 example.org. A: i/o timeout\n\
              [ERROR] plugin/errors: 2 example.org. A: refused\n\
-             [WARNING] plugin/errors: 2 errors like 'timeout$' occurred in last 1m30s\n"
+             [WARNING] plugin/errors: 2 errors like '\\Qi/o\\E timeout$' occurred in last 1m30s\n"
         );
     }
 

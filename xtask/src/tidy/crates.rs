@@ -12,12 +12,20 @@ use crate::repo;
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nodens-wire", &[]),
     ("nodens-corefile", &[]),
+    ("nodens-goregex", &[]),
     ("nodens-gotemplate", &[]),
-    ("nodens-expr", &[]),
+    ("nodens-expr", &["nodens-goregex"]),
     ("nodens-zone", &["nodens-wire"]),
     (
         "nodens-core",
-        &["nodens-wire", "nodens-zone", "nodens-corefile", "nodens-gotemplate", "nodens-expr"],
+        &[
+            "nodens-wire",
+            "nodens-zone",
+            "nodens-corefile",
+            "nodens-goregex",
+            "nodens-gotemplate",
+            "nodens-expr",
+        ],
     ),
     ("nodens-net", &["nodens-wire", "nodens-zone", "nodens-core"]),
     ("nodens-kube", &["nodens-wire", "nodens-zone", "nodens-core"]),

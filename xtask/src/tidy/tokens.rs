@@ -14,6 +14,7 @@ const MAX_FUNCTION_LINES: usize = 70;
 pub(super) const SANS_IO: &[&str] = &[
     "nodens-wire",
     "nodens-corefile",
+    "nodens-goregex",
     "nodens-gotemplate",
     "nodens-expr",
     "nodens-zone",

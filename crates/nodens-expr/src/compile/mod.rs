@@ -1,7 +1,6 @@
 //! Checks the types of an expression and resolves its names.
 
 mod member;
-pub(crate) use operator::regex;
 
 mod operator;
 mod predicate;

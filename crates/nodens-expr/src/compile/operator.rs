@@ -7,7 +7,7 @@ use crate::limits;
 use crate::program::{Node, NodeKind};
 use crate::types::Type;
 use crate::value::Value;
-use regex::{Regex, RegexBuilder};
+use nodens_goregex::Regex;
 
 impl Compiler<'_> {
     pub(super) fn not(&mut self, of: &Expr) -> Result<(NodeKind, Type), Failure> {
@@ -161,14 +161,7 @@ fn matches(offset: usize, left: Node, right: Node) -> Result<NodeKind, Failure> 
     let Some(Value::Str(pattern)) = constant(&right) else {
         return Ok(NodeKind::Binary(Operator::Matches, Box::new([left, right])));
     };
-    let regex = regex(&pattern).map_err(|reason| (offset, CompileErrorKind::Regex(reason)))?;
+    let regex = Regex::with_limit(&pattern, limits::REGEX_BYTES)
+        .map_err(|error| (offset, CompileErrorKind::Regex(error)))?;
     Ok(NodeKind::Matches { of: Box::new(left), regex })
-}
-
-/// Compiles a regular expression of bounded size; fails with the reason in words.
-pub(crate) fn regex(pattern: &str) -> Result<Regex, String> {
-    RegexBuilder::new(pattern)
-        .size_limit(limits::REGEX_BYTES)
-        .build()
-        .map_err(|error| error.to_string())
 }

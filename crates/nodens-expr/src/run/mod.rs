@@ -13,7 +13,7 @@ use crate::error::EvalErrorKind;
 use crate::limits;
 use crate::program::{Node, NodeKind, Pointer};
 use crate::value::{Text, Value};
-use regex::Regex;
+use nodens_goregex::Regex;
 use std::collections::BTreeMap;
 
 /// An error with its offset.

@@ -2,9 +2,10 @@
 
 use super::{member, wrong_type};
 use crate::ast::Operator;
-use crate::compile::regex;
 use crate::error::EvalErrorKind;
+use crate::limits;
 use crate::value::Value;
+use nodens_goregex::Regex;
 use std::cmp::Ordering;
 
 pub(super) fn sign<'a>(negative: bool, value: Value<'a>) -> Result<Value<'a>, EvalErrorKind> {
@@ -96,7 +97,9 @@ fn on_text<'a>(
         Operator::Contains => text.contains(&**part),
         Operator::StartsWith => text.starts_with(&**part),
         Operator::EndsWith => text.ends_with(&**part),
-        _ => regex(part).map_err(EvalErrorKind::Regex)?.is_match(text),
+        _ => Regex::with_limit(part, limits::REGEX_BYTES)
+            .map_err(EvalErrorKind::Regex)?
+            .is_match(text),
     };
     Ok(Some(Value::Bool(found)))
 }

@@ -2,9 +2,9 @@
 
 mod config;
 
+use crate::go_regex::Regex;
 use crate::handler::{Cx, Handle};
 use crate::log::{Level, Record};
-use regex::Regex;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use super::edns::EdnsRule;
 use super::text::{Part, Rewriter, expand, parse_name, strip_suffix};
+use crate::go_regex::Regex;
 use nodens_wire::{Class, Name, NameRef, Rcode, Record, Type};
-use regex::Regex;
 
 /// One `rewrite`.
 #[derive(Debug)]

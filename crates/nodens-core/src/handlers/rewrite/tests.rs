@@ -78,6 +78,12 @@ const NAMES: &[(&str, &str, &str, &str)] = &[
         "ftp.service.us-west-1.consul.",
     ),
     (
+        "name regex ^([\\w-.]+)\\Q.eu.org.\\E\\z {1}.eu.net answer name ^(?<x>[\\w-.]+)\\.eu[.]net {1}.eu.org",
+        "a_b-c.eu.org. A",
+        "a_b-c.eu.net.",
+        "a_b-c.eu.org.",
+    ),
+    (
         "name regex (.*)-(us)\\.org {1}.{2}.NET answer name (.*)\\.(us)\\.net {1}-{2}.org",
         "A-us.org. A",
         "a.us.net.",

@@ -1,7 +1,8 @@
 //! Names as text, in the form that patterns are written for.
 
+use crate::go_regex::Regex;
+use nodens_goregex::Captures;
 use nodens_wire::{Name, NameRef};
-use regex::{Captures, Regex};
 use std::fmt::Write;
 
 /// Appends `name` as CoreDNS prints it, which decides what a pattern sees of odd octets.
@@ -98,7 +99,7 @@ pub(super) fn expand(
     for part in parts {
         match part {
             Part::Literal(text) => out.push_str(text),
-            Part::Group(group) => out.push_str(captures.get(*group).map_or("", |m| m.as_str())),
+            Part::Group(group) => out.push_str(captures.get(*group).unwrap_or_default()),
             Part::Label(name) => {
                 let value = label(name).filter(|value| !value.is_empty())?;
                 out.push_str(&value.to_lowercase());

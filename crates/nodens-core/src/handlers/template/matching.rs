@@ -54,10 +54,8 @@ impl Groups {
             let named = BTreeMap::from([("0".to_owned(), text.to_owned())]);
             return Self { list: vec![text.to_owned()], named };
         };
-        let group = |group: Option<regex::Match<'_>>| {
-            group.map_or_else(String::new, |found| found.as_str().to_owned())
-        };
-        let list: Vec<_> = captures.iter().map(group).collect();
+        let list: Vec<_> =
+            captures.iter().map(|group| group.unwrap_or_default().to_owned()).collect();
         let numbers = (0..list.len()).map(|number| Some(number.to_string()));
         let names = pattern.regex.capture_names().map(|name| name.map(str::to_owned));
         let keys = numbers.zip(&list).chain(names.zip(&list));

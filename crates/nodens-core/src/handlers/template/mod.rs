@@ -7,6 +7,7 @@ mod config;
 mod data;
 mod matching;
 
+use crate::go_regex::Regex;
 use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
 use crate::handlers::LookupState;
 use crate::handlers::metadata::Source;
@@ -17,7 +18,6 @@ use data::Data;
 use matching::{Found, Look};
 use nodens_expr::Program;
 use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Section, Type};
-use regex::Regex;
 
 pub use config::setup;
 

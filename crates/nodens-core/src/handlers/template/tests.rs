@@ -92,6 +92,30 @@ fn groups_of_the_match_make_records_in_all_sections() {
 }
 
 #[test]
+fn patterns_are_read_as_go_does() {
+    for (pattern, name, groups) in [
+        // A range cannot begin with a class, so the hyphen stands for itself.
+        (r"^([\w-.]+)\Q.example.org.\E$", "a_b-c.d", "a_b-c.d|"),
+        // A name may come twice, and the later group counts.
+        (r"^(?P<n>[[:alpha:]])(?<n>[[:word:]])", "ab", "a|b"),
+        (r"^([+--]+)(?<n>\.)", "+-", "+-|."),
+        (r"^([a&&b]+)", "a&b", "a&b|"),
+        (r"^([[a]+)(?P<n>b){0}", "[a", "[a|"),
+        // Braces without a lower number count nothing.
+        (r"^(\d{,2})", "1{,2}", "1{,2}|"),
+    ] {
+        let template = "{{ index .Match 1 }}|{{ with .Group.n }}{{ . }}{{ end }}";
+        let options = format!("match \"{pattern}\"\n fallthrough");
+        assert_eq!(text(template, &options, &format!("{name}.example.org. TXT")), groups, "{pattern}");
+    }
+    for pattern in [r"\8", "(?x)a", "a{1001}", r"[\b]", r"\p{Alphabetic}", r"\u0041", "a**", "[a-[b]--c]"] {
+        let corefile = format!(". {{\n template IN A . {{\n match \"{pattern}\"\n }}\n}}");
+        let error = Bench::try_new(&corefile).unwrap_err().to_string();
+        assert!(error.starts_with("Corefile:3:8: expected a regular expression (error parsing regexp: "), "{error}");
+    }
+}
+
+#[test]
 fn templates_see_everything_about_the_question() {
     let question = "A.b.Example.org. TXT +edns";
     for (template, expected) in [

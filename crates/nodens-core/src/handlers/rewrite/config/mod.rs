@@ -4,10 +4,9 @@ mod edns;
 
 use super::rules::{Action, Change, CnameRule, Matcher, NameRule, Replacement, Rule};
 use super::text::{Part, Rewriter, normalize, parts};
-use crate::go_regex;
+use crate::go_regex::{self, Regex};
 use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::{Class, Name, Rcode, Type};
-use regex::Regex;
 
 /// The largest TTL of a range that is open above (RFC 2181 section 8).
 const TTL_MAX: u32 = 0x7fff_ffff;
