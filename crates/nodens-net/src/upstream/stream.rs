@@ -24,6 +24,9 @@ pub(super) enum Standing {
     /// It has had its time, and is better than one that may never be made: where the table of
     /// connections of a machine on the way is full, only those go on that there are.
     Old,
+    /// Nothing has come since a question was asked whose answer came from elsewhere. Many upstreams
+    /// are slow and few are gone, so it is kept, and clear of doubt with the next octet.
+    Doubtful,
     InTheMaking,
 }
 
@@ -39,8 +42,8 @@ pub(super) struct Stream {
     pub(super) live: usize,
     /// Whether the connection is made.
     pub(super) connected: bool,
-    /// It takes no more questions.
-    pub(super) retiring: bool,
+    /// See [`Standing::Doubtful`].
+    pub(super) doubtful: bool,
     pub(super) input: Vec<u8>,
     pub(super) output: Outbox,
     pub(super) interest: Interest,
@@ -70,7 +73,7 @@ impl Stream {
             tickets: HashMap::default(),
             live: 0,
             connected: false,
-            retiring: false,
+            doubtful: false,
             input: Vec::new(),
             output: Outbox::default(),
             interest: Interest::WRITE,
@@ -86,11 +89,12 @@ impl Stream {
     pub(super) fn standing(&self, now: Now) -> Option<Standing> {
         let full = self.waiting.len() >= UPSTREAM_IN_FLIGHT || self.output.len() >= UNSENT_MAX;
         match (self.connected, self.is_old(now)) {
-            _ if self.retiring || full => None,
+            _ if full => None,
+            (_, true) if !self.connected || !self.may_outlast() => None,
+            (false, _) => Some(Standing::InTheMaking),
+            (true, _) if self.doubtful => Some(Standing::Doubtful),
             (true, false) => Some(Standing::Made),
-            (true, true) if self.may_outlast() => Some(Standing::Old),
-            (false, false) => Some(Standing::InTheMaking),
-            (_, true) => None,
+            (true, true) => Some(Standing::Old),
         }
     }
 
@@ -236,10 +240,12 @@ mod tests {
             stream.connected = true;
             assert_eq!(stream.standing(then), Some(Standing::Made));
             assert_eq!(stream.standing(later), old);
-            stream.retiring = true;
-            assert_eq!(stream.standing(then), None);
+            stream.doubtful = true;
+            assert_eq!(stream.standing(then), Some(Standing::Doubtful));
+            assert_eq!(stream.standing(later), old.map(|_| Standing::Doubtful));
         }
-        assert!(Standing::Made < Standing::Old && Standing::Old < Standing::InTheMaking);
+        use Standing::{Doubtful, InTheMaking, Made, Old};
+        assert!(Made < Old && Old < Doubtful && Doubtful < InTheMaking);
     }
 
     #[test]

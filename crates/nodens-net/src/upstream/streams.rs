@@ -68,7 +68,7 @@ impl Streams {
         for key in keys {
             let Some(stream) = self.open.get(*key) else { continue };
             let Some(standing) = stream.standing(cx.now) else { continue };
-            usable += usize::from(standing != Standing::Old);
+            usable += usize::from(!is_second_best(standing));
             let avoided = ask.elsewhere && stream.has_asked_for(ask.ticket);
             let rank = (standing, stream.live);
             if !avoided && best.is_none_or(|(known, _)| rank < known) {
@@ -78,15 +78,15 @@ impl Streams {
         let room = keys.len() < 2 * UPSTREAM_CONNECTIONS;
         let opens = match best {
             None => room,
-            Some(((Standing::Old, _), _)) => room && usable == 0,
+            Some(((standing, _), _)) if is_second_best(standing) => room && usable == 0,
             Some(((_, live), _)) => live >= UPSTREAM_SPREAD && usable < UPSTREAM_CONNECTIONS,
         };
         if let Some((rank, key)) = best
-            && (!opens || rank.0 == Standing::Old)
+            && (!opens || is_second_best(rank.0))
         {
             cx.worker.cells().add(series.conn_hits(Carrier::Tcp), 1);
             if opens {
-                // It takes the place of the old one as soon as it is made, if it ever is.
+                // It takes the place of this one as soon as it is made, if it ever is.
                 _ = self.open_stream(&ask.upstream, random, cx);
             }
             return Ok(key);
@@ -128,12 +128,12 @@ impl Streams {
     /// Nobody waits for this answer any more; gives the text of its timeout.
     ///
     /// If nothing at all has been heard since the question was sent, the connection may lead
-    /// nowhere (a NAT that forgot it, a host that is gone): it gets no more questions.
+    /// nowhere (a NAT that forgot it, a host that is gone): others are better until it is heard.
     pub(super) fn forget(&mut self, key: Key, id: u16) -> Option<String> {
         let stream = self.open.get_mut(key)?;
         let waiting = stream.waiting.get_mut(&id)?;
         waiting.forgotten = true;
-        stream.retiring |= stream.heard_at <= waiting.sent_at;
+        stream.doubtful |= stream.heard_at <= waiting.sent_at;
         stream.live = stream.live.saturating_sub(1);
         let upstream = stream.upstream.key.address;
         match stream.local().filter(|_| stream.connected) {
@@ -142,8 +142,8 @@ impl Streams {
         }
     }
 
-    /// The same for an answer that did not come in time. A connection that leads nowhere is closed,
-    /// so that the others who wait for it can ask elsewhere at once.
+    /// The same for an answer that did not come in time. A connection on which nothing has come in
+    /// all that time is closed, so that the others who wait for it can ask elsewhere at once.
     pub(super) fn give_up(
         &mut self,
         key: Key,
@@ -153,7 +153,8 @@ impl Streams {
     ) -> Option<String> {
         let text = self.forget(key, id)?;
         let stream = self.open.get(key)?;
-        if stream.retiring {
+        let waiting = stream.waiting.get(&id)?;
+        if stream.heard_at <= waiting.sent_at {
             let fault = if stream.connected { Fault::Broken } else { Fault::Connect };
             self.fail(key, &fault(text.clone()), places, cx);
         }
@@ -178,6 +179,7 @@ impl Streams {
             }
             stream.connected = true;
             stream.heard_at = cx.now.mono_ns;
+            stream.doubtful = false;
         }
         if ready.readable {
             self.read(ready.key, places, scratch, cx);
@@ -191,6 +193,7 @@ impl Streams {
             Ok(0) => self.fail(key, &Fault::Broken("EOF".to_owned()), places, cx),
             Ok(len) => {
                 stream.heard_at = cx.now.mono_ns;
+                stream.doubtful = false;
                 let octets = scratch.get(..len).unwrap_or_default();
                 take_octets(stream, octets, places, cx);
             }
@@ -265,7 +268,7 @@ impl Streams {
             .collect();
         let over = |stream: &Stream| {
             let replaced = !stream.may_outlast() || made.contains(&stream.upstream.id);
-            let retired = stream.retiring || (stream.is_old(now) && replaced);
+            let retired = stream.is_old(now) && replaced;
             // A little earlier than asked for: many upstreams close after the same time, and a
             // question that meets their FIN on the way has to be asked again.
             let expire = stream.upstream.key.settings.expire.mul_f64(0.8);
@@ -300,6 +303,11 @@ fn close_surplus(open: &mut Slots<Stream>, keys: &[Key]) {
             open.remove(key);
         }
     }
+}
+
+/// Whether it is asked only as long as there is no other, which is opened meanwhile.
+fn is_second_best(standing: Standing) -> bool {
+    matches!(standing, Standing::Old | Standing::Doubtful)
 }
 
 fn is_transient(error: &io::Error) -> bool {

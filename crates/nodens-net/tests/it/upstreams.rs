@@ -3,6 +3,7 @@
 use super::client::{Stream, ask_tcp, ask_udp, assert_answered, question, receive, udp_client};
 use super::server::Server;
 use super::upstream::{Act, Upstream, with_id};
+use nodens_net::limits::UPSTREAM_CONNECTIONS;
 use nodens_wire::{Rcode, Type};
 use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -244,7 +245,9 @@ fn many_questions_share_a_few_connections() {
     let upstream = Upstream::start(|asked| {
         vec![Act::Wait(Duration::from_millis(20)), Act::Send(asked.answer())]
     });
-    let server = forward(&[upstream.address], "force_tcp");
+    // Each is asked once, on a connection that as few others as possible wait for.
+    let options = format!("{WAITS}force_tcp\nmax_connect_attempts 1");
+    let server = forward(&[upstream.address], &options);
     let client = udp_client(server.address());
     for round in 0..10 {
         for number in 0..50 {
@@ -256,6 +259,30 @@ fn many_questions_share_a_few_connections() {
     }
     let connections = upstream.connections.load(std::sync::atomic::Ordering::SeqCst);
     assert!((1..=16).contains(&connections), "{connections} connections");
+    server.stop();
+}
+
+#[test]
+fn a_slow_upstream_keeps_its_connections() {
+    // Slow so rarely that such a question is asked twice, and the second answer comes for nobody.
+    let upstream = Upstream::start(|asked| {
+        let slow = asked.name().starts_with("slow");
+        let wait = slow.then_some(Act::Wait(Duration::from_millis(250)));
+        wait.into_iter().chain([Act::Send(asked.answer())]).collect()
+    });
+    let server = forward(&[upstream.address], &format!("{WAITS}force_tcp"));
+    let mut client = Stream::connect(server.address());
+    for round in 0..10 {
+        for batch in 0..12 {
+            (0..50).for_each(|id| client.send(id, &format!("quick{round}-{batch}-{id}.test A")));
+            (0..50).for_each(|_| assert_answered(&client.receive()));
+        }
+        (0..2).for_each(|id| client.send(id, &format!("slow{round}-{id}.test A")));
+        (0..2).for_each(|_| assert_answered(&client.receive()));
+    }
+    assert!(upstream.count() > 10 * (12 * 50 + 2), "nothing was asked twice");
+    let connections = upstream.connections.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(connections <= 2 * UPSTREAM_CONNECTIONS, "{connections} connections");
     server.stop();
 }
 
