@@ -283,7 +283,8 @@ impl fmt::Display for NameRef<'_> {
         for label in self.labels() {
             for &byte in label {
                 match byte {
-                    b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' | b' ' => {
+                    // As CoreDNS prints names: what is logged and given to templates is compared.
+                    b'.' | b' ' | b'\'' | b'@' | b';' | b'(' | b')' | b'"' | b'\\' => {
                         write!(f, "\\{}", char::from(byte))?;
                     }
                     0x21..=0x7e => write!(f, "{}", char::from(byte))?,
@@ -360,6 +361,9 @@ mod tests {
             assert_eq!(name(text).to_string(), text);
         }
         assert_eq!(name("example.org"), name("EXAMPLE.org."));
+        let odd = Name::from_wire(b"\x0bq$'@;()\"\\ ~\x02\x7f\xc8\0").unwrap();
+        assert_eq!(odd.to_string(), "q$\\'\\@\\;\\(\\)\\\"\\\\\\ ~.\\127\\200.");
+        assert_eq!(name(&odd.to_string()).as_wire(), odd.as_wire());
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use crate::log::Record;
 use crate::testing::{Bench, Reaction};
 use nodens_wire::edns::push_option;
 use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Section, Type};
@@ -98,6 +99,37 @@ fn names_are_rewritten_both_ways_as_coredns_does() {
         assert_eq!((saw.as_str(), owners.as_slice()), (*asked, &[(*owner).to_owned()][..]), "{rule}");
         assert_eq!(question_back, question.split(' ').next().unwrap());
     }
+}
+
+/// Patterns, templates and logs see the octets of a name as CoreDNS 1.15.0 prints them.
+#[test]
+fn patterns_see_odd_octets_as_coredns_prints_them() {
+    let (mut bench, seen) = bench(
+        "log . \"{name}\"
+        rewrite name regex ^a[^a-z]{2}b[^a-z]{4}c[^a-z]200d[.]x[.]test[.]$ ok.test
+        template IN TXT {
+            answer \"{{ .Name }} 60 IN TXT {{ .Question.Name }}\"
+        }",
+        echo,
+    );
+    let mut ask = |name: &[u8], qtype: Type| {
+        let mut request = Vec::new();
+        let name = Name::from_wire(name).unwrap();
+        Builder::new(&mut request, 7, Flags(Flags::RD)).question(name.view(), qtype, Class::IN);
+        let answer = Message::parse(&bench.ask_bytes(&request).unwrap()).unwrap();
+        assert_eq!(answer.questions[0].qname.as_wire(), name.as_wire());
+        let line = bench.log.try_iter().find_map(|record| match record {
+            Record::Query(query) => Some(query.line()),
+            _ => None,
+        });
+        (answer.answer, line.unwrap())
+    };
+    let (_, line) = ask(b"\x08a.B \"c\xc8d\x01x\x04test\0", Type::A);
+    assert_eq!(line, "a\\.b\\ \\\"c\\200d.x.test.");
+    assert_eq!(seen.borrow()[0].questions[0].qname.to_string(), "ok.test.");
+    let (answer, line) = ask(b"\x05q$'\x7f!\0", Type::TXT);
+    assert_eq!((&*line, answer[0].owner.to_string()), ("q$\\'\\127!.", line.clone()));
+    assert_eq!(answer[0].rdata, b"\x06q$'\x7f!.");
 }
 
 #[test]

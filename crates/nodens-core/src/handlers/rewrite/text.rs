@@ -155,6 +155,10 @@ mod tests {
         let name = Name::from_wire(b"\x05a.b'$\x02\x00\xff\x00").unwrap();
         assert_eq!(name_text(name.view()), "a\\.b\\'$.\\000\\255.");
         assert_eq!(name_text(NameRef::root()), ".");
+        for octet in 0..=u8::MAX {
+            let name = Name::from_wire(&[1, octet, 0]).unwrap();
+            assert_eq!(name_text(name.view()), name.to_string(), "{octet}");
+        }
     }
 
     #[test]
