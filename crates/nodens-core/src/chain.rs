@@ -4,7 +4,6 @@ use crate::config::{Config, ServerBlock};
 use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
 use crate::handlers::{Handler, forward};
 use crate::job::{Asker, Job, Resolution};
-use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX};
 use crate::time::Now;
 use crate::worker::WorkerState;
 use nodens_wire::Rcode;
@@ -187,8 +186,9 @@ fn begin_lookup(
     job: &mut Job,
     lookup: Lookup,
 ) -> Step {
+    let allowed = job.may_look_up();
     job.lookups += 1;
-    if job.outer.len() >= LOOKUP_DEPTH_MAX || job.lookups > LOOKUPS_PER_JOB_MAX {
+    if !allowed {
         job.error = format!("lookup of {} {} is nested too deeply", lookup.qname, lookup.qtype);
         return Step::Fail(Rcode::SERVFAIL);
     }

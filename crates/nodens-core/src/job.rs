@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::handlers;
+use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX};
 use crate::response::Response;
 use crate::time::Now;
 use nodens_wire::edns::OPT_LEN;
@@ -198,6 +199,11 @@ impl Job {
         self.current.copy_edns(&query, request);
         self.current.asked_ns = now.mono_ns;
         self.query = query;
+    }
+
+    /// Whether one more lookup is within bounds.
+    pub(crate) fn may_look_up(&self) -> bool {
+        self.outer.len() < LOOKUP_DEPTH_MAX && self.lookups < LOOKUPS_PER_JOB_MAX
     }
 
     /// Octets of the request that asks the current question. A lookup of a handler has none: it is

@@ -6,6 +6,9 @@ use std::time::Duration;
 pub const LOOKUP_DEPTH_MAX: usize = 8;
 /// Lookups one question may cause in all.
 pub const LOOKUPS_PER_JOB_MAX: u32 = 32;
+/// CNAME records of a response that the `cname` rules of `rewrite` look at, as many as a chain of
+/// aliases can sensibly have.
+pub const REWRITTEN_CNAMES_MAX: usize = 32;
 /// Names of a search list that `autopath` tries for one question, the client's own included; room
 /// is left for the aliases they may lead to.
 pub const SEARCH_NAMES_MAX: usize = 16;

@@ -8,6 +8,7 @@ use crate::config::BlockBuilder;
 use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
 use crate::handlers::{Handler, LookupState, metadata};
 use crate::job::Resolution;
+use crate::limits::REWRITTEN_CNAMES_MAX;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Message, Name, NameRef, Rcode, Type};
 use rules::{Action, NameRule, Rule};
@@ -117,9 +118,10 @@ impl Handle for Rewrite {
             q.rewrite.clear();
             return Step::Fail(Rcode::SERVFAIL);
         }
-        if !follows_cname {
+        if !follows_cname || !cx.job.may_look_up() {
             return Step::Next;
         }
+        let q = cx.q();
         q.lookup = LookupState::Rewrite(CnameState::Chain);
         let (qname, qtype, qclass) = (q.qname.clone(), q.qtype, q.qclass);
         Step::Lookup(Lookup { qname, qtype, qclass, scope: Scope::Behind })
@@ -199,9 +201,11 @@ impl Rewrite {
 
     /// Takes the chain's response; if a rule gives a CNAME in it another target, looks that up.
     fn follow(&self, cx: &mut Cx<'_>, inner: Resolution) -> Step {
+        // At the bound of all lookups the response stays as it is, as in CoreDNS.
+        let may_look_up = cx.job.may_look_up();
         let q = cx.q();
         q.response = inner.response;
-        if let Some((message, target)) = self.new_target(q) {
+        if let Some((message, target)) = self.new_target(q).filter(|_| may_look_up) {
             q.lookup = LookupState::Rewrite(CnameState::Target(Box::new(message)));
             let (qtype, qclass) = (q.qtype, q.qclass);
             return Step::Lookup(Lookup { qname: target, qtype, qclass, scope: Scope::Server });
@@ -219,7 +223,8 @@ impl Rewrite {
         }
         let mut message = Message::parse(&q.response.wire).ok()?;
         message.answer.retain(|record| record.rtype == Type::CNAME);
-        let found = message.answer.iter().enumerate().find_map(|(at, record)| {
+        let mut looked_at = message.answer.iter().enumerate().take(REWRITTEN_CNAMES_MAX);
+        let found = looked_at.find_map(|(at, record)| {
             let old = rules::leading_name(&record.rdata)?;
             let new = self.cname_rules(&q.rewrite).find_map(|rule| rule.new_target(old))?;
             Some((at, new))

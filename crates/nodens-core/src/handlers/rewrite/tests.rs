@@ -1,3 +1,5 @@
+use crate::job::Transport;
+use crate::limits::{LOOKUP_DEPTH_MAX, REWRITTEN_CNAMES_MAX};
 use crate::log::Record;
 use crate::testing::{Bench, Reaction};
 use nodens_wire::edns::push_option;
@@ -346,13 +348,39 @@ fn a_cname_rule_without_a_match_changes_nothing() {
     assert_eq!(bench.ask("a.org. A").flags.rcode(), Rcode::SERVFAIL);
 }
 
+/// As in CoreDNS 1.15.0, but for the number of lookups.
 #[test]
 fn a_cname_that_is_rewritten_for_ever_ends() {
-    let (mut bench, seen) = bench("rewrite cname suffix .org. .org.", |_| vec![cname("=", "b.org"), a("b.org", 1)]);
-    let answer = bench.ask("a.org. A");
-    assert!(answer.answer.iter().all(|record| record.rtype == Type::CNAME));
-    assert!(seen.borrow().len() <= 32);
+    let answers = |_: &str| vec![cname("=", "b.org"), a("b.org", 1)];
+    let (mut bench, seen) = bench("rewrite cname suffix .org. .org.", answers);
+    let answer = bench.ask("a.org. A").answer;
+    let types: Vec<_> = answer.iter().map(|record| record.rtype).collect();
+    assert_eq!(types[..types.len() - 1], vec![Type::CNAME; LOOKUP_DEPTH_MAX + 1]);
+    assert_eq!(types.last(), Some(&Type::A));
+    assert!(seen.borrow().len() <= LOOKUP_DEPTH_MAX + 1);
     assert_eq!(bench.worker.pending(), 0);
+}
+
+#[test]
+fn aliases_in_a_circle_and_many_aliases_end() {
+    let circle = |_: &str| vec![cname("=", "b.net"), cname("b.net", "a.net"), cname("a.net", "b.net")];
+    for rule in ["rewrite cname suffix .org. .net.", "dns64 {\n allow_ipv4\n}"] {
+        let (mut bench, seen) = bench(rule, circle);
+        assert_eq!(bench.ask("a.net. AAAA").answer.len(), 3, "{rule}");
+        assert!(seen.borrow().len() <= 2);
+    }
+    // Each could lead to one with as many.
+    for (before, rewritten) in [(REWRITTEN_CNAMES_MAX - 1, true), (REWRITTEN_CNAMES_MAX, false), (1000, false)] {
+        let many = move |_: &str| {
+            vec![cname("=", "x.net"); before].into_iter().chain([cname("=", "b.org")]).collect()
+        };
+        let (mut bench, seen) = bench("rewrite cname regex (.*)[.]org[.] {1}.org.", many);
+        bench.client.transport = Transport::Tcp;
+        let count = bench.ask("a.org. A").answer.len();
+        assert_eq!((count > before + 1, seen.borrow().len() > 1), (rewritten, rewritten), "{before}");
+        assert!(seen.borrow().len() <= LOOKUP_DEPTH_MAX + 1);
+        assert_eq!(bench.worker.pending(), 0);
+    }
 }
 
 #[test]
