@@ -103,6 +103,7 @@ pub fn find(name: &str) -> Option<&'static Spec> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Bench;
 
     /// The order documented for CoreDNS 1.14.7.
     const COREDNS: &str = "root metadata geoip cancel proxyproto quic grpc_server https https3 timeouts \
@@ -117,5 +118,18 @@ mod tests {
         let ours: Vec<_> =
             DIRECTIVES.iter().map(|spec| spec.name).filter(|name| !OWN.contains(name)).collect();
         assert_eq!(ours.join(" "), COREDNS);
+    }
+
+    #[test]
+    fn a_block_without_a_key_has_directives_too() {
+        let error = |text: &str| Bench::try_new(text).err().map(|error| error.to_string());
+        for text in
+            ["{\n log\n bogus x\n}\n. {\n whoami\n}", ". {\n whoami\n}\n\"\" {\n\n bogus\n}"]
+        {
+            let error = error(text).unwrap();
+            assert!(error.contains(":2: Unknown directive 'bogus'"), "{error}");
+        }
+        // Nobody looks at what stands behind a name, or whether Nodens has it.
+        assert_eq!(error("{\n template\n geoip\n}\n. {\n whoami\n}"), None);
     }
 }

@@ -94,6 +94,7 @@ impl Parser<'_> {
             self.corefile.blocks.push(block);
         } else if block.braces || !block.directives.is_empty() {
             self.warn(start, WarningKind::NoKeys);
+            self.corefile.unserved.extend(block.directives);
         }
     }
 

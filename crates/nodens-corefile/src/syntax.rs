@@ -73,6 +73,9 @@ pub struct ServerBlock {
 pub struct Corefile {
     /// In the order of the text.
     pub blocks: Vec<ServerBlock>,
+    /// The directives of blocks without a key ([`WarningKind::NoKeys`]): nobody is served by them,
+    /// but what is no directive is a mistake there too.
+    pub unserved: Vec<Directive>,
     /// What was accepted, as CoreDNS accepts it, but is likely not what was meant.
     pub warnings: Vec<Warning>,
     /// The imported files, in order of first use: what to watch for changes beside the Corefile.

@@ -108,6 +108,11 @@ pub fn build(
     shared: &Arc<Shared>,
 ) -> Result<Config, Error> {
     let mut placements = Vec::new();
+    // CoreDNS knows their names, and looks no further.
+    let is_unknown = |directive: &&Directive| directives::find(&directive.name.text).is_none();
+    if let Some(directive) = corefile.unserved.iter().find(is_unknown) {
+        check_directives(std::slice::from_ref(directive))?;
+    }
     for (source, block) in corefile.blocks.iter().enumerate() {
         check_directives(&block.directives)?;
         place(source, block, options, shared, &mut placements)?;
