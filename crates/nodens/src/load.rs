@@ -108,6 +108,8 @@ pub(crate) fn parse_anew(source: Source) -> Result<Loaded, LoadError> {
 pub(crate) fn parse_first(source: Source, flags: &Flags) -> Result<Loaded, LoadError> {
     let loaded = parse(source)?;
     if loaded.tree.blocks.is_empty() {
+        nodens_core::config::check_unserved(&loaded.tree)
+            .map_err(|error| rejected(&error, &loaded.source))?;
         return parse(Source { text: built_in(flags), ..loaded.source });
     }
     Ok(loaded)

@@ -107,12 +107,8 @@ pub fn build(
     options: &BuildOptions,
     shared: &Arc<Shared>,
 ) -> Result<Config, Error> {
+    check_unserved(corefile)?;
     let mut placements = Vec::new();
-    // CoreDNS knows their names, and looks no further.
-    let is_unknown = |directive: &&Directive| directives::find(&directive.name.text).is_none();
-    if let Some(directive) = corefile.unserved.iter().find(is_unknown) {
-        check_directives(std::slice::from_ref(directive))?;
-    }
     for (source, block) in corefile.blocks.iter().enumerate() {
         check_directives(&block.directives)?;
         place(source, block, options, shared, &mut placements)?;
@@ -138,6 +134,17 @@ fn cache_memory(config: &Config) -> usize {
         _ => None,
     });
     asked.max().unwrap_or(CACHE_MEMORY_DEFAULT)
+}
+
+/// Refuses what is no directive in blocks that nobody is served by. CoreDNS knows the names of
+/// directives there, and looks no further.
+///
+/// # Errors
+/// At the first such word.
+pub fn check_unserved(corefile: &Corefile) -> Result<(), Error> {
+    let is_unknown = |directive: &&Directive| directives::find(&directive.name.text).is_none();
+    let unknown = corefile.unserved.iter().find(is_unknown);
+    unknown.map_or(Ok(()), |directive| check_directives(std::slice::from_ref(directive)))
 }
 
 fn check_directives(directives: &[Directive]) -> Result<(), Error> {

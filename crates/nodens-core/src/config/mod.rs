@@ -5,7 +5,7 @@ mod options;
 mod services;
 mod settings;
 
-pub use build::{BlockBuilder, build};
+pub use build::{BlockBuilder, build, check_unserved};
 pub use options::{BuildOptions, LookupHost};
 pub use services::{
     ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME,

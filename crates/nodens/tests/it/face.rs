@@ -38,6 +38,12 @@ fn check_says_where_and_what() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("known to CoreDNS, but Nodens does not have it yet"), "{text}");
 
+    for (name, text) in [("keyless", "{\n bogus\n}\n"), ("second", ".:53 {\n}\n{\n bogus\n}\n")] {
+        let output = nodens().arg("-check").arg("-conf").arg(folder.write(name, text)).output();
+        let text = String::from_utf8(output.unwrap().stderr).unwrap();
+        assert!(text.contains("Unknown directive 'bogus'"), "{text}");
+    }
+
     let good = folder.write("good", ".:53 {\n whoami\n}\n");
     let output = nodens().arg("-check").arg("-conf").arg(&good).output().unwrap();
     assert!(output.status.success());
