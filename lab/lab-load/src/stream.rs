@@ -189,8 +189,9 @@ impl<'a> Engine<'a> {
                 (None, Pace::Open { .. }) => false,
             };
             while let Some(client) = self.dirty.pop() {
-                self.with_client(client, |client| client.is_dirty = false);
+                // Whoever finds no room is not asked again at once: an event or the time tells.
                 self.pump(client);
+                self.with_client(client, |client| client.is_dirty = false);
             }
             let next = source.as_ref().and_then(Source::peek).map(|due| due.intended);
             self.receive(next)?;
@@ -367,6 +368,12 @@ impl<'a> Engine<'a> {
                 self.connections.get(*key).is_some_and(is_it)
             });
             self.left.append(&mut left);
+            // Where a question was given up, there may be room for another.
+            for client in 0..self.clients.len() {
+                if self.with_client(client, |it| !it.hand.is_empty()) == Some(true) {
+                    self.mark(client);
+                }
+            }
         }
         self.ticker.turn(&self.shard.ticks, &self.session, now);
     }

@@ -1,5 +1,6 @@
 //! Whole runs against servers that behave in known ways.
 
+mod deaf;
 mod octets;
 mod streams;
 mod truth;
