@@ -28,12 +28,30 @@ pub(crate) fn verdict(file: &ComparisonFile) -> Markup {
         div.verdict.(class) {
             span.badge { (word) }
             div {
-                @if let Some(primary) = file.findings.first() { p { (said(file, primary)) } }
+                p { (decided(file)) }
                 @for why in &file.invalid_because { p { (why) } }
                 @if file.interrupted { p { "The comparison was interrupted; the findings are of the pairs so far." } }
                 @if !file.notes.is_empty() { ul.notes { @for note in &file.notes { li { (note) } } } }
             }
         }
+    }
+}
+
+/// The finding that the plan says decides.
+fn primary(file: &ComparisonFile) -> Option<&Finding> {
+    file.findings.iter().find(|finding| finding.primary)
+}
+
+/// What decides in a sentence. If it could not be measured, no other finding takes its place.
+fn decided(file: &ComparisonFile) -> Markup {
+    if let Some(primary) = primary(file) {
+        return said(file, primary);
+    }
+    let cell = &file.plan.primary;
+    let why = file.omitted.iter().find(|omitted| omitted.cell == *cell);
+    html! {
+        b { (name(cell)) } ", " (cell.set) ", " (cell.load) ", decides and was not measured"
+        @if let Some(omitted) = why { ": " (omitted.reason) } "."
     }
 }
 
@@ -100,7 +118,7 @@ pub(crate) fn findings(file: &ComparisonFile, at: usize) -> Markup {
                 } }
             }
         }
-        @if let Some(primary) = file.findings.first() {
+        @if let Some(primary) = primary(file) {
             h3 { "Every pair: " (name(&primary.cell)) ", " (primary.cell.set) ", " (primary.cell.load) }
             (pairs(primary, &format!("pairs{at}")))
         }

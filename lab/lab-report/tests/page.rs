@@ -247,6 +247,39 @@ fn a_benchmark_compares_what_was_measured_in_the_same_repeat() {
     assert!(cells.contains(&"0.33".to_owned()), "{cells:?}");
 }
 
+#[test]
+fn a_comparison_is_told_by_its_primary_metric_and_by_no_other() {
+    let told = |change: &dyn Fn(&mut Value)| {
+        let mut file = comparison();
+        for (finding, metric) in
+            file["findings"].as_array_mut().unwrap().iter_mut().zip(["p50", "p99"])
+        {
+            finding["cell"]["metric"] = metric.into();
+            finding["primary"] = (metric == "p99").into();
+        }
+        change(&mut file);
+        let html = check(&page_of_all([
+            &serde_json::from_str(RESULT).unwrap(),
+            &file,
+            &bench(),
+            &search(),
+        ]));
+        let text = |selector: &str| -> String {
+            select(&html, selector).iter().flat_map(|element| element.text()).collect()
+        };
+        (text("div.verdict.invalid"), text("section#compare2 h3"))
+    };
+    let (verdict, pairs) = told(&|_| {});
+    assert!(verdict.contains("p99 of new beside old") && !verdict.contains("p50"), "{verdict}");
+    assert!(pairs.contains("Every pair: p99"), "{pairs}");
+    let (verdict, pairs) = told(&|file| {
+        file["findings"].as_array_mut().unwrap().pop();
+    });
+    let reason = "p99, internal, 50 %, decides and was not measured: too few questions";
+    assert!(verdict.contains(reason) && !verdict.contains("p50"), "{verdict}");
+    assert!(!pairs.contains("Every pair"), "{pairs}");
+}
+
 /// Replaces every text but those that a file's layout prescribes.
 fn poison(value: &mut Value, with: &str) {
     const KEPT: [&str; 4] = ["kind", "loop", "verdict", "scale"];
