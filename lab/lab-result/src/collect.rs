@@ -7,6 +7,7 @@ mod route;
 mod version;
 
 use crate::{Provenance, Route};
+use lab_workload::tsig::Key;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -62,19 +63,14 @@ const SYSCTLS: &[&str] = &[
     "net.netfilter.nf_conntrack_udp_timeout",
 ];
 
-/// The command line without the secrets of keys (`-y`, `--tsig`): result files are passed around.
-fn argv(arguments: impl Iterator<Item = String>) -> Vec<String> {
-    let mut behind_flag = false;
-    let without_secret = |argument: String| {
-        let short = argument.starts_with("-y") && argument.len() > 2;
-        let is_key = behind_flag || short || argument.starts_with("--tsig=");
-        behind_flag = argument == "-y" || argument == "--tsig";
-        match argument.rsplit_once(':') {
-            Some((name, _)) if is_key => format!("{name}:…"),
-            _ => argument,
-        }
+/// The command line without the secret of the key: result files are passed around. Which flags a
+/// program has for keys, and how they may be spelt, is its own matter.
+fn argv(arguments: impl Iterator<Item = String>, key: Option<&Key>) -> Vec<String> {
+    let concealed = |word| match key {
+        Some(key) => key.conceal(word),
+        None => word,
     };
-    arguments.map(without_secret).collect()
+    arguments.map(concealed).collect()
 }
 
 /// What was found out before a load; [`Collector::finish`] adds what can be said only after it.
@@ -86,12 +82,13 @@ pub struct Collector {
 
 impl Collector {
     /// Looks around on this machine and, if `ask` says so, asks the server for its version, for at
-    /// most [`version::PATIENCE`].
-    pub fn start(server: SocketAddr, ask: bool) -> Self {
+    /// most [`version::PATIENCE`]. The secret of `key` is not kept.
+    pub fn start(server: SocketAddr, ask: bool, key: Option<&Key>) -> Self {
         let root = Path::new("/");
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         Self {
             provenance: Provenance {
-                argv: argv(std::env::args_os().map(|a| a.to_string_lossy().into_owned())),
+                argv: argv(words, key),
                 host: host::look(root),
                 route: route::to(root, server),
                 sysctls: sysctls(root),

@@ -39,6 +39,7 @@ pub enum KeyError {
 pub struct Key {
     name: Name,
     algorithm: Name,
+    secret: Arc<[u8]>,
     mac: Arc<KeyedMac>,
 }
 
@@ -75,7 +76,7 @@ impl FromStr for Key {
         let unknown = || KeyError::Algorithm(algorithm.to_owned());
         let (algorithm, mac) = KeyedMac::new(algorithm, &secret).ok_or_else(unknown)?;
         let name = Name::parse(name).map_err(|error| KeyError::Name(name.to_owned(), error))?;
-        Ok(Self { name: name.to_folded(), algorithm, mac: Arc::new(mac) })
+        Ok(Self { name: name.to_folded(), algorithm, secret: secret.into(), mac: Arc::new(mac) })
     }
 }
 
@@ -83,6 +84,20 @@ impl Key {
     /// The name of the key.
     pub fn name(&self) -> &Name {
         &self.name
+    }
+
+    /// A word of a command line without this key's secret, however the key is spelt there: nothing
+    /// that is written in base 64 contains a colon, and nothing follows the secret.
+    #[must_use]
+    pub fn conceal(&self, word: String) -> String {
+        match word.rsplit_once(':') {
+            Some((rest, secret)) if self.is_secret(secret) => format!("{rest}:…"),
+            _ => word,
+        }
+    }
+
+    fn is_secret(&self, text: &str) -> bool {
+        octets_of_base64(text).is_some_and(|octets| octets == *self.secret)
     }
 
     /// Octets of the TSIG record.
@@ -266,6 +281,21 @@ mod tests {
         let key: Key = "name:c2VjcmV0".parse().unwrap();
         assert_eq!(format!("{key:?}"), "Key(name. hmac-md5.sig-alg.reg.int.)");
         assert_eq!(octets_of_base64("c2VjcmV0cw==").as_deref(), Some(&b"secrets"[..]));
+    }
+
+    #[test]
+    fn a_secret_is_concealed_whatever_stands_before_it() {
+        let key: Key = "hmac-sha256:name:c2VjcmV0cw==".parse().unwrap();
+        for (word, kept) in [
+            ("-Dyhmac-sha256:name:c2VjcmV0cw==", "-Dyhmac-sha256:name:…"),
+            // The padding may be missing, and the algorithm.
+            ("--tsig=name:c2VjcmV0cw", "--tsig=name:…"),
+            ("[::1]:53", "[::1]:53"),
+            ("--steps", "--steps"),
+            ("name:b3RoZXI=", "name:b3RoZXI="),
+        ] {
+            assert_eq!(key.conceal(word.to_owned()), kept);
+        }
     }
 
     proptest! {

@@ -191,7 +191,7 @@ fn measure(bench: &mut Bench<'_>, plan: &ComparisonPlan, specs: &[Spec; 2]) -> R
     let mut collector = None;
     for (version, spec) in versions.iter_mut().zip(specs) {
         let address = bench.starter.start(spec)?;
-        let started = Collector::start(address.address, true);
+        let started = Collector::start(address.address, true, None);
         *version = started.clone().finish().server_version;
         collector = Some(started);
     }

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
 
     term::out(&picture(args));
     let live = Live::new();
-    let settings = [upstream.address, address].map(|to| Collector::start(to, false));
+    let settings = [upstream.address, address].map(|to| Collector::start(to, false, None));
     let before_seconds = (args.seconds * BEFORE_PART).max(1.0);
     let before =
         phase(args, stop, &live, &upstream, (upstream.address, before_seconds), "without")?.0;

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let workload = workload(&options)?;
     let config = config(&options, &workload)?;
-    let collector = Collector::start(config.server, false);
+    let collector = Collector::start(config.server, false, options.key.as_ref());
     if text_wanted {
         put(&text::start(&start(&options, &config, &args.arguments)))?;
     }

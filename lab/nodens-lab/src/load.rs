@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         config.clients = clients(args, &config);
     }
     let places = args.output.places(config.server)?;
-    let collector = Collector::start(config.server, !args.no_version);
+    let collector = Collector::start(config.server, !args.no_version, args.questions.key());
     if !args.output.json {
         term::out(&heading(args, &config, &workload));
     }

@@ -254,6 +254,11 @@ impl Questions {
         source + hits.as_deref().unwrap_or_default()
     }
 
+    /// The key that messages are signed with.
+    pub(crate) fn key(&self) -> Option<&Key> {
+        self.tsig.as_ref()
+    }
+
     fn qtype(&self) -> TypeMix {
         self.qtype.clone().unwrap_or_else(|| TypeMix::only(Type::A))
     }

@@ -249,3 +249,16 @@ fn connections_are_counted_by_second_and_in_all() {
     assert!(all.opened >= 4 && opened <= all.opened && opened > 0, "{all:?}");
     assert!(seconds.clone().all(|seen| seen.active <= 64), "{:?}", seconds.collect::<Vec<_>>());
 }
+
+#[test]
+fn a_result_has_no_secret_however_its_key_was_spelt() {
+    let echo = Echo::start();
+    for spelling in
+        [&["-Dy", "hmac-sha1:k:c2VjcmV0"][..], &["-eDyk:c2VjcmV0"], &["--tsig=k:c2VjcmV0"]]
+    {
+        let load = ["load", "-p", &echo.port, "-Q", "100", "-n", "2", "--json"];
+        let output = lab(&[&load[..], spelling].concat());
+        let result = String::from_utf8(output.stdout).unwrap();
+        assert!(result.contains("k:…") && !result.contains("c2VjcmV0"), "{result}");
+    }
+}
