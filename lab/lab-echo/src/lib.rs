@@ -14,6 +14,7 @@ pub mod arrivals;
 pub mod identity;
 pub mod inject;
 pub mod latency;
+mod listen;
 pub mod queue;
 pub mod quic;
 pub mod stream;

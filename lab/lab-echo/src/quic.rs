@@ -3,7 +3,7 @@
 
 use crate::queue::Queue;
 use crate::udp::{Echo, Report};
-use crate::{Fate, Injection, Injector, Medium, inject};
+use crate::{Fate, Injection, Injector, Medium, inject, listen};
 use bytes::{Bytes, BytesMut};
 use lab_sys::poll::{Interest, Poller};
 use quinn_proto::crypto::rustls::QuicServerConfig;
@@ -11,7 +11,7 @@ use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ReadError,
     ServerConfig, StreamEvent, StreamId, Transmit, VarInt,
 };
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Type;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -49,7 +49,7 @@ pub struct Options {
 }
 
 /// Listens on `address`; port 0 is a free one.
-pub fn start(mut address: SocketAddr, options: Options) -> io::Result<Echo> {
+pub fn start(address: SocketAddr, options: Options) -> io::Result<Echo> {
     let count = options.threads.max(1);
     let tls = QuicServerConfig::try_from(options.tls).map_err(io::Error::other)?;
     let mut config = ServerConfig::with_crypto(Arc::new(tls));
@@ -57,31 +57,21 @@ pub fn start(mut address: SocketAddr, options: Options) -> io::Result<Echo> {
     transport.enable_segmentation_offload(false).max_concurrent_bidi_streams(STREAMS_MAX);
     config.transport_config(Arc::new(transport));
     let config = Arc::new(config);
-    let sockets: Vec<UdpSocket> = (0..count)
-        .map(|_| {
-            let socket = open(address)?;
-            address = socket.local_addr()?;
-            Ok(socket)
-        })
-        .collect::<io::Result<_>>()?;
+    let (address, sockets) = listen::on_one_port(address, Type::DGRAM, count)?;
+    for socket in &sockets {
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let begin = Instant::now();
     let injectors = Injector::for_threads(options.injection, count);
     let threads = sockets.into_iter().zip(injectors).map(|(socket, injector)| {
         let (stop, config) = (stop.clone(), config.clone());
-        std::thread::spawn(move || Server::new(socket, config, injector, begin)?.serve(&stop))
+        std::thread::spawn(move || {
+            Server::new(socket.into(), config, injector, begin)?.serve(&stop)
+        })
     });
     let threads = threads.collect();
     Ok(Echo::of(address, stop, threads))
-}
-
-fn open(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_port(true)?;
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    Ok(socket.into())
 }
 
 struct Client {

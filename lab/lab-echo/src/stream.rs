@@ -2,11 +2,11 @@
 
 use crate::queue::Queue;
 use crate::udp::{Echo, Report};
-use crate::{Fate, Injection, Injector, Medium, inject};
+use crate::{Fate, Injection, Injector, Medium, inject, listen};
 use lab_sys::poll::{Interest, Poller, Ready};
 use rustls::{ServerConfig, ServerConnection};
 use slab::Slab;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -43,15 +43,12 @@ pub struct Options {
 }
 
 /// Listens on `address`; port 0 is a free one.
-pub fn start(mut address: SocketAddr, options: Options) -> io::Result<Echo> {
+pub fn start(address: SocketAddr, options: Options) -> io::Result<Echo> {
     let count = options.threads.max(1);
-    let listeners: Vec<Socket> = (0..count)
-        .map(|_| {
-            let listener = listen(address)?;
-            address = listener.local_addr()?.as_socket().unwrap_or(address);
-            Ok(listener)
-        })
-        .collect::<io::Result<_>>()?;
+    let (address, listeners) = listen::on_one_port(address, Type::STREAM, count)?;
+    for listener in &listeners {
+        listener.listen(BACKLOG)?;
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let begin = Instant::now();
     let injectors = Injector::for_threads(options.injection, count);
@@ -64,16 +61,6 @@ pub fn start(mut address: SocketAddr, options: Options) -> io::Result<Echo> {
     });
     let threads = threads.collect();
     Ok(Echo::of(address, stop, threads))
-}
-
-fn listen(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket)
 }
 
 struct Connection {

@@ -1,11 +1,11 @@
 //! The loop over a UDP socket: batched system calls, and a queue of answers if any are held back.
 
 use crate::queue::Queue;
-use crate::{Fate, Injection, Injector, Medium, Truth, inject};
+use crate::{Fate, Injection, Injector, Medium, Truth, inject, listen};
 use lab_sys::batch::{Batch, Peer};
 use lab_sys::poll::{Interest, Poller};
 use nodens_wire::Rcode;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -69,15 +69,12 @@ pub struct Echo {
 
 impl Echo {
     /// Listens on `address`; port 0 is a free one.
-    pub fn start(mut address: SocketAddr, options: Options) -> io::Result<Self> {
+    pub fn start(address: SocketAddr, options: Options) -> io::Result<Self> {
         let count = options.threads.max(1);
-        let sockets: Vec<Socket> = (0..count)
-            .map(|_| {
-                let socket = open(address)?;
-                address = socket.local_addr()?.as_socket().unwrap_or(address);
-                Ok(socket)
-            })
-            .collect::<io::Result<_>>()?;
+        let (address, sockets) = listen::on_one_port(address, Type::DGRAM, count)?;
+        for socket in &sockets {
+            socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let (start, plain) = (Instant::now(), options.injection.is_plain());
         let injectors = Injector::for_threads(options.injection, count);
@@ -126,15 +123,6 @@ impl Drop for Echo {
             _ = thread.join();
         }
     }
-}
-
-fn open(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_port(true)?;
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    Ok(socket)
 }
 
 /// An answer that waits.
