@@ -101,6 +101,8 @@ struct Engine<'a> {
     buffer: Vec<u8>,
     serials: u64,
     blocked: u64,
+    /// Datagrams that connections that are gone did not fetch in time.
+    dropped: u64,
     last_answer: u64,
     next_expire: u64,
     set_up_timeout: u64,
@@ -119,11 +121,11 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
         return Err(RunError::Certificate { server: shard.share.server, why });
     }
     let used = before.until_now()?;
-    let Engine { session, blocked, last_answer, .. } = engine;
+    let Engine { session, blocked, dropped, last_answer, .. } = engine;
     let report = LoopReport {
         tally: session.tally,
         used,
-        dropped: 0,
+        dropped,
         blocked,
         receive_buffer: 0,
         unstamped: 0,
@@ -153,6 +155,7 @@ impl<'a> Engine<'a> {
             buffer: Sink::buffer(),
             serials: 0,
             blocked: 0,
+            dropped: 0,
             last_answer: 0,
             next_expire: 0,
             set_up_timeout: u64::try_from(set_up_timeout.as_nanos()).unwrap_or(u64::MAX),
@@ -383,6 +386,7 @@ impl<'a> Engine<'a> {
         let now = self.shard.now();
         let instant = self.clock.instant(now);
         for mut connection in self.connections.drain() {
+            self.dropped += connection.carrier.dropped();
             let connections = &mut self.session.tally.connections;
             if connection.status.opened.is_some() {
                 connection.carrier.close(instant);

@@ -33,6 +33,11 @@ pub(super) trait Carrier {
         None
     }
 
+    /// Datagrams that the kernel dropped because they were not fetched in time.
+    fn dropped(&self) -> u64 {
+        0
+    }
+
     /// Says goodbye, as the protocol has it.
     fn close(&mut self, now: Instant);
 

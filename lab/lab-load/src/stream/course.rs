@@ -155,6 +155,7 @@ impl Engine<'_> {
         }
         let now = self.shard.now();
         if let Some(mut connection) = self.connections.try_remove(key) {
+            self.dropped += connection.carrier.dropped();
             connection.carrier.close(self.clock.instant(now));
             self.session.tally.connections.close(now, Closure::ByClient, "");
         }
@@ -164,6 +165,7 @@ impl Engine<'_> {
     pub(super) fn end(&mut self, key: usize, end: &End) {
         self.leave(key);
         let Some(mut connection) = self.connections.try_remove(key) else { return };
+        self.dropped += connection.carrier.dropped();
         let now = self.shard.now();
         let (client, lane) = (connection.status.client, connection.status.lane);
         if connection.status.opened.is_some() {

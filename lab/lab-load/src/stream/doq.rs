@@ -347,6 +347,10 @@ impl Carrier for Doq {
         self.deadline
     }
 
+    fn dropped(&self) -> u64 {
+        lab_sys::socket::dropped(self.socket.as_fd()).map_or(0, u64::from)
+    }
+
     fn close(&mut self, now: Instant) {
         self.connection.close(now, NO_ERROR, Bytes::new());
         // Whoever does not hear it has gone already.

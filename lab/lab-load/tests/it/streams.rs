@@ -383,3 +383,20 @@ fn nobody_listening_for_quic_is_refused() {
     assert_eq!((seen.opened, seen.refused + seen.unfinished), (0, seen.attempts), "{seen:?}");
     assert_eq!(outcome.tally.counts.connection_failed, 30);
 }
+
+#[test]
+fn datagrams_of_quic_that_the_load_did_not_fetch_in_time_make_it_invalid() {
+    let server = std::net::UdpSocket::bind(any()).unwrap();
+    let address = server.local_addr().unwrap();
+    // More than any receive buffer holds, before anybody could fetch them.
+    std::thread::spawn(move || {
+        let (_, client) = server.recv_from(&mut [0; 2_048]).unwrap();
+        (0..50_000).for_each(|_| _ = server.send_to(&[0; 1_200], client));
+    });
+    let config = load(Transport::Doq, address, "persistent", 20.0, 500);
+    let config = Config { clients: 1, timeout: Duration::from_secs(2), ..config };
+    let outcome = measure(&trusting(config, Trust::Anyone));
+    assert!(outcome.threads.iter().any(|thread| thread.dropped > 0), "{:?}", outcome.threads);
+    let why = outcome.verdict.invalid.join("; ");
+    assert!(why.contains("answers were dropped because the generator"), "{why}");
+}
