@@ -14,6 +14,8 @@ const SECOND_ERROR: f64 = 0.005;
 const STEP_ERROR: f64 = 0.02;
 /// The part of the seconds (or tenths) that may be further off.
 const OFF_PART: f64 = 0.02;
+/// Nanoseconds by which a whole run may be shorter or longer than planned: one waking up.
+const SPAN_SLACK: u64 = 100_000;
 /// The part of its time that a thread may wait for a CPU before it is told.
 const ROBBED: f64 = 0.02;
 /// How busy a thread may be that does not spin.
@@ -151,6 +153,10 @@ fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {
         let text = "of the questions left more than 1 ms after their time";
         verdict.invalid.push(format!("{percent:.1} % {text}"));
     }
+    if let Some(off) = off_span(tally) {
+        let (sent, percent) = (tally.counts.sent, off * 100.0);
+        verdict.invalid.push(format!("the rate of all {sent} questions was off by {percent:.0} %"));
+    }
     let steps = (SECOND / RATE_STEP) as usize;
     for (size, error, what) in
         [(steps, SECOND_ERROR, "seconds"), (1, STEP_ERROR, "tenths of a second")]
@@ -163,6 +169,19 @@ fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {
             ));
         }
     }
+}
+
+/// By what part the rate of a whole run, from its first to its last question, is off, if that is too
+/// much. A run of few questions may be over before its lateness or a tenth of a second tell.
+fn off_span(tally: &tally::Tally) -> Option<f64> {
+    let span = tally.span?;
+    let planned = span.intended.1 - span.intended.0;
+    let took = span.sent.1 - span.sent.0;
+    // Two questions are always allowed here, too.
+    let two = 2 * planned / tally.counts.sent.max(1);
+    let off = took.abs_diff(planned).saturating_sub(two + SPAN_SLACK) as f64;
+    let off = off / planned.max(took).max(1) as f64;
+    (off > STEP_ERROR).then_some(off)
 }
 
 /// In how many groups of `size` steps the sent questions are further than `error` from the planned

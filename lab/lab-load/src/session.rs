@@ -1,7 +1,7 @@
 //! One thread's clients: questions issued, messages matched, timeouts. No I/O and no clock.
 
 use crate::table::{Rest, Slot, State, Table};
-use crate::tally::{Cohort, Counts, Tally, final_time};
+use crate::tally::{Cohort, Counts, Span, Tally, final_time};
 use crate::{SECOND, Workload};
 use nodens_wire::reader::Reader;
 use nodens_wire::{Flags, HEADER_LEN, Header, Opcode, Type};
@@ -106,6 +106,8 @@ impl<'w> Session<'w> {
         self.tally.counts.sent += 1;
         self.tally.counts.question_octets += u64::from(slot.octets);
         self.tally.lateness.record(now.saturating_sub(slot.intended));
+        let intended = (slot.intended, slot.intended);
+        self.tally.stretch(Span { intended, sent: (now, now) });
         if let Some(cohort) = self.tally.cohort(slot.intended) {
             cohort.sent += 1;
         }

@@ -141,6 +141,22 @@ pub struct RateStep {
     pub sent: u64,
 }
 
+/// The first and the last of the sent items, in nanoseconds from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// When they were to be sent.
+    pub intended: (u64, u64),
+    /// When they were.
+    pub sent: (u64, u64),
+}
+
+impl Span {
+    fn join(self, other: Self) -> Self {
+        let join = |a: (u64, u64), b: (u64, u64)| (a.0.min(b.0), a.1.max(b.1));
+        Self { intended: join(self.intended, other.intended), sent: join(self.sent, other.sent) }
+    }
+}
+
 /// Everything one thread, or the whole run, has measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -175,6 +191,8 @@ pub struct Tally {
     pub cohorts: Vec<Cohort>,
     /// By tenth of a second.
     pub rate: Vec<RateStep>,
+    /// From the first to the last item, if any was sent.
+    pub span: Option<Span>,
 }
 
 impl Tally {
@@ -202,6 +220,14 @@ impl Tally {
             into.planned += from.planned;
             into.sent += from.sent;
         }
+        if let Some(span) = other.span {
+            self.stretch(span);
+        }
+    }
+
+    /// Notes items with this span.
+    pub(crate) fn stretch(&mut self, span: Span) {
+        self.span = Some(self.span.map_or(span, |before| before.join(span)));
     }
 
     /// The cohort of an intended time.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::host::Counters;
 use crate::schedule::Arrivals;
-use crate::tally::{RateStep, Tally};
+use crate::tally::{RateStep, Span, Tally};
 use std::time::{Duration, SystemTime};
 
 const RATE: f64 = 1_000.0;
@@ -113,6 +113,24 @@ fn a_rate_that_is_off_makes_the_run_invalid() {
         }
     });
     assert!(why.contains("more than 2 % in 6 of 100 tenths"), "{why}");
+}
+
+#[test]
+fn the_rate_of_a_few_questions_is_judged_from_the_first_to_the_last() {
+    // 300 questions planned within 300 µs, all of them less than 1 ms late.
+    let took = |nanos: u64| {
+        let mut outcome = outcome_of(Tally::default());
+        outcome.tally.rate = vec![RateStep { planned: 300, sent: 300 }];
+        (outcome.tally.counts.scheduled, outcome.tally.counts.sent) = (300, 300);
+        outcome.tally.lateness.record_n(900_000, 300);
+        outcome.tally.span = Some(Span { intended: (0, 300_000), sent: (50_000, 50_000 + nanos) });
+        judge(&config(), &outcome).invalid.join("; ")
+    };
+    let wanted = "the rate of all 300 questions was off by";
+    assert!(!took(300_000).contains(wanted) && !took(400_000).contains(wanted));
+    assert!(took(1_020_000).contains("the rate of all 300 questions was off by 61 %"));
+    // Too fast is no better.
+    assert!(took(100_000).contains(wanted));
 }
 
 #[test]
