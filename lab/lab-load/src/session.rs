@@ -234,6 +234,12 @@ impl<'w> Session<'w> {
         self.lose(slot, Loss::Refused);
     }
 
+    /// Whether `client` has a question that would be given up at `now`.
+    pub(crate) fn is_overdue(&mut self, client: usize, now: u64) -> bool {
+        let deadline = now.saturating_sub(self.timeout);
+        self.tables.get_mut(client).is_some_and(|table| table.is_overdue(deadline))
+    }
+
     /// Gives up what was sent longer than the timeout before `now`.
     pub(crate) fn expire(&mut self, now: u64) {
         // An answer after exactly the timeout is still in time.

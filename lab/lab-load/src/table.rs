@@ -209,21 +209,29 @@ impl Table {
         }
     }
 
-    /// Gives up the oldest question if it was sent before `deadline`, and returns it.
-    pub(crate) fn expire(&mut self, deadline: u64) -> Option<(u16, Slot)> {
+    /// The oldest question without an outcome.
+    fn oldest(&mut self) -> Option<(u16, Slot)> {
         while let Some(&(id, sent)) = self.order.front() {
             let current = self.find(id).filter(|s| s.state == State::Waiting && s.sent == sent);
-            match current {
-                Some(_) if sent >= deadline => return None,
-                Some(slot) => {
-                    self.order.pop_front();
-                    self.settle(id, State::GivenUp);
-                    return Some((id, slot));
-                }
-                None => _ = self.order.pop_front(),
+            if let Some(slot) = current {
+                return Some((id, slot));
             }
+            self.order.pop_front();
         }
         None
+    }
+
+    /// Whether a question that was sent before `deadline` has no outcome.
+    pub(crate) fn is_overdue(&mut self, deadline: u64) -> bool {
+        self.oldest().is_some_and(|(_, slot)| slot.sent < deadline)
+    }
+
+    /// Gives up the oldest question if it was sent before `deadline`, and returns it.
+    pub(crate) fn expire(&mut self, deadline: u64) -> Option<(u16, Slot)> {
+        let (id, slot) = self.oldest().filter(|(_, slot)| slot.sent < deadline)?;
+        self.order.pop_front();
+        self.settle(id, State::GivenUp);
+        Some((id, slot))
     }
 }
 

@@ -22,6 +22,9 @@ const BATCH: usize = 32;
 const RESPONSE_LEN_MAX: usize = 4_096;
 /// Full batches taken from one socket before the others have their turn.
 const BATCHES_PER_TURN: usize = 4;
+/// Full batches taken from one socket before its questions are given up: more than a receive buffer
+/// holds, and not without end.
+const BATCHES_OVERDUE: usize = 1 << 12;
 /// Items taken from the schedule before sockets are looked at again.
 const DUE_PER_TURN: usize = 256;
 /// Up to this many sockets a spinning thread asks each of them instead of epoll: one call of its is
@@ -329,7 +332,11 @@ impl<'a> Udp<'a> {
     }
 
     fn receive_from(&mut self, client: usize) {
-        for _ in 0..BATCHES_PER_TURN {
+        self.receive_batches(client, BATCHES_PER_TURN);
+    }
+
+    fn receive_batches(&mut self, client: usize, most: usize) {
+        for _ in 0..most {
             let Some(socket) = self.sockets.get(client) else { return };
             match self.into.receive(socket.as_fd()) {
                 Ok(count) => {
@@ -372,9 +379,23 @@ impl<'a> Udp<'a> {
         now.saturating_sub(waited)
     }
 
+    /// Fetches what the kernel says came in time, before its questions are given up: after a pause of
+    /// this program it may still be in the sockets.
+    fn fetch_overdue(&mut self, now: u64) {
+        if self.shard.config.stamps != Stamps::Kernel {
+            return;
+        }
+        for client in 0..self.sockets.len() {
+            if self.session.is_overdue(client, now) {
+                self.receive_batches(client, BATCHES_OVERDUE);
+            }
+        }
+    }
+
     fn housekeeping(&mut self) {
         let now = self.shard.now();
         if now >= self.next_expire {
+            self.fetch_overdue(now);
             self.session.expire(now);
             self.next_expire = now + EXPIRE_STEP;
         }

@@ -77,6 +77,34 @@ fn with_the_kernels_stamps_waiting_in_the_socket_is_no_service_time() {
 }
 
 #[test]
+fn after_a_pause_answers_that_came_in_time_by_the_kernels_stamps_are_no_timeouts() {
+    // More than are taken from one socket in a turn; all of them fit into its buffer.
+    const QUESTIONS: usize = (BATCHES_PER_TURN + 2) * BATCH;
+    with_loop(Stamps::Kernel, |udp, server| {
+        let answer_one = |udp: &mut Udp<'_>| {
+            let (answer, client) = ask(udp, server);
+            server.send_to(&answer, client).unwrap();
+        };
+        // The kernel takes some time to begin with stamps; until then it stamps what is fetched.
+        let pause = Duration::from_millis(10);
+        while udp.session.tally.receive_wait.max() < Some(crate::nanos(pause)) {
+            answer_one(udp);
+            std::thread::sleep(pause);
+            udp.receive_from(0);
+        }
+        let before = udp.session.tally.counts;
+        (0..QUESTIONS).for_each(|_| answer_one(udp));
+        // One without an answer.
+        ask(udp, server);
+        std::thread::sleep(udp.shard.config.timeout);
+        udp.receive(None).unwrap();
+        udp.housekeeping();
+        let counts = udp.session.tally.counts.since(&before);
+        assert_eq!((counts.answered, counts.timed_out), (QUESTIONS as u64, 1), "{counts:?}");
+    });
+}
+
+#[test]
 fn answers_that_found_no_room_in_the_own_socket_are_reported() {
     with_loop(Stamps::User, |udp, server| {
         udp.sockets[0].set_recv_buffer_size(4_096).unwrap();
