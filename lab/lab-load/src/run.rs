@@ -154,6 +154,11 @@ pub fn clients_needed(rate: f64, timeout: Duration) -> usize {
     shard::clients_needed(rate, timeout)
 }
 
+/// The most questions a second, each given up after `timeout`, that one client finds IDs for.
+pub fn client_rate_max(timeout: Duration) -> f64 {
+    shard::client_rate_max(timeout)
+}
+
 /// What a thread says about itself.
 #[derive(Clone, Debug)]
 pub struct ThreadReport {
@@ -285,7 +290,7 @@ pub fn run_by(
     let shares = config.shares();
     let placement = Placement::new(&shares, config.clients, config.threads, config.seed);
     let threads = placement.shards().len();
-    let abort = AtomicBool::new(false);
+    let (abort, late_end) = (AtomicBool::new(false), late_end(config, workload));
     let (ticks, received) = mpsc::channel();
     let clock = Clock::new(LEAD, wall);
     let started = clock.label();
@@ -301,6 +306,7 @@ pub fn run_by(
             index,
             threads,
             clock,
+            late_end,
             stop,
             abort,
             ticks,
@@ -333,7 +339,7 @@ pub fn run_by(
         server_is_local: host::is_local(config.server),
         host: Counters::read().since(&before),
         threads,
-        late_end: late_end(config),
+        late_end,
         plan_hash: plan_hash(config, workload),
         interrupted,
         verdict: Verdict::default(),

@@ -9,6 +9,7 @@ use nodens_wire::{Flags, HEADER_LEN, Header, Opcode, Type};
 pub(crate) struct Session<'w> {
     workload: &'w Workload,
     tables: Vec<Table>,
+    ids_max: usize,
     timeout: u64,
     /// The latest time after sending at which an answer is late and not unknown.
     late_end: u64,
@@ -20,8 +21,10 @@ pub(crate) struct Session<'w> {
 /// Sizes and times that all tables of a session share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// IDs of one socket.
+    /// IDs of one socket to begin with.
     pub(crate) ids: usize,
+    /// IDs of a socket whose client asks more than others.
+    pub(crate) ids_max: usize,
     /// Nanoseconds until a question is given up.
     pub(crate) timeout: u64,
     pub(crate) rest: Rest,
@@ -34,7 +37,8 @@ impl<'w> Session<'w> {
             .map(|client| Table::new(limits.ids, limits.rest, limits.seed ^ client << 32));
         let (tables, tally) = (tables.collect(), Tally::default());
         let (timeout, late_end) = (limits.timeout, limits.rest.given_up);
-        Self { workload, tables, timeout, late_end, started_unix_s: 0, tally }
+        let ids_max = limits.ids_max;
+        Self { workload, tables, ids_max, timeout, late_end, started_unix_s: 0, tally }
     }
 
     /// Questions of `client` in flight.
@@ -83,7 +87,11 @@ impl<'w> Session<'w> {
         out: &mut Vec<u8>,
     ) -> Option<u16> {
         let table = self.tables.get_mut(client)?;
-        let id = table.issue(now, item, intended)?;
+        let id = match table.issue(now, item, intended) {
+            Some(id) => id,
+            None if table.grow(self.ids_max) => table.issue(now, item, intended)?,
+            None => return None,
+        };
         let start = out.len();
         self.workload.append_at(item, id, self.started_unix_s + now / SECOND, out);
         let message = out.get(start..).unwrap_or_default();

@@ -32,6 +32,7 @@ pub(crate) struct Shard<'a> {
     pub(crate) index: usize,
     pub(crate) threads: usize,
     pub(crate) clock: Clock,
+    pub(crate) late_end: Duration,
     pub(crate) stop: &'a AtomicBool,
     /// Set by a thread that found out that the run is of no use.
     pub(crate) abort: &'a AtomicBool,
@@ -92,7 +93,7 @@ impl Shard<'_> {
     }
 
     pub(crate) fn session(&self) -> Session<'_> {
-        let limits = limits(self.config, self.index as u64);
+        let limits = limits(self.config, self.late_end, self.index as u64);
         let mut session = Session::new(self.workload, self.clients(), limits);
         session.started_unix_s = self.clock.started_unix().as_secs();
         session
@@ -160,18 +161,18 @@ impl<'a> Source<'a> {
     }
 }
 
-fn limits(config: &Config, shard: u64) -> Limits {
+fn limits(config: &Config, late_end: Duration, shard: u64) -> Limits {
     let timeout = nanos(config.timeout).min(u64::MAX / 4);
-    let given_up = nanos(late_end(config)).min(3 * timeout);
+    let given_up = nanos(late_end).min(3 * timeout);
     let (ids, answered) = match config.pace {
-        Pace::Open { .. } => (ids_needed(config), given_up),
+        Pace::Open { .. } => (ids_needed(config, late_end), given_up),
         Pace::Closed { window } => {
             let share = (1 << 19) / config.clients.max(1);
             (share.max(4 * window).max(4_096), CLOSED_LOOP_REST)
         }
     };
     let seed = crate::rng::at(config.seed, 1_000 + shard);
-    Limits { ids, timeout, rest: Rest { answered, given_up }, seed }
+    Limits { ids, ids_max: IDS as usize, timeout, rest: Rest { answered, given_up }, seed }
 }
 
 /// The part of its IDs that a socket may have in flight on average: the others rest.
@@ -183,22 +184,28 @@ const IDS: f64 = 65_536.0;
 
 /// How many clients it takes for `rate` questions a second to find IDs.
 pub(crate) fn clients_needed(rate: f64, timeout: Duration) -> usize {
-    (rate * timeout.as_secs_f64() / (IDS * IN_FLIGHT_PART)).ceil() as usize
+    (rate / client_rate_max(timeout)).ceil() as usize
+}
+
+/// The most questions a second that one client finds IDs for.
+pub(crate) fn client_rate_max(timeout: Duration) -> f64 {
+    IDS * IN_FLIGHT_PART / timeout.as_secs_f64()
 }
 
 /// How long after it was sent a question can still be answered late, and its ID rests: three
-/// timeouts, or as long as the IDs last.
-pub(crate) fn late_end(config: &Config) -> Duration {
+/// timeouts, or as long as the IDs of the busiest client last, but not less than the timeout.
+pub(crate) fn late_end(config: &Config, workload: &Workload) -> Duration {
     let wanted = config.timeout.saturating_mul(3);
     let Pace::Open { .. } = config.pace else { return wanted };
-    let lasting = RESTING_PART * IDS * config.clients as f64 / config.peak_rate();
-    Duration::try_from_secs_f64(lasting).map_or(wanted, |lasting| lasting.min(wanted))
+    let busiest = workload.busiest_client(config.clients, config.peak_rate());
+    let lasting = Duration::try_from_secs_f64(RESTING_PART * IDS / busiest);
+    lasting.map_or(wanted, |lasting| lasting.clamp(config.timeout, wanted))
 }
 
-/// IDs of one client in an open loop: twice what rests on average, and some for bursts.
-pub(crate) fn ids_needed(config: &Config) -> usize {
-    let resting =
-        config.peak_rate() * late_end(config).as_secs_f64() / config.clients.max(1) as f64;
+/// IDs of one client in an open loop: twice what rests on average, and some for bursts. A client that
+/// asks more than others gets more as it needs them.
+pub(crate) fn ids_needed(config: &Config, late_end: Duration) -> usize {
+    let resting = config.peak_rate() * late_end.as_secs_f64() / config.clients.max(1) as f64;
     (resting * 2.0) as usize + 64
 }
 

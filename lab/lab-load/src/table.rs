@@ -46,6 +46,19 @@ pub(crate) struct Slot {
     salt: u16,
 }
 
+/// An ID that was never used.
+const UNUSED: Slot = Slot {
+    item: 0,
+    intended: 0,
+    sent: 0,
+    wrote: 0,
+    lane: 0,
+    qtype: Type(0),
+    octets: 0,
+    state: State::Free,
+    salt: 0,
+};
+
 /// How long IDs rest, in nanoseconds from when their question was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
@@ -71,19 +84,8 @@ impl Table {
     /// A table of `capacity` IDs, rounded up to a power of two and at most 65,536.
     pub(crate) fn new(capacity: usize, rest: Rest, seed: u64) -> Self {
         let capacity = capacity.clamp(16, 1 << 16).next_power_of_two();
-        let slot = Slot {
-            item: 0,
-            intended: 0,
-            sent: 0,
-            wrote: 0,
-            lane: 0,
-            qtype: Type(0),
-            octets: 0,
-            state: State::Free,
-            salt: 0,
-        };
         Self {
-            slots: vec![slot; capacity],
+            slots: vec![UNUSED; capacity],
             bits: capacity.ilog2(),
             next: 0,
             order: VecDeque::new(),
@@ -92,6 +94,26 @@ impl Table {
             seed,
             issued: 0,
         }
+    }
+
+    /// Doubles the IDs up to `most`; false if that is not possible. Every use of an ID stays.
+    pub(crate) fn grow(&mut self, most: usize) -> bool {
+        let doubled = self.slots.len() * 2;
+        if doubled > most.min(1 << 16) {
+            return false;
+        }
+        for (at, mut slot) in
+            std::mem::replace(&mut self.slots, vec![UNUSED; doubled]).into_iter().enumerate()
+        {
+            // The lowest bit of the salt becomes the highest of the index: the ID is the same.
+            let at = at | usize::from(slot.salt & 1) << self.bits;
+            slot.salt >>= 1;
+            if let Some(place) = self.slots.get_mut(at) {
+                *place = slot;
+            }
+        }
+        self.bits += 1;
+        true
     }
 
     /// How many questions are in flight.
@@ -259,6 +281,30 @@ mod tests {
         assert_eq!((expired.len(), table.waiting()), (15, 1));
         assert_eq!(table.issue(999, 7, 0), None, "late answers may still come");
         assert!(table.issue(1_000, 7, 0).is_some());
+    }
+
+    #[test]
+    fn a_table_that_grows_forgets_no_question_and_no_rest() {
+        let mut table = Table::new(16, REST, 1);
+        let mut asked = Vec::new();
+        for item in 0..200 {
+            let id = table.issue(item, item, 0).unwrap_or_else(|| {
+                assert!(table.grow(256), "{item}");
+                table.issue(item, item, 0).unwrap()
+            });
+            table.sent(id, item);
+            asked.push(id);
+            for (item, id) in asked.iter().enumerate() {
+                assert_eq!(table.find(*id).map(|slot| slot.item), Some(item as u64));
+            }
+        }
+        assert_eq!(table.waiting(), 200);
+        assert!(!table.grow(256), "there are no more");
+        let mut expired = Vec::new();
+        while let Some((id, _)) = table.expire(u64::MAX) {
+            expired.push(id);
+        }
+        assert_eq!(expired, asked, "in the order of sending");
     }
 
     #[test]

@@ -108,10 +108,12 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         clients: config.clients,
         wanted: args.queries.map_or(planned(&config), |queries| queries as f64),
     };
-    let workload = args.questions.workload(&questions)?;
+    let mut workload = args.questions.workload(&questions)?;
     if args.questions.follow_times(&workload, &mut config) {
         config.clients = clients(args, &config);
     }
+    let needed = args.questions.split_clients(&mut workload, &config);
+    config.clients = args.clients.unwrap_or(config.clients.max(needed));
     let places = args.output.places(config.server)?;
     let collector = Collector::start(config.server, !args.no_version, args.questions.key());
     if !args.output.json {

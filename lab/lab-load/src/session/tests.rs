@@ -18,7 +18,7 @@ fn workload() -> Workload {
 
 fn session(workload: &Workload) -> Session<'_> {
     let rest = Rest { answered: 2 * TIMEOUT, given_up: 3 * TIMEOUT };
-    Session::new(workload, 2, Limits { ids: 16, timeout: TIMEOUT, rest, seed: 1 })
+    Session::new(workload, 2, Limits { ids: 16, ids_max: 16, timeout: TIMEOUT, rest, seed: 1 })
 }
 
 /// Sends `item` from `client`, intended for `intended`, at `now`, and returns its response.
@@ -248,7 +248,7 @@ proptest! {
         let workload = workload();
         // IDs rest so long that some items find none.
         let rest = Rest { answered: 20 * TIMEOUT, given_up: 20 * TIMEOUT };
-        let limits = Limits { ids: 16, timeout: TIMEOUT, rest, seed: 1 };
+        let limits = Limits { ids: 16, ids_max: 16, timeout: TIMEOUT, rest, seed: 1 };
         let mut session = Session::new(&workload, 2, limits);
         let (mut now, mut pool): (u64, Vec<(usize, Vec<u8>)>) = (0, Vec::new());
         for (item, (client, action, step)) in events.into_iter().enumerate() {

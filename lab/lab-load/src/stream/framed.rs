@@ -180,7 +180,8 @@ mod tests {
         let mut workload = Workload::new(1);
         workload.push(Name::parse("a-name-of-some-length.example.").unwrap().view(), Type::A, None);
         let rest = Rest { answered: 1, given_up: 1 };
-        let limits = Limits { ids: 1 << 16, timeout: u64::MAX / 4, rest, seed: 1 };
+        let limits =
+            Limits { ids: 1 << 16, ids_max: 1 << 16, timeout: u64::MAX / 4, rest, seed: 1 };
         let mut session = Session::new(&workload, 1, limits);
         let (mut framed, listener) = deaf();
         let mut asked = Vec::new();

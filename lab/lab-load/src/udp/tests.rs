@@ -30,6 +30,7 @@ fn with_loop(stamps: Stamps, use_it: impl FnOnce(&mut Udp<'_>, &UdpSocket)) {
         index: 0,
         threads: 1,
         clock,
+        late_end: config.timeout,
         stop: &stop,
         abort: &stop,
         ticks,

@@ -5,6 +5,9 @@ use crate::types::TypeMix;
 use lab_random as rng;
 use nodens_wire::Type;
 
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
+
 /// One step of a scripted order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -13,6 +16,10 @@ pub struct Step {
     /// Which client asks; clients beyond those of the run wrap around.
     pub client: u32,
 }
+
+/// How often, on average, each place of a client that has several comes up before an order repeats: so
+/// often that it is no matter if some come up once more.
+const TURNS_MIN: usize = 64;
 
 impl Workload {
     /// Uses the messages in a scripted order.
@@ -44,6 +51,60 @@ impl Workload {
         self.draw(length, types, |_| zipf.draw(&mut stream));
     }
 
+    /// Questions a second of the client that asks most, if all `clients` together ask `rate`; in its
+    /// busiest second if items have times.
+    pub fn busiest_client(&self, clients: usize, rate: f64) -> f64 {
+        let even = rate / clients.max(1) as f64;
+        let Order::Steps(steps) = &self.order else { return even };
+        rates(steps, &self.times, clients, rate).into_iter().fold(0.0, f64::max)
+    }
+
+    /// Gives every client of the script that asks more than `most` questions a second, if all of them
+    /// together ask `rate`, as many places among the clients as that takes. It asks from them in turn.
+    /// Returns how many clients there are then.
+    pub fn split_clients(&mut self, rate: f64, most: f64) -> usize {
+        let Order::Steps(steps) = &mut self.order else { return 0 };
+        let known = steps.iter().map(|step| step.client as usize + 1).max().unwrap_or(0);
+        let places = rates(steps, &self.times, known, rate);
+        let places: Vec<u32> =
+            places.iter().map(|rate| (rate / most).ceil().max(1.0) as u32).collect();
+        let mut total = 0;
+        let mut next: Vec<(u32, u32)> = Vec::with_capacity(known);
+        for places in &places {
+            next.push((total, 0));
+            total += places;
+        }
+        if total as usize > known && self.times.is_empty() {
+            // Each time a short script begins again, it goes on with other places.
+            let steps_needed = TURNS_MIN * total as usize;
+            *steps = steps.repeat(steps_needed.div_ceil(steps.len().max(1)));
+        }
+        for step in steps {
+            let client = step.client as usize;
+            if let (Some((first, turn)), Some(places)) = (next.get_mut(client), places.get(client))
+            {
+                step.client = *first + *turn;
+                *turn = (*turn + 1) % places;
+            }
+        }
+        total as usize
+    }
+
+    /// The items of the busiest `length` nanoseconds of the recording, `speed` times as fast and with
+    /// times from their first. Without times it is all of it.
+    #[must_use]
+    pub fn busiest_part(&self, length: u64, speed: f64) -> Self {
+        let mut part = self.clone();
+        let (first, last) = busiest(&self.times, length);
+        let (Order::Steps(steps), Some(start)) = (&self.order, self.times.get(first)) else {
+            return part;
+        };
+        let times = self.times.iter().take(last).skip(first);
+        part.times = times.map(|time| ((time - start) as f64 / speed) as u64).collect();
+        part.script(steps.iter().take(last).skip(first).copied().collect());
+        part
+    }
+
     fn draw(&mut self, length: usize, types: &TypeMix, mut group: impl FnMut(usize) -> usize) {
         let (seed, count) = (rng::at(self.seed, stream::TYPES), types.types().len());
         let steps = (0..length).map(|at| {
@@ -53,6 +114,44 @@ impl Workload {
         });
         self.script(steps.collect());
     }
+}
+
+/// Questions a second of each client, if all together ask `rate`; in its busiest second if items have
+/// times.
+fn rates(steps: &[Step], times: &[u64], clients: usize, rate: f64) -> Vec<f64> {
+    let clients = clients.max(1);
+    let client = |step: &Step| step.client as usize % clients;
+    let mut counts = vec![0_u64; clients];
+    if times.is_empty() {
+        steps.iter().for_each(|step| counts[client(step)] += 1);
+        let all = steps.len().max(1) as f64;
+        return counts.iter().map(|count| *count as f64 * rate / all).collect();
+    }
+    let mut most = counts.clone();
+    let mut gone = times.iter().zip(steps).peekable();
+    for (time, step) in times.iter().zip(steps) {
+        while let Some((_, before)) = gone.next_if(|(before, _)| *before + SECOND <= *time) {
+            counts[client(before)] -= 1;
+        }
+        let at = client(step);
+        counts[at] += 1;
+        most[at] = most[at].max(counts[at]);
+    }
+    most.iter().map(|count| *count as f64).collect()
+}
+
+/// The first item of the `length` nanoseconds with most items, and the one behind the last.
+fn busiest(times: &[u64], length: u64) -> (usize, usize) {
+    let (mut first, mut best) = (0, (0, 0));
+    for (at, time) in times.iter().enumerate() {
+        while times.get(first).is_some_and(|start| time - start >= length.max(1)) {
+            first += 1;
+        }
+        if at + 1 - first > best.1 - best.0 {
+            best = (first, at + 1);
+        }
+    }
+    best
 }
 
 /// The step of item `n`.

@@ -189,3 +189,52 @@ proptest! {
         }
     }
 }
+
+/// Questions of three clients: one asks eight of ten.
+fn lopsided() -> Workload {
+    let mut workload = Workload::new(1);
+    workload.push(name("a.example.").view(), Type::A, None);
+    let clients = [0, 0, 1, 0, 0, 0, 0, 2, 0, 0];
+    workload.script(clients.map(|client| Step { message: 0, client }).to_vec());
+    workload
+}
+
+#[test]
+fn the_busiest_client_is_found_over_the_order_or_in_its_busiest_second() {
+    let mut workload = lopsided();
+    assert_eq!(workload.busiest_client(32, 1_000.0), 800.0);
+    assert_eq!(workload.busiest_client(1, 1_000.0), 1_000.0);
+    // Clients 0 and 2 are one socket.
+    assert_eq!(workload.busiest_client(2, 1_000.0), 900.0);
+    // The last three questions of client 0 come within a second.
+    let seconds = [0, 1, 2, 3, 4, 5, 6, 7, 7, 7];
+    workload.set_times(seconds.map(|second| second * 1_000_000_000).to_vec());
+    assert_eq!(workload.busiest_client(32, 1_000.0), 2.0);
+    assert_eq!(Workload::new(1).busiest_client(4, 1_000.0), 250.0, "in turn");
+}
+
+#[test]
+fn a_client_that_asks_too_much_for_one_is_split_and_the_others_are_not() {
+    let mut workload = lopsided();
+    assert_eq!(workload.split_clients(1_000.0, 1_000.0), 3, "nobody asks too much");
+    assert_eq!(workload.busiest_client(3, 1_000.0), 800.0);
+    assert_eq!(workload.split_clients(1_000.0, 300.0), 5, "three and two");
+    let clients: Vec<_> = (0..10).map(|n| workload.client(n, 5)).collect();
+    assert_eq!(clients, [0, 1, 3, 2, 0, 1, 2, 4, 0, 1]);
+    // The next round goes on where this one ended.
+    assert_eq!(workload.client(10, 5), 2);
+    assert!(workload.busiest_client(5, 1_000.0) < 270.0);
+}
+
+#[test]
+fn the_busiest_part_of_a_recording_keeps_its_questions_clients_and_gaps() {
+    let mut workload = lopsided();
+    assert_eq!(workload.busiest_part(3, 1.0).period(), Some(10), "nothing was recorded");
+    workload.set_times(vec![0, 40, 50, 52, 56, 58, 90, 92, 94, 120]);
+    let part = workload.busiest_part(20, 2.0);
+    assert_eq!(part.times(), [0, 5, 6, 8, 9], "from the one at 40");
+    assert_eq!(part.period(), Some(5));
+    let clients: Vec<_> = (0..5).map(|n| part.client(n, 3)).collect();
+    assert_eq!(clients, [0, 1, 0, 0, 0]);
+    assert_eq!(workload.busiest_part(1_000, 1.0).times(), workload.times());
+}

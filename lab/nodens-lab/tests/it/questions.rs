@@ -2,6 +2,8 @@
 
 use crate::load::json;
 use crate::{Echo, lab};
+use std::collections::BTreeSet;
+use std::net::UdpSocket;
 use std::path::Path;
 
 /// A question for `name`, a label of five octets, and type A.
@@ -52,6 +54,45 @@ fn a_capture_is_replayed_at_its_own_times() {
     let output = lab(&[&timed[..], &["--strict"]].concat());
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains(&expected));
+}
+
+#[test]
+fn one_client_of_a_capture_has_ids_for_all_questions() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("questions.pcap");
+    write_capture(&path, &[0; 20]);
+    let file = path.to_str().unwrap();
+    // Every ID rests for six seconds, so a client whose IDs are a 32nd of all finds none soon.
+    let load = ["load", "-p", &echo.port, "--capture", file, "-Q", "1500", "-l", "1.5"];
+    let result = json(&lab(&[&load[..], &["--no-version", "--json"]].concat()));
+    assert!(result.counts.sent > 1_000, "{:?}", result.counts);
+    assert_eq!(result.counts.skipped, 0, "{:?}", result.counts);
+}
+
+#[test]
+fn a_client_of_a_capture_that_asks_more_than_one_socket_has_ids_for_gets_several() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    let clients = std::thread::spawn(move || {
+        let (mut clients, mut question) = (BTreeSet::new(), [0; 512]);
+        for _ in 0..200 {
+            let (len, client) = server.recv_from(&mut question).unwrap();
+            question[2] |= 0x80;
+            server.send_to(&question[..len], client).unwrap();
+            clients.insert(client);
+        }
+        clients.len()
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("questions.pcap");
+    write_capture(&path, &[0; 20]);
+    // 2,000 a second, given up after 600 s, may all be in flight: half of the 65,536 IDs of 37 sockets.
+    let load = ["load", "-p", &port, "--capture", path.to_str().unwrap(), "-t", "600"];
+    let more = ["-Q", "2000", "-n", "200", "--no-version", "--json"];
+    let result = json(&lab(&[&load[..], &more].concat()));
+    assert_eq!((result.counts.answered, result.counts.skipped), (200, 0));
+    assert_eq!(clients.join().unwrap(), 37);
 }
 
 #[test]

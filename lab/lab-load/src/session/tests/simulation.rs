@@ -33,7 +33,7 @@ fn simulate(
         workload.push(Name::parse(name).unwrap().view(), Type::A, None);
     }
     let rest = Rest { answered: 3 * plan.timeout, given_up: 3 * plan.timeout };
-    let limits = Limits { ids: 1 << 16, timeout: plan.timeout, rest, seed: 1 };
+    let limits = Limits { ids: 1 << 16, ids_max: 1 << 16, timeout: plan.timeout, rest, seed: 1 };
     let mut session = Session::new(&workload, CLIENTS, limits);
     let mut answers = BinaryHeap::new();
     let end = plan.seconds * SECOND;

@@ -4,6 +4,7 @@ use super::Questions;
 use super::files::octets;
 use crate::term;
 use anyhow::{Context, Result, anyhow, bail};
+use lab_load::run::client_rate_max;
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Pace, Workload};
 use lab_workload::capture;
@@ -50,6 +51,15 @@ impl Questions {
         config.pace = Pace::Open { rate, arrivals: Arrivals::Recorded { peak } };
         config.duration = Duration::from_nanos(*last) + SPAN_MIN;
         true
+    }
+
+    /// Gives clients of the capture that ask more than one socket has IDs for several; how many
+    /// clients that makes.
+    pub(crate) fn split_clients(&self, workload: &mut Workload, config: &Config) -> usize {
+        if self.capture.is_none() {
+            return 0;
+        }
+        workload.split_clients(config.peak_rate(), client_rate_max(config.timeout))
     }
 }
 
