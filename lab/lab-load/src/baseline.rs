@@ -6,11 +6,13 @@
 
 use crate::judge::Verdict;
 use crate::run::{Config, Outcome, Pace, RunError};
+use crate::schedule::{Arrivals, Profile};
 use crate::transport::{Share, Transport, Trust};
-use crate::{Progress, Workload, run};
+use crate::{Progress, Workload, nanos, run};
 use lab_echo::identity::{Identity, IdentityError};
 use lab_echo::udp::Echo;
 use lab_echo::{stream, udp};
+use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -172,14 +174,17 @@ pub fn run_between(
     progress: impl FnMut(&Progress),
 ) -> Result<(Outcome, Baseline), BaselineError> {
     let echoes = Echoes::start(config, options)?;
-    let on_echo = |plan: &Config| run(plan, workload, stop, |_| {});
+    let on_echo = |plan: &Config, workload: &Workload| run(plan, workload, stop, |_| {});
+    let mut plan = echoes.config.clone();
+    let part = part_of(&mut plan, workload, options.length, 1.0);
     phase("baseline");
-    let before = on_echo(&echoes.config)?;
+    let before = on_echo(&plan, &part)?;
     phase("load");
     let mut outcome = run(config, workload, stop, progress)?;
     phase("baseline");
-    let after = on_echo(&echoes.config)?;
-    let headroom = faster(&echoes.config).map(|plan| on_echo(&plan)).transpose()?;
+    let after = on_echo(&plan, &part)?;
+    let headroom = faster(&echoes.config, workload);
+    let headroom = headroom.map(|(plan, part)| on_echo(&plan, &part)).transpose()?;
     let same_path = matches!(options.place, Place::At(_)) || outcome.server_is_local;
     let verdict = if stop.load(Ordering::Relaxed) {
         Verdict { notes: vec!["the baseline was interrupted".to_owned()], ..Verdict::default() }
@@ -191,18 +196,39 @@ pub fn run_between(
     Ok((outcome, Baseline { before, after, headroom, same_path, verdict }))
 }
 
-/// The plan at [`HEADROOM`] times its rate, for a short time; `None` for a closed loop.
-fn faster(config: &Config) -> Option<Config> {
+/// What is asked of an echo, and `plan` changed to ask it: of recorded times their busiest `length`,
+/// `speed` times as fast; of a schedule its first `length`.
+fn part_of<'w>(
+    plan: &mut Config,
+    workload: &'w Workload,
+    length: Duration,
+    speed: f64,
+) -> Cow<'w, Workload> {
+    plan.duration = plan.duration.min(length);
+    let Pace::Open { rate, arrivals: Arrivals::Recorded { .. } } = &mut plan.pace else {
+        return Cow::Borrowed(workload);
+    };
+    *rate *= speed;
+    let part = workload.busiest_part(nanos(length.mul_f64(speed)), speed);
+    plan.duration = Duration::from_nanos(part.times().last().map_or(0, |last| last + 1));
+    Cow::Owned(part)
+}
+
+/// The plan at [`HEADROOM`] times its rate, for a short time; `None` for a closed loop. Questions come
+/// in the same way, so that bursts are as much larger as the rate is higher.
+fn faster<'w>(config: &Config, workload: &'w Workload) -> Option<(Config, Cow<'w, Workload>)> {
     let Pace::Open { rate, arrivals } = config.pace else { return None };
     let mut plan = config.clone();
-    let peak = config.peak_rate();
-    // At the highest rate that the plan has at any time, and steadily.
-    let rate = HEADROOM * if peak > rate { peak } else { rate };
-    plan.pace = Pace::Open { rate, arrivals };
-    plan.profile = crate::schedule::Profile::Constant;
-    plan.duration = plan.duration.min(HEADROOM_TIME);
-    plan.clients = plan.clients.max(crate::run::clients_needed(rate, plan.timeout));
-    Some(plan)
+    let part = part_of(&mut plan, workload, HEADROOM_TIME, HEADROOM);
+    if !matches!(arrivals, Arrivals::Recorded { .. }) {
+        // At the highest rate that the profile has at any time, all the time.
+        let rate = HEADROOM * config.profile.peak(rate).max(rate);
+        plan.pace = Pace::Open { rate, arrivals };
+        plan.profile = Profile::Constant;
+    }
+    let needed = crate::run::clients_needed(plan.peak_rate(), plan.timeout);
+    plan.clients = plan.clients.max(needed);
+    Some((plan, part))
 }
 
 /// What runs on an echo say about a load: `runs` are those before and after it, `headroom` is the

@@ -1,6 +1,6 @@
 use super::*;
-use crate::schedule::Arrivals;
 use crate::tally::Tally;
+use crate::workload::Step;
 use nodens_wire::{Name, Type};
 use std::time::Instant;
 
@@ -90,6 +90,8 @@ fn an_echo_that_is_not_much_faster_than_the_server_is_remarked_and_nothing_subtr
 
 #[test]
 fn the_check_of_the_headroom_is_at_half_as_much_again_of_the_highest_rate() {
+    let workload = Workload::new(1);
+    let faster = |config: &Config| faster(config, &workload).map(|(plan, _)| plan);
     let rate = |config: &Config| match faster(config).map(|plan| plan.pace) {
         Some(Pace::Open { rate, .. }) => rate,
         other => panic!("{other:?}"),
@@ -97,8 +99,41 @@ fn the_check_of_the_headroom_is_at_half_as_much_again_of_the_highest_rate() {
     assert_eq!(rate(&config()), 300.0);
     let arrivals = Arrivals::OnOff { on: 1, off: 3 };
     let bursts = Config { pace: Pace::Open { rate: 200.0, arrivals }, ..config() };
-    assert!(rate(&bursts) >= 300.0);
+    let plan = faster(&bursts).unwrap();
+    assert_eq!(plan.pace, Pace::Open { rate: 300.0, arrivals }, "the bursts are kept");
+    assert_eq!(plan.peak_rate(), 1.5 * bursts.peak_rate());
+    let mut steps = config();
+    steps.follow(Profile::steps("100:1s,500:1s").unwrap());
+    assert_eq!(rate(&steps), 750.0);
     assert!(faster(&Config { pace: Pace::Closed { window: 1 }, ..config() }).is_none());
+}
+
+#[test]
+fn recorded_times_are_those_of_the_echo_too_and_half_as_fast_again_for_the_headroom() {
+    let mut workload = Workload::new(1);
+    workload.push(Name::parse("a.example.").unwrap().view(), Type::A, None);
+    // A question every 100 ms for a second, then one every 10 ms.
+    let step = Step { message: 0, client: 0 };
+    let times = (0..10).map(|n| n * 100).chain((0..40).map(|n| 1_000 + n * 10));
+    let times: Vec<u64> = times.map(|millis| millis * 1_000_000).collect();
+    workload.script(vec![step; times.len()]);
+    workload.set_times(times);
+    let arrivals = Arrivals::Recorded { peak: 2.0 };
+    let duration = Duration::from_millis(1_400);
+    let config = Config { pace: Pace::Open { rate: 40.0, arrivals }, duration, ..config() };
+    let server = Echoes::start(&config, Options::default()).unwrap();
+    let config = Config { server: server.config.server, ..config };
+    let options = Options { length: Duration::from_millis(300), ..Options::default() };
+    let stop = AtomicBool::new(false);
+    let (load, baseline) = run_between(&config, &workload, &stop, options, |_| {}, |_| {}).unwrap();
+    let asked = |outcome: &Outcome| {
+        let span = outcome.tally.span.unwrap().intended;
+        (outcome.tally.counts.answered, (span.1 - span.0) / 1_000_000)
+    };
+    assert_eq!(asked(&load), (50, 1_390));
+    assert_eq!(asked(&baseline.before), (30, 290), "the busiest 300 ms");
+    assert_eq!(asked(&baseline.after), (30, 290));
+    assert_eq!(asked(&baseline.headroom.unwrap()), (50, 926), "all of it, in two thirds");
 }
 
 #[test]
