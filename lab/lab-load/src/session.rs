@@ -244,8 +244,9 @@ impl<'w> Session<'w> {
 
     /// Whether `client` has a question that would be given up at `now`.
     pub(crate) fn is_overdue(&mut self, client: usize, now: u64) -> bool {
-        let deadline = now.saturating_sub(self.timeout);
-        self.tables.get_mut(client).is_some_and(|table| table.is_overdue(deadline))
+        let timeout = self.timeout;
+        let table = self.tables.get_mut(client);
+        table.is_some_and(|table| table.is_overdue(now.saturating_sub(timeout)))
     }
 
     /// Gives up what was sent longer than the timeout before `now`.

@@ -1,6 +1,7 @@
 //! The loop over connected UDP sockets.
 
 mod errors;
+mod open;
 
 use crate::clock;
 use crate::progress::Ticker;
@@ -9,8 +10,9 @@ use crate::session::Session;
 use crate::shard::{Due, LoopReport, Shard, Source, await_start};
 use errors::{has_no_room, is_refusal, take_refusals};
 use lab_sys::batch::Batch;
-use lab_sys::poll::{Interest, Poller};
-use socket2::{Domain, Protocol, Socket, Type};
+use lab_sys::poll::Poller;
+use open::{connect, receive_batch, watch};
+use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -18,8 +20,6 @@ use std::time::Duration;
 
 /// Datagrams per system call.
 const BATCH: usize = 32;
-/// The longest response that is not cut: what a server may send without being asked for less.
-const RESPONSE_LEN_MAX: usize = 4_096;
 /// Full batches taken from one socket before the others have their turn.
 const BATCHES_PER_TURN: usize = 4;
 /// Full batches taken from one socket before its questions are given up: more than a receive buffer
@@ -32,8 +32,6 @@ const DUE_PER_TURN: usize = 256;
 const SCAN_MAX: usize = 2;
 /// Nanoseconds between looks for timeouts.
 const EXPIRE_STEP: u64 = 1_000_000;
-/// Receive buffer asked for; the kernel may give less.
-const RECEIVE_BUFFER: usize = 4 << 20;
 /// Tries to send a datagram over errors left by earlier ones.
 const SEND_TRIES: u32 = 4;
 
@@ -77,22 +75,6 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     let Udp { session, blocked, unstamped, last_answer, .. } = udp;
     let tally = session.tally;
     Ok(LoopReport { tally, used, dropped, blocked, receive_buffer, unstamped, last_answer })
-}
-
-fn connect(shard: &Shard<'_>, client: usize) -> io::Result<Socket> {
-    let server = shard.share.server;
-    let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    socket.set_nonblocking(true)?;
-    lab_sys::socket::queue_errors(socket.as_fd(), server.is_ipv6())?;
-    if shard.config.stamps == Stamps::Kernel {
-        lab_sys::socket::stamp_arrivals(socket.as_fd())?;
-    }
-    if let Some(source) = shard.source(client) {
-        socket.bind(&source.into())?;
-    }
-    socket.connect(&server.into())?;
-    Ok(socket)
 }
 
 impl<'a> Udp<'a> {
@@ -401,22 +383,6 @@ impl<'a> Udp<'a> {
         }
         self.ticker.turn(&self.shard.ticks, &self.session, now);
     }
-}
-
-fn receive_batch(stamps: Stamps) -> Batch {
-    let batch = Batch::connected(BATCH, RESPONSE_LEN_MAX);
-    match stamps {
-        Stamps::User => batch,
-        Stamps::Kernel => batch.with_stamps(),
-    }
-}
-
-fn watch(sockets: &[Socket]) -> Result<Poller, RunError> {
-    let poller = Poller::new(sockets.len().min(1_024)).map_err(RunError::Thread)?;
-    for (client, socket) in sockets.iter().enumerate() {
-        poller.add(socket.as_fd(), client as u64, Interest::Read).map_err(RunError::Thread)?;
-    }
-    Ok(poller)
 }
 
 #[cfg(test)]
