@@ -208,8 +208,11 @@ fn now_unix_ns() -> u64 {
 }
 
 fn start(options: &Options, config: &Config, arguments: &[String]) -> Start {
+    let key = options.key.as_ref();
+    // Output is kept in files, where the secret has no place.
+    let concealed = |word: &String| key.map_or(word.clone(), |key| key.conceal(word.clone()));
     let mut command_line = vec!["dnsperf".to_owned()];
-    command_line.extend_from_slice(arguments);
+    command_line.extend(arguments.iter().map(concealed));
     Start {
         command_line: command_line.join(" "),
         server: config.server.to_string(),

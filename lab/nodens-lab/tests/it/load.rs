@@ -261,4 +261,10 @@ fn a_result_has_no_secret_however_its_key_was_spelt() {
         let result = String::from_utf8(output.stdout).unwrap();
         assert!(result.contains("k:…") && !result.contains("c2VjcmV0"), "{result}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let names = folder.path().join("names");
+    std::fs::write(&names, "a.example A\n").unwrap();
+    let dnsperf = ["dnsperf", "-p", &echo.port, "-n", "1", "-y", "k:c2VjcmV0"];
+    let text = stdout(&lab(&[&dnsperf[..], &["-d", names.to_str().unwrap()]].concat()));
+    assert!(text.contains("-y k:…") && !text.contains("c2VjcmV0"), "{text}");
 }
