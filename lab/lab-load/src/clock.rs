@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A datagram that the kernel stamped longer ago than this was not: the wall clock was set.
+/// A datagram that the kernel stamped longer ago than this, while somebody looked for datagrams all the
+/// time, was not: the wall clock was set.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How often both clocks are read at the start.
@@ -69,10 +70,10 @@ impl Clock {
 }
 
 /// How long before `wall` the kernel stamped a datagram with `stamp`; `None` if the two do not fit
-/// together, as when the wall clock was set between them.
-pub(crate) fn waited(stamp: Duration, wall: Duration) -> Option<u64> {
+/// together, as when the wall clock was set between them. Datagrams may have waited for `pause`.
+pub(crate) fn waited(stamp: Duration, wall: Duration, pause: Duration) -> Option<u64> {
     let waited = wall.checked_sub(stamp)?;
-    (waited <= WAIT_MAX).then(|| crate::nanos(waited))
+    (waited <= WAIT_MAX + pause).then(|| crate::nanos(waited))
 }
 
 #[cfg(test)]
@@ -82,8 +83,12 @@ mod tests {
     #[test]
     fn a_wall_clock_that_was_set_gives_no_stamp() {
         let stamp = Duration::from_secs(1_000);
-        assert_eq!(waited(stamp, stamp + Duration::from_micros(7)), Some(7_000));
-        assert_eq!(waited(stamp, stamp - Duration::from_nanos(1)), None, "set back");
-        assert_eq!(waited(stamp, stamp + Duration::from_secs(3_600)), None, "set forward");
+        let waited = |wall, pause| waited(stamp, wall, Duration::from_secs(pause));
+        assert_eq!(waited(stamp + Duration::from_micros(7), 0), Some(7_000));
+        assert_eq!(waited(stamp - Duration::from_nanos(1), 10), None, "set back");
+        assert_eq!(waited(stamp + Duration::from_secs(3_600), 10), None, "set forward");
+        let pause = Duration::from_secs(12);
+        assert_eq!(waited(stamp + pause, 0), None);
+        assert_eq!(waited(stamp + pause, 10), Some(crate::nanos(pause)), "nobody looked");
     }
 }

@@ -56,6 +56,9 @@ struct Udp<'a> {
     unstamped: u64,
     last_answer: u64,
     next_expire: u64,
+    /// When the last turn was over, and the longest time since then at which a datagram was fetched.
+    turned: u64,
+    pause: u64,
     ticker: Ticker,
 }
 
@@ -105,6 +108,8 @@ impl<'a> Udp<'a> {
             unstamped: 0,
             last_answer: 0,
             next_expire: 0,
+            turned: 0,
+            pause: 0,
             ticker: Ticker::new(),
         })
     }
@@ -352,7 +357,9 @@ impl<'a> Udp<'a> {
 
     /// When datagram `at`, fetched at `now`, arrived by the kernel's stamp.
     fn arrived(&mut self, at: usize, now: u64, wall: Duration) -> u64 {
-        let stamp = self.into.stamp(at).and_then(|stamp| clock::waited(stamp, wall));
+        self.pause = self.pause.max(now.saturating_sub(self.turned));
+        let pause = Duration::from_nanos(self.pause);
+        let stamp = self.into.stamp(at).and_then(|stamp| clock::waited(stamp, wall, pause));
         let Some(waited) = stamp else {
             self.unstamped += 1;
             return now;
@@ -381,6 +388,7 @@ impl<'a> Udp<'a> {
             self.session.expire(now);
             self.next_expire = now + EXPIRE_STEP;
         }
+        self.turned = now;
         self.ticker.turn(&self.shard.ticks, &self.session, now);
     }
 }

@@ -97,7 +97,8 @@ fn after_a_pause_answers_that_came_in_time_by_the_kernels_stamps_are_no_timeouts
         (0..QUESTIONS).for_each(|_| answer_one(udp));
         // One without an answer.
         ask(udp, server);
-        std::thread::sleep(udp.shard.config.timeout);
+        udp.housekeeping();
+        std::thread::sleep(3 * udp.shard.config.timeout);
         udp.receive(None).unwrap();
         udp.housekeeping();
         let counts = udp.session.tally.counts.since(&before);
