@@ -241,7 +241,12 @@ pub(crate) fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
     let LoopReport { tally, used, dropped, blocked, receive_buffer, unstamped, last_answer } =
         report;
     let wall = Duration::from_nanos(shard.now());
-    let active = Duration::from_nanos(last_answer).max(shard.config.duration.min(wall));
+    // Without a number of questions, silence up to the end is a part of the load.
+    let sending = match shard.config.queries {
+        Some(_) => Duration::from_nanos(tally.span.map_or(0, |span| span.sent.1)),
+        None => shard.config.duration.min(wall),
+    };
+    let active = Duration::from_nanos(last_answer).max(sending);
     let thread = ThreadReport {
         cpu: used.ran,
         waited: used.waited,

@@ -342,3 +342,19 @@ fn a_profile_decides_how_many_questions_each_second_gets() {
     let endless = Config { profile: lab_load::schedule::Profile::Steps(Vec::new()), ..config };
     assert!(run(&endless, &workload(), &AtomicBool::new(false), |_| {}).is_err());
 }
+
+#[test]
+fn waiting_for_a_lost_question_is_no_time_of_a_run_of_so_many_questions() {
+    let mut seen = 0;
+    let server = Server::udp(move |socket, message, peer| {
+        seen += 1;
+        if seen != 20 {
+            _ = socket.send_to(message, peer);
+        }
+    });
+    let timeout = Duration::from_secs(3);
+    let config = Config { queries: Some(20), timeout, ..config(&server, 1_000.0, 60_000) };
+    let outcome = measure(&config);
+    assert_eq!((outcome.tally.counts.answered, outcome.tally.counts.timed_out), (19, 1));
+    assert!(outcome.active + timeout / 2 < outcome.elapsed, "{:?}", outcome.active);
+}
