@@ -40,7 +40,7 @@ pub enum Place {
 pub struct Options {
     /// Where the echo is.
     pub place: Place,
-    /// The longest run; the plan is cut there.
+    /// The longest run; what of a longer plan is asked keeps its rates.
     pub length: Duration,
 }
 
@@ -197,14 +197,16 @@ pub fn run_between(
 }
 
 /// What is asked of an echo, and `plan` changed to ask it: of recorded times their busiest `length`,
-/// `speed` times as fast; of a schedule its first `length`.
+/// `speed` times as fast; of a profile all rates within `length`; of a steady schedule its first
+/// `length`.
 fn part_of<'w>(
     plan: &mut Config,
     workload: &'w Workload,
     length: Duration,
     speed: f64,
 ) -> Cow<'w, Workload> {
-    plan.duration = plan.duration.min(length);
+    plan.profile = plan.profile.within(length);
+    plan.duration = plan.profile.length().unwrap_or(plan.duration).min(length);
     let Pace::Open { rate, arrivals: Arrivals::Recorded { .. } } = &mut plan.pace else {
         return Cow::Borrowed(workload);
     };

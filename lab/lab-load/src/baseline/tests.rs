@@ -105,6 +105,9 @@ fn the_check_of_the_headroom_is_at_half_as_much_again_of_the_highest_rate() {
     let mut steps = config();
     steps.follow(Profile::steps("100:1s,500:1s").unwrap());
     assert_eq!(rate(&steps), 750.0);
+    part_of(&mut steps, &workload, Duration::from_secs(1), 1.0);
+    assert_eq!(steps.profile.to_string(), "steps 100:500ms,500:500ms", "nothing is left out");
+    assert_eq!(steps.duration, Duration::from_secs(1));
     assert!(faster(&Config { pace: Pace::Closed { window: 1 }, ..config() }).is_none());
 }
 

@@ -82,6 +82,26 @@ impl Profile {
         Some(Duration::from_nanos(nanos))
     }
 
+    /// The same rates within `length`, if it lasts longer: each for a smaller time, none left out.
+    #[must_use]
+    pub fn within(&self, length: Duration) -> Self {
+        let Some(whole) = self.length().filter(|whole| *whole > length) else {
+            return self.clone();
+        };
+        let part = length.as_secs_f64() / whole.as_secs_f64();
+        let shorter = |nanos: u64| (nanos as f64 * part) as u64;
+        match self {
+            Self::Constant => Self::Constant,
+            Self::Steps(steps) => {
+                let steps = steps.iter();
+                Self::Steps(steps.map(|s| Step { length: shorter(s.length), ..*s }).collect())
+            }
+            Self::Ramp { from, to, length } => {
+                Self::Ramp { from: *from, to: *to, length: shorter(*length) }
+            }
+        }
+    }
+
     /// Items a second on average, if the constant rate is `rate`.
     pub fn mean(&self, rate: f64) -> f64 {
         match self {

@@ -1,4 +1,5 @@
 use super::*;
+use std::time::Duration;
 
 /// Mean, coefficient of variation and lag-1 correlation of the gaps.
 fn moments(times: &[u64]) -> (f64, f64, f64) {
@@ -142,4 +143,15 @@ fn what_is_written_is_read_again_and_what_is_wrong_is_named() {
         assert!(Profile::ramp(text, SECOND).is_err(), "{text}");
     }
     assert!(Profile::ramp("1:2", 0).is_err());
+}
+
+#[test]
+fn a_profile_that_is_made_shorter_keeps_all_of_its_rates() {
+    let within =
+        |profile: Profile, seconds: u64| profile.within(Duration::from_secs(seconds)).to_string();
+    let steps = Profile::steps("1000:10s,5000:30s").unwrap();
+    assert_eq!(within(steps.clone(), 4), "steps 1000:1s,5000:3s");
+    assert_eq!(within(steps.clone(), 40), steps.to_string());
+    assert_eq!(within(Profile::ramp("10:50", 20 * SECOND).unwrap(), 5), "ramp 10:50 in 5s");
+    assert_eq!(within(Profile::Constant, 1), "constant");
 }
