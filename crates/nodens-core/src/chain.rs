@@ -53,7 +53,10 @@ pub fn run(
     loop {
         step = match step {
             Step::Wait => return Outcome::Waiting,
-            Step::Drop => return Outcome::Dropped,
+            Step::Drop => {
+                note_drop(config, worker, now, job);
+                return Outcome::Dropped;
+            }
             Step::Next => {
                 job.current.position += 1;
                 descend(config, worker, now, job)
@@ -172,10 +175,24 @@ fn ascend(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) {
     while job.current.position > job.current.floor {
         job.current.position -= 1;
         let Some(handler) = block.handlers.get(job.current.position) else { continue };
-        if !takes_part(handler, &job.current) {
+        let passed_over = job.current.response.dropped && !handler.notes_drops();
+        if passed_over || !takes_part(handler, &job.current) {
             continue;
         }
         handler.amend(&mut Cx { now, job, block, config, worker });
+    }
+}
+
+/// Lets those count and log a question that do so, although it gets no response.
+fn note_drop(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) {
+    loop {
+        job.current.response.clear();
+        job.current.response.dropped = true;
+        ascend(config, worker, now, job);
+        match job.outer.pop() {
+            None => return,
+            Some(outer) => job.current = outer,
+        }
     }
 }
 

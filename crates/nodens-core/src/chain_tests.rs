@@ -105,6 +105,23 @@ fn a_response_has_the_name_of_the_directive_that_gave_it() {
 }
 
 #[test]
+fn a_question_that_is_dropped_is_counted_and_logged_once() {
+    let log = r#"log . "{type} {name} {rcode} {rsize} {>rflags}""#;
+    let drop = "acl drop.test {\n drop\n}";
+    for waiting in ["bufsize", "dns64 {\n allow_ipv4\n}", "rewrite cname suffix .old. .new."] {
+        let mut bench = bench(&format!("{log}\nprometheus\n{waiting}\n{drop}"));
+        assert_eq!(bench.ask_bytes(&request("drop.test AAAA")), None, "{waiting}");
+        assert_eq!(logged(&bench), ["AAAA drop.test. - 0 -"], "{waiting}");
+        assert_eq!(counted(&bench, REQUESTS, "type"), pairs(&[("AAAA", "1")]), "{waiting}");
+        assert_eq!(counted(&bench, RESPONSES, "rcode"), pairs(&[("NOERROR", "1")]), "{waiting}");
+        // And the next one is not taken for one that was dropped.
+        assert_eq!(bench.ask("v6.test AAAA").answer.len(), 1);
+        let lines = logged(&bench);
+        assert!(lines.iter().all(|line| !line.contains(" - ")), "{waiting}: {lines:?}");
+    }
+}
+
+#[test]
 fn a_question_that_is_dropped_has_no_answer_whoever_waits_for_it() {
     for waiting in ["dns64 {\n allow_ipv4\n}", "rewrite cname suffix .old. .new.", "bufsize"] {
         let mut bench = bench(&format!("{waiting}\nacl drop.test {{\n drop type AAAA\n}}"));

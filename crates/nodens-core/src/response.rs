@@ -17,6 +17,8 @@ pub struct Response {
     pub rcode: Rcode,
     /// Whether a handler wrote the response; otherwise the server answers with `rcode` alone.
     pub written: bool,
+    /// Whether nothing is sent, on purpose.
+    pub dropped: bool,
     /// The directive that answered, by [`crate::handlers::Handler::index`], for metrics.
     pub answered_by: Option<usize>,
     /// It follows something that changes at any time and costs nothing to ask again, so `cache`
@@ -36,6 +38,7 @@ impl Response {
         self.rest = None;
         self.rcode = Rcode::NOERROR;
         self.written = false;
+        self.dropped = false;
         self.live = false;
         self.answered_by = None;
     }

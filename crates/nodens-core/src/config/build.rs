@@ -330,7 +330,6 @@ fn set_up(
         .try_for_each(|directive| setup(directive, builder))
 }
 
-/// Groups blocks into servers and servers into listeners.
 /// Where the server at `address` listens. `0.0.0.0` means all addresses of both families, as in Go:
 /// those who wrote it want to be reached, and some of their clients have IPv6 alone. Where another of
 /// the `servers` is at all addresses of IPv6, each keeps its own.
@@ -340,6 +339,7 @@ fn listen_at(address: SocketAddr, servers: &[SocketAddr]) -> SocketAddr {
     if is_wide && !servers.contains(&everywhere) { everywhere } else { address }
 }
 
+/// Groups blocks into servers and servers into listeners.
 fn assemble(
     placements: Vec<Placement>,
     blocks: Vec<ServerBlock>,

@@ -147,6 +147,12 @@ impl Handler {
                 | Self::Dnstap(_)
         )
     }
+
+    /// Whether the directive has something to do on the way back where no response is sent: to count
+    /// or log the question, which *rewrite* turns back into what was asked.
+    pub(crate) fn notes_drops(&self) -> bool {
+        matches!(self, Self::Prometheus(_) | Self::Log(_) | Self::Rewrite(_))
+    }
 }
 
 // Directives that change how a block is served and take no part in its chain.

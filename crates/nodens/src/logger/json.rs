@@ -31,7 +31,7 @@ struct Query {
     request_size: usize,
     dnssec_ok: bool,
     bufsize: u16,
-    rcode: String,
+    rcode: Option<String>,
     response_size: usize,
     duration_seconds: f64,
 }

@@ -161,10 +161,15 @@ fn render_field(out: &mut String, field: Field, record: &QueryRecord) {
         Field::Opcode => write!(out, "{}", record.opcode.0),
         Field::Do => write!(out, "{}", record.dnssec_ok),
         Field::Bufsize => write!(out, "{}", record.bufsize),
-        Field::Rcode => write!(out, "{}", record.response_code()),
+        Field::Rcode => {
+            write!(out, "{}", record.response_code().unwrap_or_else(|| EMPTY.to_owned()))
+        }
         Field::ResponseSize => write!(out, "{}", record.response_size),
         Field::Duration => write!(out, "{}s", record.took.as_secs_f64()),
-        Field::ResponseFlags => write_flags(out, record.flags),
+        Field::ResponseFlags => match record.response {
+            Some((_, flags)) => write_flags(out, flags),
+            None => write!(out, "{EMPTY}"),
+        },
     };
 }
 

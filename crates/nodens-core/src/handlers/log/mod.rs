@@ -60,10 +60,8 @@ pub struct QueryRecord {
     pub dnssec_ok: bool,
     /// The largest response the client takes, in octets.
     pub bufsize: u16,
-    /// RCODE of the response.
-    pub rcode: Rcode,
-    /// Flags of the response.
-    pub flags: Flags,
+    /// RCODE and flags of the response; `None` if the question was dropped.
+    pub response: Option<(Rcode, Flags)>,
     /// Octets of the response.
     pub response_size: usize,
     /// From the request's receipt to the response.
@@ -77,10 +75,10 @@ impl QueryRecord {
     pub(crate) fn new(format: &Arc<Format>, source: metadata::Source<'_>) -> Self {
         let (job, q) = (source.job, &source.job.current);
         let client = job.client();
-        let (flags, response_size) = if q.response.written {
-            (q.response.flags(), q.response.wire.len())
-        } else {
-            (q.flags.reply(), job.query.question_end())
+        let (flags, response_size) = match &q.response {
+            response if response.dropped => (None, 0),
+            response if response.written => (Some(response.flags()), response.wire.len()),
+            _ => (Some(q.flags.reply()), job.query.question_end()),
         };
         Self {
             format: format.clone(),
@@ -98,8 +96,7 @@ impl QueryRecord {
                 Transport::Udp => job.query.udp_size(),
                 Transport::Tcp => u16::MAX,
             },
-            rcode: q.response.rcode,
-            flags,
+            response: flags.map(|flags| (q.response.rcode, flags)),
             response_size,
             took: Duration::ZERO,
             metadata: format.metadata(source),
@@ -124,9 +121,10 @@ impl QueryRecord {
         }
     }
 
-    /// The name of the RCODE, or its number if it has none.
-    pub fn response_code(&self) -> String {
-        self.rcode.mnemonic().map_or_else(|| self.rcode.0.to_string(), str::to_owned)
+    /// The name of the RCODE, or its number if it has none; `None` without a response.
+    pub fn response_code(&self) -> Option<String> {
+        let (rcode, _) = self.response?;
+        Some(rcode.mnemonic().map_or_else(|| rcode.0.to_string(), str::to_owned))
     }
 }
 
