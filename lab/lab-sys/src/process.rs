@@ -45,7 +45,14 @@ mod tests {
         let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
         assert!(Command::new("sh").args(["-c", work]).status().unwrap().success());
         assert!(children_time().unwrap() > before);
-        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        // Who was started in the background by a shell ignores the signal, and so do its children.
+        let sleep = ["--default-signal=INT", "sleep", "600"];
+        let mut child = Command::new("env").args(sleep).spawn().unwrap();
+        // The signal has to meet `sleep`, not `env` on the way to it.
+        let running = format!("/proc/{}/comm", child.id());
+        while std::fs::read_to_string(&running).unwrap() != "sleep\n" {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         interrupt(&mut child).unwrap();
         assert!(!child.wait().unwrap().success());
         interrupt(&mut child).unwrap();
