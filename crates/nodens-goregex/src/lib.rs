@@ -92,7 +92,10 @@ impl Regex {
     #[must_use]
     pub fn captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
         let mut slots = vec![None; 2 * self.names.len()].into_boxed_slice();
-        self.engine.search_slots(&Input::new(text), &mut slots)?;
+        // Groups repeated zero times at the end of a pattern are none to the engine, which takes no
+        // more slots than it has groups.
+        let known = slots.len().min(self.engine.group_info().slot_len());
+        self.engine.search_slots(&Input::new(text), slots.get_mut(..known)?)?;
         Some(Captures { text, slots })
     }
 

@@ -82,6 +82,19 @@ fn groups_are_told_by_number_and_name() {
     assert_eq!((captures.get(4), captures.range(usize::MAX)), (None, None));
 }
 
+/// Where the engine has no cheaper way than to keep rows of slots, which only long texts make it
+/// do, a row has room for its own groups.
+#[test]
+fn groups_that_are_never_there_disturb_no_others() {
+    let pattern = Regex::new(r"^([\pL\pN_-]{1,63}\.)+(b)?(a){0}(b){0}(c){0}$").unwrap();
+    for labels in [1, 10, 100] {
+        let text = format!("{}x.", "label-of-some-length.".repeat(labels));
+        let captures = pattern.captures(&text).unwrap();
+        let groups: Vec<_> = captures.iter().collect();
+        assert_eq!(groups, [Some(text.as_str()), Some("x."), None, None, None, None]);
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_is_too_odd(pattern in "[\\PC]{0,20}|[-\\[\\]\\\\^$(){}?*+|.a-cpxPQE:<>0-9,é&~]{0,20}", text in "\\PC{0,10}") {
