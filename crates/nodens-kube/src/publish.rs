@@ -32,6 +32,8 @@ struct Inner {
     listing: HashSet<Kind>,
     /// How many objects were applied since the thread paused.
     turn: u32,
+    /// Whether somebody waits to clear up after the lists.
+    clearing_up: bool,
     /// Changes of endpoints since the last publication: whose, and when they began.
     triggers: Vec<(Key, SystemTime)>,
 }
@@ -44,6 +46,7 @@ impl Known {
             missing: kinds.into_iter().collect(),
             listing: HashSet::new(),
             turn: 0,
+            clearing_up: false,
             triggers: Vec::new(),
         };
         Self { feed, inner: Mutex::new(inner), changed: Notify::new() }
@@ -138,8 +141,20 @@ impl Known {
         std::thread::sleep(wait);
     }
 
+    /// Whether the caller is the one to clear up after the lists, which must call
+    /// [`Known::end_clearing_up`].
+    pub(crate) fn begin_clearing_up(&self) -> bool {
+        !std::mem::replace(&mut self.lock().clearing_up, true)
+    }
+
+    /// Whether there is anything to clear up after: not while lists are read.
+    pub(crate) fn end_clearing_up(&self) -> bool {
+        self.lock().clearing_up = false;
+        !self.is_reading_lists()
+    }
+
     /// Whether a list is under way, or is still to come.
-    pub(crate) fn is_reading_lists(&self) -> bool {
+    fn is_reading_lists(&self) -> bool {
         let inner = self.lock();
         !inner.missing.is_empty() || !inner.listing.is_empty()
     }

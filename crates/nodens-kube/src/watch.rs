@@ -240,13 +240,16 @@ impl Loop {
         }
     }
 
-    /// Tells the program when no list is under way any more.
+    /// Tells the program when no list is under way any more, once for all that end together.
     fn clear_up(&self) {
         let Common { known, lists_read, .. } = self.common.clone();
+        if !known.begin_clearing_up() {
+            return;
+        }
         tokio::spawn(async move {
             // The connection's buffers are emptied, and other lists begun, soon after.
             tokio::time::sleep(LISTS_REST).await;
-            if !known.is_reading_lists() {
+            if known.end_clearing_up() {
                 lists_read();
             }
         });
