@@ -162,10 +162,10 @@ fn read_word(field: Field, word: &Token<'_>, rdata: &mut Vec<u8>) -> Result<(), 
         Field::Name => rdata.extend(name(word)?.as_wire()),
         Field::Number(octets) => rdata.extend(number(word, octets)?),
         Field::Seconds => rdata.extend(seconds(word.raw).ok_or_else(wrong)?.to_be_bytes()),
-        Field::Text => text(rdata, word)?,
+        Field::Text => one_text(rdata, word)?,
         Field::Decimal => {
             word.raw.parse::<f64>().map_err(|_| wrong())?;
-            text(rdata, word)?;
+            one_text(rdata, word)?;
         }
         Field::Groups(between, count, digits) => {
             let groups: Vec<&str> = word.raw.split(between).collect();
@@ -264,6 +264,14 @@ fn text(rdata: &mut Vec<u8>, word: &Token<'_>) -> Result<(), PresentationError> 
             return Ok(());
         }
     }
+}
+
+/// A word that has to be one character-string.
+fn one_text(rdata: &mut Vec<u8>, word: &Token<'_>) -> Result<(), PresentationError> {
+    if word.octets()?.len() > usize::from(u8::MAX) {
+        return Err(word.unlike("at most 255 octets"));
+    }
+    text(rdata, word)
 }
 
 /// All words as character-strings. There is at least one (RFC 1035 section 3.3.14), an empty one

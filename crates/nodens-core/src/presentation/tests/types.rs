@@ -203,8 +203,12 @@ fn what_has_another_form_is_refused() {
     ] {
         assert!(read(&format!("x. {text}")).starts_with("error: "), "{text}: {}", read(text));
     }
-    let error = record(&format!("x. ISDN {}", "a".repeat(256))).unwrap_err();
-    assert!(matches!(error, PresentationError::Expected { .. }));
+    // One character-string cannot be cut into several.
+    for text in ["ISDN ", "X25 1", "CAA 0 issue"] {
+        let value = if text.starts_with("CAA") { " x" } else { "" };
+        let error = record(&format!("x. {text}{}{value}", "1".repeat(256))).unwrap_err();
+        assert!(matches!(error, PresentationError::Expected { .. }), "{text}");
+    }
 }
 
 /// The address of the relay, which CoreDNS leaves out of an IPv4 address with the bit of discovery.
