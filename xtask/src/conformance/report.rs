@@ -55,20 +55,15 @@ pub(crate) fn explained(reports: &[CaseReport]) -> String {
     counts.iter().map(|(id, count)| format!("explained by {id}: {count}\n")).collect()
 }
 
-/// What differed in one run and in no repetition, a line each.
+/// What differed in one run and in no repetition.
 pub(crate) fn once(reports: &[CaseReport]) -> String {
     let mut text = String::new();
     for report in reports {
         for one in &report.once {
-            let fields: Vec<&str> = one.differences.iter().map(|d| d.field).collect();
             // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "differed once, and not alone: {}: {} ({})",
-                report.case,
-                one.question,
-                fields.join(", ")
-            );
+            let _ = writeln!(text, "\ndiffered once, and not alone:");
+            let fields: Vec<&str> = one.differences.iter().map(|d| d.field).collect();
+            show(&mut text, report, &fields, &[one]);
         }
     }
     text
