@@ -53,10 +53,12 @@ pub fn run(
     loop {
         step = match step {
             Step::Wait => return Outcome::Waiting,
-            Step::Drop => {
+            Step::Drop if job.current.is_clients() => {
                 note_drop(config, worker, now, job);
                 return Outcome::Dropped;
             }
+            // What a handler only looks up fails without an answer; the client may get one.
+            Step::Drop => Step::Fail(Rcode::SERVFAIL),
             Step::Next => {
                 job.current.position += 1;
                 descend(config, worker, now, job)

@@ -91,14 +91,9 @@ impl Rule {
             }
         };
         match verdict {
-            Verdict::Drop if cx.job.current.is_clients() => {
-                count(cx, |counters| counters.dropped);
-                Step::Drop
-            }
-            // The client asked for something else, which still has an answer.
             Verdict::Drop => {
                 count(cx, |counters| counters.dropped);
-                Step::Fail(Rcode::REFUSED)
+                Step::Drop
             }
             Verdict::Filter => {
                 count(cx, |counters| counters.filtered);

@@ -140,6 +140,10 @@ impl Handle for Rewrite {
     }
 
     fn amend(&self, cx: &mut Cx<'_>) {
+        if cx.q().response.dropped {
+            undo::restore(cx.q());
+            return;
+        }
         self.undo(cx, None);
     }
 }
