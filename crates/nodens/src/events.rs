@@ -93,11 +93,13 @@ fn say_last(line: String) {
 
 /// Does `work` on a thread called `name`, and waits for it. Gives nothing if a signal to end comes
 /// first: the thread may go on for as long as the process lives, and nobody hears what came of it.
+/// All else that comes meanwhile is for `later`.
 ///
 /// # Errors
 /// There is no thread to be had.
 pub(crate) fn unless_ended<T: Send + 'static>(
     events: &Receiver<Event>,
+    later: &mut Later,
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Option<T>> {
@@ -107,8 +109,8 @@ pub(crate) fn unless_ended<T: Send + 'static>(
             Ok(Event::Signal(SIGTERM | SIGINT | SIGQUIT)) | Err(RecvTimeoutError::Disconnected) => {
                 return Ok(None);
             }
-            // What else comes is about a configuration that is not at work yet.
-            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(event) => later.push(event),
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
     match thread.join() {
@@ -159,6 +161,21 @@ mod tests {
         let all: Vec<_> = std::iter::from_fn(|| later.next()).collect();
         let signals = [SIGTERM, SIGUSR1, SIGUSR2].map(Event::Signal);
         assert_eq!(all, [&signals[..], &[Event::Look]].concat());
+    }
+
+    #[test]
+    fn what_comes_while_a_thread_works_is_not_lost() {
+        let (sender, events) = channel();
+        let reload = Event::Signal(SIGUSR1);
+        sender.send(reload).unwrap();
+        let mut later = Later::default();
+        let work = || std::thread::sleep(20 * ROUND);
+        assert_eq!(unless_ended(&events, &mut later, "work", work).unwrap(), Some(()));
+        // It may not have been looked at yet.
+        assert_eq!(later.next().or(events.try_recv().ok()), Some(reload));
+        sender.send(Event::Signal(SIGTERM)).unwrap();
+        let work = || std::thread::sleep(SETTLE_MAX);
+        assert_eq!(unless_ended(&events, &mut later, "work", work).unwrap(), None);
     }
 
     #[test]

@@ -177,16 +177,17 @@ impl Server {
         seeing::start(&flags, &facts, &endpoints, &config);
         clusters::watch(&mut watches, &config.services, &shared)?;
         // Before the wait, so that probes hear meanwhile that the process lives.
-        let applied = node::when_free(node.as_ref(), events, || endpoints.apply(&config.services));
+        let apply = || endpoints.apply(&config.services);
+        let applied = node::when_free(node.as_ref(), events, &mut later, apply);
         if applied.map_err(|error| text(&error))?.is_none()
             || clusters::wait(&config.services, &shared, events, &mut later) == Waited::Ended
-            || !inherited.warm(&shared, clock::now(), events)?
+            || !inherited.warm(&shared, clock::now(), events, &mut later)?
         {
             return Ok(None);
         }
         let mut options = || options(node.as_ref(), &mut inherited);
         let start = || Runtime::start(shared.clone(), config.clone(), options());
-        let started = node::when_free(node.as_ref(), events, start);
+        let started = node::when_free(node.as_ref(), events, &mut later, start);
         let Some(runtime) = started.map_err(|error| text(&error))? else { return Ok(None) };
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();

@@ -14,7 +14,7 @@ mod outage;
 mod probe;
 mod template;
 
-use crate::events::Event;
+use crate::events::{Event, Later};
 use crate::flags::{Flags, NodeFlags};
 use crate::load::{self, LoadError, Source};
 use crate::watch::FileWatch;
@@ -313,13 +313,15 @@ impl Taken for StartError {
 }
 
 /// Does what `start` does, in the node role as soon as nobody else has the addresses it needs: until
-/// then the central servers answer. Gives nothing if a signal ends the wait.
+/// then the central servers answer. Gives nothing if a signal ends the wait; all else that comes
+/// meanwhile is for `later`, because the Corefile has been read.
 ///
 /// # Errors
 /// Whatever else keeps the server from starting.
 pub(crate) fn when_free<T, E: Taken>(
     node: Option<&Node>,
     events: &Receiver<Event>,
+    later: &mut Later,
     mut start: impl FnMut() -> Result<T, E>,
 ) -> Result<Option<T>, E> {
     let mut said = false;
@@ -339,7 +341,8 @@ pub(crate) fn when_free<T, E: Taken>(
             Ok(Event::Signal(SIGTERM | SIGINT | SIGQUIT)) | Err(RecvTimeoutError::Disconnected) => {
                 return Ok(None);
             }
-            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(event) => later.push(event),
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{HTTP, NETWORK, OFFER, name};
 use crate::VERSION;
-use crate::events::{Event, unless_ended};
+use crate::events::{Event, Later, unless_ended};
 use crate::flags::Flags;
 use nodens_core::log::{Level, Sink};
 use nodens_core::{Now, Shared};
@@ -40,7 +40,8 @@ impl Inherited {
         self.inheritance.is_some()
     }
 
-    /// Fills the cache from that of the predecessor; false if a signal ends the wait for it.
+    /// Fills the cache from that of the predecessor; false if a signal ends the wait for it. All else
+    /// that comes meanwhile is for `later`.
     ///
     /// # Errors
     /// There is no thread to be had.
@@ -49,6 +50,7 @@ impl Inherited {
         shared: &Arc<Shared>,
         now: Now,
         events: &Receiver<Event>,
+        later: &mut Later,
     ) -> Result<bool, String> {
         let Some(mut inheritance) = self.inheritance.take() else { return Ok(true) };
         let cache = shared.clone();
@@ -60,7 +62,7 @@ impl Inherited {
             (inheritance, count, taken)
         };
         let Some((inheritance, count, taken)) =
-            unless_ended(events, "warm", take).map_err(no_thread)?
+            unless_ended(events, later, "warm", take).map_err(no_thread)?
         else {
             return Ok(false);
         };
@@ -92,7 +94,9 @@ pub(crate) fn claim(
     }
     let Some(name) = name(flags) else { return Ok(Some(Inherited::default())) };
     let sink = sink.clone();
-    unless_ended(events, "claim", move || ask(&name, &sink)).map_err(no_thread)
+    // The Corefile is still to be read: nothing that comes before has to be done later.
+    let later = &mut Later::default();
+    unless_ended(events, later, "claim", move || ask(&name, &sink)).map_err(no_thread)
 }
 
 fn no_thread(error: io::Error) -> String {

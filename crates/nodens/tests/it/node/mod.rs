@@ -139,6 +139,7 @@ fn a_foreign_process_on_the_port_is_named_and_waited_for() {
     assert!(!place.ip("address").contains(CLUSTER_DNS), "nothing diverts questions meanwhile");
     std::fs::write(server.folder.0.join("kube-dns/stubDomains"), r#"{"test": ["10.96.0.11"]}"#)
         .unwrap();
+    server.signal("-USR1");
     std::thread::sleep(std::time::Duration::from_secs(1));
     foreign.kill().unwrap();
     foreign.wait().unwrap();
@@ -146,6 +147,7 @@ fn a_foreign_process_on_the_port_is_named_and_waited_for() {
     eventually("an answer", || place.ask(CLUSTER_DNS, WEB).is_some());
     // What changed meanwhile is seen all the same.
     server.wait_for("Updated Corefile with 1 custom stubdomains");
+    server.wait_for("SIGUSR1: Reloading");
     assert_eq!(server.end("-TERM").code(), Some(0));
 }
 
