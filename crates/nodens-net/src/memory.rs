@@ -58,14 +58,20 @@ mod tests {
     #[test]
     fn what_lies_free_below_something_that_stays_is_given_back() {
         const PIECES: usize = 1 << 12;
-        let mut pieces: Vec<Vec<u8>> = (0..PIECES).map(|_| vec![1; 8 << 10]).collect();
-        let stays = pieces.pop();
-        pieces.clear();
-        let before = resident();
-        give_back();
-        let given = before.saturating_sub(resident());
-        assert!(given > PIECES * (4 << 10), "{given} octets given back");
-        drop(stays);
+        let given = || {
+            let mut pieces: Vec<Vec<u8>> = (0..PIECES).map(|_| vec![1; 8 << 10]).collect();
+            let _stays = pieces.pop();
+            pieces.clear();
+            let before = resident();
+            give_back();
+            before.saturating_sub(resident())
+        };
+        // Tests beside this one take memory of the same process meanwhile: not each time.
+        let mut tries = Vec::new();
+        while tries.last().is_none_or(|given| *given <= PIECES * (4 << 10)) {
+            assert!(tries.len() < 10, "octets given back: {tries:?}");
+            tries.push(given());
+        }
     }
 
     #[test]

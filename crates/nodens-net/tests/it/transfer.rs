@@ -189,7 +189,7 @@ fn a_stop_answers_what_was_asked_behind_a_transfer() {
 #[test]
 fn a_slow_reader_is_not_taken_for_one_that_does_not_read() {
     let zone = Endpoints::with(20_000, 1000);
-    let corefile = COREFILE.replacen(" transfer", " timeouts {\n  write 1s\n }\n transfer", 1);
+    let corefile = COREFILE.replacen(" transfer", " timeouts {\n  write 3s\n }\n transfer", 1);
     let server = start(&zone, &corefile);
     let mut client = Stream::connect(server.address());
     let window = |client: &Stream, octets| {
@@ -197,11 +197,11 @@ fn a_slow_reader_is_not_taken_for_one_that_does_not_read() {
     };
     window(&client, 16 << 10);
     client.send(4711, "cluster.local AXFR");
-    // So slowly that the kernel's buffer does not get empty enough for more within a second.
+    // So slowly that the kernel's buffer does not get empty enough for more within three seconds.
     let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(6) {
+    while started.elapsed() < Duration::from_secs(10) {
         client.receive_bytes().expect("another message");
-        std::thread::sleep(Duration::from_millis(150));
+        std::thread::sleep(Duration::from_millis(450));
     }
     window(&client, 1 << 20);
     let last = |wire: &[u8]| {

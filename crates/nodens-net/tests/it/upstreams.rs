@@ -20,7 +20,7 @@ fn forward(to: &[SocketAddr], options: &str) -> Server {
 
 /// No attempt times out before its question does, which then is answered with SERVFAIL: what has
 /// another answer did not wait for that.
-const WAITS: &str = "read_timeout 60s\n";
+pub(crate) const WAITS: &str = "read_timeout 60s\n";
 
 /// An address where nobody listens and, as long as this process lives, nobody else can: two sockets
 /// have it, one of which does not listen and the other has another peer.
