@@ -275,7 +275,7 @@ impl EventLoop {
     }
 
     /// Takes up a configuration. What has arrived at listeners that go is still answered by the
-    /// old one.
+    /// old one, but for questions behind a long answer.
     fn configure(&mut self, setup: Setup, now: Now) {
         let Setup { config, listeners } = setup;
         let ids: Vec<u32> = listeners.iter().map(|listener| listener.id).collect();

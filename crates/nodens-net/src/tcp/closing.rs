@@ -1,4 +1,6 @@
-//! Listeners that close: what has arrived at them is still answered.
+//! Listeners that close: what has arrived at them is still answered, but for questions behind a long
+//! answer when the listener is not in a new configuration. Their turn would come when the
+//! configuration that answers them is gone.
 
 use super::server::{TcpServer, mark};
 use crate::context::Context;

@@ -81,7 +81,8 @@ impl TcpServer {
     }
 
     /// Takes up the listeners of a new configuration. Those that are not in it close, after the
-    /// connections that were waiting to be accepted; their connections end once they are answered.
+    /// connections that were waiting to be accepted; their connections end once they are answered,
+    /// without the questions that are still behind a long answer.
     pub(crate) fn configure(&mut self, endpoints: Vec<Endpoint>, cx: &mut Context<'_>) {
         let known = |id: u32| endpoints.iter().any(|endpoint| endpoint.id == id);
         self.close_listeners(|id| !known(id), cx);
