@@ -28,6 +28,8 @@ use crate::official::LOCAL_DNS;
 const QUESTIONS: u64 = 20;
 /// Times that a question is asked before there is no answer, half a second each.
 const ATTEMPTS: usize = 20;
+/// Time in which a server counts what it has answered.
+const COUNTED: Duration = Duration::from_millis(200);
 /// Longer than anything is left alone before it is tried again, and said again if that were done.
 const A_WHILE: Duration = Duration::from_secs(4);
 
@@ -44,16 +46,29 @@ enum By {
 
 /// Asks from a pod for a name that a cache has, and sees from the questions that the central servers have had who answered.
 fn answered(world: &World) -> Result<By> {
-    let before = world.centrals.questions()?;
+    let before = counted(world)?;
     let all = inside(PODS, || {
         let once = || (0..ATTEMPTS).any(|_| ask::answers(CLUSTER_DNS.into()));
         Ok((0..QUESTIONS).all(|_| once()))
     })?;
     ensure!(all, "pods get no answers: {}", world.role.last_words());
-    match world.centrals.questions()? - before {
+    match counted(world)? - before {
         few if few < QUESTIONS / 2 => Ok(By::Node),
         many if many >= QUESTIONS => Ok(By::Centrals),
         some => bail!("{some} of {QUESTIONS} questions reached the central servers"),
+    }
+}
+
+/// The questions that the central servers have counted, when they have counted all: each is answered first.
+fn counted(world: &World) -> Result<u64> {
+    let mut last = world.centrals.questions()?;
+    loop {
+        thread::sleep(COUNTED);
+        let now = world.centrals.questions()?;
+        if now == last {
+            return Ok(now);
+        }
+        last = now;
     }
 }
 
