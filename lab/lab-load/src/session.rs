@@ -249,16 +249,18 @@ impl<'w> Session<'w> {
         table.is_some_and(|table| table.is_overdue(now.saturating_sub(timeout)))
     }
 
-    /// Gives up what was sent longer than the timeout before `now`.
-    pub(crate) fn expire(&mut self, now: u64) {
+    /// Gives up what was sent longer than the timeout before `now`; whether there was any.
+    pub(crate) fn expire(&mut self, now: u64) -> bool {
         // An answer after exactly the timeout is still in time.
         let deadline = now.saturating_sub(self.timeout);
+        let before = self.tally.counts.timed_out;
         for client in 0..self.tables.len() {
             while let Some((_, slot)) = self.tables.get_mut(client).and_then(|t| t.expire(deadline))
             {
                 self.lose(slot, Loss::TimedOut);
             }
         }
+        self.tally.counts.timed_out > before
     }
 
     /// Ends the run early: what is in flight is neither answered nor lost.

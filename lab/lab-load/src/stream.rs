@@ -264,7 +264,11 @@ impl<'a> Engine<'a> {
             self.drive(key);
             // A connection that takes no more was left; without one, the next turn opens another.
             if given == 0 && self.with_client(client, |it| it.current == Some(key)) == Some(true) {
-                return;
+                // What made room just now is no event any more.
+                if self.give(client, key) == 0 {
+                    return;
+                }
+                self.drive(key);
             }
         }
     }
@@ -360,19 +364,11 @@ impl<'a> Engine<'a> {
             }
         }
         if now >= self.next_expire {
-            self.session.expire(now);
+            let any = self.session.expire(now);
             self.next_expire = now + EXPIRE_STEP;
-            let mut left = std::mem::take(&mut self.left);
-            left.retain(|(key, serial)| {
-                let is_it = |c: &Connection| c.serial == *serial;
-                if self.connections.get(*key).is_some_and(is_it) {
-                    self.close_if_done(*key);
-                }
-                self.connections.get(*key).is_some_and(is_it)
-            });
-            self.left.append(&mut left);
+            self.close_left();
             // Where a question was given up, there may be room for another.
-            for client in 0..self.clients.len() {
+            for client in 0..if any { self.clients.len() } else { 0 } {
                 if self.with_client(client, |it| !it.hand.is_empty()) == Some(true) {
                     self.mark(client);
                 }

@@ -69,7 +69,8 @@ fn each_message_has_its_own_counter() {
     session.receive(0, &first, 10);
     session.receive(0, &first, 11);
     assert_eq!((session.tally.counts.answered, session.tally.counts.duplicate), (1, 1));
-    session.expire(TIMEOUT + 1);
+    assert!(!session.expire(TIMEOUT), "all of them may still be answered");
+    assert!(session.expire(TIMEOUT + 1) && !session.expire(TIMEOUT + 2));
     session.receive(0, &second, TIMEOUT + 5);
     session.receive(0, &second, TIMEOUT + 6);
     let counts = session.tally.counts;

@@ -139,6 +139,19 @@ impl Engine<'_> {
         self.with_client(client, |it| it.current = it.current.filter(|current| *current != key));
     }
 
+    /// Closes what clients have left and nothing waits for any more.
+    pub(super) fn close_left(&mut self) {
+        let mut left = std::mem::take(&mut self.left);
+        left.retain(|(key, serial)| {
+            let is_it = |c: &Connection| c.serial == *serial;
+            if self.connections.get(*key).is_some_and(is_it) {
+                self.close_if_done(*key);
+            }
+            self.connections.get(*key).is_some_and(is_it)
+        });
+        self.left.append(&mut left);
+    }
+
     /// Whether any question asked on a connection has no outcome yet.
     pub(super) fn is_waiting(&mut self, key: usize) -> bool {
         let Some(connection) = self.connections.get_mut(key) else { return false };
