@@ -1,6 +1,7 @@
 //! The loop over connected UDP sockets.
 
 mod errors;
+mod fetch;
 mod open;
 
 use crate::clock;
@@ -14,17 +15,12 @@ use lab_sys::poll::Poller;
 use open::{connect, receive_batch, watch};
 use socket2::Socket;
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Datagrams per system call.
 const BATCH: usize = 32;
-/// Full batches taken from one socket before the others have their turn.
-const BATCHES_PER_TURN: usize = 4;
-/// Full batches taken from one socket before its questions are given up: more than a receive buffer
-/// holds, and not without end.
-const BATCHES_OVERDUE: usize = 1 << 12;
 /// Items taken from the schedule before sockets are looked at again.
 const DUE_PER_TURN: usize = 256;
 /// Up to this many sockets a spinning thread asks each of them instead of epoll: one call of its is
@@ -56,7 +52,8 @@ struct Udp<'a> {
     unstamped: u64,
     last_answer: u64,
     next_expire: u64,
-    /// When the last turn was over, and the longest time since then at which a datagram was fetched.
+    /// When the last turn was over, and the longest that datagrams may have been in a socket since
+    /// all sockets were last read to their end.
     turned: u64,
     pause: u64,
     ticker: Ticker,
@@ -297,47 +294,6 @@ impl<'a> Udp<'a> {
         }
     }
 
-    /// Receives what is there; sleeps until `next` or a datagram if this thread does not spin.
-    fn receive(&mut self, next: Option<u64>) -> io::Result<()> {
-        let Some(mut poller) = self.poller.take() else {
-            for client in 0..self.sockets.len() {
-                if self.session.waiting(client) > 0 {
-                    self.receive_from(client);
-                }
-            }
-            return Ok(());
-        };
-        let now = self.shard.now();
-        let idle = !self.spins && self.dirty.is_empty();
-        let sleep =
-            if idle { self.shard.sleep(now, next, self.next_expire) } else { Duration::ZERO };
-        for ready in poller.wait(sleep)? {
-            self.receive_from(ready.token as usize);
-        }
-        self.poller = Some(poller);
-        Ok(())
-    }
-
-    fn receive_from(&mut self, client: usize) {
-        self.receive_batches(client, BATCHES_PER_TURN);
-    }
-
-    fn receive_batches(&mut self, client: usize, most: usize) {
-        for _ in 0..most {
-            let Some(socket) = self.sockets.get(client) else { return };
-            match self.into.receive(socket.as_fd()) {
-                Ok(count) => {
-                    self.take_batch(client, count);
-                    if count < BATCH {
-                        return;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => take_refusals(socket.as_fd(), client, &mut self.session),
-            }
-        }
-    }
-
     /// Hands the datagrams that were just received to the session.
     fn take_batch(&mut self, client: usize, count: usize) {
         let now = self.shard.now();
@@ -357,8 +313,7 @@ impl<'a> Udp<'a> {
 
     /// When datagram `at`, fetched at `now`, arrived by the kernel's stamp.
     fn arrived(&mut self, at: usize, now: u64, wall: Duration) -> u64 {
-        self.pause = self.pause.max(now.saturating_sub(self.turned));
-        let pause = Duration::from_nanos(self.pause);
+        let pause = Duration::from_nanos(self.pause.max(now.saturating_sub(self.turned)));
         let stamp = self.into.stamp(at).and_then(|stamp| clock::waited(stamp, wall, pause));
         let Some(waited) = stamp else {
             self.unstamped += 1;
@@ -368,19 +323,6 @@ impl<'a> Udp<'a> {
         now.saturating_sub(waited)
     }
 
-    /// Fetches what the kernel says came in time, before its questions are given up: after a pause of
-    /// this program it may still be in the sockets.
-    fn fetch_overdue(&mut self, now: u64) {
-        if self.shard.config.stamps != Stamps::Kernel {
-            return;
-        }
-        for client in 0..self.sockets.len() {
-            if self.session.is_overdue(client, now) {
-                self.receive_batches(client, BATCHES_OVERDUE);
-            }
-        }
-    }
-
     fn housekeeping(&mut self) {
         let now = self.shard.now();
         if now >= self.next_expire {
@@ -388,6 +330,8 @@ impl<'a> Udp<'a> {
             self.session.expire(now);
             self.next_expire = now + EXPIRE_STEP;
         }
+        // Of a pause in this turn, what came in it may be fetched in the next one.
+        self.pause = self.pause.max(now.saturating_sub(self.turned));
         self.turned = now;
         self.ticker.turn(&self.shard.ticks, &self.session, now);
     }

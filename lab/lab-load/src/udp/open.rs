@@ -11,6 +11,8 @@ use std::os::fd::AsFd;
 
 /// The longest response that is not cut: what a server may send without being asked for less.
 const RESPONSE_LEN_MAX: usize = 4_096;
+/// Sockets of which it is known at once that they are ready.
+pub(super) const READY_MAX: usize = 1_024;
 /// Receive buffer asked for; the kernel may give less.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
@@ -39,7 +41,7 @@ pub(super) fn receive_batch(stamps: Stamps) -> Batch {
 }
 
 pub(super) fn watch(sockets: &[Socket]) -> Result<Poller, RunError> {
-    let poller = Poller::new(sockets.len().min(1_024)).map_err(RunError::Thread)?;
+    let poller = Poller::new(READY_MAX).map_err(RunError::Thread)?;
     for (client, socket) in sockets.iter().enumerate() {
         poller.add(socket.as_fd(), client as u64, Interest::Read).map_err(RunError::Thread)?;
     }

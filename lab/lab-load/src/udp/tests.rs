@@ -1,3 +1,4 @@
+use super::fetch::BATCHES_PER_TURN;
 use super::*;
 use crate::clock::Clock;
 use crate::transport::Placement;
@@ -8,6 +9,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::{Instant, SystemTime};
+
+/// Longer than the kernel takes to begin with stamps.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Calls `use_it` with the loop of one client to a server that does nothing by itself.
 fn with_loop(stamps: Stamps, use_it: impl FnOnce(&mut Udp<'_>, &UdpSocket)) {
@@ -88,21 +92,27 @@ fn after_a_pause_answers_that_came_in_time_by_the_kernels_stamps_are_no_timeouts
         };
         // The kernel takes some time to begin with stamps; until then it stamps what is fetched.
         let pause = Duration::from_millis(10);
+        let began = Instant::now();
         while udp.session.tally.receive_wait.max() < Some(crate::nanos(pause)) {
             answer_one(udp);
             std::thread::sleep(pause);
             udp.receive_from(0);
+            assert!(began.elapsed() < PATIENCE, "{} without a stamp", udp.unstamped);
         }
         let before = udp.session.tally.counts;
         (0..QUESTIONS).for_each(|_| answer_one(udp));
         // One without an answer.
         ask(udp, server);
         udp.housekeeping();
-        std::thread::sleep(3 * udp.shard.config.timeout);
+        let wait = 3 * udp.shard.config.timeout;
+        std::thread::sleep(wait);
         udp.receive(None).unwrap();
         udp.housekeeping();
+        assert!(udp.pause >= crate::nanos(wait), "some were left in the socket");
         let counts = udp.session.tally.counts.since(&before);
         assert_eq!((counts.answered, counts.timed_out), (QUESTIONS as u64, 1), "{counts:?}");
+        udp.receive(None).unwrap();
+        assert_eq!(udp.pause, 0, "what comes now did not wait for that long");
     });
 }
 
@@ -118,7 +128,7 @@ fn answers_that_found_no_room_in_the_own_socket_are_reported() {
         let received = udp.session.tally.counts.received;
         assert!(received > 0 && received < 2_000, "{received}");
         // All of them are accounted for: received, still in the socket, or dropped.
-        (0..100).for_each(|_| udp.receive_from(0));
+        (0..100).for_each(|_| _ = udp.receive_from(0));
         assert!(udp.dropped() > 0);
         assert_eq!(udp.dropped() + udp.session.tally.counts.received, 2_000);
         assert_eq!(udp.session.tally.counts.answered, 1);
