@@ -45,8 +45,17 @@ fn greet(mut stream: &TcpStream, tls: Option<Arc<ServerConfig>>) -> Option<Serve
 }
 
 /// Questions of a load: with names as long as can be, more octets than find room on the way of one
-/// connection, which the kernel gives up to 4 MiB.
+/// connection, which the kernel gives up to [`ROOM`].
 const QUESTIONS: u64 = 20_000;
+/// Octets that a connection may have on its way by Linux's own settings.
+const ROOM: u64 = 4 << 20;
+
+/// Whether this machine has Linux's own settings: with more room, the way may never be full.
+fn room_is_known() -> bool {
+    let settings = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").unwrap_or_default();
+    let most = settings.split_ascii_whitespace().last().and_then(|most| most.parse().ok());
+    most.is_some_and(|most: u64| most <= ROOM)
+}
 
 /// One client, [`QUESTIONS`] in a second, each given up after half a second.
 fn config(transport: Transport, server: SocketAddr) -> Config {
@@ -103,7 +112,8 @@ fn a_server_that_reads_nothing_makes_no_load_endless() {
         assert_eq!(counts.timed_out, QUESTIONS, "{what}: {counts:?}");
         // With a limit, the limit is reached first.
         let is_full = outcome.threads.iter().any(|thread| thread.blocked > 0);
-        assert_eq!(is_full, matches!(what, "TCP without a limit" | "DoT"), "{what}");
+        let can_be_full = matches!(what, "TCP without a limit" | "DoT");
+        assert!(is_full == can_be_full || !room_is_known(), "{what}");
     }
 }
 

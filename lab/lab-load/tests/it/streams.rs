@@ -388,14 +388,25 @@ fn nobody_listening_for_quic_is_refused() {
 fn datagrams_of_quic_that_the_load_did_not_fetch_in_time_make_it_invalid() {
     let server = std::net::UdpSocket::bind(any()).unwrap();
     let address = server.local_addr().unwrap();
-    // More than any receive buffer holds, before anybody could fetch them.
-    std::thread::spawn(move || {
+    // Who sends shares one CPU with the load: while they have their turns, nobody fetches.
+    let cpus: Vec<_> = lab_sys::cpu::allowed().unwrap().into_iter().take(1).collect();
+    let (pinned, over) = (cpus.clone(), Arc::new(AtomicBool::new(false)));
+    let is_over = over.clone();
+    let flood = std::thread::spawn(move || {
         let (_, client) = server.recv_from(&mut [0; 2_048]).unwrap();
-        (0..50_000).for_each(|_| _ = server.send_to(&[0; 1_200], client));
+        lab_sys::cpu::pin(&pinned).unwrap();
+        let send = || {
+            while !is_over.load(Ordering::Relaxed) {
+                _ = server.send_to(&[0; 1_200], client);
+            }
+        };
+        std::thread::scope(|scope| (0..8).for_each(|_| _ = scope.spawn(send)));
     });
     let config = load(Transport::Doq, address, "persistent", 20.0, 500);
-    let config = Config { clients: 1, timeout: Duration::from_secs(2), ..config };
+    let config = Config { clients: 1, cpus, timeout: Duration::from_secs(2), ..config };
     let outcome = measure(&trusting(config, Trust::Anyone));
+    over.store(true, Ordering::Relaxed);
+    flood.join().unwrap();
     assert!(outcome.threads.iter().any(|thread| thread.dropped > 0), "{:?}", outcome.threads);
     let why = outcome.verdict.invalid.join("; ");
     assert!(why.contains("answers were dropped because the generator"), "{why}");
