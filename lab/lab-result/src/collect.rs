@@ -63,14 +63,14 @@ const SYSCTLS: &[&str] = &[
     "net.netfilter.nf_conntrack_udp_timeout",
 ];
 
-/// The command line without the secret of the key: result files are passed around. Which flags a
+/// The command line without the secrets of the keys: result files are passed around. Which flags a
 /// program has for keys, and how they may be spelt, is its own matter.
-fn argv(arguments: impl Iterator<Item = String>, key: Option<&Key>) -> Vec<String> {
-    let concealed = |word| match key {
-        Some(key) => key.conceal(word),
-        None => word,
-    };
-    arguments.map(concealed).collect()
+fn argv<'k>(
+    arguments: impl Iterator<Item = String>,
+    keys: impl IntoIterator<Item = &'k Key>,
+) -> Vec<String> {
+    let keys: Vec<_> = keys.into_iter().collect();
+    arguments.map(|word| keys.iter().fold(word, |word, key| key.conceal(word))).collect()
 }
 
 /// What was found out before a load; [`Collector::finish`] adds what can be said only after it.
@@ -82,13 +82,17 @@ pub struct Collector {
 
 impl Collector {
     /// Looks around on this machine and, if `ask` says so, asks the server for its version, for at
-    /// most [`version::PATIENCE`]. The secret of `key` is not kept.
-    pub fn start(server: SocketAddr, ask: bool, key: Option<&Key>) -> Self {
+    /// most [`version::PATIENCE`]. The secrets of `keys` are not kept.
+    pub fn start<'k>(
+        server: SocketAddr,
+        ask: bool,
+        keys: impl IntoIterator<Item = &'k Key>,
+    ) -> Self {
         let root = Path::new("/");
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         Self {
             provenance: Provenance {
-                argv: argv(words, key),
+                argv: argv(words, keys),
                 host: host::look(root),
                 route: route::to(root, server),
                 sysctls: sysctls(root),

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let workload = workload(&options)?;
     let config = config(&options, &workload)?;
-    let collector = Collector::start(config.server, false, options.key.as_ref());
+    let collector = Collector::start(config.server, false, &options.keys);
     if text_wanted {
         put(&text::start(&start(&options, &config, &args.arguments)))?;
     }
@@ -208,9 +208,9 @@ fn now_unix_ns() -> u64 {
 }
 
 fn start(options: &Options, config: &Config, arguments: &[String]) -> Start {
-    let key = options.key.as_ref();
-    // Output is kept in files, where the secret has no place.
-    let concealed = |word: &String| key.map_or(word.clone(), |key| key.conceal(word.clone()));
+    // Output is kept in files, where secrets have no place.
+    let concealed =
+        |word: &String| options.keys.iter().fold(word.clone(), |word, key| key.conceal(word));
     let mut command_line = vec!["dnsperf".to_owned()];
     command_line.extend(arguments.iter().map(concealed));
     Start {
@@ -251,7 +251,7 @@ fn workload(options: &Options) -> Result<Workload> {
     if workload.is_empty() {
         bail!("the input has no {}", if options.updates { "update" } else { "query" });
     }
-    if let Some(key) = &options.key {
+    if let Some(key) = options.keys.last() {
         workload.set_key(key.clone());
     }
     Ok(workload)

@@ -147,7 +147,7 @@ fn a_server_is_asked_once_and_a_silent_one_holds_nothing_up() {
 
 #[test]
 fn secrets_of_keys_do_not_get_into_files() {
-    let key = "hmac-sha1:k:c2Vj".parse().unwrap();
+    let keys = ["other:b3RoZXI=", "hmac-sha1:k:c2Vj"].map(|key| key.parse().unwrap());
     for (given, kept) in [
         ("load -y hmac-sha1:k:c2Vj -s ::1", "load -y hmac-sha1:k:… -s ::1"),
         ("--tsig=hmac-sha1:k:c2Vj -n 3", "--tsig=hmac-sha1:k:… -n 3"),
@@ -157,9 +157,10 @@ fn secrets_of_keys_do_not_get_into_files() {
         ("-Dy hmac-sha1:k:c2Vj -d names", "-Dy hmac-sha1:k:… -d names"),
         ("-eDyhmac-sha1:k:c2Vj", "-eDyhmac-sha1:k:…"),
         ("-Dy=hmac-sha1:k:c2Vj", "-Dy=hmac-sha1:k:…"),
+        ("-y other:b3RoZXI -y k:c2Vj", "-y other:… -y k:…"),
     ] {
         let words = || given.split(' ').map(str::to_owned);
-        assert_eq!(argv(words(), Some(&key)).join(" "), kept);
+        assert_eq!(argv(words(), &keys).join(" "), kept);
         assert_eq!(argv(words(), None).join(" "), given);
     }
 }

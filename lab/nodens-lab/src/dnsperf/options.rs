@@ -26,7 +26,8 @@ pub(super) struct Options {
     pub(super) edns: bool,
     pub(super) edns_option: Option<EdnsOption>,
     pub(super) dnssec: bool,
-    pub(super) key: Option<Key>,
+    /// All that were given: the last one signs, and none is shown.
+    pub(super) keys: Vec<Key>,
     pub(super) outstanding: usize,
     pub(super) rate: Option<u32>,
     pub(super) interval: Option<Duration>,
@@ -71,7 +72,7 @@ impl Default for Options {
             edns: false,
             edns_option: None,
             dnssec: false,
-            key: None,
+            keys: Vec::new(),
             outstanding: 100,
             rate: None,
             interval: None,
@@ -145,7 +146,8 @@ pub(super) fn parse(arguments: &[String]) -> Result<Parsed, String> {
 /// What dnsperf decides after it has read everything.
 fn checked(mut options: Options) -> Result<Parsed, String> {
     let Options { edns, dnssec, updates, .. } = options;
-    let made = edns || dnssec || updates || options.edns_option.is_some() || options.key.is_some();
+    let made =
+        edns || dnssec || updates || options.edns_option.is_some() || !options.keys.is_empty();
     if options.binary && made {
         return Err("-B is mutually exclusive with -D, -e, -E, -u, -y".to_owned());
     }
@@ -203,7 +205,7 @@ impl Options {
             }
             'y' => {
                 let key = value.parse();
-                self.key = Some(key.map_err(|error| format!("invalid TSIG key: {error}"))?);
+                self.keys.push(key.map_err(|error| format!("invalid TSIG key: {error}"))?);
             }
             'q' => self.outstanding = positive("num_queries", value)?,
             'Q' => self.rate = Some(positive("max_qps", value)?),
