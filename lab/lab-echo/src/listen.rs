@@ -1,4 +1,4 @@
-//! Sockets of several threads on one port that nobody else has.
+//! Sockets of several threads on one port that nobody else has when they are bound.
 
 use socket2::{Domain, Socket, Type};
 use std::io;

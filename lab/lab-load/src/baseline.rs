@@ -40,7 +40,8 @@ pub enum Place {
 pub struct Options {
     /// Where the echo is.
     pub place: Place,
-    /// The longest run; what of a longer plan is asked keeps its rates.
+    /// The longest run before and after the load; what of a longer plan is asked keeps its rates. The
+    /// check of the headroom may take two seconds even if this is less.
     pub length: Duration,
 }
 
