@@ -19,7 +19,7 @@ pub(crate) struct Room {
 impl Room {
     /// What this machine has; descriptors are asked for as needed.
     pub(crate) fn here(config: &Config) -> Self {
-        let wanted = config.clients as u64 + OTHER_DESCRIPTORS;
+        let wanted = (config.clients as u64).saturating_add(OTHER_DESCRIPTORS);
         let descriptors = lab_sys::limits::raise_descriptors(wanted).unwrap_or(u64::MAX);
         Self { descriptors, ports: host::ephemeral_ports() }
     }

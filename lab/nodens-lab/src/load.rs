@@ -18,6 +18,7 @@ use lab_load::{Config, Pace, Spin, Stamps, Workload, sources};
 use lab_result::collect::Collector;
 use lab_result::{About, Generator};
 use questions::Questions;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -58,7 +59,7 @@ pub(crate) struct Args {
     #[arg(short, long, default_value_t = 2.0)]
     timeout: f64,
     /// Clients, each with a socket or connection of its own [default: 32, or as many as it takes to
-    /// have IDs for rate times timeout].
+    /// have IDs for rate times timeout, in all and for each client of a capture].
     #[arg(short, long)]
     clients: Option<usize>,
     /// Addresses that clients send from, in turn: 127.0.0.2-127.0.0.9, 10.0.0.0/28, lists of them.
@@ -108,12 +109,14 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         clients: config.clients,
         wanted: args.queries.map_or(planned(&config), |queries| queries as f64),
     };
-    let mut workload = args.questions.workload(&questions)?;
+    let mut workload = Cow::Owned(args.questions.workload(&questions)?);
     if args.questions.follow_times(&workload, &mut config) {
         config.clients = clients(args, &config);
     }
-    let needed = args.questions.split_clients(&mut workload, &config);
-    config.clients = args.clients.unwrap_or(config.clients.max(needed));
+    if args.slo.slo.is_none() {
+        let needed = args.questions.split_clients(&mut workload, &config);
+        config.clients = args.clients.unwrap_or(needed);
+    }
     let places = args.output.places(config.server)?;
     let collector = Collector::start(config.server, !args.no_version, args.questions.key());
     if !args.output.json {

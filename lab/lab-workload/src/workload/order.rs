@@ -20,6 +20,9 @@ pub struct Step {
 /// How often, on average, each place of a client that has several comes up before an order repeats: so
 /// often that it is no matter if some come up once more.
 const TURNS_MIN: usize = 64;
+/// More places than a process has descriptors for on any common system: such a run is refused, and a
+/// script for it would fill the memory before.
+const PLACES_MAX: u64 = 1 << 20;
 
 impl Workload {
     /// Uses the messages in a scripted order.
@@ -56,38 +59,50 @@ impl Workload {
     pub fn busiest_client(&self, clients: usize, rate: f64) -> f64 {
         let even = rate / clients.max(1) as f64;
         let Order::Steps(steps) = &self.order else { return even };
+        let clients = known(steps).min(clients);
         rates(steps, &self.times, clients, rate).into_iter().fold(0.0, f64::max)
     }
 
-    /// Gives every client of the script that asks more than `most` questions a second, if all of them
-    /// together ask `rate`, as many places among the clients as that takes. It asks from them in turn.
-    /// Returns how many clients there are then.
-    pub fn split_clients(&mut self, rate: f64, most: f64) -> usize {
+    /// If a client of the script asks more than `most` questions a second when all of them together
+    /// ask `rate`: gives each of `clients`, among which those of the script wrap around, as many
+    /// places as it takes to ask less from each. It asks from them in turn. Returns how many of the
+    /// run's clients the script uses then.
+    pub fn split_clients(&mut self, clients: usize, rate: f64, most: f64) -> usize {
         let Order::Steps(steps) = &mut self.order else { return 0 };
-        let known = steps.iter().map(|step| step.client as usize + 1).max().unwrap_or(0);
-        let places = rates(steps, &self.times, known, rate);
-        let places: Vec<u32> =
-            places.iter().map(|rate| (rate / most).ceil().max(1.0) as u32).collect();
-        let mut total = 0;
-        let mut next: Vec<(u32, u32)> = Vec::with_capacity(known);
-        for places in &places {
-            next.push((total, 0));
-            total += places;
+        let known = known(steps);
+        let used = known.min(clients.max(1));
+        let places = |clients: usize| -> Vec<u64> {
+            let rates = rates(steps, &self.times, clients, rate);
+            rates.iter().map(|rate| (rate / most).ceil().max(1.0) as u64).collect()
+        };
+        if places(known).iter().all(|places| *places == 1) {
+            return used;
         }
-        if total as usize > known && self.times.is_empty() {
+        let places = places(used);
+        let total = places.iter().fold(0_u64, |sum, places| sum.saturating_add(*places));
+        let total_places = usize::try_from(total).unwrap_or(usize::MAX);
+        if total > PLACES_MAX {
+            return total_places;
+        }
+        if self.times.is_empty() {
             // Each time a short script begins again, it goes on with other places.
-            let steps_needed = TURNS_MIN * total as usize;
+            let steps_needed = TURNS_MIN * total_places;
             *steps = steps.repeat(steps_needed.div_ceil(steps.len().max(1)));
         }
+        let (mut first, mut next) = (0, Vec::with_capacity(used));
+        for places in &places {
+            next.push((first, 0));
+            first += places;
+        }
         for step in steps {
-            let client = step.client as usize;
+            let client = step.client as usize % used.max(1);
             if let (Some((first, turn)), Some(places)) = (next.get_mut(client), places.get(client))
             {
-                step.client = *first + *turn;
+                step.client = u32::try_from(*first + *turn).unwrap_or(u32::MAX);
                 *turn = (*turn + 1) % places;
             }
         }
-        total as usize
+        total_places
     }
 
     /// The items of the busiest `length` nanoseconds of the recording, `speed` times as fast and with
@@ -114,6 +129,11 @@ impl Workload {
         });
         self.script(steps.collect());
     }
+}
+
+/// How many clients a script has.
+fn known(steps: &[Step]) -> usize {
+    steps.iter().map(|step| step.client as usize + 1).max().unwrap_or(0)
 }
 
 /// Questions a second of each client, if all together ask `rate`; in its busiest second if items have

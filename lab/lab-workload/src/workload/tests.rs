@@ -216,14 +216,42 @@ fn the_busiest_client_is_found_over_the_order_or_in_its_busiest_second() {
 #[test]
 fn a_client_that_asks_too_much_for_one_is_split_and_the_others_are_not() {
     let mut workload = lopsided();
-    assert_eq!(workload.split_clients(1_000.0, 1_000.0), 3, "nobody asks too much");
+    assert_eq!(workload.split_clients(32, 1_000.0, 1_000.0), 3, "nobody asks too much");
     assert_eq!(workload.busiest_client(3, 1_000.0), 800.0);
-    assert_eq!(workload.split_clients(1_000.0, 300.0), 5, "three and two");
+    assert_eq!(workload.split_clients(32, 1_000.0, 300.0), 5, "three and two");
     let clients: Vec<_> = (0..10).map(|n| workload.client(n, 5)).collect();
     assert_eq!(clients, [0, 1, 3, 2, 0, 1, 2, 4, 0, 1]);
     // The next round goes on where this one ended.
     assert_eq!(workload.client(10, 5), 2);
     assert!(workload.busiest_client(5, 1_000.0) < 270.0);
+}
+
+#[test]
+fn clients_wrap_around_and_only_what_is_too_much_for_one_takes_more_than_there_are() {
+    let many = |heavy: usize| {
+        let mut workload = Workload::new(1);
+        workload.push(name("a.example.").view(), Type::A, None);
+        let light = (0..500).map(|client| Step { message: 0, client });
+        let heavy = (0..heavy).map(|_| Step { message: 0, client: 7 });
+        workload.script(light.chain(heavy).collect());
+        workload
+    };
+    let mut even = many(0);
+    assert_eq!(even.split_clients(32, 1_000.0, 25.0), 32, "two of each");
+    assert_eq!((even.client(499, 32), even.period()), (499 % 32, Some(500)), "nothing changed");
+    // Client 7 asks half of all, and the sockets of the others have 15 or 16 of 500.
+    let mut one = many(500);
+    assert_eq!(one.split_clients(32, 1_000.0, 100.0), 31 + 6);
+    assert!(one.busiest_client(37, 1_000.0) <= 100.0);
+}
+
+#[test]
+fn more_places_than_any_machine_has_are_counted_and_not_made() {
+    let mut workload = lopsided();
+    assert_eq!(workload.split_clients(1 << 40, 1e5, 1e-4), 1_000_000_000);
+    assert_eq!(workload.split_clients(32, f64::INFINITY, 1.0), usize::MAX);
+    assert_eq!(workload.period(), Some(10));
+    assert_eq!(workload.busiest_client(usize::MAX, 1_000.0), 800.0);
 }
 
 #[test]

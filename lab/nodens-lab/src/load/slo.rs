@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::output::Places;
+use super::questions::Questions;
 use crate::term::{self, Live, Style, Table};
 use anyhow::{Result, bail};
 use lab_load::run::RunError;
@@ -11,6 +12,7 @@ use lab_load::search::{Above, Bounds, Found, Objective, Said, Search, Summary};
 use lab_load::{Config, Outcome, Pace, Workload};
 use lab_result::About;
 use lab_result::search::{self, Probe, SearchFile};
+use std::borrow::Cow;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,7 +27,7 @@ const START: f64 = 1_000.0;
 #[command(next_help_heading = "Search for the highest rate")]
 pub(crate) struct SloArgs {
     /// Search for the highest rate that meets this objective: p99.9=5ms,loss=0 (also p50, max, …).
-    #[arg(long, value_name = "LIMITS", conflicts_with_all = ["rate", "steps", "ramp", "closed_loop", "queries", "duration"])]
+    #[arg(long, value_name = "LIMITS", conflicts_with_all = ["rate", "steps", "ramp", "closed_loop", "queries", "duration", "original_timing"])]
     pub(super) slo: Option<Objective>,
     /// How often the whole search is done.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "slo")]
@@ -52,6 +54,8 @@ struct Setting<'a> {
     config: &'a Config,
     /// Whether the number of clients may grow with the rate.
     grow: bool,
+    questions: &'a Questions,
+    /// As it is before its clients have places for a rate.
     workload: &'a Workload,
     stop: &'a AtomicBool,
 }
@@ -91,6 +95,7 @@ pub(super) fn search(
         objective,
         config,
         grow: args.clients.is_none(),
+        questions: &args.questions,
         workload,
         stop,
     };
@@ -166,7 +171,10 @@ impl Setting<'_> {
             let needed = clients_needed(config.peak_rate(), config.timeout);
             config.clients = config.clients.max(needed);
         }
-        let outcome = match lab_load::run(&config, self.workload, self.stop, |_| {}) {
+        let mut workload = Cow::Borrowed(self.workload);
+        let needed = self.questions.split_clients(&mut workload, &config);
+        config.clients = if self.grow { needed } else { config.clients };
+        let outcome = match lab_load::run(&config, &workload, self.stop, |_| {}) {
             Ok(outcome) => outcome,
             Err(error @ (RunError::TooFewClients { .. } | RunError::TooManyClients { .. })) => {
                 return Ok(Some(impossible(rate, &error)));

@@ -5,6 +5,9 @@ use crate::{Echo, lab};
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A question for `name`, a label of five octets, and type A.
 fn query(name: &str) -> Vec<u8> {
@@ -96,6 +99,38 @@ fn a_client_of_a_capture_that_asks_more_than_one_socket_has_ids_for_gets_several
 }
 
 #[test]
+fn each_rate_of_a_search_gives_clients_of_a_capture_their_sockets() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = over.clone();
+    server.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let clients = std::thread::spawn(move || {
+        let (mut clients, mut question) = (BTreeSet::new(), [0; 512]);
+        while !is_over.load(Ordering::Relaxed) {
+            let Ok((len, client)) = server.recv_from(&mut question) else { continue };
+            question[2] |= 0x80;
+            server.send_to(&question[..len], client).unwrap();
+            clients.insert(client);
+        }
+        clients.len()
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("questions.pcap");
+    write_capture(&path, &[0; 20]);
+    // 3,000 a second, given up after 600 s: half of the 65,536 IDs of 55 sockets. A probe's questions
+    // all fit into the server's buffer, since none may be lost.
+    let load = ["load", "-p", &port, "--capture", path.to_str().unwrap(), "-t", "600", "--slo"];
+    let search = ["loss=0", "--slo-floor", "3000", "--slo-ceiling", "3000", "--slo-repeats", "1"];
+    let more = ["--slo-probe", "50ms", "--no-version", "--json"];
+    lab(&[&load[..], &search, &more].concat());
+    over.store(true, Ordering::Relaxed);
+    // A probe may be taken again, from other ports. At 1,000 a second it takes 19 sockets, twice 38.
+    let clients = clients.join().unwrap();
+    assert!(clients >= 55, "{clients}");
+}
+
+#[test]
 fn questions_are_made_or_refused_with_the_reason() {
     let echo = Echo::start();
     let folder = tempfile::tempdir().unwrap();
@@ -133,6 +168,7 @@ fn questions_are_made_or_refused_with_the_reason() {
         (&["-y", "nope:key:c2VjcmV0"], "`nope` is no algorithm"),
         (&["--warm-up", "--template", "{seq}", "--count", "0"], "--count 0"),
         (&["-w", "unique", "--warm-up"], "--warm-up needs questions that are asked again"),
+        (&["--capture", names, "--original-timing", "--slo", "loss=0"], "cannot be used with"),
         (&["--capture", names], "expected one in the format pcap or pcapng"),
         (&["-u", "-d", names, "--strict"], "names:2:1: `two.example` is no command"),
         (&["-B", "-d", names, "--strict"], "names: octet 0: message of 28526 octets"),

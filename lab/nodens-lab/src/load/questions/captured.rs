@@ -8,6 +8,7 @@ use lab_load::run::client_rate_max;
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Pace, Workload};
 use lab_workload::capture;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Nanoseconds in a second.
@@ -54,12 +55,16 @@ impl Questions {
     }
 
     /// Gives clients of the capture that ask more than one socket has IDs for several; how many
-    /// clients that makes.
-    pub(crate) fn split_clients(&self, workload: &mut Workload, config: &Config) -> usize {
-        if self.capture.is_none() {
-            return 0;
+    /// clients the run has then. In a closed loop every client asks only what it has IDs for.
+    pub(crate) fn split_clients(&self, workload: &mut Cow<'_, Workload>, config: &Config) -> usize {
+        if self.capture.is_none() || matches!(config.pace, Pace::Closed { .. }) {
+            return config.clients;
         }
-        workload.split_clients(config.peak_rate(), client_rate_max(config.timeout))
+        let (rate, most) = (config.peak_rate(), client_rate_max(config.timeout));
+        if workload.busiest_client(usize::MAX, rate) <= most {
+            return config.clients;
+        }
+        workload.to_mut().split_clients(config.clients, rate, most).max(config.clients)
     }
 }
 
