@@ -7,6 +7,12 @@ use std::ops::Range;
 pub mod code {
     /// Name server identifier (RFC 5001).
     pub const NSID: u16 = 3;
+    /// Signature algorithms that are understood (RFC 6975).
+    pub const DAU: u16 = 5;
+    /// Hashes of DS records that are understood (RFC 6975).
+    pub const DHU: u16 = 6;
+    /// Hashes of NSEC3 records that are understood (RFC 6975).
+    pub const N3U: u16 = 7;
     /// Client subnet (RFC 7871).
     pub const CLIENT_SUBNET: u16 = 8;
     /// EXPIRE (RFC 7314).
@@ -17,8 +23,14 @@ pub mod code {
     pub const TCP_KEEPALIVE: u16 = 11;
     /// Padding (RFC 7830).
     pub const PADDING: u16 = 12;
+    /// Key tags of trust anchors (RFC 8145).
+    pub const KEY_TAG: u16 = 14;
     /// Extended DNS error (RFC 8914).
     pub const EXTENDED_ERROR: u16 = 15;
+    /// Where errors are reported to (RFC 9567).
+    pub const REPORT_CHANNEL: u16 = 18;
+    /// Version of the zone (RFC 9660).
+    pub const ZONEVERSION: u16 = 19;
 }
 
 /// INFO-CODE values of the extended DNS error option (RFC 8914 section 4).

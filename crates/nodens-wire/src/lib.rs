@@ -13,6 +13,7 @@
 //! - [`header`]: the 12 octets in front (RFC 1035 section 4.1.1);
 //! - [`edns`]: the OPT record and its options (RFC 6891);
 //! - [`record`]: views over the records of a message, and owned records;
+//! - `rdata`: whether RDATA has the form of its type, for [`RecordView::validate`];
 //! - [`admission`]: one function that decides whether a request may be looked at;
 //! - [`builder`]: writes messages with name compression;
 //! - [`message`]: a whole message as values, for code that edits answers;
@@ -26,6 +27,7 @@ pub mod edns;
 pub mod header;
 pub mod message;
 pub mod name;
+mod rdata;
 pub mod reader;
 pub mod record;
 pub mod shape;

@@ -64,6 +64,11 @@ impl<'a> Reader<'a> {
         self.message.len().saturating_sub(self.at)
     }
 
+    /// The octet so far in front of the next one.
+    pub(crate) fn back(&self, octets: usize) -> Option<u8> {
+        self.message.get(self.at.checked_sub(octets)?).copied()
+    }
+
     /// The next `len` octets.
     pub fn take(&mut self, len: usize, what: &'static str) -> Result<&'a [u8], WireError> {
         let end = self.at.checked_add(len).ok_or(WireError::Short { at: self.at, what })?;
