@@ -1,7 +1,7 @@
 //! What an entry is found by.
 
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{Class, NameRef, Type};
+use nodens_wire::{Class, Flags, NameRef, Type};
 
 /// The longest client subnet option that means something: an IPv6 prefix (RFC 7871 section 6).
 pub(crate) const SUBNET_LEN_MAX: usize = 20;
@@ -16,9 +16,14 @@ const OCTETS_LEN: usize = (NAME_LEN_MAX + SUBNET_LEN_MAX).next_multiple_of(FOLD_
 pub(crate) struct KeyBits(u8);
 
 impl KeyBits {
-    /// DO and CD as the client set them.
-    pub(crate) fn new(dnssec_ok: bool, checking_disabled: bool) -> Self {
-        Self(u8::from(dnssec_ok) | u8::from(checking_disabled) << 1)
+    /// How many they are.
+    const COUNT: u32 = 3;
+
+    /// DO, and CD and RD as they stand in `flags`.
+    pub(crate) fn new(dnssec_ok: bool, flags: Flags) -> Self {
+        let checking_disabled = u8::from(flags.has(Flags::CD));
+        let recursion_desired = u8::from(flags.has(Flags::RD));
+        Self(u8::from(dnssec_ok) | checking_disabled << 1 | recursion_desired << 2)
     }
 
     /// DO.
@@ -32,9 +37,9 @@ impl KeyBits {
 pub(crate) struct KeyMarks(u8);
 
 impl KeyMarks {
-    /// DO and CD.
+    /// DO, CD and RD.
     pub(crate) fn bits(self) -> KeyBits {
-        KeyBits(self.0 & 3)
+        KeyBits(self.0 & ((1 << KeyBits::COUNT) - 1))
     }
 
     /// As one octet, for another process.
@@ -49,14 +54,18 @@ impl KeyMarks {
 
     /// Octets of the client subnet option, at most [`SUBNET_LEN_MAX`].
     pub(crate) fn subnet_len(self) -> usize {
-        usize::from(self.0 >> 2)
+        usize::from(self.0 >> KeyBits::COUNT)
     }
 }
 
-const _: () = assert!(SUBNET_LEN_MAX << 2 | 3 <= u8::MAX as usize);
+const _: () = assert!((SUBNET_LEN_MAX + 1) << KeyBits::COUNT <= u8::MAX as usize + 1);
 
-/// A key within a scope: the folded QNAME, QTYPE, QCLASS, DO, CD, and the client subnet that is
-/// sent upstream, if any.
+/// A key within a scope: the folded QNAME, QTYPE, QCLASS, DO, CD, RD, and the client subnet
+/// that is sent upstream, if any.
+///
+/// RD is among them because what an upstream says without recursion is often a referral or a
+/// failure, which is no answer for who wants recursion; and because a client must not learn from the
+/// cache what others asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key<'k> {
     octets: &'k [u8],
@@ -91,7 +100,7 @@ impl<'k> Key<'k> {
     /// The bits, and how much of the octets is the client subnet option.
     pub(crate) fn marks(&self) -> KeyMarks {
         let subnet_len = self.octets.len().saturating_sub(usize::from(self.name_len));
-        KeyMarks(self.bits.0 | (subnet_len << 2) as u8)
+        KeyMarks(self.bits.0 | (subnet_len << KeyBits::COUNT) as u8)
     }
 
     /// Everything that is not in the octets, for the hash.

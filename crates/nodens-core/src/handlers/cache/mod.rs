@@ -25,6 +25,7 @@ mod evict;
 mod intake;
 mod key;
 mod metrics;
+mod query;
 mod refresh;
 mod store;
 mod subnet;
@@ -145,8 +146,11 @@ impl Handle for Cache {
         if !self.options.forward_subnet {
             subnet::strip(cx.job);
         }
+        if query::says_more(cx.job) {
+            return Step::Next;
+        }
         let q = &mut cx.job.current;
-        q.cache.bits = KeyBits::new(q.dnssec_ok(), q.flags.has(Flags::CD));
+        q.cache.bits = KeyBits::new(q.dnssec_ok(), q.flags);
         let Some(octets) = KeyOctets::new(q.qname.view(), subnet::of(&q.edns)) else {
             return Step::Next;
         };
@@ -226,6 +230,7 @@ impl Cache {
         q.cache.phase = phase;
         q.cache.position = q.position;
         q.cache.client_ad = q.flags.has(Flags::AD);
+        query::clear_unshared_bits(q);
         q.flags = q.flags.with(Flags::AD, true);
         Step::Next
     }
@@ -322,6 +327,7 @@ fn background(job: &Job, phase: Phase, refresh: Refresh) -> Background {
     let flags = q.flags.with(Flags::AD, true);
     resolution.begin(q.qname.view(), q.qtype, q.qclass, flags);
     resolution.edns.clone_from(&q.edns);
+    query::clear_unshared_bits(&mut resolution);
     (resolution.block, resolution.zone) = (q.block, q.zone);
     resolution.position = q.position;
     resolution.cache.phase = phase;

@@ -12,8 +12,9 @@ use crate::time::Now;
 const FINGERPRINT_LEN: usize = 8;
 
 impl Store {
-    /// Names the form of [`Store::export`]; a program that knows another one cannot take it.
-    pub const FORMAT: u16 = 1;
+    /// Names the form of [`Store::export`]; a program that knows another one cannot take it. The form
+    /// before this one did not say whether recursion was desired.
+    pub const FORMAT: u16 = 2;
 
     /// Shows `visit` the answers that may still be served, one after the other, in a form that
     /// [`Store::import`] takes. Those of blocks that no configuration has any more are left out.

@@ -28,7 +28,7 @@ use judge::{Ground, Judged, judge};
 use learned::{Authority, Learned, SOA_NAMES, Said};
 use nodens_corefile::{Directive, Error};
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{Class, Name, Opcode, Rcode, Type};
+use nodens_wire::{Class, Flags, Name, Opcode, Rcode, Type};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,8 +140,10 @@ impl Handle for Search {
     /// Learns from what the servers, or the cache in their place, say of a name that cannot exist.
     fn amend(&self, cx: &mut Cx<'_>) {
         let q = &cx.job.current;
-        // An option says that the answer is stale, or otherwise not what it seems.
+        // An option says that the answer is stale, or otherwise not what it seems. Without recursion
+        // servers say what they happen to have.
         if !q.response.written
+            || !q.flags.has(Flags::RD)
             || !matches!(q.response.rcode, Rcode::NXDOMAIN | Rcode::NOERROR)
             || !q.response.options.is_empty()
         {

@@ -109,6 +109,14 @@ fn what_the_cluster_denied_once_is_denied_here() {
 }
 
 #[test]
+fn nothing_is_learned_from_an_answer_without_recursion() {
+    let mut pair = Pair::new("", "", "");
+    assert_eq!(pair.rcode("www.example.com.shop.svc.cluster.local A +norec"), (NO, 1));
+    assert_eq!(pair.rcode("www.example.com.shop.svc.cluster.local A"), (NO, 1));
+    assert_eq!(pair.rcode("www.example.com.shop.svc.cluster.local A"), (NO, 0));
+}
+
+#[test]
 fn a_denial_is_the_one_the_cluster_gives() {
     let mut pair = Pair::new("", "", "");
     let question = "Www.example.com.shop.svc.cluster.local AAAA +edns";

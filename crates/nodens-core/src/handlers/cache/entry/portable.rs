@@ -67,7 +67,7 @@ pub(crate) fn unpack(packed: &[u8], scope: &Arc<Scope>, now: Now) -> Option<Entr
 
 const KINDS: [Kind; 4] = [Kind::Success, Kind::Denial, Kind::Failure, Kind::Hollow];
 
-/// Whether it is made of whole records, whose TTLs are where it says.
+/// Whether it is made of whole and well-formed records, whose TTLs are where it says.
 fn is_sound(view: View<'_>) -> bool {
     let (name_len, subnet_len) = (usize::from(view.head.name_len), view.head.marks.subnet_len());
     let count: usize = view.head.counts.iter().map(|count| usize::from(*count)).sum();
@@ -82,7 +82,10 @@ fn is_sound(view: View<'_>) -> bool {
         at.first_chunk().map_or(0, |at| usize::from(u16::from_be_bytes(*at)))
     });
     let Ok(records) = Records::of(&wire) else { return false };
-    let mut records = records.map(|record| record.map(|record| record.ttl_at));
+    let mut records = records.map(|record| {
+        let record = record?;
+        record.validate(&wire).map(|()| record.ttl_at)
+    });
     let agrees = records.by_ref().all(|at| at.is_ok() && at.ok() == told.next());
     qname.as_wire().len() == name_len
         && wire.len() <= MESSAGE_LEN_MAX

@@ -49,7 +49,7 @@ fn flags_are_those_of_the_stored_response() {
         let norec = flags("www.example. A +norec", &mut bench);
         assert!(!norec.has(Flags::RD) && norec.has(Flags::RA));
     }
-    assert_eq!(bench.asked, 3);
+    assert_eq!(bench.asked, 4);
 }
 
 /// Asks the same twice, a second apart; the TTL of the second answer and whether it was kept.

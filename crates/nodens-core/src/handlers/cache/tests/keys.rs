@@ -14,12 +14,14 @@ struct Question {
     qclass: Class,
     dnssec_ok: bool,
     checking_disabled: bool,
+    recursion_desired: bool,
     subnet: Option<Vec<u8>>,
 }
 
 impl Question {
     fn request(&self) -> Vec<u8> {
-        let flags = Flags(Flags::RD).with(Flags::CD, self.checking_disabled);
+        let flags = Flags::default().with(Flags::RD, self.recursion_desired);
+        let flags = flags.with(Flags::CD, self.checking_disabled);
         let mut out = Vec::new();
         let mut options = Vec::new();
         if let Some(subnet) = &self.subnet {
@@ -38,6 +40,7 @@ impl Question {
             && (self.qtype, self.qclass) == (other.qtype, other.qclass)
             && self.dnssec_ok == other.dnssec_ok
             && self.checking_disabled == other.checking_disabled
+            && self.recursion_desired == other.recursion_desired
             && self.subnet == other.subnet
     }
 }
@@ -49,14 +52,18 @@ fn questions() -> impl Strategy<Value = Question> {
     ];
     let types = prop::sample::select(vec![Type::A, Type::AAAA, Type(256)]);
     let classes = prop::sample::select(vec![Class::IN, Class::CH]);
-    ("[aA]{1,2}\\.[eE]x", types, classes, any::<bool>(), any::<bool>(), subnet).prop_map(
-        |(qname, qtype, qclass, dnssec_ok, checking_disabled, subnet)| Question {
-            qname,
-            qtype,
-            qclass,
-            dnssec_ok,
-            checking_disabled,
-            subnet,
+    let bits = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.8));
+    ("[aA]{1,2}\\.[eE]x", types, classes, bits, subnet).prop_map(
+        |(qname, qtype, qclass, (dnssec_ok, checking_disabled, recursion_desired), subnet)| {
+            Question {
+                qname,
+                qtype,
+                qclass,
+                dnssec_ok,
+                checking_disabled,
+                recursion_desired,
+                subnet,
+            }
         },
     )
 }
@@ -87,6 +94,7 @@ fn a_clients_subnet_does_not_go_upstream() {
         qclass: Class::IN,
         dnssec_ok: false,
         checking_disabled: false,
+        recursion_desired: true,
         subnet: None,
     };
     for last in 0..3 {
@@ -110,6 +118,7 @@ fn with_client_subnet_forward_it_does() {
         qclass: Class::IN,
         dnssec_ok: true,
         checking_disabled: false,
+        recursion_desired: true,
         subnet: None,
     };
     for last in [1, 2, 1, 2] {

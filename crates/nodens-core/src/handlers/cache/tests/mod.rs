@@ -4,6 +4,7 @@ mod answers;
 mod keys;
 mod lives;
 mod options;
+mod recursion;
 mod refreshes;
 mod stale;
 mod store;
