@@ -78,7 +78,8 @@ impl Handle for Autopath {
         };
         let response = inner.response;
         match (response.written, response.rcode) {
-            (true, Rcode::NOERROR) => return self.found(cx, state.at, &inner.qname, response),
+            // Who may not ask for a name learns so, as when asking for it alone.
+            (true, Rcode::NOERROR | Rcode::REFUSED) => return self.found(cx, state.at, &inner.qname, response),
             (true, Rcode::NXDOMAIN) => _ = state.own.get_or_insert_with(|| Box::new(response)),
             // Nobody knows whether the name exists, so nobody knows what comes next.
             _ if state.at == 0 => return give(cx, response),

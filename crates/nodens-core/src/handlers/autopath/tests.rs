@@ -177,6 +177,19 @@ fn a_name_with_dots_enough_is_no_walk() {
 }
 
 #[test]
+fn a_name_that_is_filtered_has_no_records_and_one_that_is_dropped_is_left_to_the_client() {
+    for (action, rcode) in [("filter", Rcode::NOERROR), ("drop", Rcode::NXDOMAIN)] {
+        let corefile = format!(
+            ".:53 {{\n autopath LIST\n acl host.b.test {{\n {action}\n }}\n forward . 192.0.2.53\n}}"
+        );
+        let (mut bench, seen) = bench_of("filter", "search a.test b.test\n", &corefile);
+        let answer = bench.ask("host.a.test. A");
+        assert_eq!((answer.flags.rcode(), answer.answer.len()), (rcode, 0), "{action}");
+        assert_eq!(*seen.borrow(), ["host.a.test."], "{action}");
+    }
+}
+
+#[test]
 fn access_control_holds_for_every_name() {
     let acl = "acl {\n block net 192.0.2.53\n }";
     let one = format!(
@@ -191,7 +204,11 @@ fn access_control_holds_for_every_name() {
     );
     assert_eq!(seen.borrow().len(), 0);
     let (mut bench, seen) = bench_of("acl", "search a.test\n", &other);
-    assert_eq!(bench.ask("x.org.a.test. A").flags.rcode(), Rcode::NXDOMAIN);
+    let refused = bench.ask("x.org.a.test. A +edns");
+    assert_eq!(refused.flags.rcode(), Rcode::REFUSED);
+    assert_eq!(refused.questions[0].qname.to_string(), "x.org.a.test.");
+    let blocked = refused.edns().unwrap().1.any(|(code, data)| (code, data) == (15, &[0, 15]));
+    assert!(blocked && refused.answer.is_empty(), "{refused:?}");
     assert_eq!(*seen.borrow(), ["x.org.a.test."]);
     bench.client.peer.set_ip([192, 0, 2, 54].into());
     assert_eq!(owners(&bench.ask("x.org.a.test. A"))[1..], ["x.org. 30 A"]);
