@@ -61,6 +61,21 @@ pub const HEDGE_TIME_MIN: Duration = Duration::from_millis(50);
 pub const HEDGE_TIME_MAX: Duration = Duration::from_secs(1);
 /// Attempts to ask upstreams for one question, whatever the Corefile says.
 pub const ATTEMPTS_PER_QUESTION_MAX: u32 = 64;
+/// Questions that have to be asked upstream for each further attempt (retries, and asking elsewhere
+/// because an answer is late): so these add at most a fifth to what upstreams get.
+pub const QUERIES_PER_RETRY: u32 = 5;
+/// Seconds over which both are counted.
+pub const RETRY_WINDOW_S: usize = 10;
+/// Further attempts that each worker may make in so many seconds whatever it asks: enough for a lone
+/// question to be asked as often as its time allows.
+pub const RETRIES_FREE: u32 = 10;
+/// How long a question to which no upstream can answer any more waits until it may be asked again.
+pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(1);
+/// One question in this many tries upstreams that failed in their turn, where `max_fails 0` forbids
+/// health checks.
+pub const TRY_SUSPECT_EVERY: u32 = 32;
+/// How often a worker says that an upstream's reply is malformed.
+pub const MALFORMED_SAID_EVERY: Duration = Duration::from_secs(10);
 /// Words that may stand as TO in one `forward`.
 pub const DESTINATIONS_PER_FORWARD_MAX: usize = 15;
 /// Upstreams of one `forward`: a file or a name among its destinations can stand for several.

@@ -7,7 +7,7 @@ pub mod workload;
 use nodens_core::testing::{Bench, Reaction};
 use nodens_expr::{CallError, Context, Environment, Program, Type, Value as ExprValue};
 use nodens_gotemplate::{Object, Template, Value as TemplateValue};
-use nodens_wire::{Admission, Builder, Flags, Header, Message, Name, Section, admit};
+use nodens_wire::{Admission, Builder, Flags, Header, Message, Name, Records, Section, admit};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -266,6 +266,10 @@ pub fn reply(data: &[u8]) {
         }
         assert_eq!(responses.len(), 1, "exactly one response");
         assert!(Message::parse(&responses[0]).is_ok(), "malformed response {:02x?}", responses[0]);
+        for record in Records::of(&responses[0]).expect("it was read") {
+            let valid = record.and_then(|record| record.validate(&responses[0]));
+            assert!(valid.is_ok(), "{valid:?} in response {:02x?}", responses[0]);
+        }
         assert_eq!(bench.worker.pending(), 0, "a job was left behind");
         while bench.log.try_recv().is_ok() {}
     });

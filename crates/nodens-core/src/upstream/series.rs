@@ -19,6 +19,7 @@ static DURATION_BOUNDS: [f64; 16] = [
 pub struct Series {
     requests: Counter,
     probe_failures: Counter,
+    malformed: Counter,
     /// UDP, TCP.
     conn_hits: [Counter; 2],
     conn_misses: [Counter; 2],
@@ -46,6 +47,11 @@ impl Series {
                 "coredns_proxy_healthcheck_failures_total",
                 "Health checks that failed.",
                 &[proxy, ("to", to)],
+            ),
+            malformed: registry.counter(
+                "nodens_forward_malformed_replies_total",
+                "Replies of an upstream that were no well-formed messages.",
+                &[("to", to)],
             ),
             conn_hits: per_carrier(
                 "coredns_proxy_conn_cache_hits_total",
@@ -76,6 +82,11 @@ impl Series {
     /// Health checks that failed.
     pub fn probe_failures(&self) -> Counter {
         self.probe_failures
+    }
+
+    /// Replies that were no well-formed messages.
+    pub fn malformed(&self) -> Counter {
+        self.malformed
     }
 
     /// Questions sent.

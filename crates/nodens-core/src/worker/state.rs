@@ -3,7 +3,7 @@
 use super::timers::Timers;
 use crate::config::Config;
 use crate::handlers::dnstap;
-use crate::handlers::forward::Landing;
+use crate::handlers::forward::{Budget, Landing, Pause};
 use crate::handlers::forward::probes::Probes;
 use crate::job::{Client, Job, Resolution};
 use crate::log::Sink;
@@ -111,6 +111,10 @@ pub struct WorkerState {
     pub(crate) kubernetes: crate::handlers::kubernetes::Scratch,
     /// The flight whose answer is being decided.
     pub(crate) landing: Landing,
+    /// How often it may still ask again.
+    pub(crate) retries: Budget,
+    /// When it was last said that an upstream's reply is malformed.
+    pub(crate) malformed: Pause,
     /// Counts who asks for what, if anybody wants to see it.
     watcher: Option<Watcher>,
 }
@@ -134,6 +138,8 @@ impl WorkerState {
             scratch: Vec::new(),
             kubernetes: crate::handlers::kubernetes::Scratch::default(),
             landing: Landing::default(),
+            retries: Budget::default(),
+            malformed: Pause::default(),
             watcher,
         }
     }

@@ -3,11 +3,13 @@
 //! The first attempt goes to the first upstream of the policy's order. A further one starts as
 //! soon as an attempt fails, and also when no answer has come within the time in which that
 //! upstream answers nearly always ([`Forward::patience`]); then the earlier attempt goes on, and
-//! whichever answers first wins. An attempt fails for good after `read_timeout`.
+//! whichever answers first wins. An attempt fails for good after `read_timeout`. Further attempts
+//! have a budget, see [`retries`].
 
-use super::{Forward, flights, probes};
+use super::retries::{self, Cause};
+use super::{Forward, flights};
 use crate::handler::{Cx, Step};
-use crate::limits::{ATTEMPTS_PER_QUESTION_MAX, HEDGE_TIME_MAX, HEDGE_TIME_MIN};
+use crate::limits::{ATTEMPTS_PER_QUESTION_MAX, HEDGE_TIME_MAX, HEDGE_TIME_MIN, TRY_SUSPECT_EVERY};
 use crate::job::Transport;
 use crate::upstream::{Ask, Carrier, Fault, Upstream};
 use crate::worker::{Action, Ticket, WorkerState};
@@ -32,30 +34,32 @@ pub struct State {
     order: super::policy::Order,
     cursor: usize,
     /// Attempts that may still be answered.
-    pending: Vec<Attempt>,
-    started: u32,
-    failures: u32,
-    failovers: usize,
+    pub(super) pending: Vec<Attempt>,
+    pub(super) started: u32,
+    pub(super) failures: u32,
+    pub(super) failovers: usize,
     /// When to start another attempt although none has failed, monotonic nanoseconds.
-    hedge_at: u64,
-    hedge_wait: Duration,
+    pub(super) hedge_at: u64,
+    pub(super) hedge_wait: Duration,
     /// Upstreams (by bit) whose broken connection was made good once.
     mended: u64,
     /// Upstreams (by bit) that were asked, since all had been.
     asked: u64,
     timed_out: bool,
+    /// What became of a retry for which there was no budget.
+    pub(super) put_off: retries::PutOff,
     /// There is something to forget.
     used: bool,
 }
 
 #[derive(Debug)]
-struct Attempt {
+pub(super) struct Attempt {
     number: u32,
     member: usize,
-    carrier: Carrier,
-    upstream: Arc<Upstream>,
+    pub(super) carrier: Carrier,
+    pub(super) upstream: Arc<Upstream>,
     sent_ns: u64,
-    late: bool,
+    pub(super) late: bool,
     given_up: bool,
 }
 
@@ -82,6 +86,7 @@ impl State {
         (self.started, self.failures, self.failovers) = (0, 0, 0);
         (self.cursor, self.hedge_at, self.mended, self.asked) = (0, 0, 0, 0);
         self.timed_out = false;
+        self.put_off = retries::PutOff::default();
     }
 
     /// Whether an attempt may still be answered.
@@ -133,7 +138,8 @@ impl Forward {
         state.clear();
         state.used = true;
         state.ticket = worker.ticket;
-        let wary = self.options.max_fails > 0;
+        // Where no health check says that an upstream is well again, a question does now and then.
+        let wary = self.options.max_fails > 0 || worker.rng.u32(..TRY_SUSPECT_EVERY) != 0;
         state.order = self.options.policy.order(&self.upstreams, carrier, wary, &mut worker.rng);
     }
 
@@ -152,7 +158,7 @@ impl Forward {
     }
 
     /// Starts an attempt with whoever is next, or fails if there is nothing left to try.
-    pub(super) fn ask_next(&self, cx: &mut Cx<'_>) -> Step {
+    pub(super) fn ask_next(&self, cx: &mut Cx<'_>, cause: Cause) -> Step {
         let carrier = self.carrier(cx);
         let now = cx.now;
         if self.may_start(&cx.job.current.forward) {
@@ -161,8 +167,11 @@ impl Forward {
             if state.failures >= self.two_rounds() && state.hedge_at > now.mono_ns {
                 return self.wait(cx);
             }
+            if !retries::is_affordable(cx, cause) {
+                return self.put_off(cx);
+            }
             if let Some(member) = self.pick(cx, carrier) {
-                self.start(cx, member, carrier, false);
+                self.start(cx, member, carrier, false, cause);
                 let patience = self.patience(member, carrier);
                 let everybody = self.upstreams.len() as u32;
                 let state = &mut cx.job.current.forward;
@@ -181,18 +190,16 @@ impl Forward {
         if cx.job.current.forward.waits() { self.wait(cx) } else { self.fail(cx) }
     }
 
-    /// Asks the same upstream again.
-    pub(super) fn ask_again(&self, cx: &mut Cx<'_>, member: usize, carrier: Carrier) -> Step {
-        if cx.job.current.forward.started >= ATTEMPTS_PER_QUESTION_MAX {
-            return self.ask_next(cx);
-        }
-        self.start(cx, member, carrier, true);
-        cx.job.current.forward.hedge_at = cx.now.plus(self.patience(member, carrier));
-        self.wait(cx)
-    }
-
-    fn start(&self, cx: &mut Cx<'_>, member: usize, carrier: Carrier, elsewhere: bool) {
+    pub(super) fn start(
+        &self,
+        cx: &mut Cx<'_>,
+        member: usize,
+        carrier: Carrier,
+        elsewhere: bool,
+        cause: Cause,
+    ) {
         let Some(upstream) = self.upstreams.get(member) else { return };
+        self.book(cx, cause);
         let worker = &mut *cx.worker;
         let state = &mut cx.job.current.forward;
         let number = worker.attempt_number();
@@ -254,7 +261,7 @@ impl Forward {
     }
 
     /// How long to wait for this upstream before somebody else is asked as well.
-    fn patience(&self, member: usize, carrier: Carrier) -> Duration {
+    pub(super) fn patience(&self, member: usize, carrier: Carrier) -> Duration {
         let upstream = self.upstreams.get(member);
         let p99 = upstream.map_or(Duration::ZERO, |upstream| upstream.path(carrier).p99());
         p99.clamp(HEDGE_TIME_MIN, HEDGE_TIME_MAX)
@@ -300,21 +307,7 @@ impl Forward {
             return self.wait(cx);
         }
         self.mark_late(cx);
-        self.ask_next(cx)
-    }
-
-    fn mark_late(&self, cx: &mut Cx<'_>) {
-        for attempt in &mut cx.job.current.forward.pending {
-            if attempt.late {
-                continue;
-            }
-            attempt.late = true;
-            let path = attempt.upstream.path(attempt.carrier);
-            path.late();
-            if path.is_suspect() && self.options.max_fails > 0 {
-                probes::start(cx.worker, cx.now, &attempt.upstream, attempt.carrier);
-            }
-        }
+        self.ask_next(cx, Cause::Retry)
     }
 
     /// Notes an answer; `None` if nobody waits for it.
@@ -334,28 +327,12 @@ impl Forward {
         if stale && state.mended & bit == 0 && self.options.max_connect_attempts != Some(1) {
             // A connection that was idle may have been closed by its peer at any time.
             state.mended |= bit;
-            return self.ask_again(cx, attempt.member, attempt.carrier);
+            return self.ask_again(cx, attempt.member, attempt.carrier, Cause::Retry);
         }
         state.timed_out = matches!(fault, Fault::Timeout(_));
         cx.job.error = fault.to_string();
         self.count_failure(cx, &attempt.upstream, attempt.carrier);
-        self.ask_next(cx)
-    }
-
-    /// An upstream failed to answer properly.
-    pub(super) fn count_failure(&self, cx: &mut Cx<'_>, upstream: &Arc<Upstream>, carrier: Carrier) {
-        cx.job.current.forward.failures += 1;
-        upstream.path(carrier).failed();
-        if self.options.max_fails > 0 {
-            probes::start(cx.worker, cx.now, upstream, carrier);
-        }
-    }
-
-    /// The upstream answered with an RCODE of `failover`. Whether another is to be asked.
-    pub(super) fn fails_over(&self, cx: &mut Cx<'_>) -> bool {
-        let state = &mut cx.job.current.forward;
-        state.failovers += 1;
-        state.failovers < self.upstreams.len()
+        self.ask_next(cx, Cause::Retry)
     }
 
     /// Ends without an answer.
@@ -363,6 +340,7 @@ impl Forward {
         if cx.job.error.is_empty() {
             cx.job.error = self.reason(&cx.job.current.forward);
         }
+        cx.job.error += cx.job.current.forward.put_off.remark();
         let q = &mut cx.job.current;
         let (code, text) = if q.forward.timed_out {
             (extended_error::NO_REACHABLE_AUTHORITY, "upstreams did not answer in time")

@@ -300,6 +300,16 @@ impl Series {
                 "Questions refused for max_concurrent.",
                 &[],
             ),
+            retries: registry.counter(
+                "nodens_forward_retries_total",
+                "Attempts behind the first of a question, because of no answer or none of use.",
+                &[],
+            ),
+            put_off: registry.counter(
+                "nodens_forward_retries_suppressed_total",
+                "Retries that were due and not sent then, because there had been too many.",
+                &[],
+            ),
         }
     }
 }

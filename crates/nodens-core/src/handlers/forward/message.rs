@@ -52,7 +52,7 @@ pub(super) struct Facts {
     plain: bool,
 }
 
-/// Reads a whole reply. What passes is well-formed to the last record.
+/// Reads a whole reply. What passes is well-formed to the last octet of its last record.
 pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
     let header = Header::read(reply)?;
     let mut edns: Option<Edns> = None;
@@ -60,9 +60,12 @@ pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
     let mut plain = true;
     for record in records.by_ref() {
         let record = record?;
-        record.check(reply)?;
+        record.validate(reply)?;
         plain &= record.points_to_qname(reply)?;
-        if record.rtype == Type::OPT && record.section == Section::Additional {
+        if record.rtype == Type::OPT {
+            if record.section != Section::Additional || edns.is_some() {
+                return Err(WireError::Opt(record.owner_at));
+            }
             edns = Some(Edns::from_fields(record.class.0, record.ttl, record.rdata.clone()));
         }
     }

@@ -1,7 +1,7 @@
 //! `forward`: asks other servers.
 //!
 //! This module decides what becomes of a question and of a reply; [`attempts`] whom to ask when,
-//! [`policy`] in which order, [`flights`] who waits for whose answer, [`probes`] when an upstream
+//! [`retries`] whether again, [`policy`] in which order, [`flights`] who waits for whose answer, [`probes`] when an upstream
 //! that failed is well again, [`outage`] what is said when all have failed. Sending is up to whoever owns the sockets.
 
 mod attempts;
@@ -12,12 +12,15 @@ mod message;
 mod outage;
 mod policy;
 pub mod probes;
+mod retries;
 
 pub use attempts::State;
 pub use config::setup;
 pub(crate) use flights::finish_landing;
 pub use flights::{Flights, Landing, Seat};
+pub(crate) use outage::Pause;
 pub use policy::Policy;
+pub(crate) use retries::Budget;
 
 use crate::handler::{Cx, Event, Handle, Step};
 use crate::handlers::Handler;
@@ -27,8 +30,9 @@ use crate::metrics::Counter;
 use crate::upstream::{Carrier, Upstream};
 use crate::worker::WorkerState;
 use config::Options;
+use retries::Cause;
 use nodens_wire::edns::extended_error;
-use nodens_wire::{Name, NameRef, Rcode};
+use nodens_wire::{Name, NameRef, Rcode, WireError};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -58,6 +62,8 @@ pub struct Forward {
 struct Series {
     all_down: Counter,
     rejects: Counter,
+    retries: Counter,
+    put_off: Counter,
 }
 
 impl Handle for Forward {
@@ -87,7 +93,7 @@ impl Handle for Forward {
                 cx.worker.set_timer(cx.job, deadline_ns);
                 Step::Wait
             }
-            Seat::Alone | Seat::Owner(_) => self.ask_next(cx),
+            Seat::Alone | Seat::Owner(_) => self.ask_next(cx, Cause::Retry),
         }
     }
 
@@ -146,7 +152,8 @@ impl Forward {
         let (carrier, upstream) = (answered.carrier, answered.upstream);
         let mut cut = Vec::new();
         let (message, examined) = match message::examine(message) {
-            Err(_) if carrier == Carrier::Udp
+            // It ends too early, as if cut without a word of it.
+            Err(WireError::Short { .. }) if carrier == Carrier::Udp
                 && message::cut_to_question(message, &mut cut).is_some() =>
             {
                 (&*cut, message::examine(&cut))
@@ -156,9 +163,9 @@ impl Forward {
         let facts = match examined {
             Ok(facts) => facts,
             Err(error) => {
-                cx.job.error = format!("reply from {} is malformed: {error}", upstream.name);
+                self.note_malformed(cx, &upstream, error);
                 self.count_failure(cx, &upstream, carrier);
-                return self.ask_next(cx);
+                return self.ask_next(cx, Cause::Retry);
             }
         };
         let WorkerState { cells, index, shared, .. } = &mut *cx.worker;
@@ -168,10 +175,11 @@ impl Forward {
             dnstap::forwarded(cx, &upstream, carrier, answered.took, message);
         }
         if facts.truncated && carrier == Carrier::Udp && self.wants_whole(cx) {
-            return self.ask_again(cx, answered.member, Carrier::Tcp);
+            return self.ask_again(cx, answered.member, Carrier::Tcp, Cause::Answer);
         }
         if self.options.failover.contains(&facts.rcode) && self.fails_over(cx) {
-            return if cx.job.current.forward.waits() { self.wait(cx) } else { self.ask_next(cx) };
+            let waits = cx.job.current.forward.waits();
+            return if waits { self.wait(cx) } else { self.ask_next(cx, Cause::Answer) };
         }
         let state = &mut cx.job.current.forward;
         state.answered = Some(upstream);
@@ -204,7 +212,7 @@ impl Forward {
     /// The job this one waited for has no answer.
     fn shared_nothing(&self, cx: &mut Cx<'_>) -> Step {
         if flights::takes_over(&mut cx.job.current.forward, cx.worker) {
-            return self.ask_next(cx);
+            return self.ask_next(cx, Cause::Retry);
         }
         cx.job.error.clone_from(&self.last_error.lock().unwrap_or_else(PoisonError::into_inner));
         self.fail(cx)

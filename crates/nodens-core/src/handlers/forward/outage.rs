@@ -1,14 +1,36 @@
-//! One line when no upstream answers any more, and one when somebody does again.
+//! What is said of upstreams as such: that none answers any more, that one does again, that one
+//! answers with what is no message.
 
 use super::Forward;
 use crate::config::ServerBlock;
+use crate::handler::Cx;
+use crate::limits::MALFORMED_SAID_EVERY;
 use crate::log::Level;
 use crate::time::Now;
 use crate::upstream::{Carrier, Upstream};
 use crate::worker::WorkerState;
+use nodens_wire::WireError;
+use std::time::Duration;
 
 /// Zones named in a line; a block may have hundreds.
 const ZONES_NAMED_MAX: usize = 3;
+
+/// When something was said last that must not be said for every question.
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    said_at_ns: u64,
+}
+
+impl Pause {
+    /// Whether it may be said now; it counts as said then.
+    fn is_over(&mut self, now: Now, every: Duration) -> bool {
+        let over = now.since(self.said_at_ns) >= every;
+        if over {
+            self.said_at_ns = now.mono_ns;
+        }
+        over
+    }
+}
 
 impl Forward {
     /// All upstreams are down: says so, unless that was said already, by another `forward` perhaps that
@@ -35,6 +57,20 @@ impl Forward {
             carrier.name()
         );
         worker.sink.line(Level::Error, "forward", text);
+    }
+
+    /// An upstream answered with a malformed message: counts it, and says so now and then.
+    pub(super) fn note_malformed(&self, cx: &mut Cx<'_>, upstream: &Upstream, error: WireError) {
+        let name = &upstream.name;
+        cx.job.error = format!("reply from {name} is malformed: {error}");
+        let worker = &mut *cx.worker;
+        worker.cells.add(upstream.series.malformed(), 1);
+        if !worker.malformed.is_over(cx.now, MALFORMED_SAID_EVERY) {
+            return;
+        }
+        let q = &cx.job.current;
+        let text = format!("upstream {name} failed: reply to {} {} is malformed: {error}", q.qname, q.qtype);
+        worker.sink.line(Level::Warning, "forward", text);
     }
 
     /// This upstream is not down: says so if it was said to be.

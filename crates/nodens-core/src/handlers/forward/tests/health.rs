@@ -103,7 +103,8 @@ fn when_all_seem_down_the_one_that_answers_is_found() {
         script(&mut bench, |ask, _| refused(ask));
         // Each draws random numbers, so what is asked at last is asked in many orders.
         (0..=n).for_each(|_| _ = bench.ask("example.org. A"));
-        bench.pass(3000 * MS);
+        // Long enough for the retries of the outage to be forgotten.
+        bench.pass(12_000 * MS);
         script(&mut bench, |ask, question| match number(ask) {
             _ if is_check(question) => refused(ask),
             1 => refused(ask),

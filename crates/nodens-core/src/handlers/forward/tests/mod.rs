@@ -5,7 +5,9 @@ mod chaos;
 mod config;
 mod flights;
 mod health;
+mod malformed;
 mod questions;
+mod retries;
 
 use crate::job::Transport;
 use crate::testing::{Bench, Reaction};
