@@ -9,7 +9,9 @@ use crate::name::NAME_LEN_MAX;
 use crate::reader::{Reader, WireError};
 use crate::record::RecordView;
 use crate::types::Type;
-use Field::{Anything, Apl, Gateway, Hip, Name, Octets, OptOptions, Params, PlainName, Text, Texts, Types};
+use Field::{
+    Anything, Apl, Gateway, Hip, Name, Octets, OptOptions, Params, PlainName, Text, Texts, Types,
+};
 
 /// A field of RDATA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

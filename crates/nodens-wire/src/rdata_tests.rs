@@ -38,7 +38,11 @@ fn samples() -> Vec<(Type, Vec<u8>, bool)> {
         (Type::EUI48, vec![1; 6], false),
         (Type::EUI64, vec![1; 8], false),
         (Type::L64, vec![1; 10], false),
-        (Type::SVCB, of(&[&[0, 1], name, b"\x00\x01\x00\x03\x02h2\x00\x03\x00\x02\x01\xbb"]), false),
+        (
+            Type::SVCB,
+            of(&[&[0, 1], name, b"\x00\x01\x00\x03\x02h2\x00\x03\x00\x02\x01\xbb"]),
+            false,
+        ),
         (Type::HTTPS, of(&[&[0, 0], name]), false),
         (Type::OPT, b"\x00\x03\x00\x02ns\x00\x0f\x00\x02\x00\x16".to_vec(), false),
         (Type::APL, b"\x00\x01\x18\x03\xc0\x00\x02\x00\x02\x80\x81\x20".to_vec(), false),
@@ -69,7 +73,9 @@ fn check(rtype: Type, rdata: &[u8]) -> Result<(), WireError> {
     let mut wire = message(rtype, rdata);
     // A record behind it, so that what reaches too far finds octets.
     wire[9] = 1;
-    wire.extend(b"\x00\x00\x10\x00\x01\x00\x00\x00\x3c\x00\x09\x08\x00\x00\x00\x00\x00\x00\x00\x00");
+    wire.extend(
+        b"\x00\x00\x10\x00\x01\x00\x00\x00\x3c\x00\x09\x08\x00\x00\x00\x00\x00\x00\x00\x00",
+    );
     let records: Vec<_> = Records::of(&wire).unwrap().map(Result::unwrap).collect();
     assert_eq!((records.len(), records[1].section), (2, Section::Authority));
     records[0].validate(&wire)

@@ -3,8 +3,8 @@
 use super::timers::Timers;
 use crate::config::Config;
 use crate::handlers::dnstap;
-use crate::handlers::forward::{Budget, Landing, Pause};
 use crate::handlers::forward::probes::Probes;
+use crate::handlers::forward::{Budget, Landing, Pause};
 use crate::job::{Client, Job, Resolution};
 use crate::log::Sink;
 use crate::metrics::Cells;

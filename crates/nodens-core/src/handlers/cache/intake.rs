@@ -41,7 +41,8 @@ impl Cache {
         let ttl_s = self.ttl_s(&reply);
         set_ttls(&mut q.response.wire, &q.cache.ttls_at, ttl_s);
         let accepted = self.is_acceptable(&reply, rcode, phase);
-        if reply.is_cacheable && ttl_s > 0 && !q.response.live {
+        let is_shared = phase != Phase::Unshared;
+        if reply.is_cacheable && ttl_s > 0 && !q.response.live && is_shared {
             if !reply.is_matching {
                 worker.cells.add(self.counters.drops, 1);
             } else if accepted || self.options.prefers_positive() {

@@ -98,6 +98,8 @@ enum Phase {
     Idle,
     /// Nothing was found.
     Miss,
+    /// The answer may be for this client alone.
+    Unshared,
     /// Something stale was found and the upstream is asked first.
     Verify,
     /// Something popular is about to expire.
@@ -146,15 +148,17 @@ impl Handle for Cache {
         if !self.options.forward_subnet {
             subnet::strip(cx.job);
         }
-        if query::says_more(cx.job) {
-            return Step::Next;
-        }
+        let is_shared = !query::says_more(cx.job);
         let q = &mut cx.job.current;
         q.cache.bits = KeyBits::new(q.dnssec_ok(), q.flags);
         let Some(octets) = KeyOctets::new(q.qname.view(), subnet::of(&q.edns)) else {
             return Step::Next;
         };
         cx.worker.cells.add(self.counters.requests, 1);
+        if !is_shared {
+            cx.worker.cells.add(self.counters.misses, 1);
+            return self.pass_on(&mut cx.job.current, Phase::Unshared);
+        }
         let key = octets.key(q.qtype, q.qclass, q.cache.bits);
         let (store, scope) = (&cx.worker.shared.cache, self.lease.scope());
         let hash = store.hash(scope, &key);

@@ -19,8 +19,8 @@ pub(super) fn clear_unshared_bits(q: &mut Resolution) {
     }
 }
 
-/// Whether the client says something in an option that may change the answer: then the cache is
-/// passed by. What `rewrite` sets is the operator's, and the same for everybody.
+/// Whether the client says something in an option that may change the answer: then nobody else
+/// gets it. What `rewrite` sets is the operator's, and the same for everybody.
 pub(super) fn says_more(job: &Job) -> bool {
     let Some(edns) = &job.current.edns else { return false };
     if edns.options.is_empty() {
