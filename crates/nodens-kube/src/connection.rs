@@ -1,5 +1,6 @@
 //! Requests to the API server of one source: who asks, over what, how often.
 
+use crate::access::{Access, ConfigError, TokenFile};
 use crate::fault::{Fault, Status};
 use crate::form::Form;
 use crate::limits::{
@@ -8,60 +9,22 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::pace::Bucket;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderValue, Request, Response, Uri};
+use crate::trust::{Trust, Verifier};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use nodens_core::cluster::{Api, Scope, Source, Tls};
-use std::path::Path;
+use nodens_core::cluster::{Api, Scope, Source};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tower::{BoxError, ServiceBuilder};
-
-/// A source whose API server cannot even be asked.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// Not in a pod, or without a service account.
-    #[error("unable to load in-cluster configuration: {0}")]
-    InCluster(#[from] kube::config::InClusterError),
-    /// The kubeconfig cannot be used.
-    #[error("kubeconfig: {0}")]
-    Kubeconfig(#[from] kube::config::KubeconfigError),
-    /// The URL of `endpoint` is none.
-    #[error("endpoint {url}: {error}")]
-    Endpoint {
-        /// As written.
-        url: String,
-        /// What is wrong with it.
-        error: http::uri::InvalidUri,
-    },
-    /// A file of `tls` cannot be read.
-    #[error("tls: {path}: {error}")]
-    Tls {
-        /// The file.
-        path: String,
-        /// The system's words.
-        error: std::io::Error,
-    },
-    /// The authority's file has no certificate in it.
-    #[error("tls: {path}: expected certificates in PEM")]
-    Authority {
-        /// The file.
-        path: String,
-    },
-    /// There is no thread to watch on.
-    #[error("no thread: {0}")]
-    Thread(std::io::Error),
-    /// Certificates, keys or tokens cannot be used.
-    #[error("{0}")]
-    Credentials(#[source] Box<kube::Error>),
-}
 
 /// The way to one API server. Loops share it.
 pub(crate) struct Connection {
@@ -91,16 +54,24 @@ pub(crate) struct Answer {
     pub(crate) body: Body,
 }
 
-/// The client made from the files as they were at `made`.
+/// The sender made from the files as they were at `made`.
 struct Held {
-    client: Option<Client>,
+    sender: Option<Sender>,
     made: Instant,
     generation: u64,
 }
 
-/// A client and which one it is.
-struct Using {
+/// What requests are sent with.
+#[derive(Clone)]
+struct Sender {
     client: Client,
+    /// Says who we are, if the client does not.
+    token: Option<Arc<TokenFile>>,
+}
+
+/// A sender and which one it is.
+struct Using {
+    sender: Sender,
     generation: u64,
 }
 
@@ -113,9 +84,9 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// Reads the configuration of `source`; nothing is sent yet.
     pub(crate) async fn new(source: &Source, metrics: Arc<Metrics>) -> Result<Self, ConfigError> {
-        let config = config(&source.api).await?;
-        let authority = config.cluster_url.authority().map(ToString::to_string);
-        let client = client(config, &source.scope)?;
+        let access = Access::read(&source.api).await?;
+        let authority = access.config.cluster_url.authority().map(ToString::to_string);
+        let sender = sender(access, &source.scope)?;
         let permits = source.max_inflight.filter(|max| *max > 0);
         let now = Instant::now();
         let agent = concat!("nodens/", env!("CARGO_PKG_VERSION"));
@@ -127,7 +98,7 @@ impl Connection {
             bucket: Mutex::new(Bucket::new(source, now)),
             inflight: permits.map(|max| Semaphore::new(max as usize)),
             client: tokio::sync::Mutex::new(Held {
-                client: Some(client),
+                sender: Some(sender),
                 made: now,
                 generation: 0,
             }),
@@ -152,7 +123,7 @@ impl Connection {
             self.take_turn().await;
         }
         let using = self.client().await?;
-        let result = self.exchange(&using.client, path, accepted).await;
+        let result = self.exchange(&using.sender, path, accepted).await;
         if result.as_ref().err().is_some_and(Fault::wants_new_credentials) {
             self.forget(using.generation).await;
         }
@@ -170,21 +141,23 @@ impl Connection {
 
     async fn exchange(
         &self,
-        client: &Client,
+        sender: &Sender,
         path: &str,
         accepted: HeaderValue,
     ) -> Result<Answer, Fault> {
-        let request = Request::get(path)
-            .header(ACCEPT, accepted)
-            .header(USER_AGENT, self.agent.clone())
-            .body(Body::empty())
-            .map_err(|error| Fault::Strange(error.to_string()))?;
+        let mut request =
+            Request::get(path).header(ACCEPT, accepted).header(USER_AGENT, self.agent.clone());
+        if let Some(token) = &sender.token {
+            request = request.header(AUTHORIZATION, token.header());
+        }
+        let request =
+            request.body(Body::empty()).map_err(|error| Fault::Strange(error.to_string()))?;
         let permit = match &self.inflight {
             Some(permits) => permits.acquire().await.ok(),
             None => None,
         };
         let begun = Instant::now();
-        let sent = tokio::time::timeout(HEAD_TIMEOUT, client.send(request)).await;
+        let sent = tokio::time::timeout(HEAD_TIMEOUT, sender.client.send(request)).await;
         drop(permit);
         let code = match &sent {
             Ok(Ok(response)) => response.status().as_str().to_owned(),
@@ -205,28 +178,28 @@ impl Connection {
     /// The client, made anew if it was given up.
     async fn client(&self) -> Result<Using, Fault> {
         let mut held = self.client.lock().await;
-        if held.client.is_none() {
+        if held.sender.is_none() {
             let due = held.made + RENEW_MIN;
             tokio::time::sleep_until(due.into()).await;
             held.made = Instant::now();
-            let made = match config(&self.api).await {
-                Ok(config) => client(config, &self.scope),
+            let made = match Access::read(&self.api).await {
+                Ok(access) => sender(access, &self.scope),
                 Err(error) => Err(error),
             };
-            held.client = Some(made.map_err(|error| Fault::Config(error.to_string()))?);
+            held.sender = Some(made.map_err(|error| Fault::Config(error.to_string()))?);
             held.generation += 1;
         }
         let generation = held.generation;
-        let client = held.client.clone();
+        let sender = held.sender.clone();
         let lost = || Fault::Config("no client".to_owned());
-        Ok(Using { client: client.ok_or_else(lost)?, generation })
+        Ok(Using { sender: sender.ok_or_else(lost)?, generation })
     }
 
     /// Gives up the client of `generation`: its files are read anew for the next request.
     async fn forget(&self, generation: u64) {
         let mut held = self.client.lock().await;
         if held.generation == generation {
-            held.client = None;
+            held.sender = None;
         }
     }
 }
@@ -274,66 +247,16 @@ async fn refusal(response: Response<Body>) -> Fault {
     }
 }
 
-async fn config(api: &Api) -> Result<Config, ConfigError> {
-    match api {
-        Api::InCluster => Ok(Config::incluster()?),
-        Api::Kubeconfig { path, context } => {
-            let file = Kubeconfig::read_from(path)?;
-            let context = context.clone();
-            let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-            Ok(Config::from_custom_kubeconfig(file, &options).await?)
-        }
-        Api::Endpoint { url, tls } => endpoint(url, tls.as_ref()),
-    }
-}
-
-fn endpoint(url: &str, tls: Option<&Tls>) -> Result<Config, ConfigError> {
-    // As client-go: without a scheme, certificates decide.
-    let whole = match (url.contains("://"), tls.is_some()) {
-        (true, _) => url.to_owned(),
-        (false, true) => format!("https://{url}"),
-        (false, false) => format!("http://{url}"),
-    };
-    let uri: Uri =
-        whole.parse().map_err(|error| ConfigError::Endpoint { url: url.to_owned(), error })?;
-    let mut config = Config::new(uri);
-    let Some(tls) = tls else { return Ok(config) };
-    let given = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.display().to_string());
-    config.auth_info.client_certificate = given(&tls.cert);
-    config.auth_info.client_key = given(&tls.key);
-    if let Some(path) = given(&tls.ca) {
-        config.root_cert = Some(authorities(path)?);
-    }
-    Ok(config)
-}
-
-fn authorities(path: String) -> Result<Vec<Vec<u8>>, ConfigError> {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject;
-    let text = match std::fs::read(&path) {
-        Ok(text) => text,
-        Err(error) => return Err(ConfigError::Tls { path, error }),
-    };
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    match found {
-        Ok(found) if !found.is_empty() => {
-            Ok(found.into_iter().map(|certificate| certificate.to_vec()).collect())
-        }
-        _ => Err(ConfigError::Authority { path }),
-    }
-}
-
-/// The client of `config`: over TLS one HTTP/2 connection for all loops, probed when it is quiet,
+/// What sends with `access`: over TLS one HTTP/2 connection for all loops, probed when it is quiet,
 /// which `kube`'s own choice of HTTP/1.1 would not be. Compression is not asked for: it would cost
 /// both sides more than the network does.
-fn client(config: Config, scope: &Scope) -> Result<Client, ConfigError> {
+fn sender(access: Access, scope: &Scope) -> Result<Sender, ConfigError> {
+    let Access { config, trust, token } = access;
     let (probe_after, probe_timeout) = match scope {
         Scope::Whole | Scope::PodsOf(_) | Scope::SlicesOf { .. } => (PROBE_AFTER, PROBE_TIMEOUT),
         Scope::Names => (NAMES_PROBE_AFTER, NAMES_PROBE_TIMEOUT),
     };
     let made = |error| ConfigError::Credentials(Box::new(error));
-    // Does nothing if someone has chosen before.
-    _ = rustls::crypto::ring::default_provider().install_default();
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
@@ -341,12 +264,12 @@ fn client(config: Config, scope: &Scope) -> Result<Client, ConfigError> {
     http.set_keepalive(Some(probe_after));
     http.set_keepalive_interval(Some(probe_timeout / 3));
     http.set_keepalive_retries(Some(3));
-    let tls = config.rustls_client_config().map_err(made)?;
+    let tls = tls_config(&config, trust)?;
     let mut https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    if let Some(name) = &config.tls_server_name
-        && let Ok(name) = rustls::pki_types::ServerName::try_from(name.clone())
-    {
-        https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
+    if let Some(name) = config.tls_server_name.as_ref().filter(|name| !name.is_empty()) {
+        let fixed = ServerName::try_from(name.clone());
+        let fixed = fixed.map_err(|_| ConfigError::ServerName(name.clone()))?;
+        https = https.with_server_name_resolver(FixedServerNameResolver::new(fixed));
     }
     let https = https.enable_http1().enable_http2().wrap_connector(http);
     let service = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
@@ -361,5 +284,23 @@ fn client(config: Config, scope: &Scope) -> Result<Client, ConfigError> {
         .layer(config.extra_headers_layer().map_err(made)?)
         .map_err(BoxError::from)
         .service(service);
-    Ok(Client::new(service, config.default_namespace))
+    let client = Client::new(service, config.default_namespace);
+    Ok(Sender { client, token: token.map(Arc::new) })
+}
+
+/// Our certificate, if there is one, and whom we believe.
+fn tls_config(config: &Config, trust: Trust) -> Result<ClientConfig, ConfigError> {
+    let provider = rustls::crypto::ring::default_provider();
+    // Does nothing if someone has chosen before.
+    _ = provider.clone().install_default();
+    // Without authorities of its own: whom we believe is decided here.
+    let mut ours = config.clone();
+    (ours.root_cert, ours.root_cert_file) = (Some(Vec::new()), None);
+    let tls = ours.rustls_client_config();
+    let mut tls = tls.map_err(|error| ConfigError::Credentials(Box::new(error)))?;
+    let is_tls = config.cluster_url.scheme_str() == Some("https");
+    if is_tls && let Some(verifier) = Verifier::new(trust, Arc::new(provider)) {
+        tls.dangerous().set_certificate_verifier(Arc::new(verifier));
+    }
+    Ok(tls)
 }

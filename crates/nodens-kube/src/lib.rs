@@ -7,7 +7,8 @@
 //! break. A list is a stream (`sendInitialEvents`) where the server offers that, and pages where it
 //! does not; either is applied object by object to the one copy there is.
 //!
-//! The crate `kube` reads configurations and credentials and decides on TLS. The loop is our own,
+//! The crate `kube` reads configurations and credentials; whom we believe is decided as Go decides it
+//! (`trust`), since servers exist that nothing else refuses. The loop is our own,
 //! and so is the reading of objects: a message of protobuf, or a line of JSON from a server or of a
 //! kind that has no other form, is read straight into the few fields that DNS needs, borrowed from
 //! the buffer it arrived in, so a list never exists in memory, not even as a page of objects.
@@ -17,6 +18,8 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
+mod chain;
 mod connection;
 mod events;
 mod fault;
@@ -35,9 +38,10 @@ mod protobuf;
 mod publish;
 mod report;
 pub mod testing;
+mod trust;
 mod watch;
 mod watches;
 
-pub use connection::ConfigError;
+pub use access::ConfigError;
 pub use watch::Moments;
 pub use watches::Watches;

@@ -1,6 +1,7 @@
 //! All watches of the process, on one thread.
 
-use crate::connection::{ConfigError, Connection};
+use crate::access::ConfigError;
+use crate::connection::Connection;
 use crate::kinds;
 use crate::metrics::Metrics;
 use crate::publish::Known;

@@ -172,6 +172,86 @@ fn authority(name: &str) -> (rcgen::Certificate, Issuer<'static, KeyPair>) {
     (certificate, Issuer::new(params, key))
 }
 
+/// What a server with this certificate needs.
+fn server(certificate: &rcgen::Certificate, key: &KeyPair) -> ServerConfig {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap()
+}
+
+/// As `openssl req -x509` makes it, which marks everything as an authority.
+fn self_signed(name: &str) -> (rcgen::Certificate, KeyPair) {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    (params.self_signed(&key).unwrap(), key)
+}
+
+#[test]
+fn a_server_whose_certificate_is_the_configured_authority_is_believed() {
+    let (certificate, key) = self_signed("127.0.0.1");
+    let fake = Fake::with_tls(server(&certificate, &key), &[NAMESPACES, SERVICES]);
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.crt");
+    std::fs::write(&ca, certificate.pem()).unwrap();
+    let api = |ca| {
+        let tls = Some(Tls { ca, ..Tls::default() });
+        Api::Endpoint { url: format!("https://{}", fake.address), tls }
+    };
+    let watch = Watch::of(Source { api: api(ca), ..Source::default() });
+    watch.until_synced();
+    watch.until_connected();
+    assert_eq!(watch.times_said("no TLS"), 0, "{:#?}", watch.said());
+
+    // Another one of the same kind is not: nobody has named it.
+    let (other, _) = self_signed("127.0.0.1");
+    let ca = folder.path().join("other.crt");
+    std::fs::write(&ca, other.pem()).unwrap();
+    let watch = Watch::of(Source { api: api(ca), ..Source::default() });
+    watch.until_said("no TLS with the Kubernetes API at ");
+    assert!(!watch.feed.synced());
+}
+
+#[test]
+fn a_kubeconfig_decides_by_which_name_a_server_is_believed_and_whether_it_has_to_be() {
+    let (certificate, key) = self_signed("kubernetes");
+    let fake = Fake::with_tls(server(&certificate, &key), &[NAMESPACES]);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("ca.crt"), certificate.pem()).unwrap();
+    std::fs::write(folder.path().join("token"), "abc\n").unwrap();
+    let ask = |cluster: &str| {
+        let path = folder.path().join("config");
+        let address = fake.address;
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+             contexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
+             clusters: [{{name: k, cluster: {{server: 'https://{address}', {cluster}}}}}]\n\
+             users: [{{name: u, user: {{tokenFile: token}}}}]\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        Watch::of(Source { api: Api::Kubeconfig { path, context: None }, ..Source::default() })
+    };
+    let believed = [
+        "certificate-authority: ca.crt, tls-server-name: kubernetes",
+        "insecure-skip-tls-verify: true",
+    ];
+    for cluster in believed {
+        let watch = ask(cluster);
+        let asked = fake.next(SERVICES);
+        // The line that ends the token's file is no part of the token.
+        assert!(asked.head.contains("authorization: Bearer abc\r\n"), "{}", asked.head);
+        drop(watch);
+    }
+    for cluster in ["certificate-authority: ca.crt", ""] {
+        ask(cluster).until_said("no TLS with the Kubernetes API at ");
+    }
+}
+
 #[test]
 fn a_server_that_another_authority_vouches_for_is_not_believed_until_that_is_ours() {
     let (ours, _) = authority("ours");
@@ -179,15 +259,7 @@ fn a_server_that_another_authority_vouches_for_is_not_believed_until_that_is_our
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &issuer).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    let fake = Fake::with_tls(config, &[NAMESPACES, SERVICES]);
+    let fake = Fake::with_tls(server(&certificate, &key), &[NAMESPACES, SERVICES]);
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.crt");
     std::fs::write(&ca, ours.pem()).unwrap();

@@ -355,6 +355,33 @@ fn the_time_from_a_change_of_endpoints_until_it_is_answered_is_measured() {
     assert_eq!(watch.metric(&series), 1.0);
 }
 
+/// The same events as of the recorder of CoreDNS 1.15.0, which looks at each change on its own.
+#[test]
+fn changes_of_headless_services_are_measured_too() {
+    let fake = Fake::start(&[NAMESPACES]);
+    let watch = Watch::start(&fake, |source| source.endpoints = true);
+    let mut services = fake.next(SERVICES);
+    services.begin().bookmark("10", true);
+    let mut slices = fake.next(SLICES);
+    slices.begin().bookmark("10", true);
+    watch.until_synced();
+    services.added(&service("web", 11)).added(&service_at("db", 12, "None"));
+    watch.until_service("default", "db", true);
+    let began = |seconds: u64| {
+        let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds as i64);
+        format!(r#","annotations":{{"endpoints.kubernetes.io/last-change-trigger-time":"{at}"}}"#)
+    };
+    slices.added(&slice("db-1", "db", 13, &["10.1.0.1"], &began(132)));
+    slices.event("MODIFIED", &slice("db-1", "db", 14, &["10.1.0.2"], &began(66)));
+    slices.added(&slice("web-1", "web", 15, &["10.1.0.3"], &began(8)));
+    let name = "coredns_kubernetes_dns_programming_duration_seconds";
+    let of =
+        |what: &str, kind: &str| watch.metric(&format!("{name}_{what}{{service_kind=\"{kind}\"}}"));
+    watch.until("two", || of("count", "headless_with_selector") == 2.0);
+    watch.until("one", || of("count", "cluster_ip") == 1.0);
+    assert!((198.0..260.0).contains(&of("sum", "headless_with_selector")));
+}
+
 #[test]
 fn a_cluster_without_service_imports_has_none() {
     let fake = Fake::start(&[NAMESPACES, SERVICES, SLICES]);

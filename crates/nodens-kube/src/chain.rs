@@ -1,0 +1,192 @@
+//! Whether certificates lead to an authority, as Go's `crypto/x509` decides it.
+//!
+//! `webpki` refuses some servers that every other client of the API accepts: one whose certificate
+//! is itself the configured authority, or is marked as an authority and issued by one. What it
+//! refuses is looked at again here. Expiry, names, usage and signatures are as strict as in Go; a
+//! chain with name constraints is left to `webpki`, which knows them.
+
+use crate::limits::CHAIN_CHECKS;
+use rustls::CertificateError;
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use x509_parser::certificate::{BasicExtension, X509Certificate};
+use x509_parser::error::X509Error;
+use x509_parser::extensions::BasicConstraints;
+use x509_parser::oid_registry::{
+    OID_PKCS1_SHA256WITHRSA, OID_PKCS1_SHA384WITHRSA, OID_PKCS1_SHA512WITHRSA,
+    OID_SIG_ECDSA_WITH_SHA256, OID_SIG_ECDSA_WITH_SHA384, OID_SIG_ED25519,
+    OID_X509_EXT_BASIC_CONSTRAINTS, OID_X509_EXT_EXTENDED_KEY_USAGE, OID_X509_EXT_KEY_USAGE,
+    OID_X509_EXT_NAME_CONSTRAINTS, OID_X509_EXT_SUBJECT_ALT_NAME,
+};
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::X509Version;
+
+/// Checks that `leaf` is for `name` and is, or leads through `sent` to, one of `authorities`.
+///
+/// # Errors
+/// What Go would refuse it for.
+pub(crate) fn verify(
+    leaf: &CertificateDer<'_>,
+    sent: &[CertificateDer<'_>],
+    authorities: &[CertificateDer<'_>],
+    name: &ServerName<'_>,
+    now: UnixTime,
+) -> Result<(), CertificateError> {
+    let server = parse(leaf).ok_or(CertificateError::BadEncoding)?;
+    is_usable(&server, now)?;
+    let named = ParsedCertificate::try_from(leaf).map_err(reason)?;
+    verify_server_name(&named, name).map_err(reason)?;
+    if authorities.contains(leaf) {
+        return Ok(());
+    }
+    let search = Search {
+        authorities: authorities.iter().filter_map(parse).collect(),
+        sent: sent.iter().filter_map(parse).collect(),
+        now,
+    };
+    let mut left = CHAIN_CHECKS;
+    search.parents(&mut vec![&server], &mut left)
+}
+
+/// Whether Go reads it as a certificate.
+pub(crate) fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
+    let (rest, parsed) = X509Certificate::from_der(certificate).ok()?;
+    rest.is_empty().then_some(parsed)
+}
+
+fn reason(error: rustls::Error) -> CertificateError {
+    match error {
+        rustls::Error::InvalidCertificate(error) => error,
+        _ => CertificateError::BadEncoding,
+    }
+}
+
+struct Search<'c> {
+    authorities: Vec<X509Certificate<'c>>,
+    sent: Vec<X509Certificate<'c>>,
+    now: UnixTime,
+}
+
+impl<'c> Search<'c> {
+    /// Goes on from the end of `chain` until an authority is found. `left` bounds the signatures
+    /// that a server can make us check.
+    fn parents<'s>(
+        &'s self,
+        chain: &mut Vec<&'s X509Certificate<'c>>,
+        left: &mut u32,
+    ) -> Result<(), CertificateError> {
+        let mut why = CertificateError::UnknownIssuer;
+        let authorities = self.authorities.iter().map(|parent| (true, parent));
+        let sent = self.sent.iter().map(|parent| (false, parent));
+        for (is_authority, parent) in authorities.chain(sent) {
+            let Some(child) = chain.last() else { break };
+            let is_new = !chain.iter().any(|known| is_same(known, parent));
+            if child.issuer().as_raw() != parent.subject().as_raw() || !is_new {
+                continue;
+            }
+            if *left == 0 {
+                return Err(CertificateError::UnknownIssuer);
+            }
+            *left -= 1;
+            let found = issued(parent, child)
+                .and_then(|()| is_usable(parent, self.now))
+                .and_then(|()| may_issue(parent, is_authority, chain.len() - 1));
+            if let Err(error) = found {
+                why = error;
+                continue;
+            }
+            if is_authority {
+                return Ok(());
+            }
+            chain.push(parent);
+            match self.parents(chain, left) {
+                Ok(()) => return Ok(()),
+                Err(error) => why = error,
+            }
+            chain.pop();
+        }
+        Err(why)
+    }
+}
+
+/// The same name and key: whatever else differs, it leads nowhere new.
+fn is_same(known: &X509Certificate<'_>, other: &X509Certificate<'_>) -> bool {
+    known.subject().as_raw() == other.subject().as_raw()
+        && known.public_key().raw == other.public_key().raw
+}
+
+/// Its time, its extensions and what it is for, wherever in a chain it stands.
+fn is_usable(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), CertificateError> {
+    let validity = certificate.validity();
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    if now < validity.not_before.timestamp() {
+        return Err(CertificateError::NotValidYet);
+    }
+    if now > validity.not_after.timestamp() {
+        return Err(CertificateError::Expired);
+    }
+    let known = [
+        OID_X509_EXT_BASIC_CONSTRAINTS,
+        OID_X509_EXT_EXTENDED_KEY_USAGE,
+        OID_X509_EXT_KEY_USAGE,
+        OID_X509_EXT_SUBJECT_ALT_NAME,
+    ];
+    let odd = |extension: &x509_parser::extensions::X509Extension<'_>| {
+        let is_known = known.contains(&extension.oid);
+        extension.oid == OID_X509_EXT_NAME_CONSTRAINTS
+            || extension.critical && !is_known
+            || is_known && extension.parsed_extension().error().is_some()
+    };
+    if certificate.extensions().iter().any(odd) {
+        return Err(CertificateError::UnhandledCriticalExtension);
+    }
+    let usage = certificate.extended_key_usage().map_err(unreadable)?;
+    let is_for_servers = usage.is_none_or(|usage| usage.value.any || usage.value.server_auth);
+    if is_for_servers { Ok(()) } else { Err(CertificateError::InvalidPurpose) }
+}
+
+fn unreadable(_: X509Error) -> CertificateError {
+    CertificateError::BadEncoding
+}
+
+/// Whether it may stand above `below` others and the server's certificate.
+fn may_issue(
+    parent: &X509Certificate<'_>,
+    is_authority: bool,
+    below: usize,
+) -> Result<(), CertificateError> {
+    let constraints: Option<BasicExtension<&BasicConstraints>> =
+        parent.basic_constraints().map_err(unreadable)?;
+    let may = match constraints {
+        Some(found) => {
+            let room = found.value.path_len_constraint.is_none_or(|most| below <= most as usize);
+            found.value.ca && room
+        }
+        // Certificates of version 1 cannot say it: enough for one that is configured.
+        None => is_authority && parent.version() != X509Version::V3,
+    };
+    let usage = parent.key_usage().map_err(unreadable)?;
+    let may_sign = usage.is_none_or(|usage| usage.value.flags == 0 || usage.value.key_cert_sign());
+    if may && may_sign { Ok(()) } else { Err(CertificateError::UnknownIssuer) }
+}
+
+/// Whether the key of `parent` signed `child`, with a hash that Go accepts.
+fn issued(
+    parent: &X509Certificate<'_>,
+    child: &X509Certificate<'_>,
+) -> Result<(), CertificateError> {
+    let accepted = [
+        OID_PKCS1_SHA256WITHRSA,
+        OID_PKCS1_SHA384WITHRSA,
+        OID_PKCS1_SHA512WITHRSA,
+        OID_SIG_ECDSA_WITH_SHA256,
+        OID_SIG_ECDSA_WITH_SHA384,
+        OID_SIG_ED25519,
+    ];
+    let algorithm = &child.signature_algorithm;
+    if !accepted.contains(&algorithm.algorithm) || child.signature != *algorithm {
+        return Err(CertificateError::BadSignature);
+    }
+    child.verify_signature(Some(parent.public_key())).map_err(|_| CertificateError::BadSignature)
+}
