@@ -12,15 +12,15 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fmt;
 
+/// Of an endpoint slice: the service, and when what led to the change happened.
+pub(crate) type Trigger = (Key, String);
+
 /// What an event came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// An object is new, has changed or is gone; the version to go on from.
-    Change {
-        version: String,
-        /// Of an endpoint slice: the service, and when what led to the change happened.
-        trigger: Option<(Key, String)>,
-    },
+    /// An object is new, has changed or is gone; the version to go on from, and whether it may say
+    /// something else than before.
+    Change { version: String, trigger: Option<Trigger>, is_new: bool },
     /// Nothing happened up to this version.
     Bookmark {
         version: String,
@@ -79,21 +79,24 @@ fn apply<'a, T: Object<'a>>(of: Of<'_>, octets: &'a [u8], editor: &mut Editor) -
     let version = meta.version().to_owned();
     let done = match event.kind {
         EventType::Added | EventType::Modified => event.object.set(editor, of.source),
-        EventType::Deleted => event.object.remove(editor),
+        EventType::Deleted => event.object.remove(editor).map(|()| true),
         EventType::Bookmark => {
             return Seen::Bookmark { version, list_ends: meta.ends_initial_events() };
         }
         EventType::Error => return error(of.form, octets),
     };
-    if let Err(error) = done {
-        editor.keep(T::KIND, meta.namespace(), meta.name());
-        return Seen::Unreadable { version: Some(version), text: said_of(meta, &error) };
+    match done {
+        Ok(is_new) => Seen::Change { version, trigger: trigger(&event.object), is_new },
+        Err(error) => {
+            editor.keep(T::KIND, meta.namespace(), meta.name());
+            Seen::Unreadable { version: Some(version), text: said_of(meta, &error) }
+        }
     }
-    let trigger = meta.trigger_time().and_then(|at| {
-        let service = event.object.service_of_slice()?;
-        Some((service, at.to_owned()))
-    });
-    Seen::Change { version, trigger }
+}
+
+fn trigger<'a, T: Object<'a>>(object: &T) -> Option<Trigger> {
+    let at = object.meta().trigger_time()?;
+    Some((object.service_of_slice()?, at.to_owned()))
 }
 
 /// An event that does not read as one with an object of its kind.
@@ -175,11 +178,15 @@ impl Page {
     }
 }
 
-/// Applies an object of a list.
+/// Applies an object of a list; gives what led to it if it says something new.
 ///
 /// # Errors
 /// What is to be said of it if it cannot be used.
-pub(crate) fn item(of: Of<'_>, octets: &[u8], editor: &mut Editor) -> Result<(), String> {
+pub(crate) fn item(
+    of: Of<'_>,
+    octets: &[u8],
+    editor: &mut Editor,
+) -> Result<Option<Trigger>, String> {
     match of.kind {
         Kind::Namespaces => put::<NamespaceObject<'_>>(of, octets, editor),
         Kind::Services => put::<ServiceObject<'_>>(of, octets, editor),
@@ -190,10 +197,14 @@ pub(crate) fn item(of: Of<'_>, octets: &[u8], editor: &mut Editor) -> Result<(),
     }
 }
 
-fn put<'a, T: Object<'a>>(of: Of<'_>, octets: &'a [u8], editor: &mut Editor) -> Result<(), String> {
+fn put<'a, T: Object<'a>>(
+    of: Of<'_>,
+    octets: &'a [u8],
+    editor: &mut Editor,
+) -> Result<Option<Trigger>, String> {
     let error = match of.form.item::<T>(octets) {
         Ok(object) => match object.set(editor, of.source) {
-            Ok(()) => return Ok(()),
+            Ok(is_new) => return Ok(trigger(&object).filter(|_| is_new)),
             Err(error) => error.to_string(),
         },
         Err(error) => error.to_string(),

@@ -1,6 +1,6 @@
 //! What is known, and when the workers get to see it.
 
-use crate::events::{self, Of, Seen};
+use crate::events::{self, Of, Seen, Trigger};
 use crate::form::Form;
 use crate::limits::{PUBLISH_GAP, PUBLISH_ROW, SERIAL_GAP, TURN_OBJECTS, TURN_PAUSE};
 use crate::metrics::Metrics;
@@ -36,6 +36,18 @@ struct Inner {
     clearing_up: bool,
     /// Changes of endpoints since the last publication: whose, and when they began.
     triggers: Vec<(Key, SystemTime)>,
+}
+
+impl Inner {
+    /// Endpoints have changed, which began at `at`.
+    fn note(&mut self, (service, at): Trigger) {
+        // All of the first list is new to us, and its age is not how long it took.
+        if let Ok(at) = at.parse::<jiff::Timestamp>()
+            && !self.missing.contains(&Kind::Slices)
+        {
+            self.triggers.push((service, at.into()));
+        }
+    }
 }
 
 impl Known {
@@ -78,15 +90,14 @@ impl Known {
         completes
     }
 
-    /// Applies an event of a watch. Changes in a list say nothing about how long they took.
+    /// Applies an event of a watch. What a list tells of is a change if it says something new.
     pub(crate) fn event(&self, (kind, form): (Kind, Form), octets: &[u8], in_list: bool) -> Seen {
         let mut inner = self.lock();
         let mut seen = events::event(self.of(kind, form), octets, &mut inner.editor);
-        if let Seen::Change { trigger, .. } = &mut seen
-            && let Some((service, at)) = trigger.take().filter(|_| !in_list)
-            && let Ok(at) = at.parse::<jiff::Timestamp>()
+        if let Seen::Change { trigger, is_new, .. } = &mut seen
+            && let Some(trigger) = trigger.take().filter(|_| *is_new || !in_list)
         {
-            inner.triggers.push((service, at.into()));
+            inner.note(trigger);
         }
         give_way(inner);
         if matches!(seen, Seen::Change { .. } | Seen::Unreadable { .. }) {
@@ -101,7 +112,11 @@ impl Known {
     /// What is to be said of it if it cannot be used.
     pub(crate) fn item(&self, kind: Kind, form: Form, octets: &[u8]) -> Result<(), String> {
         let mut inner = self.lock();
-        let done = events::item(self.of(kind, form), octets, &mut inner.editor);
+        let done = events::item(self.of(kind, form), octets, &mut inner.editor).map(|trigger| {
+            if let Some(trigger) = trigger {
+                inner.note(trigger);
+            }
+        });
         give_way(inner);
         self.changed.notify_one();
         done

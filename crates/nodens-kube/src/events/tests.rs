@@ -26,7 +26,7 @@ fn bookmarks_and_errors_are_told_from_objects_of_every_kind() {
         let error = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old","reason":"Expired","code":410}}"#;
         assert_eq!(of(kind, error).0, Seen::Error(Fault::Gone("too old".into())), "{kind:?}");
         let object = r#"{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"3","labels":{"kubernetes.io/service-name":"s","multicluster.kubernetes.io/service-name":"s"}}}}"#;
-        let seen = Seen::Change { version: "3".into(), trigger: None };
+        let seen = Seen::Change { version: "3".into(), trigger: None, is_new: true };
         assert_eq!(of(kind, object).0, seen, "{kind:?}");
     }
 }
@@ -58,7 +58,7 @@ fn nothing_that_arrives_can_do_more_than_be_skipped() {
 fn texts_with_escapes_are_read_as_those_without() {
     let text = r#"{"type":"\u0041DDED","object":{"metadata":{"name":"\u0061","namespace":"n","resourceVersion":"\u0033"}}}"#;
     let (seen, mut editor) = of(Kind::Services, text);
-    assert_eq!(seen, Seen::Change { version: "3".into(), trigger: None });
+    assert_eq!(seen, Seen::Change { version: "3".into(), trigger: None, is_new: true });
     let key = Key::new("n", "a").unwrap();
     assert!(editor.snapshot(1).service(key.as_wire()).is_some());
 }

@@ -172,8 +172,8 @@ pub(crate) trait Object<'a>: Deserialize<'a> + Message<'a> {
     /// Its metadata.
     fn meta(&self) -> &Meta<'a, Self::Labels>;
 
-    /// It is new or has changed.
-    fn set(&self, editor: &mut Editor, source: &Source) -> Result<(), Unusable>;
+    /// It is new or has changed; gives whether it may say something else than before.
+    fn set(&self, editor: &mut Editor, source: &Source) -> Result<bool, Unusable>;
 
     /// It is gone.
     fn remove(&self, editor: &mut Editor) -> Result<(), Unusable>;
@@ -209,9 +209,9 @@ impl<'a> Object<'a> for NamespaceObject<'a> {
         &self.metadata
     }
 
-    fn set(&self, editor: &mut Editor, _: &Source) -> Result<(), Unusable> {
+    fn set(&self, editor: &mut Editor, _: &Source) -> Result<bool, Unusable> {
         editor.set_namespace(&Key::of_namespace(self.metadata.name())?);
-        Ok(())
+        Ok(true)
     }
 
     fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {

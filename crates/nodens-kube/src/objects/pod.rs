@@ -216,16 +216,16 @@ impl<'a> Object<'a> for PodObject<'a> {
         &self.metadata
     }
 
-    fn set(&self, editor: &mut Editor, _: &Source) -> Result<(), Unusable> {
+    fn set(&self, editor: &mut Editor, _: &Source) -> Result<bool, Unusable> {
         if self.metadata.deletion_timestamp.is_some() {
             // A pod that is about to end still asks: what was known of it stays until it is gone,
             // as in CoreDNS.
             editor.keep(Kind::Pods, self.metadata.namespace(), self.metadata.name());
-            return Ok(());
+            return Ok(true);
         }
         let pod = self.read(editor)?;
         editor.set_pod(pod);
-        Ok(())
+        Ok(true)
     }
 
     fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {

@@ -207,11 +207,11 @@ impl<'a> Object<'a> for ServiceObject<'a> {
         &self.metadata
     }
 
-    fn set(&self, editor: &mut Editor, source: &Source) -> Result<(), Unusable> {
+    fn set(&self, editor: &mut Editor, source: &Source) -> Result<bool, Unusable> {
         let key = Key::new(self.metadata.namespace(), self.metadata.name())?;
         if source.scope == Scope::Names {
             editor.set_name(&key);
-            return Ok(());
+            return Ok(true);
         }
         let kind = self.kind();
         let cluster_ips: Box<[IpAddr]> = match kind {
@@ -224,7 +224,7 @@ impl<'a> Object<'a> for ServiceObject<'a> {
         let ports = ports(&self.spec.ports, editor)?;
         let external = self.external().collect();
         editor.set_service(Service { key, kind, cluster_ips, ports, external });
-        Ok(())
+        Ok(true)
     }
 
     fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {
@@ -269,7 +269,7 @@ impl<'a> Object<'a> for ImportObject<'a> {
         &self.metadata
     }
 
-    fn set(&self, editor: &mut Editor, _: &Source) -> Result<(), Unusable> {
+    fn set(&self, editor: &mut Editor, _: &Source) -> Result<bool, Unusable> {
         let key = Key::new(self.metadata.namespace(), self.metadata.name())?;
         let kind = match text(&self.spec.kind) {
             "Headless" => ServiceKind::Headless,
@@ -280,7 +280,7 @@ impl<'a> Object<'a> for ImportObject<'a> {
         let ports = ports(&self.spec.ports, editor)?;
         let external = Box::default();
         editor.set_import(Service { key, kind, cluster_ips, ports, external });
-        Ok(())
+        Ok(true)
     }
 
     fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {

@@ -166,11 +166,10 @@ impl<'a> Object<'a> for SliceObject<'a> {
         &self.metadata
     }
 
-    fn set(&self, editor: &mut Editor, source: &Source) -> Result<(), Unusable> {
+    fn set(&self, editor: &mut Editor, source: &Source) -> Result<bool, Unusable> {
         let service = self.key(self.labels().and_then(|labels| labels.service.as_ref()))?;
         let slice = self.read(service, "", editor, source)?;
-        editor.set_slice(slice);
-        Ok(())
+        Ok(editor.set_slice(slice))
     }
 
     fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {
@@ -202,13 +201,13 @@ impl<'a> Object<'a> for ImportSliceObject<'a> {
         &self.0.metadata
     }
 
-    fn set(&self, editor: &mut Editor, source: &Source) -> Result<(), Unusable> {
+    fn set(&self, editor: &mut Editor, source: &Source) -> Result<bool, Unusable> {
         let labels = self.0.labels();
         let service = self.0.key(labels.and_then(|labels| labels.import.as_ref()))?;
         let cluster = labels.map_or("", |labels| text(&labels.cluster));
         let slice = self.0.read(service, cluster, editor, source)?;
         editor.set_import_slice(slice);
-        Ok(())
+        Ok(true)
     }
 
     fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {

@@ -355,6 +355,54 @@ fn the_time_from_a_change_of_endpoints_until_it_is_answered_is_measured() {
     assert_eq!(watch.metric(&series), 1.0);
 }
 
+/// What leads to a change `seconds` ago, as a controller notes it.
+fn began(seconds: i64) -> String {
+    let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds);
+    format!(r#","annotations":{{"endpoints.kubernetes.io/last-change-trigger-time":"{at}"}}"#)
+}
+
+/// How many changes of headless services were measured.
+fn headless(watch: &Watch) -> f64 {
+    let count = "coredns_kubernetes_dns_programming_duration_seconds_count";
+    watch.metric(&format!(r#"{count}{{service_kind="headless_with_selector"}}"#))
+}
+
+/// A change that happened while nothing was heard is known from a list, like all that was known
+/// before. In pages it is the same.
+#[test]
+fn changes_that_a_later_list_tells_of_are_measured_and_what_was_known_is_not() {
+    for in_pages in [false, true] {
+        let fake = Fake::start(&[NAMESPACES]);
+        let watch = Watch::start(&fake, |source| source.endpoints = true);
+        let mut services = fake.next(SERVICES);
+        services.begin().added(&service_at("db", 7, "None")).bookmark("10", true);
+        let mut slices = fake.next(SLICES);
+        let (old, late) = (began(132), began(70));
+        slices.begin().added(&slice("db-1", "db", 8, &["10.1.0.1"], &old)).bookmark("10", true);
+        watch.until_synced();
+        slices.event("MODIFIED", &slice("db-2", "db", 11, &["10.1.0.2"], &began(66)));
+        watch.until("one", || headless(&watch) == 1.0);
+        slices.event("ERROR", r#"{"status":"Failure","message":"too old","code":410}"#);
+        let known = slice("db-1", "db", 8, &["10.1.0.1"], &old);
+        let changed = slice("db-2", "db", 15, &["10.1.0.3"], &late);
+        let mut again = fake.next(SLICES);
+        match in_pages {
+            false => _ = again.begin().added(&known).added(&changed).bookmark("16", true),
+            true => {
+                again.refuse("400 Bad Request", "no streams");
+                let list = format!(
+                    r#"{{"metadata":{{"resourceVersion":"16"}},"items":[{known},{changed}]}}"#
+                );
+                fake.next(SLICES).answer("200 OK", &list);
+            }
+        }
+        watch.until("two", || headless(&watch) >= 2.0);
+        let at = "10.1.0.3".parse().unwrap();
+        watch.until("the address", || watch.feed.load().slices_at(at).count() == 1);
+        assert_eq!(headless(&watch), 2.0, "in pages: {in_pages}");
+    }
+}
+
 /// The same events as of the recorder of CoreDNS 1.15.0, which looks at each change on its own.
 #[test]
 fn changes_of_headless_services_are_measured_too() {
@@ -367,10 +415,6 @@ fn changes_of_headless_services_are_measured_too() {
     watch.until_synced();
     services.added(&service("web", 11)).added(&service_at("db", 12, "None"));
     watch.until_service("default", "db", true);
-    let began = |seconds: u64| {
-        let at = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds as i64);
-        format!(r#","annotations":{{"endpoints.kubernetes.io/last-change-trigger-time":"{at}"}}"#)
-    };
     slices.added(&slice("db-1", "db", 13, &["10.1.0.1"], &began(132)));
     slices.event("MODIFIED", &slice("db-1", "db", 14, &["10.1.0.2"], &began(66)));
     slices.added(&slice("web-1", "web", 15, &["10.1.0.3"], &began(8)));

@@ -18,8 +18,8 @@ impl Editor {
         known.unwrap_or_else(|| Arc::new(id))
     }
 
-    /// A slice of a service is new or has changed.
-    pub fn set_slice(&mut self, slice: Slice) {
+    /// A slice of a service is new or has changed; gives whether it says something else than before.
+    pub fn set_slice(&mut self, slice: Slice) -> bool {
         let (id, name) = (slice.id().clone(), slice_name(slice.id()));
         self.note(Kind::Slices, name.as_bytes());
         let known = self.slices.get(&name).map(|(known, number)| (*known == id, *number));
@@ -31,7 +31,7 @@ impl Editor {
             }
             None => self.number_slice(name, &id),
         };
-        self.replace_slice((&id, number), Some(slice));
+        self.replace_slice((&id, number), Some(slice))
     }
 
     /// Gives a new slice a number.
@@ -57,7 +57,7 @@ impl Editor {
         }
     }
 
-    fn replace_slice(&mut self, (id, number): (&Arc<SliceId>, Number), new: Option<Slice>) {
+    fn replace_slice(&mut self, (id, number): (&Arc<SliceId>, Number), new: Option<Slice>) -> bool {
         let old = slice_of(&self.snapshot.services, id);
         let same = match (&old, &new) {
             (None, None) => true,
@@ -65,7 +65,7 @@ impl Editor {
             _ => false,
         };
         if same {
-            return;
+            return false;
         }
         let (before, after) = (addresses(old.as_deref()), addresses(new.as_ref()));
         let places = &mut self.snapshot.endpoint_ips;
@@ -74,6 +74,7 @@ impl Editor {
         self.changed.cluster = true;
         self.changed.external = true;
         put_slice(&mut self.snapshot.services, id, new);
+        true
     }
 
     /// A slice of a service import is new or has changed.
