@@ -71,6 +71,8 @@ pub(crate) struct Flags {
     pub(crate) node: Option<NodeFlags>,
     /// `-top`: whether to count who asks for what; `None` leaves it to the role.
     pub(crate) top: Option<bool>,
+    /// `-top-http`: whether `/debug/dns` shows it, too.
+    pub(crate) top_http: bool,
     /// `-top-socket`: where that is shown.
     pub(crate) top_socket: String,
 }
@@ -90,6 +92,7 @@ impl Default for Flags {
             handover_trial: HANDOVER_TRIAL,
             node: None,
             top: None,
+            top_http: false,
             top_socket: crate::seeing::DEFAULT_SOCKET.to_owned(),
         }
     }
@@ -153,11 +156,8 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
         "show server blocks in the order they act in, and where each line is from",
     ),
     ("quiet", "", "do not tell zones, addresses and version at start"),
-    (
-        "top",
-        "",
-        "count who asks for what, for `nodens top` and /debug/dns (default: in the node role)",
-    ),
+    ("top", "", "count who asks for what, for `nodens top` (default: in the node role)"),
+    ("top-http", "", "show it to this host at /debug/dns of the port of metrics or health, too"),
     ("top-socket", "ADDRESS", "unix socket for that, @ for an abstract one (default: @nodens/top)"),
     ("version", "", "tell version, platform, compiler and commit"),
     ("workers", "NUMBER", "threads that answer questions (default: one per allowed CPU)"),
@@ -224,6 +224,10 @@ impl Flags {
         }
         if name == "top" {
             self.top = Some(boolean(name, value)?);
+            return Ok(());
+        }
+        if name == "top-http" {
+            self.top_http = boolean(name, value)?;
             return Ok(());
         }
         if !HELP.iter().any(|(known, _, _)| *known == name) {

@@ -29,6 +29,8 @@ pub(crate) struct NodeFlags {
     pub(crate) prometheus: String,
     /// `-basecorefile`.
     pub(crate) base: PathBuf,
+    /// Whether that was given: then the file has to be there.
+    pub(crate) base_given: bool,
     /// `-kubednscm`; empty for [`KUBE_DNS_FOLDER`] where that exists.
     pub(crate) kube_dns: String,
     /// `-upstreamsvc`.
@@ -39,6 +41,8 @@ pub(crate) struct NodeFlags {
     pub(crate) skip_teardown: bool,
     /// `-reloadwithsignal`.
     pub(crate) reload_at_once: bool,
+    /// `-top-pods`.
+    pub(crate) top_pods: bool,
 }
 
 impl Default for NodeFlags {
@@ -53,11 +57,13 @@ impl Default for NodeFlags {
             metrics: "0.0.0.0:9353".to_owned(),
             prometheus: ":9253".to_owned(),
             base: PathBuf::from("/etc/coredns/Corefile.base"),
+            base_given: false,
             kube_dns: String::new(),
             upstream: "kube-dns".to_owned(),
             health_port: 8080,
             skip_teardown: false,
             reload_at_once: false,
+            top_pods: false,
         }
     }
 }
@@ -82,6 +88,11 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
     ("skipteardown", "", "leave link and rules when the process ends"),
     ("syncinterval", "TIME", "time between checks that nothing else prompts (default: 60s)"),
     (
+        "top-pods",
+        "",
+        "name the clients that `nodens top` shows by their pods: watches the pods of this node",
+    ),
+    (
         "upstreamsvc",
         "SERVICE",
         "the central DNS: a Service, NAMESPACE/SERVICE, a host name or addresses (default: kube-dns)",
@@ -101,6 +112,7 @@ impl NodeFlags {
             "setupiptables" => Some(&mut self.setup_rules),
             "skipteardown" => Some(&mut self.skip_teardown),
             "reloadwithsignal" => Some(&mut self.reload_at_once),
+            "top-pods" => Some(&mut self.top_pods),
             _ => None,
         };
         if let Some(flag) = flag {
@@ -110,7 +122,7 @@ impl NodeFlags {
         let value = value.or_else(|| rest.next());
         let value = value.ok_or_else(|| FlagError::NoValue(name.to_owned()))?;
         match name {
-            "basecorefile" => self.base = PathBuf::from(value),
+            "basecorefile" => (self.base, self.base_given) = (PathBuf::from(value), true),
             "health-port" => {
                 self.health_port = number(name, value, "a port from 0 to 65535")?;
             }

@@ -62,8 +62,12 @@ pub(crate) struct Node {
     sink: Sink,
 }
 
-/// The pods of this node, if this is a pod that may ask for them.
-fn pods(shared: &Shared) -> Option<Arc<Feed>> {
+/// The pods of this node, if they are wanted and this is a pod. It needs the right to list all pods
+/// of the cluster, which no node should have without need: RBAC knows no node's own.
+fn pods(node: &NodeFlags, shared: &Shared) -> Option<Arc<Feed>> {
+    if !node.top_pods {
+        return None;
+    }
     endpoints::own_namespace()?;
     let scope = Scope::PodsOf(load::node_name().into());
     Some(shared.clusters.feed(&cluster::Source { scope, ..Default::default() }))
@@ -109,7 +113,7 @@ impl Node {
             flags: node.clone(),
             template,
             discovery: Discovery::start(&node.upstream, sender.clone(), shared, watches),
-            pods: pods(shared),
+            pods: pods(node, shared),
             moved: false,
             upstreams: Vec::new(),
             network,

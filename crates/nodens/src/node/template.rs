@@ -5,6 +5,7 @@ use crate::flags::{Flags, NodeFlags};
 use crate::load::{self, LoadError, Source};
 use nodens_core::log::{Level, Sink};
 use nodens_node::face::{KubeDns, Rendered, Values, render};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub(crate) enum Refreshed {
 /// The template and what it became.
 pub(crate) struct Template {
     base: PathBuf,
+    /// Whether it has to be there: it was asked for, or was there before.
+    expected: bool,
     kube_dns: Option<PathBuf>,
     /// `-conf`; empty for none.
     conf: String,
@@ -46,6 +49,7 @@ impl Template {
     ) -> Self {
         Self {
             base: node.base.clone(),
+            expected: node.base_given,
             kube_dns: node.kube_dns_folder(),
             conf: flags.conf.clone(),
             values: values(flags, node),
@@ -67,6 +71,10 @@ impl Template {
         self.values.cluster_dns = upstreams.join(" ");
         let base = match std::fs::read_to_string(&self.base) {
             Ok(base) => base,
+            // As most start: with a Corefile, and without flags for a template.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.expected => {
+                return Refreshed::NoTemplate;
+            }
             Err(error) => {
                 let why = nodens_net::errno_text(&error);
                 let path = self.base.display();
@@ -77,6 +85,7 @@ impl Template {
                 return if gone { Refreshed::NoTemplate } else { Refreshed::Same };
             }
         };
+        self.expected = true;
         self.read_kube_dns();
         let Ok(rendered) = render(&base, &self.values) else { return Refreshed::Waiting };
         if self.rendered.as_ref().is_some_and(|(text, _)| *text == rendered.text) {
@@ -192,6 +201,7 @@ mod tests {
         let node = NodeFlags {
             local: "127.0.0.1".to_owned(),
             base: at("Corefile.base"),
+            base_given: true,
             kube_dns: at("kube-dns").display().to_string(),
             ..NodeFlags::default()
         };
@@ -235,6 +245,24 @@ mod tests {
         let line =
             "Updated Corefile with 1 custom stubdomains and upstream servers /etc/resolv.conf";
         assert!(bench.said().contains(line));
+    }
+
+    #[test]
+    fn a_template_that_nobody_asked_for_may_be_missing_but_not_go_or_be_unreadable() {
+        let mut bench = bench();
+        bench.template.expected = false;
+        assert_eq!(bench.template.refresh(&[]), Refreshed::NoTemplate);
+        assert_eq!(bench.said(), "");
+        std::fs::create_dir(&bench.template.base).unwrap();
+        assert_eq!(bench.template.refresh(&[]), Refreshed::NoTemplate);
+        assert!(bench.said().contains("Failed to read node-cache coreFile "));
+        std::fs::remove_dir(&bench.template.base).unwrap();
+        bench.write("Corefile.base", ".:53 {\n    whoami\n}\n");
+        assert_eq!(bench.template.refresh(&[]), Refreshed::Changed);
+        bench.said();
+        std::fs::remove_file(&bench.template.base).unwrap();
+        assert_eq!(bench.template.refresh(&[]), Refreshed::Same);
+        assert!(bench.said().contains("Failed to read node-cache coreFile "));
     }
 
     #[test]

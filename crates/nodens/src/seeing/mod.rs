@@ -41,6 +41,8 @@ pub(crate) struct Seer {
     places: Mutex<Places>,
     config: Mutex<Arc<Config>>,
     host: String,
+    /// Whether it is shown over TCP.
+    over_tcp: bool,
 }
 
 impl std::fmt::Debug for Seer {
@@ -57,7 +59,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// been made yet.
 pub(crate) fn start(flags: &Flags, facts: &Facts, endpoints: &Endpoints, config: &Arc<Config>) {
     if flags.top.unwrap_or(flags.node.is_some()) {
-        let seer = Seer::open(&facts.shared, config.clone(), load::hostname());
+        let seer = Seer::open(&facts.shared, config.clone(), load::hostname(), flags.top_http);
         endpoints.spawn(seer.clone().run(flags.top_socket.clone()));
         _ = facts.seer.set(seer);
     }
@@ -65,7 +67,7 @@ pub(crate) fn start(flags: &Flags, facts: &Facts, endpoints: &Endpoints, config:
 
 impl Seer {
     /// Lets the workers of `shared`, which must not have been made yet, count.
-    fn open(shared: &Arc<Shared>, config: Arc<Config>, host: String) -> Arc<Self> {
+    fn open(shared: &Arc<Shared>, config: Arc<Config>, host: String, over_tcp: bool) -> Arc<Self> {
         shared.seeing.open(shared.workers());
         Arc::new(Self {
             shared: shared.clone(),
@@ -73,6 +75,7 @@ impl Seer {
             places: Mutex::default(),
             config: Mutex::new(config),
             host,
+            over_tcp,
         })
     }
 
@@ -178,8 +181,10 @@ fn domains(config: &Config) -> Domains {
 
 /// `path` for somebody at this host. `peer` is who asks over TCP, and `host` whom they call.
 ///
-/// What clients ask for is nobody's business but the operator's: over TCP it is shown to this host
-/// alone, and not to pages that a browser here was led to by a name of their own (DNS rebinding).
+/// What clients ask for is nobody's business but the operator's. A port knows no users: every process
+/// of this host, and of every pod in its network, could read what is shown there, so nothing is
+/// unless `-top-http` says so; and then to this host alone, and not to pages that a browser here was
+/// led to by a name of their own (DNS rebinding).
 pub(crate) async fn answer(
     seer: &Arc<Seer>,
     path: &str,
@@ -191,6 +196,11 @@ pub(crate) async fn answer(
         "/debug/dns" | "/debug/dns/" => false,
         _ => return None,
     };
+    if peer.is_some() && !seer.over_tcp {
+        let text = "what clients ask for is not shown here: see `nodens top`, or start with \
+             -top-http to show it to every process of this host\n";
+        return Some((StatusCode::FORBIDDEN, text).into_response());
+    }
     if let Some(peer) = peer
         && !(peer.ip().to_canonical().is_loopback() && is_local_name(host.unwrap_or_default()))
     {

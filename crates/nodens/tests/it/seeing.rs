@@ -85,7 +85,7 @@ fn a_leak_is_seen_first_within_ten_seconds_and_gone_after_the_command() {
     let corefile = NODE
         .replace("CENTRAL", &central.address.to_string())
         .replace("METRICS", &metrics.to_string());
-    let options = ["-top", "-top-socket", socket.to_str().unwrap()];
+    let options = ["-top", "-top-http", "-top-socket", socket.to_str().unwrap()];
     let node = Server::start_with("seeing-node", &corefile, &options);
     let pod = Client::at("127.0.0.77", &node);
     let others = ["127.0.0.78", "127.0.0.79"].map(|address| Client::at(address, &node));
@@ -159,6 +159,27 @@ fn shows_the_page(port: u16) {
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     assert!(response.contains(" 403 ") && !response.contains("db.bad.invalid"), "{response}");
+}
+
+#[test]
+fn a_port_shows_nothing_of_clients_unless_it_is_asked_to() {
+    let folder = Folder::new("seeing-port");
+    let socket = folder.0.join("top");
+    let metrics = free_port();
+    let central = Server::start("seeing-port-central", CENTRAL);
+    let corefile = NODE
+        .replace("CENTRAL", &central.address.to_string())
+        .replace("METRICS", &metrics.to_string());
+    let options = ["-top", "-top-socket", socket.to_str().unwrap()];
+    let node = Server::start_with("seeing-port-node", &corefile, &options);
+    Client::at("127.0.0.77", &node).look_up(BAD);
+    eventually("a report", || report(&socket)["leaks"][0]["name"] == "db.bad.invalid.");
+    for path in ["/debug/dns", "/debug/dns.json"] {
+        let (status, text) = http_get(metrics, path).unwrap();
+        assert!(status.contains("403") && text.contains("-top-http"), "{status} {text}");
+        assert!(!text.contains("db.bad.invalid"), "{text}");
+    }
+    assert!(http_get(metrics, "/metrics").unwrap().0.contains("200"));
 }
 
 #[test]

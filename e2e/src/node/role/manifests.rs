@@ -28,6 +28,9 @@ const SURGE: &str = r#"[{"op": "remove", "path": "/spec/template/spec/containers
 /// Shorter than in our manifest, which only makes it harder: the old pod is there for less long.
 const SOON: &str = r#"{"spec": {"minReadySeconds": 5}}"#;
 
+const NAMES: &str =
+    r#"[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "-top-pods"}]"#;
+
 /// How Nodens comes to the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manifest {
@@ -57,6 +60,17 @@ impl Role<'_> {
             processes::alone(&[])?;
             self.applied = Some(wanted);
         }
+        self.wait()
+    }
+
+    /// Gives our own manifest the right to see pods, and lets it use that.
+    pub(super) fn name_clients(&mut self) -> Result<()> {
+        self.node.apply(&[], &read("pods.yaml")?)?;
+        self.patch("--type=json", NAMES)?;
+        rolled_out(self.node, "kube-system", DAEMON_SET)?;
+        processes::alone(&[])?;
+        // It is not what the next one wants.
+        self.applied = None;
         self.wait()
     }
 
@@ -123,9 +137,10 @@ pub(super) fn official() -> Result<String> {
 
 /// Our own, with what has to be there first.
 fn own() -> Result<String> {
-    let read = |name: &str| {
-        let path = repository().join("deploy/node").join(name);
-        fs::read_to_string(&path).with_context(|| path.display().to_string())
-    };
     Ok(format!("{}---\n{}", read("upstream-service.yaml")?, read("kube-proxy.yaml")?))
+}
+
+fn read(name: &str) -> Result<String> {
+    let path = repository().join("deploy/node").join(name);
+    fs::read_to_string(&path).with_context(|| path.display().to_string())
 }

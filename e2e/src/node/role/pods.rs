@@ -104,6 +104,7 @@ fn pod_of_clients(folder: &Path, containers: &[(String, Vec<String>)]) -> Value 
 /// A pod looks for what does not exist: it is named first, with its namespace.
 pub(super) fn leak(role: &mut Role<'_>) -> Result<String> {
     role.provide(Manifest::Own)?;
+    role.name_clients()?;
     let names = DOMAINS.map(|domain| format!("{LEAK}{domain}")).join(",");
     let server = format!("{CLUSTER_DNS}:53");
     let pod = json!({
