@@ -74,6 +74,11 @@ const CLUSTER_SERVER: &str = "errors\n health\n ready\n prometheus
 const NODE: &str = "errors\n prometheus\n search cluster.local\n cache 30\n forward . 192.0.2.53";
 /// A usual chain whose answers are counted for those who want to see them.
 const SEEN: &str = "chain-seen";
+/// By these a node sees that it asks the servers of its cluster.
+const WITNESSES: [(&str, [u8; 4]); 2] = [
+    ("kubernetes.default.svc.cluster.local.", [10, 96, 0, 1]),
+    ("dns.kube-system.svc.cluster.local.", [10, 99, 17, 4]),
+];
 /// Services of the cluster; those asked for are among them.
 const SERVICES: usize = 10_000;
 
@@ -140,7 +145,16 @@ fn main() {
         bench.publish(&cluster(), 1);
     }
     let denial = scenario.kind.is_denied();
-    bench.upstream(move |_, question| Reaction::Reply(reply(question, denial)));
+    // The addresses that show whose zone it is are there.
+    let is_witness = |question: &Message| {
+        WITNESSES.iter().find(|(name, _)| question.questions[0].qname.to_string() == *name)
+    };
+    bench.upstream(move |_, question| {
+        Reaction::Reply(match is_witness(question) {
+            Some((_, address)) => answer(question, *address),
+            None => reply(question, denial),
+        })
+    });
     let (warm, counted) = exchanges.split_at(if denial { 0 } else { names / 2 });
     if scenario.kind == Kind::Miss {
         answered(&mut bench, warm, warm.len());
@@ -159,7 +173,9 @@ fn cluster() -> String {
     let services = (0..SERVICES).map(|n| {
         format!("service team-{}/service-{n} 10.0.{}.{} http:tcp:80\n", n % 7, n / 256, n % 256)
     });
-    namespaces.chain(services).collect()
+    let witnesses =
+        ["service default/kubernetes 10.96.0.1\n", "service kube-system/dns 10.99.17.4\n"];
+    namespaces.chain(services).chain(witnesses.map(str::to_owned)).collect()
 }
 
 /// What a client asks, and what an upstream would answer.
@@ -179,6 +195,18 @@ fn exchange(scenario: &Scenario, n: usize) -> Exchange {
     let request = request(&question);
     let question = Message::parse(&request).unwrap_or_else(|error| panic!("{question}: {error}"));
     Exchange { request, reply: reply(&question, scenario.kind.is_denied()) }
+}
+
+fn answer(question: &Message, address: [u8; 4]) -> Vec<u8> {
+    let mut answer = question.clone();
+    answer.additional.clear();
+    answer.flags = question.flags.reply().with(Flags::RA, true);
+    let owner = question.questions[0].qname.clone();
+    let (rtype, class, ttl, rdata) = (Type::A, Class::IN, 60, address.to_vec());
+    answer.answer.push(Record { owner, rtype, class, ttl, rdata });
+    let mut out = Vec::new();
+    answer.write(&mut out).unwrap_or_else(|error| panic!("a reply: {error}"));
+    out
 }
 
 fn reply(question: &Message, denial: bool) -> Vec<u8> {

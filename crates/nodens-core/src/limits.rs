@@ -15,14 +15,17 @@ pub const SEARCH_NAMES_MAX: usize = 16;
 /// Time after which `autopath` leaves the rest of a search list to the client: half of what stub
 /// resolvers wait for one answer.
 pub const SEARCH_TIME_MAX: Duration = Duration::from_millis(2500);
-/// How long `search` goes by what the cluster's servers said of a name before it lets a question
-/// through again, if they do not give a shorter time.
-pub const CUT_TIME_MAX: Duration = Duration::from_secs(30);
-/// The same if the names of the cluster are known and the servers said so before: then there is no
-/// more to find out than whether they have a name from elsewhere.
-pub const CUT_TIME_AGAIN: Duration = Duration::from_secs(300);
+/// How long `search` goes by what a zone's servers said, of a cut, of a name or of whose zone it is,
+/// before it hears them again: so long a name can be denied at most that they have had meanwhile.
+pub const SEARCH_TIME: Duration = Duration::from_secs(30);
+/// After so much of it, whose zone it is is asked for anew, so that no query has to wait for that.
+pub const PROOF_AGAIN: Duration = Duration::from_secs(15);
+/// Time between two attempts to find that out while nothing is heard.
+pub const PROOF_PAUSE: Duration = Duration::from_secs(2);
 /// How long `search` keeps out of the way of names below one that was there after all.
-pub const POPULATED_TIME: Duration = Duration::from_secs(300);
+pub const POPULATED_TIME: Duration = Duration::from_secs(3600);
+/// How long after a denial was gone by a name that exists there counts as a surprise.
+pub const SURPRISE_TIME: Duration = Duration::from_secs(60);
 /// For so many seconds at least no denial is taken from the cache for a name that is new.
 pub const FRESH_TIME_MIN: u32 = 30;
 /// The same at most.

@@ -4,7 +4,7 @@ use crate::fault::{Fault, Status};
 use crate::form::{Event, EventType, Form, Unreadable};
 use crate::objects::{
     ImportObject, ImportSliceObject, Meta, NamespaceObject, NoLabels, Object, PodObject,
-    ServiceObject, SliceObject,
+    ServiceObject, SliceObject, WitnessObject,
 };
 use crate::protobuf::{Malformed, Message, Value};
 use nodens_core::cluster::{Editor, Key, Kind, Source};
@@ -67,6 +67,8 @@ pub(crate) fn event(of: Of<'_>, octets: &[u8], editor: &mut Editor) -> Seen {
         Kind::Pods => apply::<PodObject<'_>>(of, octets, editor),
         Kind::Imports => apply::<ImportObject<'_>>(of, octets, editor),
         Kind::ImportSlices => apply::<ImportSliceObject<'_>>(of, octets, editor),
+        Kind::ApiService => apply::<WitnessObject<'_, true>>(of, octets, editor),
+        Kind::SystemServices => apply::<WitnessObject<'_, false>>(of, octets, editor),
     }
 }
 
@@ -128,6 +130,9 @@ fn remove(kind: Kind, meta: &Meta<'_>, editor: &mut Editor) {
         Kind::Namespaces => _ = Key::of_namespace(name).map(|key| editor.remove_namespace(&key)),
         Kind::Services => _ = Key::new(namespace, name).map(|key| editor.remove_service(&key)),
         Kind::Imports => _ = Key::new(namespace, name).map(|key| editor.remove_import(&key)),
+        Kind::ApiService | Kind::SystemServices => {
+            _ = Key::new(namespace, name).map(|key| editor.remove_witness(&key));
+        }
     }
 }
 
@@ -194,6 +199,8 @@ pub(crate) fn item(
         Kind::Pods => put::<PodObject<'_>>(of, octets, editor),
         Kind::Imports => put::<ImportObject<'_>>(of, octets, editor),
         Kind::ImportSlices => put::<ImportSliceObject<'_>>(of, octets, editor),
+        Kind::ApiService => put::<WitnessObject<'_, true>>(of, octets, editor),
+        Kind::SystemServices => put::<WitnessObject<'_, false>>(of, octets, editor),
     }
 }
 

@@ -6,22 +6,21 @@ use crate::frames::Frames;
 use crate::lines::Lines;
 use crate::protobuf::{self, Malformed, Message, Value};
 use http::HeaderValue;
-use nodens_core::cluster::Scope;
+use nodens_core::cluster::{Kind, Scope};
 use serde::Deserialize;
 
 /// What is asked for: protobuf, or else JSON; where names are enough, objects' metadata without what
 /// the server knows of them beside it, or else whole objects. `in_list` says that they are to come as
 /// one list.
-pub(crate) fn accepted(scope: &Scope, in_list: bool) -> HeaderValue {
-    HeaderValue::from_static(match (scope, in_list) {
-        (Scope::Whole | Scope::PodsOf(_) | Scope::SlicesOf { .. }, _) => {
-            "application/vnd.kubernetes.protobuf, application/json"
-        }
-        (Scope::Names, true) => {
+pub(crate) fn accepted(scope: &Scope, kind: Kind, in_list: bool) -> HeaderValue {
+    let is_name = *scope == Scope::Names && matches!(kind, Kind::Namespaces | Kind::Services);
+    HeaderValue::from_static(match (is_name, in_list) {
+        (false, _) => "application/vnd.kubernetes.protobuf, application/json",
+        (true, true) => {
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, \
              application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
         }
-        (Scope::Names, false) => {
+        (true, false) => {
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, \
              application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
         }

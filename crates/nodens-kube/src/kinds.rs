@@ -22,7 +22,7 @@ pub(crate) struct Resource {
 const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
 const SLICES_RBAC: &str = "endpointslices.discovery.k8s.io";
 
-const RESOURCES: [Resource; 6] = [
+const RESOURCES: [Resource; 8] = [
     Resource {
         kind: Kind::Namespaces,
         title: "namespaces",
@@ -71,7 +71,25 @@ const RESOURCES: [Resource; 6] = [
         rbac: SLICES_RBAC,
         optional: false,
     },
+    Resource {
+        kind: Kind::ApiService,
+        title: "services of the API server",
+        label: "api_service",
+        path: "/api/v1/namespaces/default/services",
+        rbac: "services",
+        optional: false,
+    },
+    Resource {
+        kind: Kind::SystemServices,
+        title: "services of kube-system",
+        label: "system_service",
+        path: "/api/v1/namespaces/kube-system/services",
+        rbac: "services",
+        optional: false,
+    },
 ];
+/// The API server's own Service among those of its namespace.
+const API_SERVICE: &str = "metadata.name=kubernetes";
 
 /// Pods that have ended have no names, as in CoreDNS.
 const LIVING_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown";
@@ -82,13 +100,18 @@ const OF_IMPORT: &str = "multicluster.kubernetes.io/service-name";
 /// What is watched for `source`.
 pub(crate) fn wanted(source: &Source) -> impl Iterator<Item = Resource> {
     RESOURCES.into_iter().filter(|resource| match (&source.scope, resource.kind) {
-        (Scope::Names, kind) => matches!(kind, Kind::Namespaces | Kind::Services),
+        // Whose names these are is shown by a few addresses.
+        (Scope::Names, kind) => matches!(
+            kind,
+            Kind::Namespaces | Kind::Services | Kind::ApiService | Kind::SystemServices
+        ),
         (Scope::PodsOf(_), kind) => kind == Kind::Pods,
         (Scope::SlicesOf { .. }, kind) => kind == Kind::Slices,
         (Scope::Whole, Kind::Namespaces | Kind::Services) => true,
         (Scope::Whole, Kind::Slices) => source.endpoints,
         (Scope::Whole, Kind::Pods) => source.pods,
         (Scope::Whole, Kind::Imports | Kind::ImportSlices) => source.imports,
+        (Scope::Whole, Kind::ApiService | Kind::SystemServices) => false,
     })
 }
 
@@ -141,7 +164,7 @@ impl Resource {
         let selectors = match self.kind {
             // ServiceImports too, as in CoreDNS.
             Kind::Namespaces | Kind::Imports => [source.namespace_labels.as_deref(), None],
-            Kind::Services | Kind::Pods => [labels, None],
+            Kind::Services | Kind::Pods | Kind::ApiService | Kind::SystemServices => [labels, None],
             Kind::Slices => [labels, Some(OF_SERVICE)],
             Kind::ImportSlices => [labels, Some(OF_IMPORT)],
         };
@@ -153,6 +176,11 @@ impl Resource {
         if !selectors.is_empty() {
             request.push_str("labelSelector=");
             escape(&selectors.join(","), &mut request);
+            request.push('&');
+        }
+        if self.kind == Kind::ApiService {
+            request.push_str("fieldSelector=");
+            escape(API_SERVICE, &mut request);
             request.push('&');
         }
         if self.kind == Kind::Pods {
@@ -238,9 +266,14 @@ mod tests {
         let kinds = |source: &Source| wanted(source).map(|r| r.kind).collect::<Vec<_>>();
         assert_eq!(kinds(&Source::default()), [Kind::Namespaces, Kind::Services]);
         let all = Source { endpoints: true, pods: true, imports: true, ..Source::default() };
-        assert_eq!(kinds(&all).len(), RESOURCES.len());
+        assert_eq!(kinds(&all).len(), RESOURCES.len() - 2);
         let names = Source { scope: Scope::Names, ..all.clone() };
-        assert_eq!(kinds(&names), [Kind::Namespaces, Kind::Services]);
+        let witnesses = [Kind::ApiService, Kind::SystemServices];
+        assert_eq!(kinds(&names), [&[Kind::Namespaces, Kind::Services][..], &witnesses].concat());
+        assert_eq!(
+            of(Kind::ApiService).page(&names, None, true),
+            "/api/v1/namespaces/default/services?fieldSelector=metadata.name%3Dkubernetes&limit=500"
+        );
         let pods = Source { scope: Scope::PodsOf("n1".into()), ..all };
         assert_eq!(kinds(&pods), [Kind::Pods]);
     }

@@ -163,7 +163,7 @@ impl Loop {
     /// list, a list in pages where it could not be streamed.
     pub(crate) async fn get(&mut self, request: &str, in_list: bool) -> Result<Answer, Fault> {
         let pace = std::mem::replace(&mut self.pace, Pace::AtOnce);
-        let accepted = form::accepted(&self.source().scope, in_list);
+        let accepted = form::accepted(&self.source().scope, self.resource.kind, in_list);
         self.connection.get(request, accepted, pace).await
     }
 

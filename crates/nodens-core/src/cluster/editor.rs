@@ -2,6 +2,7 @@
 
 mod names;
 mod slices;
+mod witnesses;
 
 use super::intern::Interner;
 use super::places::Number;
@@ -12,6 +13,7 @@ use nodens_wire::Name;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use witnesses::witness_kind;
 
 /// A kind of object. Each is listed and watched by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,6 +30,10 @@ pub enum Kind {
     Imports,
     /// EndpointSlices of service imports.
     ImportSlices,
+    /// The Service of the API server itself, `default/kubernetes`, with its addresses.
+    ApiService,
+    /// The Services of the namespace `kube-system`, with their addresses.
+    SystemServices,
 }
 
 /// What a slice or a pod is called: `namespace/name`.
@@ -94,6 +100,10 @@ impl Editor {
             Kind::Slices => names(self.slices.keys(), &listed),
             Kind::ImportSlices => names(self.import_slices.keys(), &listed),
             Kind::Pods => names(self.pods.keys(), &listed),
+            Kind::ApiService | Kind::SystemServices => {
+                let of_kind = |key: &&Key| witness_kind(key) == kind;
+                keys(self.snapshot.witnesses.keys().filter(of_kind), &listed)
+            }
         };
         for object in &gone {
             self.remove(kind, object);
@@ -109,6 +119,7 @@ impl Editor {
             Kind::Slices => self.forget_slice(&String::from_utf8_lossy(object)),
             Kind::ImportSlices => self.forget_import_slice(&String::from_utf8_lossy(object)),
             Kind::Pods => self.forget_pod(&String::from_utf8_lossy(object)),
+            Kind::ApiService | Kind::SystemServices => _ = self.snapshot.witnesses.remove(object),
         }
     }
 
@@ -123,7 +134,9 @@ impl Editor {
     pub fn keep(&mut self, kind: Kind, namespace: &str, name: &str) {
         let key = match kind {
             Kind::Namespaces => Key::of_namespace(name),
-            Kind::Services | Kind::Imports => Key::new(namespace, name),
+            Kind::Services | Kind::Imports | Kind::ApiService | Kind::SystemServices => {
+                Key::new(namespace, name)
+            }
             Kind::Slices | Kind::ImportSlices | Kind::Pods => {
                 return self.note(kind, format!("{namespace}/{name}").as_bytes());
             }

@@ -9,6 +9,10 @@ use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+/// Addresses at the begin of a cluster's network for Services that are meant to be chosen by hand,
+/// at most (KEP-3070).
+const STATIC_ADDRESSES: u128 = 256;
+
 /// A table of which a changed copy shares what did not change.
 pub(super) type Table<K, V> =
     imbl::GenericHashMap<K, V, RandomState, imbl::shared_ptr::DefaultSharedPtr>;
@@ -19,6 +23,10 @@ pub struct Snapshot {
     pub(super) namespaces: Table<Key, ()>,
     pub(super) services: Entries,
     pub(super) names: Table<Key, u64>,
+    /// See [`Snapshot::api_addresses`] and [`Snapshot::witnesses`].
+    pub(super) witnesses: Table<Key, Arc<[IpAddr]>>,
+    /// When names were known for the first time, in seconds since 1970.
+    pub(super) names_since: u64,
     pub(super) imports: Entries,
     pub(super) cluster_ips: Table<IpAddr, Refs<Service>>,
     pub(super) external_ips: Table<IpAddr, Refs<Service>>,
@@ -140,11 +148,21 @@ pub(super) fn forget<T: PartialEq>(table: &mut Table<IpAddr, Refs<T>>, address: 
     }
 }
 
+fn number(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => ip.to_bits().into(),
+        IpAddr::V6(ip) => ip.to_bits(),
+    }
+}
+
 fn at<T>(table: &Table<IpAddr, Refs<T>>, address: IpAddr) -> &[Arc<T>] {
     table.get(&address).map_or(&[], Refs::as_slice)
 }
 
 impl Snapshot {
+    /// The key of the API server's own Service.
+    pub const API_SERVICE: &[u8] = b"\x0akubernetes\x07default";
+
     /// Whether there is a namespace; `key` is its label in wire form, folded: `\x07default`.
     pub fn has_namespace(&self, key: &[u8]) -> bool {
         self.namespaces.contains_key(key)
@@ -157,9 +175,37 @@ impl Snapshot {
     }
 
     /// Where only names are known ([`super::Scope::Names`]): whether there is a service, and since
-    /// when as far as that is known, in seconds since 1970; 0 for all that were there at first.
+    /// when that is known, in seconds since 1970. Those that were there at first may have come a
+    /// moment before.
     pub fn service_since(&self, key: &[u8]) -> Option<u64> {
-        self.names.get(key).copied()
+        self.names.get(key).map(|since| self.names_since.max(*since))
+    }
+
+    /// Where only names are known: the cluster addresses of the API server's own Service,
+    /// `default/kubernetes`; none while it is not known.
+    pub fn api_addresses(&self) -> &[IpAddr] {
+        self.witnesses.get(Self::API_SERVICE).map_or(&[], |ips| ips)
+    }
+
+    /// Where only names are known: the Services, with their addresses, by which this cluster can be
+    /// told from others. Clusters often have the same network for Services, in which the API server
+    /// has the first address and the DNS the tenth; the addresses behind those that are meant to be
+    /// chosen by hand are drawn at random.
+    pub fn witnesses(&self) -> impl Iterator<Item = (&Key, &[IpAddr])> + Clone {
+        let first = self.api_addresses();
+        let is_drawn = move |ip: &IpAddr| {
+            let first = first.iter().find(|first| first.is_ipv4() == ip.is_ipv4());
+            first.is_some_and(|first| number(*ip).abs_diff(number(*first)) >= STATIC_ADDRESSES)
+        };
+        let drawn =
+            self.witnesses.iter().filter(move |(_, ips)| ips.first().is_some_and(&is_drawn));
+        drawn.map(|(key, ips)| (key, &**ips))
+    }
+
+    /// The cluster addresses of a Service among [`Snapshot::witnesses`], or of the API server's own;
+    /// `key` is as in [`Snapshot::service`].
+    pub fn witness(&self, key: &[u8]) -> Option<&[IpAddr]> {
+        self.witnesses.get(key).map(|ips| &**ips)
     }
 
     /// How many namespaces there are, and how many services of which only the names are known.

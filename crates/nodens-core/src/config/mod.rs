@@ -6,7 +6,7 @@ mod services;
 mod settings;
 
 pub use build::{BlockBuilder, build, check_unserved};
-pub use options::{BuildOptions, LookupHost};
+pub use options::{BuildOptions, LookupHost, SearchMode};
 pub use services::{
     ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME,
     LoopProbe, NotifyService, PrometheusService, Readiness, ReadyService, ReloadService, Services,
@@ -106,6 +106,16 @@ pub struct ServerBlock {
     pub handlers: Vec<Handler>,
     /// What the block says beside its chain.
     pub settings: BlockSettings,
+}
+
+impl ServerBlock {
+    /// What `search` does in it, if it has it, and whether that is written nowhere.
+    pub fn search(&self) -> Option<(bool, SearchMode)> {
+        self.handlers.iter().find_map(|handler| match handler {
+            Handler::Search(search) => Some(search.describe()),
+            _ => None,
+        })
+    }
 }
 
 impl Server {

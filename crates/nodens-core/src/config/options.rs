@@ -26,11 +26,25 @@ pub struct BuildOptions {
     /// Whether blocks that forward a cluster's zone have `search` without saying so: the server
     /// stands on a node, between pods and the cluster's servers.
     pub ends_search_paths: bool,
+    /// What `search` does, written or not.
+    pub search: SearchMode,
     /// The node it runs on, for `autopath @node`.
     pub node: String,
     /// Zones that `transfer` hands on beside those of the Corefile's directives, for programs that
     /// have some of their own.
     pub zones: Vec<Source>,
+}
+
+/// What `search` does in all blocks that have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SearchMode {
+    /// It denies names.
+    #[default]
+    On,
+    /// It counts what it would have denied, and what the servers said to that.
+    DryRun,
+    /// Nothing: it is not there.
+    Off,
 }
 
 /// See [`BuildOptions::lookup_host`].
@@ -52,6 +66,7 @@ impl Default for BuildOptions {
             resolv_conf: PathBuf::from("/etc/resolv.conf"),
             resolved_conf: PathBuf::from("/run/systemd/resolve/resolv.conf"),
             ends_search_paths: false,
+            search: SearchMode::default(),
             node: "localhost".to_owned(),
             zones: Vec::new(),
         }

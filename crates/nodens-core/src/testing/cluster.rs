@@ -39,7 +39,8 @@ pub fn cluster(text: &str, serial: u64) -> Snapshot {
 pub fn names(before: &Snapshot, text: &str, now_unix_s: u64) -> Snapshot {
     let whole = cluster(text, now_unix_s);
     let mut editor = Editor::from(before.clone());
-    for kind in [Kind::Namespaces, Kind::Services] {
+    let kinds = [Kind::Namespaces, Kind::Services, Kind::ApiService, Kind::SystemServices];
+    for kind in kinds {
         editor.begin_list(kind);
     }
     for line in text.lines() {
@@ -47,8 +48,15 @@ pub fn names(before: &Snapshot, text: &str, now_unix_s: u64) -> Snapshot {
             editor.set_namespace(&key_of_namespace(name.trim()));
         }
     }
-    whole.services().for_each(|(service, _)| editor.set_name(&service.key));
-    for kind in [Kind::Namespaces, Kind::Services] {
+    for (service, _) in whole.services() {
+        let key = &service.key;
+        editor.set_name(key);
+        let is_api = (key.name(), key.namespace()) == (b"kubernetes", b"default");
+        if is_api || key.namespace() == b"kube-system" {
+            editor.set_witness(key, &service.cluster_ips);
+        }
+    }
+    for kind in kinds {
         editor.end_list(kind);
     }
     editor.snapshot(now_unix_s)

@@ -123,7 +123,7 @@ const POD: &[Field] = &[
 fn fields(kind: Kind) -> &'static [Field] {
     match kind {
         Kind::Namespaces => NAMESPACE,
-        Kind::Services => SERVICE,
+        Kind::Services | Kind::ApiService | Kind::SystemServices => SERVICE,
         Kind::Slices | Kind::ImportSlices => SLICE,
         Kind::Pods => POD,
         Kind::Imports => panic!("only in JSON"),

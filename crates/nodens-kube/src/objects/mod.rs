@@ -7,7 +7,7 @@ mod service;
 mod slice;
 
 pub(crate) use pod::PodObject;
-pub(crate) use service::{ImportObject, ServiceObject};
+pub(crate) use service::{ImportObject, ServiceObject, WitnessObject};
 pub(crate) use slice::{ImportSliceObject, SliceObject};
 
 use crate::protobuf::{Malformed, Message, Value};

@@ -184,6 +184,15 @@ impl ServiceObject<'_> {
         all.filter(|found| !found.is_empty())
     }
 
+    fn addresses(&self) -> Result<Box<[IpAddr]>, Unusable> {
+        match self.kind() {
+            ServiceKind::ClusterIp => {
+                self.cluster_ips().map(|found| address("clusterIPs", found)).collect()
+            }
+            ServiceKind::Headless | ServiceKind::ExternalName(_) => Ok(Box::default()),
+        }
+    }
+
     fn external(&self) -> impl Iterator<Item = External> {
         let place = |found: &str| {
             let parsed = address("external address", found).map(External::Address);
@@ -213,14 +222,7 @@ impl<'a> Object<'a> for ServiceObject<'a> {
             editor.set_name(&key);
             return Ok(true);
         }
-        let kind = self.kind();
-        let cluster_ips: Box<[IpAddr]> = match kind {
-            ServiceKind::ClusterIp => {
-                let parsed = self.cluster_ips().map(|found| address("clusterIPs", found));
-                parsed.collect::<Result<_, _>>()?
-            }
-            ServiceKind::Headless | ServiceKind::ExternalName(_) => Box::default(),
-        };
+        let (kind, cluster_ips) = (self.kind(), self.addresses()?);
         let ports = ports(&self.spec.ports, editor)?;
         let external = self.external().collect();
         editor.set_service(Service { key, kind, cluster_ips, ports, external });
@@ -229,6 +231,39 @@ impl<'a> Object<'a> for ServiceObject<'a> {
 
     fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {
         editor.remove_service(&Key::new(self.metadata.namespace(), self.metadata.name())?);
+        Ok(())
+    }
+}
+
+/// A Service whose addresses are wanted where names are enough of others: that of the API server,
+/// or one of `kube-system`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct WitnessObject<'a, const API: bool>(#[serde(borrow)] ServiceObject<'a>);
+
+impl<'a, const API: bool> Message<'a> for WitnessObject<'a, API> {
+    fn field(&mut self, number: u32, value: Value<'a>) -> Result<(), Malformed> {
+        self.0.field(number, value)
+    }
+}
+
+impl<'a, const API: bool> Object<'a> for WitnessObject<'a, API> {
+    const KIND: Kind = if API { Kind::ApiService } else { Kind::SystemServices };
+    type Labels = NoLabels;
+
+    fn meta(&self) -> &Meta<'a, NoLabels> {
+        self.0.meta()
+    }
+
+    fn set(&self, editor: &mut Editor, _: &Source) -> Result<(), Unusable> {
+        let meta = self.0.meta();
+        editor.set_witness(&Key::new(meta.namespace(), meta.name())?, &self.0.addresses()?);
+        Ok(())
+    }
+
+    fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {
+        let meta = self.0.meta();
+        editor.remove_witness(&Key::new(meta.namespace(), meta.name())?);
         Ok(())
     }
 }

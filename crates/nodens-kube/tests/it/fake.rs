@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 pub(crate) const SERVICES: &str = "/api/v1/services";
+pub(crate) const API_SERVICE: &str = "/api/v1/namespaces/default/services";
+pub(crate) const SYSTEM_SERVICES: &str = "/api/v1/namespaces/kube-system/services";
 pub(crate) const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
 pub(crate) const PODS: &str = "/api/v1/pods";
 pub(crate) const IMPORTS: &str = "/apis/multicluster.x-k8s.io/v1alpha1/serviceimports";

@@ -1,7 +1,8 @@
 //! Lists and what follows them.
 
 use crate::fake::{
-    Fake, IMPORTS, NAMESPACES, PODS, SERVICES, SLICES, Watch, service, service_at, slice,
+    API_SERVICE, Fake, IMPORTS, NAMESPACES, PODS, SERVICES, SLICES, SYSTEM_SERVICES, Watch,
+    service, service_at, slice,
 };
 use nodens_core::cluster::{Key, Link, Scope};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -37,7 +38,7 @@ fn a_streamed_list_goes_on_as_a_watch_on_the_same_connection() {
 /// What a node asks for to know where search paths end.
 #[test]
 fn where_names_are_enough_only_metadata_is_asked_for() {
-    let fake = Fake::start(&[NAMESPACES]);
+    let fake = Fake::start(&[NAMESPACES, API_SERVICE, SYSTEM_SERVICES]);
     let watch = Watch::start(&fake, |source| source.scope = Scope::Names);
     let mut asked = fake.next(SERVICES);
     let form = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -53,7 +54,9 @@ fn where_names_are_enough_only_metadata_is_asked_for() {
         let key = Key::new("default", name).unwrap();
         watch.feed.load().service_since(key.as_wire())
     };
-    assert_eq!((since("one"), since("two"), since("three")), (Some(0), Some(0), None));
+    // Those that are there at first may have come a moment before.
+    assert!(since("one").is_some_and(|since| since > 1_700_000_000));
+    assert_eq!((since("two"), since("three")), (since("one"), None));
     assert_eq!(watch.feed.load().sizes(), [0; 3]);
     watch.until("current", || watch.feed.is_current());
 
@@ -70,9 +73,39 @@ fn where_names_are_enough_only_metadata_is_asked_for() {
     assert!(since("four").is_some_and(|since| since > 1_700_000_000));
 }
 
+/// By a few addresses a node finds out whether a server speaks for this cluster.
+#[test]
+fn the_addresses_that_tell_clusters_apart_are_asked_for_whole() {
+    let fake = Fake::start(&[NAMESPACES, SERVICES]);
+    let watch = Watch::start(&fake, |source| source.scope = Scope::Names);
+    let mut api = fake.next(API_SERVICE);
+    assert!(api.query.contains("fieldSelector=metadata.name%3Dkubernetes&"), "{}", api.query);
+    assert!(!api.head.contains("PartialObjectMetadata"), "{}", api.head);
+    api.begin().added(&service_at("kubernetes", 3, "10.0.0.1")).bookmark("10", true);
+    let mut system = fake.next(SYSTEM_SERVICES);
+    let of_system =
+        |name, at, ip| service_at(name, at, ip).replace(r#""default""#, r#""kube-system""#);
+    system.begin().added(&of_system("kube-dns", 4, "10.0.0.10"));
+    system.added(&of_system("metrics", 5, "10.7.0.3")).bookmark("10", true);
+    watch.until_synced();
+    let snapshot = watch.feed.load();
+    assert_eq!(snapshot.api_addresses(), ["10.0.0.1".parse::<std::net::IpAddr>().unwrap()]);
+    // The tenth address of the network is that of the DNS in nearly every cluster.
+    let witnesses: Vec<_> = snapshot.witnesses().map(|(key, _)| key.name().to_vec()).collect();
+    assert_eq!(witnesses, [b"metrics"]);
+    assert_eq!(snapshot.names(), [0, 0], "their names come with all others");
+    drop(snapshot);
+    system.event("DELETED", &of_system("metrics", 11, "10.7.0.3"));
+    watch.until("no witness", || watch.feed.load().witnesses().next().is_none());
+    api.cut();
+    fake.next(API_SERVICE).refuse("410 Gone", "too old");
+    fake.next(API_SERVICE).begin().bookmark("20", true);
+    watch.until("no API server's service", || watch.feed.load().api_addresses().is_empty());
+}
+
 #[test]
 fn where_names_are_forbidden_they_are_not_asked_for_again_soon() {
-    let fake = Fake::start(&[]);
+    let fake = Fake::start(&[API_SERVICE, SYSTEM_SERVICES]);
     let watch = Watch::start(&fake, |source| source.scope = Scope::Names);
     for path in [NAMESPACES, SERVICES] {
         fake.next(path).refuse("403 Forbidden", "services is forbidden");

@@ -25,6 +25,9 @@ impl Editor {
 
     /// Says since when new names are known.
     pub(super) fn date_names(&mut self, now_unix_s: u64) {
+        if self.has_services && self.snapshot.names_since == 0 {
+            self.snapshot.names_since = now_unix_s;
+        }
         for key in self.new_names.drain(..) {
             if let Some(since) = self.snapshot.names.get_mut(&key) {
                 *since = now_unix_s;

@@ -4,7 +4,7 @@ use super::classify::{Question, Reply, assess, is_dnssec_ok};
 use super::entry::{self, Facts, Kind};
 use super::key::{Key, KeyOctets};
 use super::store::Scope;
-use super::{Cache, Phase, subnet};
+use super::{Cache, Phase, Reading, subnet};
 use crate::job::Resolution;
 use crate::kind::Kind as ResponseKind;
 use crate::time::Now;
@@ -41,8 +41,9 @@ impl Cache {
         let ttl_s = self.ttl_s(&reply);
         set_ttls(&mut q.response.wire, &q.cache.ttls_at, ttl_s);
         let accepted = self.is_acceptable(&reply, rcode, phase);
-        let is_shared = phase != Phase::Unshared;
-        if reply.is_cacheable && ttl_s > 0 && !q.response.live && is_shared {
+        let is_unwanted = q.cache.reading == Reading::NoDenials && rcode == Rcode::NXDOMAIN;
+        let is_kept = phase != Phase::Unshared && !is_unwanted;
+        if reply.is_cacheable && ttl_s > 0 && !q.response.live && is_kept {
             if !reply.is_matching {
                 worker.cells.add(self.counters.drops, 1);
             } else if accepted || self.options.prefers_positive() {

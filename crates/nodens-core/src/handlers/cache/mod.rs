@@ -76,6 +76,8 @@ impl Cache {
 #[derive(Debug, Default)]
 pub struct State {
     phase: Phase,
+    /// What may be taken from the cache and put there.
+    pub(crate) reading: Reading,
     /// Where the handler is in its chain.
     position: usize,
     /// The bits of the key.
@@ -88,6 +90,18 @@ pub struct State {
     refresh: Option<Refresh>,
     scratch: Vec<u8>,
     ttls_at: Vec<u16>,
+}
+
+/// What a handler in front allows the cache to do with a question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// What it does with any.
+    #[default]
+    All,
+    /// Nothing that says that the name does not exist: the name is new.
+    NoDenials,
+    /// Nothing: the servers themselves are to be heard.
+    Nothing,
 }
 
 /// Why the question went on behind the cache.
@@ -112,6 +126,7 @@ impl State {
     /// Forgets everything but buffers.
     pub fn clear(&mut self) {
         self.phase = Phase::Idle;
+        self.reading = Reading::All;
         // Usually there is nothing, and nothing to write.
         drop(self.fallback.take());
         drop(self.refresh.take());
@@ -142,7 +157,11 @@ impl State {
 impl Handle for Cache {
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         let q = &mut cx.job.current;
-        if q.flags.opcode() != Opcode::QUERY || !self.options.serves(q.qname.view()) {
+        let reading = q.cache.reading;
+        if q.flags.opcode() != Opcode::QUERY
+            || !self.options.serves(q.qname.view())
+            || reading == Reading::Nothing
+        {
             return Step::Next;
         }
         if !self.options.forward_subnet {
@@ -162,7 +181,7 @@ impl Handle for Cache {
         let key = octets.key(q.qtype, q.qclass, q.cache.bits);
         let (store, scope) = (&cx.worker.shared.cache, self.lease.scope());
         let hash = store.hash(scope, &key);
-        match store.find(scope, &key, hash, self.enough(), |view| self.rank(view, cx.now)) {
+        match store.find(scope, &key, hash, self.enough(), |view| self.rank(view, reading, cx.now)) {
             Some(found) => self.hit(cx, &found),
             None => {
                 cx.worker.cells.add(self.counters.misses, 1);
@@ -214,9 +233,10 @@ impl Handle for Cache {
 impl Cache {
     /// Which of the entries for a question is served: what can be served at all, good answers
     /// before failures. There is a success beside a denial only under `prefer_positive`.
-    fn rank(&self, view: View<'_>, now: Now) -> u8 {
+    fn rank(&self, view: View<'_>, reading: Reading, now: Now) -> u8 {
         match view.kind() {
             _ if !view.is_servable(now) => 0,
+            _ if reading == Reading::NoDenials && view.flags().rcode() == Rcode::NXDOMAIN => 0,
             Kind::Success => 4,
             Kind::Denial => 3,
             Kind::Hollow => 2,

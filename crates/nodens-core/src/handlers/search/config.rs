@@ -17,6 +17,8 @@ pub(super) struct Options {
     pub(super) except: Vec<Name>,
     /// Where the API server is; `None` if it is not asked.
     pub(super) api: Option<Api>,
+    /// Whether nobody wrote it.
+    pub(super) implicit: bool,
 }
 
 impl Options {
@@ -30,7 +32,12 @@ impl Options {
             !zone.view().is_root() && !is_reverse(zone) && !of_several
         };
         let all = zones.names().iter().all(own);
-        all.then(|| Self { zones, except: Vec::new(), api: Some(Api::InCluster) })
+        all.then(|| Self {
+            zones,
+            except: Vec::new(),
+            api: Some(Api::InCluster),
+            implicit: true,
+        })
     }
 
     pub(super) fn read(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Self, Error> {
@@ -63,7 +70,7 @@ impl Options {
             }
         }
         let api = (!learn).then(|| lines.api());
-        Ok(Self { zones, except, api })
+        Ok(Self { zones, except, api, implicit: false })
     }
 }
 

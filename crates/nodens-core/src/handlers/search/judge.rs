@@ -19,6 +19,15 @@ impl Ground {
     /// All of them, in order.
     pub(super) const ALL: [Self; 3] = [Self::Shape, Self::Namespace, Self::Service];
 
+    /// What is its own of one thing for each.
+    pub(super) fn of<T: Copy>(self, [shape, namespace, service]: &[T; 3]) -> T {
+        match self {
+            Self::Shape => *shape,
+            Self::Namespace => *namespace,
+            Self::Service => *service,
+        }
+    }
+
     /// The label `ground` of metrics.
     pub(super) fn label(self) -> &'static str {
         match self {
@@ -34,6 +43,8 @@ impl Ground {
 pub(super) enum Judged<'n> {
     /// Nothing: only the cluster's servers know.
     Open,
+    /// It may be that of a service, of which nothing is known.
+    Unsure,
     /// It belongs to a service that has been known since then, in seconds since 1970.
     Known(u64),
     /// It does not exist.
@@ -87,7 +98,7 @@ pub(super) fn judge<'n>(below: &'n [u8], names: Option<&Snapshot>) -> Judged<'n>
         (_, 3..) => denied(Ground::Shape, cut),
         (_, 2) if !matches!(next, Some(b"tcp" | b"udp" | b"sctp")) => denied(Ground::Shape, cut),
         (Some(Some(since)), _) => Judged::Known(since),
-        (None, _) => Judged::Open,
+        (None, _) => Judged::Unsure,
     }
 }
 
@@ -105,7 +116,7 @@ mod tests {
         let name: Name = format!("{below}.").parse().unwrap();
         let wire = name.as_wire();
         match judge(&wire[..wire.len() - 1], names) {
-            Judged::Open => "open".to_owned(),
+            Judged::Open | Judged::Unsure => "open".to_owned(),
             Judged::Known(since) => format!("known {since}"),
             Judged::Denied { ground, cut } => {
                 let cut = Name::from_wire(&[cut, &[0]].concat()).unwrap();

@@ -2,25 +2,29 @@
 //! cluster has are denied without asking the cluster's servers.
 //!
 //! `judge` says whether a name can exist, by its shape and by the names that a watch tells of;
-//! `learned` remembers what the cluster's servers say. Only what both deny is denied here, so that
-//! names which the servers have from elsewhere (`rewrite`, `template`) stay.
+//! `proof` finds out whether the zone is that of the cluster whose names these are; `learned`
+//! remembers what the zone's servers say. Only what both deny is denied here, so that names which
+//! the servers have from elsewhere (`rewrite`, `template`) stay.
 
 mod config;
 mod judge;
 mod learned;
+mod proof;
+mod series;
 #[cfg(test)]
 mod tests;
 
-use crate::cluster::Feed;
-use crate::config::BlockBuilder;
+use crate::cluster::{Feed, Scope, Snapshot};
+use crate::config::{BlockBuilder, SearchMode};
 use crate::handler::{Cx, Handle, Step};
-use crate::handlers::Handler;
+use crate::handlers::cache::Reading;
 use crate::handlers::kubernetes::compose::fold;
 use crate::handlers::kubernetes::records::{self, Soa};
-use crate::job::Resolution;
-use crate::limits::{CUT_TIME_AGAIN, CUT_TIME_MAX, FRESH_TIME_MAX, FRESH_TIME_MIN, POPULATED_TIME};
-use crate::metrics::Counter;
+use crate::handlers::{Handler, NAMES};
+use crate::job::{Asker, Resolution};
+use crate::limits::{FRESH_TIME_MAX, FRESH_TIME_MIN, POPULATED_TIME, SEARCH_TIME, SURPRISE_TIME};
 use crate::time::Now;
+use crate::worker::Background;
 use crate::zones::Zones;
 use config::Options;
 pub(crate) use config::{ApiLines, optional_feed};
@@ -29,8 +33,15 @@ use learned::{Authority, Learned, SOA_NAMES, Said};
 use nodens_corefile::{Directive, Error};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Flags, Name, Opcode, Rcode, Type};
+use proof::{Heard, Proof, Trust, type_of};
+use series::Series;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// Between a Service's namespace and the zone.
+const SVC: &[u8] = b"\x03svc";
 
 /// The directive at work.
 #[derive(Debug)]
@@ -39,16 +50,16 @@ pub struct Search {
     except: Vec<Name>,
     /// The names there are, if somebody watches for them.
     feed: Option<Arc<Feed>>,
+    /// Whether it is there by itself: then nothing is denied in a zone that is not shown to be the
+    /// cluster's. Who writes it says that the zone is a cluster's, but not that it is this one's.
+    implicit: bool,
+    is_dry_run: bool,
+    /// What the servers of each zone have shown.
+    proofs: Box<[Proof]>,
     learned: Learned,
+    /// When the first question came, in seconds since 1970; 0 before.
+    began: AtomicU64,
     series: Series,
-}
-
-/// Metric series of one block.
-#[derive(Debug)]
-struct Series {
-    denied: [Counter; Ground::ALL.len()],
-    surprises: Counter,
-    fresh: Counter,
 }
 
 /// Reads `search [ZONES…] { … }`, which a block may have once.
@@ -72,46 +83,24 @@ pub(crate) fn switch_on(block: &mut BlockBuilder<'_>) {
 }
 
 fn add(options: Options, block: &mut BlockBuilder<'_>) {
-    let Options { zones, except, api } = options;
-    let feed = api.map(|api| optional_feed(block, api, crate::cluster::Scope::Names));
-    let learned = Learned::new(zones.names().len());
-    let series = Series::register(block, feed.as_ref());
-    block.push(Search { zones, except, feed, learned, series });
-}
-
-impl Series {
-    fn register(block: &BlockBuilder<'_>, feed: Option<&Arc<Feed>>) -> Self {
-        let registry = &block.shared.registry;
-        let server = ("server", &*block.server);
-        let denied = Ground::ALL.map(|ground| {
-            let help = "Names of search paths denied without asking a server of the cluster.";
-            let labels = [server, ("ground", ground.label())];
-            registry.counter("nodens_search_denied_total", help, &labels)
-        });
-        let plain = |name, help| registry.counter(name, help, &[server]);
-        for (place, kind) in ["namespace", "service"].into_iter().enumerate() {
-            let feed = feed.map(Arc::downgrade);
-            let count = move || {
-                let feed = feed.as_ref().and_then(std::sync::Weak::upgrade);
-                let names = feed.filter(|feed| feed.is_current()).map(|feed| feed.load().names());
-                names.and_then(|names| names.get(place).copied()).unwrap_or_default() as f64
-            };
-            let help = "Names that search paths are judged by; 0 while only answers are learned from.";
-            let labels = [server, ("kind", kind)];
-            registry.gauge("nodens_search_names", help, &labels, Arc::new(count));
-        }
-        Self {
-            denied,
-            surprises: plain(
-                "nodens_search_surprises_total",
-                "Names that a server of the cluster has although they seemed not to exist.",
-            ),
-            fresh: plain(
-                "nodens_search_fresh_total",
-                "Questions for names so new that no cached answer was taken.",
-            ),
-        }
+    if block.options.search == SearchMode::Off {
+        return;
     }
+    let Options { zones, except, api, implicit } = options;
+    let feed = api.map(|api| optional_feed(block, api, Scope::Names));
+    let count = zones.names().len();
+    let series = Series::register(block, feed.as_ref());
+    block.push(Search {
+        zones,
+        except,
+        feed,
+        implicit,
+        is_dry_run: block.options.search == SearchMode::DryRun,
+        proofs: (0..count).map(|_| Proof::default()).collect(),
+        learned: Learned::new(count),
+        began: AtomicU64::new(0),
+        series,
+    });
 }
 
 impl Handle for Search {
@@ -122,16 +111,22 @@ impl Handle for Search {
         let below = below(q, self.zone_len(zone), &mut buffer);
         let snapshot = self.feed.as_ref().filter(|feed| feed.is_current()).map(|feed| feed.load());
         match judge(below, snapshot.as_ref().map(|snapshot| &***snapshot)) {
-            Judged::Open | Judged::Known(0) => {}
-            Judged::Known(since) => self.pass_cache(cx, zone, since),
+            Judged::Open => {}
+            Judged::Unsure => self.mistrust_denials_of_before(cx, zone),
+            Judged::Known(since) => self.avoid_denials(cx, zone, since),
             Judged::Denied { ground, cut } => {
-                // Who wants proofs gets what the servers have.
-                let is_denied = !q.dnssec_ok()
-                    && self.learned.look(zone, cut, cx.now) == Said::Denied;
-                if is_denied && let Some(authority) = self.learned.authority(zone) {
-                    self.deny(cx, zone, ground, authority);
-                    return Step::Answered;
+                self.prove(cx, zone);
+                let q = &cx.job.current;
+                let Some(authority) = self.would_deny(q, zone, (ground, cut, below), cx.now) else {
+                    return Step::Next;
+                };
+                if self.is_dry_run {
+                    cx.worker.cells.add(ground.of(&self.series.dry_run), 1);
+                    return Step::Next;
                 }
+                cx.worker.cells.add(ground.of(&self.series.denied), 1);
+                self.deny(cx, zone, authority);
+                return Step::Answered;
             }
         }
         Step::Next
@@ -152,21 +147,56 @@ impl Handle for Search {
         let Some(zone) = self.concerned(q) else { return };
         let mut buffer = [0; NAME_LEN_MAX];
         let below = below(q, self.zone_len(zone), &mut buffer);
+        // What the cache has is as old as nobody knows.
+        let is_fresh = !was_cached(q);
+        if is_fresh && let Some(heard) = self.heard_of_witness(q, zone, below, cx.now) {
+            let [refuted, confirmed] = self.series.proofs;
+            let counter = if heard == Heard::Confirmed { confirmed } else { refuted };
+            cx.worker.cells.add(counter, 1);
+        }
         let snapshot = self.feed.as_ref().filter(|feed| feed.is_current()).map(|feed| feed.load());
         let names = snapshot.as_ref().map(|snapshot| &***snapshot);
-        let Judged::Denied { cut, .. } = judge(below, names) else { return };
+        let Judged::Denied { ground, cut } = judge(below, names) else { return };
+        let (place, qtype, now) = (self.learned.place(zone, cut), q.qtype, cx.now);
         if q.response.rcode == Rcode::NOERROR {
-            cx.worker.cells.add(self.series.surprises, 1);
-            self.learned.note(zone, cut, Said::Populated, cx.now.plus(POPULATED_TIME));
-        } else if self.learned.look(zone, cut, cx.now) == Said::Nothing
-            && let Some(time) = self.time_of_denial(q, zone, cut, names.is_some(), cx.now)
-        {
-            self.learned.note(zone, cut, Said::Denied, cx.now.plus(time));
+            let is_surprise = is_fresh
+                && ground.needed() <= self.trust(zone, now)
+                && self.learned.was_denied(place, qtype, now, SURPRISE_TIME);
+            self.learned.note_populated(place, now.plus(POPULATED_TIME));
+            cx.worker.cells.add(self.series.elsewhere, 1);
+            if is_surprise {
+                cx.worker.cells.add(self.series.surprises, 1);
+            }
+        } else if is_fresh && let Some(time) = self.time_of_denial(q, zone, names.is_some()) {
+            self.learned.heard_denied(self.learned.place(zone, below).of_type(qtype), now);
+            if self.learned.look(place, qtype, now) != Said::Populated {
+                self.learned.note_denied(place, qtype, now.plus(time));
+            }
+        }
+    }
+}
+
+/// Whether the cache answered.
+fn was_cached(q: &Resolution) -> bool {
+    q.response.answered_by.and_then(|index| NAMES.get(index)) == Some(&"cache")
+}
+
+impl Ground {
+    /// What a zone's servers must have shown.
+    fn needed(self) -> Trust {
+        match self {
+            Self::Shape => Trust::Shapes,
+            Self::Namespace | Self::Service => Trust::Names,
         }
     }
 }
 
 impl Search {
+    /// Whether it is there without being written, and whether it only counts.
+    pub fn describe(&self) -> (bool, SearchMode) {
+        (self.implicit, if self.is_dry_run { SearchMode::DryRun } else { SearchMode::On })
+    }
+
     /// The zone of a question that this is about.
     fn concerned(&self, q: &Resolution) -> Option<usize> {
         let zone = self.zones.longest(q.qname.view())?;
@@ -180,57 +210,131 @@ impl Search {
         .then_some(zone)
     }
 
-    /// How long a denial is gone by; `None` if nothing follows from it.
-    fn time_of_denial(
+    /// The authority to deny a name with, if everything speaks against it: the cluster's names, its
+    /// servers a moment ago, and that these are its servers.
+    fn would_deny(
         &self,
         q: &Resolution,
         zone: usize,
-        cut: &[u8],
-        has_names: bool,
+        (ground, cut, below): (Ground, &[u8], &[u8]),
         now: Now,
-    ) -> Option<Duration> {
+    ) -> Option<Authority> {
+        // Who wants proofs gets what the servers have.
+        if q.dnssec_ok() || self.trust(zone, now) < ground.needed() {
+            return None;
+        }
+        if self.learned.look(self.learned.place(zone, cut), q.qtype, now) != Said::Denied {
+            return None;
+        }
+        let authority = self.learned.authority(zone)?;
+        let name = self.learned.place(zone, below).of_type(q.qtype);
+        self.learned.may_deny(name, now).then_some(authority)
+    }
+
+    /// What may be denied in a zone.
+    fn trust(&self, zone: usize, now: Now) -> Trust {
+        let shown = self.proofs.get(zone).map_or(Trust::Nothing, |proof| proof.trust(now));
+        if self.implicit { shown } else { shown.max(Trust::Shapes) }
+    }
+
+    /// Asks the zone's servers whose they are, if it is time to.
+    fn prove(&self, cx: &mut Cx<'_>, zone: usize) {
+        let (Some(feed), Some(proof)) = (&self.feed, self.proofs.get(zone)) else { return };
+        if !proof.take_turn(cx.now) {
+            return;
+        }
+        let names = feed.load();
+        let witnesses = names.witnesses();
+        let chosen = cx.worker.rng.usize(..witnesses.clone().count().max(1));
+        if let Some((key, [ip, ..])) = witnesses.clone().nth(chosen) {
+            self.ask_for(cx, zone, key.as_wire(), *ip);
+        }
+        if let [ip, ..] = names.api_addresses() {
+            self.ask_for(cx, zone, Snapshot::API_SERVICE, *ip);
+        }
+    }
+
+    /// Asks for the address of a Service, past the cache and for nobody.
+    fn ask_for(&self, cx: &mut Cx<'_>, zone: usize, key: &[u8], ip: IpAddr) {
+        let Some(apex) = self.zones.names().get(zone) else { return };
+        let Ok(qname) = Name::from_wire(&[key, SVC, apex.as_wire()].concat()) else { return };
+        let q = &cx.job.current;
+        let mut resolution = Resolution::default();
+        let flags = Flags::default().with(Flags::RD, true);
+        resolution.begin(qname.view(), type_of(ip), Class::IN, flags);
+        resolution.asker = Asker::Handler;
+        resolution.asked_ns = cx.now.mono_ns;
+        (resolution.block, resolution.zone, resolution.position) = (q.block, q.zone, q.position);
+        resolution.cache.reading = Reading::Nothing;
+        let (client, request) = (*cx.job.client(), cx.job.request.clone());
+        let query = cx.job.query.clone();
+        cx.worker.background.push(Background { client, request, query, resolution });
+    }
+
+    /// What an answer for one of the Services shows by which clusters are told apart.
+    fn heard_of_witness(
+        &self,
+        q: &Resolution,
+        zone: usize,
+        below: &[u8],
+        now: Now,
+    ) -> Option<Heard> {
+        let (feed, proof) = (self.feed.as_ref()?, self.proofs.get(zone)?);
+        let key = below.strip_suffix(SVC)?;
+        let names = feed.load();
+        let is_api = key == Snapshot::API_SERVICE;
+        let is_witness = is_api || names.witnesses().any(|(known, _)| known.as_wire() == key);
+        let ips = names.witness(key).filter(|_| is_witness)?;
+        let heard = Heard::of(q.qtype, q.response.rcode, &q.response.wire, ips)?;
+        proof.heard(heard, is_api, now);
+        Some(heard)
+    }
+
+    /// How long a denial is gone by; `None` if nothing follows from it.
+    fn time_of_denial(&self, q: &Resolution, zone: usize, has_names: bool) -> Option<Duration> {
         let apex = self.zones.names().get(zone)?;
         let said = self.learned.denial(zone, apex.view(), &q.response.wire)?;
         // With the names at hand the answer only shows that there is nothing beside them.
-        Some(match has_names {
-            false => said.min(CUT_TIME_MAX),
-            true if self.learned.was_denied(zone, cut, now, CUT_TIME_AGAIN) => CUT_TIME_AGAIN,
-            true => CUT_TIME_MAX,
-        })
+        Some(if has_names { SEARCH_TIME } else { said.min(SEARCH_TIME) })
     }
 
     fn zone_len(&self, zone: usize) -> usize {
         self.zones.names().get(zone).map_or(1, |zone| zone.as_wire().len())
     }
 
-    fn deny(&self, cx: &mut Cx<'_>, zone: usize, ground: Ground, authority: Authority) {
-        if let Some(counter) = self.series.denied.get(ground as usize) {
-            cx.worker.cells.add(*counter, 1);
-        }
+    fn deny(&self, cx: &mut Cx<'_>, zone: usize, authority: Authority) {
         let (mname, rname) = SOA_NAMES;
         let soa = Soa { mname, rname, ..Soa::of_cluster(authority.serial, authority.negative_ttl) };
         records::deny(cx.q(), Rcode::NXDOMAIN, self.zone_len(zone), &soa);
     }
 
     /// A name that a service has had for a moment only may have been denied just before, and that
-    /// answer be in the cache. So the next handler is passed by if it is the cache.
-    fn pass_cache(&self, cx: &mut Cx<'_>, zone: usize, since: u64) {
+    /// answer be in the cache, also in one that came from another process.
+    fn avoid_denials(&self, cx: &mut Cx<'_>, zone: usize, since: u64) {
         let authority = self.learned.authority(zone);
         let memory = authority.map_or(FRESH_TIME_MIN, |authority| authority.negative_ttl);
         let memory = memory.clamp(FRESH_TIME_MIN, FRESH_TIME_MAX);
-        if !is_within(cx.now, since, memory) {
+        if cx.now.unix_s > since.saturating_add(memory.into()) {
             return;
         }
         let next = cx.job.current.position + 1;
         if matches!(cx.block.handlers.get(next), Some(Handler::Cache(_))) {
-            cx.job.current.position = next;
+            cx.job.current.cache.reading = Reading::NoDenials;
             cx.worker.cells.add(self.series.fresh, 1);
         }
     }
-}
 
-fn is_within(now: Now, since: u64, seconds: u32) -> bool {
-    now.unix_s <= since.saturating_add(seconds.into())
+    /// Before it is known which services there are, those of a moment ago are among them: what a
+    /// predecessor left in the cache may deny them. Without an API server this must end.
+    fn mistrust_denials_of_before(&self, cx: &mut Cx<'_>, zone: usize) {
+        if self.feed.as_ref().is_none_or(|feed| feed.synced()) {
+            return;
+        }
+        let now = cx.now.unix_s;
+        let ordering = Ordering::Relaxed;
+        let began = self.began.compare_exchange(0, now, ordering, ordering).unwrap_or_else(|at| at);
+        self.avoid_denials(cx, zone, if began == 0 { now } else { began });
+    }
 }
 
 /// The labels in front of the zone, in wire form and folded.
