@@ -6,6 +6,7 @@
 use crate::check;
 use crate::face;
 use crate::flags::Flags;
+use nodens_core::config::SearchMode;
 use nodens_core::directives::DIRECTIVES;
 use nodens_corefile::{Directive, ServerBlock};
 use std::fmt::Write;
@@ -18,8 +19,10 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
             for line in face::banner(&config, &[]).iter().flat_map(|text| text.lines()) {
                 println!("# {line}");
             }
-            for block in &loaded.tree.blocks {
-                print!("\n{}", render(block));
+            for (source, block) in loaded.tree.blocks.iter().enumerate() {
+                let compiled = config.blocks.iter().find(|compiled| compiled.source == source);
+                let search = compiled.and_then(nodens_core::config::ServerBlock::search);
+                print!("\n{}", render(block, search_note(flags, block, search)));
             }
             ExitCode::SUCCESS
         }
@@ -31,10 +34,15 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
 }
 
 /// One server block: its keys, then its directives in the order in which they act.
-fn render(block: &ServerBlock) -> String {
+fn render(block: &ServerBlock, note: Option<String>) -> String {
     let keys: Vec<_> = block.keys.iter().map(ToString::to_string).collect();
     let mut rows = Vec::new();
     for spec in DIRECTIVES {
+        if spec.name == "search"
+            && let Some(note) = &note
+        {
+            rows.push((format!("    # {note}"), None));
+        }
         for directive in block.directives.iter().filter(|d| d.name.text == spec.name) {
             row(directive, 1, &mut rows);
         }
@@ -49,6 +57,31 @@ fn render(block: &ServerBlock) -> String {
     }
     out.push_str("}\n");
     out
+}
+
+/// What `search` does that the block does not say: as a comment, so that the Corefile stays one that
+/// CoreDNS takes.
+fn search_note(
+    flags: &Flags,
+    block: &ServerBlock,
+    search: Option<(bool, SearchMode)>,
+) -> Option<String> {
+    let is_written = block.directives.iter().any(|directive| directive.name.text == "search");
+    match search {
+        Some((true, SearchMode::DryRun)) => Some(
+            "search, by itself in the node role: dry run, counts what it would deny".to_owned(),
+        ),
+        Some((true, _)) => {
+            Some("search, by itself in the node role: on (off with -search=off)".to_owned())
+        }
+        Some((false, SearchMode::DryRun)) => {
+            Some("search is written and in a dry run (-search, NODENS_SEARCH)".to_owned())
+        }
+        None if is_written && flags.search == Some(SearchMode::Off) => {
+            Some("search is written and switched off (-search, NODENS_SEARCH)".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// A line with its origin for each line of the directive; one that only closes a block has none.

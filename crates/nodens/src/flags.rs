@@ -5,12 +5,16 @@ mod node;
 
 pub(crate) use node::{HELP as NODE_HELP, NodeFlags};
 
+use nodens_core::config::SearchMode;
 use std::path::Path;
 use std::time::Duration;
 use thiserror::Error;
 
 /// The program name that alone switches on the node role.
 const NODE_CACHE: &str = "node-cache";
+
+/// Says what `-search` would, where the flag is not given.
+const SEARCH_VARIABLE: &str = "NODENS_SEARCH";
 
 /// How long a predecessor stays ready to go on.
 const HANDOVER_TRIAL: Duration = Duration::from_secs(1);
@@ -69,6 +73,8 @@ pub(crate) struct Flags {
     pub(crate) handover_trial: Duration,
     /// node-cache's flags, if the node role is switched on.
     pub(crate) node: Option<NodeFlags>,
+    /// `-search`, or else [`SEARCH_VARIABLE`]: what `search` does in all blocks.
+    pub(crate) search: Option<SearchMode>,
     /// `-top`: whether to count who asks for what; `None` leaves it to the role.
     pub(crate) top: Option<bool>,
     /// `-top-http`: whether `/debug/dns` shows it, too.
@@ -91,6 +97,7 @@ impl Default for Flags {
             handover: None,
             handover_trial: HANDOVER_TRIAL,
             node: None,
+            search: None,
             top: None,
             top_http: false,
             top_socket: crate::seeing::DEFAULT_SOCKET.to_owned(),
@@ -156,6 +163,11 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
         "show server blocks in the order they act in, and where each line is from",
     ),
     ("quiet", "", "do not tell zones, addresses and version at start"),
+    (
+        "search",
+        "MODE",
+        "on, off, or dry-run, which denies nothing and counts what would have been wrong: what search does in all server blocks, written or not (default: $NODENS_SEARCH, or on)",
+    ),
     ("top", "", "count who asks for what, for `nodens top` (default: in the node role)"),
     ("top-http", "", "show it to this host at /debug/dns of the port of metrics or health, too"),
     ("top-socket", "ADDRESS", "unix socket for that, @ for an abstract one (default: @nodens/top)"),
@@ -193,6 +205,18 @@ impl Flags {
             node.finish()?;
         }
         Ok(flags)
+    }
+
+    /// Takes from the environment what no flag says.
+    pub(crate) fn with_environment(
+        mut self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, FlagError> {
+        let value = variable(SEARCH_VARIABLE).filter(|value| !value.is_empty());
+        if let (None, Some(value)) = (self.search, value) {
+            self.search = Some(search_mode("search", value)?);
+        }
+        Ok(self)
     }
 
     fn set(
@@ -242,6 +266,7 @@ impl Flags {
             "handover-trial" => self.handover_trial = time(name, value)?,
             "log-format" => self.log_format = log_format(value)?,
             "pending-memory" => self.pending_memory = size(name, value)?,
+            "search" => self.search = Some(search_mode(name, value)?),
             "top-socket" => self.top_socket = value,
             "workers" => self.workers = number(name, value, "a number of threads")?,
             _ => self.port = number(name, value, "a port from 0 to 65535")?,
@@ -284,6 +309,16 @@ fn time(flag: &str, value: String) -> Result<Duration, FlagError> {
     time.ok_or_else(|| bad(flag, value, "a time such as 500ms or 1s"))
 }
 
+/// What YAML makes of `on` and `off` is understood, too.
+fn search_mode(flag: &str, value: String) -> Result<SearchMode, FlagError> {
+    match value.as_str() {
+        "on" | "true" => Ok(SearchMode::On),
+        "dry-run" => Ok(SearchMode::DryRun),
+        "off" | "false" => Ok(SearchMode::Off),
+        _ => Err(bad(flag, value, "on, off or dry-run")),
+    }
+}
+
 fn log_format(value: String) -> Result<LogFormat, FlagError> {
     match value.as_str() {
         "text" => Ok(LogFormat::Text),
@@ -312,6 +347,25 @@ mod tests {
         assert_eq!(parse(&["-p", "0", "-quiet=false"]).unwrap().port, 0);
         assert_eq!(parse(&["-pending-memory", "16MiB"]).unwrap().pending_memory, 16 << 20);
         assert_eq!(parse(&["-check", "-conf", "x"]).unwrap().command, Command::Check);
+    }
+
+    #[test]
+    fn search_is_switched_by_flag_or_else_by_environment() {
+        let search = |args: &[&str], variable: Option<&str>| {
+            let flags = parse(args).unwrap();
+            flags.with_environment(|name| {
+                assert_eq!(name, "NODENS_SEARCH");
+                variable.map(str::to_owned)
+            })
+        };
+        let mode = |args, variable| search(args, variable).unwrap().search;
+        assert_eq!(mode(&[], None), None);
+        assert_eq!(mode(&[], Some("")), None);
+        assert_eq!(mode(&[], Some("off")), Some(SearchMode::Off));
+        assert_eq!(mode(&["-search=dry-run"], Some("off")), Some(SearchMode::DryRun));
+        assert_eq!(mode(&["-search", "false"], None), Some(SearchMode::Off));
+        let error = search(&[], Some("never")).unwrap_err().to_string();
+        assert!(error.contains("\"never\"") && error.contains("on, off or dry-run"), "{error}");
     }
 
     #[test]

@@ -133,7 +133,8 @@ pub(crate) fn compile(
     shared: &Arc<Shared>,
 ) -> Result<Config, LoadError> {
     let ends_search_paths = flags.node.is_some();
-    let options = BuildOptions { ends_search_paths, ..build_options(flags.port) };
+    let search = flags.search.unwrap_or_default();
+    let options = BuildOptions { ends_search_paths, search, ..build_options(flags.port) };
     nodens_core::build(&loaded.tree, &options, shared)
         .map_err(|error| rejected(&error, &loaded.source))
 }

@@ -38,10 +38,12 @@ fn main() -> ExitCode {
         Some("blackhole") => return seeing::blackhole(args),
         _ => {}
     }
-    let flags = match Flags::parse(&program, std::env::args().skip(1)) {
-        Ok(flags) => flags,
-        Err(error) => return face::usage_error(&error),
-    };
+    let flags = Flags::parse(&program, std::env::args().skip(1));
+    let flags =
+        match flags.and_then(|flags| flags.with_environment(|name| std::env::var(name).ok())) {
+            Ok(flags) => flags,
+            Err(error) => return face::usage_error(&error),
+        };
     match flags.command {
         Command::Help => face::help(),
         Command::Version => face::version(),

@@ -69,6 +69,40 @@ fn effective_shows_the_order_of_action_and_the_origin() {
     assert!(output.status.success(), "what is printed is a Corefile: {text}");
 }
 
+/// What acts without being written is shown, and what is written and does not act.
+#[test]
+fn effective_shows_what_search_does_by_itself() {
+    let folder = Folder::new("effective-search");
+    let zone =
+        |name: &str, more: &str| format!("{name}:53 {{\n{more} cache\n forward . 192.0.2.1\n}}\n");
+    let text = zone("cluster.local", "") + &zone("b.local", " search\n") + &zone(".", "");
+    let conf = folder.write("Corefile", &text);
+    let print = |node: bool, args: &[&str], variable: &str| {
+        let mut command = nodens();
+        command.arg("-print-effective").arg("-conf").arg(&conf).args(args);
+        if node {
+            let base = folder.0.join("no-template");
+            command.args(["-localip", "127.0.0.1", "-basecorefile"]).arg(base);
+        }
+        let output = command.env("NODENS_SEARCH", variable).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let by_itself = "# search, by itself in the node role: ";
+    let text = print(true, &[], "");
+    assert_eq!(text.matches(&format!("{by_itself}on")).count(), 1, "{text}");
+    assert!(text.find(by_itself) < text.find("b.local:53 {"), "{text}");
+    assert!(!print(false, &[], "").contains(by_itself));
+    let text = print(true, &["-search=dry-run"], "off");
+    assert!(text.contains(&format!("{by_itself}dry run")), "{text}");
+    assert!(text.contains("# search is written and in a dry run"), "{text}");
+    let text = print(true, &[], "off");
+    assert!(text.contains("# search is written and switched off"), "{text}");
+    assert!(!text.contains(by_itself), "{text}");
+    let again = folder.write("again", &text);
+    let output = nodens().arg("-check").arg("-conf").arg(&again).output().unwrap();
+    assert!(output.status.success(), "what is printed is a Corefile: {text}");
+}
+
 #[test]
 fn health_ready_and_metrics_answer_where_the_corefile_says() {
     let [health, ready, metrics] = [free_port(), free_port(), free_port()];
