@@ -147,8 +147,8 @@ impl Handle for Search {
         let Some(zone) = self.concerned(q) else { return };
         let mut buffer = [0; NAME_LEN_MAX];
         let below = below(q, self.zone_len(zone), &mut buffer);
-        // What the cache has is as old as nobody knows.
-        let is_fresh = !was_cached(q);
+        // What the cache has is older, and what a handler of this server has is not the zone's.
+        let is_fresh = is_of_an_upstream(q);
         if is_fresh && let Some(heard) = self.heard_of_witness(q, zone, below, cx.now) {
             let [refuted, confirmed] = self.series.proofs;
             let counter = if heard == Heard::Confirmed { confirmed } else { refuted };
@@ -172,13 +172,14 @@ impl Handle for Search {
             if self.learned.look(place, qtype, now) != Said::Populated {
                 self.learned.note_denied(place, qtype, now.plus(time));
             }
+            self.prove(cx, zone);
         }
     }
 }
 
-/// Whether the cache answered.
-fn was_cached(q: &Resolution) -> bool {
-    q.response.answered_by.and_then(|index| NAMES.get(index)) == Some(&"cache")
+/// Whether an upstream answered just now.
+fn is_of_an_upstream(q: &Resolution) -> bool {
+    q.response.answered_by.and_then(|index| NAMES.get(index)) == Some(&"forward")
 }
 
 impl Ground {
@@ -237,10 +238,14 @@ impl Search {
         if self.implicit { shown } else { shown.max(Trust::Shapes) }
     }
 
-    /// Asks the zone's servers whose they are, if it is time to.
+    /// Asks the zone's servers whose they are, if it is time to, and if they seem to be those of some
+    /// cluster: others are not bothered.
     fn prove(&self, cx: &mut Cx<'_>, zone: usize) {
         let (Some(feed), Some(proof)) = (&self.feed, self.proofs.get(zone)) else { return };
-        if !proof.take_turn(cx.now) {
+        if !proof.is_due(cx.now)
+            || self.learned.authority(zone).is_none()
+            || !proof.take_turn(cx.now)
+        {
             return;
         }
         let names = feed.load();

@@ -43,7 +43,12 @@ impl Proof {
         }
     }
 
-    /// Whether it is time to ask them, and nobody else does.
+    /// Whether it is time to ask them.
+    pub(super) fn is_due(&self, now: Now) -> bool {
+        self.ask_at.load(Ordering::Relaxed) <= now.mono_ns
+    }
+
+    /// The same, and nobody else does.
     pub(super) fn take_turn(&self, now: Now) -> bool {
         let at = self.ask_at.load(Ordering::Relaxed);
         let next = now.plus(PROOF_PAUSE);

@@ -111,3 +111,16 @@ fn other_upstreams_have_to_show_whose_they_are() {
     pair.rcode("no.billing.svc.cluster.local A");
     assert_eq!(pair.rcode("ledger.billing.svc.cluster.local A"), (YES, 1));
 }
+
+/// Servers that are of no cluster do not hear the names of this one's.
+#[test]
+fn servers_of_other_zones_are_not_asked_whose_they_are() {
+    let mut pair = Pair::on_a_node("", "template IN ANY cluster.local {
+            rcode NXDOMAIN
+            authority \"cluster.local. 60 IN SOA ns1.cluster.local. admin.cluster.local. 1 2 3 4 60\"
+        }");
+    for _ in 0..3 {
+        assert_eq!(pair.rcode("www.example.com.cluster.local A"), (NO, 1));
+    }
+    assert_eq!((pair.node.asked, pair.metric("nodens_search_proofs_total")), (3, 0.0));
+}
