@@ -5,16 +5,19 @@ use crate::context::Context;
 use crate::counters::Counters;
 use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::slots::{Key, Kind};
+use crate::supervisor::Borrowed;
 use crate::tcp::{Endpoint, HandedConnection, Leaving, Quota, TcpServer, Times};
 use crate::udp::UdpServer;
 use crate::upstream::Asker;
+use crate::vitals::Vitals;
 use nodens_core::config::Timeouts;
 use nodens_core::{Action, Client, Config, Now, Shared, Stream, Worker};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+
+mod sockets;
 
 /// What the control thread tells a worker.
 pub(crate) enum Command {
@@ -22,8 +25,6 @@ pub(crate) enum Command {
     Configure(Setup, SyncSender<()>),
     /// Take no more questions; end when those under way are answered, or at this time.
     Stop(u64),
-    /// Say which sockets listen.
-    Export(SyncSender<Vec<Exported>>),
     /// Leave what arrives where it is (`true`), or go on taking it; answer when it is done.
     Pause(bool, SyncSender<()>),
     /// As [`Command::Stop`], but what arrives at the listeners that go on elsewhere stays there,
@@ -31,13 +32,10 @@ pub(crate) enum Command {
     Leave(u64, Leaving),
     /// Go on with a connection of another process, at the listener with this number.
     Adopt(HandedConnection, u32),
-}
-
-/// The sockets of one worker for one listener.
-pub(crate) struct Exported {
-    pub(crate) listener: u32,
-    pub(crate) udp: OwnedFd,
-    pub(crate) tcp: OwnedFd,
+    /// Answer at sockets of this worker too, which is stuck.
+    StandIn(usize, Vec<Borrowed>),
+    /// That worker has recovered, or another stands in for it.
+    StandDown(usize),
 }
 
 /// A configuration and its listeners, for one worker.
@@ -54,7 +52,7 @@ pub(crate) struct ListenerSetup {
     /// The address with the port it got.
     pub(crate) bound: SocketAddr,
     /// Sockets that are new.
-    pub(crate) sockets: Vec<(UdpSocket, TcpListener)>,
+    pub(crate) sockets: Vec<(Arc<UdpSocket>, Arc<TcpListener>)>,
 }
 
 /// One worker and its sockets.
@@ -62,6 +60,7 @@ pub(crate) struct EventLoop {
     worker: Worker,
     poll: Poll,
     wakers: Arc<Vec<Waker>>,
+    vitals: Arc<Vitals>,
     index: usize,
     commands: Receiver<Command>,
     counters: Counters,
@@ -80,11 +79,12 @@ impl EventLoop {
         index: usize,
         (shared, config): (Arc<Shared>, Arc<Config>),
         ports_max: usize,
-        wakers: Arc<Vec<Waker>>,
+        (wakers, vitals): (Arc<Vec<Waker>>, Arc<Vitals>),
         commands: Receiver<Command>,
         quota: Arc<Quota>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
+        vitals.waits_at(index, poll.descriptor());
         if let Some(waker) = wakers.get(index) {
             poll.add(waker, Kind::Wake, Key::ONLY, Interest::READ)?;
         }
@@ -95,6 +95,7 @@ impl EventLoop {
             worker,
             poll,
             wakers,
+            vitals,
             index,
             commands,
             counters,
@@ -115,6 +116,7 @@ impl EventLoop {
             let timeout = deadline.map(|at| at.saturating_sub(now.mono_ns));
             let count = self.poll.wait(timeout);
             now = clock::now();
+            self.vitals.beat(self.index, now);
             for index in 0..count {
                 if let Some(ready) = self.poll.ready(index) {
                     self.dispatch(ready, now);
@@ -178,7 +180,8 @@ impl EventLoop {
                 Command::Adopt(handed, endpoint) => {
                     self.split(now, |tcp, _, cx| tcp.adopt(handed, endpoint, cx));
                 }
-                Command::Export(reply) => _ = reply.try_send(self.export()),
+                Command::StandIn(worker, sockets) => self.stand_in(worker, sockets),
+                Command::StandDown(worker) => self.stand_down(worker),
                 Command::Pause(paused, done) => {
                     self.pause(paused);
                     _ = done.try_send(());
@@ -294,30 +297,10 @@ impl EventLoop {
         self.worker.set_config(config);
         for listener in listeners {
             for (udp, tcp) in listener.sockets {
-                let key = self.udp.add(udp, listener.id, listener.bound);
-                if let Some(socket) = self.udp.socket(key).filter(|_| !self.paused) {
-                    _ = self.poll.add(socket, Kind::UdpServer, key, Interest::READ);
-                }
-                let poll = (!self.paused).then_some(&self.poll);
-                self.tcp.listen(tcp, listener.id, poll);
+                self.listen((udp, tcp), listener.id, listener.bound, None);
             }
         }
         self.udp.renumber(place);
-    }
-
-    /// The sockets that listen, once more.
-    fn export(&self) -> Vec<Exported> {
-        let mut exported = Vec::new();
-        for (listener, udp) in self.udp.listening() {
-            let number = exported.iter().filter(|other: &&Exported| other.listener == listener);
-            let tcp = self.tcp.listening(listener).nth(number.count());
-            let udp = udp.try_clone().map(OwnedFd::from);
-            let tcp = tcp.and_then(|tcp| tcp.try_clone().map(OwnedFd::from).ok());
-            if let (Ok(udp), Some(tcp)) = (udp, tcp) {
-                exported.push(Exported { listener, udp, tcp });
-            }
-        }
-        exported
     }
 
     /// Leaves what arrives at listeners where it is, or goes on taking it. Connections go on.

@@ -4,11 +4,12 @@
 //! one of them. So nothing is lost as long as one of the two takes what arrives, and whoever has
 //! taken a question answers it.
 
-use crate::event_loop::{Command, Exported};
+use crate::event_loop::Command;
 use crate::listeners::InheritedListener;
 use crate::poll::Waker;
-use crate::runtime::Runtime;
+use crate::runtime::{Open, Runtime};
 use crate::tcp::{HandedConnection, Leaving};
+use crate::vitals::Lent;
 use socket2::SockRef;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -25,32 +26,26 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Unresponsive(pub usize);
 
 impl Runtime {
-    /// The sockets that listen, once more, for a successor.
-    ///
-    /// # Errors
-    ///
-    /// A worker that hangs cannot say which are its own.
-    pub fn export(&self) -> Result<Vec<InheritedListener>, Unresponsive> {
-        let workers = self.ask_all(Command::Export)?;
-        let mut exported: Vec<_> = workers.into_iter().map(Vec::into_iter).collect();
-        let listener = |open: &crate::runtime::Open| InheritedListener {
-            address: open.address,
-            pairs: Vec::new(),
+    /// The sockets that listen, once more, for a successor; those of workers that hang too.
+    pub fn export(&self) -> Vec<InheritedListener> {
+        let lent = self.vitals.lent();
+        let listener = |open: &Open| {
+            let mut own: Vec<&Lent> = lent.iter().filter(|lent| lent.listener == open.id).collect();
+            // One of each worker in turn, so that the successor's workers get those of their CPUs.
+            let mut counts: HashMap<usize, usize> = HashMap::new();
+            own.sort_by_cached_key(|lent| {
+                let number = counts.entry(lent.worker).or_default();
+                *number += 1;
+                (*number, lent.worker)
+            });
+            let pairs = own.into_iter().filter_map(|lent| {
+                let udp = lent.udp.upgrade()?.try_clone().ok()?;
+                let tcp = lent.tcp.upgrade()?.try_clone().ok()?;
+                Some((udp.into(), tcp.into()))
+            });
+            InheritedListener { address: open.address, pairs: pairs.collect() }
         };
-        let mut listeners: Vec<_> = self.listeners.iter().map(listener).collect();
-        // One of each worker in turn, so that the successor's workers get those of their CPUs.
-        loop {
-            let round: Vec<Exported> = exported.iter_mut().filter_map(Iterator::next).collect();
-            if round.is_empty() {
-                return Ok(listeners);
-            }
-            for Exported { listener, udp, tcp } in round {
-                let place = self.listeners.iter().position(|open| open.id == listener);
-                if let Some(listener) = place.and_then(|place| listeners.get_mut(place)) {
-                    listener.pairs.push((udp, tcp));
-                }
-            }
-        }
+        self.listeners.iter().map(listener).collect()
     }
 
     /// Takes no more questions from listeners; what arrives stays in the sockets. Connections go
@@ -110,13 +105,15 @@ impl Runtime {
             }
             replies
         };
+        // One that is stuck takes nothing up until it recovers, and then this first.
         let asked: Vec<_> = (0..self.workers.len()).map(ask).collect();
         let until = Instant::now() + ANSWER_TIMEOUT;
         let answer = |(worker, replies): (usize, Receiver<T>)| {
             let left = until.saturating_duration_since(Instant::now());
             replies.recv_timeout(left).map_err(|_| Unresponsive(worker))
         };
-        asked.into_iter().enumerate().map(answer).collect()
+        let asked = asked.into_iter().enumerate();
+        asked.filter(|(worker, _)| !self.vitals.is_stalled(*worker)).map(answer).collect()
     }
 }
 

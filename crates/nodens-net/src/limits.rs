@@ -17,6 +17,20 @@ pub const SOCKETS_PER_LISTENER_MAX: usize = 1024;
 /// Ports tried for a listener on port 0 until one is free for UDP and for TCP.
 pub const FREE_PORT_ATTEMPTS: usize = 32;
 
+/// How often the supervisor looks at the workers.
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Looks in a row at which a worker has made no turn although there is something for it to do,
+/// after which it is stuck: its clients are served by another within half a second, long before
+/// they ask again. A worker that is merely slow makes thousands of turns in that time.
+pub const SILENT_LOOKS_MAX: u32 = 4;
+/// Looks in a row with a turn after which a worker that was stuck has recovered.
+pub const RECOVERED_LOOKS: u32 = 5;
+/// Looks in a row with nothing to do after which a worker is woken, to see whether it would.
+pub const IDLE_LOOKS_MAX: u32 = 10;
+/// For how long a worker may be stuck until the process calls itself unhealthy. Its clients are
+/// served meanwhile, but for its connections, so there is time to recover.
+pub const UNHEALTHY_AFTER: Duration = Duration::from_secs(5);
+
 /// Connections the kernel completes before they are accepted.
 pub const BACKLOG: i32 = 4096;
 /// Connections accepted from one listener before other sockets get their turn.

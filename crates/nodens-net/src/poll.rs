@@ -6,6 +6,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// What a descriptor is ready for.
 #[derive(Clone, Copy, Debug)]
@@ -38,14 +39,19 @@ impl Interest {
 
 /// An epoll instance; level-triggered throughout, so that work left over is seen again.
 pub(crate) struct Poll {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     events: Vec<Event>,
 }
 
 impl Poll {
     pub(crate) fn new() -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         Ok(Self { epoll, events: Vec::with_capacity(crate::limits::EVENTS) })
+    }
+
+    /// What is waited at: it is readable itself while there is something to take up.
+    pub(crate) fn descriptor(&self) -> &Arc<OwnedFd> {
+        &self.epoll
     }
 
     pub(crate) fn add(

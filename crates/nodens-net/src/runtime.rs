@@ -1,6 +1,5 @@
 //! Starting, reconfiguring and stopping the workers, for the binary.
 
-use crate::clock;
 use crate::cpu;
 use crate::descriptors;
 use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
@@ -8,7 +7,10 @@ use crate::limits::{CONNECTIONS_CLIENT_SHARE, FRESH_PORTS, PORTS_PER_WORKER};
 use crate::listeners::{InheritedListener, ListenError, Opened, Opener, Pair};
 use crate::poll::Waker;
 use crate::random::Random;
+use crate::retire::retire;
+use crate::supervisor::Supervisor;
 use crate::tcp::Quota;
+use crate::vitals::{Lent, Vitals};
 use nodens_core::config::Listener;
 use nodens_core::cookie::Secret;
 use nodens_core::{Config, Shared};
@@ -20,18 +22,10 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+mod ending;
+
 /// How long [`Runtime::apply`] waits for a worker to take up a configuration.
 const CONFIGURE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long [`Runtime::shutdown`] waits for workers beyond the time they were given, and how often
-/// it looks.
-const SHUTDOWN_MARGIN: Duration = Duration::from_secs(2);
-const SHUTDOWN_ROUND: Duration = Duration::from_millis(2);
-
-/// How often, and after which time each, it is seen whether questions still use an old configuration;
-/// in all it is longer than a question may take.
-const RETIRE_ROUNDS: u32 = 100;
-const RETIRE_ROUND: Duration = Duration::from_millis(100);
 
 /// The exit status of a process that panicked, as of a Go program.
 const PANIC_EXIT: i32 = 2;
@@ -81,6 +75,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// The thread that looks after the workers could not be had.
+    #[error("start supervisor: {0}")]
+    Supervisor(io::Error),
     /// A worker did not take up the first configuration.
     #[error("worker {0} does not answer")]
     Unresponsive(usize),
@@ -100,6 +97,8 @@ pub struct Runtime {
     ports_max: usize,
     /// Whether workers begin without taking questions.
     paused: bool,
+    pub(crate) vitals: Arc<Vitals>,
+    supervisor: Option<Supervisor>,
 }
 
 pub(crate) struct WorkerThread {
@@ -148,6 +147,8 @@ impl Runtime {
         let quota = Arc::new(Quota::new(connections, per_client));
         let ports_max = (reserve / 2 / count.max(1)).clamp(FRESH_PORTS, PORTS_PER_WORKER);
         register_gauge(&shared, &quota);
+        let vitals = Arc::new(Vitals::new(count));
+        vitals.register(&shared);
         let mut random = Random::new();
         shared.cookies.get_or_init(|| Secret::new(random.octets()));
         let Options { transparent, inherited, paused, .. } = options;
@@ -161,6 +162,8 @@ impl Runtime {
             quota,
             ports_max,
             paused,
+            vitals,
+            supervisor: None,
         };
         match runtime.start_workers(&shared, config) {
             Ok(()) => Ok(runtime),
@@ -183,10 +186,14 @@ impl Runtime {
         let silent = self.apply(config)?;
         // Nobody else will ask for what the first configuration does not have.
         self.opener.inherited.clear();
-        match silent.first() {
-            Some(worker) => Err(StartError::Unresponsive(*worker)),
-            None => Ok(()),
+        if let Some(worker) = silent.first() {
+            return Err(StartError::Unresponsive(*worker));
         }
+        let commands = self.workers.iter().map(|worker| worker.commands.clone()).collect();
+        let (vitals, wakers) = (self.vitals.clone(), self.wakers.clone());
+        let supervisor = Supervisor::start(shared.clone(), vitals, commands, wakers);
+        self.supervisor = Some(supervisor.map_err(StartError::Supervisor)?);
+        Ok(())
     }
 
     fn spawn(
@@ -198,14 +205,15 @@ impl Runtime {
         let (commands, receiver) = channel();
         let (wakers, quota, ports) = (self.wakers.clone(), self.quota.clone(), self.ports_max);
         let paused = self.paused;
-        let cpu = self.opener.cpu(worker);
+        let (cpu, vitals) = (self.opener.cpu(worker), self.vitals.clone());
         let (report, started) = sync_channel(1);
         let run = move || {
             if let Some(cpu) = cpu {
                 cpu::pin(cpu);
             }
             cpu::take_short_turns();
-            match EventLoop::new(worker, (shared, config), ports, wakers, receiver, quota) {
+            let seats = (wakers, vitals);
+            match EventLoop::new(worker, (shared, config), ports, seats, receiver, quota) {
                 Ok(mut event_loop) => {
                     _ = report.send(Ok(()));
                     event_loop.paused = paused;
@@ -239,11 +247,15 @@ impl Runtime {
     }
 
     fn tell_all(&mut self, config: Arc<Config>, setups: Vec<Setup>) -> Vec<usize> {
+        let lent = lent(&setups);
         let told = setups.into_iter().enumerate();
         let told: Vec<_> = told.map(|(worker, setup)| (worker, self.tell(worker, setup))).collect();
+        // Only now: whoever is to stand in for a stuck worker has to know the listeners first.
+        self.vitals.lend(lent);
         let until = Instant::now() + CONFIGURE_TIMEOUT;
         let silent = |(worker, done): (usize, Receiver<()>)| {
             let left = until.saturating_duration_since(Instant::now());
+            let left = if self.vitals.is_stalled(worker) { Duration::ZERO } else { left };
             done.recv_timeout(left).is_err().then_some(worker)
         };
         let silent = told.into_iter().filter_map(silent).collect();
@@ -325,6 +337,11 @@ impl Runtime {
         }
     }
 
+    /// Whether the workers live.
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
+    }
+
     /// Where it listens, in the order of the configuration's listeners, with the ports that were
     /// chosen where 0 was asked for.
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
@@ -335,26 +352,6 @@ impl Runtime {
     /// that does not end soon after is left behind.
     pub fn shutdown(self, grace: Duration) {
         self.end(grace, Command::Stop);
-    }
-
-    /// Tells every worker to end, by a command that is given the time, and waits for them.
-    pub(crate) fn end(self, grace: Duration, command: impl Fn(u64) -> Command) {
-        let at = clock::now().plus(grace);
-        for (worker, thread) in self.workers.iter().enumerate() {
-            // A worker that is gone needs no telling.
-            _ = thread.commands.send(command(at));
-            self.wake(worker);
-        }
-        let until = Instant::now() + grace + SHUTDOWN_MARGIN;
-        for worker in self.workers {
-            // One that hangs is left behind: the process is about to end.
-            while !worker.thread.is_finished() && Instant::now() < until {
-                std::thread::sleep(SHUTDOWN_ROUND);
-            }
-            if worker.thread.is_finished() {
-                _ = worker.thread.join();
-            }
-        }
     }
 }
 
@@ -367,24 +364,27 @@ fn give(setups: &mut [Setup], listener: &Open, pairs: Vec<Pair>) {
     for pair in pairs {
         let setup = setups.get_mut(pair.worker);
         if let Some(last) = setup.and_then(|setup| setup.listeners.last_mut()) {
-            last.sockets.push((pair.udp, pair.tcp));
+            last.sockets.push((Arc::new(pair.udp), Arc::new(pair.tcp)));
         }
     }
 }
 
-/// Frees a configuration here rather than in the worker that happens to use it last, where
-/// questions would wait for it.
-fn retire(config: Arc<Config>) {
-    let wait = move || {
-        for _ in 0..RETIRE_ROUNDS {
-            if Arc::strong_count(&config) == 1 {
-                break;
-            }
-            std::thread::sleep(RETIRE_ROUND);
+/// The sockets that workers are about to get.
+fn lent(setups: &[Setup]) -> Vec<Lent> {
+    let mut lent = Vec::new();
+    for (worker, setup) in setups.iter().enumerate() {
+        for listener in &setup.listeners {
+            let own = listener.sockets.iter().map(|(udp, tcp)| Lent {
+                worker,
+                listener: listener.id,
+                bound: listener.bound,
+                udp: Arc::downgrade(udp),
+                tcp: Arc::downgrade(tcp),
+            });
+            lent.extend(own);
         }
-    };
-    // Without another thread it is freed right away, by whoever uses it last.
-    _ = std::thread::Builder::new().name("retire".to_owned()).spawn(wait);
+    }
+    lent
 }
 
 fn register_gauge(shared: &Shared, quota: &Arc<Quota>) {

@@ -6,6 +6,7 @@ use crate::slots::{Key, Kind, Slots};
 use crate::sys::{self, Batch, Outgoing, Sender};
 use nodens_core::{Client, Now, Transport, Verdict, Worker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 /// The port of the discard service (RFC 863).
 const DISCARD: u16 = 9;
@@ -27,7 +28,9 @@ pub(crate) struct UdpServer {
 }
 
 struct Socket {
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
+    /// The worker it is borrowed from.
+    of: Option<usize>,
     /// The listener, as the control thread numbers them for good.
     endpoint: u32,
     /// The listener's place in the configuration at work.
@@ -61,9 +64,17 @@ impl UdpServer {
         }
     }
 
-    pub(crate) fn add(&mut self, socket: UdpSocket, endpoint: u32, bound: SocketAddr) -> Key {
+    /// Adds a socket of a listener; `of` is the worker that it is borrowed from.
+    pub(crate) fn add(
+        &mut self,
+        socket: Arc<UdpSocket>,
+        endpoint: u32,
+        bound: SocketAddr,
+        of: Option<usize>,
+    ) -> Key {
         self.sockets.insert(Socket {
             socket,
+            of,
             endpoint,
             listener: u16::MAX,
             bound,
@@ -74,13 +85,24 @@ impl UdpServer {
     }
 
     pub(crate) fn socket(&self, key: Key) -> Option<&UdpSocket> {
-        self.sockets.get(key).map(|socket| &socket.socket)
+        self.sockets.get(key).map(|socket| &*socket.socket)
     }
 
-    /// The sockets that take questions, with the numbers of their listeners.
-    pub(crate) fn listening(&self) -> impl Iterator<Item = (u32, &UdpSocket)> {
-        let taking = self.sockets.iter().filter(|(_, socket)| !socket.retired);
-        taking.map(|(_, socket)| (socket.endpoint, &socket.socket))
+    /// Whether it takes questions from this socket.
+    pub(crate) fn has(&self, wanted: &Arc<UdpSocket>) -> bool {
+        self.sockets.iter().any(|(_, own)| !own.retired && Arc::ptr_eq(&own.socket, wanted))
+    }
+
+    /// The sockets that take questions and are borrowed from this worker.
+    pub(crate) fn borrowed(&self, worker: usize) -> Vec<Key> {
+        self.sockets.keys(|socket| !socket.retired && socket.of == Some(worker))
+    }
+
+    /// Gives the sockets of some listeners the place that those have in the configuration at work.
+    pub(crate) fn number(&mut self, place: impl Fn(u32) -> Option<u16>) {
+        for (_, socket) in self.sockets.iter_mut() {
+            socket.listener = place(socket.endpoint).unwrap_or(socket.listener);
+        }
     }
 
     /// Gives each socket the place its listener has in the configuration at work.

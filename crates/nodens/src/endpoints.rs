@@ -14,6 +14,7 @@ use bounded::{Bounded, Peer};
 use nodens_core::Shared;
 use nodens_core::config::{HealthService, Readiness, Services};
 use nodens_core::log::Level;
+use nodens_net::Vitals;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -36,13 +37,15 @@ pub(crate) struct Facts {
     pub(crate) stopping: AtomicBool,
     /// Who asks for what, if that is counted.
     pub(crate) seer: OnceLock<Arc<Seer>>,
+    /// Whether the workers live, once there are any.
+    pub(crate) vitals: OnceLock<Arc<Vitals>>,
 }
 
 impl Facts {
     /// Of a process that begins.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (ready, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { shared, ready, stopping, seer: OnceLock::new() }
+        Self { shared, ready, stopping, seer: OnceLock::new(), vitals: OnceLock::new() }
     }
 }
 
@@ -368,7 +371,7 @@ async fn answer(
         }
     }
     match uri.path() {
-        "/health" if routes.health.load(Ordering::Relaxed) => "OK".into_response(),
+        "/health" if routes.health.load(Ordering::Relaxed) => health(&facts),
         "/ready" if routes.ready.load(Ordering::Relaxed) => ready(&facts, &gate),
         "/metrics" if routes.metrics.load(Ordering::Relaxed) => {
             let kind = "text/plain; version=0.0.4; charset=utf-8";
@@ -378,12 +381,22 @@ async fn answer(
     }
 }
 
+fn health(facts: &Facts) -> Response {
+    match facts.vitals.get().and_then(|vitals| vitals.complaint()) {
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
+        None => "OK".into_response(),
+    }
+}
+
 fn ready(facts: &Facts, gate: &Gate) -> Response {
     if facts.stopping.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "Shutting down").into_response();
     }
     if !facts.ready.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "server").into_response();
+    }
+    if facts.vitals.get().is_some_and(|vitals| vitals.all_stalled()) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "workers").into_response();
     }
     let missing = gate.missing().join(",");
     if missing.is_empty() {

@@ -189,6 +189,7 @@ impl Server {
         let start = || Runtime::start(shared.clone(), config.clone(), options());
         let started = node::when_free(node.as_ref(), events, &mut later, start);
         let Some(runtime) = started.map_err(|error| text(&error))? else { return Ok(None) };
+        _ = facts.vitals.set(runtime.vitals().clone());
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();
         let reloads = Reloads::new(shared.clone(), sender.clone());

@@ -9,20 +9,30 @@ use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use rustix::net::SocketFlags;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 
 impl TcpServer {
     /// Adds a listener; without `poll` nothing is accepted until [`TcpServer::pause`] says so.
-    pub(crate) fn listen(&mut self, socket: TcpListener, endpoint: u32, poll: Option<&Poll>) {
-        let key = self.listeners.insert(Listener { socket, endpoint });
+    /// `of` is the worker that the socket is borrowed from.
+    pub(crate) fn listen(
+        &mut self,
+        socket: Arc<TcpListener>,
+        (endpoint, of): (u32, Option<usize>),
+        poll: Option<&Poll>,
+    ) {
+        let key = self.listeners.insert(Listener { socket, endpoint, of });
         if let (Some(listener), Some(poll)) = (self.listeners.get(key), poll) {
             _ = poll.add(&listener.socket, Kind::TcpListener, key, Interest::READ);
         }
     }
 
-    /// The sockets of a listener.
-    pub(crate) fn listening(&self, endpoint: u32) -> impl Iterator<Item = &TcpListener> {
-        let own = self.listeners.iter().filter(move |(_, own)| own.endpoint == endpoint);
-        own.map(|(_, listener)| &listener.socket)
+    /// Accepts no more at the sockets that are borrowed from this worker.
+    pub(crate) fn give_back(&mut self, worker: usize, poll: &Poll) {
+        for key in self.listeners.keys(|own| own.of == Some(worker)) {
+            if let Some(listener) = self.listeners.remove(key) {
+                poll.remove(&listener.socket);
+            }
+        }
     }
 
     /// Leaves new connections where they are, or goes on accepting them.

@@ -29,8 +29,10 @@ pub(crate) struct Endpoint {
 }
 
 pub(super) struct Listener {
-    pub(super) socket: TcpListener,
+    pub(super) socket: Arc<TcpListener>,
     pub(super) endpoint: u32,
+    /// The worker it is borrowed from.
+    pub(super) of: Option<usize>,
 }
 
 /// TCP of one worker.
@@ -101,7 +103,8 @@ impl TcpServer {
         }
     }
 
-    pub(super) fn endpoint(&self, id: u32) -> Option<Endpoint> {
+    /// A listener of the configuration at work.
+    pub(crate) fn endpoint(&self, id: u32) -> Option<Endpoint> {
         self.endpoints.iter().find(|endpoint| endpoint.id == id).copied()
     }
 

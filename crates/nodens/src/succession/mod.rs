@@ -275,7 +275,7 @@ impl Succession {
         http: Vec<(SocketAddr, OwnedFd)>,
         network: Vec<(String, OwnedFd)>,
     ) -> Result<handover::Estate, String> {
-        let listeners = runtime.export().map_err(|error| error.to_string())?;
+        let listeners = runtime.export();
         let http = http.into_iter().map(|(address, fd)| (format!("{HTTP}{address}"), fd));
         let network = network.into_iter().map(|(name, fd)| (format!("{NETWORK}{name}"), fd));
         let offer = self.offered.as_ref().and_then(|fd| fd.try_clone().ok());

@@ -19,4 +19,5 @@ mod reload;
 mod search;
 mod seeing;
 mod spare;
+mod stuck;
 mod upstreams;

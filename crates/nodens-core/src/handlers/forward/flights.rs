@@ -37,6 +37,8 @@ struct Place {
     owner: Waiter,
     since_ns: u64,
     waiters: Vec<Waiter>,
+    /// The owner's worker is stuck: whoever comes takes over.
+    forsaken: bool,
 }
 
 /// A job of a worker.
@@ -99,8 +101,8 @@ impl Flights {
             return Seat::Alone;
         }
         // An owner that vanished without a word must not take others with it.
-        if now.since(place.since_ns) > 2 * QUESTION_TIME_MAX {
-            place.since_ns = now.mono_ns;
+        if now.since(place.since_ns) > 2 * QUESTION_TIME_MAX || place.forsaken {
+            (place.since_ns, place.forsaken) = (now.mono_ns, false);
             place.owner = me;
             return Seat::Owner(hash);
         }
@@ -140,6 +142,19 @@ impl Flights {
         Some(place.owner)
     }
 
+    /// Takes the flights of `worker` from it, because it is stuck: who waits elsewhere is to ask in
+    /// its place, and whoever comes finds no flight that does not land. Gives the mail that has to
+    /// be delivered, with the worker that it is for.
+    pub fn forsake(&self, worker: usize) -> Vec<(usize, Mail)> {
+        let mut mails = Vec::new();
+        for shard in &self.shards {
+            // The worker may have got stuck with the lock in its hands.
+            let Ok(mut shard) = shard.try_lock() else { continue };
+            shard.forsake(worker, &mut mails);
+        }
+        mails
+    }
+
     /// A waiter leaves.
     fn step_out(&self, hash: u64, me: Waiter) -> bool {
         let Some(mut shard) = self.shard(hash) else { return true };
@@ -167,15 +182,35 @@ impl Shard {
         let index = self.free.pop().unwrap_or(self.places.len());
         if index == self.places.len() {
             let (key, waiters) = (Vec::new(), Vec::new());
-            self.places.push(Place { key, owner, since_ns: 0, waiters });
+            self.places.push(Place { key, owner, since_ns: 0, waiters, forsaken: false });
         }
         if let Some(place) = self.places.get_mut(index) {
             place.key.clear();
             place.key.extend_from_slice(key);
             place.owner = owner;
-            place.since_ns = now.mono_ns;
+            (place.since_ns, place.forsaken) = (now.mono_ns, false);
             place.waiters.clear();
             self.by_hash.insert(hash, index);
+        }
+    }
+}
+
+impl Shard {
+    fn forsake(&mut self, worker: usize, mails: &mut Vec<(usize, Mail)>) {
+        for (hash, index) in &self.by_hash {
+            let Some(place) = self.places.get_mut(*index) else { continue };
+            if place.owner.worker != worker {
+                continue;
+            }
+            if let Some(next) = place.waiters.iter().position(|waiter| waiter.worker != worker) {
+                let next = place.waiters.remove(next);
+                place.owner = next;
+                let mail = Mail { ticket: next.ticket, flight: *hash, message: None };
+                mails.push((next.worker, mail));
+                continue;
+            }
+            // Nobody else waits: it goes on when the worker does, unless somebody comes before.
+            place.forsaken = true;
         }
     }
 }

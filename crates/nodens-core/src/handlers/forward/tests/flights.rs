@@ -206,3 +206,48 @@ fn a_reload_starts_flights_of_its_own() {
     bench.ask_bytes(&request("example.org. A"));
     assert_eq!((bench.asked, bench.pass(10 * MS).len()), (2, 2));
 }
+
+#[test]
+fn who_waits_for_a_worker_that_is_stuck_asks_in_its_place() {
+    let mut floor = Floor::new("");
+    floor.ask(0, "www.example.org. A");
+    floor.ask(1, "www.example.org. A");
+    floor.ask(1, "www.example.org. A");
+    assert_eq!(floor.asks.len(), 1);
+    for (worker, mail) in floor.shared.flights.forsake(0) {
+        assert_eq!(worker, 1);
+        floor.shared.post(worker, mail);
+        floor.workers[worker].collect_mail(floor.bench.now);
+    }
+    floor.act();
+    assert_eq!(floor.asks.iter().map(|(worker, _)| *worker).collect::<Vec<_>>(), [0, 1]);
+    // The worker is stuck, so its answer comes last.
+    let stuck = floor.asks.remove(0);
+    floor.answer(Rcode::NOERROR);
+    assert_eq!((floor.sent, floor.workers[1].pending()), (2, 0));
+    floor.asks.push(stuck);
+    floor.answer(Rcode::NOERROR);
+    assert_eq!((floor.sent, floor.pending()), (3, 0));
+    assert!(floor.shared.flights.is_empty());
+}
+
+#[test]
+fn whoever_comes_takes_over_from_a_worker_that_is_stuck() {
+    let mut floor = Floor::new("");
+    floor.ask(0, "www.example.org. A");
+    floor.ask(0, "www.example.org. A");
+    assert!(floor.shared.flights.forsake(0).is_empty());
+    floor.ask(1, "www.example.org. A");
+    floor.ask(1, "www.example.org. A");
+    assert_eq!(floor.asks.len(), 2);
+    let stuck = floor.asks.remove(0);
+    floor.answer(Rcode::NOERROR);
+    assert_eq!(floor.workers[1].pending(), 0);
+    floor.asks.push(stuck);
+    floor.answer(Rcode::NOERROR);
+    floor.workers[0].collect_mail(floor.bench.now);
+    floor.act();
+    assert_eq!((floor.sent, floor.pending()), (4, 0));
+    assert!(floor.shared.flights.is_empty());
+    assert_eq!(floor.rcodes, [Rcode::NOERROR; 4]);
+}

@@ -1,0 +1,41 @@
+//! The end of the workers.
+
+use super::Runtime;
+use crate::clock;
+use crate::event_loop::Command;
+use std::time::{Duration, Instant};
+
+/// How long [`Runtime::shutdown`] waits for workers beyond the time they were given, and how often
+/// it looks.
+const SHUTDOWN_MARGIN: Duration = Duration::from_secs(2);
+const SHUTDOWN_ROUND: Duration = Duration::from_millis(2);
+
+impl Runtime {
+    /// Tells every worker to end, by a command that is given the time, and waits for them.
+    pub(crate) fn end(mut self, grace: Duration, command: impl Fn(u64) -> Command) {
+        self.supervisor = None;
+        let at = clock::now().plus(grace);
+        // One that is stuck keeps what it has. To be told would make a successor wait until it has
+        // heard, and might make it disturb sockets that are the successor's by then.
+        let stalled: Vec<bool> =
+            (0..self.workers.len()).map(|worker| self.vitals.is_stalled(worker)).collect();
+        let is_stalled = |worker: usize| stalled.get(worker).is_some_and(|stalled| *stalled);
+        let workers = self.workers.iter().enumerate();
+        for (worker, thread) in workers.filter(|(worker, _)| !is_stalled(*worker)) {
+            // A worker that is gone needs no telling.
+            _ = thread.commands.send(command(at));
+            self.wake(worker);
+        }
+        let until = Instant::now() + grace + SHUTDOWN_MARGIN;
+        for (index, worker) in self.workers.into_iter().enumerate() {
+            // One that hangs is left behind: the process is about to end.
+            let hangs = is_stalled(index);
+            while !worker.thread.is_finished() && !hangs && Instant::now() < until {
+                std::thread::sleep(SHUTDOWN_ROUND);
+            }
+            if worker.thread.is_finished() {
+                _ = worker.thread.join();
+            }
+        }
+    }
+}
