@@ -3,6 +3,7 @@
 
 mod address;
 mod bounded;
+mod probes;
 
 use crate::seeing::{self, Seer};
 use address::{listen, resolve};
@@ -215,6 +216,11 @@ impl Endpoints {
         Ok(())
     }
 
+    /// What all workers share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.facts.shared
+    }
+
     /// The thread's runtime, for other small work beside the questions.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
@@ -371,38 +377,12 @@ async fn answer(
         }
     }
     match uri.path() {
-        "/health" if routes.health.load(Ordering::Relaxed) => health(&facts),
-        "/ready" if routes.ready.load(Ordering::Relaxed) => ready(&facts, &gate),
+        "/health" if routes.health.load(Ordering::Relaxed) => probes::health(&facts),
+        "/ready" if routes.ready.load(Ordering::Relaxed) => probes::ready(&facts, &gate),
         "/metrics" if routes.metrics.load(Ordering::Relaxed) => {
             let kind = "text/plain; version=0.0.4; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], facts.shared.registry.render()).into_response()
         }
         _ => (StatusCode::NOT_FOUND, "404 page not found\n").into_response(),
     }
-}
-
-fn health(facts: &Facts) -> Response {
-    match facts.vitals.get().and_then(|vitals| vitals.complaint()) {
-        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
-        None => "OK".into_response(),
-    }
-}
-
-fn ready(facts: &Facts, gate: &Gate) -> Response {
-    if facts.stopping.load(Ordering::Relaxed) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "Shutting down").into_response();
-    }
-    if !facts.ready.load(Ordering::Relaxed) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "server").into_response();
-    }
-    if facts.vitals.get().is_some_and(|vitals| vitals.all_stalled()) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "workers").into_response();
-    }
-    let missing = gate.missing().join(",");
-    if missing.is_empty() {
-        return "OK".into_response();
-    }
-    let text = format!("Plugins not ready: {missing:?}");
-    facts.shared.sink.line(Level::Info, "ready", text);
-    (StatusCode::SERVICE_UNAVAILABLE, missing).into_response()
 }

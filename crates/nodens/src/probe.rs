@@ -1,5 +1,6 @@
 //! Small questions to ourselves: the loop probe, and the health endpoint's own check.
 
+use crate::endpoints::Endpoints;
 use nodens_core::Shared;
 use nodens_core::config::{
     HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME, LoopProbe,
@@ -22,11 +23,34 @@ static HEALTH_BOUNDS: [f64; 5] = [0.00025, 0.0025, 0.025, 0.25, 2.5];
 /// Says whether something is so by now. Must return at once.
 pub(crate) type Check = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// Begins to watch for loops, and to show them.
+pub(crate) fn watch_for_loops(probes: &[LoopProbe], begins: Option<Check>, endpoints: &Endpoints) {
+    for probe in probes {
+        show_loop(probe, endpoints.shared());
+        endpoints.spawn(watch_for_loop(probe.clone(), begins.clone()));
+    }
+}
+
+/// Shows in the metrics whether a server block loops. Of a configuration that is at work: one that is
+/// refused must not take its place.
+fn show_loop(probe: &LoopProbe, shared: &Shared) {
+    let [server, zone] = &probe.labels;
+    // Not held: a block that is gone does not loop.
+    let state = Arc::downgrade(&probe.state);
+    let looped = move || state.upgrade().is_some_and(|state| state.is_looped());
+    shared.registry.gauge(
+        "nodens_loop_detected",
+        "1 while what the server block forwards comes back, so that nothing is forwarded.",
+        &[("server", server), ("zone", zone)],
+        Arc::new(move || f64::from(u8::from(looped()))),
+    );
+}
+
 /// Asks ourselves the probe's question, and once more after a while as long as it came back.
 ///
 /// Begins when `begins` says so: before the node role has its addresses, nobody would answer, and
 /// before an upstream answers, nothing could come back.
-pub(crate) async fn watch_for_loop(probe: LoopProbe, begins: Option<Check>) {
+async fn watch_for_loop(probe: LoopProbe, begins: Option<Check>) {
     while begins.as_ref().is_some_and(|begins| !begins()) {
         if Arc::strong_count(&probe.state) == 1 {
             // The configuration that wanted it is gone.
@@ -146,7 +170,7 @@ mod tests {
         let (target, seconds) = (us.local_addr().unwrap(), AtomicU32::new(0));
         let later = LOOP_PROBE_TIME.as_secs() as u32 + 10;
         let begins = move || seconds.fetch_add(1, Ordering::Relaxed) > later;
-        let probe = LoopProbe { target, state: state.clone() };
+        let probe = LoopProbe { target, state: state.clone(), labels: Default::default() };
         let begun = Instant::now();
         let watch = tokio::spawn(watch_for_loop(probe.clone(), Some(Arc::new(begins))));
         let mut question = [0; 512];

@@ -189,7 +189,6 @@ impl Server {
         let start = || Runtime::start(shared.clone(), config.clone(), options());
         let started = node::when_free(node.as_ref(), events, &mut later, start);
         let Some(runtime) = started.map_err(|error| text(&error))? else { return Ok(None) };
-        _ = facts.vitals.set(runtime.vitals().clone());
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();
         let reloads = Reloads::new(shared.clone(), sender.clone());
@@ -240,9 +239,9 @@ impl Server {
         self.lameduck = services.health.iter().map(|h| h.lameduck).max().unwrap_or_default();
         self.endpoints.watch_health(services.health.first().cloned());
         let begins = self.node.as_ref().map(|node| node.readiness().check);
-        for target in &services.loops {
-            self.endpoints.spawn(probe::watch_for_loop(target.clone(), begins.clone()));
-        }
+        probe::watch_for_loops(&services.loops, begins, &self.endpoints);
+        let runtime = self.runtime.iter();
+        runtime.for_each(|runtime| _ = self.facts.vitals.set(runtime.vitals().clone()));
         self.reloads.follow(loaded, services);
         self.notify(services);
         if let Some(node) = &mut self.node {

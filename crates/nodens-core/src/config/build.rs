@@ -5,6 +5,7 @@ use super::{
 };
 use crate::directives::{self, DIRECTIVES};
 use crate::handlers::Handler;
+use crate::handlers::loops;
 use crate::handlers::prometheus::ZoneSeries;
 use crate::handlers::search;
 use crate::handlers::transfer;
@@ -121,6 +122,7 @@ pub fn build(
         let directives = &source.directives;
         blocks.push(compile(placement, directives, options, shared, &mut services)?);
     }
+    loops::watch_all(&blocks, &mut services);
     let config = assemble(placements, blocks, services, shared);
     shared.cache.set_budget(cache_memory(&config));
     Ok(config)

@@ -134,6 +134,8 @@ pub struct LoopProbe {
     pub target: SocketAddr,
     /// Name of the question, and what came of it.
     pub state: Arc<crate::handlers::loops::State>,
+    /// The server and the first zone of the block, as labels of metrics.
+    pub labels: [String; 2],
 }
 
 /// How long to try to get the probe answered.

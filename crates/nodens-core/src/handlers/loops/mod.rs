@@ -3,8 +3,9 @@
 //! A probe is a question for a name nobody can guess, sent to this server. Seen once, that is the
 //! probe itself; seen again and again, it was forwarded in a circle.
 
-use crate::config::{BlockBuilder, LoopProbe};
+use crate::config::{BlockBuilder, LoopProbe, Readiness, ServerBlock, Services};
 use crate::handler::{Cx, Handle, Step};
+use crate::handlers::Handler;
 use crate::job::Resolution;
 use crate::log::Level;
 use nodens_corefile::{Directive, Error};
@@ -19,6 +20,11 @@ mod tests;
 
 /// More sightings of a probe than this are a loop: upstreams may ask twice for good reasons.
 const SIGHTINGS_MAX: u32 = 2;
+
+/// Directives that have names of their own. Beside a `forward` most of them have a few that differ
+/// from what upstreams say, and only a cluster counts.
+const OWN_NAMES: &[&str] =
+    &["kubernetes", "k8s_external", "hosts", "template", "whoami", "erratic"];
 
 /// The directive at work.
 #[derive(Debug)]
@@ -124,11 +130,42 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     let target = if unspecified { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { block.listen.ip() };
     let state = Arc::new(State::new(qname));
     let target = SocketAddr::new(target, block.listen.port());
-    block.services.loops.push(LoopProbe { target, state: state.clone() });
+    let labels = [block.server.clone(), zone.to_string()];
+    block.services.loops.push(LoopProbe { target, state: state.clone(), labels });
     let port = block.listen.port();
     let target = if unspecified { format!(":{port}") } else { block.listen.to_string() };
     block.push(Loop { zone, target, state });
     Ok(())
+}
+
+/// Makes the process not ready while every `forward` there is loops and nothing else answers.
+///
+/// CoreDNS ends then. A process that has names of its own goes on, and is ready: as long as its
+/// upstreams lead back, no other would answer more.
+pub(crate) fn watch_all(blocks: &[ServerBlock], services: &mut Services) {
+    let mut states = Vec::new();
+    for block in blocks {
+        let has = |names: &[&str]| block.handlers.iter().any(|own| names.contains(&own.name()));
+        let state = block.handlers.iter().find_map(|handler| match handler {
+            Handler::Loop(own) => Some(own.state()),
+            _ => None,
+        });
+        let answers = match (has(&["forward"]), state) {
+            (true, Some(state)) => {
+                states.push(state);
+                has(&["kubernetes"])
+            }
+            (true, None) => true,
+            (false, _) => has(OWN_NAMES),
+        };
+        if answers {
+            return;
+        }
+    }
+    if !states.is_empty() {
+        let check = Arc::new(move || states.iter().any(|state| !state.is_looped()));
+        services.readiness.push(Readiness { directive: "loop", check, can_be_lost: true });
+    }
 }
 
 /// Two labels from the secret, as CoreDNS writes them: decimal numbers of 62 bits. Blocks for

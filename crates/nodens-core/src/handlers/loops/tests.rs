@@ -93,3 +93,60 @@ fn arguments_and_repetition_are_refused() {
     let error = Bench::try_new(".:53 {\n loop\n loop\n}").unwrap_err().to_string();
     assert_eq!(error, "Corefile:3:2: this plugin can only be used once per Server Block");
 }
+
+/// Whether the process is ready when the blocks in `looped`, by their number, loop.
+fn ready_when_looped(text: &str, looped: &[usize]) -> bool {
+    let bench = Bench::new(text);
+    let services = &bench.worker.config().services;
+    let probe = |worker: &mut Bench, at: usize| {
+        let state = worker.worker.config().services.loops[at].state.clone();
+        state.begin();
+        let question = format!("{} HINFO", state.qname());
+        (0..3).for_each(|_| _ = worker.ask(&question));
+        assert!(state.end());
+    };
+    assert!(services.readiness.iter().all(|readiness| (readiness.check)()));
+    let mut bench = Bench::new(text);
+    bench.upstream(|_, question| nxdomain(question));
+    looped.iter().for_each(|at| probe(&mut bench, *at));
+    let services = &bench.worker.config().services;
+    assert!(services.readiness.iter().all(|readiness| readiness.can_be_lost));
+    services.readiness.iter().all(|readiness| (readiness.check)())
+}
+
+#[test]
+fn a_process_whose_every_forward_loops_is_not_ready() {
+    assert!(!ready_when_looped(COREFILE, &[0]));
+    let forward = "loop\n forward . 192.0.2.1";
+    let two = format!("example.org {{\n {forward}\n}}\nexample.net {{\n {forward}\n}}");
+    assert!(!ready_when_looped(&two, &[0, 1]));
+    // A few names that differ are not what a client asks for.
+    let hosts = format!(". {{\n hosts {{\n  192.0.2.7 a.example\n  fallthrough\n }}\n {forward}\n}}");
+    assert!(!ready_when_looped(&hosts, &[0]));
+}
+
+#[test]
+fn a_process_that_answers_something_is_ready_whatever_loops() {
+    let forward = "loop\n forward . 192.0.2.1";
+    let two = format!("example.org {{\n {forward}\n}}\nexample.net {{\n {forward}\n}}");
+    assert!(ready_when_looped(&two, &[0]) && ready_when_looped(&two, &[1]));
+    for other in ["whoami", "forward . 192.0.2.2"] {
+        let text = format!("example.org {{\n {forward}\n}}\nexample.net {{\n {other}\n}}");
+        assert!(ready_when_looped(&text, &[0]), "{other}");
+    }
+}
+
+#[test]
+fn a_process_is_ready_again_when_nothing_loops_any_more() {
+    let mut bench = Bench::new(COREFILE);
+    bench.upstream(|_, question| nxdomain(question));
+    let question = probe(&bench);
+    (0..3).for_each(|_| _ = bench.ask(&question));
+    let config = bench.worker.config().clone();
+    let [readiness] = &config.services.readiness[..] else { panic!("{:?}", config.services) };
+    assert_eq!((readiness.directive, (readiness.check)()), ("loop", false));
+    let state = &config.services.loops[0].state;
+    assert!(state.end() && !(readiness.check)());
+    state.begin();
+    assert!(!state.end() && (readiness.check)());
+}
