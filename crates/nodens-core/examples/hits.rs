@@ -282,7 +282,8 @@ fn answered(bench: &mut Bench, exchanges: &[Exchange], questions: usize) {
     let mut actions = Vec::with_capacity(16);
     for exchange in exchanges.iter().cycle().take(questions) {
         match bench.worker.receive(bench.now, bench.client, &exchange.request, &mut out) {
-            Verdict::Answered => {}
+            // One in a batch, which is the dearest.
+            Verdict::Answered => bench.worker.sent(bench.now.mono_ns),
             Verdict::Pending => finish(bench, exchange, &mut actions),
             Verdict::Streaming => panic!("an answer of many messages"),
             Verdict::Silent => panic!("no answer"),
@@ -304,6 +305,7 @@ fn finish(bench: &mut Bench, exchange: &Exchange, actions: &mut Vec<Action>) {
     assert_eq!(actions.len(), 1, "one answer");
     for action in actions.drain(..) {
         let Action::Send { wire, .. } = action else { panic!("{action:?}") };
+        bench.worker.sent(bench.now.mono_ns);
         bench.worker.reuse(wire);
     }
 }

@@ -99,6 +99,10 @@ pub const TRANSFERS_PER_CLIENT_MAX: usize = 16;
 /// Longest time a zone transfer may take, however slowly its client reads (the value of BIND).
 pub const TRANSFER_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
 
+/// Answers of one round that differ in when they were asked for, or in where they are counted, whose
+/// time is taken when they are sent; those beyond count as sent a little earlier. A batch has 64.
+pub const UNSENT_KINDS_MAX: usize = 128;
+
 const _: () = assert!(SPARE_JOBS_MAX <= PENDING_PER_WORKER_MAX);
 const _: () = assert!(SEARCH_NAMES_MAX <= LOOKUPS_PER_JOB_MAX as usize / 2);
 const _: () = assert!(TRANSFERS_PER_CLIENT_MAX <= TRANSFERS_MAX);

@@ -26,6 +26,12 @@ pub struct Histogram {
     scale: f64,
 }
 
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.first == other.first
+    }
+}
+
 /// Counters that are registered when they are first used, so that a label combination nobody
 /// needs makes no series. The set of combinations is fixed and small.
 #[derive(Debug)]
@@ -340,11 +346,16 @@ impl Cells {
 
     /// Adds one observation to a histogram.
     pub fn observe(&self, histogram: Histogram, value: u64) {
+        self.observe_many(histogram, value, 1);
+    }
+
+    /// Adds `count` equal observations to a histogram.
+    pub fn observe_many(&self, histogram: Histogram, value: u64, count: u64) {
         // Most observations are small, so this is quicker than halving.
         let limits = histogram.limits;
         let bucket = limits.iter().position(|limit| value <= *limit).unwrap_or(limits.len());
-        self.add_cell(histogram.first + bucket as u32, 1);
-        self.add_cell(histogram.first + limits.len() as u32 + 1, value);
+        self.add_cell(histogram.first + bucket as u32, count);
+        self.add_cell(histogram.first + limits.len() as u32 + 1, value.wrapping_mul(count));
     }
 
     fn hold(&self, counter: Counter) -> bool {

@@ -220,6 +220,7 @@ impl Bench {
             let mut actions = Vec::new();
             self.worker.take_actions(&mut actions);
             if actions.is_empty() {
+                self.worker.sent(self.now.mono_ns);
                 return sent;
             }
             for action in actions {

@@ -8,12 +8,42 @@ use rustix::time::{ClockId, clock_gettime};
 /// The monotonic reading is that of `CLOCK_MONOTONIC`, whose values a BPF program sees too; the
 /// date is good to a few milliseconds, which is all that seconds need.
 pub fn now() -> Now {
-    let mono = clock_gettime(ClockId::Monotonic);
     let real = clock_gettime(ClockId::RealtimeCoarse);
-    let (seconds, nanos) = (mono.tv_sec.unsigned_abs(), mono.tv_nsec.unsigned_abs());
-    Now {
-        mono_ns: seconds.saturating_mul(1_000_000_000).saturating_add(nanos),
-        unix_s: real.tv_sec.unsigned_abs(),
+    Now { mono_ns: mono_ns(), unix_s: real.tv_sec.unsigned_abs() }
+}
+
+/// The monotonic clock alone, as [`Now::mono_ns`].
+pub(crate) fn mono_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+/// For how long the distance of the clocks is taken for the same, in nanoseconds. A clock that is
+/// slewed runs 0.05 % faster or slower: 50 µs in that time.
+const DISTANCE_AGE_MAX: u64 = 100_000_000;
+
+/// Translates the kernel's stamps, which are dates, into readings of the monotonic clock.
+#[derive(Debug, Default)]
+pub(crate) struct Translator {
+    /// The date at the monotonic clock's zero, in nanoseconds, and when that was found.
+    zero: u64,
+    found_ns: u64,
+}
+
+impl Translator {
+    /// The monotonic reading at `date_ns`, as of `now`. Where the date was set meanwhile it is
+    /// anything, for a moment.
+    pub(crate) fn mono_ns(&mut self, date_ns: u64, now: Now) -> u64 {
+        if self.zero == 0 || now.mono_ns.saturating_sub(self.found_ns) > DISTANCE_AGE_MAX {
+            self.zero = nanoseconds(ClockId::Realtime).saturating_sub(mono_ns());
+            self.found_ns = now.mono_ns;
+        }
+        date_ns.saturating_sub(self.zero)
     }
 }
 
@@ -26,5 +56,16 @@ mod tests {
         let after = super::now();
         assert!(after.mono_ns >= before.mono_ns + 2_000_000);
         assert!(after.unix_s >= before.unix_s && after.unix_s > 1_700_000_000);
+    }
+
+    #[test]
+    fn a_date_is_found_on_the_monotonic_clock() {
+        let mut translator = super::Translator::default();
+        let before = super::mono_ns();
+        let date = super::nanoseconds(super::ClockId::Realtime);
+        let after = super::mono_ns();
+        let found = translator.mono_ns(date, super::now());
+        // The two clocks are read one after the other, and a thread may lose its CPU in between.
+        assert!(found + 1_000_000_000 > before && found < after + 1_000_000_000);
     }
 }

@@ -226,6 +226,9 @@ impl EventLoop {
             }
         }
         self.udp.flush(&mut self.worker, &self.counters);
+        if self.worker.has_unsent() {
+            self.worker.sent(clock::mono_ns());
+        }
     }
 
     fn perform(&mut self, action: Action, now: Now) {

@@ -104,6 +104,8 @@ impl Opener {
                 _ = SockRef::from(&udp).set_cpu_affinity(cpu);
                 _ = SockRef::from(&tcp).set_cpu_affinity(cpu);
             }
+            // An older version did not ask for them.
+            _ = sys::report_stamps(&udp);
             Pair { worker, udp, tcp }
         });
         let pairs: Vec<Pair> = pairs.collect();
@@ -165,6 +167,8 @@ impl Opener {
         _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
         // Not every system has it, and answers are short anyway.
         _ = sys::ignore_path_mtu(&socket, address.is_ipv6());
+        // Without stamps, questions count from when they are read.
+        _ = sys::report_stamps(&socket);
         if address.ip().is_unspecified() {
             sys::report_packet_info(&socket, address.is_ipv6()).map_err(fail("setsockopt"))?;
         }

@@ -1,5 +1,6 @@
 //! Questions and answers in datagrams.
 
+use crate::clock::{self, Translator};
 use crate::counters::Counters;
 use crate::limits::{BATCH, BATCHES_IN_A_ROW};
 use crate::slots::{Key, Kind, Slots};
@@ -15,6 +16,7 @@ const DISCARD: u16 = 9;
 pub(crate) struct UdpServer {
     sockets: Slots<Socket>,
     batch: Batch,
+    translator: Translator,
     /// The answer to each datagram of the batch. The worker swaps its buffer with ours, so that
     /// buffers go round and none is allocated.
     answers: Vec<Vec<u8>>,
@@ -38,6 +40,8 @@ struct Socket {
     bound: SocketAddr,
     /// Datagrams the kernel had dropped when it was last asked; wraps.
     dropped: u32,
+    /// When it was last found empty: whatever is in it now arrived later.
+    emptied_ns: u64,
     /// Questions that wait for their answer.
     waiting: usize,
     /// Set when the listener is gone: the socket only sends what is still waited for.
@@ -56,6 +60,7 @@ impl UdpServer {
         Self {
             sockets: Slots::default(),
             batch: Batch::new(),
+            translator: Translator::default(),
             answers: (0..BATCH).map(|_| Vec::with_capacity(512)).collect(),
             answered: Vec::with_capacity(BATCH),
             queue: Vec::with_capacity(BATCH),
@@ -79,6 +84,7 @@ impl UdpServer {
             listener: u16::MAX,
             bound,
             dropped: 0,
+            emptied_ns: 0,
             waiting: 0,
             retired: false,
         })
@@ -182,8 +188,18 @@ impl UdpServer {
     ) -> usize {
         let Some(socket) = self.sockets.get_mut(key) else { return 0 };
         // An error is that of an earlier answer (an ICMP message) and concerns nobody here.
-        let count = self.batch.receive(&socket.socket).unwrap_or(0);
+        let wild = socket.bound.ip().is_unspecified();
+        let count = self.batch.receive(&*socket.socket, wild).unwrap_or(0);
         self.answered.clear();
+        if let Some(date_ns) = self.batch.stamp() {
+            // No earlier than it can have been, should the date have been set meanwhile.
+            let arrived_ns = self.translator.mono_ns(date_ns, now).max(socket.emptied_ns);
+            worker.arrived(arrived_ns);
+            counters.observe(counters.batch_delay, now.mono_ns.saturating_sub(arrived_ns));
+        }
+        if count < BATCH {
+            socket.emptied_ns = now.mono_ns;
+        }
         for (index, answer) in self.answers.iter_mut().enumerate().take(count) {
             let Some(datagram) = self.batch.datagram(index) else { break };
             let Some(peer) = datagram.peer.filter(|peer| peer.port() != 0 && !datagram.cut) else {
@@ -214,6 +230,7 @@ impl UdpServer {
             let lost = self.batch.answer(&socket.socket, &self.answers, &self.answered);
             counters.add(counters.answers_lost, lost as u64);
         }
+        worker.sent(if worker.has_unsent() { clock::mono_ns() } else { now.mono_ns });
         count
     }
 

@@ -3,6 +3,7 @@
 mod pending;
 mod state;
 mod timers;
+mod unsent;
 
 use crate::chain::{Outcome, Start};
 use crate::config::Config;
@@ -118,6 +119,7 @@ impl Worker {
         };
         let mut job = self.spare.pop().unwrap_or_default();
         job.start(now, Recipient::Client(client), request, query);
+        job.current.asked_ns = self.state.unsent.arrived(now);
         self.reserve_ticket();
         let outcome = match finish::objection(&mut job) {
             true => Outcome::Done,

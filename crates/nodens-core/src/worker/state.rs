@@ -1,6 +1,7 @@
 //! What belongs to one worker alone, and what it wants done.
 
 use super::timers::Timers;
+use super::unsent::Unsent;
 use crate::config::Config;
 use crate::handlers::dnstap;
 use crate::handlers::forward::probes::Probes;
@@ -102,6 +103,8 @@ pub struct WorkerState {
     /// Jobs of this worker that another job has an answer for, set by handlers.
     pub local_mail: Vec<Mail>,
     pub(super) timers: Timers,
+    /// Answers whose time is taken when they are sent.
+    pub(crate) unsent: Unsent,
     attempts: u32,
     /// Health checks of upstreams this worker looks after.
     pub(crate) probes: Probes,
@@ -133,6 +136,7 @@ impl WorkerState {
             ticket: Ticket::default(),
             local_mail: Vec::new(),
             timers: Timers::default(),
+            unsent: Unsent::default(),
             attempts: 0,
             probes: Probes::default(),
             scratch: Vec::new(),

@@ -1,6 +1,8 @@
 //! Datagrams in batches.
 
-use super::control::{CONTROL_LEN, Control, read_packet_info, strip_interface};
+use super::control::{
+    CONTROL_LEN, Control, packet_info_at, read_packet_info, read_stamp, strip_interface,
+};
 use crate::limits::{BATCH, REQUEST_LEN_MAX};
 use libc::{c_int, iovec, mmsghdr, sockaddr_in, sockaddr_in6, socklen_t};
 use std::io;
@@ -31,6 +33,8 @@ pub(crate) struct Batch {
     storage: NonNull<Storage>,
     /// How many datagrams the last call gave; their descriptions have been written by the kernel.
     filled: usize,
+    /// Whether there is room for control messages of every datagram, or of the first alone.
+    all_controls: bool,
 }
 
 /// One datagram of a batch.
@@ -55,16 +59,16 @@ impl Batch {
         for index in 0..BATCH {
             // SAFETY: `storage` is a live allocation that only this function knows, and `index`
             // is within its arrays.
-            unsafe { Self::describe(storage.as_ptr(), index) };
+            unsafe { Self::describe(storage.as_ptr(), index, true) };
         }
-        Self { storage, filled: 0 }
+        Self { storage, filled: 0, all_controls: true }
     }
 
     /// Writes the description of receive buffer `index`.
     ///
     /// # Safety
     /// `storage` must be live, and `index` below [`BATCH`].
-    unsafe fn describe(storage: *mut Storage, index: usize) {
+    unsafe fn describe(storage: *mut Storage, index: usize, all_controls: bool) {
         // SAFETY: `storage` is live and `index` within its arrays, by the contract of this
         // function; only places are computed, no references are made.
         unsafe {
@@ -77,16 +81,20 @@ impl Batch {
             (*header).msg_iov = part;
             (*header).msg_iovlen = 1;
             (*header).msg_control = (&raw mut (*storage).controls[index]).cast();
-            (*header).msg_controllen = CONTROL_LEN;
+            let has_control = all_controls || index == 0;
+            (*header).msg_controllen = if has_control { CONTROL_LEN } else { 0 };
             (*header).msg_flags = 0;
         }
     }
 
-    /// Takes the datagrams that are there, at most [`BATCH`]; never waits.
-    pub(crate) fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
-        for index in 0..self.filled {
-            // SAFETY: `self.storage` lives as long as `self`; `filled` is at most `BATCH`.
-            unsafe { Self::describe(self.storage.as_ptr(), index) };
+    /// Takes the datagrams that are there, at most [`BATCH`]; never waits. With `locals` each has
+    /// the address that it was sent to, if the socket was told to say so; only the first has its
+    /// stamp without them, since the kernel takes time for each control message.
+    pub(crate) fn receive(&mut self, socket: impl AsFd, locals: bool) -> io::Result<usize> {
+        let changed = std::mem::replace(&mut self.all_controls, locals) != locals;
+        for index in 0..if changed { BATCH } else { self.filled } {
+            // SAFETY: `self.storage` lives as long as `self`; `index` is below `BATCH`.
+            unsafe { Self::describe(self.storage.as_ptr(), index, locals) };
         }
         self.filled = 0;
         let fd = socket.as_fd().as_raw_fd();
@@ -122,6 +130,21 @@ impl Batch {
             octets: data.get(..header.msg_len as usize).unwrap_or(data),
             cut: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         })
+    }
+
+    /// When the first datagram of the last batch arrived, in nanoseconds since 1970, if the socket
+    /// was told to say so.
+    pub(crate) fn stamp(&self) -> Option<u64> {
+        if self.filled == 0 {
+            return None;
+        }
+        // SAFETY: as in `datagram`.
+        let (control, len) = unsafe {
+            let storage = self.storage.as_ptr();
+            let control: &Control = &(*storage).controls[0];
+            (control, (*storage).received[0].msg_hdr.msg_controllen)
+        };
+        read_stamp(control, len)
     }
 
     /// Sends `answers[i]` back to where datagram `i` came from, from the address it was sent to,
@@ -182,15 +205,18 @@ impl Batch {
             (*header).msg_namelen = (*received).msg_namelen;
             (*header).msg_iov = part;
             (*header).msg_iovlen = 1;
-            (*header).msg_controllen = (*received).msg_controllen.min(CONTROL_LEN);
+            let len = (*received).msg_controllen.min(CONTROL_LEN);
+            let control = &mut (*storage).controls[index];
+            strip_interface(control, len);
+            // The stamp in front is nothing that can be sent.
+            let at = packet_info_at(control, len);
+            (*header).msg_controllen = len.saturating_sub(at);
             (*header).msg_control = if (*header).msg_controllen == 0 {
                 ptr::null_mut()
             } else {
-                (*received).msg_control
+                (&raw mut (*storage).controls[index]).cast::<u8>().add(at).cast()
             };
             (*header).msg_flags = 0;
-            let len = (*header).msg_controllen;
-            strip_interface(&mut (*storage).controls[index], len);
         }
     }
 }

@@ -53,6 +53,11 @@ pub(crate) fn report_packet_info(socket: impl AsFd, v6: bool) -> io::Result<()> 
     }
 }
 
+/// Makes the kernel say when each datagram arrived.
+pub(crate) fn report_stamps(socket: impl AsFd) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+}
+
 /// Makes the kernel disbelieve ICMP messages about the path's MTU: whoever forges them could have
 /// answers cut into fragments, of which one is then replaced.
 pub(crate) fn ignore_path_mtu(socket: impl AsFd, v6: bool) -> io::Result<()> {
@@ -173,7 +178,7 @@ mod tests {
 
     fn receive_all(batch: &mut Batch, socket: &UdpSocket, wanted: usize) -> usize {
         for _ in 0..1000 {
-            match batch.receive(socket) {
+            match batch.receive(socket, true) {
                 Ok(n) if n >= wanted => return n,
                 _ => std::thread::sleep(std::time::Duration::from_millis(1)),
             }
@@ -189,6 +194,7 @@ mod tests {
             let server = UdpSocket::bind(bind).unwrap();
             let v6 = server.local_addr().unwrap().is_ipv6();
             report_packet_info(&server, v6).unwrap();
+            report_stamps(&server).unwrap();
             let port = server.local_addr().unwrap().port();
             let asked: IpAddr = asked.parse().unwrap();
             let client = UdpSocket::bind(if asked.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" });
@@ -202,6 +208,9 @@ mod tests {
             let first = batch.datagram(0).unwrap();
             assert_eq!(first.peer, Some(client.local_addr().unwrap()));
             assert_eq!((first.local, first.octets, first.cut), (Some(asked), &b"one"[..], false));
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            let stamp = std::time::Duration::from_nanos(batch.stamp().unwrap());
+            assert!(now.abs_diff(stamp) < std::time::Duration::from_secs(60), "{stamp:?}");
             assert!(batch.datagram(1).unwrap().cut);
             assert!(batch.datagram(2).is_none());
             assert_eq!(batch.answer(&server, &[b"1".to_vec(), b"22".to_vec()], &[0, 1]), 0);
@@ -223,7 +232,7 @@ mod tests {
                 let got = client.recv_from(&mut got).unwrap();
                 assert_eq!(got, (len, SocketAddr::new(asked, port)));
             }
-            let empty = batch.receive(&server).unwrap_err();
+            let empty = batch.receive(&server, true).unwrap_err();
             assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
         }
     }
@@ -273,12 +282,14 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        report_stamps(&server).unwrap();
         for _ in 0..3 {
             client.send_to(b"?", server.local_addr().unwrap()).unwrap();
         }
         let mut batch = Batch::new();
         std::thread::sleep(std::time::Duration::from_millis(5));
-        assert_eq!(receive_all(&mut batch, &server, 3), 3);
+        assert_eq!(batch.receive(&server, false).unwrap(), 3);
+        assert!(batch.stamp().is_some());
         let answers = [b"a".to_vec(), vec![0; 70_000], b"c".to_vec()];
         assert_eq!(batch.answer(&server, &answers, &[0, 1, 2]), 1);
         let mut got = [0; 4];

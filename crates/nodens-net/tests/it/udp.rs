@@ -124,3 +124,37 @@ fn hundreds_of_equal_misses_do_not_ask_the_upstream_each() {
     assert!((1..=8).contains(&asked), "asked {asked} times");
     server.stop();
 }
+
+#[test]
+fn the_time_a_question_waits_to_be_read_counts() {
+    let corefile = ".:0 {\n prometheus localhost:0\n whoami\n}";
+    for bind in ["", "127.0.0.1", "::1"] {
+        let corefile = corefile.replace("prometheus", &format!("bind {bind}\n prometheus"));
+        let corefile = if bind.is_empty() { corefile.replace("bind \n", "") } else { corefile };
+        let options = nodens_net::Options { paused: true, ..Default::default() };
+        let mut server = Server::with(&corefile, options);
+        let ip: IpAddr = if bind.is_empty() { "127.0.0.1" } else { bind }.parse().unwrap();
+        let address = SocketAddr::new(ip, server.address().port());
+        let clients: Vec<UdpSocket> = (0..20).map(|_| udp_client(address)).collect();
+        for client in &clients {
+            client.send(&question(1, "example.org A")).unwrap();
+        }
+        let waits = Duration::from_millis(56);
+        std::thread::sleep(waits);
+        server.runtime.resume().unwrap();
+        clients.iter().for_each(|client| assert_answered(&receive(client)));
+        server.wait_for("coredns_dns_request_duration_seconds_count", 20);
+        let text = server.shared.registry.render();
+        let value = |series: &str| -> f64 {
+            let lines = text.lines().filter(|line| line.starts_with(series));
+            lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+        };
+        // Those that share a batch count with the first of them.
+        let sum = value("coredns_dns_request_duration_seconds_sum");
+        assert!(sum >= 20.0 * 0.050, "{sum} s for 20 questions that waited {waits:?} each");
+        let batches = value("nodens_udp_batch_delay_seconds_count");
+        let delay = value("nodens_udp_batch_delay_seconds_sum");
+        assert!(batches >= 1.0 && delay >= batches * 0.050, "{delay} s in {batches} batches");
+        server.stop();
+    }
+}

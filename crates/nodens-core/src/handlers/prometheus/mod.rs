@@ -164,11 +164,10 @@ impl ZoneSeries {
         self.observe(now, worker, job, job.query.question_end());
     }
 
-    fn observe(&self, now: Now, worker: &WorkerState, job: &Job, response_len: usize) {
+    fn observe(&self, now: Now, worker: &mut WorkerState, job: &Job, response_len: usize) {
         let protocol = protocol_of(job);
-        let took = now.since(job.current.asked_ns);
         let cells = &worker.cells;
-        cells.observe(self.duration, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        worker.unsent.add(self.duration, job.current.asked_ns, now, cells);
         cells.observe(self.request_size[protocol], job.request_len() as u64);
         cells.observe(self.response_size[protocol], response_len as u64);
     }

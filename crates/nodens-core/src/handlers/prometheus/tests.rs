@@ -45,3 +45,43 @@ fn blocks_at_one_address_count_each_question_once() {
     let counts: Vec<_> = counts.map(|line| line.rsplit(' ').next()).collect();
     assert_eq!(counts, [Some("1"), Some("1")], "{text}");
 }
+
+#[test]
+fn an_answer_takes_from_the_arrival_of_its_question_to_its_sending() {
+    let mut bench = Bench::new("example.org:53 {\n prometheus\n whoami\n}");
+    let series = |bench: &Bench, what: &str| {
+        let text = bench.shared.registry.render();
+        let name = format!("coredns_dns_request_duration_seconds_{what}");
+        let series = text.lines().filter(|line| line.starts_with(&name));
+        let values = series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        (values.sum::<f64>() * 1000.0).round() / 1000.0
+    };
+    let arrived_ns = bench.now.mono_ns - 50_000_000;
+    bench.worker.arrived(arrived_ns);
+    let mut out = Vec::new();
+    for _ in 0..500 {
+        let request = crate::testing::request("a.example.org. A");
+        bench.worker.receive(bench.now, bench.client, &request, &mut out);
+    }
+    assert!(bench.worker.has_unsent() && series(&bench, "count") == 0.0);
+    bench.worker.sent(arrived_ns + 56_000_000);
+    assert!(!bench.worker.has_unsent());
+    assert_eq!((series(&bench, "count"), series(&bench, "sum")), (500.0, 28.0));
+    // The next batch is another.
+    bench.worker.receive(bench.now, bench.client, &crate::testing::request("a.example.org. A"), &mut out);
+    bench.worker.sent(bench.now.mono_ns + 1_000_000_000);
+    assert_eq!((series(&bench, "count"), series(&bench, "sum")), (501.0, 29.0));
+}
+
+#[test]
+fn what_is_sent_at_many_times_is_counted_whole() {
+    let mut bench = Bench::new("example.org:53 {\n prometheus\n whoami\n}");
+    let request = crate::testing::request("a.example.org. A");
+    for number in 1..=1000 {
+        bench.worker.arrived(number);
+        bench.worker.receive(bench.now, bench.client, &request, &mut Vec::new());
+    }
+    bench.worker.sent(bench.now.mono_ns);
+    let text = bench.shared.registry.render();
+    assert!(text.contains("duration_seconds_count{server=\"dns://:53\",zone=\"example.org.\",view=\"\"} 1000\n"));
+}
