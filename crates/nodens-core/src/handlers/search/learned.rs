@@ -3,12 +3,11 @@
 
 use crate::limits::SEARCH_TIME;
 use crate::time::Now;
-use arc_swap::{ArcSwapOption, Guard};
 use foldhash::fast::RandomState;
 use nodens_wire::{Flags, Message, NameRef, Rcode, Type};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Places for cuts: one for each type that a cut was denied for.
@@ -61,7 +60,8 @@ pub(super) struct Learned {
     /// Tag, and since when the name is denied here without its servers having been asked; 0 for an
     /// empty place. Made when the first name is denied.
     names: OnceLock<Box<[AtomicU32]>>,
-    authorities: Box<[ArcSwapOption<Authority>]>,
+    /// Serial and negative TTL of each zone; 0 while nothing is known.
+    authorities: Box<[AtomicU64]>,
 }
 
 /// Parts of a place: 32 bits of tag, one for [`Said::Populated`], 31 for ticks.
@@ -108,26 +108,29 @@ impl Learned {
             hasher: RandomState::default(),
             cuts: (0..CUTS).map(|_| AtomicU64::new(0)).collect(),
             names: OnceLock::new(),
-            authorities: (0..zones).map(|_| ArcSwapOption::empty()).collect(),
+            authorities: (0..zones).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
     /// The authority of a zone; `None` if it has not been heard of, or is of another kind.
     pub(super) fn authority(&self, zone: usize) -> Option<Authority> {
-        let authority: Guard<Option<Arc<Authority>>> = self.authorities.get(zone)?.load();
-        authority.as_deref().copied()
+        let word = self.authorities.get(zone)?.load(Ordering::Relaxed);
+        let (serial, negative_ttl) = ((word >> 32) as u32, word as u32);
+        (word != 0).then_some(Authority { serial, negative_ttl })
     }
 
-    fn set_authority(&self, zone: usize, authority: Authority) {
-        let Some(place) = self.authorities.get(zone) else { return };
-        if place.load().as_deref() != Some(&authority) {
-            place.store(Some(Arc::new(authority)));
+    fn set_authority(&self, zone: usize, Authority { serial, negative_ttl }: Authority) {
+        if let Some(place) = self.authorities.get(zone) {
+            let word = u64::from(serial) << 32 | u64::from(negative_ttl);
+            place.store(word, Ordering::Relaxed);
         }
     }
 
     /// Where something is known of a cut or of a name, both up to the zone.
     pub(super) fn place(&self, zone: usize, labels: &[u8]) -> Place {
-        Place(self.hasher.hash_one((zone, labels)))
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(labels);
+        Place(hasher.finish().wrapping_add((zone as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
     /// What has been said of `cut` for one type. The tag can be that of another cut once in two
