@@ -101,16 +101,15 @@ fn differences(search: &str, steps: &[Step]) -> Vec<String> {
     different
 }
 
-/// Objects that only the other cluster has, or both by the same name.
-fn others(present: &[bool]) -> String {
-    let all = ["namespace web\n", "service web/com 10.98.0.1\n", "namespace shop\n"];
-    let more = ["service shop/ledger 10.98.0.2\n", "service shop/web 10.98.0.3\n"];
-    let all = all.into_iter().chain(more);
-    let present = all.zip(present).filter(|(_, there)| **there).map(|(object, _)| object);
-    let base = "namespace default\nnamespace kube-system\nservice default/kubernetes 10.96.0.1
-        service kube-system/metrics 10.97.0.1\n";
-    base.to_owned() + &present.collect::<String>()
+/// The objects that are there, as text.
+fn there(objects: &[String], present: &[bool]) -> String {
+    let there = objects.iter().zip(present).filter(|(_, there)| **there);
+    there.map(|(object, _)| object.as_str()).collect()
 }
+
+/// By which the other cluster is known: as in most, the API server is at the same address.
+const OTHER: &str = "namespace default\nnamespace kube-system
+    service default/kubernetes 10.96.0.1\nservice kube-system/metrics 10.97.0.1\n";
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
@@ -128,24 +127,24 @@ proptest! {
     #[test]
     fn nothing_is_denied_that_another_cluster_has(
         steps in prop::collection::vec(step(), 1..120),
-        present in prop::collection::vec(any::<bool>(), 5),
+        mut watched in prop::collection::vec(any::<bool>(), objects().len()),
+        present in prop::collection::vec(any::<bool>(), objects().len()),
         written in any::<bool>(),
     ) {
         let mut pair = if written { Pair::new("", "", "") } else { Pair::on_a_node("", "") };
         let objects = objects();
-        let mut watched = vec![true; objects.len()];
+        let theirs = format!("{OTHER}{}", there(&objects, &present));
+        pair.publish_apart(&there(&objects, &watched), &theirs);
         for step in steps {
-            let there = objects.iter().zip(&watched).filter(|(_, there)| **there);
-            let ours = there.map(|(object, _)| object.as_str()).collect::<String>();
             match step {
                 Step::Pass(ms) => pair.pass(Duration::from_millis(ms)),
                 Step::Toggle(index) => {
                     let place = index.index(objects.len());
                     watched[place] = !watched[place];
+                    pair.publish_apart(&there(&objects, &watched), &theirs);
                 }
                 Step::Link(_) => {}
                 Step::Ask(question) => {
-                    pair.publish_apart(&ours, &others(&present));
                     let ours = pair.node.ask(&question);
                     let theirs = pair.central.borrow_mut().ask(&question);
                     let said = |message: &Message| (message.flags, message.answer.clone());
