@@ -255,10 +255,10 @@ impl<'a, const API: bool> Object<'a> for WitnessObject<'a, API> {
         self.0.meta()
     }
 
-    fn set(&self, editor: &mut Editor, _: &Source) -> Result<(), Unusable> {
+    fn set(&self, editor: &mut Editor, _: &Source) -> Result<bool, Unusable> {
         let meta = self.0.meta();
         editor.set_witness(&Key::new(meta.namespace(), meta.name())?, &self.0.addresses()?);
-        Ok(())
+        Ok(true)
     }
 
     fn remove(&self, editor: &mut Editor) -> Result<(), Unusable> {
