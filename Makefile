@@ -46,6 +46,7 @@ check: toolchain
 
 conformance: toolchain
 	@$(CARGO) xtask peers coredns
+	@$(CARGO) xtask acceptance
 	@$(CARGO) xtask conformance
 	$(CARGO) test --workspace --test coredns
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a command-line tool reports on stdout")]
 
+mod acceptance;
 mod conformance;
 mod fuzz;
 mod image;
@@ -27,6 +28,11 @@ struct Task {
 }
 
 const TASKS: &[Task] = &[
+    Task {
+        name: "acceptance",
+        help: "[OPTION…]  give CoreDNS and Nodens every option of every directive, and compare what they accept",
+        run: acceptance::run,
+    },
     Task {
         name: "bench-instructions",
         help: "[--check | compare A B | …]  count the instructions of a question, chain by chain",

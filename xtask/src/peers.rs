@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use serde::Deserialize;
 
 use crate::repo;
 
@@ -142,6 +143,19 @@ pub(crate) fn coredns() -> Result<PathBuf> {
         bail!("{} does not report version {COREDNS_VERSION}", path.display());
     }
     Ok(path)
+}
+
+/// The folder of the Go module of [`COREDNS_VERSION`], fetched when it is not there yet.
+pub(crate) fn coredns_source() -> Result<PathBuf> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Module {
+        dir: PathBuf,
+    }
+    let module = format!("{COREDNS_MODULE}@v{COREDNS_VERSION}");
+    let json = repo::output(Command::new(go()?).args(["mod", "download", "-json", &module]))?;
+    let module: Module = serde_json::from_str(&json).context("go mod download -json")?;
+    Ok(module.dir)
 }
 
 /// The path of node-cache, built when it is not there yet.

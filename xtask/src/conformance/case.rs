@@ -5,11 +5,9 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
 
 use super::corefile::Corefile;
 use crate::peers;
@@ -168,17 +166,9 @@ fn settings(text: &str) -> Result<Settings> {
 
 /// The Corefiles of CoreDNS's plugin READMEs that use only [`DIRECTIVES`].
 pub(crate) fn readmes() -> Result<Vec<Case>> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Module {
-        dir: PathBuf,
-    }
-    let go = repo::find_program("go").context("needs Go to fetch CoreDNS's READMEs")?;
-    let module = format!("{}@v{}", peers::COREDNS_MODULE, peers::COREDNS_VERSION);
-    let json = repo::output(Command::new(go).args(["mod", "download", "-json", &module]))?;
-    let module: Module = serde_json::from_str(&json).context("go mod download -json")?;
+    let module = peers::coredns_source()?;
     let mut cases = Vec::new();
-    let listing = std::fs::read_dir(module.dir.join("plugin"))?;
+    let listing = std::fs::read_dir(module.join("plugin"))?;
     let mut plugins = listing.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     plugins.sort();
     for plugin in plugins {
