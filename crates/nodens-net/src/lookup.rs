@@ -14,21 +14,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The most that is read of an answer; no EDNS is sent, so it has at most 512 octets.
 const ANSWER_LEN_MAX: usize = 4096;
 
+/// The names that this machine knows by itself.
+const HOSTS: &str = "/etc/hosts";
+
 /// The addresses of `host`: from the first of `servers` that has any, asked over UDP for A and
-/// AAAA, or from the system if no servers are given.
+/// AAAA, or from the system if no servers are given. It is a complete name with or without a dot
+/// at its end: in a search domain it would be another server, which somebody else may run.
 ///
 /// # Errors
 /// Why the last server gave none, or what the system says.
 pub fn lookup_host(host: &str, servers: &[SocketAddr]) -> Result<Vec<IpAddr>, String> {
     if servers.is_empty() {
-        let found = (host, 0).to_socket_addrs().map_err(|error| error.to_string())?;
-        let mut addresses = Vec::new();
-        for address in found {
-            if !addresses.contains(&address.ip()) {
-                addresses.push(address.ip());
-            }
-        }
-        return Ok(addresses);
+        return of_system(host.trim_end_matches('.'));
     }
     let qname = Name::parse(host).map_err(|error| error.to_string())?;
     let mut last = String::new();
@@ -40,6 +37,44 @@ pub fn lookup_host(host: &str, servers: &[SocketAddr]) -> Result<Vec<IpAddr>, St
         }
     }
     Err(last)
+}
+
+fn of_system(host: &str) -> Result<Vec<IpAddr>, String> {
+    // The C library finds no name with a dot at its end there.
+    let known = in_hosts(&std::fs::read_to_string(HOSTS).unwrap_or_default(), host);
+    if !known.is_empty() {
+        return Ok(known);
+    }
+    let found = (absolute(host).as_str(), 0).to_socket_addrs();
+    let mut addresses = Vec::new();
+    for address in found.map_err(|error| error.to_string())? {
+        if !addresses.contains(&address.ip()) {
+            addresses.push(address.ip());
+        }
+    }
+    Ok(addresses)
+}
+
+/// The name for which the C library walks no search list.
+fn absolute(host: &str) -> String {
+    format!("{host}.")
+}
+
+/// The addresses that `text` in the format of `/etc/hosts` gives `host`.
+fn in_hosts(text: &str, host: &str) -> Vec<IpAddr> {
+    let mut addresses = Vec::new();
+    for line in text.lines() {
+        let line = line.split_once('#').map_or(line, |(line, _)| line);
+        let mut words = line.split_ascii_whitespace();
+        let address = words.next().and_then(|word| word.parse().ok());
+        let Some(address) = address.filter(|address| !addresses.contains(address)) else {
+            continue;
+        };
+        if words.any(|name| name.trim_end_matches('.').eq_ignore_ascii_case(host)) {
+            addresses.push(address);
+        }
+    }
+    addresses
 }
 
 /// A and AAAA. The second may fail if the first gave something.
@@ -154,7 +189,22 @@ mod tests {
     }
 
     #[test]
+    fn no_search_list_is_walked() {
+        assert_eq!(absolute("dns.example"), "dns.example.");
+        let text = "127.0.0.1 localhost\n# 192.0.2.9 dns\n192.0.2.1\tdns DNS.example # other\n\
+                    2001:db8::1 dns.example.\nx dns\n192.0.2.1 dns.example\n";
+        assert_eq!(in_hosts(text, "dns.example"), in_hosts(text, "Dns.Example"));
+        let expected: Vec<IpAddr> =
+            vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+        assert_eq!(in_hosts(text, "dns.example"), expected);
+        assert_eq!(in_hosts(text, "other"), Vec::<IpAddr>::new());
+        // As a number of the old kind this would be an address.
+        assert!(lookup_host("1", &[]).is_err());
+    }
+
+    #[test]
     fn without_servers_the_system_is_asked() {
+        assert_eq!(lookup_host("localhost.", &[]), lookup_host("localhost", &[]));
         assert!(lookup_host("localhost", &[]).unwrap().contains(&Ipv4Addr::LOCALHOST.into()));
     }
 }
