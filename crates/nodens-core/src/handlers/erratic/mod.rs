@@ -111,9 +111,9 @@ fn transfer(cx: &mut Cx<'_>, apex: NameRef<'_>, cut: bool) -> Result<(), WireErr
     if cut { Ok(()) } else { push(apex, Type::SOA, &soa) }
 }
 
-/// Reads `erratic { drop [N] ; truncate [N] ; delay [N [DURATION]] ; large }`.
+/// Reads `erratic { drop [N] ; truncate [N] ; delay [N [DURATION]] ; large }`. Like CoreDNS it takes
+/// any arguments in front of the body, which mean nothing.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
-    directive.expect_no_args()?;
     let mut erratic = Erratic {
         questions: Arc::default(),
         drop: 2,
@@ -142,7 +142,10 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
                     erratic.duration = parse_go_duration(duration)?;
                 }
             }
-            "large" => erratic.large = true,
+            "large" => {
+                line.expect_no_args()?;
+                erratic.large = true;
+            }
             _ => return Err(line.unknown_property(&["drop", "truncate", "delay", "large"])),
         }
     }

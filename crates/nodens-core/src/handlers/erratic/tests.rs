@@ -49,8 +49,19 @@ fn large_answers_fit_512_octets_only_if_names_are_compressed() {
 
 #[test]
 fn properties_are_checked() {
-    for body in ["drop -1", "drop 1 2", "delay 1 soon", "delay 1 1s 2", "truncate x", "sloppy"] {
+    for body in ["drop -1", "drop 1 2", "delay 1 soon", "delay 1 1s 2", "truncate x", "sloppy", "large 2"] {
         assert!(Bench::try_new(&format!(".:53 {{\n erratic {{\n{body}\n }}\n}}")).is_err(), "{body}");
     }
-    assert!(Bench::try_new(".:53 {\n erratic now\n}").is_err());
+}
+
+#[test]
+fn arguments_in_front_of_the_body_mean_nothing() {
+    for text in ["erratic now", "erratic drop 1", "erratic large word word"] {
+        let mut bench = Bench::new(&format!(".:53 {{\n {text}\n}}"));
+        let question = request("example.org. A");
+        let answered: Vec<_> = (0..4).map(|_| bench.ask_bytes(&question).is_some()).collect();
+        assert_eq!(answered, [false, true, false, true], "{text}");
+    }
+    let mut bench = Bench::new(".:53 {\n erratic now {\n drop 0\n }\n}");
+    assert!(bench.ask_bytes(&request("example.org. A")).is_some());
 }

@@ -25,7 +25,10 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     for property in directive.body.iter().flatten() {
         match property.name.text.as_str() {
             // Contained faults are always reported with where they happened.
-            "stacktrace" => property.expect_no_body()?,
+            "stacktrace" => {
+                property.expect_no_args()?;
+                property.expect_no_body()?;
+            }
             "consolidate" => rules.patterns.push(pattern(property)?),
             _ => return Err(property.unknown_property(&["stacktrace", "consolidate"])),
         }

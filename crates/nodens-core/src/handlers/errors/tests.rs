@@ -29,3 +29,11 @@ fn bad_rules_are_refused_with_their_place() {
         assert!(text.starts_with("Corefile:3:") && text.contains(wanted), "{line}: {text}");
     }
 }
+
+#[test]
+fn stacktrace_takes_no_argument() {
+    let accepted = |line: &str| {
+        Bench::try_new(&format!(". {{\n errors {{\n{line}\n }}\n whoami\n}}")).is_ok()
+    };
+    assert!(accepted("stacktrace") && !accepted("stacktrace 1"));
+}

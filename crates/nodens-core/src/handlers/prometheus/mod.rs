@@ -77,7 +77,7 @@ pub struct ZoneSeries {
     response_size: [Histogram; 2],
 }
 
-/// Reads `prometheus [ADDRESS]`.
+/// Reads `prometheus [ADDRESS] { runtime_metrics }`.
 pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let address = match directive.args() {
@@ -85,8 +85,17 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
         [address] => super::health::listen_address(address, "localhost:9153")?,
         [_, extra, ..] => return Err(Error::expected(extra, "at most one address")),
     };
-    if directive.body.is_some() {
-        directive.expect_no_body()?;
+    for line in directive.lines() {
+        line.expect_no_body()?;
+        match line.name.text.as_str() {
+            // There is no Go runtime whose metrics could be shown.
+            "runtime_metrics" => line.expect_no_args()?,
+            "tls" => {
+                let text = "'tls' of 'prometheus' is known to CoreDNS, but Nodens does not have it yet";
+                return Err(Error::invalid(&line.name, text));
+            }
+            _ => return Err(line.unknown_property(&["runtime_metrics"])),
+        }
     }
     block.services.prometheus.push(PrometheusService { address });
     let view = block.view_name();

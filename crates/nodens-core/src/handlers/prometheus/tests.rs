@@ -85,3 +85,16 @@ fn what_is_sent_at_many_times_is_counted_whole() {
     let text = bench.shared.registry.render();
     assert!(text.contains("duration_seconds_count{server=\"dns://:53\",zone=\"example.org.\",view=\"\"} 1000\n"));
 }
+
+#[test]
+fn metrics_of_a_go_runtime_may_be_asked_for() {
+    let error = |body: &str| {
+        let text = format!(". {{\n prometheus {{\n{body}\n }}\n whoami\n}}");
+        Bench::try_new(&text).err().map(|error| error.to_string())
+    };
+    assert_eq!(error(""), None);
+    assert_eq!(error("runtime_metrics"), None);
+    assert!(error("runtime_metrics all").unwrap().contains("Wrong argument count"));
+    assert!(error("tls web.yaml").unwrap().contains("Nodens does not have it yet"));
+    assert!(error("runtime").unwrap().contains("unknown property 'runtime'"));
+}
