@@ -61,6 +61,16 @@ const PACKAGES: &[Package] = &[
     tool("util-linux", "unshare"),
     Package { name: "libc-ares-dev", probe: Probe::File("/usr/include/ares.h"), for_tests: true },
     Package { name: "python3-dnspython", probe: Probe::PythonModule("dns"), for_tests: true },
+    Package {
+        name: "python3-prometheus-client",
+        probe: Probe::PythonModule("prometheus_client"),
+        for_tests: true,
+    },
+    Package {
+        name: "python3-protobuf",
+        probe: Probe::PythonModule("google.protobuf"),
+        for_tests: true,
+    },
     peer("unbound", "unbound"),
     tool("dnsdist", "dnsdist"),
     peer("knot-resolver", "kresd"),

@@ -1,10 +1,15 @@
 //! Counters that each worker keeps for itself and a scrape adds up, so that a hit writes no
-//! cache line that another CPU writes. The text is Prometheus exposition format 0.0.4.
+//! cache line that another CPU writes.
+
+mod exposition;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+pub use exposition::Exposition;
+use exposition::{Head, Kind, Value, Writer};
 
 /// Cells of a page; pages are added as series are registered.
 const PAGE_CELLS: usize = 1024;
@@ -106,7 +111,7 @@ enum Series {
 
 struct Family {
     help: &'static str,
-    kind: &'static str,
+    kind: Kind,
     series: BTreeMap<String, Series>,
 }
 
@@ -167,7 +172,7 @@ impl Registry {
             return *known;
         }
         let counter = Counter(inner.allocate(1));
-        inner.insert(name, help, "counter", key, Series::Counter(counter));
+        inner.insert(name, help, Kind::Counter, key, Series::Counter(counter));
         counter
     }
 
@@ -189,7 +194,7 @@ impl Registry {
         let first = inner.allocate(bounds.len() + 2);
         let limits = inner.limits_of(bounds, scale);
         let histogram = Histogram { first, bounds, limits, scale };
-        inner.insert(name, help, "histogram", key, Series::Histogram(histogram));
+        inner.insert(name, help, Kind::Histogram, key, Series::Histogram(histogram));
         histogram
     }
 
@@ -201,7 +206,7 @@ impl Registry {
         labels: &[(&str, &str)],
         read: Gauge,
     ) {
-        self.lock().insert(name, help, "gauge", label_text(labels), Series::Gauge(read));
+        self.lock().insert(name, help, Kind::Gauge, label_text(labels), Series::Gauge(read));
     }
 
     /// A total that something else counts and `read` gives at each scrape.
@@ -217,7 +222,7 @@ impl Registry {
         labels: &[(&str, &str)],
         read: Gauge,
     ) {
-        self.lock().insert(name, help, "counter", label_text(labels), Series::Gauge(read));
+        self.lock().insert(name, help, Kind::Counter, label_text(labels), Series::Gauge(read));
     }
 
     /// Removes all series of the family `name`.
@@ -237,15 +242,19 @@ impl Registry {
 
     /// All series as text.
     pub fn render(&self) -> String {
+        String::from_utf8(self.render_as(Exposition::Text)).unwrap_or_default()
+    }
+
+    /// All series in a format.
+    pub fn render_as(&self, format: Exposition) -> Vec<u8> {
         let inner = self.lock();
-        let mut out = String::with_capacity(16 * 1024);
+        let mut writer = Writer::new(format);
         for (name, family) in &inner.families {
-            _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {}", family.help, family.kind);
-            for (labels, series) in &family.series {
-                inner.render_series(&mut out, name, labels, series);
-            }
+            let head = Head { name, help: family.help, kind: family.kind };
+            let series = family.series.iter();
+            writer.family(head, series.map(|(labels, series)| inner.value_of(labels, series)));
         }
-        out
+        writer.finish()
     }
 }
 
@@ -258,7 +267,7 @@ impl Inner {
         &mut self,
         name: &'static str,
         help: &'static str,
-        kind: &'static str,
+        kind: Kind,
         key: String,
         series: Series,
     ) {
@@ -298,28 +307,25 @@ impl Inner {
         cells.map(|cell| cell.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
 
-    fn render_series(&self, out: &mut String, name: &str, labels: &str, series: &Series) {
-        match series {
-            Series::Counter(Counter(cell)) => {
-                _ = writeln!(out, "{name}{} {}", braces(labels), self.sum(*cell));
-            }
-            Series::Gauge(read) => _ = writeln!(out, "{name}{} {}", braces(labels), read()),
-            Series::Histogram(histogram) => self.render_histogram(out, name, labels, histogram),
-        }
+    fn value_of<'a>(&self, labels: &'a str, series: &Series) -> (&'a str, Value) {
+        let value = match series {
+            Series::Counter(Counter(cell)) => Value::Number(self.sum(*cell) as f64),
+            Series::Gauge(read) => Value::Number(read()),
+            Series::Histogram(histogram) => self.buckets(histogram),
+        };
+        (labels, value)
     }
 
-    fn render_histogram(&self, out: &mut String, name: &str, labels: &str, of: &Histogram) {
-        let comma = if labels.is_empty() { "" } else { "," };
+    fn buckets(&self, of: &Histogram) -> Value {
         let mut count = 0;
-        let infinity = std::iter::once(f64::INFINITY);
-        for (cell, bound) in (of.first..).zip(of.bounds.iter().copied().chain(infinity)) {
+        let bounds = of.bounds.iter().copied().chain(std::iter::once(f64::INFINITY));
+        let bucket = |(cell, bound)| {
             count += self.sum(cell);
-            let le = if bound.is_infinite() { "+Inf".to_owned() } else { bound.to_string() };
-            _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{le}\"}} {count}");
-        }
+            (bound, count)
+        };
+        let buckets = (of.first..).zip(bounds).map(bucket).collect();
         let sum = self.sum(of.first + of.bounds.len() as u32 + 1) as f64 * of.scale;
-        _ = writeln!(out, "{name}_sum{} {sum}", braces(labels));
-        _ = writeln!(out, "{name}_count{} {count}", braces(labels));
+        Value::Histogram { buckets, sum }
     }
 }
 
@@ -331,10 +337,6 @@ fn label_text(labels: &[(&str, &str)]) -> String {
         _ = write!(text, "{comma}{name}=\"{value}\"");
     }
     text
-}
-
-fn braces(labels: &str) -> String {
-    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
 }
 
 impl Cells {

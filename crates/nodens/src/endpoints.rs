@@ -4,6 +4,7 @@
 mod address;
 mod bounded;
 mod probes;
+mod scrape;
 
 use crate::seeing::{self, Seer};
 use address::{listen, resolve};
@@ -11,7 +12,7 @@ use axum::Router;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use bounded::{Bounded, Peer};
+use bounded::{Bounded, Peer, Unsent};
 use nodens_core::Shared;
 use nodens_core::config::{HealthService, Readiness, Services};
 use nodens_core::log::Level;
@@ -40,13 +41,15 @@ pub(crate) struct Facts {
     pub(crate) seer: OnceLock<Arc<Seer>>,
     /// Whether the workers live, once there are any.
     pub(crate) vitals: OnceLock<Arc<Vitals>>,
+    unsent: Arc<Unsent>,
 }
 
 impl Facts {
     /// Of a process that begins.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (ready, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { shared, ready, stopping, seer: OnceLock::new(), vitals: OnceLock::new() }
+        let (seer, vitals, unsent) = (OnceLock::new(), OnceLock::new(), Arc::default());
+        Self { shared, ready, stopping, seer, vitals, unsent }
     }
 }
 
@@ -366,13 +369,13 @@ type Shown = (Arc<Facts>, Arc<Routes>, Arc<Gate>);
 
 async fn answer(
     State((facts, routes, gate)): State<Shown>,
-    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
     if let Some(seer) = facts.seer.get() {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        if let Some(shown) = seeing::answer(seer, uri.path(), Some(peer), host).await {
+        if let Some(shown) = seeing::answer(seer, uri.path(), Some(peer.address), host).await {
             return shown;
         }
     }
@@ -380,8 +383,8 @@ async fn answer(
         "/health" if routes.health.load(Ordering::Relaxed) => probes::health(&facts),
         "/ready" if routes.ready.load(Ordering::Relaxed) => probes::ready(&facts, &gate),
         "/metrics" if routes.metrics.load(Ordering::Relaxed) => {
-            let kind = "text/plain; version=0.0.4; charset=utf-8";
-            ([(header::CONTENT_TYPE, kind)], facts.shared.registry.render()).into_response()
+            peer.sends(&facts.unsent);
+            scrape::answer(&facts.shared.registry, &headers)
         }
         _ => (StatusCode::NOT_FOUND, "404 page not found\n").into_response(),
     }

@@ -1,7 +1,9 @@
-//! A listener with few connections: when there is one too many, the oldest ends.
+//! A listener with few connections, and few large answers that are not sent yet: when there is one
+//! too many, the oldest ends.
 //!
 //! Every pod can reach the ports of metrics and health. Without a bound it could take all
-//! descriptors of the process, and with them the sockets that questions need.
+//! descriptors of the process, and with them the sockets that questions need, or all its memory
+//! with metrics that it asks for and does not read.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -9,6 +11,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +19,19 @@ use tokio::sync::oneshot;
 
 /// Connections of one address at a time.
 const CONNECTIONS_MAX: usize = 128;
+
+/// Large answers of the process that are not sent whole. Whoever reads is done in milliseconds, so
+/// more are only there if some do not read, and those are the oldest.
+const UNSENT_MAX: usize = 8;
+/// Octets that the kernel keeps for a connection, so that what is not read is counted here.
+const SEND_BUFFER_LEN: usize = 64 << 10;
+
+/// The large answers that are not sent whole, oldest first; a connection whose end is dropped ends.
+#[derive(Debug, Default)]
+pub(super) struct Unsent(Mutex<VecDeque<oneshot::Sender<()>>>);
+
+/// What a connection sends: nothing large, or one of [`Unsent`].
+type Sending = Arc<Mutex<Option<oneshot::Receiver<()>>>>;
 
 /// See the module.
 pub(super) struct Bounded {
@@ -29,11 +45,33 @@ pub(super) struct Connection {
     stream: TcpStream,
     /// None once it has to end.
     ended: Option<oneshot::Receiver<()>>,
+    sending: Sending,
 }
 
 /// Who has connected.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) SocketAddr);
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    sending: Sending,
+}
+
+impl Peer {
+    /// A large answer to it begins, one of `unsent` until the connection has taken it.
+    pub(super) fn sends(&self, unsent: &Unsent) {
+        let mut all = lock(&unsent.0);
+        all.retain(|end| !end.is_closed());
+        if all.len() >= UNSENT_MAX {
+            all.pop_front();
+        }
+        let (end, ended) = oneshot::channel();
+        all.push_back(end);
+        *lock(&self.sending) = Some(ended);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Bounded {
     pub(super) fn new(listener: TcpListener) -> Self {
@@ -53,7 +91,9 @@ impl Listener for Bounded {
         }
         let (end, ended) = oneshot::channel();
         self.open.push_back(end);
-        (Connection { stream, ended: Some(ended) }, address)
+        // Without it a connection keeps more in the kernel, and is served as well.
+        _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_LEN);
+        (Connection { stream, ended: Some(ended), sending: Sending::default() }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -63,7 +103,7 @@ impl Listener for Bounded {
 
 impl Connected<IncomingStream<'_, Bounded>> for Peer {
     fn connect_info(stream: IncomingStream<'_, Bounded>) -> Self {
-        Self(*stream.remote_addr())
+        Self { address: *stream.remote_addr(), sending: stream.io().sending.clone() }
     }
 }
 
@@ -75,6 +115,14 @@ impl Connection {
         {
             self.ended = None;
         }
+        let mut sending = lock(&self.sending);
+        if let Some(ended) = sending.as_mut()
+            && Pin::new(ended).poll(cx).is_ready()
+        {
+            *sending = None;
+            self.ended = None;
+        }
+        drop(sending);
         match self.ended {
             Some(_) => Ok(Pin::new(&mut self.stream)),
             None => Err(io::ErrorKind::ConnectionAborted.into()),
@@ -114,7 +162,12 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream(cx)?.poll_flush(cx)
+        // The server flushes when it has handed over all that it had to say.
+        let flushed = self.stream(cx)?.poll_flush(cx);
+        if flushed.is_ready() {
+            *lock(&self.sending) = None;
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -63,7 +63,7 @@ for tcp in (False, True):
 }
 
 /// The distribution's Python has the distribution's packages; another one on PATH may not.
-fn python_with(module: &str, package: &str) -> &'static str {
+pub(crate) fn python_with(module: &str, package: &str) -> &'static str {
     let has = |python: &&str| {
         let import = format!("import {module}");
         Command::new(python).args(["-c", &import]).output().is_ok_and(|out| out.status.success())

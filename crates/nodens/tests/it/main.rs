@@ -16,6 +16,7 @@ mod overload;
 mod pod;
 mod readmes;
 mod reload;
+mod scrape;
 mod search;
 mod seeing;
 mod spare;

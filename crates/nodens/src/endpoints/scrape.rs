@@ -1,0 +1,193 @@
+//! `/metrics`: the format and the encoding that a scraper asks for, chosen as Prometheus' Go client
+//! does.
+
+use axum::http::{HeaderMap, HeaderName, header};
+use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use nodens_core::metrics::{Exposition, Registry};
+use std::io::Write;
+
+const PROTOBUF: &str = "application/vnd.google.protobuf";
+const FAMILY: &str = "io.prometheus.client.MetricFamily";
+const OPEN_METRICS: &str = "application/openmetrics-text";
+/// How names are escaped that old scrapers cannot read; there are none, so all of them are the same.
+const ESCAPINGS: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
+const ESCAPING_DEFAULT: &str = "underscores";
+/// Clauses of a header that are looked at. Prometheus sends five.
+const CLAUSES_MAX: usize = 16;
+
+/// A clause of an `Accept` header.
+#[derive(Debug, Default)]
+struct Clause<'h> {
+    kind: &'h str,
+    quality: f32,
+    version: &'h str,
+    proto: &'h str,
+    encoding: &'h str,
+    escaping: &'h str,
+}
+
+/// All series, as `headers` want them.
+pub(super) fn answer(registry: &Registry, headers: &HeaderMap) -> Response {
+    let (format, kind) = negotiate(text(headers, header::ACCEPT));
+    let body = registry.render_as(format);
+    let kind = [(header::CONTENT_TYPE, kind)];
+    // What anybody's proxy keeps is for those alone that ask for the same.
+    if takes_gzip(text(headers, header::ACCEPT_ENCODING))
+        && let Ok(packed) = gzip(&body)
+    {
+        return (kind, [(header::CONTENT_ENCODING, "gzip")], packed).into_response();
+    }
+    (kind, body).into_response()
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn gzip(body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut packed = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::fast());
+    packed.write_all(body)?;
+    packed.finish()
+}
+
+/// The format for an `Accept` header, and its content type.
+fn negotiate(accept: &str) -> (Exposition, String) {
+    let mut clauses: Vec<Clause<'_>> =
+        accept.split(',').take(CLAUSES_MAX).filter_map(clause).collect();
+    // Of equal ones the first.
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    let mut escaping = ESCAPING_DEFAULT;
+    let text = |escaping| {
+        (Exposition::Text, format!("text/plain; version=0.0.4; charset=utf-8; escaping={escaping}"))
+    };
+    for clause in clauses {
+        if ESCAPINGS.contains(&clause.escaping) {
+            escaping = clause.escaping;
+        }
+        match (clause.kind, clause.version) {
+            (PROTOBUF, _) if clause.proto == FAMILY && clause.encoding == "delimited" => {
+                let kind = format!("{PROTOBUF}; proto={FAMILY}; encoding=delimited");
+                return (Exposition::Protobuf, format!("{kind}; escaping={escaping}"));
+            }
+            ("text/plain", "" | "0.0.4") => return text(escaping),
+            (OPEN_METRICS, "" | "0.0.1" | "1.0.0") => {
+                let version = if clause.version == "1.0.0" { "1.0.0" } else { "0.0.1" };
+                let kind = format!("{OPEN_METRICS}; version={version}; charset=utf-8");
+                return (Exposition::OpenMetrics, format!("{kind}; escaping={escaping}"));
+            }
+            _ => {}
+        }
+    }
+    text(escaping)
+}
+
+fn clause(text: &str) -> Option<Clause<'_>> {
+    let mut parts = text.split(';').map(str::trim);
+    let kind = parts.next().filter(|kind| !kind.is_empty())?;
+    let mut clause = Clause { kind, quality: 1.0, ..Clause::default() };
+    for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+        let value = value.trim();
+        match name.trim() {
+            "q" => clause.quality = value.parse().unwrap_or(0.0),
+            "version" => clause.version = value,
+            "proto" => clause.proto = value,
+            "encoding" => clause.encoding = value,
+            "escaping" => clause.escaping = value,
+            _ => {}
+        }
+    }
+    Some(clause)
+}
+
+/// Whether an `Accept-Encoding` header prefers gzip to nothing.
+fn takes_gzip(accept: &str) -> bool {
+    let (mut gzip, mut identity) = (None, None);
+    for clause in accept.split(',').take(CLAUSES_MAX).filter_map(clause) {
+        match clause.kind {
+            "gzip" => gzip = Some(clause.quality),
+            "identity" => identity = Some(clause.quality),
+            "*" => {
+                gzip = gzip.or(Some(clause.quality));
+                identity = identity.or(Some(clause.quality));
+            }
+            _ => {}
+        }
+    }
+    gzip.is_some_and(|gzip| gzip > identity.unwrap_or(0.0).max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_chosen_as_the_go_client_does() {
+        let protobuf = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
+                        encoding=delimited";
+        let open = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        let old = "application/openmetrics-text; version=0.0.1; charset=utf-8";
+        let text = "text/plain; version=0.0.4; charset=utf-8";
+        let offer = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily";
+        for (accept, expected, escaping) in [
+            ("", text, "underscores"),
+            ("*/*", text, "underscores"),
+            ("application/json", text, "underscores"),
+            ("text/plain;version=0.0.3", text, "underscores"),
+            (&format!("{offer};encoding=delimited"), protobuf, "underscores"),
+            (&format!("{offer};encoding=text"), text, "underscores"),
+            ("application/vnd.google.protobuf;encoding=delimited", text, "underscores"),
+            ("application/openmetrics-text", old, "underscores"),
+            ("application/openmetrics-text;version=2.0.0", text, "underscores"),
+            ("application/openmetrics-text;version=1.0.0, text/plain", open, "underscores"),
+            ("application/openmetrics-text;q=0.4,text/plain;q=0.5", text, "underscores"),
+            (
+                &format!("text/plain;q=0.3,{offer};encoding=delimited;q=0.7"),
+                protobuf,
+                "underscores",
+            ),
+            // Prometheus 2 and 3 as they come, and 3 with native histograms.
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.5,\
+                 application/openmetrics-text;version=0.0.1;q=0.4,\
+                 text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                open,
+                "underscores",
+            ),
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                 application/openmetrics-text;version=0.0.1;q=0.5,\
+                 text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
+                 text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                open,
+                "allow-utf-8",
+            ),
+            (
+                &format!(
+                    "{offer};encoding=delimited;escaping=allow-utf-8;q=0.7,\
+                     application/openmetrics-text;version=1.0.0;q=0.6,*/*;q=0.2"
+                ),
+                protobuf,
+                "allow-utf-8",
+            ),
+        ] {
+            assert_eq!(negotiate(accept).1, format!("{expected}; escaping={escaping}"), "{accept}");
+        }
+    }
+
+    #[test]
+    fn gzip_only_for_those_who_prefer_it() {
+        for (accept, expected) in [
+            ("", false),
+            ("gzip", true),
+            ("deflate, gzip;q=0.5", true),
+            ("gzip;q=0", false),
+            ("*", false),
+            ("identity", false),
+            ("gzip;q=0.5, identity;q=0.6", false),
+        ] {
+            assert_eq!(takes_gzip(accept), expected, "{accept}");
+        }
+    }
+}
