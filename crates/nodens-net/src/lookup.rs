@@ -18,14 +18,14 @@ const ANSWER_LEN_MAX: usize = 4096;
 const HOSTS: &str = "/etc/hosts";
 
 /// The addresses of `host`: from the first of `servers` that has any, asked over UDP for A and
-/// AAAA, or from the system if no servers are given. It is a complete name with or without a dot
-/// at its end: in a search domain it would be another server, which somebody else may run.
+/// AAAA, or from the system if no servers are given. The system walks its search list for a name
+/// without a dot at its end.
 ///
 /// # Errors
 /// Why the last server gave none, or what the system says.
 pub fn lookup_host(host: &str, servers: &[SocketAddr]) -> Result<Vec<IpAddr>, String> {
     if servers.is_empty() {
-        return of_system(host.trim_end_matches('.'));
+        return of_system(host);
     }
     let qname = Name::parse(host).map_err(|error| error.to_string())?;
     let mut last = String::new();
@@ -40,24 +40,21 @@ pub fn lookup_host(host: &str, servers: &[SocketAddr]) -> Result<Vec<IpAddr>, St
 }
 
 fn of_system(host: &str) -> Result<Vec<IpAddr>, String> {
-    // The C library finds no name with a dot at its end there.
-    let known = in_hosts(&std::fs::read_to_string(HOSTS).unwrap_or_default(), host);
-    if !known.is_empty() {
-        return Ok(known);
+    // The C library finds no name with a dot at its end among those of the machine.
+    if let Some(name) = host.strip_suffix('.') {
+        let known = in_hosts(&std::fs::read_to_string(HOSTS).unwrap_or_default(), name);
+        if !known.is_empty() {
+            return Ok(known);
+        }
     }
-    let found = (absolute(host).as_str(), 0).to_socket_addrs();
+    let found = (host, 0).to_socket_addrs().map_err(|error| error.to_string())?;
     let mut addresses = Vec::new();
-    for address in found.map_err(|error| error.to_string())? {
+    for address in found {
         if !addresses.contains(&address.ip()) {
             addresses.push(address.ip());
         }
     }
     Ok(addresses)
-}
-
-/// The name for which the C library walks no search list.
-fn absolute(host: &str) -> String {
-    format!("{host}.")
 }
 
 /// The addresses that `text` in the format of `/etc/hosts` gives `host`.
@@ -189,8 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn no_search_list_is_walked() {
-        assert_eq!(absolute("dns.example"), "dns.example.");
+    fn complete_names_are_found_among_those_of_the_machine() {
         let text = "127.0.0.1 localhost\n# 192.0.2.9 dns\n192.0.2.1\tdns DNS.example # other\n\
                     2001:db8::1 dns.example.\nx dns\n192.0.2.1 dns.example\n";
         assert_eq!(in_hosts(text, "dns.example"), in_hosts(text, "Dns.Example"));
@@ -198,8 +194,6 @@ mod tests {
             vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
         assert_eq!(in_hosts(text, "dns.example"), expected);
         assert_eq!(in_hosts(text, "other"), Vec::<IpAddr>::new());
-        // As a number of the old kind this would be an address.
-        assert!(lookup_host("1", &[]).is_err());
     }
 
     #[test]

@@ -166,7 +166,9 @@ fn by_name(
         let text = format!("not an IP address, file, or valid domain: {:?}", word.text);
         return Err(Error::invalid(word, text));
     }
-    let found = (block.options.lookup_host)(host, resolvers)
+    // In a search domain it would be another server, which somebody else may run.
+    let complete = format!("{}.", host.trim_end_matches('.'));
+    let found = (block.options.lookup_host)(&complete, resolvers)
         .map_err(|error| Error::invalid(word, format!("failed to resolve {host:?}: {error}")))?;
     Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
 }

@@ -102,7 +102,7 @@ fn files_and_names_are_read_when_the_configuration_is_built() {
     let options = crate::config::BuildOptions {
         resolved_conf: real.clone(),
         lookup_host: |host, servers| {
-            assert_eq!((host, servers), ("dns.example", &["192.0.2.53:53".parse().unwrap()][..]));
+            assert_eq!((host, servers), ("dns.example.", &["192.0.2.53:53".parse().unwrap()][..]));
             Ok(vec!["192.0.2.9".parse().unwrap(), "192.0.2.7".parse().unwrap()])
         },
         ..Default::default()
@@ -162,4 +162,18 @@ fn blocks_that_agree_share_an_upstream_and_a_reload_keeps_it() {
     assert_eq!((a.id == b.id, a.id == c.id), (true, false));
     bench.reload(corefile).unwrap();
     assert_eq!(upstream(&bench, 0).id, a.id);
+}
+
+#[test]
+fn names_of_upstreams_are_complete() {
+    let options = crate::config::BuildOptions {
+        lookup_host: |host, _| {
+            assert_eq!(host, "dns.example.");
+            Ok(vec!["192.0.2.9".parse().unwrap()])
+        },
+        ..Default::default()
+    };
+    for to in ["dns.example", "dns.example.", "dns.example:5353"] {
+        Bench::with_options(&format!(".:53 {{\n forward . {to}\n}}"), &options).unwrap();
+    }
 }
