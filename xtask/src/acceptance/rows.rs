@@ -151,6 +151,9 @@ fn of_directive(directive: &Known, options: &[String], rows: &mut Vec<Row>) {
     }
     rows.sort_by(|a, b| (&a.directive, &a.lines).cmp(&(&b.directive, &b.lines)));
     rows.dedup_by(|a, b| a.lines == b.lines);
+    // An address that is bound twice is refused for the whole Corefile, which these rows are not.
+    let twice = |row: &Row| row.lines.matches("127.0.0.1").count() > 1;
+    rows.retain(|row| row.directive != "bind" || row.lines.contains("except") || !twice(row));
 }
 
 /// The words in quotes that the plugin compares something with: its options among them, and some that are none.
