@@ -49,6 +49,14 @@ pub enum RunError {
         /// What is short, and where it is set.
         what: &'static str,
     },
+    /// Not as many ports from the first one as clients.
+    #[error("local ports {first} to {last} are out of range", last = first + clients - 1)]
+    PortRange {
+        /// The first port.
+        first: usize,
+        /// Clients, each with the next port.
+        clients: usize,
+    },
     /// A socket could not be opened.
     #[error("cannot open socket {number} to {server}")]
     Socket {

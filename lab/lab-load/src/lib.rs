@@ -27,6 +27,7 @@ mod clock;
 pub mod connections;
 mod counts;
 mod error;
+pub mod fates;
 pub mod host;
 pub mod judge;
 pub mod life;

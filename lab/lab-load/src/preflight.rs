@@ -63,6 +63,10 @@ pub(crate) fn check(config: &Config, workload: &Workload, room: Room) -> Result<
         Pace::Closed { .. } | Pace::Open { .. } => {}
     }
     ports::check(config)?;
+    let first = config.local_port.map_or(0, usize::from);
+    if first + config.clients > usize::from(u16::MAX) + 1 {
+        return Err(RunError::PortRange { first, clients: config.clients });
+    }
     let clients = config.clients as u64;
     // Every address has all of the ports.
     let ports = room.ports.saturating_mul(config.sources.len().max(1) as u64);

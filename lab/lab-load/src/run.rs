@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 pub use crate::error::RunError;
+use crate::fates::Fates;
 use crate::host::{self, Counters};
 use crate::judge::{self, Verdict};
 pub use crate::ports::TooFewPorts;
@@ -88,6 +89,9 @@ pub struct Config {
     pub clients: usize,
     /// Addresses that clients send from, in turn; empty leaves it to the system.
     pub sources: Vec<IpAddr>,
+    /// The port that the first client sends from, the next client from the next port; `None` leaves
+    /// it to the system.
+    pub local_port: Option<u16>,
     /// Sending and receiving threads; more than clients are not used.
     pub threads: usize,
     /// CPUs to pin the threads to, in turn; empty leaves them where they are.
@@ -98,6 +102,8 @@ pub struct Config {
     pub stamps: Stamps,
     /// Seed of everything random.
     pub seed: u64,
+    /// Who wants to know what became of every question.
+    pub fates: Option<Fates>,
 }
 
 impl Config {
@@ -120,6 +126,8 @@ impl Config {
             spin: Spin::Auto,
             stamps: Stamps::User,
             seed: 1,
+            local_port: None,
+            fates: None,
         }
     }
 
@@ -223,6 +231,15 @@ impl Outcome {
     }
 }
 
+/// How long questions were sent. Without a number of them that was reached, silence up to the end is a
+/// part of the load; what nobody answered is not waited for.
+fn sending(config: &Config, tally: &Tally, elapsed: Duration) -> Duration {
+    match config.queries.filter(|queries| tally.counts.scheduled >= *queries) {
+        Some(_) => Duration::from_nanos(tally.span.map_or(0, |span| span.sent.1)),
+        None => config.duration.min(elapsed),
+    }
+}
+
 fn plan_hash(config: &Config, workload: &Workload) -> u64 {
     let mut hash = PlanHash::default();
     workload.hash_into(&mut hash);
@@ -323,7 +340,8 @@ pub fn run_by(
     }
     let longest =
         |of: fn(&ShardReport) -> Duration| reports.iter().map(of).max().unwrap_or_default();
-    let (active, elapsed) = (longest(|r| r.active), longest(|r| r.thread.wall));
+    let elapsed = longest(|r| r.thread.wall);
+    let active = longest(|r| r.last_answer).max(sending(config, &tally, elapsed));
     let interrupted = stop.load(Ordering::Relaxed);
     tally.close(nanos(elapsed), nanos(config.timeout), interrupted);
     for (_, part) in &mut by_transport {

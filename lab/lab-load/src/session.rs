@@ -1,5 +1,6 @@
 //! One thread's clients: questions issued, messages matched, timeouts. No I/O and no clock.
 
+use crate::fates::{End, Fate, Fates};
 use crate::table::{Rest, Slot, State, Table};
 use crate::tally::{Cohort, Counts, Span, Tally, final_time};
 use crate::{SECOND, Workload};
@@ -15,6 +16,7 @@ pub(crate) struct Session<'w> {
     late_end: u64,
     /// When the schedule started, in seconds since 1970: what signatures need.
     pub(crate) started_unix_s: u64,
+    pub(crate) fates: Option<Fates>,
     pub(crate) tally: Tally,
 }
 
@@ -38,7 +40,8 @@ impl<'w> Session<'w> {
         let (tables, tally) = (tables.collect(), Tally::default());
         let (timeout, late_end) = (limits.timeout, limits.rest.given_up);
         let ids_max = limits.ids_max;
-        Self { workload, tables, ids_max, timeout, late_end, started_unix_s: 0, tally }
+        let (started_unix_s, fates) = (0, None);
+        Self { workload, tables, ids_max, timeout, late_end, started_unix_s, fates, tally }
     }
 
     /// Questions of `client` in flight.
@@ -156,7 +159,7 @@ impl<'w> Session<'w> {
             }
             State::Waiting => {
                 table.settle(header.id, State::AnsweredLate);
-                self.lose(slot, Loss::TimedOut);
+                self.lose(header.id, slot, Loss::TimedOut);
                 self.late(took);
             }
             State::GivenUp => {
@@ -189,8 +192,9 @@ impl<'w> Session<'w> {
         tally.counts.without_question += u64::from(header.counts[0] == 0);
         tally.rcodes.add(rcode, 1);
         let response = now.saturating_sub(slot.intended);
+        let service = now.saturating_sub(slot.wrote);
         tally.response.record(response);
-        tally.service.record(now.saturating_sub(slot.wrote));
+        tally.service.record(service);
         if let Some(cohort) = tally.cohort(slot.intended) {
             cohort.answered += 1;
             cohort.rcodes.add(rcode, 1);
@@ -203,6 +207,7 @@ impl<'w> Session<'w> {
         if let Some(times) = tally.by_rcode.entry(rcode) {
             times.record(response);
         }
+        self.tell(header.id, slot, End::Answered { rcode, service });
     }
 
     /// Counts an answer to an item that has timed out.
@@ -215,8 +220,15 @@ impl<'w> Session<'w> {
         self.tally.late.record(took);
     }
 
+    fn tell(&self, id: u16, slot: Slot, end: End) {
+        if let Some(fates) = &self.fates {
+            fates.tell(Fate { item: slot.item, id, end });
+        }
+    }
+
     /// Notes a lost item in every count and histogram.
-    fn lose(&mut self, slot: Slot, loss: Loss) {
+    fn lose(&mut self, id: u16, slot: Slot, loss: Loss) {
+        self.tell(id, slot, End::Lost);
         let (timeout, tally) = (self.timeout, &mut self.tally);
         *loss.of_run(&mut tally.counts) += 1;
         tally.response.record_censored(timeout);
@@ -239,7 +251,7 @@ impl<'w> Session<'w> {
             return;
         };
         table.settle(header.id, State::Failed);
-        self.lose(slot, Loss::Refused);
+        self.lose(header.id, slot, Loss::Refused);
     }
 
     /// Whether `client` has a question that would be given up at `now`.
@@ -255,9 +267,10 @@ impl<'w> Session<'w> {
         let deadline = now.saturating_sub(self.timeout);
         let before = self.tally.counts.timed_out;
         for client in 0..self.tables.len() {
-            while let Some((_, slot)) = self.tables.get_mut(client).and_then(|t| t.expire(deadline))
+            while let Some((id, slot)) =
+                self.tables.get_mut(client).and_then(|t| t.expire(deadline))
             {
-                self.lose(slot, Loss::TimedOut);
+                self.lose(id, slot, Loss::TimedOut);
             }
         }
         self.tally.counts.timed_out > before
@@ -266,8 +279,10 @@ impl<'w> Session<'w> {
     /// Ends the run early: what is in flight is neither answered nor lost.
     pub(crate) fn interrupt(&mut self) {
         for client in 0..self.tables.len() {
-            while let Some((_, slot)) = self.tables.get_mut(client).and_then(|t| t.expire(u64::MAX))
+            while let Some((id, slot)) =
+                self.tables.get_mut(client).and_then(|t| t.expire(u64::MAX))
             {
+                self.tell(id, slot, End::Interrupted);
                 self.tally.counts.interrupted += 1;
                 if let Some(cohort) = self.tally.cohort(slot.intended) {
                     cohort.interrupted += 1;

@@ -9,7 +9,7 @@ use crate::table::Rest;
 use crate::tally::Tally;
 use crate::transport::{Placement, Share, Transport};
 use crate::{SECOND, Workload, nanos, stream, udp};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -50,12 +50,20 @@ impl Shard<'_> {
         self.clients
     }
 
-    /// The source address of the thread's client `client`, with any port.
+    /// The source address of the thread's client `client`; port 0 is any.
     pub(crate) fn source(&self, client: usize) -> Option<SocketAddr> {
         let sources = &self.config.sources;
         let number = self.placement.client(self.index, client) as usize;
-        let address = sources.get(number.checked_rem(sources.len())?)?;
-        Some(SocketAddr::new(*address, 0))
+        let address = number.checked_rem(sources.len()).and_then(|at| sources.get(at)).copied();
+        let first = self.config.local_port;
+        let any: IpAddr = match self.share.server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let address = address.or(first.map(|_| any))?;
+        // The preflight has seen that the last client's port is one.
+        let port = first.map_or(0, |first| usize::from(first) + number);
+        Some(SocketAddr::new(address, u16::try_from(port).unwrap_or(0)))
     }
 
     /// Whether the run asks as many questions as `item` needs.
@@ -96,6 +104,7 @@ impl Shard<'_> {
         let limits = limits(self.config, self.late_end, self.index as u64);
         let mut session = Session::new(self.workload, self.clients(), limits);
         session.started_unix_s = self.clock.started_unix().as_secs();
+        session.fates.clone_from(&self.config.fates);
         session
     }
 }
@@ -212,7 +221,8 @@ pub(crate) fn ids_needed(config: &Config, late_end: Duration) -> usize {
 /// What a thread brings back.
 pub(crate) struct ShardReport {
     pub(crate) tally: Tally,
-    pub(crate) active: Duration,
+    /// From the start to the last answer.
+    pub(crate) last_answer: Duration,
     pub(crate) thread: ThreadReport,
 }
 
@@ -241,12 +251,7 @@ pub(crate) fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
     let LoopReport { tally, used, dropped, blocked, receive_buffer, unstamped, last_answer } =
         report;
     let wall = Duration::from_nanos(shard.now());
-    // Without a number of questions, silence up to the end is a part of the load.
-    let sending = match shard.config.queries {
-        Some(_) => Duration::from_nanos(tally.span.map_or(0, |span| span.sent.1)),
-        None => shard.config.duration.min(wall),
-    };
-    let active = Duration::from_nanos(last_answer).max(sending);
+    let last_answer = Duration::from_nanos(last_answer);
     let thread = ThreadReport {
         cpu: used.ran,
         waited: used.waited,
@@ -257,7 +262,7 @@ pub(crate) fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
         receive_buffer,
         unstamped,
     };
-    Ok(ShardReport { tally, active, thread })
+    Ok(ShardReport { tally, last_answer, thread })
 }
 
 /// The scheduler's account of a thread.

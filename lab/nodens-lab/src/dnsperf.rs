@@ -6,25 +6,29 @@
 //! - `-Q` is an open loop: questions leave on schedule and do not wait for answers, where dnsperf
 //!   stops at `-q` outstanding ones and becomes a closed loop without a word.
 //! - `-q` is divided over the clients; with more clients than `-q`, only `-q` of them are used.
-//! - No line is printed per question (`-v`) or per timeout.
 //! - Whatever nodens-lab itself has to say goes to standard error, never into dnsperf's text.
 
+mod intervals;
+mod lines;
 mod options;
 
 use crate::term;
 use anyhow::{Context, Result, bail};
+use intervals::Intervals;
 use lab_load::life::{Amount, Life};
 use lab_load::schedule::{Arrivals, Profile};
 use lab_load::transport::{Doh, Streams, Tls, Transport, Trust};
-use lab_load::{Config, Pace, Progress, Spin, Stamps, Workload};
+use lab_load::{Config, Pace, Spin, Stamps, Workload};
 use lab_result::collect::Collector;
 use lab_result::export::dnsperf::{self as text, End, Start};
 use lab_result::export::{Format, export};
-use lab_result::{About, Generator, ResultFile, SECOND};
+use lab_result::{About, Generator, ResultFile};
 use lab_workload::edns::Edns;
 use lab_workload::{Style, TypeMix, binary, names, update};
+use lines::Lines;
 use nodens_wire::Type;
 use options::{Family, Options, Parsed};
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
@@ -35,6 +39,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const UDP_SIZE: u16 = 4096;
 /// How long a run may take that ends with its file: longer than anybody waits.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What every run without `-Q` is told.
+const CLOSED_LOOP: &str = "nodens-lab: without -Q this is a closed loop: a slow answer delays the \
+    queries behind it, so rate and latency say how full the window was (-q) and not what clients that \
+    do not wait would see";
 
 /// Arguments of `dnsperf`: its own, read by its own rules.
 #[derive(clap::Args)]
@@ -74,14 +83,24 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if text_wanted {
         put(&text::banner(&generator))?;
     }
-    let workload = workload(&options)?;
-    let config = config(&options, &workload)?;
+    let (workload, names) = workload(&options)?;
+    let mut config = config(&options, &workload)?;
     let collector = Collector::start(config.server, false, &options.keys);
     if text_wanted {
         put(&text::start(&start(&options, &config, &args.arguments)))?;
     }
     let mut intervals = Intervals::new(&options);
-    let outcome = lab_load::run(&config, &workload, stop, |progress| intervals.add(progress))?;
+    let outcome = std::thread::scope(|scope| {
+        if let Some((lines, fates, receiver)) = Lines::wanted(&options, names) {
+            config.fates = Some(fates);
+            let workload = &workload;
+            scope.spawn(move || lines.print(workload, &receiver));
+        }
+        let outcome = lab_load::run(&config, &workload, stop, |progress| intervals.add(progress));
+        // The last of its senders: the lines end here.
+        config.fates = None;
+        outcome
+    })?;
     let source = options.file.as_ref().map_or("stdin".into(), |file| file.display().to_string());
     let about = About {
         generator,
@@ -116,6 +135,9 @@ fn finish(options: &Options, config: &Config, result: &ResultFile) -> Result<Exi
     for why in &result.verdict.invalid_because {
         term::note(&format!("nodens-lab: INVALID: {why}"));
     }
+    if options.rate.is_none() {
+        term::note(CLOSED_LOOP);
+    }
     if let Some(path) = &options.result {
         lab_result::write(path, result)?;
     }
@@ -134,72 +156,6 @@ fn usage(text: &str, code: ExitCode) -> Result<ExitCode> {
 fn warn(options: &Options, text: &str) {
     let text = format!("Warning: {text}");
     if options.warnings_to_stdout { term::out(&text) } else { term::note(&text) }
-}
-
-/// Lines of `-S`, as the seconds go by.
-struct Intervals<'o> {
-    options: &'o Options,
-    /// Seconds of an interval; 0 prints nothing.
-    length: u64,
-    seconds: u64,
-    sum: Progress,
-    all: u64,
-}
-
-impl<'o> Intervals<'o> {
-    fn new(options: &'o Options) -> Self {
-        let length = options.interval.map_or(0, |length| length.as_secs_f64().ceil() as u64);
-        if options.interval.is_some_and(|asked| asked != Duration::from_secs(length)) {
-            warn(options, &format!("-S: intervals are whole seconds, taking {length}"));
-        }
-        let length = if options.json { 0 } else { length };
-        Self { options, length, seconds: 0, sum: Progress::default(), all: 0 }
-    }
-
-    fn add(&mut self, progress: &Progress) {
-        if self.length == 0 {
-            return;
-        }
-        self.seconds += 1;
-        self.all += 1;
-        self.sum.counts.add(&progress.counts);
-        self.sum.cohort.merge(&progress.cohort);
-        if self.seconds < self.length {
-            return;
-        }
-        let sum = std::mem::take(&mut self.sum);
-        let nanos = self.seconds * SECOND;
-        self.seconds = 0;
-        let text = if self.options.interval_statistics {
-            text::statistics(&self.statistics(&sum, nanos))
-        } else {
-            text::interval_line(now_unix_ns(), sum.counts.answered, nanos)
-        };
-        // A reader that is gone is noticed at the end.
-        _ = term::all(&text);
-    }
-
-    /// Counts are of what happened in the interval; latencies and RCODEs of the questions that were
-    /// sent in it, as far as they were answered by its end.
-    fn statistics<'p>(&self, sum: &'p Progress, interval: u64) -> text::Statistics<'p> {
-        let rcodes = sum.cohort.rcodes.iter();
-        let rcodes = rcodes.map(|(code, count)| (nodens_wire::Rcode(code).to_string(), count));
-        text::Statistics {
-            sent: sum.counts.sent,
-            completed: sum.counts.answered,
-            lost: sum.counts.lost(),
-            interrupted: sum.counts.interrupted,
-            rcodes: rcodes.collect(),
-            request_octets: sum.counts.question_octets,
-            response_octets: sum.counts.answer_octets,
-            run_time: self.all * SECOND,
-            interval: Some(interval),
-            latency: Some(&sum.cohort.response),
-            connections: None,
-            updates: self.options.updates,
-            histogram: self.options.latency_histogram,
-        }
-    }
 }
 
 fn now_unix_ns() -> u64 {
@@ -223,7 +179,8 @@ fn start(options: &Options, config: &Config, arguments: &[String]) -> Start {
     }
 }
 
-fn workload(options: &Options) -> Result<Workload> {
+/// What is asked, and what each message is called in lines about it.
+fn workload(options: &Options) -> Result<(Workload, Vec<String>)> {
     let octets = match &options.file {
         Some(path) => {
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?
@@ -237,16 +194,20 @@ fn workload(options: &Options) -> Result<Workload> {
     };
     let (mut workload, style) = (Workload::new(1), style(options)?);
     let invalid = |fault: &dyn std::fmt::Display| warn(options, &format!("invalid input: {fault}"));
+    let mut shown = Vec::new();
     if options.binary {
         if let Err(fault) = binary::read(&octets, &mut workload) {
             invalid(&fault);
         }
     } else if options.updates {
         update::read(&octets, &style, &mut workload).iter().for_each(|fault| invalid(fault));
+        shown = lines::zones(&workload);
     } else {
         let types = TypeMix::only(Type::A);
         let faults = names::read(&octets, &style, &types, 1, &mut workload);
         faults.iter().for_each(|fault| invalid(fault));
+        let faulty: BTreeSet<_> = faults.iter().map(|fault| fault.line).collect();
+        shown = lines::queries(&octets, &faulty);
     }
     if workload.is_empty() {
         bail!("the input has no {}", if options.updates { "update" } else { "query" });
@@ -254,7 +215,7 @@ fn workload(options: &Options) -> Result<Workload> {
     if let Some(key) = options.keys.last() {
         workload.set_key(key.clone());
     }
-    Ok(workload)
+    Ok((workload, shown))
 }
 
 fn style(options: &Options) -> Result<Style> {
@@ -284,6 +245,8 @@ fn config(options: &Options, workload: &Workload) -> Result<Config> {
         timeout: options.timeout,
         clients,
         sources: options.local_address.into_iter().collect(),
+        local_port: options.local_port,
+        fates: None,
         threads,
         cpus: Vec::new(),
         spin: Spin::Auto,
@@ -331,7 +294,15 @@ fn crowd(options: &Options) -> (usize, usize) {
     }
     if let Some(rate) = options.rate {
         // dnsperf would run out of IDs and wait; more sockets have more.
-        clients = clients.max(lab_load::run::clients_needed(f64::from(rate), options.timeout));
+        let needed = lab_load::run::clients_needed(f64::from(rate), options.timeout);
+        if let Some(port) = options.local_port.filter(|_| needed > clients) {
+            let text = format!(
+                "-Q {rate} takes {needed} clients to have IDs for, which send from {needed} ports \
+                 from {port} on"
+            );
+            warn(options, &text);
+        }
+        clients = clients.max(needed);
     }
     (clients.max(1), threads.max(1))
 }

@@ -216,6 +216,8 @@ fn config(args: &Args) -> Result<Config> {
         },
         stamps: if args.kernel_stamps { Stamps::Kernel } else { Stamps::User },
         seed: args.seed,
+        local_port: None,
+        fates: None,
     };
     config.follow(profile);
     config.clients = clients(args, &config);

@@ -40,7 +40,7 @@ impl Session<'_> {
         let Some(table) = self.tables.get_mut(client) else { return false };
         let Some(slot) = table.waits(id, lane) else { return false };
         table.settle(id, State::Failed);
-        self.lose(slot, Loss::ConnectionFailed);
+        self.lose(id, slot, Loss::ConnectionFailed);
         true
     }
 

@@ -37,7 +37,11 @@ impl Pipe {
         socket.set_tcp_nodelay(true)?;
         if let Some(source) = source {
             // The port is chosen when connecting: one port then serves several connections.
-            lab_sys::socket::choose_port_late(socket.as_fd())?;
+            match source.port() {
+                0 => lab_sys::socket::choose_port_late(socket.as_fd())?,
+                // A connection closed before may still be in TIME_WAIT on this port.
+                _ => socket.set_reuse_address(true)?,
+            }
             socket.bind(&source.into())?;
         }
         match socket.connect(&server.into()) {

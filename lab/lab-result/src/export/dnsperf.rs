@@ -199,12 +199,23 @@ fn rcodes(counts: &BTreeMap<String, u64>, completed: u64) -> String {
     coded.sort_unstable();
     let text = |(code, name, count): &(u16, &str, u64)| {
         let part = percent(*count, completed);
-        match code {
-            11..=15 => format!("rcode{code} {count} ({part}%)"),
-            _ => format!("{name} {count} ({part}%)"),
+        match unnamed(*code) {
+            Some(number) => format!("{number} {count} ({part}%)"),
+            None => format!("{name} {count} ({part}%)"),
         }
     };
     coded.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// dnsperf has no names for these.
+fn unnamed(code: u16) -> Option<String> {
+    (11..=15).contains(&code).then(|| format!("rcode{code}"))
+}
+
+/// The line of an answered query, which `-v` prints: `> NOERROR www.example.com A 0.001234`.
+pub fn answer_line(rcode: u16, query: &str, service: u64) -> String {
+    let rcode = unnamed(rcode).unwrap_or_else(|| Rcode(rcode).to_string());
+    format!("> {rcode} {query} {}\n", seconds(service))
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -232,13 +243,12 @@ pub fn interval_line(unix_ns: u64, answers: u64, interval: u64) -> String {
 
 /// The numbers of a whole run.
 pub fn whole_run(result: &ResultFile, histogram: bool) -> Statistics<'_> {
-    // dnsperf ends when the last question has its outcome.
-    let lost = result.counts.lost();
-    let run_time = if lost == 0 { result.run.active_ns } else { result.run.elapsed_ns };
+    // dnsperf's time ends with its last query or answer, not when it has given up the last query.
+    let run_time = result.run.active_ns;
     Statistics {
         sent: result.counts.sent,
         completed: result.counts.answered,
-        lost,
+        lost: result.counts.lost(),
         interrupted: result.counts.interrupted,
         rcodes: result.rcodes.clone(),
         request_octets: result.counts.question_octets,

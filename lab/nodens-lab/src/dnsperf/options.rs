@@ -16,6 +16,7 @@ pub(super) struct Options {
     pub(super) server: String,
     pub(super) port: Option<u16>,
     pub(super) local_address: Option<IpAddr>,
+    pub(super) local_port: Option<u16>,
     pub(super) file: Option<PathBuf>,
     pub(super) clients: usize,
     pub(super) threads: usize,
@@ -35,6 +36,8 @@ pub(super) struct Options {
     pub(super) binary: bool,
     pub(super) verbose: bool,
     pub(super) warnings_to_stdout: bool,
+    /// Whether timeouts have no line each.
+    pub(super) quiet_timeouts: bool,
     pub(super) doh_uri: String,
     pub(super) doh_method: Method,
     pub(super) tls_name: Option<String>,
@@ -62,6 +65,7 @@ impl Default for Options {
             server: "127.0.0.1".to_owned(),
             port: None,
             local_address: None,
+            local_port: None,
             file: None,
             clients: 1,
             threads: 1,
@@ -80,6 +84,7 @@ impl Default for Options {
             binary: false,
             verbose: false,
             warnings_to_stdout: false,
+            quiet_timeouts: false,
             doh_uri: "https://localhost/dns-query".to_owned(),
             doh_method: Method::Get,
             tls_name: None,
@@ -186,18 +191,19 @@ impl Options {
                 self.transport = known.ok_or_else(|| format!("invalid socket mode: {value}"))?;
             }
             's' => value.clone_into(&mut self.server),
-            'p' => self.port = Some(read("port", value)?),
+            // As there: 0 is the port of the mode.
+            'p' => self.port = Some(read("port", value)?).filter(|port| *port > 0),
             'a' => self.local_address = Some(read("local_addr", value)?),
-            'x' if read::<u16>("local_port", value)? != 0 => {
-                return Err("-x: every client has a port of its own, which cannot be chosen".into());
-            }
+            'x' => self.local_port = Some(read("local_port", value)?).filter(|port| *port > 0),
             'd' => self.file = Some(value.into()),
             'c' => self.clients = positive("clients", value)?,
             'T' => self.threads = positive("threads", value)?,
             'n' => self.runs = positive("maxruns", value)?,
-            'l' => self.time_limit = Some(seconds("timelimit", value)?),
+            // As there: no limit.
+            'l' => self.time_limit = seconds("timelimit", value)?,
             'b' => self.buffer = positive::<u32>("buffer_size", value)? > 0,
-            't' => self.timeout = seconds("timeout", value)?,
+            // As there: every query is given up as soon as anybody looks.
+            't' => self.timeout = seconds("timeout", value)?.unwrap_or(Duration::from_nanos(1)),
             'E' => {
                 let option = value.parse();
                 self.edns_option =
@@ -209,7 +215,7 @@ impl Options {
             }
             'q' => self.outstanding = positive("num_queries", value)?,
             'Q' => self.rate = Some(positive("max_qps", value)?),
-            'S' => self.interval = Some(seconds("stats_interval", value)?),
+            'S' => self.interval = seconds("stats_interval", value)?,
             'O' => return self.set_long(value),
             _ => {}
         }
@@ -230,7 +236,7 @@ impl Options {
                 }
             }
             "tls-sni" => self.tls_name = Some(needed()?.to_owned()),
-            "suppress" => return suppress(needed()?),
+            "suppress" => self.quiet_timeouts |= suppress(needed()?)?,
             "num-queries-per-conn" => {
                 self.queries_per_connection = Some(positive("queries", needed()?)?);
             }
@@ -246,15 +252,16 @@ impl Options {
     }
 }
 
-/// dnsperf compares as many characters as the user wrote, so every prefix is a name.
-fn suppress(list: &str) -> Result<(), String> {
+/// Whether timeouts are among the messages. dnsperf compares as many characters as the user wrote, so
+/// every prefix is a name.
+fn suppress(list: &str) -> Result<bool, String> {
     const MESSAGES: [&str; 5] = ["timeouts", "congestion", "sendfailed", "sockready", "unexpected"];
     for name in list.split(',') {
         if !MESSAGES.iter().any(|message| message.starts_with(name)) {
             return Err(format!("unknown message type to suppress: {name}"));
         }
     }
-    Ok(())
+    Ok(list.split(',').any(|name| "timeouts".starts_with(name)))
 }
 
 fn read<T: FromStr>(what: &str, text: &str) -> Result<T, String> {
@@ -267,13 +274,11 @@ fn positive<T: FromStr + Default + PartialEq>(what: &str, text: &str) -> Result<
     if value == T::default() { Err(format!("invalid {what}: {text}")) } else { Ok(value) }
 }
 
-/// Seconds, whole or not.
-fn seconds(what: &str, text: &str) -> Result<Duration, String> {
-    let seconds: f64 = read(what, text)?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| format!("invalid {what}: {text}"))
+/// Seconds, whole or not; `None` if there are none, which dnsperf takes everywhere.
+fn seconds(what: &str, text: &str) -> Result<Option<Duration>, String> {
+    let duration = Duration::try_from_secs_f64(read(what, text)?);
+    let duration = duration.map_err(|_| format!("invalid {what}: {text}"))?;
+    Ok(Some(duration).filter(|duration| !duration.is_zero()))
 }
 
 /// dnsperf's usage message, with what is ours at the end.
@@ -289,7 +294,7 @@ Usage: dnsperf [-f family] [-m mode] [-s server_addr] [-p port]
   -s the server to query (default: 127.0.0.1)
   -p the port on which to query the server (default: udp/tcp 53, dot/doq 853 or doh 443)
   -a the local address from which to send queries
-  -x the local port from which to send queries (only 0: any)
+  -x the local port from which the first client sends, others from the next ones (default: 0, any)
   -d the input data file (default: stdin)
   -c the number of clients to act as
   -T the number of threads to run
@@ -319,7 +324,7 @@ Usage: dnsperf ... -O <name>[=<value>] ...
 Available long options:
   doh-uri=<doh_uri>: the URI to use for DNS-over-HTTPS (default: https://localhost/dns-query)
   doh-method=<doh_method>: the HTTP method to use for DNS-over-HTTPS: GET or POST (default: GET)
-  suppress=<message[,message,...]>: taken; such messages are never printed
+  suppress=<message[,message,...]>: print no lines about timeouts; others are never printed
   num-queries-per-conn=<queries>: Number of queries to send per connection
   verbose-interval-stats: print detailed statistics for each stats_interval
   latency-histogram: collect and print detailed latency histograms
@@ -366,6 +371,11 @@ mod tests {
         assert_eq!((found.timeout, found.rate), (Duration::from_secs(5), None));
         assert_eq!(options("-n 3 -l 1").runs, 3);
         assert!(options("-E 10:0011").edns && options("-D").edns);
+        let zeros = options("-l 0 -t 0 -p 0 -x 0 -S 0");
+        assert_eq!((zeros.time_limit, zeros.runs, zeros.port), (None, 1, None));
+        assert_eq!((zeros.local_port, zeros.interval), (None, None));
+        assert_eq!(zeros.timeout, Duration::from_nanos(1));
+        assert_eq!(options("-x 5000").local_port, Some(5_000));
     }
 
     #[test]
@@ -375,6 +385,7 @@ mod tests {
              -O num-queries-per-conn=7 -O tls-sni=dns.example -O json -O result=r.json -m doh \
              -O doh-uri=https://dns.example/q -O doh-method=POST -O qps-threshold-wait=0",
         );
+        assert!(found.quiet_timeouts && !options("-O suppress=congestion").quiet_timeouts);
         assert!(found.latency_histogram && found.interval_statistics && found.json);
         assert_eq!((found.queries_per_connection, found.transport), (Some(7), Transport::Doh));
         assert_eq!((&*found.doh_uri, found.doh_method), ("https://dns.example/q", Method::Post));
@@ -399,7 +410,8 @@ mod tests {
             ("-O suppress=nothing", "unknown message type to suppress: nothing"),
             ("-O tls-sni", "missing value for long option: tls-sni"),
             ("-y a", "invalid TSIG key"),
-            ("-x 4000", "cannot be chosen"),
+            ("-x 70000", "invalid local_port: 70000"),
+            ("-t -1", "invalid timeout: -1"),
         ] {
             let found = error(text);
             assert!(found.contains(reason), "{text}: {found}");

@@ -75,6 +75,8 @@ fn the_same_command_prints_the_same_lines_as_dnsperf() {
         &["-n", "1", "-l", "20"],
         &["-l1", "-c4", "-T2", "-q20"],
         &["-n", "1", "-e"],
+        &["-n", "1", "-p", &echo.port, "-x", "0", "-l", "0", "-S", "0"],
+        &["-n", "1", "-v", "-q", "1"],
         &["-n1", "-D", "-E", "65001:00ff"],
         &["-l", "1.5", "-S", "1", "-Q", "100"],
         &["-n", "3", "-m", "tcp", "-c", "3"],
@@ -195,4 +197,109 @@ fn called_by_dnsperfs_name_it_is_dnsperf_and_ctrl_c_ends_it_with_its_numbers() {
     assert!(child.wait().unwrap().success());
     assert!(seen.contains("[Status] Testing complete (interruption)\n\nStatistics:"), "{seen}");
     assert!(number(&seen, "Queries completed:") > 0.0);
+}
+
+/// A table of losses, options and modes. Neither program's time ends with its last timeout.
+#[test]
+fn after_losses_time_and_rate_are_those_of_dnsperf() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queries");
+    let lines = queries(&file) as f64;
+    for (loss, mode, more, least) in [
+        ("0%", "udp", &["-n", "2"][..], 0.0),
+        ("10%", "udp", &["-n", "2"], 0.0),
+        ("10%", "udp", &["-l", "1", "-Q", "200"], 1.0),
+        ("10%", "udp", &["-l", "1", "-n", "500", "-Q", "100"], 1.0),
+        ("10%", "tcp", &["-n", "2", "-c", "3"], 0.0),
+        ("100%", "udp", &["-n", "1", "-Q", "200", "-q", "200"], 0.4),
+        ("100%", "udp", &["-l", "1", "-q", "5"], 1.0),
+    ] {
+        let echo = Echo::with(&["-m", mode, "--loss", loss, "--seed", "3"]);
+        // Much longer than the run, so that waiting for it would show on any machine.
+        let base = ["-p", &echo.port, "-m", mode, "-t", "3", "-d", file.to_str().unwrap()];
+        let arguments: Vec<String> = base.iter().chain(more).map(|a| (*a).to_owned()).collect();
+        let most = least + 2.0;
+        for program in ["ours", "dnsperf"] {
+            let Some(output) = run(program, &arguments) else { continue };
+            let text = text(&output);
+            let (time, rate) = (number(&text, "Run time (s):"), number(&text, "per second:"));
+            assert!((least..most).contains(&time), "{program} {arguments:?}: {text}");
+            let completed = number(&text, "Queries completed:");
+            assert!((rate - completed / time).abs() <= 0.01 * rate, "{program}: {text}");
+            let lost = text.lines().filter(|line| line.starts_with("[Timeout] Query timed out: "));
+            assert_eq!(lost.count() as f64, number(&text, "Queries lost:"), "{program}: {text}");
+            if more.contains(&"-n") && !more.contains(&"-l") {
+                let runs: f64 = more[1].parse().unwrap();
+                assert_eq!(number(&text, "Queries sent:"), runs * lines, "{program}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_query_has_its_line_with_v_and_each_timeout_without_unless_suppressed() {
+    let echo = Echo::with(&["--loss", "20%", "--seed", "5", "--rcode", "20%:NXDOMAIN"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queries");
+    queries(&file);
+    let base = ["-p", &echo.port, "-d", file.to_str().unwrap(), "-t", "0.5"];
+    let lines = |program: &str, more: &[&str]| -> Option<(String, Vec<String>)> {
+        let arguments: Vec<String> = base.iter().chain(more).map(|a| (*a).to_owned()).collect();
+        let text = text(&run(program, &arguments)?);
+        let lines = text.lines().filter(|l| l.starts_with("> ") || l.starts_with("[Timeout]"));
+        let lines = lines.map(String::from).collect();
+        Some((text, lines))
+    };
+    for program in ["ours", "dnsperf"] {
+        let Some((text, all)) = lines(program, &["-v"]) else { continue };
+        let count = |start: &str| all.iter().filter(|line| line.starts_with(start)).count() as f64;
+        assert_eq!(all.len(), 100, "{program}");
+        assert_eq!(count("> T "), number(&text, "Queries lost:"), "{program}");
+        assert_eq!(count("> NXDOMAIN "), number(&text, ", NXDOMAIN"), "{program}");
+        let shape = |line: &String| shape(line.rsplit_once(' ').unwrap().0);
+        let shapes: std::collections::BTreeSet<_> = all.iter().map(shape).collect();
+        let wanted = ["> NOERROR nameN.example A", "> NOERROR nameN.example\tTYPEN"];
+        assert!(wanted.iter().all(|line| shapes.contains(*line)), "{program}: {shapes:?}");
+        let (text, all) = lines(program, &[]).unwrap();
+        assert_eq!(all.len() as f64, number(&text, "Queries lost:"), "{program}");
+        let (_, all) = lines(program, &["-O", "suppress=timeouts"]).unwrap();
+        assert_eq!(all, [""; 0], "{program}");
+    }
+}
+
+#[test]
+fn zeros_and_local_ports_are_what_they_are_there() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queries");
+    queries(&file);
+    let base = ["-p", &echo.port, "-d", file.to_str().unwrap(), "-n", "1"];
+    let run = |program: &str, more: &[&str]| {
+        let arguments: Vec<String> = base.iter().chain(more).map(|a| (*a).to_owned()).collect();
+        run(program, &arguments)
+    };
+    for program in ["ours", "dnsperf"] {
+        let Some(none_in_time) = run(program, &["-t", "0"]) else { continue };
+        assert_eq!(number(&text(&none_in_time), "Queries sent:"), 100.0, "{program}");
+        assert_eq!(number(&text(&none_in_time), "Queries lost:"), 100.0, "{program}");
+        assert_eq!(number(&text(&run(program, &["-l", "0"]).unwrap()), "sent:"), 100.0);
+        let taken = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        let port = taken.local_addr().unwrap().port().to_string();
+        let busy = run(program, &["-x", &port]).unwrap();
+        assert!(!busy.status.success() && !text(&busy).contains("Statistics:"), "{program}");
+        let errors = String::from_utf8_lossy(&busy.stderr).into_owned();
+        assert!(errors.contains("Address") && errors.contains("in use"), "{program}: {errors}");
+        let beyond = run(program, &["-x", "65535", "-c", "3"]).unwrap();
+        assert!(!beyond.status.success(), "{program}");
+        let errors = String::from_utf8_lossy(&beyond.stderr).into_owned();
+        assert!(errors.contains("out of range"), "{program}: {errors}");
+        drop(taken);
+        let free = run(program, &["-x", &port]).unwrap();
+        assert_eq!(number(&text(&free), "Queries completed:"), 100.0, "{program}");
+    }
+    let ours = run("ours", &[]).unwrap();
+    let errors = String::from_utf8_lossy(&ours.stderr).into_owned();
+    assert_eq!(errors.matches("closed loop").count(), 1, "{errors}");
+    let ours = run("ours", &["-Q", "1000"]).unwrap();
+    assert!(!String::from_utf8_lossy(&ours.stderr).contains("closed loop"));
 }
