@@ -31,8 +31,11 @@ macro_rules! counts {
 counts! {
     /// Items whose intended time came.
     scheduled,
-    /// Items that were never sent because no ID had rested long enough, or the run was stopped.
+    /// Items that were never sent because no ID had rested long enough, the run was stopped, or it was
+    /// over before they could be sent.
     skipped,
+    /// Of the skipped items: those that the generator had not sent by the end of the run.
+    overdue,
     /// Items that the operating system refused to send.
     send_errors,
     /// Items sent.

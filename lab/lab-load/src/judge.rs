@@ -52,9 +52,11 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
     if counts.send_errors > 0 {
         verdict.invalid.push(format!("{} questions could not be sent", counts.send_errors));
     }
-    if counts.skipped > 0 && !outcome.interrupted {
-        verdict.invalid.push(format!("{} questions found no free ID", counts.skipped));
+    let no_id = counts.skipped.saturating_sub(counts.overdue);
+    if no_id > 0 && !outcome.interrupted {
+        verdict.invalid.push(format!("{no_id} questions found no free ID"));
     }
+    verdict.invalid.extend(overdue(tally));
     if let Pace::Open { .. } = config.pace {
         judge_schedule(tally, &mut verdict);
         for (at, thread) in outcome.threads.iter().enumerate().filter(|(_, thread)| !thread.spun) {
@@ -90,6 +92,18 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
     }
     verdict.notes.extend(machine(outcome, dropped));
     verdict
+}
+
+/// A rate that the generator could not keep up with.
+fn overdue(tally: &tally::Tally) -> Option<String> {
+    let (count, all) = (tally.counts.overdue, tally.counts.scheduled);
+    let more = if tally.uncounted { ", and there was no time to count the rest" } else { "" };
+    (count > 0 || tally.uncounted).then(|| {
+        format!(
+            "{count} of {all} questions had not been sent when the run was over{more}: this \
+             generator cannot send at that rate"
+        )
+    })
 }
 
 /// What the machine did that a reader should know.

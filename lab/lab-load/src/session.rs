@@ -65,6 +65,12 @@ impl<'w> Session<'w> {
         }
     }
 
+    /// Notes that an item had not been sent when the run was over.
+    pub(crate) fn overdue(&mut self, intended: u64) {
+        self.tally.counts.overdue += 1;
+        self.skip(intended);
+    }
+
     /// Notes that an item is not sent for want of an ID, or because the run was stopped.
     pub(crate) fn skip(&mut self, intended: u64) {
         self.tally.counts.skipped += 1;

@@ -18,6 +18,14 @@ use std::time::Duration;
 const CLOSED_LOOP_REST: u64 = SECOND / 50;
 /// Nanoseconds that waking up may take; a thread looks out for its next item during these.
 const WAKE_UP: u64 = 60_000;
+/// How long after the end of a run, in nanoseconds, what should have left before it may still do so. A
+/// busy machine delays a thread by less; a rate that it cannot keep must not make the run longer.
+const SEND_GRACE: u64 = SECOND / 2;
+/// Items skipped in one turn when a run is over, so that answers are still fetched meanwhile.
+const SKIPS_PER_TURN: usize = 1 << 14;
+/// IDs that the tables of a run have room for from the start, some 50 octets each. Tables grow when they
+/// are short of IDs: what is never sent takes no memory.
+const IDS_AT_FIRST: usize = 1 << 21;
 /// The longest sleep, so that a stop is noticed.
 const SLEEP_MAX: u64 = SECOND / 20;
 
@@ -73,6 +81,16 @@ impl Shard<'_> {
 
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
+    }
+
+    /// From when on, in nanoseconds from the start, nothing is sent any more.
+    pub(crate) fn send_end(&self) -> u64 {
+        nanos(self.config.duration).saturating_add(SEND_GRACE)
+    }
+
+    /// From when on what was not sent is not even counted any more.
+    fn count_end(&self) -> u64 {
+        self.send_end().saturating_add(nanos(self.config.timeout))
     }
 
     /// Makes all threads stop.
@@ -144,6 +162,22 @@ impl<'a> Source<'a> {
         self.head
     }
 
+    /// Counts items as overdue, many but not all at once: the run is over. Whether all that could be
+    /// counted were.
+    pub(crate) fn skip_rest(&mut self, session: &mut Session<'_>, now: u64) -> bool {
+        for _ in 0..SKIPS_PER_TURN {
+            let Some(due) = self.head else { return true };
+            session.schedule(due.intended);
+            session.overdue(due.intended);
+            self.advance();
+        }
+        if now > self.shard.count_end() && self.head.is_some() {
+            session.tally.uncounted = true;
+            self.head = None;
+        }
+        self.head.is_none()
+    }
+
     pub(crate) fn advance(&mut self) {
         let config = self.shard.config;
         self.head = loop {
@@ -174,7 +208,10 @@ fn limits(config: &Config, late_end: Duration, shard: u64) -> Limits {
     let timeout = nanos(config.timeout).min(u64::MAX / 4);
     let given_up = nanos(late_end).min(3 * timeout);
     let (ids, answered) = match config.pace {
-        Pace::Open { .. } => (ids_needed(config, late_end), given_up),
+        Pace::Open { .. } => {
+            let at_first = IDS_AT_FIRST / config.clients.max(1);
+            (ids_needed(config, late_end).min(at_first), given_up)
+        }
         Pace::Closed { window } => {
             let share = (1 << 19) / config.clients.max(1);
             (share.max(4 * window).max(4_096), CLOSED_LOOP_REST)

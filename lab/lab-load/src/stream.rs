@@ -218,6 +218,9 @@ impl<'a> Engine<'a> {
     }
 
     fn take_due(&mut self, source: &mut Source<'_>, now: u64) -> bool {
+        if now > self.shard.send_end() {
+            return !source.skip_rest(&mut self.session, now);
+        }
         for _ in 0..DUE_PER_TURN {
             let Some(due) = source.peek().filter(|due| due.intended <= now) else { break };
             self.session.schedule(due.intended);

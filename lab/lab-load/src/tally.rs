@@ -13,7 +13,7 @@ pub const RATE_STEP: u64 = SECOND / 10;
 pub struct Cohort {
     /// Items whose intended time came.
     pub scheduled: u64,
-    /// Never sent for want of an ID, or because the run was stopped.
+    /// Never sent for want of an ID, because the run was stopped, or not by its end.
     pub skipped: u64,
     /// Never sent because the operating system refused.
     pub send_errors: u64,
@@ -193,6 +193,8 @@ pub struct Tally {
     pub rate: Vec<RateStep>,
     /// From the first to the last item, if any was sent.
     pub span: Option<Span>,
+    /// Whether items were left that there was no time to count.
+    pub uncounted: bool,
 }
 
 impl Tally {
@@ -223,6 +225,7 @@ impl Tally {
         if let Some(span) = other.span {
             self.stretch(span);
         }
+        self.uncounted |= other.uncounted;
     }
 
     /// Notes items with this span.
@@ -281,6 +284,7 @@ impl Tally {
             (c.scheduled == c.sent + c.skipped + c.send_errors, "scheduled items"),
             (c.sent == c.answered + c.lost() + c.interrupted, "sent items"),
             (c.received == matched + c.mismatched + c.unknown + c.malformed, "received messages"),
+            (c.overdue <= c.skipped, "skipped items"),
             (c.late <= c.timed_out, "late answers and timeouts"),
             (c.not_responses <= c.mismatched, "mismatched messages"),
             (self.rcodes.total() == c.answered, "RCODEs"),

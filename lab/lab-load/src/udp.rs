@@ -28,6 +28,8 @@ const DUE_PER_TURN: usize = 256;
 const SCAN_MAX: usize = 2;
 /// Nanoseconds between looks for timeouts.
 const EXPIRE_STEP: u64 = 1_000_000;
+/// Items that may wait for room in the kernel; later ones are skipped.
+const QUEUED_MAX: usize = 1 << 20;
 /// Tries to send a datagram over errors left by earlier ones.
 const SEND_TRIES: u32 = 4;
 
@@ -48,6 +50,8 @@ struct Udp<'a> {
     queues: Vec<VecDeque<(u64, u64)>>,
     /// Clients with something in their queue.
     dirty: Vec<usize>,
+    /// Items in all queues.
+    queued: usize,
     blocked: u64,
     unstamped: u64,
     last_answer: u64,
@@ -101,6 +105,7 @@ impl<'a> Udp<'a> {
             batch: Vec::with_capacity(BATCH),
             queues: vec![VecDeque::new(); clients],
             dirty: Vec::with_capacity(clients),
+            queued: 0,
             blocked: 0,
             unstamped: 0,
             last_answer: 0,
@@ -119,10 +124,12 @@ impl<'a> Udp<'a> {
                 self.drop_queues();
                 return Ok(());
             }
-            for _ in 0..DUE_PER_TURN {
-                let Some(due) = source.peek().filter(|due| due.intended <= now) else { break };
-                self.enqueue(due);
-                source.advance();
+            let over = now > self.shard.send_end();
+            if over {
+                self.end_queues();
+                source.skip_rest(&mut self.session, now);
+            } else {
+                self.take_due(&mut source, now);
             }
             self.send_queues();
             self.receive(source.peek().map(|due| due.intended))?;
@@ -142,6 +149,9 @@ impl<'a> Udp<'a> {
                 self.session.interrupt();
                 self.drop_queues();
                 return Ok(());
+            }
+            if now > self.shard.send_end() {
+                self.end_queues();
             }
             // What the kernel had no room for before goes first.
             self.send_queues();
@@ -170,13 +180,36 @@ impl<'a> Udp<'a> {
         self.session.tally.counts.in_flight()
     }
 
+    /// Takes what is due by `now` from the schedule.
+    fn take_due(&mut self, source: &mut Source<'_>, now: u64) {
+        for _ in 0..DUE_PER_TURN {
+            let Some(due) = source.peek().filter(|due| due.intended <= now) else { break };
+            self.enqueue(due);
+            source.advance();
+        }
+    }
+
     fn enqueue(&mut self, due: Due) {
         self.session.schedule(due.intended);
+        if self.queued >= QUEUED_MAX {
+            return self.session.overdue(due.intended);
+        }
+        self.queued += 1;
         let Some(queue) = self.queues.get_mut(due.client) else { return };
         if queue.is_empty() {
             self.dirty.push(due.client);
         }
         queue.push_back((due.item, due.intended));
+    }
+
+    /// Counts what was due and could not be sent before the run was over.
+    fn end_queues(&mut self) {
+        for client in self.dirty.drain(..) {
+            for (_, intended) in self.queues.get_mut(client).into_iter().flat_map(|q| q.drain(..)) {
+                self.session.overdue(intended);
+            }
+        }
+        self.queued = 0;
     }
 
     /// Counts what was due and could not be sent before the run was stopped.
@@ -207,6 +240,7 @@ impl<'a> Udp<'a> {
             while !self.out.is_full() {
                 let next = self.queues.get_mut(client).and_then(VecDeque::pop_front);
                 let Some((item, intended)) = next else { break };
+                self.queued = self.queued.saturating_sub(1);
                 if !self.push(client, now, item, intended) {
                     self.session.skip(intended);
                 }
@@ -291,6 +325,7 @@ impl<'a> Udp<'a> {
         for (id, item, intended) in self.batch.drain(first..).rev() {
             self.session.withdraw(client, id);
             queue.push_front((item, intended));
+            self.queued += 1;
         }
     }
 

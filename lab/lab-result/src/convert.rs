@@ -108,6 +108,7 @@ fn counts(from: &tally::Counts) -> Counts {
     Counts {
         scheduled: from.scheduled,
         skipped: from.skipped,
+        overdue: from.overdue,
         send_errors: from.send_errors,
         sent: from.sent,
         answered: from.answered,

@@ -110,8 +110,11 @@ pub struct Verdict {
 pub struct Counts {
     /// Questions whose intended time came.
     pub scheduled: u64,
-    /// Questions never sent because no ID had rested long enough.
+    /// Questions never sent because no ID had rested long enough, or the run was over or stopped before.
     pub skipped: u64,
+    /// Of the skipped questions: those that the generator had not sent by the end of the run.
+    #[serde(default)]
+    pub overdue: u64,
     /// Questions that the operating system refused to send.
     pub send_errors: u64,
     /// Questions sent.

@@ -4,7 +4,8 @@ use super::{PATIENCE, SOCKET_HOLDS, Server, config, impatient, measure, workload
 use lab_echo::udp::{Echo, Options};
 use lab_echo::{Injection, Latency};
 use lab_histogram::Quantile;
-use lab_load::{Config, Stamps, run_by};
+use lab_load::schedule::Arrivals;
+use lab_load::{Config, Pace, Stamps, run_by};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -114,4 +115,22 @@ fn a_frozen_server_does_not_stop_the_questions() {
     let outcome = measure(&config(&server, 200.0, 1_500));
     let counts = &outcome.tally.counts;
     assert_eq!((counts.sent, counts.answered), (SOCKET_HOLDS, SOCKET_HOLDS));
+}
+
+/// No machine sends so many. What was not sent is counted, and nothing waits for it.
+#[test]
+fn a_rate_beyond_the_generator_makes_the_run_no_longer_and_is_counted() {
+    let server = Server::udp(|_, _, _| {});
+    let pace = Pace::Open { rate: 10_000_000.0, arrivals: Arrivals::Uniform };
+    let clients = 128;
+    let config = Config { clients, pace, ..impatient(config(&server, 1.0, 1_000)) };
+    let outcome = measure(&config);
+    let counts = outcome.tally.counts;
+    // One second, half a second more, the timeout; the rest is for a machine with other things to do.
+    let most = Duration::from_secs(8);
+    assert!(outcome.elapsed < most, "{:?} {counts:?}", outcome.elapsed);
+    assert!(counts.overdue > 0 && counts.sent > 0, "{counts:?}");
+    assert!(outcome.tally.uncounted || counts.scheduled == 10_000_000, "{counts:?}");
+    let why = outcome.verdict.invalid.join("; ");
+    assert!(why.contains("had not been sent when the run was over"), "{why}");
 }

@@ -115,7 +115,8 @@ fn outcomes(result: &ResultFile) -> String {
         ("refused", c.refused),
         ("connection failed", c.connection_failed),
         ("interrupted", c.interrupted),
-        ("not sent: no ID", c.skipped),
+        ("not sent: no ID", c.skipped.saturating_sub(c.overdue)),
+        ("not sent in time", c.overdue),
         ("not sent: error", c.send_errors),
     ]));
     format!("  questions  {}", parts.join("  "))
