@@ -71,17 +71,22 @@ fn compare(args: &Args, stop: &AtomicBool) -> Result<ComparisonFile> {
     args.check()?;
     let specs = side::both(args)?;
     let sets = plan::sets(args)?;
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("cannot create {}", args.out.display()))?;
+    let folder = match &args.out {
+        Some(folder) => std::fs::create_dir_all(folder)
+            .map(|()| folder.clone())
+            .with_context(|| format!("cannot create {}", folder.display()))?,
+        None => crate::fresh::folder(Path::new(""), "nodens-lab-ab")
+            .context("cannot create nodens-lab-ab in this directory")?,
+    };
     let mut bench = bench(args, &sets, &specs, stop)?;
     let loads = loads(args, &mut bench, &specs)?;
     let plan = plan::plan(args, &sets, loads, &specs)?;
-    let plan_hash = announce(args, &plan)?;
+    let plan_hash = announce(&folder, &plan)?;
     bench.done.1 = (plan.pairs + plan.noise_pairs) * plan.loads.len();
     let measured = measure(&mut bench, &plan, &specs)?;
     let file = conclude(plan, plan_hash, measured, stop);
     term::out(&output::text(&file));
-    write(&args.out, &file)?;
+    write(&folder, &file)?;
     Ok(file)
 }
 
@@ -142,8 +147,8 @@ fn loads(args: &Args, bench: &mut Bench<'_>, specs: &[Spec; 2]) -> Result<Vec<Lo
 }
 
 /// Writes the plan and says what will happen; returns its hash.
-fn announce(args: &Args, plan: &ComparisonPlan) -> Result<String> {
-    let path = args.out.join("plan.json");
+fn announce(folder: &Path, plan: &ComparisonPlan) -> Result<String> {
+    let path = folder.join("plan.json");
     let mut text = serde_json::to_string_pretty(plan)?;
     text.push('\n');
     std::fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -16,6 +16,7 @@ mod demo;
 mod dnsperf;
 mod echo;
 mod export;
+mod fresh;
 mod load;
 mod report;
 mod term;

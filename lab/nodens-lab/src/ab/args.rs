@@ -124,9 +124,10 @@ pub(crate) struct Args {
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Folder for plan.json, result.json, report.md and junit.xml.
-    #[arg(short, long, default_value = "nodens-lab-ab")]
-    pub(crate) out: PathBuf,
+    /// Folder for plan.json, result.json, report.md and junit.xml [default: nodens-lab-ab, with a number
+    /// behind it if there is one].
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
     /// Exit with 0 if B is no worse, 1 if it is worse, 2 if that is not known, 4 after an error.
     #[arg(long)]
     pub(crate) ci: bool,

@@ -48,11 +48,35 @@ fn format_and_file(text: &str) -> Result<(Format, PathBuf)> {
 
 /// Places for the result that were found writable before the load.
 pub(super) struct Places {
-    result: Option<PathBuf>,
-    page: Option<PathBuf>,
+    result: Option<Place>,
+    page: Option<Page>,
     exports: Vec<(Format, PathBuf)>,
     options: Options,
     json: bool,
+}
+
+/// Where the result file goes.
+enum Place {
+    Named(PathBuf),
+    /// In this directory, under this name or with a number behind it: what is free when it is written.
+    Free(String),
+}
+
+impl Place {
+    fn take(&self) -> Result<PathBuf> {
+        match self {
+            Self::Named(path) => Ok(path.clone()),
+            Self::Free(stem) => crate::fresh::file(Path::new(""), stem)
+                .with_context(|| format!("cannot write {stem}.json in this directory")),
+        }
+    }
+}
+
+/// Where the page goes.
+enum Page {
+    Named(PathBuf),
+    /// Beside the result.
+    Beside,
 }
 
 impl OutArgs {
@@ -68,18 +92,26 @@ impl OutArgs {
         let exports = self.export.iter().map(|(_, path)| path);
         self.out.iter().chain(&self.html).chain(exports).try_for_each(|path| check(path))?;
         let result = match &self.out {
-            Some(path) => Some(path.clone()),
+            Some(path) => Some(Place::Named(path.clone())),
             None if self.no_out || self.json => None,
-            None => Some(default_path(Path::new(""), server, Timestamp::now())),
+            None => Some(Place::Free(default_stem(server, Timestamp::now()))),
         };
         // A result that goes into a pipe or device has no page beside it.
-        let beside = result.as_ref().filter(|path| !path.exists() || path.is_file());
-        let beside = beside.filter(|_| !self.no_html && !self.json);
-        let page = self.html.clone().or_else(|| beside.map(|path| path.with_extension("html")));
-        if page.is_some() && page == result {
+        let beside =
+            result.is_some() && self.out.iter().all(|path| !path.exists() || path.is_file());
+        let page = match &self.html {
+            Some(path) => Some(Page::Named(path.clone())),
+            None => (beside && !self.no_html && !self.json).then_some(Page::Beside),
+        };
+        let same = match (&self.out, &page) {
+            (Some(path), Some(Page::Named(page))) => path == page,
+            (Some(path), Some(Page::Beside)) => path.extension().is_some_and(|it| it == "html"),
+            _ => false,
+        };
+        if same {
             bail!(
                 "the result and its page cannot both be {}: name one with --html",
-                page.unwrap_or_default().display()
+                self.out.as_deref().unwrap_or(Path::new("")).display()
             );
         }
         let (exports, options) = (self.export.clone(), self.options.options());
@@ -104,7 +136,12 @@ impl Places {
     /// is and what opens it.
     pub(super) fn write(&self, result: &ResultFile) -> Result<()> {
         let mut failures = Vec::new();
-        if let Some(path) = &self.result {
+        let taken = self.result.as_ref().map(Place::take).transpose();
+        let path = taken.unwrap_or_else(|error| {
+            failures.push(format!("{error:#}"));
+            None
+        });
+        if let Some(path) = &path {
             match lab_result::write(path, result) {
                 Ok(()) => self.announce(path),
                 Err(error) => failures.push(error.to_string()),
@@ -114,34 +151,26 @@ impl Places {
             let text = export(result, *format, self.options);
             failures.extend(lab_result::write_text(path, &text).err().map(|e| e.to_string()));
         }
-        if let Some(path) = &self.page {
-            failures.extend(self.write_page(path, result).err().map(|error| error.to_string()));
+        let page = match (&self.page, &path) {
+            (Some(Page::Named(page)), _) => Some(page.clone()),
+            (Some(Page::Beside), Some(path)) => Some(path.with_extension("html")),
+            _ => None,
+        };
+        if let Some(page) = page {
+            let file = path.as_deref().unwrap_or(&page);
+            failures.extend(write_page(&page, file, result).err().map(|error| error.to_string()));
         }
         anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
         Ok(())
     }
 
-    /// Writes the page and, as the last line, what opens it.
-    fn write_page(&self, path: &Path, result: &ResultFile) -> Result<()> {
-        let file = self.result.as_deref().unwrap_or(path);
-        let source = lab_report::Source {
-            name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-            document: lab_report::Document::Load(Box::new(result.clone())),
-        };
-        crate::report::write(path, &[source], None)
-    }
-
     /// Writes the file of a search and says where it is.
     pub(super) fn write_search(&self, search: &SearchFile) -> Result<()> {
-        let Some(path) = &self.result else { return Ok(()) };
-        lab_result::search::write(path, search)
+        let Some(place) = &self.result else { return Ok(()) };
+        let path = place.take()?;
+        lab_result::search::write(&path, search)
             .context("the table above is all that is left of this search")?;
-        let text = format!("  result     {}", term::shell_word(&path.to_string_lossy()));
-        if self.json {
-            term::note(&text)
-        } else {
-            term::out(&text)
-        }
+        self.announce(&path);
         Ok(())
     }
 
@@ -152,18 +181,24 @@ impl Places {
     }
 }
 
-/// `nodens-lab-192.0.2.1-53-20261121T074500Z.json`, with a number behind if there is one already.
-fn default_path(folder: &Path, server: SocketAddr, now: Timestamp) -> PathBuf {
+/// Writes the page of what is in `file` and, as the last line, what opens it.
+fn write_page(path: &Path, file: &Path, result: &ResultFile) -> Result<()> {
+    let source = lab_report::Source {
+        name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        document: lab_report::Document::Load(Box::new(result.clone())),
+    };
+    crate::report::write(path, &[source], None)
+}
+
+/// `nodens-lab-192.0.2.1-53-20261121T074500Z`.
+fn default_stem(server: SocketAddr, now: Timestamp) -> String {
     let server: String = server
         .to_string()
         .chars()
         .filter(|c| !"[]".contains(*c))
         .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' })
         .collect();
-    let stem = format!("nodens-lab-{server}-{}", now.strftime("%Y%m%dT%H%M%SZ"));
-    let names = std::iter::once(String::new()).chain((2..).map(|n| format!("-{n}")));
-    let mut paths = names.map(|number| folder.join(format!("{stem}{number}.json")));
-    paths.find(|path| !path.exists()).unwrap_or_else(|| folder.join(format!("{stem}.json")))
+    format!("nodens-lab-{server}-{}", now.strftime("%Y%m%dT%H%M%SZ"))
 }
 
 #[cfg(test)]
@@ -171,16 +206,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_default_name_is_a_plain_file_name_and_never_taken() {
+    fn a_default_name_is_a_plain_file_name() {
         let now: Timestamp = "2026-11-21T07:45:00Z".parse().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let name = |server: &str| {
-            let path = default_path(folder.path(), server.parse().unwrap(), now);
-            path.file_name().unwrap().to_string_lossy().into_owned()
-        };
-        assert_eq!(name("192.0.2.1:53"), "nodens-lab-192.0.2.1-53-20261121T074500Z.json");
-        assert_eq!(name("[2001:db8::1]:53"), "nodens-lab-2001-db8--1-53-20261121T074500Z.json");
-        std::fs::write(folder.path().join(name("192.0.2.1:53")), "").unwrap();
-        assert_eq!(name("192.0.2.1:53"), "nodens-lab-192.0.2.1-53-20261121T074500Z-2.json");
+        let name = |server: &str| default_stem(server.parse().unwrap(), now);
+        assert_eq!(name("192.0.2.1:53"), "nodens-lab-192.0.2.1-53-20261121T074500Z");
+        assert_eq!(name("[2001:db8::1]:53"), "nodens-lab-2001-db8--1-53-20261121T074500Z");
     }
 }

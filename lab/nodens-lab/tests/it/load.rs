@@ -4,7 +4,7 @@ use crate::{Echo, lab};
 use lab_result::ResultFile;
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// The result on standard output.
 pub(crate) fn json(output: &Output) -> ResultFile {
@@ -268,4 +268,29 @@ fn a_result_has_no_secret_however_its_key_was_spelt() {
     let dnsperf = ["dnsperf", "-p", &echo.port, "-n", "1", "-y", "o:b3RoZXI=", "-y", "k:c2VjcmV0"];
     let text = stdout(&lab(&[&dnsperf[..], &["-d", names.to_str().unwrap()]].concat()));
     assert!(text.contains("-y o:… -y k:…") && !text.contains("c2VjcmV0"), "{text}");
+}
+
+#[test]
+fn runs_that_start_in_the_same_second_keep_a_result_and_a_page_each() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
+            .args(["load", "-p", &echo.port, "-Q", "20", "-l", "0.2", "--no-version"])
+            .current_dir(folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let runs: Vec<_> = (0..4).map(|_| start()).collect();
+    runs.into_iter().for_each(|mut run| _ = run.wait().unwrap());
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let names: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    let results: Vec<_> =
+        names.iter().filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
+    assert_eq!((results.len(), names.len()), (4, 8), "{names:?}");
+    for path in results {
+        assert!(lab_result::read(path).unwrap().counts.sent > 0);
+        assert!(path.with_extension("html").is_file());
+    }
 }
