@@ -6,6 +6,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+fn list(cpus: &[usize]) -> String {
+    cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// Why a run could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -40,14 +44,34 @@ pub enum RunError {
         clients: usize,
     },
     /// More clients than the machine has descriptors or ports for.
-    #[error("{clients} clients, but there are {limit} {what} for them")]
+    #[error("{clients} clients need {needed} {what}, but there are {limit}")]
     TooManyClients {
         /// Clients, each with a socket.
         clients: u64,
+        /// What they and the program itself need.
+        needed: u64,
         /// How many there are of what is short.
         limit: u64,
         /// What is short, and where it is set.
         what: &'static str,
+    },
+    /// A CPU that the threads cannot be pinned to.
+    #[error("--cpus: this process may not run on CPU {cpu}, only on {}", list(allowed))]
+    NoCpu {
+        /// The CPU.
+        cpu: usize,
+        /// Those it may run on.
+        allowed: Vec<usize>,
+    },
+    /// An address that is not this machine's.
+    #[error(
+        "cannot send from {address}: {source}; is it an address of this machine (`ip address`)?"
+    )]
+    ForeignSource {
+        /// The address.
+        address: IpAddr,
+        /// The cause.
+        source: io::Error,
     },
     /// Not as many ports from the first one as clients.
     #[error("local ports {first} to {last} are out of range", last = first + clients - 1)]

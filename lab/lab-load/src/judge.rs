@@ -77,6 +77,7 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
             verdict.notes.push(format!("load thread {at} waited {percent:.0} % {text}"));
         }
     }
+    verdict.notes.extend(nothing_listens(config, outcome));
     if outcome.interrupted {
         verdict.notes.push("the run was interrupted".to_owned());
     }
@@ -92,6 +93,24 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
     }
     verdict.notes.extend(machine(outcome, dropped));
     verdict
+}
+
+/// That no server is there, if the host says so.
+fn nothing_listens(config: &Config, outcome: &Outcome) -> Option<String> {
+    let (counts, connections) = (&outcome.tally.counts, &outcome.tally.connections);
+    let server = config.server;
+    if !outcome.nothing_listens() {
+        return None;
+    }
+    Some(match counts.refused {
+        0 => {
+            format!("nothing listens at {server}: {} connections were refused", connections.refused)
+        }
+        refused => format!(
+            "nothing listens at {server}: {refused} of {} questions came back as refused by ICMP",
+            counts.sent
+        ),
+    })
 }
 
 /// A rate that the generator could not keep up with.

@@ -3,30 +3,37 @@
 use crate::run::{Config, Pace, RunError};
 use crate::shard::clients_needed;
 use crate::{Workload, host, ports};
+use std::net::UdpSocket;
 
 /// Descriptors that are no sockets of clients: files, pollers, the process's own.
 const OTHER_DESCRIPTORS: u64 = 64;
 
 /// What the machine has for a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+struct Room {
     /// Descriptors that the process may have.
-    pub(crate) descriptors: u64,
+    descriptors: u64,
     /// Ports that the kernel gives out by itself.
-    pub(crate) ports: u64,
+    ports: u64,
 }
 
 impl Room {
     /// What this machine has; descriptors are asked for as needed.
-    pub(crate) fn here(config: &Config) -> Self {
+    fn here(config: &Config) -> Self {
         let wanted = (config.clients as u64).saturating_add(OTHER_DESCRIPTORS);
         let descriptors = lab_sys::limits::raise_descriptors(wanted).unwrap_or(u64::MAX);
         Self { descriptors, ports: host::ephemeral_ports() }
     }
 }
 
-/// Refuses a run that cannot be what it is asked to be.
-pub(crate) fn check(config: &Config, workload: &Workload, room: Room) -> Result<(), RunError> {
+/// Refuses a run that cannot be what it is asked to be, here.
+pub(crate) fn all(config: &Config, workload: &Workload) -> Result<(), RunError> {
+    check(config, workload, Room::here(config))?;
+    check_machine(config)
+}
+
+/// Refuses a run that no machine with this room could do.
+fn check(config: &Config, workload: &Workload, room: Room) -> Result<(), RunError> {
     if workload.is_empty() {
         return Err(RunError::NoQuestion);
     }
@@ -34,6 +41,7 @@ pub(crate) fn check(config: &Config, workload: &Workload, room: Room) -> Result<
         (config.clients > 0, "the number of clients"),
         (config.threads > 0, "the number of threads"),
         (!config.timeout.is_zero(), "the timeout"),
+        (!config.duration.is_zero(), "the duration"),
         (config.shares().iter().any(|share| share.weight > 0), "the weight of a transport"),
     ];
     if let Some((_, what)) = positive.iter().find(|(holds, _)| !holds) {
@@ -71,19 +79,37 @@ pub(crate) fn check(config: &Config, workload: &Workload, room: Room) -> Result<
     // Every address has all of the ports.
     let ports = room.ports.saturating_mul(config.sources.len().max(1) as u64);
     let limits = [
-        (room.descriptors.saturating_sub(OTHER_DESCRIPTORS), "open descriptors (`ulimit -n`)"),
-        (ports, "ports (sysctl net.ipv4.ip_local_port_range)"),
+        (room.descriptors, OTHER_DESCRIPTORS, "open descriptors (`ulimit -n`)"),
+        (ports, 0, "ports (sysctl net.ipv4.ip_local_port_range)"),
     ];
-    match limits.into_iter().find(|(limit, _)| clients > *limit) {
-        Some((limit, what)) => Err(RunError::TooManyClients { clients, limit, what }),
+    match limits.into_iter().find(|(limit, others, _)| clients + others > *limit) {
+        Some((limit, others, what)) => {
+            Err(RunError::TooManyClients { clients, needed: clients + others, limit, what })
+        }
         None => Ok(()),
     }
+}
+
+/// Refuses what this machine does not have: CPUs to run on and addresses to send from.
+fn check_machine(config: &Config) -> Result<(), RunError> {
+    if !config.cpus.is_empty() {
+        let allowed = lab_sys::cpu::allowed().map_err(RunError::Thread)?;
+        if let Some(&cpu) = config.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+            return Err(RunError::NoCpu { cpu, allowed });
+        }
+    }
+    for &address in &config.sources {
+        UdpSocket::bind((address, 0))
+            .map_err(|source| RunError::ForeignSource { address, source })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use nodens_wire::{Name, Type};
+    use std::time::Duration;
 
     const PLENTY: Room = Room { descriptors: 1_000_000, ports: 60_000 };
 
@@ -110,9 +136,9 @@ mod tests {
         let few = Room { descriptors: 1_064, ..PLENTY };
         assert_eq!(refused(&config(1.0, 1_000), few), "");
         let text = refused(&config(1.0, 1_001), few);
-        assert!(text.contains("1001 clients") && text.contains("1000 open descriptors"), "{text}");
+        assert!(text.contains("1001 clients") && text.contains("1065 open descriptors"), "{text}");
         let few = Room { ports: 100, ..PLENTY };
-        assert!(refused(&config(1.0, 101), few).contains("100 ports"));
+        assert!(refused(&config(1.0, 101), few).contains("101 ports"));
         let sources = crate::sources::parse("127.0.0.1,127.0.0.2").unwrap();
         assert_eq!(refused(&Config { sources, ..config(1.0, 101) }, few), "");
     }
@@ -123,6 +149,7 @@ mod tests {
             (config(f64::NAN, 1), "the rate"),
             (config(0.0, 1), "the rate"),
             (config(1.0, 0), "the number of clients"),
+            (Config { duration: Duration::ZERO, ..config(1.0, 1) }, "the duration"),
             (Config { pace: Pace::Closed { window: 0 }, ..config(1.0, 1) }, "the window"),
         ] {
             assert!(refused(&config, PLENTY).starts_with(what), "{what}");

@@ -6,7 +6,7 @@ use crate::fates::Fates;
 use crate::host::{self, Counters};
 use crate::judge::{self, Verdict};
 pub use crate::ports::TooFewPorts;
-use crate::preflight::{self, Room};
+use crate::preflight;
 pub use crate::progress::Progress;
 use crate::progress::gather;
 use crate::schedule::{Arrivals, Profile};
@@ -224,6 +224,15 @@ impl Outcome {
         if seconds > 0.0 { self.tally.counts.answered as f64 / seconds } else { 0.0 }
     }
 
+    /// Whether the server's host says that no server is there: by ICMP or refused connections, and
+    /// nothing was received nor any connection set up.
+    pub fn nothing_listens(&self) -> bool {
+        let (counts, connections) = (&self.tally.counts, &self.tally.connections);
+        counts.received == 0
+            && connections.opened == 0
+            && (counts.refused > 0 || connections.refused > 0)
+    }
+
     /// The part of the sent questions that was lost; 0 if nothing was sent.
     pub fn loss(&self) -> f64 {
         let counts = &self.tally.counts;
@@ -302,7 +311,7 @@ pub fn run_by(
     stop: &AtomicBool,
     mut progress: impl FnMut(&Progress),
 ) -> Result<Outcome, RunError> {
-    preflight::check(config, workload, Room::here(config))?;
+    preflight::all(config, workload)?;
     let before = Counters::read();
     let shares = config.shares();
     let placement = Placement::new(&shares, config.clients, config.threads, config.seed);

@@ -84,7 +84,7 @@ fn about(result: &ResultFile) -> Vec<(&'static str, String)> {
         ("sent", counts.sent),
         ("answered", counts.answered),
         ("timed out", counts.timed_out),
-        ("refused by ICMP", counts.refused),
+        ("ICMP refused", counts.refused),
         ("connection failed", counts.connection_failed),
         ("interrupted", counts.interrupted),
         ("messages received", counts.received),

@@ -53,7 +53,7 @@ pub(crate) struct Column {
 }
 
 /// What is meant by each of [`Column::lost`].
-pub(crate) const CAUSES: [&str; 3] = ["timed out", "refused", "connection failed"];
+pub(crate) const CAUSES: [&str; 3] = ["timed out", "ICMP refused", "connection failed"];
 
 impl Column {
     /// Lost, whatever the cause.

@@ -361,7 +361,7 @@ pub fn read(path: &Path) -> Result<ComparisonFile, ReadError> {
 
 /// Reads the text of a file; `path` is for messages only.
 pub fn from_json(path: &Path, octets: &[u8]) -> Result<ComparisonFile, ReadError> {
-    crate::store::read_versioned(path, octets, SCHEMA)
+    crate::store::read_versioned(path, octets, SCHEMA..=SCHEMA)
 }
 
 #[cfg(test)]

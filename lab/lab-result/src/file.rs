@@ -103,7 +103,7 @@ pub struct Verdict {
     pub notes: Vec<String>,
 }
 
-/// Outcomes. `scheduled = sent + skipped + send_errors`; `sent = answered + timed_out + refused +
+/// Outcomes. `scheduled = sent + skipped + send_errors`; `sent = answered + timed_out + icmp_refused +
 /// connection_failed + interrupted`; `received = answered + late + duplicate + mismatched + unknown +
 /// malformed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -124,6 +124,7 @@ pub struct Counts {
     /// Sent questions that were not.
     pub timed_out: u64,
     /// Sent questions that an ICMP message said nobody listens to.
+    #[serde(rename = "icmp_refused", alias = "refused")]
     pub refused: u64,
     /// Sent questions whose connection ended before the answer.
     pub connection_failed: u64,
@@ -206,11 +207,12 @@ pub struct Second {
     pub sent: u64,
     /// Answered within the timeout, whenever the answer came.
     pub answered: u64,
-    /// Lost, whenever that was noticed: `timed_out + refused + connection_failed`.
+    /// Lost, whenever that was noticed: `timed_out + icmp_refused + connection_failed`.
     pub lost: u64,
     /// Lost by timeout.
     pub timed_out: u64,
     /// Lost by ICMP.
+    #[serde(rename = "icmp_refused", alias = "refused")]
     pub refused: u64,
     /// Lost with a connection.
     pub connection_failed: u64,

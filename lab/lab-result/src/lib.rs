@@ -30,7 +30,9 @@ pub use setting::*;
 pub use store::{ReadError, WriteError, from_json, read, to_json, write, write_text};
 
 /// Version of the file's layout. A reader takes this one and no other.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
+/// The oldest layout that can be read: it calls `icmp_refused` `refused`.
+pub(crate) const SCHEMA_OLDEST: u32 = 2;
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;

@@ -121,5 +121,5 @@ pub fn read(path: &Path) -> Result<SearchFile, ReadError> {
 
 /// Reads the text of a file; `path` is for messages only.
 pub fn from_json(path: &Path, octets: &[u8]) -> Result<SearchFile, ReadError> {
-    read_versioned(path, octets, SCHEMA)
+    read_versioned(path, octets, SCHEMA..=SCHEMA)
 }

@@ -1,9 +1,10 @@
 //! Reading and writing the file.
 
 use crate::layout::Lines;
-use crate::{ResultFile, SCHEMA};
+use crate::{ResultFile, SCHEMA, SCHEMA_OLDEST};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -132,14 +133,14 @@ pub fn read(path: &Path) -> Result<ResultFile, ReadError> {
 
 /// Reads the text of a file; `path` is for messages only.
 pub fn from_json(path: &Path, octets: &[u8]) -> Result<ResultFile, ReadError> {
-    read_versioned(path, octets, SCHEMA)
+    read_versioned(path, octets, SCHEMA_OLDEST..=SCHEMA)
 }
 
-/// Reads a file whose layout has the version `expected`.
+/// Reads a file whose layout has one of these versions.
 pub(crate) fn read_versioned<T: serde::de::DeserializeOwned>(
     path: &Path,
     octets: &[u8],
-    expected: u32,
+    versions: RangeInclusive<u32>,
 ) -> Result<T, ReadError> {
     #[derive(Deserialize)]
     struct Head {
@@ -160,8 +161,9 @@ pub(crate) fn read_versioned<T: serde::de::DeserializeOwned>(
         _ => ReadError::Foreign { path: path() },
     })?;
     match head.schema {
-        Some(found) if found == u64::from(expected) => {}
+        Some(found) if u32::try_from(found).is_ok_and(|found| versions.contains(&found)) => {}
         Some(found) => {
+            let expected = *versions.end();
             let written_by = head.generator.map(|by| format!("{} {}", by.name, by.version));
             return Err(ReadError::Version { path: path(), found, expected, written_by });
         }

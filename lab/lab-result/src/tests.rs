@@ -210,6 +210,15 @@ fn error(text: &str) -> String {
 }
 
 #[test]
+fn the_layout_before_is_read_with_its_own_name_for_icmp_refusals() {
+    let mut result = example();
+    (result.schema, result.counts.refused) = (2, 7);
+    let text = to_json(&result).replace("\"icmp_refused\"", "\"refused\"");
+    assert!(!text.contains("icmp"));
+    assert_eq!(from_json(&PathBuf::from("r.json"), text.as_bytes()).unwrap(), result);
+}
+
+#[test]
 fn a_file_that_is_no_result_is_refused_with_the_reason() {
     let text = to_json(&example());
     let cases = [
@@ -227,8 +236,8 @@ fn a_file_that_is_no_result_is_refused_with_the_reason() {
         ),
         ("hello".into(), "r.json: line 1, column 1: no JSON: expected value"),
         (
-            text.replacen("\"schema\": 2", "\"schema\": 9", 1),
-            "r.json: layout 9, expected 2: use the nodens-lab that wrote it (nodens-lab 0.1.0)",
+            text.replacen("\"schema\": 3", "\"schema\": 9", 1),
+            "r.json: layout 9, expected 3: use the nodens-lab that wrote it (nodens-lab 0.1.0)",
         ),
         (text.replacen("\"seed\": 1", "\"seed\": \"x\"", 1), "field `plan.seed`: invalid type"),
         (

@@ -135,6 +135,8 @@ fn finish(options: &Options, config: &Config, result: &ResultFile) -> Result<Exi
     for why in &result.verdict.invalid_because {
         term::note(&format!("nodens-lab: INVALID: {why}"));
     }
+    let missing = result.verdict.notes.iter().filter(|note| note.starts_with("nothing listens"));
+    missing.for_each(|note| term::note(&format!("nodens-lab: {note}")));
     if options.rate.is_none() {
         term::note(CLOSED_LOOP);
     }

@@ -144,8 +144,17 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         term::out(&summary::text(&result, term::width()));
     }
     places.write(&result)?;
-    let code = if result.verdict.valid { 0 } else { crate::EXIT_INVALID };
-    Ok(ExitCode::from(code))
+    Ok(ExitCode::from(exit(&outcome)))
+}
+
+/// What became of the run, the gravest first.
+fn exit(outcome: &lab_load::Outcome) -> u8 {
+    match outcome {
+        outcome if outcome.interrupted => crate::EXIT_INTERRUPTED,
+        outcome if outcome.nothing_listens() => crate::EXIT_NOTHING_LISTENS,
+        outcome if !outcome.verdict.is_valid() => crate::EXIT_INVALID,
+        _ => 0,
+    }
 }
 
 /// What a result says besides its numbers.

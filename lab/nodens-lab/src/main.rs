@@ -28,6 +28,10 @@ use std::sync::atomic::AtomicBool;
 
 /// Exit code of a run whose numbers the generator does not vouch for.
 const EXIT_INVALID: u8 = 3;
+/// Exit code of a run that found no server: its host said so.
+const EXIT_NOTHING_LISTENS: u8 = 4;
+/// Exit code of a run that was ended by a signal, as shells have it for SIGINT.
+const EXIT_INTERRUPTED: u8 = 130;
 
 /// Measures DNS servers, truthfully before fast.
 #[derive(Parser)]

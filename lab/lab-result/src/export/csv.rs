@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 /// RCODEs with a column of their own; the others share one.
 const RCODES: [&str; 4] = ["NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED"];
-const HEADER: &str = "second,start_unix,final,sent,answered,lost,timed_out,refused,\
+const HEADER: &str = "second,start_unix,final,sent,answered,lost,timed_out,icmp_refused,\
     connection_failed,interrupted,unsent,noerror,nxdomain,servfail,refused_rcode,other_rcodes,\
     min_ns,p50_ns,p90_ns,p99_ns,p99.9_ns,max_ns,at_least";
 

@@ -56,7 +56,7 @@ fn periodic(result: &ResultFile, second: &Second, run: &str) -> Value {
         "x_nodens": {
             "final": second.is_final,
             "lost": second.lost,
-            "refused": second.refused,
+            "icmp_refused": second.refused,
             "connection_failed": second.connection_failed,
         },
     });
@@ -84,7 +84,7 @@ fn sum(result: &ResultFile, run: &str) -> Value {
         "response_latency": latency(&result.response),
         "x_nodens": {
             "lost": counts.lost(),
-            "refused": counts.refused,
+            "icmp_refused": counts.refused,
             "connection_failed": counts.connection_failed,
             "late": counts.late,
             "duplicate": counts.duplicate,

@@ -94,7 +94,11 @@ impl OutArgs {
         let result = match &self.out {
             Some(path) => Some(Place::Named(path.clone())),
             None if self.no_out || self.json => None,
-            None => Some(Place::Free(default_stem(server, Timestamp::now()))),
+            None => {
+                let stem = default_stem(server, Timestamp::now());
+                probe(Path::new("."), Path::new(&stem).with_extension("json").as_path())?;
+                Some(Place::Free(stem))
+            }
         };
         // A result that goes into a pipe or device has no page beside it.
         let beside =
@@ -119,6 +123,15 @@ impl OutArgs {
     }
 }
 
+/// Whether files can be made in `folder`, where `path` is to be.
+fn probe(folder: &Path, path: &Path) -> Result<()> {
+    let probe = folder.join(format!(".nodens-lab-{}.part", std::process::id()));
+    let made = std::fs::write(&probe, "").and_then(|()| std::fs::remove_file(&probe));
+    made.with_context(|| {
+        format!("cannot write {}: no file can be made in {}", path.display(), folder.display())
+    })
+}
+
 /// Whether a file could be there, as far as that can be told without making it.
 fn check(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -128,7 +141,11 @@ fn check(path: &Path) -> Result<()> {
     if path.is_dir() {
         bail!("cannot write {}: it is a directory", path.display());
     }
-    Ok(())
+    // Into a pipe or device, nothing is made beside it.
+    if path.exists() && !path.is_file() {
+        return Ok(());
+    }
+    probe(folder.unwrap_or(Path::new(".")), path)
 }
 
 impl Places {

@@ -86,7 +86,7 @@ impl Sums {
                 &[
                     ("answered", c.answered),
                     ("timed_out", c.timed_out),
-                    ("refused", c.refused),
+                    ("icmp_refused", c.refused),
                     ("connection_failed", c.connection_failed),
                     ("interrupted", c.interrupted),
                     ("skipped", c.skipped),

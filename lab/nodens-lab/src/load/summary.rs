@@ -35,7 +35,8 @@ pub(super) fn text(result: &ResultFile, width: Option<usize>) -> String {
     for note in &result.verdict.notes {
         lines.extend(term::wrap(&format!("  note       {note}"), room, 13));
     }
-    if result.verdict.valid {
+    lines.extend(interrupted(result).map(|text| term::paint(Style::Bad, &text)));
+    if result.verdict.valid && !result.run.interrupted {
         let text = "VALID: the generator kept its schedule and lost nothing itself";
         lines.push(term::paint(Style::Good, text));
     }
@@ -44,6 +45,15 @@ pub(super) fn text(result: &ResultFile, width: Option<usize>) -> String {
         lines.extend(wrapped.iter().map(|line| term::paint(Style::Bad, line)));
     }
     lines.join("\n")
+}
+
+/// What a run says that was ended before its time.
+fn interrupted(result: &ResultFile) -> Option<String> {
+    let seconds = |nanos: u64| format!("{:.1}", nanos as f64 / lab_result::SECOND as f64);
+    result.run.interrupted.then(|| {
+        let (ran, planned) = (seconds(result.run.elapsed_ns), seconds(result.plan.duration_ns));
+        format!("INTERRUPTED after {ran} of {planned} s: the numbers are of that part only")
+    })
 }
 
 /// What is sent, on one line.
@@ -112,7 +122,7 @@ fn outcomes(result: &ResultFile) -> String {
     ];
     parts.extend(nonzero(&[
         ("timed out", c.timed_out),
-        ("refused", c.refused),
+        ("ICMP refused", c.refused),
         ("connection failed", c.connection_failed),
         ("interrupted", c.interrupted),
         ("not sent: no ID", c.skipped.saturating_sub(c.overdue)),

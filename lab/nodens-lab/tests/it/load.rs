@@ -70,7 +70,7 @@ fn a_dead_server_gives_a_result_without_nan_and_without_colour() {
     let port = closed_port();
     let output = lab(&["load", "-p", &port, "-Q", "200", "-l", "0.3", "-t", "0.3", "--no-out"]);
     let text = stdout(&output);
-    assert!(text.contains("refused"), "{text}");
+    assert!(text.contains("ICMP refused"), "{text}");
     assert!(text.contains("≥ 300 ms"), "{text}");
     assert!(!text.to_lowercase().contains("nan") && !text.contains('\x1b'), "{text}");
     let result =
@@ -228,7 +228,7 @@ fn a_running_load_can_be_scraped_and_ends_with_a_partial_result() {
     assert!(sample("nodens_lab_sent_total ") > 0.0);
     assert!(sample("nodens_lab_response_seconds_bucket{le=\"+Inf\"}") > 0.0);
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    child.wait().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "an interrupted run is no success");
     let result = lab_result::read(&folder.path().join("r.json")).unwrap();
     assert!(result.run.interrupted && result.counts.sent > 0);
     let (c, sum) = (&result.counts, |of: fn(&lab_result::Second) -> u64| {
@@ -293,4 +293,64 @@ fn runs_that_start_in_the_same_second_keep_a_result_and_a_page_each() {
         assert!(lab_result::read(path).unwrap().counts.sent > 0);
         assert!(path.with_extension("html").is_file());
     }
+}
+
+#[test]
+fn where_nothing_listens_that_is_said_with_its_exit_code_over_udp_and_tcp() {
+    let port = closed_port();
+    let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let address: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    taken.bind(&address.into()).unwrap();
+    let tcp = taken.local_addr().unwrap().as_socket().unwrap().port().to_string();
+    for (mode, port) in [("udp", &port), ("tcp", &tcp)] {
+        let output = lab(&["load", "-m", mode, "-p", port, "-l", "0.2", "-t", "0.3", "--no-out"]);
+        let text = stdout(&output).replace("\n             ", " ");
+        assert!(text.contains(&format!("nothing listens at 127.0.0.1:{port}")), "{mode}: {text}");
+        assert_eq!(output.status.code(), Some(4), "{mode}: {text}");
+    }
+}
+
+#[test]
+fn an_icmp_refusal_and_the_rcode_refused_have_different_names() {
+    let echo = Echo::with(&["--rcode", "100%:REFUSED"]);
+    let folder = tempfile::tempdir().unwrap();
+    let base = ["load", "-l", "0.2", "-t", "0.3", "-o", "r.json", "--export", "csv=r.csv"];
+    let answered = lab_in(folder.path(), &[&base[..], &["-p", &echo.port]].concat());
+    assert!(stdout(&answered).contains("answers    REFUSED"), "{answered:?}");
+    assert!(!stdout(&answered).contains("refused"), "{}", stdout(&answered));
+    let dead = lab_in(folder.path(), &[&base[..], &["-p", &closed_port()]].concat());
+    assert!(stdout(&dead).contains("ICMP refused"), "{}", stdout(&dead));
+    assert!(!stdout(&dead).contains("REFUSED"));
+    let json = std::fs::read_to_string(folder.path().join("r.json")).unwrap();
+    assert!(json.contains("\"icmp_refused\"") && !json.contains("\"refused\""));
+    let csv = std::fs::read_to_string(folder.path().join("r.csv")).unwrap();
+    assert!(csv.contains(",icmp_refused,") && csv.contains(",refused_rcode,"), "{csv}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_the_run_and_named() {
+    let echo = Echo::start();
+    let base = ["load", "-p", &echo.port, "-l", "600", "--no-out"];
+    for (more, wanted) in [
+        (&["-l", "0"][..], "the duration must be positive"),
+        (&["--cpus", "1023"], "may not run on CPU 1023, only on "),
+        (&["--source", "192.0.2.9"], "cannot send from 192.0.2.9"),
+        (&["--source", "192.0.2.9", "-m", "tcp"], "cannot send from 192.0.2.9"),
+    ] {
+        let base = if more[0] == "-l" { &base[..3] } else { &base[..] };
+        let output = lab(&[base, more].concat());
+        assert_eq!(output.status.code(), Some(1), "{more:?}: {output:?}");
+        assert!(stderr(&output).contains(wanted), "{more:?}: {}", stderr(&output));
+    }
+    let limited = format!("ulimit -n 90; exec {} \"$@\"", env!("CARGO_BIN_EXE_nodens-lab"));
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited, "sh"]).args(base).args(["-c", "60"]);
+    let output = command.output().unwrap();
+    let wanted = "60 clients need 124 open descriptors (`ulimit -n`), but there are 90";
+    assert!(stderr(&output).contains(wanted), "{}", stderr(&output));
+    // No file can be made there, not even by root.
+    let output = lab_in(Path::new("/proc"), &["load", "-p", &echo.port, "-l", "600"]);
+    assert!(stderr(&output).contains("cannot write nodens-lab-127"), "{}", stderr(&output));
+    let output = lab(&["load", "-p", &echo.port, "-l", "600", "-o", "/proc/r.json"]);
+    assert!(stderr(&output).contains("cannot write /proc/r.json"), "{}", stderr(&output));
 }
