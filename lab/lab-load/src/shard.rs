@@ -20,7 +20,7 @@ const CLOSED_LOOP_REST: u64 = SECOND / 50;
 const WAKE_UP: u64 = 60_000;
 /// How long after the end of a run, in nanoseconds, what should have left before it may still do so. A
 /// busy machine delays a thread by less; a rate that it cannot keep must not make the run longer.
-const SEND_GRACE: u64 = SECOND / 2;
+const SEND_GRACE: u64 = SECOND;
 /// Items skipped in one turn when a run is over, so that answers are still fetched meanwhile.
 const SKIPS_PER_TURN: usize = 1 << 14;
 /// IDs that the tables of a run have room for from the start, some 50 octets each. Tables grow when they
@@ -83,14 +83,15 @@ impl Shard<'_> {
         self.stop.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
     }
 
-    /// From when on, in nanoseconds from the start, nothing is sent any more.
-    pub(crate) fn send_end(&self) -> u64 {
-        nanos(self.config.duration).saturating_add(SEND_GRACE)
+    /// From when on, in nanoseconds from the start, nothing is sent any more by a thread that began at
+    /// `began`: opening many sockets may take longer than the lead, and is no part of the sending.
+    pub(crate) fn send_end(&self, began: u64) -> u64 {
+        nanos(self.config.duration).saturating_add(SEND_GRACE).saturating_add(began)
     }
 
     /// From when on what was not sent is not even counted any more.
-    fn count_end(&self) -> u64 {
-        self.send_end().saturating_add(nanos(self.config.timeout))
+    fn count_end(&self, began: u64) -> u64 {
+        self.send_end(began).saturating_add(nanos(self.config.timeout))
     }
 
     /// Makes all threads stop.
@@ -164,14 +165,14 @@ impl<'a> Source<'a> {
 
     /// Counts items as overdue, many but not all at once: the run is over. Whether all that could be
     /// counted were.
-    pub(crate) fn skip_rest(&mut self, session: &mut Session<'_>, now: u64) -> bool {
+    pub(crate) fn skip_rest(&mut self, session: &mut Session<'_>, began: u64) -> bool {
         for _ in 0..SKIPS_PER_TURN {
             let Some(due) = self.head else { return true };
             session.schedule(due.intended);
             session.overdue(due.intended);
             self.advance();
         }
-        if now > self.shard.count_end() && self.head.is_some() {
+        if self.shard.now() > self.shard.count_end(began) && self.head.is_some() {
             session.tally.uncounted = true;
             self.head = None;
         }

@@ -104,6 +104,7 @@ struct Engine<'a> {
     /// Datagrams that connections that are gone did not fetch in time.
     dropped: u64,
     last_answer: u64,
+    began: u64,
     next_expire: u64,
     set_up_timeout: u64,
     /// Why no connection will ever be set up.
@@ -115,6 +116,7 @@ struct Engine<'a> {
 pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     let mut engine = Engine::new(shard)?;
     let before = await_start(shard)?;
+    engine.began = shard.now();
     engine.run().map_err(RunError::Thread)?;
     if let Some(why) = engine.hopeless {
         shard.abort();
@@ -122,7 +124,7 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     }
     let used = before.until_now()?;
     let Engine { session, blocked, dropped, last_answer, .. } = engine;
-    let report = LoopReport {
+    Ok(LoopReport {
         tally: session.tally,
         used,
         dropped,
@@ -130,8 +132,7 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
         receive_buffer: 0,
         unstamped: 0,
         last_answer,
-    };
-    Ok(report)
+    })
 }
 
 impl<'a> Engine<'a> {
@@ -157,6 +158,7 @@ impl<'a> Engine<'a> {
             blocked: 0,
             dropped: 0,
             last_answer: 0,
+            began: 0,
             next_expire: 0,
             set_up_timeout: u64::try_from(set_up_timeout.as_nanos()).unwrap_or(u64::MAX),
             hopeless: None,
@@ -218,8 +220,8 @@ impl<'a> Engine<'a> {
     }
 
     fn take_due(&mut self, source: &mut Source<'_>, now: u64) -> bool {
-        if now > self.shard.send_end() {
-            return !source.skip_rest(&mut self.session, now);
+        if now > self.shard.send_end(self.began) {
+            return !source.skip_rest(&mut self.session, self.began);
         }
         for _ in 0..DUE_PER_TURN {
             let Some(due) = source.peek().filter(|due| due.intended <= now) else { break };

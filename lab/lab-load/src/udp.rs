@@ -55,6 +55,8 @@ struct Udp<'a> {
     blocked: u64,
     unstamped: u64,
     last_answer: u64,
+    /// When this thread began to send.
+    began: u64,
     next_expire: u64,
     /// When the last turn was over, and the longest that datagrams may have been in a socket since
     /// all sockets were last read to their end.
@@ -67,6 +69,7 @@ struct Udp<'a> {
 pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     let mut udp = Udp::open(shard)?;
     let before = await_start(shard)?;
+    udp.began = shard.now();
     match shard.config.pace {
         Pace::Open { rate, arrivals } => udp.open_loop(Source::new(shard, rate, arrivals)),
         Pace::Closed { window } => udp.closed_loop(window),
@@ -109,6 +112,7 @@ impl<'a> Udp<'a> {
             blocked: 0,
             unstamped: 0,
             last_answer: 0,
+            began: 0,
             next_expire: 0,
             turned: 0,
             pause: 0,
@@ -124,10 +128,10 @@ impl<'a> Udp<'a> {
                 self.drop_queues();
                 return Ok(());
             }
-            let over = now > self.shard.send_end();
+            let over = now > self.shard.send_end(self.began);
             if over {
                 self.end_queues();
-                source.skip_rest(&mut self.session, now);
+                source.skip_rest(&mut self.session, self.began);
             } else {
                 self.take_due(&mut source, now);
             }
@@ -150,7 +154,7 @@ impl<'a> Udp<'a> {
                 self.drop_queues();
                 return Ok(());
             }
-            if now > self.shard.send_end() {
+            if now > self.shard.send_end(self.began) {
                 self.end_queues();
             }
             // What the kernel had no room for before goes first.

@@ -176,3 +176,20 @@ fn questions_are_stamped_before_the_kernel_has_them() {
         assert_eq!(udp.session.tally.send_call.recorded(), QUESTIONS as u64);
     });
 }
+
+/// Opening the sockets took longer than the whole run and its grace: the run is late, not empty.
+#[test]
+fn a_thread_that_begins_after_the_end_still_sends_what_it_was_to_send() {
+    with_loop(Stamps::User, |udp, server| {
+        let late = udp.shard.send_end(0) + 1;
+        assert!(late < udp.shard.send_end(late));
+        assert_eq!(udp.shard.send_end(0), crate::nanos(udp.shard.config.duration) + crate::SECOND);
+        udp.enqueue(Due { item: 0, intended: 0, client: 0 });
+        udp.end_queues();
+        let counts = udp.session.tally.counts;
+        assert_eq!((counts.scheduled, counts.skipped, counts.overdue), (1, 1, 1));
+        assert_eq!((udp.queued, udp.dirty.len()), (0, 0));
+        _ = ask(udp, server);
+        assert_eq!(udp.session.tally.counts.sent, 1);
+    });
+}

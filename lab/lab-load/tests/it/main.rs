@@ -322,9 +322,16 @@ fn tcp_clients_have_source_addresses_too() {
     let transport = Transport::Tcp;
     let outcome = measure(&Config { transport, sources, ..config(&server, 500.0, 400) });
     assert_eq!(outcome.tally.counts.answered, 200);
-    // An address that is not here: no connection can come from it, and the run says so.
+    // An address that is not here: nothing is sent.
     let sources = vec!["192.0.2.1".parse().unwrap()];
-    let outcome = measure(&Config { transport, sources, ..config(&server, 100.0, 200) });
+    let foreign = Config { transport, sources, ..config(&server, 100.0, 200) };
+    let refused = run(&foreign, &workload(), &AtomicBool::new(false), |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("cannot send from 192.0.2.1"), "{refused}");
+    // A port that another socket listens on: no connection can come from it, and the run says so.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (sources, port) = (vec!["127.0.0.1".parse().unwrap()], taken.local_addr().unwrap().port());
+    let base = Config { clients: 1, local_port: Some(port), ..config(&server, 100.0, 200) };
+    let outcome = measure(&Config { transport, sources, ..base });
     assert_eq!((outcome.tally.counts.answered, outcome.tally.counts.connection_failed), (0, 20));
     let why = outcome.verdict.invalid.join(" ");
     assert!(why.contains("connections could not be asked for"), "{why}");

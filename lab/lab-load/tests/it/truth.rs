@@ -126,7 +126,7 @@ fn a_rate_beyond_the_generator_makes_the_run_no_longer_and_is_counted() {
     let config = Config { clients, pace, ..impatient(config(&server, 1.0, 1_000)) };
     let outcome = measure(&config);
     let counts = outcome.tally.counts;
-    // One second, half a second more, the timeout; the rest is for a machine with other things to do.
+    // One second, one more, the timeout; the rest is for a machine with other things to do.
     let most = Duration::from_secs(8);
     assert!(outcome.elapsed < most, "{:?} {counts:?}", outcome.elapsed);
     assert!(counts.overdue > 0 && counts.sent > 0, "{counts:?}");
