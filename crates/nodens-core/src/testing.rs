@@ -219,6 +219,7 @@ impl Bench {
         loop {
             let mut actions = Vec::new();
             self.worker.take_actions(&mut actions);
+            self.worker.go_on(self.now);
             if actions.is_empty() {
                 self.worker.sent(self.now.mono_ns);
                 return sent;

@@ -21,6 +21,8 @@ pub(crate) struct Counters {
     pub(crate) timed_out: Counter,
     /// Connections closed because their client left too many octets of answers unread.
     pub(crate) unread: Counter,
+    /// Connections closed because all of them together held too much, and their client most.
+    pub(crate) greedy: Counter,
     /// Connections closed because a message was announced that is longer than any question.
     pub(crate) oversized: Counter,
     /// Connections closed because the rest of an answer of many messages could not be made.
@@ -52,6 +54,7 @@ impl Counters {
         let overflowed = dropped("receive_buffer");
         let (evicted, timed_out) = (closed("limit"), closed("timeout"));
         let (unread, oversized) = (closed("unread"), closed("oversized"));
+        let greedy = closed("unread_in_all");
         let broken = closed("broken_answer");
         let help = "Counter of client connections accepted.";
         let accepted = registry.counter("nodens_tcp_accepted_total", help, &[]);
@@ -70,6 +73,7 @@ impl Counters {
             evicted,
             timed_out,
             unread,
+            greedy,
             oversized,
             broken,
             strays,

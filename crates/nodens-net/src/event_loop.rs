@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::slots::{Key, Kind};
 use crate::supervisor::Borrowed;
-use crate::tcp::{Endpoint, HandedConnection, Leaving, Quota, TcpServer, Times};
+use crate::tcp::{Endpoint, HandedConnection, Leaving, Quota, TcpServer, Times, Unsent};
 use crate::udp::UdpServer;
 use crate::upstream::Asker;
 use crate::vitals::Vitals;
@@ -81,7 +81,7 @@ impl EventLoop {
         ports_max: usize,
         (wakers, vitals): (Arc<Vec<Waker>>, Arc<Vitals>),
         commands: Receiver<Command>,
-        quota: Arc<Quota>,
+        (quota, unsent): (Arc<Quota>, Arc<Unsent>),
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         vitals.waits_at(index, poll.descriptor());
@@ -100,7 +100,7 @@ impl EventLoop {
             commands,
             counters,
             udp: UdpServer::new(),
-            tcp: TcpServer::new(quota),
+            tcp: TcpServer::new(index, quota, unsent),
             asker,
             actions: Vec::new(),
             stop_at: None,
@@ -120,6 +120,9 @@ impl EventLoop {
             for index in 0..count {
                 if let Some(ready) = self.poll.ready(index) {
                     self.dispatch(ready, now);
+                }
+                if self.worker.has_much_to_send() {
+                    self.act(now);
                 }
             }
             self.tick(now);
@@ -221,6 +224,7 @@ impl EventLoop {
                 tcp.flush(cx);
                 asker.flush(cx);
             });
+            self.worker.go_on(now);
             if !self.worker.has_actions() {
                 break;
             }

@@ -46,6 +46,26 @@ pub const IN_FLIGHT_PER_CONNECTION: usize = 128;
 pub const UNSENT_PAUSE: usize = 64 << 10;
 /// Unsent response octets of a connection at which it is closed.
 pub const UNSENT_MAX: usize = 2 << 20;
+/// What an answer that is under way counts as unsent, in octets: what most answers are not longer
+/// than.
+pub const ANSWER_RESERVE: usize = 512;
+/// Unsent octets of a connection at which they are sent before the end of the round.
+pub const SEND_EARLY: usize = 16 << 10;
+/// Octets that all client connections together may hold where nothing else is said.
+pub const HELD_MAX: usize = 64 << 20;
+/// Octets that each connection may hold beside that: a query, an answer.
+pub const HELD_FREE: usize = 8 << 10;
+/// What is held is reckoned in pieces of so many octets.
+pub const HELD_STEP: usize = 8 << 10;
+/// Octets sent after which the kernel is asked how many of them it still holds.
+pub const SENT_UNSEEN: u64 = 16 << 10;
+/// What is asked of the kernel as send buffer of a client connection, in octets. It takes twice
+/// that, and where nothing is asked up to 4 MiB for a client that does not read.
+pub const STREAM_SEND_BUFFER: usize = 64 << 10;
+/// The same as receive buffer: several times what is read at once.
+pub const STREAM_RECEIVE_BUFFER: usize = 32 << 10;
+/// What a connection may hold in the kernel while its requests are not read, in octets.
+pub const RECEIVE_COST: usize = 2 * STREAM_RECEIVE_BUFFER;
 /// Unsent octets of a connection below which the next message of an answer of many is made.
 pub const UNSENT_STREAM: usize = 32 << 10;
 /// Messages of such answers that are made before other sockets get their turn. One of a cluster's
@@ -60,9 +80,9 @@ pub const CONNECTIONS_MAX: usize = 1 << 20;
 /// One client address may hold the whole divided by this many connections.
 pub const CONNECTIONS_CLIENT_SHARE: usize = 4;
 /// Buffers a worker keeps for its connections' use.
-pub const SPARE_BUFFERS: usize = 256;
+pub const SPARE_BUFFERS: usize = 32;
 /// The largest buffer kept, in octets.
-pub const SPARE_BUFFER_LEN: usize = 16 << 10;
+pub const SPARE_BUFFER_LEN: usize = 4 << 10;
 
 /// Questions sent from one UDP port before it is given up.
 pub const USES_PER_PORT: u32 = 128;
@@ -110,6 +130,8 @@ const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(REQUEST_LEN_MAX < STREAM_READ_LEN);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
+const _: () = assert!(SEND_EARLY <= UNSENT_PAUSE && SPARE_BUFFER_LEN <= HELD_FREE / 2);
+const _: () = assert!(IN_FLIGHT_PER_CONNECTION * ANSWER_RESERVE <= UNSENT_PAUSE);
 const _: () = assert!(UNSENT_STREAM + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
 const _: () = assert!(FRESH_PORTS <= PORTS_PER_WORKER);
 const _: () = assert!(SHARED_PORT <= USES_PER_PORT as usize && SHARED_PORT < WAITING_PER_PORT);

@@ -1,6 +1,9 @@
 //! Opening the sockets of listeners: all of them, or none.
 
-use crate::limits::{BACKLOG, FREE_PORT_ATTEMPTS, RECEIVE_BUFFER, SOCKETS_PER_LISTENER_MAX};
+use crate::limits::{
+    BACKLOG, FREE_PORT_ATTEMPTS, RECEIVE_BUFFER, SOCKETS_PER_LISTENER_MAX, STREAM_RECEIVE_BUFFER,
+    STREAM_SEND_BUFFER,
+};
 use crate::sys;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io;
@@ -184,6 +187,9 @@ impl Opener {
         socket.set_reuse_address(true).map_err(fail("setsockopt"))?;
         // Accepted connections inherit it: an answer is written whole, so there is nothing to wait for.
         socket.set_tcp_nodelay(true).map_err(fail("setsockopt"))?;
+        // This too. A client that reads nothing would else have the kernel keep megabytes.
+        _ = socket.set_send_buffer_size(STREAM_SEND_BUFFER);
+        _ = socket.set_recv_buffer_size(STREAM_RECEIVE_BUFFER);
         socket.bind(&SockAddr::from(address)).map_err(fail("bind"))?;
         socket.listen(BACKLOG).map_err(fail("listen"))?;
         Ok(socket.into())

@@ -3,13 +3,13 @@
 use crate::cpu;
 use crate::descriptors;
 use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
-use crate::limits::{CONNECTIONS_CLIENT_SHARE, FRESH_PORTS, PORTS_PER_WORKER};
+use crate::limits::{CONNECTIONS_CLIENT_SHARE, FRESH_PORTS, HELD_MAX, PORTS_PER_WORKER};
 use crate::listeners::{InheritedListener, ListenError, Opened, Opener, Pair};
 use crate::poll::Waker;
 use crate::random::Random;
 use crate::retire::retire;
 use crate::supervisor::Supervisor;
-use crate::tcp::Quota;
+use crate::tcp::{Quota, Unsent};
 use crate::vitals::{Lent, Vitals};
 use nodens_core::config::Listener;
 use nodens_core::cookie::Secret;
@@ -39,6 +39,9 @@ pub struct Options {
     pub connections_max: Option<usize>,
     /// Client connections one address may have at once; `None` is a share of all.
     pub connections_per_client: Option<usize>,
+    /// Octets that all client connections together may hold: answers that clients do not read,
+    /// and requests that wait for that.
+    pub held_max: usize,
     /// Addresses that listeners may be bound to although no interface has them yet.
     pub transparent: Vec<IpAddr>,
     /// Listeners that another process opened. Those that the configuration has are taken as they
@@ -54,6 +57,7 @@ impl Default for Options {
             pin: true,
             connections_max: None,
             connections_per_client: None,
+            held_max: HELD_MAX,
             transparent: Vec::new(),
             inherited: Vec::new(),
             paused: false,
@@ -93,6 +97,7 @@ pub struct Runtime {
     next_id: u32,
     pub(crate) opener: Opener,
     quota: Arc<Quota>,
+    unsent: Arc<Unsent>,
     /// UDP ports a worker may have open towards upstreams.
     ports_max: usize,
     /// Whether workers begin without taking questions.
@@ -146,7 +151,8 @@ impl Runtime {
         let per_client = options.connections_per_client.unwrap_or(per_client);
         let quota = Arc::new(Quota::new(connections, per_client));
         let ports_max = (reserve / 2 / count.max(1)).clamp(FRESH_PORTS, PORTS_PER_WORKER);
-        register_gauge(&shared, &quota);
+        let unsent = Arc::new(Unsent::new(options.held_max));
+        register_gauges(&shared, &quota, &unsent);
         let vitals = Arc::new(Vitals::new(count));
         vitals.register(&shared);
         let mut random = Random::new();
@@ -160,6 +166,7 @@ impl Runtime {
             next_id: 0,
             opener: Opener { workers: count, cpus, transparent, inherited },
             quota,
+            unsent,
             ports_max,
             paused,
             vitals,
@@ -203,7 +210,8 @@ impl Runtime {
         config: Arc<Config>,
     ) -> io::Result<WorkerThread> {
         let (commands, receiver) = channel();
-        let (wakers, quota, ports) = (self.wakers.clone(), self.quota.clone(), self.ports_max);
+        let (wakers, ports) = (self.wakers.clone(), self.ports_max);
+        let bounds = (self.quota.clone(), self.unsent.clone());
         let paused = self.paused;
         let (cpu, vitals) = (self.opener.cpu(worker), self.vitals.clone());
         let (report, started) = sync_channel(1);
@@ -213,7 +221,7 @@ impl Runtime {
             }
             cpu::take_short_turns();
             let seats = (wakers, vitals);
-            match EventLoop::new(worker, (shared, config), ports, seats, receiver, quota) {
+            match EventLoop::new(worker, (shared, config), ports, seats, receiver, bounds) {
                 Ok(mut event_loop) => {
                     _ = report.send(Ok(()));
                     event_loop.paused = paused;
@@ -387,9 +395,16 @@ fn lent(setups: &[Setup]) -> Vec<Lent> {
     lent
 }
 
-fn register_gauge(shared: &Shared, quota: &Arc<Quota>) {
-    let quota = quota.clone();
+fn register_gauges(shared: &Shared, quota: &Arc<Quota>, unsent: &Arc<Unsent>) {
+    let (quota, held, max) = (quota.clone(), unsent.clone(), unsent.max());
     let read = Arc::new(move || quota.open() as f64);
     let help = "Gauge of open client connections.";
     shared.registry.gauge("nodens_tcp_connections", help, &[], read);
+    let help = "Gauge of octets that client connections hold: answers that are not read, and \
+                requests that wait for that.";
+    let read = Arc::new(move || held.held() as f64);
+    shared.registry.gauge("nodens_tcp_held_bytes", help, &[], read);
+    let help = "The most that client connections may hold; then the client that holds most loses \
+                its largest connection.";
+    shared.registry.gauge("nodens_tcp_held_max_bytes", help, &[], Arc::new(move || max as f64));
 }

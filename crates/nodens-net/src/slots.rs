@@ -67,15 +67,22 @@ impl<T> Default for Slots<T> {
 
 impl<T> Slots<T> {
     pub(crate) fn insert(&mut self, value: T) -> Key {
+        self.insert_with(|_| value)
+    }
+
+    /// Adds what `make` makes of its key.
+    pub(crate) fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
         if let Some(index) = self.free.pop()
             && let Some(slot) = self.slots.get_mut(index as usize)
         {
-            slot.value = Some(value);
-            return Key { index, generation: slot.generation };
+            let key = Key { index, generation: slot.generation };
+            slot.value = Some(make(key));
+            return key;
         }
         let index = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        self.slots.push(Slot { generation: 0, value: Some(value) });
-        Key { index, generation: 0 }
+        let key = Key { index, generation: 0 };
+        self.slots.push(Slot { generation: 0, value: Some(make(key)) });
+        key
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {

@@ -13,7 +13,9 @@ use crate::handler::Event;
 use crate::handlers::forward;
 use crate::handlers::forward::probes;
 use crate::job::{Client, Job, Recipient};
-use crate::limits::{REFUSALS_SAID_EVERY, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX, SPARE_JOBS_MAX};
+use crate::limits::{
+    ANSWERS_AT_ONCE, REFUSALS_SAID_EVERY, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX, SPARE_JOBS_MAX,
+};
 use crate::log::Level;
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
@@ -178,10 +180,8 @@ impl Worker {
 
     /// Takes this worker's mail.
     pub fn collect_mail(&mut self, now: Now) {
-        for mail in self.state.shared.clone().collect(self.state.index) {
-            let Mail { ticket, flight, message } = mail;
-            self.resume(now, ticket, Event::Shared { flight, message: message.as_deref() });
-        }
+        let mut mail = self.state.shared.clone().collect(self.state.index);
+        self.state.local_mail.append(&mut mail);
         self.settle(now);
     }
 
@@ -228,14 +228,26 @@ impl Worker {
         }
     }
 
-    /// What the sockets have to do since the last call.
+    /// What the sockets have to do since the last call. When it is done, [`Worker::go_on`].
     pub fn take_actions(&mut self, into: &mut Vec<Action>) {
+        self.state.outgoing = 0;
         into.append(&mut self.state.actions);
+    }
+
+    /// Whether so many octets of responses are to be sent that it should be done before anything
+    /// else.
+    pub fn has_much_to_send(&self) -> bool {
+        self.state.outgoing >= ANSWERS_AT_ONCE
+    }
+
+    /// Makes the responses that were left until others are sent.
+    pub fn go_on(&mut self, now: Now) {
+        self.settle(now);
     }
 
     /// Whether [`Worker::take_actions`] has something to give.
     pub fn has_actions(&self) -> bool {
-        !self.state.actions.is_empty()
+        !self.state.actions.is_empty() || !self.state.local_mail.is_empty()
     }
 
     #[cfg(test)]
@@ -343,6 +355,7 @@ impl Worker {
                     self.state.note_late_answer(&config, now, &mut job);
                     let empty = self.buffers.pop().unwrap_or_default();
                     let wire = std::mem::replace(&mut job.current.response.wire, empty);
+                    self.state.outgoing += wire.len();
                     self.state.actions.push(match job.current.response.take_rest(&wire) {
                         None => Action::Send { client, wire },
                         Some(rest) => Action::Stream { client, wire, rest },
@@ -364,7 +377,8 @@ impl Worker {
     /// Does what the questions so far left behind: flights that land, local mail, refreshes.
     fn settle(&mut self, now: Now) {
         forward::finish_landing(&mut self.state);
-        while let Some(mail) = self.state.local_mail.pop() {
+        while !self.state.local_mail.is_empty() && !self.has_much_to_send() {
+            let Some(mail) = self.state.local_mail.pop() else { break };
             let Mail { ticket, flight, message } = mail;
             self.resume(now, ticket, Event::Shared { flight, message: message.as_deref() });
         }

@@ -96,6 +96,8 @@ pub struct WorkerState {
     pub rng: fastrand::Rng,
     /// What the sockets have to do.
     pub actions: Vec<Action>,
+    /// Octets of responses among `actions`.
+    pub(super) outgoing: usize,
     /// Refreshes to run after the current question.
     pub background: Vec<Background>,
     /// The ticket the current job has, or will have if it waits.
@@ -132,6 +134,7 @@ impl WorkerState {
             shared,
             rng: fastrand::Rng::with_seed(seed),
             actions: Vec::new(),
+            outgoing: 0,
             background: Vec::new(),
             ticket: Ticket::default(),
             local_mail: Vec::new(),

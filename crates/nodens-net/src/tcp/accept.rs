@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::quota::{Full, Place};
 use super::server::{Listener, TcpServer};
+use super::unsent::Holding;
 use crate::context::Context;
 use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG};
 use crate::poll::{Interest, Poll};
@@ -106,8 +107,11 @@ impl TcpServer {
         cx: &mut Context<'_>,
     ) -> Option<Key> {
         let times = self.endpoint(endpoint)?.times;
-        let connection = Connection::new(stream, addresses, endpoint, times, cx.now, place);
-        let key = self.connections.insert(connection);
+        let (unsent, worker) = (self.unsent.clone(), self.worker);
+        let key = self.connections.insert_with(|key| {
+            let holding = Holding::new(unsent, addresses.0.ip(), worker, key);
+            Connection::new(stream, addresses, endpoint, times, cx.now, (place, holding))
+        });
         self.idle.enter(key, cx.now.mono_ns);
         let connection = self.connections.get_mut(key)?;
         if cx.poll.add(&connection.stream, Kind::TcpServer, key, Interest::READ).is_err() {
@@ -117,14 +121,16 @@ impl TcpServer {
         Some(key)
     }
 
-    /// Whether the other workers should close idle connections; says so once.
+    /// Whether the other workers should close idle connections, or such as hold too much; says so
+    /// once.
     pub(crate) fn take_pressure(&mut self) -> bool {
         std::mem::take(&mut self.presses)
     }
 
-    /// Closes idle connections until the last places are free again.
+    /// Closes idle connections until the last places are free again, and those that hold too much.
     pub(crate) fn relieve(&mut self, cx: &mut Context<'_>) {
         while self.quota.is_tight() && self.make_room(cx) {}
+        self.close_doomed(cx);
     }
 
     /// Closes the longest idle connection; says whether there was one.

@@ -2,8 +2,10 @@
 
 use super::outbox::Outbox;
 use super::quota::Place;
+use super::unsent::Holding;
 use crate::limits::{
-    IN_FLIGHT_PER_CONNECTION, UNSENT_MAX, UNSENT_PAUSE, UNSENT_STREAM, WRITE_PROGRESS,
+    ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, UNSENT_MAX, UNSENT_PAUSE, UNSENT_STREAM,
+    WRITE_PROGRESS,
 };
 use crate::poll::Interest;
 use nodens_core::config::Timeouts;
@@ -70,7 +72,13 @@ pub(crate) struct Connection {
     /// When what is being sent must have been taken.
     write_deadline: u64,
     /// Octets the kernel has taken in all.
-    written: u64,
+    pub(super) written: u64,
+    /// How many those were when it was last asked what of them it still holds.
+    pub(super) looked_at: u64,
+    /// Its client has answers to read, and little memory is left for such.
+    pub(super) strained: bool,
+    /// What is entered for it in the books of the process.
+    pub(super) holding: Holding,
     /// Octets the client had taken when `write_deadline` was set.
     taken: u64,
     /// Its place in the quota, given back when it closes.
@@ -84,7 +92,7 @@ impl Connection {
         endpoint: u32,
         times: Times,
         now: Now,
-        place: Place,
+        (place, holding): (Place, Holding),
     ) -> Self {
         Self {
             stream,
@@ -107,6 +115,9 @@ impl Connection {
             read_deadline: now.mono_ns.saturating_add(times.read),
             write_deadline: NEVER,
             written: 0,
+            looked_at: 0,
+            strained: false,
+            holding,
             taken: 0,
             _place: place,
         }
@@ -115,10 +126,13 @@ impl Connection {
     /// Whether it has to answer before it may ask more.
     pub(crate) fn is_full(&self) -> bool {
         let (under_way, unsent) = match self.last_call {
+            false if self.strained => return true,
             false => (IN_FLIGHT_PER_CONNECTION, UNSENT_PAUSE),
             true => (usize::MAX, UNSENT_MAX / 2),
         };
-        self.in_flight >= under_way || self.output.len() >= unsent || self.rest.is_some()
+        // What is under way will be held too.
+        let owed = self.output.len() + self.in_flight.saturating_mul(ANSWER_RESERVE);
+        self.in_flight >= under_way || owed >= unsent || self.rest.is_some()
     }
 
     /// Whether there is room for the next message of an answer of many.

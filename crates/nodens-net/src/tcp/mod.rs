@@ -4,12 +4,14 @@ mod accept;
 mod closing;
 mod connection;
 mod frame;
+mod holding;
 mod idle;
 mod leaving;
 mod outbox;
 mod quota;
 mod server;
 mod streams;
+mod unsent;
 
 pub(crate) use connection::Times;
 pub use leaving::HandedConnection;
@@ -17,6 +19,7 @@ pub(crate) use leaving::Leaving;
 pub(crate) use outbox::Outbox;
 pub(crate) use quota::Quota;
 pub(crate) use server::{Endpoint, TcpServer};
+pub(crate) use unsent::Unsent;
 
 /// Octets in front of a message that say how long it is.
 pub(crate) const LENGTH_LEN: usize = 2;

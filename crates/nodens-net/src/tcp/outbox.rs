@@ -1,6 +1,7 @@
 //! Octets on their way into a stream.
 
 use super::push_message;
+use crate::limits::SPARE_BUFFER_LEN;
 use std::io::{self, Write};
 
 /// Messages that the kernel has not taken yet.
@@ -15,6 +16,11 @@ impl Outbox {
     /// Octets that are not sent yet.
     pub(crate) fn len(&self) -> usize {
         self.octets.len() - self.sent
+    }
+
+    /// Octets of memory it has.
+    pub(crate) fn capacity(&self) -> usize {
+        self.octets.capacity()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -57,6 +63,9 @@ impl Outbox {
         if self.sent >= self.len() {
             self.octets.drain(..self.sent);
             self.sent = 0;
+            if self.octets.capacity() > 4 * self.octets.len().max(SPARE_BUFFER_LEN) {
+                self.octets.shrink_to(2 * self.octets.len());
+            }
         }
     }
 

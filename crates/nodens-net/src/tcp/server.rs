@@ -5,9 +5,10 @@ use super::frame::{Frame, first_frame, refusal};
 use super::idle::IdleQueue;
 use super::leaving::Departures;
 use super::quota::Quota;
+use super::unsent::Unsent;
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::limits::{SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX};
+use crate::limits::{SEND_EARLY, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX};
 use crate::poll::{Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::{Client, Now, Transport, Verdict};
@@ -47,6 +48,10 @@ pub(crate) struct TcpServer {
     /// Connections whose turn it is to make the next message of an answer of many.
     pub(super) turns: VecDeque<Key>,
     pub(super) quota: Arc<Quota>,
+    /// Which worker this is.
+    pub(super) worker: usize,
+    /// What all connections of the process may hold.
+    pub(super) unsent: Arc<Unsent>,
     /// Places are short, and no connection here is idle.
     pub(super) presses: bool,
     /// Where every read goes first; a connection keeps only what is left of it.
@@ -62,7 +67,8 @@ pub(crate) struct TcpServer {
 }
 
 impl TcpServer {
-    pub(crate) fn new(quota: Arc<Quota>) -> Self {
+    /// For `worker`, with the bounds of all connections of the process.
+    pub(crate) fn new(worker: usize, quota: Arc<Quota>, unsent: Arc<Unsent>) -> Self {
         Self {
             endpoints: Vec::new(),
             listeners: Slots::default(),
@@ -72,6 +78,8 @@ impl TcpServer {
             dirty: Vec::new(),
             turns: VecDeque::new(),
             quota,
+            worker,
+            unsent,
             presses: false,
             scratch: vec![0; STREAM_READ_LEN],
             answer: Vec::with_capacity(512),
@@ -145,8 +153,10 @@ impl TcpServer {
                 return false;
             }
         }
-        if let Some(connection) = self.connections.get_mut(key) {
-            mark(&mut self.dirty, connection, key);
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        mark(&mut self.dirty, connection, key);
+        if connection.output.len() >= SEND_EARLY && !self.send_early(key, cx) {
+            return false;
         }
         more
     }
@@ -193,11 +203,14 @@ impl TcpServer {
             token: key.pack(Kind::TcpServer),
         };
         let mut taken = 0;
+        let mut heard = false;
         while !connection.is_full()
             && !connection.is_spent()
             && let Some(Frame::Message(message, len)) = octets.get(taken..).and_then(first_frame)
         {
-            match cx.worker.receive(cx.now, client, message, &mut self.answer) {
+            let verdict = cx.worker.receive(cx.now, client, message, &mut self.answer);
+            heard |= verdict != Verdict::Silent;
+            match verdict {
                 Verdict::Answered => {
                     connection.output.push(&self.answer, &mut self.spare);
                 }
@@ -211,6 +224,9 @@ impl TcpServer {
             }
             taken += len;
             connection.count_question();
+        }
+        // What is not answered, such as an empty message, buys no time.
+        if heard {
             connection.refresh(cx.now);
         }
         let rest = octets.get(taken..).unwrap_or_default();
@@ -254,12 +270,15 @@ impl TcpServer {
         while let Some(key) = self.dirty.pop() {
             self.settle(key, cx);
         }
+        if self.presses {
+            self.close_doomed(cx);
+        }
     }
 
     fn settle(&mut self, key: Key, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.dirty = false;
-        let owed = !connection.is_idle();
+        let owed = !connection.output.is_empty();
         if connection.flush(cx.now).is_err() {
             self.close(key);
             return;
@@ -269,6 +288,7 @@ impl TcpServer {
             self.close(key);
             return;
         }
+        self.presses |= connection.account();
         if owed && connection.is_idle() {
             connection.refresh(cx.now);
         }
@@ -342,6 +362,9 @@ impl TcpServer {
 
     pub(super) fn close(&mut self, key: Key) {
         let Some(connection) = self.connections.remove(key) else { return };
+        if connection.holding.is_entered() {
+            connection.forsake();
+        }
         let connections = &self.connections;
         self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
         keep_buffer(&mut self.spare, connection.input);

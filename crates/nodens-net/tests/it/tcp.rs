@@ -13,7 +13,7 @@ use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const WHOAMI: &str = ".:0 {\n bind 127.0.0.1\n whoami\n}";
 
@@ -226,6 +226,84 @@ fn silent_and_dribbling_clients_are_closed_in_time() {
     assert!(silent.is_closed() && idle.is_closed() && dribbling.is_closed());
     eventually(|| server.count("nodens_tcp_connections") == 0, "all to be closed");
     server.stop();
+}
+
+#[test]
+fn what_is_not_answered_does_not_keep_a_connection_open() {
+    let corefile = ".:0 {\n bind 127.0.0.1\n timeouts {\n  read 1s\n  idle 1s\n }\n whoami\n}";
+    // A message without an octet, one shorter than a header, and a response.
+    let mut response = question(1, "example.org A");
+    response[2] |= 0x80;
+    for useless in [framed(&[]), framed(&[0; 11]), framed(&response)] {
+        let server = Server::start(corefile);
+        let mut client = Stream::connect(server.address());
+        assert_answered(&client.ask("example.org A"));
+        let start = Instant::now();
+        while client.is_open() && client.0.write_all(&useless).is_ok() {
+            assert!(start.elapsed() < super::client::PATIENCE, "kept open by {useless:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn all_clients_together_hold_no_more_than_they_may_and_the_greediest_loses() {
+    const HELD: usize = 4 << 20;
+    let upstream = Upstream::start(|asked| vec![Act::Send(asked.long_answer(60_000))]);
+    let corefile = format!(
+        ".:0 {{\n bind 127.0.0.1\n timeouts {{\n  write 10m\n  idle 10m\n }}\n cache\n forward . {}\n}}",
+        upstream.address
+    );
+    let server = Server::with(&corefile, Options { held_max: HELD, ..Options::default() });
+    let port = server.address().port();
+    // It reads nothing either, but has asked for little.
+    let mut slow = from(port, 3);
+    let questions: Vec<u8> =
+        (0..8).flat_map(|id| framed(&question(id, &format!("n{id}.test TXT")))).collect();
+    slow.0.write_all(&questions).unwrap();
+    eventually(|| upstream.count() >= 8, "the questions upstream");
+    let greedy: Vec<Stream> = (0..80)
+        .map(|_| {
+            let mut stream = from(port, 2);
+            for _ in 0..4 {
+                // The server may have closed.
+                _ = stream.0.write_all(&questions);
+            }
+            stream
+        })
+        .collect();
+    let lost = || greedy.iter().filter(|stream| is_reset(stream)).count();
+    eventually(|| lost() > 0, "the greedy client to lose connections");
+    let held = || server.count("nodens_tcp_held_bytes") as usize;
+    eventually(|| held() <= HELD, "connections to be closed until the rest is little enough");
+    assert!(held() > HELD / 2, "{} octets held: more was closed than had to be", held());
+    let closed = server.count("nodens_tcp_closed_total{reason=\"unread_in_all\"}");
+    assert!(closed as usize >= lost(), "{closed} counted");
+    let mut missing: HashSet<u16> = (0..8).collect();
+    while !missing.is_empty() {
+        missing.remove(&slow.receive().id);
+    }
+    assert_answered(&from(port, 4).ask("n1.test A"));
+    drop((greedy, slow));
+    eventually(|| held() == 0, "nothing to be held");
+    server.stop();
+}
+
+/// A connection from 127.0.0.`last` that takes little unread.
+fn from(port: u16, last: u8) -> Stream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into()).unwrap();
+    socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into()).unwrap();
+    let stream: TcpStream = socket.into();
+    stream.set_read_timeout(Some(super::client::PATIENCE)).unwrap();
+    Stream(stream)
+}
+
+/// Whether the server has given up a connection of which something is unread.
+fn is_reset(stream: &Stream) -> bool {
+    matches!(stream.0.take_error(), Ok(Some(_)))
 }
 
 #[test]

@@ -21,4 +21,5 @@ mod search;
 mod seeing;
 mod spare;
 mod stuck;
+mod unread;
 mod upstreams;

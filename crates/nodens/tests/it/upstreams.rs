@@ -22,6 +22,8 @@ pub(crate) enum Habit {
     Resets,
     /// Answers with as much as a message can hold.
     Fills,
+    /// The same, after this long.
+    FillsLate(Duration),
     /// Answers over UDP with TC, over TCP in full.
     Truncates,
 }
@@ -108,7 +110,7 @@ fn serve_tcp(mut stream: TcpStream, habit: Habit, asked: &AtomicUsize) -> std::i
 fn delay(habit: Habit, question: &Message) -> Duration {
     let slow = question.questions[0].qname.to_string().starts_with("slow");
     match habit {
-        Habit::Answers(delay) => delay,
+        Habit::Answers(delay) | Habit::FillsLate(delay) => delay,
         Habit::Uneven => Duration::from_millis(if slow { 1_500 } else { 500 }),
         _ => Duration::ZERO,
     }
@@ -137,8 +139,8 @@ fn replies(habit: Habit, question: &Message, udp: bool) -> Vec<Vec<u8>> {
             other_question.questions[0].qname = "other.example".parse().unwrap();
             vec![vec![0; 5], bytes(&other_id), bytes(&other_question), bytes(&answer)]
         }
-        Habit::Fills if udp => vec![truncated(&answer)],
-        Habit::Fills => {
+        Habit::Fills | Habit::FillsLate(_) if udp => vec![truncated(&answer)],
+        Habit::Fills | Habit::FillsLate(_) => {
             let mut full = answer.clone();
             // 16 octets each, the owner compressed.
             full.answer = vec![answer.answer[0].clone(); 4080];

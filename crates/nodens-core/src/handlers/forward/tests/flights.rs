@@ -45,6 +45,7 @@ impl Floor {
             for index in 0..self.workers.len() {
                 let mut actions = Vec::new();
                 self.workers[index].take_actions(&mut actions);
+                self.workers[index].go_on(self.bench.now);
                 for action in actions {
                     match action {
                         Action::Ask(ask) => self.asks.push((index, ask)),
@@ -97,6 +98,49 @@ fn a_thousand_equal_questions_on_two_workers_are_asked_once() {
     assert!(floor.shared.flights.is_empty());
     floor.ask(0, "example.org. A");
     assert_eq!(floor.asks.len(), 1);
+}
+
+#[test]
+fn a_long_answer_that_many_wait_for_is_never_there_for_all_of_them_at_once() {
+    let mut floor = Floor::new("");
+    for n in 0..400 {
+        floor.ask(n % 2, "example.org. TXT");
+    }
+    let (worker, ask) = floor.asks.remove(0);
+    let message = floor.workers[worker].ask_message(ask.ticket).unwrap().clone();
+    let mut reply = answer(&Message::parse(&message).unwrap(), Rcode::NOERROR, 1);
+    // A record of almost as much as a message can have.
+    let rdata: Vec<u8> = std::iter::repeat_n([&[255][..], &[b'x'; 255]].concat(), 230).flatten().collect();
+    let mut long = Message::parse(&reply).unwrap();
+    let owner = long.questions[0].qname.clone();
+    let (rtype, class) = (nodens_wire::Type::TXT, nodens_wire::Class::IN);
+    long.answer = vec![nodens_wire::Record { owner, rtype, class, ttl: 60, rdata }];
+    reply.clear();
+    long.write(&mut reply).unwrap();
+    let now = floor.bench.now;
+    floor.bench.client.transport = crate::job::Transport::Tcp;
+    floor.workers[worker].reply(now, ask.ticket, ask.attempt, &reply);
+    let mut sent = 0;
+    for index in [worker, 1 - worker] {
+        floor.workers[index].collect_mail(now);
+        loop {
+            let mut actions = Vec::new();
+            floor.workers[index].take_actions(&mut actions);
+            let wires = actions.iter().filter_map(|action| match action {
+                Action::Send { wire, .. } => Some(wire.len()),
+                _ => None,
+            });
+            let wires: Vec<usize> = wires.collect();
+            let octets: usize = wires.iter().sum();
+            assert!(octets < crate::limits::ANSWERS_AT_ONCE + (1 << 16), "{octets} octets at once");
+            sent += wires.len();
+            floor.workers[index].go_on(now);
+            if !floor.workers[index].has_actions() {
+                break;
+            }
+        }
+    }
+    assert_eq!((sent, floor.pending()), (400, 0));
 }
 
 #[test]

@@ -1,0 +1,253 @@
+//! What client connections hold in all: answers that their clients do not read, and requests that
+//! wait for that. One budget for the process; when it is spent, the client that holds most of it
+//! loses the connection that holds most.
+//!
+//! A connection whose client reads what it asked for is never entered here, so a query takes no
+//! lock.
+
+use crate::limits::{HELD_FREE, HELD_STEP};
+use crate::slots::Key;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Who holds: an IPv4 address, or the /64 an IPv6 address is in, of which one host may have all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Holder(u128);
+
+impl Holder {
+    fn of(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => Self(u128::from(u32::from(ip))),
+            IpAddr::V6(ip) => Self(ip.to_bits() >> 64 << 64),
+        }
+    }
+}
+
+/// A connection: its worker, and its key there.
+type Place = (usize, Key);
+
+#[derive(Debug, Default)]
+struct Account {
+    octets: usize,
+    connections: HashMap<Place, usize>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    holders: HashMap<Holder, Account>,
+    /// Connections that are to be closed, and what they hold.
+    doomed: HashMap<Place, usize>,
+    /// The sum of that.
+    ending: usize,
+}
+
+/// The budget, and who holds what of it.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    max: usize,
+    held: AtomicUsize,
+    books: Mutex<Books>,
+}
+
+/// What one connection holds; dropping it gives that back.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    budget: Arc<Unsent>,
+    holder: Holder,
+    place: Place,
+    /// As it is in the books.
+    octets: usize,
+}
+
+/// What is entered for a connection that holds so many octets: nothing for what each may hold, and
+/// whole steps, so that few changes change the books.
+fn entered(octets: usize) -> usize {
+    octets.saturating_sub(HELD_FREE).next_multiple_of(HELD_STEP)
+}
+
+impl Unsent {
+    /// A budget of so many octets.
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, held: AtomicUsize::new(0), books: Mutex::default() }
+    }
+
+    /// The budget.
+    pub(crate) fn max(&self) -> usize {
+        self.max
+    }
+
+    /// How much of it is held.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Whether so little is left that nothing should be made for a client that does not read.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.held() > self.max / 4 * 3
+    }
+
+    /// Connections of `worker` that are to be closed.
+    pub(crate) fn doomed(&self, worker: usize) -> Vec<Key> {
+        let books = self.books();
+        let own = books.doomed.keys().filter(|(of, _)| *of == worker);
+        own.map(|(_, key)| *key).collect()
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters `new` octets in place of `old`; says whether a connection is doomed for it.
+    fn enter(&self, holder: Holder, place: Place, old: usize, new: usize) -> bool {
+        let mut books = self.books();
+        let account = books.holders.entry(holder).or_default();
+        account.octets = account.octets - old + new;
+        if new == 0 {
+            account.connections.remove(&place);
+        } else {
+            account.connections.insert(place, new);
+        }
+        if account.connections.is_empty() {
+            books.holders.remove(&holder);
+        }
+        if let Some(noted) = books.doomed.remove(&place) {
+            // It gave something back meanwhile, or is gone.
+            books.ending -= noted;
+        }
+        // All changes are made with the lock held.
+        let held = self.held.load(Ordering::Relaxed) - old + new;
+        self.held.store(held, Ordering::Relaxed);
+        let mut dooms = false;
+        while held - books.ending > self.max && books.doom() {
+            dooms = true;
+        }
+        dooms
+    }
+}
+
+impl Books {
+    /// Chooses the largest connection of the largest holder; says whether there is one.
+    fn doom(&mut self) -> bool {
+        let doomed = &self.doomed;
+        let left = |account: &Account| {
+            let going = account.connections.keys().filter_map(|place| doomed.get(place));
+            account.octets - going.sum::<usize>()
+        };
+        let Some(most) = self.holders.values().max_by_key(|account| left(account)) else {
+            return false;
+        };
+        let others = most.connections.iter().filter(|(place, _)| !doomed.contains_key(place));
+        let Some((place, octets)) = others.max_by_key(|(_, octets)| **octets) else { return false };
+        let (place, octets) = (*place, *octets);
+        self.doomed.insert(place, octets);
+        self.ending += octets;
+        true
+    }
+}
+
+impl Holding {
+    /// For the connection `key` of `worker`, whose client is `ip`; it holds nothing yet.
+    pub(crate) fn new(budget: Arc<Unsent>, ip: IpAddr, worker: usize, key: Key) -> Self {
+        Self { budget, holder: Holder::of(ip), place: (worker, key), octets: 0 }
+    }
+
+    /// The connection holds so many octets now; says whether any connection is doomed for it.
+    pub(crate) fn set(&mut self, octets: usize) -> bool {
+        let octets = entered(octets);
+        let old = std::mem::replace(&mut self.octets, octets);
+        old != octets && self.budget.enter(self.holder, self.place, old, octets)
+    }
+
+    /// What it is a part of.
+    pub(crate) fn budget(&self) -> &Unsent {
+        &self.budget
+    }
+
+    /// Whether anything is entered for it.
+    pub(crate) fn is_entered(&self) -> bool {
+        self.octets > 0
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slots::Slots;
+
+    const STEP: usize = HELD_STEP;
+
+    fn keys(count: usize) -> Vec<Key> {
+        let mut slots = Slots::default();
+        (0..count).map(|number| slots.insert(number)).collect()
+    }
+
+    fn holding(budget: &Arc<Unsent>, ip: &str, worker: usize, key: Key) -> Holding {
+        Holding::new(budget.clone(), ip.parse().unwrap(), worker, key)
+    }
+
+    #[test]
+    fn what_every_connection_may_hold_is_not_entered() {
+        let budget = Arc::new(Unsent::new(STEP));
+        let mut one = holding(&budget, "192.0.2.1", 0, Key::ONLY);
+        assert!(!one.set(HELD_FREE));
+        assert_eq!((budget.held(), one.is_entered()), (0, false));
+        assert!(!one.set(HELD_FREE + 1));
+        assert_eq!((budget.held(), one.is_entered()), (STEP, true));
+        drop(one);
+        assert_eq!(budget.held(), 0);
+        assert!(budget.books().holders.is_empty());
+    }
+
+    #[test]
+    fn the_largest_connection_of_the_client_that_holds_most_goes_first() {
+        let (budget, keys) = (Arc::new(Unsent::new(11 * STEP)), keys(5));
+        // One of 5 steps, against three of 2 steps that are one client's.
+        let mut lone = holding(&budget, "192.0.2.1", 0, keys[0]);
+        lone.set(HELD_FREE + 5 * STEP);
+        let addresses = ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:8::"];
+        let mut greedy: Vec<_> = (1..)
+            .zip(addresses)
+            .map(|(worker, ip)| {
+                let mut holding = holding(&budget, ip, worker, keys[worker]);
+                holding.set(HELD_FREE + 2 * STEP);
+                holding
+            })
+            .collect();
+        assert_eq!(budget.held(), 11 * STEP);
+        assert!((0..4).all(|worker| budget.doomed(worker).is_empty()));
+        assert!(greedy[1].set(HELD_FREE + 3 * STEP));
+        assert_eq!(budget.doomed(2), [keys[2]]);
+        assert!(budget.doomed(0).is_empty());
+        // What is about to be given back is not to be had twice.
+        let mut small = holding(&budget, "192.0.2.9", 0, keys[4]);
+        assert!(!small.set(HELD_FREE + 2 * STEP));
+        greedy.remove(1);
+        assert_eq!(budget.held(), 11 * STEP);
+        assert!(budget.doomed(2).is_empty());
+        // Now it is the turn of the lone one.
+        assert!(small.set(HELD_FREE + 3 * STEP));
+        let ends = |worker| budget.doomed(worker);
+        assert_eq!((ends(0), ends(1).len(), ends(3).len()), (vec![keys[0]], 0, 0));
+    }
+
+    #[test]
+    fn a_connection_that_gave_back_in_time_stays() {
+        let (budget, keys) = (Arc::new(Unsent::new(4 * STEP)), keys(2));
+        let mut large = holding(&budget, "192.0.2.1", 0, keys[0]);
+        let mut small = holding(&budget, "192.0.2.2", 1, keys[1]);
+        large.set(HELD_FREE + 3 * STEP);
+        assert!(small.set(HELD_FREE + 2 * STEP));
+        assert_eq!(budget.doomed(0), [keys[0]]);
+        assert!(!large.set(HELD_FREE + STEP));
+        assert!(budget.doomed(0).is_empty());
+        assert_eq!(budget.held(), 3 * STEP);
+    }
+}
