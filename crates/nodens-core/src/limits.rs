@@ -34,14 +34,10 @@ pub const FRESH_TIME_MAX: u32 = 300;
 /// much memory there is.
 pub const PENDING_PER_WORKER_MAX: usize = 65_536;
 /// The fewest, however little there is.
-pub const PENDING_PER_WORKER_MIN: usize = 64;
+pub const PENDING_PER_WORKER_MIN: usize = 32;
 /// What a question that waits takes, in octets: its job with all buffers, its places in queues and
 /// tables. Check: `a_waiting_question_takes_what_is_reckoned_with`
 pub const PENDING_OCTETS: usize = 4096;
-/// One part in this many of the memory there is may go to questions that wait.
-pub const PENDING_MEMORY_SHARE: usize = 16;
-/// The most all of them may take where nothing is said, in octets.
-pub const PENDING_MEMORY_MAX: usize = 256 << 20;
 /// Questions drawn to find the client that has most of them waiting.
 pub const CLIENTS_LOOKED_AT: usize = 16;
 /// Questions refused after which the count of them by client is halved.

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const BATCH: usize = 64;
 /// Full batches taken from one socket before the other sockets get their turn.
 pub const BATCHES_IN_A_ROW: usize = 4;
+/// The largest buffer for an answer that a worker keeps for each datagram of a batch, in octets.
+pub const ANSWER_BUFFER_LEN: usize = 8 << 10;
 /// The longest request from a client, in octets; a request is rarely longer than 300.
 pub const REQUEST_LEN_MAX: usize = 4096;
 /// What is asked of the kernel as receive buffer of each UDP socket of a listener, in octets.

@@ -3,6 +3,9 @@
 use crate::{cgroup, sys};
 use std::path::PathBuf;
 
+/// What version 1 of control groups writes where there is no limit is a page less than this.
+const NO_LIMIT: usize = 1 << 62;
+
 /// The octets of memory the process may use: what its control group allows, or all the machine
 /// has. `None` if neither can be found out.
 pub fn limit() -> Option<usize> {
@@ -10,6 +13,12 @@ pub fn limit() -> Option<usize> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();
     let machine = machine.and_then(|text| total(&text));
     group.into_iter().chain(machine).min()
+}
+
+/// The octets of memory that are in use by the control group that has the tightest limit, without
+/// files that the kernel can forget. `None` if no group has a limit.
+pub fn used() -> Option<usize> {
+    usage(&cgroup::own_folders("memory"))
 }
 
 /// Gives the kernel back memory that was in use for a while and is free now. The allocator does so
@@ -20,12 +29,32 @@ pub fn give_back() {
 
 /// The least of the limits written in these folders.
 fn tightest(folders: &[(PathBuf, bool)]) -> Option<usize> {
-    let read = |(folder, unified): &(PathBuf, bool)| {
-        let name = if *unified { "memory.max" } else { "memory.limit_in_bytes" };
-        // `max`, which is no number, or 2^63 less a page, which is more than any machine has.
-        std::fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
+    folders.iter().filter_map(limit_in).min()
+}
+
+/// What is used of the least of these limits, without files.
+fn usage(folders: &[(PathBuf, bool)]) -> Option<usize> {
+    let limits = folders.iter().filter_map(|folder| Some((limit_in(folder)?, folder)));
+    let (_, (folder, unified)) = limits.min_by_key(|(limit, _)| *limit)?;
+    let name = if *unified { "memory.current" } else { "memory.usage_in_bytes" };
+    let used: usize = std::fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()?;
+    let stat = std::fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+    let (active, inactive) = if *unified {
+        ("active_file ", "inactive_file ")
+    } else {
+        ("total_active_file ", "total_inactive_file ")
     };
-    folders.iter().filter_map(read).min()
+    let field = |name| stat.lines().find_map(|line| line.strip_prefix(name)?.parse::<usize>().ok());
+    let files = field(active).unwrap_or(0) + field(inactive).unwrap_or(0);
+    Some(used.saturating_sub(files))
+}
+
+/// The limit written in a folder.
+fn limit_in((folder, unified): &(PathBuf, bool)) -> Option<usize> {
+    let name = if *unified { "memory.max" } else { "memory.limit_in_bytes" };
+    // `max`, which is no number, or 2^63 less a page, which is more than any machine has.
+    let limit = std::fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()?;
+    (limit < NO_LIMIT).then_some(limit)
 }
 
 /// `MemTotal` of `/proc/meminfo`, in octets.
@@ -84,6 +113,11 @@ mod tests {
         assert_eq!(of("0::/kubepods/pod1\n"), None);
         std::fs::write(root.join("kubepods/memory.max"), "178257920\n").unwrap();
         assert_eq!(of("0::/kubepods/pod1\n"), Some(170 << 20));
+        std::fs::write(root.join("kubepods/memory.current"), "9000\n").unwrap();
+        let stat = "anon 4000\nfile 3000\ninactive_file 2000\nactive_file 1000\n";
+        std::fs::write(root.join("kubepods/memory.stat"), stat).unwrap();
+        let used = |groups| usage(&cgroup::folders(groups, &root, "memory"));
+        assert_eq!(used("0::/kubepods/pod1\n"), Some(6000));
         let legacy = root.join("memory/kubepods");
         std::fs::create_dir_all(&legacy).unwrap();
         std::fs::write(legacy.join("memory.limit_in_bytes"), "1048576\n").unwrap();

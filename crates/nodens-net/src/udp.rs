@@ -2,7 +2,7 @@
 
 use crate::clock::{self, Translator};
 use crate::counters::Counters;
-use crate::limits::{BATCH, BATCHES_IN_A_ROW};
+use crate::limits::{ANSWER_BUFFER_LEN, BATCH, BATCHES_IN_A_ROW};
 use crate::slots::{Key, Kind, Slots};
 use crate::sys::{self, Batch, Outgoing, Sender};
 use nodens_core::{Client, Now, Transport, Verdict, Worker};
@@ -229,6 +229,12 @@ impl UdpServer {
         if !self.answered.is_empty() {
             let lost = self.batch.answer(&socket.socket, &self.answers, &self.answered);
             counters.add(counters.answers_lost, lost as u64);
+            // A long answer that was cut has left its buffer long.
+            for answer in self.answers.iter_mut().take(count) {
+                if answer.capacity() > ANSWER_BUFFER_LEN {
+                    *answer = Vec::with_capacity(512);
+                }
+            }
         }
         worker.sent(if worker.has_unsent() { clock::mono_ns() } else { now.mono_ns });
         count

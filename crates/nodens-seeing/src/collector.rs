@@ -18,10 +18,8 @@ const FORMAT: u32 = 1;
 #[derive(Debug)]
 pub struct Collector {
     shared: Arc<Shared>,
-    /// Emptied sketches, to be put in the place of full ones.
-    // Boxed, because they change places with those of workers.
-    #[allow(clippy::vec_box)]
-    spare: Vec<Box<Sketch>>,
+    /// To be put, emptied, in the place of a full one.
+    spare: Option<Box<Sketch>>,
     ledger: Ledger,
 }
 
@@ -42,18 +40,19 @@ pub struct Surroundings<'s> {
 impl Collector {
     /// For the workers of `shared`, whose `seeing` is open.
     pub fn new(shared: Arc<Shared>) -> Self {
-        let spare = shared.seeing.panes().iter().map(|_| Box::default()).collect();
-        Self { shared, spare, ledger: Ledger::default() }
+        Self { shared, spare: None, ledger: Ledger::default() }
     }
 
     /// Takes up what was counted in the last `seconds`.
     pub fn collect(&mut self, seconds: f64) {
-        let mut full = Vec::with_capacity(self.spare.len());
-        for pane in self.shared.seeing.panes() {
-            full.push(pane.take(self.spare.pop().unwrap_or_default()));
-        }
-        self.ledger.take_up(&full, seconds);
-        self.spare = full;
+        let (panes, spare) = (self.shared.seeing.panes(), &mut self.spare);
+        let workers = panes.len();
+        self.ledger.take_up(seconds, |see| {
+            for pane in panes {
+                let empty = spare.take().unwrap_or_else(|| Sketch::for_workers(workers).into());
+                see(spare.insert(pane.take(empty)));
+            }
+        });
     }
 
     /// What there is to see now.

@@ -67,7 +67,7 @@ impl Default for Ledger {
 
 impl Ledger {
     /// Takes up what the workers counted in the last `seconds`.
-    pub fn take_up(&mut self, sketches: &[Box<Sketch>], seconds: f64) {
+    pub fn take_up(&mut self, seconds: f64, show: impl FnOnce(&mut dyn FnMut(&Sketch))) {
         let seconds = seconds.clamp(0.1, 10.0);
         let fade = FADE.powf(seconds);
         self.span = self.span * fade + seconds;
@@ -84,7 +84,7 @@ impl Ledger {
         }
         self.rcodes.iter_mut().chain(&mut self.latencies).for_each(|count| *count *= fade);
         let mut moment = Moment::default();
-        for sketch in sketches {
+        show(&mut |sketch| {
             let totals = &sketch.totals;
             self.clients.add_all(&sketch.clients);
             self.names.add_all(&sketch.names);
@@ -98,7 +98,7 @@ impl Ledger {
             moment.upstream += totals.waited as f64 / seconds;
             moment.denied += denied as f64 / seconds;
             moment.failed += (questions - good as f64 - denied as f64) / seconds;
-        }
+        });
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }
@@ -241,7 +241,7 @@ mod tests {
             waited_us: Some(waited_us),
             weight: 1,
         });
-        ledger.take_up(&[sketch], 1.0);
+        ledger.take_up(1.0, |see| see(&sketch));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 use crate::flags::Flags;
 use crate::load::{self, Loaded};
 use crate::node;
+use crate::serve::budget;
+use nodens_core::limits::CACHE_MEMORY_DEFAULT;
 use nodens_core::log::Sink;
 use nodens_core::{Config, Shared};
 use std::process::ExitCode;
@@ -22,6 +24,14 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
             let (blocks, addresses) = (
                 counted(blocks, "server block", "server blocks"),
                 counted(config.listeners.len(), "address", "addresses"),
+            );
+            let budget = budget(flags);
+            for warning in budget.warnings(config.cache_memory) {
+                println!("warning: {warning}");
+            }
+            println!(
+                "memory: {}",
+                budget.describe(config.cache_memory.unwrap_or(CACHE_MEMORY_DEFAULT))
             );
             println!("{name}: accepted, {blocks} on {addresses}");
             ExitCode::SUCCESS

@@ -67,6 +67,8 @@ pub(crate) struct Flags {
     /// `-pending-memory`: what questions that wait for upstreams may take, in octets; 0 for a part
     /// of the memory there is.
     pub(crate) pending_memory: usize,
+    /// `-memory`: what the process may use, in octets; 0 for what its control group allows.
+    pub(crate) memory: usize,
     /// `-handover`: the name under which processes that follow each other find each other.
     pub(crate) handover: Option<String>,
     /// `-handover-trial`: how long this process is ready before it takes over.
@@ -94,6 +96,7 @@ impl Default for Flags {
             log_format: LogFormat::default(),
             workers: 0,
             pending_memory: 0,
+            memory: 0,
             handover: None,
             handover_trial: HANDOVER_TRIAL,
             node: None,
@@ -149,6 +152,11 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
         "how long a process is ready before it takes over, and the one before stands by after that, such as 500ms; if it ends, the one before goes on (default: 1s)",
     ),
     ("log-format", "FORMAT", "text or json (default: text)"),
+    (
+        "memory",
+        "SIZE",
+        "memory for everything, such as 192MiB, of which nine tenths are given out (default: what the control group allows, or the machine has)",
+    ),
     ("p", "PORT", "the same as -dns.port"),
     (
         "pending-memory",
@@ -265,6 +273,7 @@ impl Flags {
             "handover" => self.handover = Some(value),
             "handover-trial" => self.handover_trial = time(name, value)?,
             "log-format" => self.log_format = log_format(value)?,
+            "memory" => self.memory = size(name, value)?,
             "pending-memory" => self.pending_memory = size(name, value)?,
             "search" => self.search = Some(search_mode(name, value)?),
             "top-socket" => self.top_socket = value,

@@ -3,6 +3,7 @@
 mod handover;
 mod reloading;
 
+use crate::budget::{Budget, Wishes};
 use crate::clusters::Waited;
 use crate::dnstap::Taps;
 use crate::endpoints::{Endpoints, Facts};
@@ -16,7 +17,6 @@ use crate::succession::{self, After, Finished, Inherited, Succession, Successors
 use crate::tasks::Tasks;
 use crate::{clusters, face, pidfile, probe, process, seeing};
 use nodens_core::config::{Services, Task};
-use nodens_core::limits::{PENDING_MEMORY_MAX, PENDING_MEMORY_SHARE};
 use nodens_core::log::{Level, Record};
 use nodens_core::{Config, Shared};
 use nodens_kube::{Moments, Watches};
@@ -41,6 +41,7 @@ const TOGETHER: Duration = Duration::from_millis(20);
 struct Server {
     flags: Flags,
     shared: Arc<Shared>,
+    budget: Budget,
     facts: Arc<Facts>,
     runtime: Option<Runtime>,
     config: Arc<Config>,
@@ -88,6 +89,8 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
+        // What has ended may have left much, and this process may wait for long.
+        memory::give_back();
         match succession::finish(after, code, &sender, &events) {
             Finished::End(code) => return code,
             Finished::Again(taken) => name = Some(taken),
@@ -127,20 +130,20 @@ fn live(
 
 /// What all workers share.
 fn shared(flags: &Flags, logger: &Logger) -> Arc<Shared> {
-    let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
-    let shared = Arc::new(Shared::new(workers, logger.sink.clone()));
-    shared.set_pending_memory(pending_memory(flags));
+    let budget = budget(flags);
+    let shared = Arc::new(Shared::new(budget.workers, logger.sink.clone()));
+    shared.set_pending_memory(budget.pending);
+    shared.cache.set_ceiling(budget.cache);
     process::register(&shared, logger);
     shared
 }
 
-/// What questions that wait may take, in octets.
-fn pending_memory(flags: &Flags) -> usize {
-    if flags.pending_memory > 0 {
-        return flags.pending_memory;
-    }
-    let there_is = memory::limit().unwrap_or(usize::MAX);
-    (there_is / PENDING_MEMORY_SHARE).min(PENDING_MEMORY_MAX)
+/// What the memory there is goes to.
+pub(crate) fn budget(flags: &Flags) -> Budget {
+    let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
+    let told = |octets| Some(octets).filter(|octets| *octets > 0);
+    let limit = told(flags.memory).or_else(memory::limit).unwrap_or(usize::MAX / 16);
+    Budget::new(Wishes { limit, workers, pending: told(flags.pending_memory) })
 }
 
 impl Server {
@@ -154,6 +157,7 @@ impl Server {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let shared = shared(&flags, logger);
         let successors = Successors::prepare(shared.sink.clone());
+        let budget = budget(&flags);
         let claimed = succession::claim(&flags, &shared.sink, name, events)?;
         let Some(mut inherited) = claimed else { return Ok(None) };
         let moments = Moments { synced: cpu::yield_to_workers, lists_read: memory::give_back };
@@ -179,13 +183,17 @@ impl Server {
         // Before the wait, so that probes hear meanwhile that the process lives.
         let apply = || endpoints.apply(&config.services);
         let applied = node::when_free(node.as_ref(), events, &mut later, apply);
+        if inherited.is_some() {
+            // What the predecessor has may be of the same memory.
+            shared.cache.set_ceiling(budget.cache_beside(memory::used().unwrap_or(0)));
+        }
         if applied.map_err(|error| text(&error))?.is_none()
             || clusters::wait(&config.services, &shared, events, &mut later) == Waited::Ended
             || !inherited.warm(&shared, clock::now(), events, &mut later)?
         {
             return Ok(None);
         }
-        let mut options = || options(node.as_ref(), &mut inherited);
+        let mut options = || options(node.as_ref(), &mut inherited, &budget);
         let start = || Runtime::start(shared.clone(), config.clone(), options());
         let started = node::when_free(node.as_ref(), events, &mut later, start);
         let Some(runtime) = started.map_err(|error| text(&error))? else { return Ok(None) };
@@ -197,6 +205,7 @@ impl Server {
             later,
             flags,
             shared,
+            budget,
             facts,
             runtime: Some(runtime),
             config,
@@ -229,6 +238,9 @@ impl Server {
     fn follow(&mut self, loaded: &Loaded) {
         for warning in &loaded.tree.warnings {
             self.shared.sink.line(Level::Warning, "", warning.to_string());
+        }
+        for text in self.budget.warnings(self.config.cache_memory) {
+            self.shared.sink.line(Level::Warning, "", format!("memory: {text}"));
         }
         let config = self.config.clone();
         if let Some(seer) = self.facts.seer.get() {
@@ -271,6 +283,9 @@ impl Server {
         for text in banner.into_iter().chain([face::version_text()]) {
             self.shared.sink.send(Record::Banner(text));
         }
+        let wanted = self.shared.cache.wanted();
+        let text = format!("memory: {}", self.budget.describe(wanted));
+        self.shared.sink.line(Level::Info, "", text);
     }
 
     fn live(&mut self, events: &Receiver<Event>) -> ExitCode {
@@ -392,8 +407,15 @@ fn compile(
     Ok((Arc::new(config), tasks))
 }
 
-fn options(node: Option<&Node>, inherited: &mut Inherited) -> Options {
+fn options(node: Option<&Node>, inherited: &mut Inherited, budget: &Budget) -> Options {
     let transparent = node.map(|node| node.local_addresses().to_vec()).unwrap_or_default();
     let (paused, listeners) = (inherited.is_some(), std::mem::take(&mut inherited.listeners));
-    Options { transparent, paused, inherited: listeners, ..Options::default() }
+    Options {
+        transparent,
+        paused,
+        inherited: listeners,
+        connections_max: Some(budget.connections),
+        held_max: budget.held,
+        ..Options::default()
+    }
 }

@@ -123,19 +123,20 @@ pub fn build(
         blocks.push(compile(placement, directives, options, shared, &mut services)?);
     }
     loops::watch_all(&blocks, &mut services);
-    let config = assemble(placements, blocks, services, shared);
-    shared.cache.set_budget(cache_memory(&config));
+    let mut config = assemble(placements, blocks, services, shared);
+    config.cache_memory = cache_memory(&config);
+    shared.cache.set_budget(config.cache_memory.unwrap_or(CACHE_MEMORY_DEFAULT));
     Ok(config)
 }
 
 /// The most any `cache` asks for; all blocks share it.
-fn cache_memory(config: &Config) -> usize {
+fn cache_memory(config: &Config) -> Option<usize> {
     let handlers = config.blocks.iter().flat_map(|block| &block.handlers);
     let asked = handlers.filter_map(|handler| match handler {
         Handler::Cache(cache) => cache.memory(),
         _ => None,
     });
-    asked.max().unwrap_or(CACHE_MEMORY_DEFAULT)
+    asked.max()
 }
 
 /// Refuses what is no directive in blocks that nobody is served by. CoreDNS knows the names of
@@ -378,5 +379,5 @@ fn assemble(
         listeners.push(Listener { address: listen, server: servers.len(), sockets });
         servers.push(Server { label, zones, only_root, depths, any_class, unserved });
     }
-    Config { listeners, servers, blocks, services }
+    Config { listeners, servers, blocks, services, cache_memory: None }
 }

@@ -40,6 +40,8 @@ pub struct Config {
     pub blocks: Vec<ServerBlock>,
     /// What runs beside the answering of questions.
     pub services: Services,
+    /// What the Corefile wants for the cache of all blocks, in octets, if it says so.
+    pub cache_memory: Option<usize>,
 }
 
 /// An address to listen on.

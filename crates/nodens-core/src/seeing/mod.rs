@@ -40,7 +40,8 @@ pub struct Pane {
 impl Seeing {
     /// Lets `workers` workers that are made from now on count.
     pub fn open(&self, workers: usize) {
-        let pane = |_| Arc::new(Pane { sketch: Mutex::new(Box::default()) });
+        let sketch = || Mutex::new(Box::new(Sketch::for_workers(workers)));
+        let pane = |_| Arc::new(Pane { sketch: sketch() });
         self.panes.get_or_init(|| (0..workers).map(pane).collect());
     }
 

@@ -20,6 +20,10 @@ const CLIENTS: usize = 256;
 const NAMES: usize = 256;
 const SLOW: usize = 128;
 const TROUBLES: usize = 512;
+/// Workers that have sketches of the full size; with more of them each has a part of it.
+const WHOLE_SKETCHES: usize = 8;
+/// The smallest part.
+const PARTS_MAX: usize = 8;
 
 /// Counts of one worker and interval.
 #[derive(Debug)]
@@ -106,14 +110,23 @@ impl<'k> Trouble<'k> {
 
 impl Default for Sketch {
     fn default() -> Self {
+        Self::for_workers(1)
+    }
+}
+
+impl Sketch {
+    /// For one of so many workers: where there are many, each sees a part of what is asked, and
+    /// has room for fewer keys. All of them together have more than one alone.
+    pub fn for_workers(workers: usize) -> Self {
+        let part = workers.div_ceil(WHOLE_SKETCHES).next_power_of_two().min(PARTS_MAX);
         Self {
             interval: 0,
             hasher: FixedState::with_seed(fastrand::u64(..)),
             totals: Totals::default(),
-            clients: Table::new(CLIENTS),
-            names: Table::new(NAMES),
-            slow: Table::new(SLOW),
-            troubles: Table::new(TROUBLES),
+            clients: Table::new(CLIENTS / part),
+            names: Table::new(NAMES / part),
+            slow: Table::new(SLOW / part),
+            troubles: Table::new(TROUBLES / part),
         }
     }
 }

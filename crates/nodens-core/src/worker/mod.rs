@@ -317,7 +317,7 @@ impl Worker {
         }
         forward::leave(&mut job.current, &mut self.state);
         job.current.forward.clear();
-        if self.spare.len() < SPARE_JOBS_MAX {
+        if self.spare.len() < SPARE_JOBS_MAX.min(self.state.shared.pending_max()) {
             self.spare.push(job);
         }
     }

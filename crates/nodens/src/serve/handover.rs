@@ -41,6 +41,8 @@ impl Server {
                     _ = done.send(());
                 }
                 Request::Alone(outcome, offer) => {
+                    // What the predecessor had is free.
+                    self.shared.cache.set_ceiling(self.budget.cache);
                     if let Some(runtime) = &mut self.runtime {
                         runtime.settle();
                     }

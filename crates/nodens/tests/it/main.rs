@@ -10,6 +10,7 @@ mod flood;
 mod forward;
 mod handover;
 mod load;
+mod memory;
 mod node;
 mod output;
 mod overload;

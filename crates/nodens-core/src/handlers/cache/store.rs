@@ -77,6 +77,10 @@ pub struct Store {
 #[repr(align(128))]
 pub(super) struct Ledger {
     pub(super) budget: AtomicUsize,
+    /// What the configuration wants for it.
+    pub(super) wanted: AtomicUsize,
+    /// What there is for it.
+    pub(super) ceiling: AtomicUsize,
     pub(super) used: AtomicUsize,
     pub(super) stale: AtomicUsize,
     pub(super) probation: AtomicUsize,
@@ -91,6 +95,8 @@ impl Default for Ledger {
     fn default() -> Self {
         Self {
             budget: AtomicUsize::new(CACHE_MEMORY_DEFAULT),
+            wanted: AtomicUsize::new(CACHE_MEMORY_DEFAULT),
+            ceiling: AtomicUsize::new(CACHE_MEMORY_MAX),
             used: AtomicUsize::new(SEGMENT_SIZE),
             stale: AtomicUsize::new(0),
             probation: AtomicUsize::new(0),
@@ -162,8 +168,26 @@ impl Store {
         Some(lease.scope.clone())
     }
 
-    /// Sets the budget in octets; at once less if entries have to go for it.
+    /// Sets the budget in octets, as far as the ceiling allows; at once less if entries have to go
+    /// for it.
     pub fn set_budget(&self, octets: usize) {
+        self.ledger.wanted.store(octets, Relaxed);
+        self.fit();
+    }
+
+    /// Sets what there is for the cache at most, whatever the configuration wants.
+    pub fn set_ceiling(&self, octets: usize) {
+        self.ledger.ceiling.store(octets, Relaxed);
+        self.fit();
+    }
+
+    /// What the configuration wants for the cache, in octets.
+    pub fn wanted(&self) -> usize {
+        self.ledger.wanted.load(Relaxed)
+    }
+
+    fn fit(&self) {
+        let octets = self.wanted().min(self.ledger.ceiling.load(Relaxed));
         let budget = octets.clamp(CACHE_MEMORY_MIN, CACHE_MEMORY_MAX);
         self.ledger.budget.store(budget, Relaxed);
         self.make_room(Goal::Octets, Now::default(), &mut |_, _| {});

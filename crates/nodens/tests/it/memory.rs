@@ -1,0 +1,91 @@
+//! All parts together stay below the memory limit, whatever the number of CPUs and whatever is asked.
+
+use crate::fixture::{Folder, PATIENCE, Server, alone, free_port, http_get, nodens, request};
+use crate::upstreams::{Habit, Upstream};
+use nodens_wire::Type;
+use std::io::Read;
+use std::net::UdpSocket;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// What the program is told it may use, in octets.
+const LIMIT: usize = 96 << 20;
+/// New names; with the answers they fill the cache that this limit leaves with many workers.
+const NAMES: usize = 30_000;
+
+/// The most memory without files that a process has now, in octets.
+fn resident(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() << 10
+}
+
+/// Asks for new names as fast as they are answered, from many ports, so that all workers get some;
+/// gives the most memory seen meanwhile.
+fn ask_for_new_names(server: &Server) -> usize {
+    let sockets: Vec<UdpSocket> = (0..64)
+        .map(|_| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.connect(server.address).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            socket
+        })
+        .collect();
+    let (mut most, mut reply) = (0, [0; 4096]);
+    for (number, names) in (0..NAMES).collect::<Vec<_>>().chunks(sockets.len()).enumerate() {
+        for (name, socket) in names.iter().zip(&sockets) {
+            socket
+                .send(&request(&format!("n{name}.{}.example.org", "x".repeat(60)), Type::A))
+                .unwrap();
+        }
+        for (_, socket) in names.iter().zip(&sockets) {
+            // On a busy machine one may be lost; there are others.
+            _ = socket.recv(&mut reply);
+        }
+        if number % 50 == 0 {
+            most = most.max(resident(server.pid()));
+        }
+    }
+    most.max(resident(server.pid()))
+}
+
+#[test]
+fn memory_stays_below_its_limit_with_any_number_of_workers() {
+    let _alone = alone();
+    for workers in ["1", "192"] {
+        let upstream = Upstream::start(Habit::Answers(Duration::ZERO));
+        let metrics = free_port();
+        let corefile = format!(
+            ".:PORT {{\n bind 127.0.0.1\n prometheus 127.0.0.1:{metrics}\n cache 3600 {{\n  memory 1GiB\n }}\n forward . {}\n}}\n",
+            upstream.address
+        );
+        let limit = LIMIT.to_string();
+        let arguments = ["-workers", workers, "-memory", &limit, "-top", "-top-socket", ""];
+        let server = Server::start_with(&format!("memory-{workers}"), &corefile, &arguments);
+        server.wait_for("more fits into the memory limit of 96MiB");
+        server.wait_for("memory: 86.3MiB of 96MiB given out: ");
+        let most = ask_for_new_names(&server);
+        assert!(most < LIMIT / 10 * 9, "{} MiB with {workers} workers", most >> 20);
+        let (_, text) = http_get(metrics, "/metrics").unwrap();
+        let asked = text.lines().filter(|line| line.starts_with("coredns_cache_entries"));
+        assert!(asked.count() > 0);
+    }
+}
+
+#[test]
+fn more_workers_than_fit_are_said_by_a_check() {
+    let folder = Folder::new("memory-check");
+    let conf = folder.write("Corefile", ". {\n cache {\n  memory 512MiB\n }\n whoami\n}\n");
+    let mut command = nodens();
+    command.args(["-check", "-memory", "192MiB", "-workers", "128", "-conf"]).arg(conf);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let (mut text, start) = (String::new(), Instant::now());
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success() && start.elapsed() < PATIENCE);
+    assert!(
+        text.contains("workers instead of 128: no more fit into the memory limit of 192MiB"),
+        "{text}"
+    );
+    assert!(text.contains("instead of 512MiB"), "{text}");
+    assert!(text.contains("memory: 172.7MiB of 192MiB given out: "), "{text}");
+}
