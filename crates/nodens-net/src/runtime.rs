@@ -9,7 +9,7 @@ use crate::poll::Waker;
 use crate::random::Random;
 use crate::retire::retire;
 use crate::supervisor::Supervisor;
-use crate::tcp::{Quota, Unsent};
+use crate::tcp::{Quota, Unsent, register_gauges};
 use crate::vitals::{Lent, Vitals};
 use nodens_core::config::Listener;
 use nodens_core::cookie::Secret;
@@ -393,18 +393,4 @@ fn lent(setups: &[Setup]) -> Vec<Lent> {
         }
     }
     lent
-}
-
-fn register_gauges(shared: &Shared, quota: &Arc<Quota>, unsent: &Arc<Unsent>) {
-    let (quota, held, max) = (quota.clone(), unsent.clone(), unsent.max());
-    let read = Arc::new(move || quota.open() as f64);
-    let help = "Gauge of open client connections.";
-    shared.registry.gauge("nodens_tcp_connections", help, &[], read);
-    let help = "Gauge of octets that client connections hold: answers that are not read, and \
-                requests that wait for that.";
-    let read = Arc::new(move || held.held() as f64);
-    shared.registry.gauge("nodens_tcp_held_bytes", help, &[], read);
-    let help = "The most that client connections may hold; then the client that holds most loses \
-                its largest connection.";
-    shared.registry.gauge("nodens_tcp_held_max_bytes", help, &[], Arc::new(move || max as f64));
 }

@@ -1,9 +1,12 @@
 //! Start, events, shutdown.
 
 mod handover;
+mod memory;
 mod reloading;
 
-use crate::budget::{Budget, Wishes};
+pub(crate) use memory::budget;
+
+use crate::budget::Budget;
 use crate::clusters::Waited;
 use crate::dnstap::Taps;
 use crate::endpoints::{Endpoints, Facts};
@@ -13,14 +16,14 @@ use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
 use crate::node::{self, Node};
 use crate::reload::Reloads;
-use crate::succession::{self, After, Finished, Inherited, Succession, Successors};
+use crate::succession::{self, After, Finished, Succession, Successors};
 use crate::tasks::Tasks;
-use crate::{clusters, face, pidfile, probe, process, seeing};
+use crate::{clusters, face, pidfile, probe, seeing};
 use nodens_core::config::{Services, Task};
 use nodens_core::log::{Level, Record};
 use nodens_core::{Config, Shared};
-use nodens_kube::{Moments, Watches};
-use nodens_net::{Notifications, Options, Runtime, clock, cpu, memory};
+use nodens_kube::Watches;
+use nodens_net::{Notifications, Runtime, clock, cpu};
 use nodens_node::handover::Name;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::process::ExitCode;
@@ -90,7 +93,7 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
             }
         };
         // What has ended may have left much, and this process may wait for long.
-        memory::give_back();
+        nodens_net::memory::give_back();
         match succession::finish(after, code, &sender, &events) {
             Finished::End(code) => return code,
             Finished::Again(taken) => name = Some(taken),
@@ -128,24 +131,6 @@ fn live(
     (after, code)
 }
 
-/// What all workers share.
-fn shared(flags: &Flags, logger: &Logger) -> Arc<Shared> {
-    let budget = budget(flags);
-    let shared = Arc::new(Shared::new(budget.workers, logger.sink.clone()));
-    shared.set_pending_memory(budget.pending);
-    shared.cache.set_ceiling(budget.cache);
-    process::register(&shared, logger);
-    shared
-}
-
-/// What the memory there is goes to.
-pub(crate) fn budget(flags: &Flags) -> Budget {
-    let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
-    let told = |octets| Some(octets).filter(|octets| *octets > 0);
-    let limit = told(flags.memory).or_else(memory::limit).unwrap_or(usize::MAX / 16);
-    Budget::new(Wishes { limit, workers, pending: told(flags.pending_memory) })
-}
-
 impl Server {
     /// Starts to serve; gives nothing if a signal came before that.
     fn start(
@@ -155,13 +140,11 @@ impl Server {
         name: Option<Name>,
     ) -> Result<Option<Self>, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let shared = shared(&flags, logger);
+        let (shared, budget) = memory::shared(&flags, logger);
         let successors = Successors::prepare(shared.sink.clone());
-        let budget = budget(&flags);
         let claimed = succession::claim(&flags, &shared.sink, name, events)?;
         let Some(mut inherited) = claimed else { return Ok(None) };
-        let moments = Moments { synced: cpu::yield_to_workers, lists_read: memory::give_back };
-        let mut watches = Watches::new(shared.clone(), moments);
+        let mut watches = Watches::new(shared.clone(), memory::moments());
         let (pair, all) = ((&sender, events), &mut watches);
         let begin = |node| Node::begin(&flags, node, &shared, all, pair, inherited.network.take());
         let node = match flags.node.as_ref().map(begin) {
@@ -175,26 +158,21 @@ impl Server {
         let (facts, mut later) = (Arc::new(Facts::new(shared.clone())), Later::begin(&flags));
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
         endpoints.inherit(std::mem::take(&mut inherited.http));
-        if let Some(node) = &node {
-            endpoints.serve_node(node.local_addresses(), node.metrics_address());
-        }
+        node.iter().for_each(|node| serve_node(&mut endpoints, node));
         seeing::start(&flags, &facts, &endpoints, &config);
         clusters::watch(&mut watches, &config.services, &shared)?;
         // Before the wait, so that probes hear meanwhile that the process lives.
         let apply = || endpoints.apply(&config.services);
         let applied = node::when_free(node.as_ref(), events, &mut later, apply);
-        if inherited.is_some() {
-            // What the predecessor has may be of the same memory.
-            shared.cache.set_ceiling(budget.cache_beside(memory::used().unwrap_or(0)));
-        }
+        memory::fit_beside(&shared, &budget, &inherited);
         if applied.map_err(|error| text(&error))?.is_none()
             || clusters::wait(&config.services, &shared, events, &mut later) == Waited::Ended
             || !inherited.warm(&shared, clock::now(), events, &mut later)?
         {
             return Ok(None);
         }
-        let mut options = || options(node.as_ref(), &mut inherited, &budget);
-        let start = || Runtime::start(shared.clone(), config.clone(), options());
+        let what = (&shared, &config, &budget);
+        let start = || memory::runtime(what, node.as_ref(), &mut inherited);
         let started = node::when_free(node.as_ref(), events, &mut later, start);
         let Some(runtime) = started.map_err(|error| text(&error))? else { return Ok(None) };
         // The workers run: what this thread does from now on, and whom it starts, comes second.
@@ -284,8 +262,7 @@ impl Server {
             self.shared.sink.send(Record::Banner(text));
         }
         let wanted = self.shared.cache.wanted();
-        let text = format!("memory: {}", self.budget.describe(wanted));
-        self.shared.sink.line(Level::Info, "", text);
+        self.say(&format!("memory: {}", self.budget.describe(wanted)));
     }
 
     fn live(&mut self, events: &Receiver<Event>) -> ExitCode {
@@ -385,6 +362,11 @@ impl Server {
     }
 }
 
+/// Serves health, readiness and metrics at the addresses of the node.
+fn serve_node(endpoints: &mut Endpoints, node: &Node) {
+    endpoints.serve_node(node.local_addresses(), node.metrics_address());
+}
+
 /// The Corefile as it is now.
 fn source(flags: &Flags, node: Option<&Node>) -> Result<Source, LoadError> {
     match node {
@@ -405,17 +387,4 @@ fn compile(
     config.services.clusters.extend(node.into_iter().flat_map(Node::clusters));
     let tasks = std::mem::take(&mut config.services.tasks);
     Ok((Arc::new(config), tasks))
-}
-
-fn options(node: Option<&Node>, inherited: &mut Inherited, budget: &Budget) -> Options {
-    let transparent = node.map(|node| node.local_addresses().to_vec()).unwrap_or_default();
-    let (paused, listeners) = (inherited.is_some(), std::mem::take(&mut inherited.listeners));
-    Options {
-        transparent,
-        paused,
-        inherited: listeners,
-        connections_max: Some(budget.connections),
-        held_max: budget.held,
-        ..Options::default()
-    }
 }

@@ -1,5 +1,6 @@
 //! One worker: the questions of one thread, from octets to octets.
 
+mod outgoing;
 mod pending;
 mod state;
 mod timers;
@@ -13,9 +14,7 @@ use crate::handler::Event;
 use crate::handlers::forward;
 use crate::handlers::forward::probes;
 use crate::job::{Client, Job, Recipient};
-use crate::limits::{
-    ANSWERS_AT_ONCE, REFUSALS_SAID_EVERY, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX, SPARE_JOBS_MAX,
-};
+use crate::limits::{REFUSALS_SAID_EVERY, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX, SPARE_JOBS_MAX};
 use crate::log::Level;
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
@@ -226,28 +225,6 @@ impl Worker {
             buffer.clear();
             self.buffers.push(buffer);
         }
-    }
-
-    /// What the sockets have to do since the last call. When it is done, [`Worker::go_on`].
-    pub fn take_actions(&mut self, into: &mut Vec<Action>) {
-        self.state.outgoing = 0;
-        into.append(&mut self.state.actions);
-    }
-
-    /// Whether so many octets of responses are to be sent that it should be done before anything
-    /// else.
-    pub fn has_much_to_send(&self) -> bool {
-        self.state.outgoing >= ANSWERS_AT_ONCE
-    }
-
-    /// Makes the responses that were left until others are sent.
-    pub fn go_on(&mut self, now: Now) {
-        self.settle(now);
-    }
-
-    /// Whether [`Worker::take_actions`] has something to give.
-    pub fn has_actions(&self) -> bool {
-        !self.state.actions.is_empty() || !self.state.local_mail.is_empty()
     }
 
     #[cfg(test)]

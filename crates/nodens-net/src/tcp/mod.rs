@@ -4,6 +4,7 @@ mod accept;
 mod closing;
 mod connection;
 mod frame;
+mod gauges;
 mod holding;
 mod idle;
 mod leaving;
@@ -14,6 +15,7 @@ mod streams;
 mod unsent;
 
 pub(crate) use connection::Times;
+pub(crate) use gauges::register_gauges;
 pub use leaving::HandedConnection;
 pub(crate) use leaving::Leaving;
 pub(crate) use outbox::Outbox;

@@ -1,0 +1,64 @@
+//! What there is of memory, and the parts of a server that are made to fit it.
+
+use crate::budget::{Budget, Wishes};
+use crate::flags::Flags;
+use crate::logger::Logger;
+use crate::node::Node;
+use crate::process;
+use crate::succession::Inherited;
+use nodens_core::{Config, Shared};
+use nodens_kube::Moments;
+use nodens_net::{Options, Runtime, StartError, cpu, memory};
+use std::sync::Arc;
+
+/// What all workers share, made to fit the memory there is.
+pub(super) fn shared(flags: &Flags, logger: &Logger) -> (Arc<Shared>, Budget) {
+    let budget = budget(flags);
+    let shared = Arc::new(Shared::new(budget.workers, logger.sink.clone()));
+    shared.set_pending_memory(budget.pending);
+    shared.cache.set_ceiling(budget.cache);
+    process::register(&shared, logger);
+    (shared, budget)
+}
+
+/// What the memory there is goes to.
+pub(crate) fn budget(flags: &Flags) -> Budget {
+    let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
+    let told = |octets| Some(octets).filter(|octets| *octets > 0);
+    let limit = told(flags.memory).or_else(memory::limit).unwrap_or(usize::MAX / 16);
+    Budget::new(Wishes { limit, workers, pending: told(flags.pending_memory) })
+}
+
+/// What is done when watches have read much.
+pub(super) fn moments() -> Moments {
+    Moments { synced: cpu::yield_to_workers, lists_read: memory::give_back }
+}
+
+/// Starts the workers.
+pub(super) fn runtime(
+    (shared, config, budget): (&Arc<Shared>, &Arc<Config>, &Budget),
+    node: Option<&Node>,
+    inherited: &mut Inherited,
+) -> Result<Runtime, StartError> {
+    Runtime::start(shared.clone(), config.clone(), options(node, inherited, budget))
+}
+
+/// Leaves room for a predecessor, which may have its memory of the same control group.
+pub(super) fn fit_beside(shared: &Shared, budget: &Budget, inherited: &Inherited) {
+    if inherited.is_some() {
+        shared.cache.set_ceiling(budget.cache_beside(memory::used().unwrap_or(0)));
+    }
+}
+
+fn options(node: Option<&Node>, inherited: &mut Inherited, budget: &Budget) -> Options {
+    let transparent = node.map(|node| node.local_addresses().to_vec()).unwrap_or_default();
+    let (paused, listeners) = (inherited.is_some(), std::mem::take(&mut inherited.listeners));
+    Options {
+        transparent,
+        paused,
+        inherited: listeners,
+        connections_max: Some(budget.connections),
+        held_max: budget.held,
+        ..Options::default()
+    }
+}
