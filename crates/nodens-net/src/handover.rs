@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How long a worker may take to answer; one that takes longer hangs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same while nobody takes questions: a worker that hangs takes none in any case.
+const PAUSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Workers that did not answer in time.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,9 +55,9 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// A worker that hangs may go on taking questions when it comes back.
+    /// A worker that hangs stops when it comes back, before it takes another question.
     pub fn pause(&self) -> Result<(), Unresponsive> {
-        self.ask_all(|done| Command::Pause(true, done)).map(drop)
+        self.ask_all(|done| Command::Pause(true, done), PAUSE_TIMEOUT).map(drop)
     }
 
     /// Takes questions from listeners, again or for the first time.
@@ -64,7 +66,7 @@ impl Runtime {
     ///
     /// A worker that hangs takes its questions when it comes back.
     pub fn resume(&mut self) -> Result<(), Unresponsive> {
-        self.ask_all(|done| Command::Pause(false, done)).map(drop)
+        self.ask_all(|done| Command::Pause(false, done), PAUSE_TIMEOUT).map(drop)
     }
 
     /// Opens the sockets that were not inherited, once nobody else will go on with those that
@@ -95,6 +97,7 @@ impl Runtime {
     fn ask_all<T>(
         &self,
         command: impl Fn(SyncSender<T>) -> Command,
+        patience: Duration,
     ) -> Result<Vec<T>, Unresponsive> {
         let ask = |worker: usize| -> Receiver<T> {
             let (reply, replies) = sync_channel(1);
@@ -107,7 +110,7 @@ impl Runtime {
         };
         // One that is stuck takes nothing up until it recovers, and then this first.
         let asked: Vec<_> = (0..self.workers.len()).map(ask).collect();
-        let until = Instant::now() + ANSWER_TIMEOUT;
+        let until = Instant::now() + patience;
         let answer = |(worker, replies): (usize, Receiver<T>)| {
             let left = until.saturating_duration_since(Instant::now());
             replies.recv_timeout(left).map_err(|_| Unresponsive(worker))

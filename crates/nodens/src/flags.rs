@@ -6,7 +6,7 @@ mod node;
 pub(crate) use node::{HELP as NODE_HELP, NodeFlags};
 
 use nodens_core::config::SearchMode;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -69,8 +69,10 @@ pub(crate) struct Flags {
     pub(crate) pending_memory: usize,
     /// `-memory`: what the process may use, in octets; 0 for what its control group allows.
     pub(crate) memory: usize,
-    /// `-handover`: the name under which processes that follow each other find each other.
+    /// `-handover`: the name under which processes that follow each other find each other, or `off`.
     pub(crate) handover: Option<String>,
+    /// `-handover-dir`: the folder that they share.
+    pub(crate) handover_dir: Option<PathBuf>,
     /// `-handover-trial`: how long this process is ready before it takes over.
     pub(crate) handover_trial: Duration,
     /// node-cache's flags, if the node role is switched on.
@@ -98,6 +100,7 @@ impl Default for Flags {
             pending_memory: 0,
             memory: 0,
             handover: None,
+            handover_dir: None,
             handover_trial: HANDOVER_TRIAL,
             node: None,
             search: None,
@@ -144,7 +147,12 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
     (
         "handover",
         "NAME",
-        "take over from the process that runs under this name, and let others take over from this one (default in the node role: the interface's name)",
+        "take over from the process that runs under this name, and let others take over from this one; off for neither (default in the node role: the interface's name)",
+    ),
+    (
+        "handover-dir",
+        "FOLDER",
+        "where processes that follow each other find each other; its owner alone may use it (default: /run/nodens-handover)",
     ),
     (
         "handover-trial",
@@ -271,6 +279,7 @@ impl Flags {
             "conf" => self.conf = value,
             "pidfile" => self.pidfile = Some(value).filter(|path| !path.is_empty()),
             "handover" => self.handover = Some(value),
+            "handover-dir" => self.handover_dir = Some(value.into()),
             "handover-trial" => self.handover_trial = time(name, value)?,
             "log-format" => self.log_format = log_format(value)?,
             "memory" => self.memory = size(name, value)?,

@@ -146,7 +146,8 @@ impl Server {
         let Some(mut inherited) = claimed else { return Ok(None) };
         let mut watches = Watches::new(shared.clone(), memory::moments());
         let (pair, all) = ((&sender, events), &mut watches);
-        let begin = |node| Node::begin(&flags, node, &shared, all, pair, inherited.network.take());
+        let is_heir = inherited.is_some();
+        let begin = |node| Node::begin(&flags, node, &shared, all, pair, is_heir);
         let node = match flags.node.as_ref().map(begin) {
             Some(None) => return Ok(None),
             begun => begun.flatten(),
@@ -331,11 +332,7 @@ impl Server {
     fn stop(&mut self) -> ExitCode {
         self.notifications = None;
         if self.succession.is_together() {
-            // Another process goes on with what it has of ours.
-            self.succession.farewell();
-            let kept = self.runtime.as_ref().map(Runtime::local_addresses);
-            self.leave(&kept.unwrap_or_default(), channel().0);
-            return ExitCode::SUCCESS;
+            return self.stop_beside();
         }
         self.facts.stopping.store(true, Ordering::Relaxed);
         // First of all: what is asked from now on goes to the central servers.

@@ -17,7 +17,7 @@ pub(crate) use tun::attach as attach_tun;
 use libc::{c_int, socklen_t};
 use std::io;
 use std::mem::{size_of, size_of_val};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// How many datagrams the kernel has dropped because the socket's receive buffer was full.
 pub(crate) fn dropped(socket: impl AsFd) -> Option<u32> {
@@ -97,6 +97,21 @@ pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
         return Err(io::Error::last_os_error());
     }
     Ok(Peer { pid: u32::try_from(credentials.pid).unwrap_or(0), uid: credentials.uid })
+}
+
+/// Takes what is open as standard input, and leaves `/dev/null` in its place: programs that this
+/// process starts must not inherit a connection that was passed to it that way.
+///
+/// # Errors
+///
+/// No descriptor is free, or nothing is open there.
+pub fn take_stdin() -> io::Result<OwnedFd> {
+    let taken = io::stdin().as_fd().try_clone_to_owned()?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    // SAFETY: both descriptors are open; the second is standard input, which nothing in this process
+    // owns and which stays open.
+    let result = unsafe { libc::dup2(nothing.as_raw_fd(), libc::STDIN_FILENO) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(taken) }
 }
 
 /// Lets a socket be bound to, and send from, an address that no interface has. Needs

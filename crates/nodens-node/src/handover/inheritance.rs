@@ -1,19 +1,36 @@
 //! The side of the successor.
 
 use super::channel::Channel;
+use super::door::greeting;
+use super::folder::Folder;
+use super::limits::{ESTATE_MAX, GREETING_MAX, PREPARE_MAX, ROUND, SILENCE_MAX};
 use super::message::{Greeting, Item, Message, VERSION};
-use super::{Error, Estate};
-use nodens_core::handlers::cache::Store;
+use super::secret::{Claim, Secret, nonce};
+use super::{Error, Estate, Named};
 use nodens_net::{HandedConnection, InheritedListener};
+use rustix::net::RecvFlags;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long the predecessor may take for anything but its first word.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the predecessor may take to gather its descriptors: its main thread may be busy.
+const ESTATE_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a message of ours may wait to be taken.
+const SEND_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the predecessor passes on, while it goes on.
+/// What the process said that has the name.
+#[derive(Debug)]
+pub enum Claimed {
+    /// There is none.
+    Nobody,
+    /// It serves, or is about to, and cannot hand over now.
+    Busy,
+    /// It hands over.
+    Heir(Box<Inheritance>),
+}
+
+/// What the predecessor passes on, while it serves.
 #[derive(Debug)]
 pub struct Inheritance {
     channel: Channel,
@@ -22,44 +39,62 @@ pub struct Inheritance {
     pub estate: Estate,
 }
 
-/// The moment in which nobody takes questions, until [`Trial::stay`]: the predecessor still goes on
-/// if this process is gone.
+/// The moment in which nobody takes queries, until [`Trial::stay`]: the predecessor resumes if this
+/// process is gone.
 #[derive(Debug)]
 pub struct Trial {
     channel: Channel,
 }
 
 impl Inheritance {
-    /// Asks the process that listens under `name`; `None` if there is none. Waits for up to
-    /// `patience` while it serves another successor. `program` is our version, for people.
+    /// Asks the process that listens under `name`. `program` is our version, for people.
     ///
     /// # Errors
     ///
-    /// There is such a process, but it does not hand over.
-    pub fn claim(name: &str, program: &str, patience: Duration) -> Result<Option<Self>, Error> {
-        let Some(channel) = Channel::connect(name)? else { return Ok(None) };
-        channel.check_peer()?;
-        channel.set_patience(Some(patience))?;
-        let (pid, answers) = (std::process::id(), Store::FORMAT);
-        let program = program.to_owned();
-        channel.send(&Message::Hello(Greeting { version: VERSION, answers, pid, program }), &[])?;
-        let predecessor = match channel.receive()?.0 {
-            Message::Welcome(greeting) if greeting.version == VERSION => greeting,
-            Message::Welcome(Greeting { version, .. }) => return Err(Error::Version(version)),
-            Message::Refused(why) => return Err(Error::Refused(why)),
-            _ => return Err(Error::Protocol("no greeting")),
+    /// There is such a process, but it does not hand over, or does not say within three seconds who it
+    /// is.
+    pub fn claim(folder: &Folder, name: &str, program: &str) -> Result<Claimed, Error> {
+        let Some(channel) = Channel::connect(&folder.address(name)?, GREETING_MAX)? else {
+            return Ok(Claimed::Nobody);
         };
-        channel.set_patience(Some(PATIENCE))?;
+        Self::of(channel, &folder.secret, program)
+    }
+
+    /// Asks the process that started this one with `end` of a connection between the two.
+    ///
+    /// # Errors
+    ///
+    /// It does not hand over.
+    pub fn from_parent(end: OwnedFd, program: &str) -> Result<Claimed, Error> {
+        let channel = Channel::of(end);
+        channel.set_deadline(Some(GREETING_MAX));
+        Self::of(channel, &Secret::INHERITED, program)
+    }
+
+    fn of(channel: Channel, secret: &Secret, program: &str) -> Result<Claimed, Error> {
+        channel.check_peer()?;
+        let Some(predecessor) = greet(&channel, secret, program)? else {
+            return Ok(Claimed::Busy);
+        };
+        channel.set_deadline(Some(ESTATE_PATIENCE));
         let mut estate = Estate::default();
+        let mut count = 0;
         loop {
             match channel.receive()? {
-                (Message::Descriptors(items), fds) => add(&mut estate, items, fds)?,
+                (Message::Descriptors(items), fds) => {
+                    count += fds.len();
+                    if count > ESTATE_MAX {
+                        return Err(Error::Protocol("too many descriptors"));
+                    }
+                    add(&mut estate, items, fds)?;
+                }
                 (Message::Whole, _) => break,
                 (Message::Refused(why), _) => return Err(Error::Refused(why)),
                 _ => return Err(Error::Protocol("no descriptors")),
             }
         }
-        Ok(Some(Self { channel, predecessor, estate }))
+        channel.set_deadline(Some(PREPARE_MAX));
+        Ok(Claimed::Heir(Box::new(Self { channel, predecessor, estate })))
     }
 
     /// Who it was: its process ID, in its own namespace, and its version.
@@ -72,48 +107,79 @@ impl Inheritance {
     ///
     /// # Errors
     ///
-    /// The predecessor is gone. What came so far is good.
+    /// The predecessor is gone, or resumes. What came so far is good.
     pub fn answers(&mut self, mut take: impl FnMut(&[u8])) -> Result<(), Error> {
         loop {
             match self.channel.receive()?.0 {
                 Message::Answers(answers) => answers.iter().for_each(|answer| take(answer)),
                 Message::Warm => return Ok(()),
+                Message::Refused(why) => return Err(Error::Refused(why)),
                 _ => return Err(Error::Protocol("no answers")),
             }
         }
     }
 
-    /// Waits for `trial`, in which the predecessor answers and would go on if this process were
+    /// Whether the predecessor has said something after [`Inheritance::answers`], or is gone: it is not
+    /// worth it to get ready first.
+    pub fn is_over(&self) -> bool {
+        self.channel.has_word(Duration::ZERO)
+    }
+
+    /// Waits for `trial`, in which the predecessor answers and would resume if this process were
     /// gone; less long if the predecessor goes.
     ///
     /// # Errors
     ///
-    /// The predecessor is gone.
+    /// The predecessor is gone, or resumes.
     pub fn rehearse(&self, trial: Duration) -> Result<(), Error> {
-        if trial.is_zero() {
-            return Ok(());
+        let until = Instant::now() + trial;
+        while !self.channel.has_word(until.saturating_duration_since(Instant::now())) {
+            if Instant::now() >= until {
+                return Ok(());
+            }
         }
-        self.channel.set_patience(Some(trial))?;
-        match self.channel.receive() {
-            Err(Error::Slow) => self.channel.set_patience(Some(PATIENCE)),
-            Err(error) => Err(error),
-            Ok(_) => Err(Error::Protocol("a word that nobody waited for")),
+        self.channel.set_deadline(Some(SEND_PATIENCE));
+        match self.channel.receive()?.0 {
+            Message::Refused(why) => Err(Error::Refused(why)),
+            _ => Err(Error::Protocol("a word that nobody waited for")),
         }
     }
 
-    /// Says that this process is ready to take questions, at the listeners `kept` of those
-    /// inherited, and returns when the predecessor takes none any more: they wait in the sockets.
+    /// Says that this process is ready to take queries, at the listeners `kept` of those inherited.
     ///
     /// # Errors
     ///
-    /// The predecessor is gone, or does not stop.
+    /// The predecessor is gone.
     pub fn commit(self, kept: &[SocketAddr]) -> Result<Trial, Error> {
-        self.channel.send(&Message::Commit(kept.to_vec()), &[])?;
-        match self.channel.receive()?.0 {
-            Message::Paused => Ok(Trial { channel: self.channel }),
-            Message::Refused(why) => Err(Error::Refused(why)),
-            _ => Err(Error::Protocol("no pause")),
+        self.channel.set_deadline(Some(SEND_PATIENCE));
+        let said = self.channel.send(&Message::Commit(kept.to_vec()), &[]);
+        said.map_err(|error| last_word(&self.channel, error))?;
+        Ok(Trial { channel: self.channel })
+    }
+}
+
+/// Shows each other who they are; nothing if the other one is busy.
+fn greet(channel: &Channel, secret: &Secret, program: &str) -> Result<Option<Greeting>, Error> {
+    let receive = || channel.receive_greeting(RecvFlags::empty())?.ok_or(Error::Slow);
+    let theirs = match receive()? {
+        Message::Challenge { version, nonce } if version == VERSION => nonce,
+        Message::Challenge { version, .. } => return Err(Error::Version(version)),
+        Message::Refused(why) => return Err(Error::Refused(why)),
+        _ => return Err(Error::Protocol("no greeting")),
+    };
+    let nonces = [theirs, nonce()?];
+    let proof = secret.prove(Claim::Successor, &nonces);
+    channel.send(&Message::Hello(greeting(program), nonces[1], proof), &[])?;
+    match receive()? {
+        Message::Welcome(greeting, proof)
+            if secret.accepts(Claim::Predecessor, &nonces, &proof) =>
+        {
+            Ok(Some(greeting))
         }
+        Message::Busy(proof) if secret.accepts(Claim::Busy, &nonces, &proof) => Ok(None),
+        Message::Welcome(..) | Message::Busy(_) => Err(Error::Secret),
+        Message::Refused(why) => Err(Error::Refused(why)),
+        _ => Err(Error::Protocol("no greeting")),
     }
 }
 
@@ -124,8 +190,7 @@ pub struct Goodbye(Channel);
 impl Goodbye {
     /// Says that this process ends on purpose, so that the predecessor does not take it for a crash.
     pub fn say(&self) {
-        // A predecessor that is gone need not know.
-        _ = self.0.send(&Message::Farewell, &[]);
+        self.0.send_at_once(&Message::Farewell);
     }
 }
 
@@ -139,26 +204,58 @@ impl Trial {
         Ok(Goodbye(self.channel.try_clone()?))
     }
 
+    /// Waits until the predecessor takes no more queries: they wait in the sockets. Gives what brings
+    /// them here, or nothing if the predecessor has not said anything for `patience`.
+    ///
+    /// # Errors
+    ///
+    /// The predecessor is gone, or resumes.
+    pub fn paused(&self, patience: Duration) -> Result<Option<Named>, Error> {
+        self.channel.set_deadline(Some(patience));
+        match self.channel.receive() {
+            Ok((Message::Paused(items), fds)) => {
+                let mut estate = Estate::default();
+                add(&mut estate, items, fds)?;
+                Ok(Some(estate.others))
+            }
+            Ok((Message::Refused(why), _)) => Err(Error::Refused(why)),
+            Ok(_) => Err(Error::Protocol("no pause")),
+            Err(Error::Slow) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Lets the predecessor go; gives `adopt` its connections, until it is gone.
     ///
     /// # Errors
     ///
-    /// The predecessor ended in another way than it should have.
+    /// The predecessor ended in another way than it should have, or resumes ([`Error::Refused`]).
     pub fn stay(self, adopt: impl FnMut(HandedConnection)) -> Result<(), Error> {
         let outcome = self.receive(adopt);
-        if outcome.is_err() {
+        if !matches!(outcome, Ok(()) | Err(Error::Refused(_))) {
             // That the connection closes must not be taken for the end of this process.
-            _ = self.channel.send(&Message::Farewell, &[]);
+            self.channel.send_at_once(&Message::Farewell);
         }
         outcome
     }
 
     fn receive(&self, mut adopt: impl FnMut(HandedConnection)) -> Result<(), Error> {
-        // It ends when its last question is answered, which it bounds itself.
-        self.channel.set_patience(None)?;
-        self.channel.send(&Message::Stay, &[])?;
+        self.channel.set_deadline(Some(SEND_PATIENCE));
+        let said = self.channel.send(&Message::Stay, &[]);
+        said.map_err(|error| last_word(&self.channel, error))?;
+        let mut heard = Instant::now();
         loop {
+            if !self.channel.has_word(ROUND) {
+                if heard.elapsed() > SILENCE_MAX {
+                    return Err(Error::Slow);
+                }
+                self.channel.send_at_once(&Message::Alive);
+                continue;
+            }
+            heard = Instant::now();
+            self.channel.set_deadline(Some(SEND_PATIENCE));
             match self.channel.receive()? {
+                (Message::Alive, _) => self.channel.send_at_once(&Message::Alive),
                 (Message::Connection { listener, asked, input }, mut fds) => {
                     let Some(stream) = fds.pop_front() else {
                         return Err(Error::Protocol("a connection without its descriptor"));
@@ -166,10 +263,23 @@ impl Trial {
                     adopt(HandedConnection { stream, listener, input, asked });
                 }
                 (Message::Bye, _) => return Ok(()),
+                (Message::Refused(why), _) => return Err(Error::Refused(why)),
                 _ => return Err(Error::Protocol("no connections")),
             }
         }
     }
+}
+
+/// What a predecessor that takes nothing any more has said before: maybe that it resumes.
+fn last_word(channel: &Channel, error: Error) -> Error {
+    while channel.has_word(Duration::ZERO) {
+        match channel.receive() {
+            Ok((Message::Refused(why), _)) => return Error::Refused(why),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    error
 }
 
 fn add(estate: &mut Estate, items: Vec<Item>, mut fds: VecDeque<OwnedFd>) -> Result<(), Error> {

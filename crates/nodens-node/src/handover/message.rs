@@ -3,24 +3,31 @@
 //! Each message is one packet: an octet that names it, then its fields. Numbers have the most
 //! significant octet first; texts and octet strings have their length in front.
 
+use super::limits::PROGRAM_LEN_MAX;
+use super::secret::{Nonce, Proof};
 use std::net::SocketAddr;
 
 /// The version of everything in this module. Both sides name theirs first; they have to agree.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// What a greeting begins with, so that nobody takes another protocol for this one.
 const MAGIC: &[u8] = b"nodens-handover";
-/// The longest message, in octets: the longest cached answer and the longest input of a
-/// connection fit.
-pub(crate) const MESSAGE_LEN_MAX: usize = 128 << 10;
-
 /// A message without its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Successor: this is who I am.
-    Hello(Greeting),
+    /// Predecessor, first of all: show that you know the secret.
+    Challenge {
+        /// [`VERSION`] of the one who speaks.
+        version: u16,
+        /// What to show it with.
+        nonce: Nonce,
+    },
+    /// Successor: this is who I am. Now you.
+    Hello(Greeting, Nonce, Proof),
     /// Predecessor: and this is who I am.
-    Welcome(Greeting),
-    /// Predecessor: no, because.
+    Welcome(Greeting, Proof),
+    /// Predecessor: I serve, and cannot hand over now.
+    Busy(Proof),
+    /// Predecessor: no, because. From here on I go on, whatever was said before.
     Refused(String),
     /// Predecessor: descriptors come with this, in this order.
     Descriptors(Vec<Item>),
@@ -32,10 +39,13 @@ pub(crate) enum Message {
     Warm,
     /// Successor: I take questions, at these listeners that were yours.
     Commit(Vec<SocketAddr>),
-    /// Predecessor: I take none any more.
-    Paused,
+    /// Predecessor: I take none any more. Descriptors come with this, in this order: what brings
+    /// questions to a process is for the one that takes them.
+    Paused(Vec<Item>),
     /// Successor: I stay. You may go.
     Stay,
+    /// Either, while the other one may have to go on without it: I live.
+    Alive,
     /// Predecessor: a connection comes with this.
     Connection {
         /// Where its listener is.
@@ -54,8 +64,6 @@ pub(crate) enum Message {
 /// What both sides have to know of each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Greeting {
-    /// [`VERSION`] of the one who speaks.
-    pub(crate) version: u16,
     /// The form of its cached answers.
     pub(crate) answers: u16,
     /// Its process ID, in its own namespace.
@@ -88,22 +96,34 @@ impl Message {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::Hello(greeting) => greeting.encode(b'H', &mut out),
-            Self::Welcome(greeting) => greeting.encode(b'W', &mut out),
+            Self::Challenge { version, nonce } => {
+                out.push(b'c');
+                out.extend_from_slice(MAGIC);
+                out.extend(version.to_be_bytes());
+                out.extend_from_slice(nonce);
+            }
+            Self::Hello(greeting, nonce, proof) => {
+                out.push(b'H');
+                out.extend_from_slice(nonce);
+                out.extend_from_slice(proof);
+                greeting.encode(&mut out);
+            }
+            Self::Welcome(greeting, proof) => {
+                out.push(b'W');
+                out.extend_from_slice(proof);
+                greeting.encode(&mut out);
+            }
+            Self::Busy(proof) => {
+                out.push(b'B');
+                out.extend_from_slice(proof);
+            }
             Self::Refused(why) => {
                 out.push(b'R');
                 push(&mut out, why.as_bytes());
             }
             Self::Descriptors(items) => {
                 out.push(b'D');
-                for item in items {
-                    let (kind, text) = match item {
-                        Item::Pair(address) => (b'P', address.to_string()),
-                        Item::Named(name) => (b'N', name.clone()),
-                    };
-                    out.push(kind);
-                    push(&mut out, text.as_bytes());
-                }
+                items.iter().for_each(|item| item.encode(&mut out));
             }
             Self::Whole => out.push(b'w'),
             Self::Answers(answers) => {
@@ -115,8 +135,12 @@ impl Message {
                 out.push(b'C');
                 kept.iter().for_each(|address| push(&mut out, address.to_string().as_bytes()));
             }
-            Self::Paused => out.push(b'p'),
+            Self::Paused(items) => {
+                out.push(b'p');
+                items.iter().for_each(|item| item.encode(&mut out));
+            }
             Self::Stay => out.push(b'S'),
+            Self::Alive => out.push(b'l'),
             Self::Connection { listener, asked, input } => {
                 out.push(b'T');
                 push(&mut out, listener.to_string().as_bytes());
@@ -134,16 +158,25 @@ impl Message {
         let (kind, rest) = octets.split_first()?;
         let mut rest = Fields(rest);
         let message = match kind {
-            b'H' => Self::Hello(Greeting::decode(&mut rest)?),
-            b'W' => Self::Welcome(Greeting::decode(&mut rest)?),
+            b'c' => Self::challenge(&mut rest)?,
+            b'H' => {
+                let (nonce, proof) = (rest.take()?, rest.take()?);
+                Self::Hello(Greeting::decode(&mut rest)?, nonce, proof)
+            }
+            b'W' => {
+                let proof = rest.take()?;
+                Self::Welcome(Greeting::decode(&mut rest)?, proof)
+            }
+            b'B' => Self::Busy(rest.take()?),
             b'R' => Self::Refused(rest.text()?),
             b'D' => Self::Descriptors(rest.all(Fields::item)?),
             b'w' => Self::Whole,
             b'A' => Self::Answers(rest.all(|rest| rest.octets().map(<[u8]>::to_vec))?),
             b'a' => Self::Warm,
             b'C' => Self::Commit(rest.all(Fields::address)?),
-            b'p' => Self::Paused,
+            b'p' => Self::Paused(rest.all(Fields::item)?),
             b'S' => Self::Stay,
+            b'l' => Self::Alive,
             b'T' => {
                 let (listener, asked) = (rest.address()?, u32::from_be_bytes(rest.take()?));
                 Self::Connection { listener, asked, input: rest.octets()?.to_vec() }
@@ -154,29 +187,42 @@ impl Message {
         };
         rest.0.is_empty().then_some(message)
     }
+
+    /// Of another version, whatever follows the version may look like.
+    fn challenge(rest: &mut Fields<'_>) -> Option<Self> {
+        rest.0 = rest.0.strip_prefix(MAGIC)?;
+        let version = u16::from_be_bytes(rest.take()?);
+        if version != VERSION {
+            rest.0 = &[];
+            return Some(Self::Challenge { version, nonce: Nonce::default() });
+        }
+        Some(Self::Challenge { version, nonce: rest.take()? })
+    }
 }
 
 impl Greeting {
-    fn encode(&self, kind: u8, out: &mut Vec<u8>) {
-        out.push(kind);
-        out.extend_from_slice(MAGIC);
-        out.extend(self.version.to_be_bytes());
+    fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.answers.to_be_bytes());
         out.extend(self.pid.to_be_bytes());
         push(out, self.program.as_bytes());
     }
 
-    /// Of another version, whatever follows the version may look like.
     fn decode(rest: &mut Fields<'_>) -> Option<Self> {
-        rest.0 = rest.0.strip_prefix(MAGIC)?;
-        let version = u16::from_be_bytes(rest.take()?);
-        if version != VERSION {
-            rest.0 = &[];
-            return Some(Self { version, answers: 0, pid: 0, program: String::new() });
-        }
         let answers = u16::from_be_bytes(rest.take()?);
         let pid = u32::from_be_bytes(rest.take()?);
-        Some(Self { version, answers, pid, program: rest.text()? })
+        let program = rest.text().filter(|program| program.len() <= PROGRAM_LEN_MAX)?;
+        Some(Self { answers, pid, program })
+    }
+}
+
+impl Item {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, text) = match self {
+            Self::Pair(address) => (b'P', address.to_string()),
+            Self::Named(name) => (b'N', name.clone()),
+        };
+        out.push(kind);
+        push(out, text.as_bytes());
     }
 }
 
@@ -234,21 +280,24 @@ mod tests {
 
     #[test]
     fn what_is_said_is_understood_and_no_part_of_it() {
-        let greeting =
-            Greeting { version: VERSION, answers: 3, pid: 7, program: "nodens 1".to_owned() };
+        let greeting = Greeting { answers: 3, pid: 7, program: "nodens 1".to_owned() };
+        let (nonce, proof) = ([5; 32], [6; 32]);
         let [a, b]: [SocketAddr; 2] =
             ["127.0.0.1:53", "[::1]:53"].map(|text| text.parse().unwrap());
         let messages = [
-            Message::Hello(greeting.clone()),
-            Message::Welcome(greeting),
+            Message::Challenge { version: VERSION, nonce },
+            Message::Hello(greeting.clone(), nonce, proof),
+            Message::Welcome(greeting, proof),
+            Message::Busy(proof),
             Message::Refused("why".to_owned()),
             Message::Descriptors(vec![Item::Pair(a), Item::Named("tun".to_owned())]),
             Message::Whole,
             Message::Answers(vec![vec![1, 2, 3], vec![], vec![4]]),
             Message::Warm,
             Message::Commit(vec![a, b]),
-            Message::Paused,
+            Message::Paused(vec![Item::Named("tun".to_owned())]),
             Message::Stay,
+            Message::Alive,
             Message::Connection { listener: b, asked: 9, input: vec![0, 20, 1] },
             Message::Bye,
             Message::Farewell,
@@ -266,9 +315,9 @@ mod tests {
 
     #[test]
     fn another_version_is_known_as_such_whatever_it_says() {
-        let mut octets = [b"H", MAGIC, &[0, 99], b"something else"].concat();
+        let mut octets = [b"c", MAGIC, &[0, 99], b"something else"].concat();
         let other = Message::decode(&octets);
-        assert!(matches!(other, Some(Message::Hello(Greeting { version: 99, .. }))));
+        assert!(matches!(other, Some(Message::Challenge { version: 99, .. })));
         octets[1] = b'x';
         assert_eq!(Message::decode(&octets), None);
     }

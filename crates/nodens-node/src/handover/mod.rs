@@ -1,37 +1,48 @@
-//! How a running server passes what it holds to its successor, so that no question is lost.
+//! How a running server passes what it holds to its successor, so that no query is lost.
 //!
-//! The *predecessor* listens under a name ([`Offer`]). The *successor* asks there
-//! ([`Inheritance::claim`]) and is given every listening socket, with what waits in it, the
-//! descriptors that the node's network hangs on, and the cache. It builds what it needs beside the
-//! running server, which goes on answering. Then:
+//! The *predecessor* listens under a name in a [`Folder`] ([`Offer`]), or starts the successor itself.
+//! The *successor* asks there ([`Inheritance::claim`]). Both show that they know the secret of the
+//! folder; nothing else of another process is looked at before. The successor is given every listening
+//! socket, with what waits in it, and the cache. It builds what it needs beside the running server,
+//! which answers meanwhile. Then:
 //!
 //! | successor | predecessor |
 //! |---|---|
 //! | is ready for a while; `Commit` | |
-//! | | takes no more questions; `Paused` |
-//! | takes questions; `Stay` | |
+//! | | takes no more queries; `Paused`, with the descriptors that the node's network hangs on |
+//! | takes queries; `Stay` | |
 //! | | stays as it is for a while |
 //! | | answers what it had taken, passes on its connections, each once nothing is owed to it; `Bye` |
 //!
-//! The sockets are the same in both processes: each question goes to one of the two, whichever
-//! takes it, and what nobody takes waits. Until its while is over the predecessor goes on by itself
-//! whenever the successor is gone: the kernel says so at once, because the connection between the
-//! two closes with the last thread of the other process, and nobody else has its end. Before `Stay`
-//! that is so in whatever way it ends, and the successor has taken no question, so none goes with
-//! it. After `Stay` it is so unless the successor has said `Farewell`, and what it had taken is
-//! lost.
+//! The sockets are the same in both processes: each query goes to one of the two, whichever
+//! takes it, and what nobody takes waits. What brings queries to the node is the predecessor's alone
+//! until `Paused`: if it ends, however that is, the kernel takes the addresses away.
+//!
+//! Until its while is over the predecessor resumes by itself whenever the successor is gone, or
+//! stopped. That it is gone the kernel says at once, because the connection between the two closes with
+//! the last thread of the other process, and nobody else has its end; that it is stopped shows when
+//! it says `Alive` no more. A predecessor that resumes says `Refused`, and a successor that reads that
+//! ends, whatever it has said or done before. One that reads the end of the connection is alone.
+//! After `Stay` the predecessor does not resume if the successor has said `Farewell`.
 
 mod channel;
+mod door;
+mod doorkeeper;
+mod folder;
 mod inheritance;
+mod limits;
 mod message;
 mod offer;
+mod secret;
 
 #[cfg(test)]
 mod tests;
 
-pub use inheritance::{Goodbye, Inheritance, Trial};
+pub use doorkeeper::Doorkeeper;
+pub use folder::{Folder, Name};
+pub use inheritance::{Claimed, Goodbye, Inheritance, Trial};
 pub use message::VERSION;
-pub use offer::{Holder, Name, Offer};
+pub use offer::{Heir, Holder, Offer, Parent};
 
 use nodens_net::InheritedListener;
 use std::io;
@@ -46,7 +57,10 @@ pub struct Estate {
     pub others: Vec<(String, OwnedFd)>,
 }
 
-/// Why there is no hand-over. Whoever was serving goes on.
+/// Open files by name.
+pub type Named = Vec<(String, OwnedFd)>;
+
+/// Why there is no hand-over. Whoever served serves on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The other process is gone, or does not want to go on.
@@ -58,6 +72,12 @@ pub enum Error {
     /// The other process said no.
     #[error("refused by the running process: {0}")]
     Refused(String),
+    /// The other process does not know the secret.
+    #[error("the other process does not know the secret of the hand-over's folder")]
+    Secret,
+    /// The running process serves, and cannot hand over now.
+    #[error("the running process takes up something else first")]
+    CalledOff,
     /// The other process belongs to somebody else.
     #[error("the other process belongs to the user with ID {0}")]
     Stranger(u32),

@@ -1,207 +1,342 @@
 //! The side of the predecessor.
 
-use super::channel::{self, Channel, DESCRIPTORS_MAX};
-use super::message::{Greeting, Item, MESSAGE_LEN_MAX, Message, VERSION};
-use super::{Error, Estate};
+use super::channel::{self, Channel};
+use super::door::{Door, Guest, Visitor};
+use super::folder::{Folder, Name};
+use super::limits::{
+    ANSWERS_LEN, DESCRIPTORS_MAX, ESTATE_TIME, IN_TIME, LEAVE_MAX, PREPARE_MAX, ROUND,
+    SILENT_ROUNDS,
+};
+use super::message::{Item, Message};
+use super::secret::Secret;
+use super::{Error, Estate, Named};
 use nodens_core::handlers::cache::Store;
-use nodens_net::{HandedConnection, Peer};
+use nodens_net::HandedConnection;
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-
-/// How long a successor may take for a message that needs no work.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a successor may take from `Commit` to `Stay`.
-const TRIAL_MAX: Duration = Duration::from_secs(60);
-/// How often it is seen, while the successor is watched, whether there is time for that.
-const WATCH_ROUND: Duration = Duration::from_millis(20);
-/// Octets of answers that go into one message.
-const ANSWERS_LEN: usize = MESSAGE_LEN_MAX / 2;
 
 /// The server that is to hand over.
 pub trait Holder {
-    /// What there is to pass on. The server goes on meanwhile, and changes none of it until
+    /// What there is to pass on. The server answers meanwhile, and changes none of it until
     /// [`Holder::resume`] or [`Holder::leave`].
     fn estate(&mut self) -> Result<Estate, String>;
     /// Shows `visit` every answer of the cache until it says false.
     fn answers(&mut self, visit: &mut dyn FnMut(&[u8]) -> bool);
-    /// Takes no more questions. Connections go on.
-    fn pause(&mut self) -> Result<(), String>;
-    /// The successor takes questions. Whatever both would do is up to it from here on, but this
+    /// Whether the server has something to do that does not wait until a successor is ready. Set by
+    /// others, at any time.
+    fn called_off(&self) -> Arc<AtomicBool>;
+    /// Takes no more queries. Connections go on. Gives what brings queries to whoever takes them.
+    fn pause(&mut self) -> Result<Named, String>;
+    /// The successor takes queries. Whatever both would do is up to it from here on, but this
     /// server must still be able to [`Holder::resume`]. Gives for how long.
     fn retire(&mut self) -> Duration;
     /// Whether this server has to end now, and cannot wait for as long as it gave.
     fn is_hurried(&self) -> bool;
-    /// Goes on as if nothing had been, because `why`.
+    /// Serves as if nothing had been, because `why`.
     fn resume(&mut self, why: &Error);
+    /// A process was turned away before it was given or asked anything.
+    fn refused(&mut self, why: &Error);
     /// Begins to end. What arrives at `kept` is for the successor; connections go to `heir`, until
     /// it is dropped.
     fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>);
 }
 
-/// A name that nobody else has. Who asks for it finds nobody yet.
-#[derive(Debug)]
-pub struct Name {
-    socket: OwnedFd,
+/// Who has taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heir {
+    /// The child with this process ID.
+    Child(u32),
+    /// A process that was started by others.
+    Other,
 }
 
-impl Name {
-    /// Takes `name` in this network namespace, if nobody has it.
-    ///
-    /// # Errors
-    ///
-    /// Another process has it (`EADDRINUSE`).
-    pub fn take(name: &str) -> io::Result<Self> {
-        Ok(Self { socket: channel::bind(name)? })
-    }
-
-    /// Offers under it.
-    ///
-    /// # Errors
-    ///
-    /// The system refuses.
-    pub fn offer(self) -> io::Result<Offer> {
-        channel::listen(&self.socket)?;
-        Ok(Offer { listener: self.socket })
-    }
-}
-
-/// A name under which a successor finds this process.
+/// Where successors find this process: under a name, or as the parent that started them.
 #[derive(Debug)]
 pub struct Offer {
-    listener: OwnedFd,
+    named: Option<(Name, Door)>,
+    children: Receiver<(u32, OwnedFd)>,
+    parent: Parent,
 }
 
-impl Offer {
-    /// Offers under `name` in this network namespace.
-    ///
-    /// # Errors
-    ///
-    /// Another process does so (`EADDRINUSE`).
-    pub fn bind(name: &str) -> io::Result<Self> {
-        Name::take(name)?.offer()
-    }
+/// Gives successors that this process starts a connection to it.
+#[derive(Clone, Debug)]
+pub struct Parent {
+    tell: Sender<(u32, OwnedFd)>,
+    wake: Arc<OwnedFd>,
+}
 
-    /// Goes on offering with the predecessor's descriptor, at which others may wait already.
-    pub fn inherited(listener: OwnedFd) -> Self {
-        Self { listener }
-    }
-
-    /// The descriptor, for a successor.
+impl Parent {
+    /// Both ends of a connection: ours, and that which a child is to find as its standard input.
     ///
     /// # Errors
     ///
     /// No descriptor is free.
-    pub fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.listener.try_clone()
+    pub fn connection(&self) -> io::Result<(OwnedFd, OwnedFd)> {
+        let (ours, theirs) = Channel::pair()?;
+        Ok((ours.into(), theirs))
     }
 
-    /// Serves successors, one after the other, until one of them has taken over; gives its process
-    /// ID, or 0 if that is not in our namespace.
+    /// The child `pid` has the other end of `ours`.
+    pub fn expect(&self, pid: u32, ours: OwnedFd) {
+        _ = self.tell.send((pid, ours));
+        self.wake();
+    }
+
+    /// Ends a wait for others.
+    pub(crate) fn wake(&self) {
+        _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+impl Offer {
+    /// Offers under `name`, or only to children without one.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses.
+    pub fn new(name: Option<Name>) -> io::Result<Self> {
+        let door = |name: Name| {
+            let door = Door::new(name.listen()?, name.folder.secret.clone());
+            io::Result::Ok((name, door))
+        };
+        Self::of(name.map(door).transpose()?)
+    }
+
+    fn of(named: Option<(Name, Door)>) -> io::Result<Self> {
+        let (tell, children) = channel();
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { named, children, parent: Parent { tell, wake: Arc::new(wake) } })
+    }
+
+    /// Offers with the predecessor's [`Offer::descriptors`], at which others may wait already.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is free.
+    pub fn inherited(
+        folder: Folder,
+        name: &str,
+        [lock, listener]: [OwnedFd; 2],
+    ) -> io::Result<Self> {
+        let door = Door::new(listener, folder.secret.clone());
+        Self::of(Some((Name { folder, name: name.to_owned(), lock }, door)))
+    }
+
+    /// Of the name, for a successor; none without one.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is free.
+    pub fn descriptors(&self) -> io::Result<Option<[OwnedFd; 2]>> {
+        let both = |(name, door): &(Name, Door)| {
+            io::Result::Ok([name.lock.try_clone()?, door.listener.try_clone()?])
+        };
+        self.named.as_ref().map(both).transpose()
+    }
+
+    /// For children that are to succeed.
+    pub fn parent(&self) -> Parent {
+        self.parent.clone()
+    }
+
+    /// Serves successors, one after the other, until one of them has taken over. Those that come
+    /// meanwhile are told to wait.
     ///
     /// # Errors
     ///
     /// Nobody can ask any more.
-    pub fn serve(&self, holder: &mut dyn Holder, program: &str) -> io::Result<u32> {
+    pub fn serve(&mut self, holder: &mut dyn Holder, program: &str) -> io::Result<Heir> {
         loop {
-            let channel = channel::accept(&self.listener)?;
-            match serve(&channel, holder, program) {
-                Ok(pid) => return Ok(pid),
-                Err(error) => holder.resume(&error),
+            let (guest, heir) = self.next(holder)?;
+            let channel = &guest.channel;
+            match self.hand_over(&guest, holder, program) {
+                Ok(()) => return Ok(heir),
+                Err(error) => {
+                    // It learns of it in any case, because the connection closes; but that alone
+                    // would mean that this process is gone.
+                    channel.send_at_once(&Message::Refused(error.to_string()));
+                    holder.resume(&error);
+                }
             }
         }
     }
-}
 
-/// One hand-over. On an error the holder has to go on.
-fn serve(channel: &Channel, holder: &mut dyn Holder, program: &str) -> Result<u32, Error> {
-    channel.set_patience(Some(PATIENCE))?;
-    let (successor, peer) = greet(channel, program)?;
-    let prepared = prepare(channel, holder, successor.answers);
-    refuse_on_error(channel, prepared)?;
-    // It may have to wait for a cluster's API server, or for an upstream, for as long as it takes.
-    let Message::Commit(kept) = channel.receive()?.0 else {
-        return Err(Error::Protocol("no commit"));
-    };
-    channel.set_patience(Some(TRIAL_MAX))?;
-    let paused = holder.pause().map_err(Error::Holder);
-    refuse_on_error(channel, paused)?;
-    channel.send(&Message::Paused, &[])?;
-    let Message::Stay = channel.receive()?.0 else {
-        return Err(Error::Protocol("no word that it stays"));
-    };
-    watch(channel, holder)?;
-    let (sender, connections) = std::sync::mpsc::channel();
-    holder.leave(kept, sender);
-    pass_on(channel, &connections);
-    Ok(peer.pid)
-}
-
-/// Watches the successor for as long as the holder could go on in its place.
-///
-/// # Errors
-///
-/// It is gone without a word ([`Error::Gone`]), and nothing else: whatever it may say, it takes
-/// questions.
-fn watch(channel: &Channel, holder: &mut dyn Holder) -> Result<(), Error> {
-    let until = Instant::now() + holder.retire();
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || holder.is_hurried() {
-            break;
-        }
-        if channel.set_patience(Some(left.min(WATCH_ROUND))).is_err() {
-            break;
-        }
-        match channel.receive() {
-            Err(Error::Slow) => {}
-            Err(Error::Gone) => return Err(Error::Gone),
-            Ok(_) | Err(_) => break,
+    /// Waits for the next process that may succeed.
+    fn next(&mut self, holder: &mut dyn Holder) -> io::Result<(Guest, Heir)> {
+        loop {
+            if let Ok((pid, ours)) = self.children.try_recv() {
+                let guest = Visitor::challenge(Channel::of(ours))
+                    .and_then(|child| child.admit(&Secret::INHERITED));
+                match guest {
+                    Ok(guest) => return Ok((guest, Heir::Child(pid))),
+                    Err(error) => holder.refused(&error),
+                }
+                continue;
+            }
+            let mut refused = |error: &Error| holder.refused(error);
+            let guest = self.named.as_mut().map(|(_, door)| door.look(&mut refused));
+            if let Some(guest) = guest.transpose()?.flatten() {
+                return Ok((guest, Heir::Other));
+            }
+            let time = self.named.as_ref().and_then(|(_, door)| door.wait_max());
+            self.wait(None, time.unwrap_or(Duration::from_secs(3600)));
+            _ = rustix::io::read(&*self.parent.wake, &mut [0; 8]);
         }
     }
-    // Only how long connections may take to be taken hangs on it.
-    _ = channel.set_patience(Some(TRIAL_MAX));
-    Ok(())
+
+    /// Waits until somebody has something to say, or `channel` is ready.
+    pub(crate) fn wait(&self, channel: Option<(&Channel, PollFlags)>, time: Duration) {
+        let door = self.named.iter().flat_map(|(_, door)| door.fds());
+        let own = channel.iter().map(|(channel, flags)| (channel.as_fd(), *flags));
+        // Children are not served meanwhile.
+        let wake = channel.is_none().then_some((self.parent.wake.as_fd(), PollFlags::IN));
+        channel::wait(door.map(|fd| (fd, PollFlags::IN)).chain(own).chain(wake), time);
+    }
+
+    /// Tells others that come to wait.
+    pub(crate) fn turn_away(&mut self, refused: &mut dyn FnMut(&Error)) {
+        if let Some((_, door)) = &mut self.named {
+            door.turn_away(refused);
+        }
+    }
+
+    /// One hand-over. On an error the holder has to resume.
+    fn hand_over(
+        &mut self,
+        guest: &Guest,
+        holder: &mut dyn Holder,
+        program: &str,
+    ) -> Result<(), Error> {
+        let channel = &guest.channel;
+        channel.set_deadline(Some(ESTATE_TIME));
+        guest.welcome(program)?;
+        let estate = holder.estate().map_err(Error::Holder)?;
+        send_estate(channel, &estate)?;
+        // It has them, or nobody: here they would stay open for as long as the hand-over takes.
+        drop(estate);
+        channel.set_deadline(Some(PREPARE_MAX));
+        let called_off = holder.called_off();
+        let until = Instant::now() + PREPARE_MAX;
+        if guest.greeting.answers == Store::FORMAT {
+            // It takes the answers once it has read its configuration, which may have to be waited for.
+            send_answers(channel, holder, &mut || {
+                self.attend(channel, PollFlags::OUT, (&called_off, until), &mut |_| {})
+            })?;
+        }
+        channel.send(&Message::Warm, &[])?;
+        // It may have to wait for a cluster's API server, or for an upstream.
+        self.attend(channel, PollFlags::IN, (&called_off, until), &mut |e| holder.refused(e))?;
+        let Message::Commit(kept) = channel.receive()?.0 else {
+            return Err(Error::Protocol("no commit"));
+        };
+        self.give_up_queries(channel, holder)?;
+        self.watch(channel, holder)?;
+        let (sender, connections) = std::sync::mpsc::channel();
+        holder.leave(kept, sender);
+        channel.set_deadline(Some(LEAVE_MAX));
+        pass_on(channel, &connections);
+        Ok(())
+    }
+
+    /// Waits until `channel` is ready for `flags`, unless that takes too long or is called off.
+    fn attend(
+        &mut self,
+        channel: &Channel,
+        flags: PollFlags,
+        (called_off, until): (&AtomicBool, Instant),
+        refused: &mut dyn FnMut(&Error),
+    ) -> Result<(), Error> {
+        loop {
+            if channel.is_ready(flags) {
+                return Ok(());
+            }
+            if called_off.load(Ordering::Relaxed) {
+                return Err(Error::CalledOff);
+            }
+            if Instant::now() >= until {
+                return Err(Error::Slow);
+            }
+            self.wait(Some((channel, flags)), ROUND);
+            self.turn_away(refused);
+        }
+    }
+
+    /// Takes no more queries, until the successor does. What brings them passes now, and not before.
+    fn give_up_queries(&mut self, channel: &Channel, holder: &mut dyn Holder) -> Result<(), Error> {
+        channel.set_deadline(Some(ESTATE_TIME));
+        let network = holder.pause().map_err(Error::Holder)?;
+        let items = network.iter().map(|(name, _)| Item::Named(name.clone())).collect();
+        let fds: Vec<_> = network.iter().map(|(_, fd)| fd.as_fd()).collect();
+        channel.send(&Message::Paused(items), &fds)?;
+        drop(fds);
+        drop(network);
+        let mut silence = Silence::new();
+        loop {
+            if channel.has_word(ROUND) {
+                return match channel.receive()?.0 {
+                    Message::Stay => Ok(()),
+                    _ => Err(Error::Protocol("no word that it stays")),
+                };
+            }
+            silence.check()?;
+        }
+    }
+
+    /// Watches the successor for as long as the holder could resume in its place.
+    ///
+    /// # Errors
+    ///
+    /// It is gone without a word ([`Error::Gone`]), or stopped ([`Error::Slow`]), and nothing else:
+    /// whatever it may say, it takes queries.
+    fn watch(&mut self, channel: &Channel, holder: &mut dyn Holder) -> Result<(), Error> {
+        let until = Instant::now() + holder.retire();
+        let mut silence = Silence::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || holder.is_hurried() {
+                return Ok(());
+            }
+            channel.send_at_once(&Message::Alive);
+            self.turn_away(&mut |error| holder.refused(error));
+            if !channel.has_word(left.min(ROUND)) {
+                silence.check()?;
+                continue;
+            }
+            match channel.receive() {
+                Ok((Message::Alive, _)) => silence = Silence::new(),
+                Err(Error::Gone) => return Err(Error::Gone),
+                Ok(_) | Err(_) => return Ok(()),
+            }
+            // It speaks as often as we do.
+            std::thread::sleep(left.min(ROUND / 2));
+        }
+    }
 }
 
-fn greet(channel: &Channel, program: &str) -> Result<(Greeting, Peer), Error> {
-    let peer = channel.check_peer();
-    let peer = refuse_on_error(channel, peer)?;
-    let Message::Hello(successor) = channel.receive()?.0 else {
-        return Err(Error::Protocol("no greeting"));
-    };
-    let (pid, answers, version) = (std::process::id(), Store::FORMAT, VERSION);
-    let own = Greeting { version, answers, pid, program: program.to_owned() };
-    // It sees from this which version would do.
-    channel.send(&Message::Welcome(own), &[])?;
-    if successor.version != VERSION {
-        return Err(Error::Version(successor.version));
-    }
-    Ok((successor, peer))
+/// How long nothing has been heard.
+struct Silence {
+    rounds: u32,
+    looked: Instant,
 }
 
-/// Tells the other side what went wrong on this one.
-fn refuse_on_error<T>(channel: &Channel, result: Result<T, Error>) -> Result<T, Error> {
-    if let Err(error @ (Error::Holder(_) | Error::Stranger(_))) = &result {
-        // It learns of it in any case, because the channel closes.
-        _ = channel.send(&Message::Refused(error.to_string()), &[]);
+impl Silence {
+    fn new() -> Self {
+        Self { rounds: 0, looked: Instant::now() }
     }
-    result
-}
 
-fn prepare(channel: &Channel, holder: &mut dyn Holder, answers: u16) -> Result<(), Error> {
-    let estate = holder.estate().map_err(Error::Holder)?;
-    send_estate(channel, &estate)?;
-    // It has them, or nobody: here they would stay open for as long as the hand-over takes.
-    drop(estate);
-    // It takes the answers once it has read its configuration, which may have to be waited for.
-    channel.set_patience(None)?;
-    if answers == Store::FORMAT {
-        send_answers(channel, holder)?;
+    /// One more round without a word.
+    fn check(&mut self) -> Result<(), Error> {
+        let took = self.looked.elapsed();
+        self.looked = Instant::now();
+        self.rounds += u32::from(took <= IN_TIME);
+        if self.rounds >= SILENT_ROUNDS { Err(Error::Slow) } else { Ok(()) }
     }
-    channel.send(&Message::Warm, &[])
 }
 
 fn send_estate(channel: &Channel, estate: &Estate) -> Result<(), Error> {
@@ -226,11 +361,20 @@ fn send_estate(channel: &Channel, estate: &Estate) -> Result<(), Error> {
     channel.send(&Message::Whole, &[])
 }
 
-fn send_answers(channel: &Channel, holder: &mut dyn Holder) -> Result<(), Error> {
+/// Sends the cache, each message once `ready` says that there is room for it.
+fn send_answers(
+    channel: &Channel,
+    holder: &mut dyn Holder,
+    ready: &mut dyn FnMut() -> Result<(), Error>,
+) -> Result<(), Error> {
     let (mut answers, mut len, mut result) = (Vec::new(), 0, Ok(()));
+    let mut send = |answers| {
+        ready()?;
+        channel.send(&Message::Answers(answers), &[])
+    };
     holder.answers(&mut |answer| {
         if len + answer.len() > ANSWERS_LEN && !answers.is_empty() {
-            result = channel.send(&Message::Answers(std::mem::take(&mut answers)), &[]);
+            result = send(std::mem::take(&mut answers));
             len = 0;
         }
         len += answer.len();
@@ -238,7 +382,7 @@ fn send_answers(channel: &Channel, holder: &mut dyn Holder) -> Result<(), Error>
         result.is_ok()
     });
     result?;
-    channel.send(&Message::Answers(answers), &[])
+    send(answers)
 }
 
 /// Passes on connections until there are none any more. A successor that goes now takes them with

@@ -1,30 +1,88 @@
 //! The protocol between two sides, and every way in which one of them can end.
 
-use super::channel::{Channel, bind, listen};
-use super::message::{Greeting, MESSAGE_LEN_MAX, Message};
+use super::channel::{Channel, accept};
+use super::door::greeting;
+use super::limits::{GREETING_LEN_MAX, VISITORS_MAX};
+use super::message::Message;
+use super::secret::{Claim, Nonce, Secret, nonce};
 use super::*;
-use nodens_core::handlers::cache::Store;
 use nodens_net::HandedConnection;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn name() -> String {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    format!("test/{}/{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+/// What all names of tests are in, and a name of its own for each.
+struct Place {
+    _files: tempfile::TempDir,
+    folder: Folder,
+}
+
+const NAME: &str = "test/name";
+
+impl Place {
+    fn new() -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let folder = Folder::open(&files.path().join("shared"), true).unwrap();
+        Self { _files: files, folder }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::new(Some(Name::take(&self.folder, NAME).unwrap())).unwrap()
+    }
+
+    fn connect(&self) -> Channel {
+        let address = self.folder.address(NAME).unwrap();
+        Channel::connect(&address, PATIENCE).unwrap().unwrap()
+    }
+
+    fn try_claim(&self) -> Result<Claimed, Error> {
+        Inheritance::claim(&self.folder, NAME, "test")
+    }
+
+    /// Takes over, or waits until it can.
+    fn claim(&self) -> Inheritance {
+        loop {
+            match self.try_claim() {
+                Ok(Claimed::Heir(heir)) => return *heir,
+                // It may hand over to another one in this moment.
+                Ok(Claimed::Busy) | Err(Error::Gone) => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// A connection that has shown that it knows the secret, and has been given everything.
+    fn prepared(&self) -> Channel {
+        let channel = self.connect();
+        hello(&channel, &self.folder.secret);
+        while channel.receive().unwrap().0 != Message::Warm {}
+        channel
+    }
+
+    /// The connection of a successor that has said that it stays, and sees to nothing itself.
+    fn stayed(&self) -> Channel {
+        let channel = self.prepared();
+        channel.send(&Message::Commit(Vec::new()), &[]).unwrap();
+        assert!(matches!(channel.receive().unwrap().0, Message::Paused(_)));
+        channel.send(&Message::Stay, &[]).unwrap();
+        channel
+    }
 }
 
 /// Holds two listeners, a file and a few answers; writes down what it is told.
 struct Owner {
     listeners: Vec<(SocketAddr, UdpSocket, TcpListener)>,
     clients: Vec<TcpStream>,
-    offer: OwnedFd,
+    network: std::fs::File,
+    called_off: Arc<AtomicBool>,
     answers: Vec<Vec<u8>>,
     told: Vec<String>,
     grace: Duration,
@@ -33,7 +91,7 @@ struct Owner {
 }
 
 impl Owner {
-    fn new(offer: &Offer) -> Self {
+    fn new() -> Self {
         let listener = |_| loop {
             let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = tcp.local_addr().unwrap();
@@ -45,7 +103,8 @@ impl Owner {
         Self {
             listeners: [0, 1].map(listener).into(),
             clients: Vec::new(),
-            offer: offer.descriptor().unwrap(),
+            network: std::fs::File::open("/dev/null").unwrap(),
+            called_off: Arc::default(),
             answers: (0..5000).map(|n| vec![n as u8; n % 300]).collect(),
             told: Vec::new(),
             grace: Duration::ZERO,
@@ -71,17 +130,20 @@ impl Holder for Owner {
             address: *address,
             pairs: pairs(udp, tcp),
         });
-        let offer = self.offer.try_clone().unwrap();
-        Ok(Estate { listeners: listeners.collect(), others: vec![("offer".to_owned(), offer)] })
+        Ok(Estate { listeners: listeners.collect(), others: Vec::new() })
     }
 
     fn answers(&mut self, visit: &mut dyn FnMut(&[u8]) -> bool) {
         _ = self.answers.iter().all(|answer| visit(answer));
     }
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn called_off(&self) -> Arc<AtomicBool> {
+        self.called_off.clone()
+    }
+
+    fn pause(&mut self) -> Result<Named, String> {
         self.told.push("pause".to_owned());
-        Ok(())
+        Ok(vec![("network".to_owned(), self.network.try_clone().unwrap().into())])
     }
 
     fn retire(&mut self) -> Duration {
@@ -98,6 +160,10 @@ impl Holder for Owner {
         self.told.push(format!("resume: {why}"));
     }
 
+    fn refused(&mut self, why: &Error) {
+        self.told.push(format!("refused: {why}"));
+    }
+
     fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>) {
         self.told.push(format!("leave {}", kept.len()));
         let listener = self.listeners[0].0;
@@ -108,41 +174,52 @@ impl Holder for Owner {
     }
 }
 
-/// Serves in the background; gives the owner back with what it was told.
-fn serve(offer: Offer, mut owner: Owner) -> JoinHandle<Owner> {
+/// Serves in the background; gives the owner back with what it was told, and the offer.
+fn serve(mut offer: Offer, mut owner: Owner) -> JoinHandle<(Owner, Offer)> {
     std::thread::spawn(move || {
-        let pid = offer.serve(&mut owner, "test").unwrap();
-        assert_eq!(pid, std::process::id());
-        owner
+        assert_eq!(offer.serve(&mut owner, "test").unwrap(), Heir::Other);
+        (owner, offer)
     })
 }
 
-fn hello(channel: &Channel, version: u16) {
-    let (answers, program) = (Store::FORMAT, String::new());
-    let greeting = Greeting { version, answers, pid: 1, program };
-    channel.send(&Message::Hello(greeting), &[]).unwrap();
+fn told(served: JoinHandle<(Owner, Offer)>) -> Vec<String> {
+    served.join().unwrap().0.told
 }
 
-/// The connection of a successor that has said that it stays, and sees to nothing itself.
-fn stayed(name: &str) -> Channel {
-    let channel = Channel::connect(name).unwrap().unwrap();
-    hello(&channel, VERSION);
-    while channel.receive().unwrap().0 != Message::Warm {}
-    channel.send(&Message::Commit(Vec::new()), &[]).unwrap();
-    assert_eq!(channel.receive().unwrap().0, Message::Paused);
-    channel.send(&Message::Stay, &[]).unwrap();
-    channel
+fn challenge(channel: &Channel) -> Nonce {
+    match channel.receive().unwrap().0 {
+        Message::Challenge { version: VERSION, nonce } => nonce,
+        other => panic!("{other:?}"),
+    }
 }
 
-fn claim(name: &str) -> Inheritance {
-    Inheritance::claim(name, "test", PATIENCE).unwrap().unwrap()
+fn hello(channel: &Channel, secret: &Secret) {
+    let nonces = [challenge(channel), nonce().unwrap()];
+    let proof = secret.prove(Claim::Successor, &nonces);
+    channel.send(&Message::Hello(greeting(""), nonces[1], proof), &[]).unwrap();
+}
+
+/// Takes questions, and gives what passes with that.
+fn take_over(heir: Inheritance, kept: &[SocketAddr]) -> (Trial, Named) {
+    let trial = heir.commit(kept).unwrap();
+    let named = trial.paused(PATIENCE).unwrap().expect("a pause");
+    (trial, named)
+}
+
+fn is_gone(channel: &Channel) {
+    loop {
+        match channel.receive() {
+            Ok((Message::Refused(_), _)) => {}
+            Err(Error::Gone) => return,
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]
 fn everything_passes_to_the_successor() {
-    let name = name();
-    let offer = Offer::bind(&name).unwrap();
-    let mut owner = Owner::new(&offer);
+    let place = Place::new();
+    let mut owner = Owner::new();
     let addresses = owner.addresses();
     let mut clients = Vec::new();
     for _ in 0..300 {
@@ -150,11 +227,11 @@ fn everything_passes_to_the_successor() {
         owner.clients.push(owner.listeners[0].2.accept().unwrap().0);
     }
     let known = owner.answers.clone();
-    let owner = serve(offer, owner);
-    let mut heir = claim(&name);
+    let owner = serve(place.offer(), owner);
+    let mut heir = place.claim();
     assert_eq!(heir.predecessor(), (std::process::id(), "test"));
-    let told: Vec<_> = heir.estate.listeners.iter().map(|listener| listener.address).collect();
-    assert_eq!(told, addresses);
+    let there: Vec<_> = heir.estate.listeners.iter().map(|listener| listener.address).collect();
+    assert_eq!(there, addresses);
     for InheritedListener { address, pairs } in &heir.estate.listeners {
         assert_eq!(pairs.len(), 150);
         for (udp, tcp) in pairs {
@@ -166,13 +243,15 @@ fn everything_passes_to_the_successor() {
             );
         }
     }
-    assert_eq!(heir.estate.others[0].0, "offer");
+    assert!(heir.estate.others.is_empty(), "the network is the predecessor's still");
     let mut answers = Vec::new();
     heir.answers(|answer| answers.push(answer.to_vec())).unwrap();
     assert_eq!(answers, known);
     let mut adopted = Vec::new();
-    heir.commit(&addresses).unwrap().stay(|connection| adopted.push(connection)).unwrap();
-    assert_eq!(owner.join().unwrap().told, ["estate", "pause", "retire", "leave 2"]);
+    let (trial, named) = take_over(heir, &addresses);
+    assert_eq!(named.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["network"]);
+    trial.stay(|connection| adopted.push(connection)).unwrap();
+    assert_eq!(told(owner), ["estate", "pause", "retire", "leave 2"]);
     assert_eq!(adopted.len(), clients.len());
     for (connection, client) in adopted.into_iter().zip(&mut clients) {
         let facts = (connection.listener, connection.asked, &connection.input[..]);
@@ -184,73 +263,252 @@ fn everything_passes_to_the_successor() {
 
 #[test]
 fn a_successor_that_ends_at_any_step_leaves_the_predecessor_as_it_was() {
-    let name = name();
-    let offer = Offer::bind(&name).unwrap();
-    let owner = Owner::new(&offer);
-    let owner = serve(offer, owner);
-    drop(Channel::connect(&name).unwrap().unwrap());
-    for garbage in [&b"?"[..], b"H", b"", &[b'A'; MESSAGE_LEN_MAX + 1]] {
-        let channel = Channel::connect(&name).unwrap().unwrap();
-        channel.send_octets(garbage, &[]).unwrap();
-    }
-    let channel = Channel::connect(&name).unwrap().unwrap();
-    hello(&channel, VERSION);
-    channel.receive().unwrap();
-    drop(channel);
-    let channel = Channel::connect(&name).unwrap().unwrap();
-    hello(&channel, VERSION + 1);
-    assert!(matches!(channel.receive(), Ok((Message::Welcome(_), _))));
-    assert!(matches!(channel.receive(), Err(Error::Gone)));
-    drop(claim(&name));
-    let mut heir = claim(&name);
+    let place = Place::new();
+    let owner = serve(place.offer(), Owner::new());
+    let channel = place.connect();
+    challenge(&channel);
+    hello_and_leave(&place);
+    drop(place.claim());
+    let mut heir = place.claim();
     heir.answers(|_| {}).unwrap();
     drop(heir);
-    let mut heir = claim(&name);
+    let mut heir = place.claim();
     heir.answers(|_| {}).unwrap();
-    drop(heir.commit(&[]).unwrap());
+    drop(take_over(heir, &[]));
+    drop(channel);
     // Whoever comes next takes over.
-    let mut heir = claim(&name);
+    let mut heir = place.claim();
     heir.answers(|_| {}).unwrap();
-    heir.commit(&[]).unwrap().stay(drop).unwrap();
-    let told = owner.join().unwrap().told;
+    take_over(heir, &[]).0.stay(drop).unwrap();
+    let told = told(owner);
+    let told: Vec<_> = told.iter().filter(|told| !told.starts_with("refused: ")).collect();
     let gone = "resume: the other process is gone";
-    let senseless = "resume: unexpected in the hand-over: a message that makes no sense";
-    let version = format!(
-        "resume: the other process speaks version {} of the hand-over, and this one {VERSION}",
-        VERSION + 1
-    );
-    let cut = "resume: unexpected in the hand-over: a message that was cut short";
     let expected = [
-        gone, senseless, senseless, gone, cut, // before any greeting
-        "estate", gone, &version, // after it
-        "estate", gone, "estate", gone, // with the descriptors; with the answers
+        "estate", gone, "estate", gone, "estate",
+        gone, // with the descriptors; with the answers
         "estate", "pause", gone, // after the commit
         "estate", "pause", "retire", "leave 0",
     ];
     assert_eq!(told, expected);
 }
 
+fn hello_and_leave(place: &Place) {
+    let channel = place.connect();
+    hello(&channel, &place.folder.secret);
+    channel.receive().unwrap();
+}
+
+#[test]
+fn a_process_that_does_not_know_the_secret_is_given_nothing_and_keeps_nobody_waiting() {
+    let place = Place::new();
+    let owner = serve(place.offer(), Owner::new());
+    // Many that say nothing, and stay.
+    let idle: Vec<_> = (0..3 * VISITORS_MAX).map(|_| place.connect()).collect();
+    let file = std::fs::File::open("/dev/null").unwrap();
+    for garbage in [&b"?"[..], b"H", b"", &[b'A'; GREETING_LEN_MAX + 1]] {
+        let channel = place.connect();
+        challenge(&channel);
+        channel.send_octets(garbage, &[std::os::fd::AsFd::as_fd(&file)]).unwrap();
+        is_gone(&channel);
+    }
+    // Another secret; what was said to somebody else; and the other side's part.
+    let channel = place.connect();
+    hello(&channel, &Secret::INHERITED);
+    is_gone(&channel);
+    for claim in [Claim::Successor, Claim::Predecessor, Claim::Busy] {
+        let channel = place.connect();
+        let theirs = challenge(&channel);
+        let nonces = [if claim == Claim::Successor { Nonce::default() } else { theirs }, [7; 32]];
+        let proof = place.folder.secret.prove(claim, &nonces);
+        channel.send(&Message::Hello(greeting(""), nonces[1], proof), &[]).unwrap();
+        is_gone(&channel);
+    }
+    let mut heir = place.claim();
+    heir.answers(|_| {}).unwrap();
+    take_over(heir, &[]).0.stay(drop).unwrap();
+    let told = told(owner);
+    let (refused, others): (Vec<_>, Vec<_>) =
+        told.iter().partition(|told| told.starts_with("refused: "));
+    assert_eq!(others, ["estate", "pause", "retire", "leave 0"]);
+    let secret = "refused: the other process does not know the secret of the hand-over's folder";
+    assert_eq!(refused.iter().filter(|told| **told == secret).count(), 4);
+    drop(idle);
+}
+
+#[test]
+fn a_predecessor_that_does_not_know_the_secret_is_told_nothing() {
+    let place = Place::new();
+    let listener = Name::take(&place.folder, NAME).unwrap().listen().unwrap();
+    let server = std::thread::spawn(move || {
+        for reply in [true, false] {
+            while !super::channel::accept(&listener).is_ok_and(|c| {
+                c.is_some_and(|channel| {
+                    let nonce = [1; 32];
+                    channel.send(&Message::Challenge { version: VERSION, nonce }, &[]).unwrap();
+                    channel.receive().unwrap();
+                    let (greeting, proof) = (greeting(""), [2; 32]);
+                    let message = if reply {
+                        Message::Welcome(greeting, proof)
+                    } else {
+                        Message::Busy(proof)
+                    };
+                    channel.send(&message, &[]).unwrap();
+                    true
+                })
+            }) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        // The third is not even asked who it is.
+        listener
+    });
+    for _ in 0..2 {
+        assert!(matches!(place.try_claim(), Err(Error::Secret)));
+    }
+    let _listener = server.join().unwrap();
+    let begun = std::time::Instant::now();
+    assert!(matches!(place.try_claim(), Err(Error::Slow)));
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_successor_that_is_stopped_at_any_step_is_not_waited_for() {
+    let place = Place::new();
+    let mut owner = Owner::new();
+    owner.grace = 1000 * PATIENCE;
+    let called_off = owner.called_off.clone();
+    let owner = serve(place.offer(), owner);
+    // While it gets ready, others are told to wait, and a reload does not.
+    let stopped = place.prepared();
+    assert!(matches!(place.try_claim().unwrap(), Claimed::Busy));
+    called_off.store(true, Ordering::Relaxed);
+    let why = match stopped.receive().unwrap().0 {
+        Message::Refused(why) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why, "the running process takes up something else first");
+    called_off.store(false, Ordering::Relaxed);
+    // Between the commit and its first query.
+    let mut heir = place.claim();
+    heir.answers(|_| {}).unwrap();
+    let (trial, _) = take_over(heir, &[]);
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(matches!(trial.stay(drop), Err(Error::Refused(_))), "it must not stay after that");
+    // After it.
+    let channel = place.stayed();
+    while !matches!(channel.receive().unwrap().0, Message::Refused(_)) {}
+    let mut heir = place.claim();
+    heir.answers(|_| {}).unwrap();
+    let (trial, _) = take_over(heir, &[]);
+    let goodbye = trial.goodbye().unwrap();
+    let stays = std::thread::spawn(move || trial.stay(drop));
+    // One that lives is waited for.
+    std::thread::sleep(Duration::from_secs(2));
+    goodbye.say();
+    stays.join().unwrap().unwrap();
+    let slow = "resume: the other process does not answer";
+    let expected = [
+        "estate",
+        "resume: the running process takes up something else first",
+        "estate",
+        "pause",
+        slow,
+        "estate",
+        "pause",
+        "retire",
+        slow,
+        "estate",
+        "pause",
+        "retire",
+        "leave 0",
+    ];
+    assert_eq!(told(owner), expected);
+}
+
+#[test]
+fn a_predecessor_that_is_stopped_does_not_hold_its_successor() {
+    let place = Place::new();
+    let (theirs, end) = Channel::pair().unwrap();
+    let heir = std::thread::spawn(move || match Inheritance::from_parent(end, "test").unwrap() {
+        Claimed::Heir(heir) => heir,
+        other => panic!("{other:?}"),
+    });
+    let nonces = [[1; 32], [0; 32]];
+    let version = VERSION;
+    theirs.send(&Message::Challenge { version, nonce: nonces[0] }, &[]).unwrap();
+    let Message::Hello(_, nonce, _) = theirs.receive().unwrap().0 else { panic!("no greeting") };
+    let proof = Secret::INHERITED.prove(Claim::Predecessor, &[nonces[0], nonce]);
+    theirs.send(&Message::Welcome(greeting(""), proof), &[]).unwrap();
+    theirs.send(&Message::Whole, &[]).unwrap();
+    let heir = *heir.join().unwrap();
+    assert!(!heir.is_over());
+    let trial = heir.commit(&[]).unwrap();
+    assert!(trial.paused(Duration::from_millis(50)).unwrap().is_none());
+    // It is late, and has its say all the same.
+    theirs.send(&Message::Paused(Vec::new()), &[]).unwrap();
+    assert!(trial.paused(PATIENCE).unwrap().is_some());
+    theirs.send(&Message::Refused("late".to_owned()), &[]).unwrap();
+    assert!(matches!(trial.stay(drop), Err(Error::Refused(why)) if why == "late"));
+    drop(place);
+}
+
+#[test]
+fn a_folder_that_others_could_have_written_to_is_not_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("shared");
+    let missing = Folder::open(&path, false).unwrap_err();
+    assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir(&path).unwrap();
+    mode(&path, 0o777);
+    assert!(Folder::open(&path, true).unwrap_err().to_string().contains("mode 777"));
+    // As the kubelet makes it.
+    mode(&path, 0o755);
+    let folder = Folder::open(&path, true).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+    let again = Folder::open(&path, false).unwrap();
+    let (nonces, claim) = ([[1; 32], [2; 32]], Claim::Successor);
+    let proof = folder.secret.prove(claim, &nonces);
+    assert!(again.secret.accepts(claim, &nonces, &proof), "the secret stays");
+    assert!(!again.secret.accepts(Claim::Busy, &nonces, &proof));
+    let secret = path.join("secret");
+    assert_eq!(std::fs::metadata(&secret).unwrap().permissions().mode() & 0o777, 0o600);
+    mode(&secret, 0o644);
+    assert!(Folder::open(&path, false).unwrap_err().to_string().contains("mode 644"));
+    mode(&secret, 0o600);
+    std::fs::write(&secret, "short").unwrap();
+    assert!(Folder::open(&path, false).unwrap_err().to_string().contains("damaged"));
+    std::fs::remove_file(&secret).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &secret).unwrap();
+    assert!(Folder::open(&path, false).is_err());
+    let link = files.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(Folder::open(&link, true).is_err());
+}
+
 #[test]
 fn a_successor_that_ends_without_a_word_while_the_predecessor_stands_by_is_stood_in_for() {
-    let name = name();
-    let offer = Offer::bind(&name).unwrap();
-    let mut owner = Owner::new(&offer);
+    let place = Place::new();
+    let mut owner = Owner::new();
     owner.grace = 10 * PATIENCE;
-    let owner = serve(offer, owner);
-    drop(stayed(&name));
+    let owner = serve(place.offer(), owner);
+    drop(place.stayed());
     // The same end twice: a connection closes with the last of them.
-    let channel = stayed(&name);
+    let channel = place.stayed();
     let other = channel.try_clone().unwrap();
     drop(channel);
     drop(other);
     // One that has said goodbye is not.
-    let channel = stayed(&name);
+    let channel = place.stayed();
     channel.send(&Message::Farewell, &[]).unwrap();
-    assert_eq!(channel.receive().unwrap().0, Message::Bye);
+    while channel.receive().unwrap().0 != Message::Bye {}
     let gone = "resume: the other process is gone";
     let expected = ["estate", "pause", "retire", gone];
     let expected = [&expected[..], &expected, &["estate", "pause", "retire", "leave 0"]].concat();
-    assert_eq!(owner.join().unwrap().told, expected);
+    assert_eq!(told(owner), expected);
 }
 
 #[test]
@@ -260,14 +518,13 @@ fn nothing_but_the_end_of_a_successor_that_stays_wakes_the_predecessor() {
     let again: Say = |channel| channel.send(&Message::Stay, &[]).unwrap();
     let goodbye: Say = |channel| channel.send(&Message::Farewell, &[]).unwrap();
     for say in [nonsense, again, goodbye] {
-        let name = name();
-        let offer = Offer::bind(&name).unwrap();
-        let owner = Owner { grace: 10 * PATIENCE, ..Owner::new(&offer) };
-        let owner = serve(offer, owner);
-        let channel = stayed(&name);
+        let place = Place::new();
+        let owner = Owner { grace: 10 * PATIENCE, ..Owner::new() };
+        let owner = serve(place.offer(), owner);
+        let channel = place.stayed();
         say(&channel);
         drop(channel);
-        assert_eq!(owner.join().unwrap().told, ["estate", "pause", "retire", "leave 0"]);
+        assert_eq!(told(owner), ["estate", "pause", "retire", "leave 0"]);
     }
 }
 
@@ -281,112 +538,140 @@ fn until_set(flag: &AtomicBool) {
 
 #[test]
 fn a_predecessor_in_a_hurry_does_not_stand_by() {
-    let name = name();
-    let offer = Offer::bind(&name).unwrap();
-    let owner = Owner { grace: 1000 * PATIENCE, ..Owner::new(&offer) };
+    let place = Place::new();
+    let owner = Owner { grace: 1000 * PATIENCE, ..Owner::new() };
     let (hurried, retired) = (owner.hurried.clone(), owner.retired.clone());
-    let owner = serve(offer, owner);
-    let mut heir = claim(&name);
+    let owner = serve(place.offer(), owner);
+    let mut heir = place.claim();
     heir.answers(|_| {}).unwrap();
-    let trial = heir.commit(&[]).unwrap();
+    let trial = take_over(heir, &[]).0;
     let stay = std::thread::spawn(move || trial.stay(drop));
     until_set(&retired);
     hurried.store(true, Ordering::Relaxed);
     stay.join().unwrap().unwrap();
-    assert_eq!(owner.join().unwrap().told, ["estate", "pause", "retire", "leave 0"]);
-}
-
-#[test]
-fn a_successor_that_says_goodbye_ends_on_purpose() {
-    let name = name();
-    let offer = Offer::bind(&name).unwrap();
-    let owner = Owner { grace: 1000 * PATIENCE, ..Owner::new(&offer) };
-    let retired = owner.retired.clone();
-    let owner = serve(offer, owner);
-    let mut heir = claim(&name);
-    heir.answers(|_| {}).unwrap();
-    let trial = heir.commit(&[]).unwrap();
-    let goodbye = trial.goodbye().unwrap();
-    let stay = std::thread::spawn(move || trial.stay(drop));
-    until_set(&retired);
-    goodbye.say();
-    stay.join().unwrap().unwrap();
-    assert_eq!(owner.join().unwrap().told, ["estate", "pause", "retire", "leave 0"]);
+    assert_eq!(told(owner), ["estate", "pause", "retire", "leave 0"]);
 }
 
 #[test]
 fn two_successors_at_once_come_one_after_the_other() {
-    let name = name();
-    let offer = Offer::bind(&name).unwrap();
-    let owner = Owner::new(&offer);
-    let first = serve(offer, owner);
+    let place = Arc::new(Place::new());
+    let first = serve(place.offer(), Owner::new());
     let heirs: Vec<_> = (0..4)
         .map(|_| {
-            let name = name.clone();
+            let place = place.clone();
             std::thread::spawn(move || {
-                let mut heir = claim(&name);
+                let mut heir = place.claim();
                 heir.answers(|_| {}).unwrap();
-                let (_, offer) = heir.estate.others.pop().unwrap();
-                heir.commit(&[]).unwrap().stay(drop).unwrap();
-                let offer = Offer::inherited(offer);
-                let owner = Owner::new(&offer);
-                // The last of them waits for one that never comes.
-                serve(offer, owner)
+                take_over(heir, &[]).0.stay(drop).unwrap();
             })
         })
         .collect();
-    assert_eq!(first.join().unwrap().told, ["estate", "pause", "retire", "leave 0"]);
-    let servers: Vec<_> = heirs.into_iter().map(|heir| heir.join().unwrap()).collect();
-    drop(claim(&name));
-    let mut heir = claim(&name);
+    // The name passes on as its descriptors do.
+    let mut server = first;
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        let (owner, offer) = server.join().unwrap();
+        all.extend(owner.told);
+        let descriptors = offer.descriptors().unwrap().unwrap();
+        drop(offer);
+        assert!(Name::take(&place.folder, NAME).is_err(), "the name is taken throughout");
+        let offer = Offer::inherited(place.folder.clone(), NAME, descriptors).unwrap();
+        server = serve(Doorkeeper::of(offer).unwrap().finish().unwrap(), Owner::new());
+    }
+    heirs.into_iter().for_each(|heir| heir.join().unwrap());
+    assert_eq!(all.iter().filter(|told| *told == "leave 0").count(), 4);
+    drop(place.claim());
+    let mut heir = place.claim();
     heir.answers(|_| {}).unwrap();
-    heir.commit(&[]).unwrap().stay(drop).unwrap();
-    let told: Vec<_> = servers.into_iter().flat_map(|server| server.join().unwrap().told).collect();
-    assert_eq!(told.iter().filter(|told| *told == "leave 0").count(), 4);
+    take_over(heir, &[]).0.stay(drop).unwrap();
+    let told = told(server);
     assert_eq!(told.iter().filter(|told| told.starts_with("resume")).count(), 1);
 }
 
 #[test]
+fn a_child_takes_over_without_a_name() {
+    let mut offer = Offer::new(None).unwrap();
+    let parent = offer.parent();
+    let served = std::thread::spawn(move || {
+        let mut owner = Owner::new();
+        (offer.serve(&mut owner, "test").unwrap(), owner.told)
+    });
+    // One that ends before it says anything, and one that says nothing.
+    let (ours, theirs) = parent.connection().unwrap();
+    parent.expect(1, ours);
+    drop(theirs);
+    let (ours, silent) = parent.connection().unwrap();
+    parent.expect(2, ours);
+    let (ours, theirs) = parent.connection().unwrap();
+    let heir = std::thread::spawn(move || {
+        let Claimed::Heir(mut heir) = Inheritance::from_parent(theirs, "test").unwrap() else {
+            panic!("no hand-over")
+        };
+        heir.answers(|_| {}).unwrap();
+        take_over(*heir, &[]).0.stay(drop).unwrap();
+    });
+    parent.expect(3, ours);
+    heir.join().unwrap();
+    let (heir, told) = served.join().unwrap();
+    assert_eq!(heir, Heir::Child(3));
+    let expected = [
+        "refused: the other process is gone",
+        "refused: the other process does not answer",
+        "estate",
+        "pause",
+        "retire",
+        "leave 0",
+    ];
+    assert_eq!(told, expected);
+    drop(silent);
+}
+
+#[test]
 fn a_predecessor_that_cannot_or_will_not_is_understood() {
-    let name = name();
-    assert!(Inheritance::claim(&name, "test", PATIENCE).unwrap().is_none());
-    let listener = bind(&name).unwrap();
+    let place = Place::new();
+    assert!(matches!(place.try_claim(), Ok(Claimed::Nobody)));
+    let name = Name::take(&place.folder, NAME).unwrap();
     // A name that is taken is nobody's offer yet.
-    assert!(Inheritance::claim(&name, "test", PATIENCE).unwrap().is_none());
-    assert_eq!(Offer::bind(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-    listen(&listener).unwrap();
-    let greeting = Greeting { version: 99, answers: 1, pid: 1, program: String::new() };
+    assert!(matches!(place.try_claim(), Ok(Claimed::Nobody)));
+    let error = Name::take(&place.folder, NAME).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    let listener = name.listen().unwrap();
     let messages = [
-        Message::Welcome(greeting).encode(),
+        Message::Challenge { version: 99, nonce: [0; 32] }.encode(),
         Message::Refused("no".to_owned()).encode(),
         Message::Bye.encode(),
-        vec![b'W'; MESSAGE_LEN_MAX + 9],
+        vec![b'W'; GREETING_LEN_MAX + 9],
         Vec::new(),
     ];
     let server = std::thread::spawn(move || {
         for octets in messages {
-            let channel = super::channel::accept(&listener).unwrap();
-            channel.receive().unwrap();
+            let channel = loop {
+                match accept(&listener).unwrap() {
+                    Some(channel) => break channel,
+                    None => std::thread::sleep(Duration::from_millis(1)),
+                }
+            };
             channel.send_octets(&octets, &[]).unwrap();
         }
     });
-    let errors: Vec<_> = (0..5)
-        .map(|_| Inheritance::claim(&name, "test", PATIENCE).unwrap_err().to_string())
-        .collect();
+    let errors: Vec<_> = (0..5).map(|_| place.try_claim().unwrap_err().to_string()).collect();
     server.join().unwrap();
     let expected = [
-        "the other process speaks version 99 of the hand-over, and this one 1",
-        "refused by the running process: no",
-        "unexpected in the hand-over: no greeting",
-        "unexpected in the hand-over: a message that was cut short",
-        "the other process is gone",
+        format!("the other process speaks version 99 of the hand-over, and this one {VERSION}"),
+        "refused by the running process: no".to_owned(),
+        "unexpected in the hand-over: no greeting".to_owned(),
+        "unexpected in the hand-over: a greeting that is too long".to_owned(),
+        "the other process is gone".to_owned(),
     ];
     assert_eq!(errors, expected);
+    // What a dead process leaves behind is nobody.
+    assert!(matches!(place.try_claim(), Ok(Claimed::Nobody)));
 }
 
 #[test]
 fn descriptors_that_were_not_announced_are_refused() {
-    let (a, b) = Channel::pair();
+    let (a, b) = Channel::pair().unwrap();
+    let b = Channel::of(b);
     let file = std::fs::File::open("/dev/null").unwrap();
     let fds = [std::os::fd::AsFd::as_fd(&file); 3];
     a.send(&Message::Whole, &fds).unwrap();

@@ -195,10 +195,22 @@ impl Network {
         self.shared.state_at_once().descriptors()
     }
 
+    /// Takes over [`Network::descriptors`] of a predecessor that has left the network to this process.
+    /// Waits for no program; [`Network::attract`] follows.
+    pub fn inherit(&self, descriptors: Descriptors) {
+        self.shared.state_at_once().inherit(descriptors);
+        self.look();
+    }
+
     /// Leaves everything to the successor that holds the descriptors: nothing is put right or
-    /// removed from here on.
+    /// removed from here on, until [`Network::attract`].
     pub fn abandon(&self) {
         self.shared.state_at_once().abandon();
+    }
+
+    /// Closes the descriptors too: from here on link and rules end with the successor.
+    pub fn let_go(&self) {
+        self.shared.state_at_once().let_go();
     }
 }
 

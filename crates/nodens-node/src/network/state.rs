@@ -1,6 +1,7 @@
 //! The state of the network and how it is made true.
 
 mod connections;
+mod inheritance;
 mod packet_filter;
 mod wanted;
 
@@ -12,7 +13,7 @@ pub(crate) use connections::LOOK_EVERY;
 
 use super::counts::{Counting, count};
 use super::iptables::{Flavour, Iptables};
-use super::link::{self, Held, Inherited, Owner, text};
+use super::link::{self, Held, Inherited, text};
 use super::nft::Nft;
 use super::programs::Interrupt;
 use super::rights::{may_administer, no_rights};
@@ -21,7 +22,6 @@ use super::rules::{Rule, rules};
 use super::words::{Topic, Words, elsewhere};
 use super::{Descriptors, Level, Plan};
 use connections::Connections;
-use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -83,35 +83,20 @@ impl State {
         interrupt: Interrupt,
         mut words: Words,
     ) -> Self {
-        let mut inherited_link = None;
-        let mut inherited_nft = None;
-        for (name, fd) in inherited {
-            match name.split_once(':') {
-                Some(("tun", interface)) if interface == plan.interface => {
-                    inherited_link = Some(Inherited::Tun(fd));
-                }
-                Some(("lease", interface)) if interface == plan.interface => {
-                    inherited_link = Some(Inherited::Leased);
-                }
-                Some(("nft", table)) if table == plan.interface => inherited_nft = Some(fd),
-                _ => {}
-            }
-        }
         let powerless = (plan.setup_interface || plan.setup_rules) && !may_administer();
         if powerless {
             words.state(Topic::Rights, Level::Error, no_rights(&plan));
         }
-        let nft = inherited_nft.map_or_else(Nft::open, Nft::inherit);
         // Whether the kernel knows of tables shows only when it is asked.
-        let nft = nft.ok().filter(|nft| powerless || nft.tables().is_ok());
+        let nft = Nft::open().ok().filter(|nft| powerless || nft.tables().is_ok());
         let rules = rules(&plan);
-        Self {
+        let mut state = Self {
             plan,
             rules,
             wanted: Wanted::Nothing,
             route: Route::open().ok(),
             nft,
-            inherited_link,
+            inherited_link: None,
             link: None,
             link_kind: "",
             place: None,
@@ -127,7 +112,9 @@ impl State {
             interrupt,
             words,
             connections: Connections::default(),
-        }
+        };
+        state.take(inherited);
+        state
     }
 
     /// Says that nobody looks after the network.
@@ -269,18 +256,14 @@ impl State {
 
     fn try_link(&mut self) -> Result<(), (Topic, String)> {
         let wanted = self.addresses();
+        let about_link = |text| (Topic::Link, text);
+        self.adopt_link().map_err(about_link)?;
         let Self { plan, route, counting, words, looks, .. } = self;
         let Some(route) = route else {
             return Err((Topic::Link, "no netlink socket: cannot make links".to_owned()));
         };
         let name = &plan.interface;
-        let about_link = |text| (Topic::Link, text);
         let mut seen = link::find(route, name).map_err(about_link)?;
-        if let (Some(inherited), Some(link)) = (self.inherited_link.take(), &seen)
-            && let Some((held, kind)) = link::inherit(inherited, link).map_err(about_link)?
-        {
-            (self.link, self.link_kind) = (Some(held), kind);
-        }
         let index = seen.as_ref().map(|link| link.index);
         let held = match self.link.take().filter(|held| Some(held.index) == index) {
             Some(held) => held,
@@ -366,25 +349,5 @@ impl State {
             let text = format!("cannot remove the packet filter's rules: {}", text(&error));
             self.words.tell(Level::Error, &text);
         }
-    }
-
-    pub(crate) fn descriptors(&self) -> io::Result<Descriptors> {
-        let mut descriptors = Descriptors::new();
-        let name = &self.plan.interface;
-        match self.link.as_ref().map(|held| &held.owner) {
-            Some(Owner::Descriptor(descriptor)) => {
-                descriptors.push((format!("tun:{name}"), descriptor.try_clone()?));
-            }
-            // Its name says it all.
-            Some(Owner::Nobody(_)) => {
-                let nothing = eventfd(0, EventfdFlags::CLOEXEC)?;
-                descriptors.push((format!("lease:{name}"), nothing));
-            }
-            None => {}
-        }
-        if let (Some(Rules::Table { owned: true }), Some(nft)) = (&self.place, &self.nft) {
-            descriptors.push((format!("nft:{name}"), nft.descriptor()?));
-        }
-        Ok(descriptors)
     }
 }

@@ -1,10 +1,13 @@
 //! Who may take over from whom.
 
 use nodens_net::HandedConnection;
-use nodens_node::handover::{Error, Estate, Holder, Inheritance, Offer};
+use nodens_node::handover::{Error, Estate, Folder, Holder, Inheritance, Name, Named, Offer};
 use rustix::process::Uid;
 use rustix::thread::set_thread_uid;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -22,7 +25,11 @@ impl Holder for Owner {
 
     fn answers(&mut self, _: &mut dyn FnMut(&[u8]) -> bool) {}
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn called_off(&self) -> Arc<AtomicBool> {
+        Arc::default()
+    }
+
+    fn pause(&mut self) -> Result<Named, String> {
         Err("never".to_owned())
     }
 
@@ -38,30 +45,41 @@ impl Holder for Owner {
         _ = self.0.send(why.to_string());
     }
 
+    fn refused(&mut self, why: &Error) {
+        _ = self.0.send(why.to_string());
+    }
+
     fn leave(&mut self, _: Vec<SocketAddr>, _: Sender<HandedConnection>) {}
 }
 
 #[test]
 fn a_process_of_another_user_is_given_nothing_and_takes_nothing() {
-    let name = format!("test/stranger/{}", std::process::id());
-    let offer = Offer::bind(&name).unwrap();
+    let files = tempfile::tempdir().unwrap();
+    // Somebody who has come by the folder and its secret is not believed either.
+    let folder = Folder::open(&files.path().join("shared"), true).unwrap();
+    let mut offer = Offer::new(Some(Name::take(&folder, "name").unwrap())).unwrap();
     let (told, tells) = channel();
     // For as long as the process lives.
-    std::thread::spawn(move || offer.serve(&mut Owner(told), "test"));
-    let claim = {
-        let name = name.clone();
-        move || Inheritance::claim(&name, "test", PATIENCE)
-    };
-    let stranger = std::thread::spawn({
+    std::thread::spawn(move || offer.serve(&mut Owner(told), "test").map(drop));
+    let claim = move || Inheritance::claim(&folder, "name", "test");
+    let as_stranger = || {
         let claim = claim.clone();
-        move || {
+        let stranger = std::thread::spawn(move || {
             // Of this thread alone.
             set_thread_uid(Uid::from_raw(NOBODY)).expect("another user (are you root?)");
             claim().map(|_| ()).unwrap_err().to_string()
-        }
-    });
+        });
+        stranger.join().unwrap()
+    };
+    assert!(as_stranger().starts_with("Permission denied"), "the kernel is the first to refuse");
+    let all = std::fs::Permissions::from_mode(0o777);
+    let shared = files.path().join("shared");
+    for file in std::fs::read_dir(&shared).unwrap() {
+        std::fs::set_permissions(file.unwrap().path(), all.clone()).unwrap();
+    }
+    std::fs::set_permissions(&shared, all).unwrap();
     // Neither of them believes the other.
-    assert_eq!(stranger.join().unwrap(), "the other process belongs to the user with ID 0");
+    assert_eq!(as_stranger(), "the other process belongs to the user with ID 0");
     let why = format!("the other process belongs to the user with ID {NOBODY}");
     assert_eq!(tells.recv_timeout(PATIENCE).unwrap(), why);
     // The same user is asked what it wants.

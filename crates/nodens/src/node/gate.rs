@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// Time between the first two attempts; it doubles up to [`PAUSE_MAX`].
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How often it is seen whether a predecessor brings questions to itself still.
+const CLEAR_ROUND: Duration = Duration::from_millis(10);
 
 /// What the gate is for.
 #[derive(Clone)]
@@ -25,6 +27,10 @@ pub(crate) struct Setting {
     /// Where questions are let in.
     pub(crate) network: Arc<Network>,
     /// Whether an upstream has answered.
+    pub(crate) answered: Arc<AtomicBool>,
+    /// Whether nobody else brings questions to itself: a predecessor that serves.
+    pub(crate) clear: Arc<AtomicBool>,
+    /// Whether questions have been brought here.
     pub(crate) open: Arc<AtomicBool>,
     /// Whether another process has our listeners and our network too.
     pub(crate) together: Arc<AtomicBool>,
@@ -86,8 +92,16 @@ impl Drop for Gate {
 impl Keeper {
     fn run(&self) {
         let open = &self.setting.open;
-        let may_open = open.load(Ordering::Acquire) || self.wait();
-        if may_open && self.change(Network::attract) {
+        if !open.load(Ordering::Acquire) && !self.wait() {
+            return;
+        }
+        self.setting.answered.store(true, Ordering::Release);
+        while !self.setting.clear.load(Ordering::Acquire) {
+            if !self.pause(CLEAR_ROUND) {
+                return;
+            }
+        }
+        if self.change(Network::attract) {
             open.store(true, Ordering::Release);
             outage::watch(self);
         }

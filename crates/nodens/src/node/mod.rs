@@ -35,7 +35,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use template::{Refreshed, Template};
@@ -75,26 +75,29 @@ fn pods(node: &NodeFlags, shared: &Shared) -> Option<Arc<Feed>> {
 
 impl Node {
     /// Finds the upstream service and makes the Corefile. Gives nothing if a signal came before
-    /// that was done.
+    /// that was done. Where this process `is_heir` of one that serves, no question is brought here
+    /// before [`Node::inherit`].
     pub(crate) fn begin(
         flags: &Flags,
         node: &NodeFlags,
         shared: &Arc<Shared>,
         watches: &mut Watches,
         (sender, events): (&Sender<Event>, &Receiver<Event>),
-        inherited: Option<Vec<(String, OwnedFd)>>,
+        is_heir: bool,
     ) -> Option<Self> {
         let sink = shared.sink.clone();
         let errors = Arc::new(SetupErrors::default());
         let template = Template::new(flags, node, sink.clone(), errors.clone());
         let say = sink.clone();
-        let network = Network::open(plan(flags.port, node), inherited, move |level, text| {
+        let network = Network::open(plan(flags.port, node), None, move |level, text| {
             say.line(level_of(level), "", text);
         });
         let network = Arc::new(network);
         errors::register(&shared.registry, &errors, &network);
         let setting = Setting {
             network: network.clone(),
+            answered: Arc::default(),
+            clear: Arc::new(AtomicBool::new(!is_heir)),
             open: Arc::default(),
             together: Arc::default(),
             dns_port: flags.port,
@@ -202,8 +205,11 @@ impl Node {
             Err(error) => {
                 let text = format!("no thread to wait for an upstream: {error}");
                 self.sink.line(Level::Error, "", text);
-                self.network.attract();
-                self.setting.open.store(true, Ordering::Release);
+                self.setting.answered.store(true, Ordering::Release);
+                if self.setting.clear.load(Ordering::Acquire) {
+                    self.network.attract();
+                    self.setting.open.store(true, Ordering::Release);
+                }
             }
         }
     }
@@ -214,8 +220,26 @@ impl Node {
     }
 
     /// Whether an upstream has answered, so that questions may come here.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn has_answer(&self) -> bool {
+        self.setting.answered.load(Ordering::Acquire)
+    }
+
+    /// Whether questions have been brought here.
+    fn is_open(&self) -> bool {
         self.setting.open.load(Ordering::Acquire)
+    }
+
+    /// From here on this process brings questions to itself, with what its predecessor left it, as
+    /// soon as an upstream has answered.
+    pub(crate) fn inherit(&self, descriptors: Vec<(String, OwnedFd)>) {
+        if !descriptors.is_empty() {
+            self.network.inherit(descriptors);
+        }
+        self.setting.clear.store(true, Ordering::Release);
+        if self.gate.is_none() && self.has_answer() {
+            self.network.attract();
+            self.setting.open.store(true, Ordering::Release);
+        }
     }
 
     /// What the network's state hangs on, for a successor.
@@ -227,6 +251,12 @@ impl Node {
     pub(crate) fn abandon(&mut self) {
         self.gate = None;
         self.network.abandon();
+    }
+
+    /// Closes what another process has too: link and rules end with that one.
+    pub(crate) fn let_go(&mut self) {
+        self.gate = None;
+        self.network.let_go();
     }
 
     /// Puts right what a predecessor may have changed last.

@@ -2,28 +2,31 @@
 
 use super::{GRACE, Server};
 use crate::node::Node;
-use crate::succession::Request;
+use crate::succession::{Begun, Request, Succession};
 use nodens_core::log::Level;
 use nodens_net::{HandedConnection, Runtime};
-use nodens_node::handover::Estate;
+use nodens_node::handover::{Estate, Named};
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+/// How long what has arrived already is answered still, where another process has the sockets too.
+const DRAIN: Duration = Duration::from_millis(50);
 
 impl Server {
     /// Does what a hand-over wants done; gives the exit code if this process has handed over.
     pub(super) fn hand_over(&mut self) -> Option<ExitCode> {
-        let is_open = self.node.as_ref().is_none_or(Node::is_open);
-        if let Some(runtime) = self.runtime.as_ref().filter(|_| is_open) {
+        self.succession.keep_time();
+        let has_answer = self.node.as_ref().is_none_or(Node::has_answer);
+        let is_due = has_answer || self.succession.is_over();
+        if let Some(runtime) = self.runtime.as_ref().filter(|_| is_due) {
             self.succession.take_over(runtime);
         }
         while let Some(request) = self.succession.request() {
             match request {
                 Request::Estate(reply) => _ = reply.send(self.estate()),
-                Request::Pause(reply) => {
-                    let paused = self.runtime.as_ref().map_or(Ok(()), Runtime::pause);
-                    _ = reply.send(paused.map_err(|error| error.to_string()));
-                }
+                Request::Pause(reply) => _ = reply.send(self.pause()),
                 Request::Retire => self.retire(),
                 Request::Resume(text) => {
                     self.go_on();
@@ -35,12 +38,19 @@ impl Server {
                     self.after = self.succession.finish();
                     return Some(ExitCode::SUCCESS);
                 }
-                Request::Begin(done, goodbye) => {
-                    self.succession.begun(goodbye);
+                Request::Begin(done, begun) => {
+                    self.inherit(begun);
                     self.take_questions();
                     _ = done.send(());
                 }
-                Request::Alone(outcome, offer) => {
+                Request::Inherit(begun) => self.inherit(begun),
+                Request::End(why) => {
+                    let text = format!("another process serves, ending: {why}");
+                    self.shared.sink.line(Level::Error, "handover", text);
+                    self.leave_all();
+                    return Some(ExitCode::FAILURE);
+                }
+                Request::Alone(outcome) => {
                     // What the predecessor had is free.
                     self.shared.cache.set_ceiling(self.budget.cache);
                     if let Some(runtime) = &mut self.runtime {
@@ -49,7 +59,7 @@ impl Server {
                     if let Some(node) = &self.node {
                         node.put_right();
                     }
-                    self.succession.taken_over(outcome, offer);
+                    self.succession.taken_over(outcome);
                 }
             }
         }
@@ -57,6 +67,28 @@ impl Server {
             node.set_together(self.succession.is_together());
         }
         None
+    }
+
+    /// Takes no more questions; gives what brings them to whoever takes them.
+    fn pause(&mut self) -> Result<Named, String> {
+        let network = self.node.as_ref().map(Node::descriptors).transpose();
+        let last =
+            network.and_then(|network| self.succession.last_estate(network.unwrap_or_default()));
+        let last = last.map_err(|error| error.to_string())?;
+        if let Some(Err(error)) = self.runtime.as_ref().map(Runtime::pause) {
+            // It takes nothing either way, and a successor is what helps its clients.
+            let text = format!("{error}, handing over all the same");
+            self.shared.sink.line(Level::Warning, "handover", text);
+        }
+        Ok(last)
+    }
+
+    /// Has what the predecessor gave with its last word.
+    fn inherit(&mut self, begun: Begun) {
+        let network = self.succession.begun(begun);
+        if let Some(node) = &self.node {
+            node.inherit(network);
+        }
     }
 
     /// Leaves to a successor what both would do, so that this process can still go on.
@@ -106,24 +138,41 @@ impl Server {
         if self.succession.is_together() {
             return Err("a hand-over is under way".to_owned());
         }
-        let network = self.node.as_ref().map(Node::descriptors).transpose();
-        let network = network.map_err(|error| error.to_string())?.unwrap_or_default();
-        let estate = self.succession.estate(runtime, self.endpoints.export(), network)?;
+        let estate = Succession::estate(runtime, self.endpoints.export())?;
         self.succession.share();
         Ok(estate)
     }
 
     /// Ends, and leaves what arrives at the listeners `kept` to another process.
-    pub(super) fn leave(&mut self, kept: &[SocketAddr], heir: Sender<HandedConnection>) {
+    fn leave(&mut self, kept: &[SocketAddr], heir: Sender<HandedConnection>) {
         self.notifications = None;
         self.endpoints.close();
         if let Some(node) = &mut self.node {
-            node.abandon();
+            node.let_go();
         }
         if let Some(runtime) = self.runtime.take() {
             runtime.leave(kept, &heir, GRACE);
         }
         self.taps.finish();
+    }
+
+    /// Ends on purpose, while another process has our listeners too.
+    pub(super) fn stop_beside(&mut self) -> ExitCode {
+        self.succession.farewell();
+        if let Some(node) = self.node.as_mut().filter(|_| self.succession.is_active()) {
+            // The other one has nothing yet that brings questions to it: they go to the central servers.
+            node.withdraw();
+            std::thread::sleep(DRAIN);
+            node.release();
+        }
+        self.leave_all();
+        ExitCode::SUCCESS
+    }
+
+    /// Ends, and leaves everything to another process that has our listeners.
+    fn leave_all(&mut self) {
+        let kept = self.runtime.as_ref().map(Runtime::local_addresses);
+        self.leave(&kept.unwrap_or_default(), channel().0);
     }
 
     pub(super) fn start_successor(&mut self) {

@@ -1,13 +1,13 @@
 //! What becomes of a process whose server has ended.
 
-use super::{reaper, spare};
+use super::{Meeting, reaper, spare};
 use crate::events::Event;
 use nodens_node::handover::Name;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender};
 
 /// What a process does after its server has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum After {
     /// Ends.
     Exit,
@@ -15,7 +15,7 @@ pub(crate) enum After {
     Reap,
     /// Stays until it is told to end, because whoever watches it would start it again. If there is
     /// nobody with that name any more, it serves again.
-    Wait(Option<String>),
+    Wait(Option<Meeting>),
 }
 
 /// What comes of it.
@@ -37,7 +37,7 @@ pub(crate) fn finish(
     match after {
         After::Exit => Finished::End(code),
         After::Reap => Finished::End(reaper::reap(sender.clone(), events)),
-        After::Wait(name) => spare::wait(name.as_deref(), events)
+        After::Wait(meeting) => spare::wait(meeting.as_ref(), events)
             .map_or(Finished::End(ExitCode::SUCCESS), Finished::Again),
     }
 }

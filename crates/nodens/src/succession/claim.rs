@@ -1,26 +1,29 @@
 //! Taking over what a predecessor holds, if there is one.
 
-use super::{HTTP, NETWORK, OFFER, name};
+use super::HTTP;
+use super::meeting::Meeting;
+use super::start::PREDECESSOR;
 use crate::VERSION;
 use crate::events::{Event, Later, unless_ended};
 use crate::flags::Flags;
 use nodens_core::log::{Level, Sink};
 use nodens_core::{Now, Shared};
 use nodens_net::InheritedListener;
-use nodens_node::handover::{Inheritance, Name};
+use nodens_node::handover::{Claimed, Doorkeeper, Error, Inheritance, Name};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// How long a successor waits while another one is being served.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a process waits for one that has the name and nothing to offer yet, and how often it
-/// looks.
-const STARTING: Duration = Duration::from_secs(20);
-const STARTING_ROUND: Duration = Duration::from_millis(100);
+/// How long a successor waits for a process that has shown that it serves, or is about to, and hands
+/// over to another one first.
+const BUSY_MAX: Duration = Duration::from_secs(120);
+/// How long it waits for one that has the name and has shown nothing, and how often it looks.
+const SILENT_MAX: Duration = Duration::from_secs(3);
+const ROUND: Duration = Duration::from_millis(100);
 
 /// What a predecessor passed on, sorted.
 #[derive(Default)]
@@ -28,10 +31,10 @@ pub(crate) struct Inherited {
     pub(super) inheritance: Option<Inheritance>,
     pub(crate) listeners: Vec<InheritedListener>,
     pub(crate) http: Vec<(SocketAddr, TcpListener)>,
-    pub(crate) network: Option<Vec<(String, OwnedFd)>>,
-    pub(super) offer: Option<OwnedFd>,
+    /// Where processes that follow each other find each other.
+    pub(super) meeting: Option<Meeting>,
     /// The name, where nobody had it.
-    pub(super) name: Option<Name>,
+    pub(super) door: Option<Doorkeeper>,
 }
 
 impl Inherited {
@@ -81,59 +84,128 @@ impl Inherited {
 /// if a signal ends the wait for the other process.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// There is no thread to be had, or the process that started this one does not hand over.
 pub(crate) fn claim(
     flags: &Flags,
     sink: &Sink,
     taken: Option<Name>,
     events: &Receiver<Event>,
 ) -> Result<Option<Inherited>, String> {
-    if taken.is_some() {
+    let meeting = Meeting::of(flags, sink);
+    if let Some(name) = taken {
         sink.line(Level::Warning, "handover", "nobody serves any more, starting again".to_owned());
-        return Ok(Some(Inherited { name: taken, ..Inherited::default() }));
+        let mut inherited = Inherited { meeting, ..Inherited::default() };
+        keep(&mut inherited, name, sink);
+        return Ok(Some(inherited));
     }
-    let Some(name) = name(flags) else { return Ok(Some(Inherited::default())) };
+    let parent = connection_to_parent().map_err(|error| format!("{PREDECESSOR}: {error}"))?;
+    if parent.is_none() && meeting.is_none() {
+        return Ok(Some(Inherited::default()));
+    }
     let sink = sink.clone();
     // The Corefile is still to be read: nothing that comes before has to be done later.
     let later = &mut Later::default();
-    unless_ended(events, later, "claim", move || ask(&name, &sink)).map_err(no_thread)
+    let ask = move || {
+        let mut inherited = match (parent, &meeting) {
+            (Some(end), _) => ask_parent(end, &sink)?,
+            (None, Some(meeting)) => ask(meeting, &sink),
+            (None, None) => Inherited::default(),
+        };
+        inherited.meeting = meeting;
+        Ok(inherited)
+    };
+    unless_ended(events, later, "claim", ask).map_err(no_thread)?.transpose()
 }
 
 fn no_thread(error: io::Error) -> String {
     format!("no thread to take over with: {error}")
 }
 
-/// Asks whoever has `name`, for as long as that takes.
-fn ask(name: &str, sink: &Sink) -> Inherited {
-    let until = Instant::now() + STARTING;
-    let mut said = false;
+/// Our end of the connection to the process that started this one as its successor, once.
+fn connection_to_parent() -> io::Result<Option<OwnedFd>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if std::env::var_os(PREDECESSOR).is_none() || TAKEN.swap(true, Ordering::Relaxed) {
+        return Ok(None);
+    }
+    nodens_net::take_stdin().map(Some)
+}
+
+fn ask_parent(end: OwnedFd, sink: &Sink) -> Result<Inherited, String> {
+    let refused = |why: &str| format!("no hand-over from the process that started this one: {why}");
+    match Inheritance::from_parent(end, VERSION) {
+        Ok(Claimed::Heir(inheritance)) => Ok(sort(*inheritance, sink)),
+        Ok(Claimed::Nobody | Claimed::Busy) => Err(refused("it is busy")),
+        Err(error) => Err(refused(&error.to_string())),
+    }
+}
+
+/// Asks whoever has the name. One that has shown that it belongs here is waited for; all else is over in
+/// seconds.
+fn ask(meeting: &Meeting, sink: &Sink) -> Inherited {
+    let name = &meeting.name;
+    let say = |level, text| sink.line(level, "handover", text);
+    let begun = Instant::now();
+    let (mut heard, mut said, mut over) = (begun, false, false);
     loop {
-        match Inheritance::claim(name, VERSION, PATIENCE) {
-            Ok(None) => {}
-            Ok(Some(inheritance)) => return sort(inheritance, sink),
-            Err(error) => {
-                let text = format!(
-                    "no hand-over from the process that runs as {name:?}, starting beside it: {error}"
-                );
-                sink.line(Level::Error, "handover", text);
-                return Inherited::default();
-            }
-        }
-        match Name::take(name) {
-            Ok(name) => return Inherited { name: Some(name), ..Inherited::default() },
-            // Somebody else starts too.
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
-                if !said {
-                    said = true;
-                    let text = format!(
-                        "another process is starting as {name:?}, waiting for up to {STARTING:?} to take over from it"
+        let why = match Inheritance::claim(&meeting.folder, name, VERSION) {
+            Ok(Claimed::Heir(inheritance)) => return sort(*inheritance, sink),
+            Ok(Claimed::Busy) => {
+                heard = Instant::now();
+                if !std::mem::replace(&mut said, true) {
+                    say(
+                        Level::Info,
+                        format!(
+                            "another process is starting as {name:?}, waiting for up to {BUSY_MAX:?} to take over from it"
+                        ),
                     );
-                    sink.line(Level::Info, "handover", text);
                 }
-                std::thread::sleep(STARTING_ROUND);
+                "it is busy".to_owned()
             }
-            // It is said when there is something to offer.
-            Err(_) => return Inherited::default(),
+            // It may have handed over to another one in this moment.
+            Ok(Claimed::Nobody) | Err(Error::Gone) => {
+                let mut inherited = Inherited::default();
+                match meeting.take() {
+                    Ok(name) => {
+                        keep(&mut inherited, name, sink);
+                        return inherited;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                    Err(error) => {
+                        let why = nodens_net::errno_text(&error);
+                        say(
+                            Level::Error,
+                            format!("no successor can take over from this process: {why}"),
+                        );
+                        return inherited;
+                    }
+                }
+                "it does not answer".to_owned()
+            }
+            Err(error) => {
+                // It has been waited for already.
+                over = true;
+                error.to_string()
+            }
+        };
+        if over || heard.elapsed() >= SILENT_MAX || begun.elapsed() >= BUSY_MAX {
+            let beside = "starting beside it, and no successor can take over from this process";
+            let text =
+                format!("no hand-over from the process that runs as {name:?}: {why}; {beside}");
+            say(Level::Error, text);
+            return Inherited::default();
+        }
+        std::thread::sleep(ROUND);
+    }
+}
+
+/// Keeps the name for when there is something to take over.
+fn keep(inherited: &mut Inherited, name: Name, sink: &Sink) {
+    match Doorkeeper::start(name) {
+        Ok(door) => inherited.door = Some(door),
+        Err(error) => {
+            let why = nodens_net::errno_text(&error);
+            let text = format!("no successor can take over from this process: {why}");
+            sink.line(Level::Error, "handover", text);
         }
     }
 }
@@ -142,14 +214,10 @@ fn sort(mut inheritance: Inheritance, sink: &Sink) -> Inherited {
     let estate = std::mem::take(&mut inheritance.estate);
     let mut inherited = Inherited { listeners: estate.listeners, ..Inherited::default() };
     for (name, descriptor) in estate.others {
-        if let Some(address) = name.strip_prefix(HTTP) {
-            if let Ok(address) = address.parse() {
-                inherited.http.push((address, descriptor.into()));
-            }
-        } else if let Some(name) = name.strip_prefix(NETWORK) {
-            inherited.network.get_or_insert_default().push((name.to_owned(), descriptor));
-        } else if name == OFFER {
-            inherited.offer = Some(descriptor);
+        if let Some(address) = name.strip_prefix(HTTP)
+            && let Ok(address) = address.parse()
+        {
+            inherited.http.push((address, descriptor.into()));
         }
     }
     let (pid, version) = inheritance.predecessor();

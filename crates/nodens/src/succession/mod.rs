@@ -5,6 +5,8 @@
 
 mod after;
 mod claim;
+mod heir;
+mod meeting;
 mod reaper;
 mod retreat;
 mod spare;
@@ -18,52 +20,63 @@ pub(crate) use start::Successors;
 use crate::VERSION;
 use crate::events::Event;
 use crate::flags::Flags;
+use meeting::Meeting;
 use nodens_core::Shared;
 use nodens_core::log::Level;
-use nodens_net::{Runtime, clock};
-use nodens_node::handover::{self, Error, Goodbye, Inheritance, Name, Offer};
+use nodens_net::Runtime;
+use nodens_node::handover::{
+    self, Doorkeeper, Error, Goodbye, Heir, Inheritance, Named, Offer, Parent,
+};
 use retreat::Retreat;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
-pub(crate) use steward::Request;
+use std::time::{Duration, Instant};
 use steward::Steward;
+pub(crate) use steward::{Begun, Request};
 
-/// Names the running process to a successor that it starts.
-const PREDECESSOR: &str = "NODENS_PREDECESSOR";
 /// What HTTP listeners and the network's descriptors are called on the way.
 const HTTP: &str = "http/";
 const NETWORK: &str = "network/";
-const OFFER: &str = "offer";
+/// The lock of the name, and its socket.
+const NAME: [&str; 2] = ["name/lock", "name/socket"];
 
-/// The name that processes which follow each other share.
-fn name(flags: &Flags) -> Option<String> {
-    let node = flags.node.as_ref().map(|node| node.interface.clone());
-    let told = flags.handover.clone().or(node);
-    told.or_else(|| std::env::var(PREDECESSOR).ok()).filter(|name| !name.is_empty())
-}
+/// How long a predecessor may take to stop taking questions before it counts as stopped itself.
+const PAUSE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long its word is waited for after that, while questions are taken beside it.
+const LATE_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a changed configuration waits for a successor to get ready.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What becomes of the running server.
 pub(crate) struct Succession {
-    name: Option<String>,
+    meeting: Option<Meeting>,
     trial: Duration,
     shared: Arc<Shared>,
     events: Sender<Event>,
     tell: Sender<Request>,
     requests: Receiver<Request>,
-    pending: Option<(Inheritance, Option<OwnedFd>)>,
+    pending: Option<Inheritance>,
     /// Another process has our listeners too.
     together: bool,
-    /// The descriptor under which successors find us, and the thread that serves them.
-    offered: Option<OwnedFd>,
-    steward: Option<JoinHandle<Option<u32>>>,
+    /// Whether it is this process that takes questions, and brings them to itself.
+    active: bool,
+    /// Tells successors to wait until there is something to take over.
+    door: Option<Doorkeeper>,
+    /// The descriptors of the name, and the thread that serves successors.
+    offered: Option<[OwnedFd; 2]>,
+    parent: Option<Parent>,
+    steward: Option<JoinHandle<Option<Heir>>>,
     successors: Successors,
     /// What was to be done while another process had our listeners too.
     put_off: Option<Event>,
+    /// Since when that waits, and whether it has waited for long enough.
+    put_off_since: Option<Instant>,
+    called_off: Arc<AtomicBool>,
     /// Whether the Corefile can be read once more, by another server of this process.
     repeatable: bool,
     /// What the predecessor has to hear if this process ends on purpose.
@@ -82,26 +95,36 @@ impl Succession {
         let (tell, requests) = channel();
         let together = inherited.inheritance.is_some();
         let mut succession = Self {
-            name: name(flags),
+            meeting: inherited.meeting,
             trial: flags.handover_trial,
             shared: shared.clone(),
             events,
             tell,
             requests,
-            pending: inherited.inheritance.map(|inheritance| (inheritance, inherited.offer)),
+            pending: inherited.inheritance,
             together,
+            active: !together,
+            door: inherited.door,
             offered: None,
+            parent: None,
             steward: None,
             successors,
             put_off: None,
+            put_off_since: None,
+            called_off: Arc::default(),
             repeatable: flags.conf != "stdin",
             goodbye: None,
             retreat: Retreat::default(),
         };
-        if !together && succession.name.is_some() {
-            succession.offer(inherited.name.map(Name::offer));
+        if !together && succession.door.is_some() {
+            succession.offer();
         }
         succession
+    }
+
+    /// Whether it is this process that takes questions, although another one may have our listeners.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
     }
 
     /// Whether another process has our listeners too.
@@ -114,6 +137,11 @@ impl Succession {
         self.pending.is_some()
     }
 
+    /// Whether that predecessor is gone, or wants us to end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.pending.as_ref().is_some_and(Inheritance::is_over)
+    }
+
     /// The next thing to be done for a hand-over.
     pub(crate) fn request(&self) -> Option<Request> {
         self.requests.try_recv().ok()
@@ -121,42 +149,43 @@ impl Succession {
 
     /// Keeps an event for when this process is alone with its listeners.
     pub(crate) fn put_off(&mut self, event: Event) {
+        self.put_off_since.get_or_insert_with(Instant::now);
         // A signal says more than a file.
         if self.put_off.is_none_or(|before| before == Event::Look) {
             self.put_off = Some(event);
         }
     }
 
+    /// Calls off what a successor does to get ready, if something else has waited for it long enough.
+    pub(crate) fn keep_time(&self) {
+        if self.put_off_since.is_some_and(|since| since.elapsed() >= RELOAD_PATIENCE) {
+            self.called_off.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// After the trial the predecessor stops, and questions are taken here: [`Request::Begin`]. In
     /// the background its connections come, and at last [`Request::Alone`].
     pub(crate) fn take_over(&mut self, runtime: &Runtime) {
-        let Some((inheritance, offer)) = self.pending.take() else { return };
-        let (kept, mut adopter) = (runtime.local_addresses(), runtime.adopter());
-        let (tell, events, trial) = (self.tell.clone(), self.events.clone(), self.trial);
-        self.say(Level::Info, format!("ready, taking over after a trial of {trial:?}"));
-        let run = move || {
-            let paused = inheritance.rehearse(trial).and_then(|()| inheritance.commit(&kept));
-            // Without a predecessor, or beside one that does not stop, all the more.
-            let (done, begun) = sync_channel(1);
-            let goodbye = paused.as_ref().ok().and_then(|trial| trial.goodbye().ok());
-            _ = tell.send(Request::Begin(done, goodbye));
-            _ = events.send(Event::Handover);
-            _ = begun.recv();
-            let outcome = paused
-                .and_then(|predecessor| predecessor.stay(|connection| adopter.adopt(connection)));
-            _ = tell.send(Request::Alone(outcome, offer));
-            _ = events.send(Event::Handover);
+        let Some(inheritance) = self.pending.take() else { return };
+        let heir = heir::Heir {
+            kept: runtime.local_addresses(),
+            adopter: runtime.adopter(),
+            meeting: self.meeting.clone(),
+            trial: self.trial,
+            tell: self.tell.clone(),
+            events: self.events.clone(),
+            shared: self.shared.clone(),
         };
+        self.say(Level::Info, format!("ready, taking over after a trial of {:?}", self.trial));
+        let run = move || heir.take_over(inheritance);
         if let Err(error) = std::thread::Builder::new().name("heir".to_owned()).spawn(run) {
-            // The connection to the predecessor closes, and it goes on beside us.
-            self.say(Level::Error, format!("no thread to take over: {error}"));
-            _ = self.tell.send(Request::Begin(sync_channel(1).0, None));
-            self.alone();
+            // The connection closes, and the predecessor resumes.
+            _ = self.tell.send(Request::End(format!("no thread to take over: {error}")));
         }
     }
 
     /// The predecessor is gone: from here on others may succeed.
-    pub(crate) fn taken_over(&mut self, outcome: Result<(), Error>, offer: Option<OwnedFd>) {
+    pub(crate) fn taken_over(&mut self, outcome: Result<(), Error>) {
         self.goodbye = None;
         match outcome {
             Ok(()) => self.say(Level::Info, "the process that ran before is gone".to_owned()),
@@ -164,18 +193,55 @@ impl Succession {
                 self.say(Level::Warning, "the process that ran before ended early".to_owned());
             }
             Err(error) => {
-                self.say(Level::Error, format!("the process that ran before goes on: {error}"));
+                let text = format!("the process that ran before does not end: {error}");
+                self.say(Level::Error, text);
             }
         }
         self.alone();
-        if self.name.is_some() {
-            self.offer(offer.map(|descriptor| Ok(Offer::inherited(descriptor))));
+        if self.door.is_some() {
+            self.offer();
         }
     }
 
-    /// This process takes questions; `goodbye` is for when it ends beside its predecessor.
-    pub(crate) fn begun(&mut self, goodbye: Option<Goodbye>) {
-        self.goodbye = goodbye;
+    /// This process takes questions. Gives what brings them here.
+    pub(crate) fn begun(&mut self, begun: Begun) -> Named {
+        self.active = true;
+        self.goodbye = begun.goodbye;
+        let named = self.inherit(begun.named);
+        if let Some(name) = begun.name {
+            self.keep(Doorkeeper::start(name));
+        }
+        named
+    }
+
+    /// Sorts what the predecessor gave with its last word: keeps the name, and gives the rest.
+    pub(crate) fn inherit(&mut self, named: Named) -> Named {
+        let (mut network, mut name) = (Named::new(), NAME.map(|_| None));
+        for (what, descriptor) in named {
+            if let Some(what) = what.strip_prefix(NETWORK) {
+                network.push((what.to_owned(), descriptor));
+            } else if let Some(place) = NAME.iter().position(|name| *name == what) {
+                name.get_mut(place).map(|name| name.replace(descriptor));
+            }
+        }
+        if let ([Some(lock), Some(socket)], Some(meeting)) = (name, &self.meeting) {
+            let Meeting { folder, name } = meeting.clone();
+            let offer = Offer::inherited(folder, &name, [lock, socket]);
+            self.keep(offer.and_then(Doorkeeper::of));
+        }
+        network
+    }
+
+    fn keep(&mut self, door: io::Result<Doorkeeper>) {
+        match door {
+            Ok(door) => self.door = Some(door),
+            Err(error) => self.cannot_offer(&error),
+        }
+    }
+
+    fn cannot_offer(&self, error: &io::Error) {
+        let why = nodens_net::errno_text(error);
+        self.say(Level::Error, format!("no successor can take over from this process: {why}"));
     }
 
     /// This process ends on purpose.
@@ -188,12 +254,14 @@ impl Succession {
     /// A successor takes questions, and this process stands by.
     pub(crate) fn retire(&mut self) {
         self.retreat.retired = true;
+        self.active = false;
         let text = format!("the successor takes questions, standing by for {:?}", self.trial);
         self.say(Level::Info, text);
     }
 
     /// Whether this process stood by, which it does not any more.
     pub(crate) fn take_retired(&mut self) -> bool {
+        self.active |= self.retreat.retired;
         std::mem::take(&mut self.retreat.retired)
     }
 
@@ -221,6 +289,8 @@ impl Succession {
     /// Nobody else has our listeners any more.
     pub(crate) fn alone(&mut self) {
         self.together = false;
+        self.put_off_since = None;
+        self.called_off.store(false, Ordering::Relaxed);
         if let Some(signal) = self.retreat.call_off() {
             _ = self.events.send(Event::Signal(signal));
         }
@@ -228,21 +298,23 @@ impl Succession {
         _ = self.events.send(self.put_off.take().unwrap_or(Event::Look));
     }
 
-    /// Begins to offer what we have to successors, under the name that we have already if we do.
-    fn offer(&mut self, held: Option<io::Result<Offer>>) {
-        let Some(name) = self.name.clone() else { return };
-        let offer = held.unwrap_or_else(|| Offer::bind(&name));
+    /// Begins to offer what we have to successors, under the name if we have it.
+    fn offer(&mut self) {
+        let offer = match self.door.take() {
+            Some(door) => door.finish(),
+            None => Offer::new(None),
+        };
         if let Err(error) = offer.and_then(|offer| self.serve(offer)) {
-            let why = nodens_net::errno_text(&error);
-            self.say(Level::Error, format!("no successor can take over from this process: {why}"));
+            self.cannot_offer(&error);
         }
     }
 
-    fn serve(&mut self, offer: Offer) -> io::Result<()> {
-        self.offered = Some(offer.descriptor()?);
+    fn serve(&mut self, mut offer: Offer) -> io::Result<()> {
+        self.offered = offer.descriptors()?;
+        self.parent = Some(offer.parent());
         let (tell, events) = (self.tell.clone(), self.events.clone());
-        let grace = (self.trial, self.retreat.in_haste());
-        let mut steward = Steward::new(tell, events, self.shared.clone(), grace);
+        let flags = [self.retreat.in_haste(), self.called_off.clone()];
+        let mut steward = Steward::new(tell, events, self.shared.clone(), self.trial, flags);
         let run = move || offer.serve(&mut steward, VERSION).ok();
         self.steward = Some(std::thread::Builder::new().name("handover".to_owned()).spawn(run)?);
         Ok(())
@@ -258,41 +330,51 @@ impl Succession {
         if self.together {
             return Err("a hand-over is under way".to_owned());
         }
-        if self.name.is_none() {
-            self.name = Some(format!("process-{}-{}", std::process::id(), clock::now().mono_ns));
-        }
         if self.steward.as_ref().is_none_or(JoinHandle::is_finished) {
-            self.offer(None);
+            self.offer();
         }
-        let name = self.name.clone().unwrap_or_default();
-        self.successors.start((PREDECESSOR, name))
+        let parent = self.parent.as_ref().ok_or("there is no thread to serve it")?;
+        let (ours, theirs) = parent.connection().map_err(|error| error.to_string())?;
+        let pid = self.successors.start(theirs)?;
+        parent.expect(pid, ours);
+        Ok(pid)
     }
 
-    /// What this process holds beside its listeners, with `others` by their names.
+    /// What this process holds that a successor needs to get ready.
     pub(crate) fn estate(
-        &self,
         runtime: &Runtime,
         http: Vec<(SocketAddr, OwnedFd)>,
-        network: Vec<(String, OwnedFd)>,
     ) -> Result<handover::Estate, String> {
         let listeners = runtime.export();
         let http = http.into_iter().map(|(address, fd)| (format!("{HTTP}{address}"), fd));
+        Ok(handover::Estate { listeners, others: http.collect() })
+    }
+
+    /// What belongs to the process that takes questions: the name, and what brings questions to it.
+    pub(crate) fn last_estate(&self, network: Named) -> io::Result<Named> {
         let network = network.into_iter().map(|(name, fd)| (format!("{NETWORK}{name}"), fd));
-        let offer = self.offered.as_ref().and_then(|fd| fd.try_clone().ok());
-        let offer = offer.map(|fd| (OFFER.to_owned(), fd));
-        Ok(handover::Estate { listeners, others: http.chain(network).chain(offer).collect() })
+        let mut last: Named = network.collect();
+        for (what, fd) in NAME.iter().zip(self.offered.iter().flatten()) {
+            last.push(((*what).to_owned(), fd.try_clone()?));
+        }
+        Ok(last)
     }
 
     /// Waits until everything is passed on; gives what this process has to do then.
     pub(crate) fn finish(&mut self) -> After {
         let successor = self.steward.take().and_then(|steward| steward.join().ok().flatten());
-        let after = self.successors.after(successor, self.name.clone().filter(|_| self.repeatable));
+        let meeting = self.meeting.clone().filter(|_| self.repeatable);
+        // The name is the successor's.
+        self.offered = None;
+        let after = self.successors.after(successor, meeting);
         if let Some(signal) = self.retreat.call_off() {
             _ = self.events.send(Event::Signal(signal));
-        } else if let After::Wait(name) = &after {
+        } else if let After::Wait(meeting) = &after {
             let until = "idle until told to end";
-            let text = match name {
-                Some(name) => format!("{until}, or until nobody serves as {name:?} any more"),
+            let text = match meeting {
+                Some(Meeting { name, .. }) => {
+                    format!("{until}, or until nobody serves as {name:?} any more")
+                }
                 None => until.to_owned(),
             };
             self.say(Level::Info, text);

@@ -1,24 +1,27 @@
 //! Successors that this process starts itself.
 
+use super::Meeting;
 use super::after::After;
 use super::reaper::{LAST_CODE, REAPER, STAYS, is_ancestor};
 use nodens_core::log::{Level, Sink};
+use nodens_node::handover::Heir;
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// What a successor finds in its environment: name and value.
-type Variable = (&'static str, String);
+/// Says in the environment of a successor that its standard input is a connection to its predecessor.
+pub(super) const PREDECESSOR: &str = "NODENS_PREDECESSOR";
 type Started = Result<(u32, Arc<AtomicBool>), String>;
 
 /// Starts successors, on a thread of its own: a process is as nice as the thread that starts it,
 /// and the main thread has become nicer than a server ought to be.
 pub(crate) struct Successors {
-    wanted: Option<Sender<(Variable, SyncSender<Started>)>>,
+    wanted: Option<Sender<(OwnedFd, SyncSender<Started>)>>,
     /// The one that was started last, and whether it has ended.
     last: Option<(u32, Arc<AtomicBool>)>,
 }
@@ -32,14 +35,14 @@ impl Successors {
         Self { wanted, last: None }
     }
 
-    /// Starts the same program with the same arguments and `variable` in its environment, unless
+    /// Starts the same program with the same arguments and `connection` as its standard input, unless
     /// the one started before still runs; gives its process ID.
-    pub(super) fn start(&mut self, variable: Variable) -> Result<u32, String> {
+    pub(super) fn start(&mut self, connection: OwnedFd) -> Result<u32, String> {
         if let Some((pid, _)) = self.last.as_ref().filter(|_| self.is_starting()) {
             return Err(format!("successor {pid} is still starting"));
         }
         let (reply, started) = sync_channel(1);
-        let wanted = self.wanted.as_ref().map(|wanted| wanted.send((variable, reply)));
+        let wanted = self.wanted.as_ref().map(|wanted| wanted.send((connection, reply)));
         if !matches!(wanted, Some(Ok(()))) {
             return Err("there is no thread to start it".to_owned());
         }
@@ -56,26 +59,30 @@ impl Successors {
 
     /// What this process has to do once `successor` has taken over; `name` is what it could serve
     /// under once more.
-    pub(super) fn after(&self, successor: Option<u32>, name: Option<String>) -> After {
-        let own = self.last.as_ref().is_some_and(|(pid, _)| Some(*pid) == successor);
+    pub(super) fn after(&self, successor: Option<Heir>, name: Option<Meeting>) -> After {
+        let heir = |pid: &u32| successor == Some(Heir::Child(*pid));
+        let own = self.last.as_ref().is_some_and(|(pid, _)| heir(pid));
         let is_reaped = reaper() != std::process::id();
-        let in_pod =
-            std::process::id() == 1 || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         match (own, is_reaped) {
             (true, true) => After::Exit,
             (true, false) => After::Reap,
-            (false, _) if in_pod || is_reaped => After::Wait(name),
+            (false, _) if in_pod() || is_reaped => After::Wait(name),
             (false, _) => After::Exit,
         }
     }
 }
 
-fn start_all(wanted: &Receiver<(Variable, SyncSender<Started>)>, sink: &Sink) {
-    for (variable, reply) in wanted {
+/// Whether somebody starts this process again when it ends.
+pub(super) fn in_pod() -> bool {
+    std::process::id() == 1 || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}
+
+fn start_all(wanted: &Receiver<(OwnedFd, SyncSender<Started>)>, sink: &Sink) {
+    for (connection, reply) in wanted {
         // Servers that follow this one's successors lose their parent, and are ours then. Where
         // that cannot be, the end of a successor is taken for the end of all.
         _ = set_child_subreaper(Some(getpid()));
-        let started = spawn(&variable).map(|child| {
+        let started = spawn(connection).map(|child| {
             let ended = Arc::new(AtomicBool::new(false));
             let pid = child.id();
             watch(child, ended.clone(), sink.clone());
@@ -85,13 +92,15 @@ fn start_all(wanted: &Receiver<(Variable, SyncSender<Started>)>, sink: &Sink) {
     }
 }
 
-fn spawn((name, value): &Variable) -> Result<Child, String> {
+fn spawn(connection: OwnedFd) -> Result<Child, String> {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
     let reaper = reaper().to_string();
     let spawn = |command: &mut Command| {
-        command.args(&arguments).env(name, value).env(REAPER, &reaper).spawn()
+        // No other program that is started meanwhile inherits it.
+        command.stdin(connection.try_clone()?);
+        command.args(&arguments).env(PREDECESSOR, "stdin").env(REAPER, &reaper).spawn()
     };
     // The file of that name may be a newer one; if it is gone, the one that runs will do.
     let child = spawn(&mut Command::new(&program))

@@ -4,33 +4,49 @@ use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::log::Level;
 use nodens_net::{HandedConnection, clock};
-use nodens_node::handover::{Error, Estate, Goodbye, Holder};
+use nodens_node::handover::{Error, Estate, Goodbye, Holder, Name, Named};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the main thread may take to answer: a configuration may be being taken up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long nothing is said of further processes that were turned away, after one was.
+const REFUSED_QUIET: Duration = Duration::from_secs(60);
 
 /// What the main thread is to do for a hand-over.
 pub(crate) enum Request {
     /// Say what there is to pass on, and change none of it.
     Estate(SyncSender<Result<Estate, String>>),
-    /// Take no more questions.
-    Pause(SyncSender<Result<(), String>>),
+    /// Take no more questions, and give what brings them here.
+    Pause(SyncSender<Result<Named, String>>),
     /// Leave all to the successor, and be ready to go on.
     Retire,
     /// Go on, and say this when it is so.
     Resume(String),
     /// End; connections to these listeners go to whoever receives them.
     Leave(Vec<SocketAddr>, Sender<HandedConnection>),
-    /// Take questions from now on; answer when it is so. With what to say before an end on purpose.
-    Begin(SyncSender<()>, Option<Goodbye>),
-    /// The predecessor is gone, or not. With the descriptor for further successors.
-    Alone(Result<(), Error>, Option<OwnedFd>),
+    /// Take questions from now on; answer when it is so.
+    Begin(SyncSender<()>, Begun),
+    /// What the predecessor gives late.
+    Inherit(Begun),
+    /// The predecessor is gone, or not.
+    Alone(Result<(), Error>),
+    /// End, because another process serves.
+    End(String),
+}
+
+/// What a process has that begins to take questions.
+#[derive(Default)]
+pub(crate) struct Begun {
+    /// What the predecessor gave with its last word, if it said one.
+    pub(super) named: Named,
+    /// The name, where the predecessor has ended and left none.
+    pub(super) name: Option<Name>,
+    /// What to say before an end on purpose.
+    pub(super) goodbye: Option<Goodbye>,
 }
 
 /// Serves successors.
@@ -41,8 +57,12 @@ pub(super) struct Steward {
     /// How long this server stands by, and whether there is no time for it.
     grace: Duration,
     hurry: Arc<AtomicBool>,
-    /// Whether it does so.
+    /// Whether a reload does not wait any longer.
+    called_off: Arc<AtomicBool>,
+    /// Whether it stands by.
     retired: bool,
+    /// When it was said that a process was turned away.
+    refused: Option<Instant>,
 }
 
 impl Steward {
@@ -50,9 +70,11 @@ impl Steward {
         tell: Sender<Request>,
         events: Sender<Event>,
         shared: Arc<Shared>,
-        (grace, hurry): (Duration, Arc<AtomicBool>),
+        grace: Duration,
+        [hurry, called_off]: [Arc<AtomicBool>; 2],
     ) -> Self {
-        Self { tell, events, shared, grace, hurry, retired: false }
+        let (retired, refused) = (false, None);
+        Self { tell, events, shared, grace, hurry, called_off, retired, refused }
     }
 
     fn tell(&self, request: Request) {
@@ -85,7 +107,11 @@ impl Holder for Steward {
         self.shared.cache.export(clock::now(), visit);
     }
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn called_off(&self) -> Arc<AtomicBool> {
+        self.called_off.clone()
+    }
+
+    fn pause(&mut self) -> Result<Named, String> {
         self.ask(Request::Pause)
     }
 
@@ -100,11 +126,20 @@ impl Holder for Steward {
     }
 
     fn resume(&mut self, why: &Error) {
-        let text = match std::mem::take(&mut self.retired) {
-            true => "the successor has ended without a word, going on".to_owned(),
-            false => format!("the successor did not take over, going on: {why}"),
+        let text = match (std::mem::take(&mut self.retired), why) {
+            (true, Error::Slow) => "the successor does not answer any more, going on".to_owned(),
+            (true, _) => "the successor has ended without a word, going on".to_owned(),
+            (false, _) => format!("the successor did not take over, going on: {why}"),
         };
         self.tell(Request::Resume(text));
+    }
+
+    fn refused(&mut self, why: &Error) {
+        if self.refused.is_none_or(|at| at.elapsed() >= REFUSED_QUIET) {
+            self.refused = Some(Instant::now());
+            let text = format!("refused a process that asked to take over: {why}");
+            self.say(Level::Warning, text);
+        }
     }
 
     fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>) {

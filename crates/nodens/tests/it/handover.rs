@@ -2,7 +2,9 @@
 
 use super::fixture::{Folder, Server, ask_udp, eventually, free_port, http_get, nodens, request};
 use nodens_net::HandedConnection;
-use nodens_node::handover::{Error, Estate, Holder, Inheritance, Name, Offer};
+use nodens_node::handover::{
+    Claimed, Doorkeeper, Error, Estate, Folder as Shared, Holder, Inheritance, Name, Named, Offer,
+};
 use nodens_wire::{Message, Rcode, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -110,8 +112,27 @@ pub(crate) fn name(what: &str) -> String {
     format!("test-{what}-{}", std::process::id())
 }
 
+/// The folder in which all servers of these tests find each other.
+pub(crate) fn meeting() -> String {
+    concat!(env!("CARGO_TARGET_TMPDIR"), "/handover").to_owned()
+}
+
+/// As a program that shares the folder.
+fn shared() -> Shared {
+    Shared::open(meeting().as_ref(), true).unwrap()
+}
+
+/// Asks the server with this name, as a successor does.
+fn claim(name: &str) -> Inheritance {
+    match Inheritance::claim(&shared(), name, "test").unwrap() {
+        Claimed::Heir(heir) => *heir,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn start(what: &str, more: &[&str]) -> Server {
-    let arguments = [&["-handover-trial", "50ms"], more].concat();
+    let folder = meeting();
+    let arguments = [&["-handover-trial", "50ms", "-handover-dir", &folder], more].concat();
     Server::start_with(&format!("handover-{what}"), COREFILE, &arguments)
 }
 
@@ -141,7 +162,8 @@ fn fifty_servers_started_by_hand_follow_each_other_and_lose_no_question() {
     for _ in 0..50 {
         let mut command = nodens();
         command.args(["-p", &address.port().to_string(), "-quiet", "-handover-trial", "10ms"]);
-        command.args(["-handover", &name, "-conf"]).arg(&conf).stdout(Stdio::piped());
+        command.args(["-handover", &name, "-handover-dir", &meeting(), "-conf"]);
+        command.arg(&conf).stdout(Stdio::piped());
         command.env_remove("KUBERNETES_SERVICE_HOST");
         let mut child = command.spawn().unwrap();
         let mut output = child.stdout.take().unwrap();
@@ -175,9 +197,8 @@ fn a_successor_that_ends_at_any_step_costs_no_question() {
     let name = name("steps");
     let server = start("steps", &["-handover", &name]);
     let load = Load::start(server.address);
-    let claim = || Inheritance::claim(&name, "test", ANSWER).unwrap().unwrap();
     for round in 0..9 {
-        let mut heir = claim();
+        let mut heir = claim(&name);
         match round % 3 {
             0 => drop(heir),
             1 => {
@@ -187,7 +208,8 @@ fn a_successor_that_ends_at_any_step_costs_no_question() {
             _ => {
                 heir.answers(|_| {}).unwrap();
                 // It says that it takes questions, and ends before it takes any.
-                drop(heir.commit(&[]).unwrap());
+                let trial = heir.commit(&[]).unwrap();
+                drop(trial.paused(ANSWER).unwrap().unwrap());
             }
         }
         server.wait_long_for("the successor did not take over, going on", ANSWER);
@@ -207,7 +229,8 @@ fn successors_that_are_killed_cost_no_question() {
     {
         let mut command = nodens();
         command.args(["-p", &server.address.port().to_string(), "-handover-trial", "60s"]);
-        command.args(["-quiet", "-handover", &name, "-conf"]).arg(&server.conf);
+        command.args(["-quiet", "-handover", &name, "-handover-dir", &meeting(), "-conf"]);
+        command.arg(&server.conf);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         wait_for(child.stdout.as_mut().unwrap(), text);
         child.kill().unwrap();
@@ -226,7 +249,8 @@ fn a_server_that_is_told_to_end_lets_its_successor_take_over_first() {
     let load = Load::start(server.address);
     let mut command = nodens();
     command.args(["-p", &server.address.port().to_string(), "-handover-trial", "1s"]);
-    command.args(["-quiet", "-handover", &name, "-conf"]).arg(&server.conf);
+    command.args(["-quiet", "-handover", &name, "-handover-dir", &meeting(), "-conf"]);
+    command.arg(&server.conf);
     let mut successor = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut output = successor.stdout.take().unwrap();
     wait_for(&mut output, "taking over from process");
@@ -247,7 +271,7 @@ fn a_server_that_is_told_to_end_lets_its_successor_take_over_first() {
 fn a_server_that_is_told_to_end_does_so_when_its_successor_is_gone() {
     let name = name("gone");
     let server = start("gone", &["-handover", &name]);
-    let heir = Inheritance::claim(&name, "test", ANSWER).unwrap().unwrap();
+    let heir = claim(&name);
     server.signal("-TERM");
     server.wait_long_for("told to end: after the hand-over", ANSWER);
     assert!(ask_udp(server.address, "a.test", Type::A).is_some());
@@ -259,7 +283,7 @@ fn a_server_that_is_told_to_end_does_so_when_its_successor_is_gone() {
 fn a_server_that_is_told_to_end_does_not_wait_for_ever() {
     let name = name("slow");
     let server = start("slow", &["-handover", &name]);
-    let heir = Inheritance::claim(&name, "test", ANSWER).unwrap().unwrap();
+    let heir = claim(&name);
     server.signal("-TERM");
     server.wait_long_for("SIGTERM: Terminating without the successor", ANSWER);
     assert!(server.wait().success());
@@ -351,7 +375,7 @@ fn a_changed_corefile_is_taken_up_right_after_a_hand_over() {
     let name = name("changed");
     let server = start("changed", &["-handover", &name]);
     server.wait_long_for("Running configuration SHA512", ANSWER);
-    let heir = Inheritance::claim(&name, "test", ANSWER).unwrap().unwrap();
+    let heir = claim(&name);
     let changed = std::fs::read_to_string(&server.conf).unwrap().replace("192.0.2.1", "192.0.2.2");
     std::fs::write(&server.conf, changed).unwrap();
     server.signal("-USR1");
@@ -406,7 +430,11 @@ impl Holder for Slow {
         _ = self.0.recv();
     }
 
-    fn pause(&mut self) -> Result<(), String> {
+    fn called_off(&self) -> Arc<AtomicBool> {
+        Arc::default()
+    }
+
+    fn pause(&mut self) -> Result<Named, String> {
         Err("never".to_owned())
     }
 
@@ -420,6 +448,8 @@ impl Holder for Slow {
 
     fn resume(&mut self, _: &Error) {}
 
+    fn refused(&mut self, _: &Error) {}
+
     fn leave(&mut self, _: Vec<SocketAddr>, _: Sender<HandedConnection>) {}
 }
 
@@ -429,7 +459,8 @@ fn ends_while_it_waits(name: &str, thread: &str) {
     let folder = Folder::new(name);
     let (port, conf) = (free_port(), folder.write("Corefile", COREFILE));
     let mut command = nodens();
-    command.args(["-p", &port.to_string(), "-handover", name, "-conf"]).arg(conf);
+    command.args(["-p", &port.to_string(), "-handover", name, "-handover-dir", &meeting()]);
+    command.arg("-conf").arg(conf);
     let server = Server::run(command, folder, SocketAddr::from(([127, 0, 0, 1], port)));
     let waits = |task: std::path::PathBuf| {
         std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == thread)
@@ -448,20 +479,123 @@ fn ends_while_it_waits(name: &str, thread: &str) {
 fn a_process_that_waits_for_another_ends_at_once_when_it_is_told_to() {
     // One that has the name, and nothing to offer yet.
     let starting = name("starting");
-    let held = Name::take(&starting).unwrap();
+    let held = Doorkeeper::start(Name::take(&shared(), &starting).unwrap()).unwrap();
     ends_while_it_waits(&starting, "claim");
     drop(held);
-    // One that serves somebody else, or hangs.
-    let busy = name("busy");
-    let offer = Offer::bind(&busy).unwrap();
-    ends_while_it_waits(&busy, "claim");
-    drop(offer);
     // One that hangs while it hands over its cache.
     let slow = name("slow-cache");
-    let offer = Offer::bind(&slow).unwrap();
+    let mut offer = Offer::new(Some(Name::take(&shared(), &slow).unwrap())).unwrap();
     let (end, ends) = channel();
     // For as long as the process lives.
     std::thread::spawn(move || offer.serve(&mut Slow(ends), "test"));
     ends_while_it_waits(&slow, "warm");
     drop(end);
+}
+
+/// Starts one more server with the name `name`.
+fn beside(server: &Server, name: &str) -> Server {
+    let folder = Folder::new(&format!("beside-{name}"));
+    let mut command = nodens();
+    command.args(["-p", &server.address.port().to_string(), "-handover", name]);
+    command.args(["-handover-dir", &meeting(), "-handover-trial", "10ms", "-conf"]);
+    command.arg(&server.conf);
+    Server::run(command, folder, server.address)
+}
+
+#[test]
+fn who_has_the_name_and_says_nothing_delays_a_start_by_seconds() {
+    // One that holds the lock; one that listens and is stopped.
+    let silent = name("silent");
+    let held = Name::take(&shared(), &silent).unwrap();
+    let server = start("silent", &[]);
+    let begun = Instant::now();
+    let second = beside(&server, &silent);
+    second.wait_long_for("it does not answer; starting beside it", ANSWER);
+    second.wait_long_for("Nodens-", ANSWER);
+    assert!(begun.elapsed() < Duration::from_secs(15), "after {:?}", begun.elapsed());
+    drop(held);
+    assert!(second.end("-TERM").success());
+    let stopped = name("stopped");
+    let offer = Offer::new(Some(Name::take(&shared(), &stopped).unwrap())).unwrap();
+    let begun = Instant::now();
+    let second = beside(&server, &stopped);
+    let line = second.wait_long_for("starting beside it", ANSWER);
+    assert!(line.contains("the other process does not answer"), "{line}");
+    second.wait_long_for("Nodens-", ANSWER);
+    assert!(begun.elapsed() < Duration::from_secs(15), "after {:?}", begun.elapsed());
+    drop(offer);
+    assert!(second.end("-TERM").success());
+    assert!(server.end("-TERM").success());
+}
+
+#[test]
+fn an_idle_stranger_blocks_neither_reloads_nor_a_successor() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
+    let name = name("stranger");
+    let server = start("stranger", &["-handover", &name]);
+    // It has come by the socket, and not by the secret.
+    let files = std::fs::read_dir(meeting()).unwrap().flatten().map(|file| file.path());
+    let own = |path: &std::path::PathBuf| {
+        let name = format!("{name}.");
+        path.extension().is_some_and(|kind| kind == "socket")
+            && path.file_name().unwrap().to_str().unwrap().starts_with(&name)
+    };
+    let path = files.into_iter().find(own).expect("a socket");
+    // In few enough octets for an address.
+    let folder = std::fs::File::open(meeting()).unwrap();
+    let file = path.file_name().unwrap().to_str().unwrap();
+    let path = format!("/proc/self/fd/{}/{file}", std::os::fd::AsRawFd::as_raw_fd(&folder));
+    let address = SocketAddrUnix::new(path).unwrap();
+    let strangers: Vec<_> = (0..12)
+        .map(|_| {
+            let stranger = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+            connect(&stranger, &address).unwrap();
+            stranger
+        })
+        .collect();
+    let changed = std::fs::read_to_string(&server.conf).unwrap().replace("192.0.2.1", "192.0.2.2");
+    std::fs::write(&server.conf, changed).unwrap();
+    server.signal("-USR1");
+    server.wait_long_for("Reloading complete", ANSWER);
+    server.wait_long_for("refused a process that asked to take over: ", ANSWER);
+    let second = beside(&server, &name);
+    second.wait_long_for("the process that ran before is gone", ANSWER);
+    assert!(server.wait().success());
+    drop(strangers);
+    assert!(second.end("-TERM").success());
+}
+
+#[test]
+fn a_changed_configuration_calls_off_a_successor_that_does_not_get_ready() {
+    let name = name("called-off");
+    let server = start("called-off", &["-handover", &name]);
+    let heir = claim(&name);
+    server.signal("-USR1");
+    server.wait_long_for("going on: the running process takes up something else first", ANSWER);
+    server.wait_long_for("Reloading complete", ANSWER);
+    drop(heir);
+    assert!(server.end("-TERM").success());
+}
+
+#[test]
+fn without_a_shared_folder_and_with_off_there_is_no_hand_over_but_to_a_child() {
+    let name = name("off");
+    let server = start("off", &["-handover", "off"]);
+    assert!(!server.folder.0.join("handover").exists());
+    server.signal("-USR2");
+    server.wait_long_for("the process that ran before is gone", ANSWER);
+    assert!(server.end("-TERM").success());
+    // A pod of a manifest that does not mount it.
+    let folder = Folder::new("handover-unmounted");
+    let port = free_port();
+    let conf = folder.write("Corefile", &COREFILE.replace("PORT", &port.to_string()));
+    let mut command = nodens();
+    command.args(["-p", &port.to_string(), "-handover", &name, "-conf"]).arg(conf);
+    command.env("KUBERNETES_SERVICE_HOST", "192.0.2.99");
+    let server = Server::run(command, folder, SocketAddr::from(([127, 0, 0, 1], port)));
+    if !std::path::Path::new("/run/nodens-handover").exists() {
+        server.wait_long_for("no hand-over between pods: there is no folder", ANSWER);
+    }
+    server.wait_long_for("Nodens-", ANSWER);
+    assert!(server.end("-TERM").success());
 }

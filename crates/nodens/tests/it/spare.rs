@@ -2,7 +2,7 @@
 //! somebody would start them again. If the successor is gone, they serve.
 
 use super::fixture::{Folder, Server, ask_udp, eventually, http_get, need, nodens, request};
-use super::handover::{ANSWER, Load, connect, exchange, name};
+use super::handover::{ANSWER, Load, connect, exchange, meeting, name};
 use nodens_wire::{Message, Rcode, Type};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,19 @@ impl Line {
     /// The arguments of a server that tries for as long as `trial`, and stands by for as long.
     fn arguments(&self, trial: &str) -> Vec<String> {
         let (port, conf) = (self.address.port().to_string(), self.conf.display().to_string());
-        let all = ["-p", &port, "-handover", &self.name, "-handover-trial", trial, "-conf", &conf];
+        let (name, folder) = (&self.name, &meeting());
+        let all = [
+            "-p",
+            &port,
+            "-handover",
+            name,
+            "-handover-dir",
+            folder,
+            "-handover-trial",
+            trial,
+            "-conf",
+            &conf,
+        ];
         all.map(str::to_owned).into()
     }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::network::Backend;
+use crate::network::link::Owner;
 use crate::network::netlink::testing::{Answer, end, kernel, refusal};
 use std::fs::File;
 

@@ -1,5 +1,6 @@
 //! The node role: node-cache's arguments on a node that is a network namespace.
 
+mod follow;
 mod hang;
 mod outage;
 mod place;
@@ -22,6 +23,8 @@ fn arguments(folder: &Folder) -> Vec<String> {
         ("-pidfile", at("pid")),
         ("-basecorefile", write_template(folder)),
         ("-kubednscm", at("kube-dns")),
+        // Names in it belong to a node.
+        ("-handover-dir", crate::handover::meeting()),
     ];
     std::fs::create_dir_all(folder.0.join("kube-dns")).unwrap();
     pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()

@@ -112,10 +112,15 @@ impl Place {
 
     /// Asks `server` once.
     pub(super) fn ask(&self, server: &str, qname: &str) -> Option<Message> {
+        self.ask_within(server, qname, Duration::from_secs(2))
+    }
+
+    /// The same, with another patience.
+    pub(super) fn ask_within(&self, server: &str, qname: &str, time: Duration) -> Option<Message> {
         let server = SocketAddr::new(server.parse::<IpAddr>().unwrap(), 53);
         self.inside(|| {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            socket.set_read_timeout(Some(time)).unwrap();
             socket.connect(server).ok()?;
             socket.send(&request(qname, Type::A)).ok()?;
             let mut reply = vec![0; 4096];

@@ -1,0 +1,131 @@
+//! How two processes show each other that they share a folder, without saying what is in it.
+
+use super::limits::GREETING_LEN_MAX;
+use hmac::{Hmac, Mac};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, linkat, openat, unlinkat};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+use sha2::Sha256;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Octets of the secret, of a challenge, and of its answer.
+pub(crate) const LEN: usize = 32;
+const FILE: &str = "secret";
+
+/// A number that is used once.
+pub(crate) type Nonce = [u8; LEN];
+/// The answer to a challenge.
+pub(crate) type Proof = [u8; LEN];
+
+/// What a proof says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// I am to take over.
+    Successor,
+    /// You may take over.
+    Predecessor,
+    /// I serve, and cannot hand over now.
+    Busy,
+}
+
+/// What both processes know and nobody else.
+#[derive(Clone)]
+pub(crate) struct Secret([u8; LEN]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Secret {
+    /// For a connection that was made by one process and inherited by the other: nobody else can have
+    /// its ends.
+    pub(crate) const INHERITED: Self = Self([0; LEN]);
+
+    /// Reads the secret of `folder`; makes one if there is none yet.
+    pub(crate) fn of(folder: BorrowedFd<'_>) -> io::Result<Self> {
+        match read(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make(folder)?;
+                read(folder)
+            }
+            read => read,
+        }
+    }
+
+    /// Says `claim`, for this exchange of challenges alone.
+    pub(crate) fn prove(&self, claim: Claim, nonces: &[Nonce; 2]) -> Proof {
+        let mac = self.mac(claim, nonces);
+        mac.finalize().into_bytes().into()
+    }
+
+    /// Whether `proof` says `claim`, and is of somebody who knows the secret.
+    pub(crate) fn accepts(&self, claim: Claim, nonces: &[Nonce; 2], proof: &Proof) -> bool {
+        self.mac(claim, nonces).verify_slice(proof).is_ok()
+    }
+
+    fn mac(&self, claim: Claim, nonces: &[Nonce; 2]) -> Hmac<Sha256> {
+        // invariant: HMAC takes keys of any length.
+        #[allow(clippy::expect_used)]
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key");
+        mac.update(b"nodens-handover ");
+        mac.update(match claim {
+            Claim::Successor => b"successor  ",
+            Claim::Predecessor => b"predecessor",
+            Claim::Busy => b"busy       ",
+        });
+        nonces.iter().for_each(|nonce| mac.update(nonce));
+        mac
+    }
+}
+
+/// A number that nobody can foresee.
+pub(crate) fn nonce() -> io::Result<Nonce> {
+    let mut nonce = [0; LEN];
+    // As many octets as these come at once or not at all.
+    let len = getrandom(&mut nonce, GetRandomFlags::empty())?;
+    if len == LEN { Ok(nonce) } else { Err(io::Error::other("no random octets")) }
+}
+
+/// Refuses what others could have written or can read.
+pub(crate) fn check_private(file: impl AsFd) -> io::Result<()> {
+    let stat = fstat(file)?;
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        let text = format!("it belongs to the user with ID {}", stat.st_uid);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    if stat.st_mode & 0o077 != 0 {
+        let text = format!("others may use it (mode {:o})", stat.st_mode & 0o7777);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
+}
+
+fn read(folder: BorrowedFd<'_>) -> io::Result<Secret> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = openat(folder, FILE, flags, Mode::empty())?;
+    check_private(&file)?;
+    let mut octets = [0; GREETING_LEN_MAX];
+    let len = rustix::io::read(&file, &mut octets)?;
+    let octets = octets.get(..len).and_then(|octets| octets.try_into().ok());
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the file `secret` is damaged");
+    octets.map(Secret).ok_or_else(wrong)
+}
+
+/// Writes a secret in one step: whoever comes first, all read the same.
+fn make(folder: BorrowedFd<'_>) -> io::Result<()> {
+    let own =
+        format!("{FILE}.{:x}", u64::from_ne_bytes(*nonce()?.first_chunk().unwrap_or(&[0; 8])));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = openat(folder, &*own, flags, Mode::RUSR | Mode::WUSR)?;
+    let written = nonce().and_then(|secret| Ok(rustix::io::write(&file, &secret)?));
+    let linked =
+        written.and_then(|_| match linkat(folder, &*own, folder, FILE, AtFlags::empty()) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        });
+    _ = unlinkat(folder, &*own, AtFlags::empty());
+    linked
+}
