@@ -144,6 +144,9 @@ impl Role {
         command.args(["-localip", &format!("{LOCAL_DNS},{CLUSTER_DNS}")]);
         command.arg("-conf").arg(file("Corefile"));
         command.args(["-upstreamsvc", "kube-dns-upstream"]);
+        if self.kind == Kind::Nodens {
+            command.arg("-handover-dir").arg(file("handover"));
+        }
         command.arg("-pidfile").arg(file("pid")).arg("-basecorefile").arg(file("Corefile.base"));
         Ok(command)
     }

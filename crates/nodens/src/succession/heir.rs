@@ -12,7 +12,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long the name of a predecessor that is gone may still be taken, and how often it is looked.
+const NAME_PATIENCE: Duration = Duration::from_millis(500);
+const NAME_ROUND: Duration = Duration::from_millis(5);
 
 /// What it needs.
 pub(super) struct Heir {
@@ -84,11 +88,21 @@ impl Heir {
         if !matches!(error, Error::Gone) {
             return Err(error.to_string());
         }
-        match self.meeting.as_ref().map(Meeting::take) {
-            Some(Err(error)) if error.kind() == io::ErrorKind::AddrInUse => {
-                Err("the process that ran before is gone, and another one has its name".to_owned())
+        let Some(meeting) = &self.meeting else { return Ok(None) };
+        let until = Instant::now() + NAME_PATIENCE;
+        loop {
+            match meeting.take() {
+                // A process that dies closes one descriptor after the other.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    if Instant::now() >= until {
+                        let text =
+                            "the process that ran before is gone, and another one has its name";
+                        return Err(text.to_owned());
+                    }
+                    std::thread::sleep(NAME_ROUND);
+                }
+                taken => return Ok(taken.ok()),
             }
-            taken => Ok(taken.and_then(Result::ok)),
         }
     }
 

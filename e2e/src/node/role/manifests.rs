@@ -22,6 +22,10 @@ const IMAGE: &str = "registry.k8s.io/dns/k8s-dns-node-cache:";
 /// Two pods that declare the same port of a host would not be let onto one node. There is no readiness probe, so a new pod
 /// counts as ready when its process runs, and the old one is told to end in the middle of the hand-over.
 const SURGE: &str = r#"[{"op": "remove", "path": "/spec/template/spec/containers/0/ports"},
+    {"op": "add", "path": "/spec/template/spec/volumes/-",
+     "value": {"name": "handover", "hostPath": {"path": "/run/nodens-handover", "type": "DirectoryOrCreate"}}},
+    {"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts/-",
+     "value": {"name": "handover", "mountPath": "/run/nodens-handover"}},
     {"op": "replace", "path": "/spec/updateStrategy/rollingUpdate",
      "value": {"maxSurge": 1, "maxUnavailable": 0}}]"#;
 

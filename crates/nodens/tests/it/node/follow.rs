@@ -79,8 +79,8 @@ const TABLE: &[(Step, Who, What, Answers)] = {
         (StandsBy, Successor, Killed, Node),
         (StandsBy, Successor, Stopped, Node),
         (StandsBy, Successor, Restarted, Node),
-        // Both were meant: the predecessor does not come back before a second has passed.
-        (StandsBy, Successor, ToldToEnd, Central),
+        // Both were meant; the predecessor serves again because nobody has told it so.
+        (StandsBy, Successor, ToldToEnd, Node),
     ]
 };
 
