@@ -146,8 +146,7 @@ impl Server {
         let Some(mut inherited) = claimed else { return Ok(None) };
         let mut watches = Watches::new(shared.clone(), memory::moments());
         let (pair, all) = ((&sender, events), &mut watches);
-        let is_heir = inherited.is_some();
-        let begin = |node| Node::begin(&flags, node, &shared, all, pair, is_heir);
+        let begin = |node| Node::begin(&flags, node, &shared, all, pair, inherited.is_some());
         let node = match flags.node.as_ref().map(begin) {
             Some(None) => return Ok(None),
             begun => begun.flatten(),

@@ -68,7 +68,6 @@ impl Secret {
 
     fn mac(&self, claim: Claim, nonces: &[Nonce; 2]) -> Hmac<Sha256> {
         // invariant: HMAC takes keys of any length.
-        #[allow(clippy::expect_used)]
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key");
         mac.update(b"nodens-handover ");
         mac.update(match claim {
