@@ -184,7 +184,8 @@ impl Channel {
                     Err(Errno::INTR) => continue,
                     Err(Errno::AGAIN) if flags.contains(RecvFlags::DONTWAIT) => return Ok(None),
                     Err(Errno::AGAIN) => return Err(Error::Slow),
-                    Err(Errno::CONNRESET) => return Err(Error::Gone),
+                    // As in `receive`.
+                    Err(Errno::CONNRESET) => continue,
                     Err(error) => return Err(Error::Io(error.into())),
                 };
             if len == 0 {
@@ -209,7 +210,9 @@ impl Channel {
             match rustix::net::recvmsg(&self.socket, &mut parts, &mut control, flags) {
                 Ok(received) => break received,
                 Err(Errno::INTR) => {}
-                Err(Errno::CONNRESET) => return Err(Error::Gone),
+                // The other side has closed with words of ours unread. Said once, and before its own
+                // last words, which say how it ended.
+                Err(Errno::CONNRESET) => {}
                 Err(Errno::AGAIN) => return Err(Error::Slow),
                 Err(error) => return Err(Error::Io(error.into())),
             }

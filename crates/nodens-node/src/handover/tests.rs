@@ -669,6 +669,17 @@ fn a_predecessor_that_cannot_or_will_not_is_understood() {
 }
 
 #[test]
+fn the_last_word_of_a_process_that_left_ours_unread_is_heard() {
+    let (a, b) = Channel::pair().unwrap();
+    let b = Channel::of(b);
+    b.send_at_once(&Message::Alive);
+    a.send(&Message::Refused("no".to_owned()), &[]).unwrap();
+    drop(a);
+    assert!(matches!(b.receive(), Ok((Message::Refused(_), _))));
+    assert!(matches!(b.receive(), Err(Error::Gone)));
+}
+
+#[test]
 fn descriptors_that_were_not_announced_are_refused() {
     let (a, b) = Channel::pair().unwrap();
     let b = Channel::of(b);

@@ -40,6 +40,9 @@ impl State {
 
     /// Makes the link of a predecessor ours, if there is one.
     pub(super) fn adopt_link(&mut self) -> Result<(), String> {
+        if self.inherited_link.is_none() {
+            return Ok(());
+        }
         let Some(route) = &self.route else { return Ok(()) };
         let seen = link::find(route, &self.plan.interface)?;
         if let (Some(inherited), Some(link)) = (self.inherited_link.take(), &seen)
