@@ -17,9 +17,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How long a worker may take to answer; one that takes longer hangs.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same while nobody takes questions: a worker that hangs takes none in any case.
+/// How long a worker may take to answer while no process takes queries. One that takes longer hangs,
+/// and takes none in any case.
 const PAUSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Workers that did not answer in time.

@@ -1,5 +1,6 @@
 //! `/metrics`: the format and the encoding that a scraper asks for, chosen as Prometheus' Go client
-//! does.
+//! does for CoreDNS, which offers no OpenMetrics. It is here for scrapers that read nothing else:
+//! Prometheus prefers it, but would then see `le="100.0"` instead of `le="100"`, another series.
 
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::{IntoResponse, Response};
@@ -58,6 +59,8 @@ fn negotiate(accept: &str) -> (Exposition, String) {
         accept.split(',').take(CLAUSES_MAX).filter_map(clause).collect();
     // Of equal ones the first.
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    let is_text = |c: &Clause<'_>| c.kind == "text/plain" && matches!(c.version, "" | "0.0.4");
+    let takes_text = clauses.iter().any(is_text);
     let mut escaping = ESCAPING_DEFAULT;
     let text = |escaping| {
         (Exposition::Text, format!("text/plain; version=0.0.4; charset=utf-8; escaping={escaping}"))
@@ -71,8 +74,8 @@ fn negotiate(accept: &str) -> (Exposition, String) {
                 let kind = format!("{PROTOBUF}; proto={FAMILY}; encoding=delimited");
                 return (Exposition::Protobuf, format!("{kind}; escaping={escaping}"));
             }
-            ("text/plain", "" | "0.0.4") => return text(escaping),
-            (OPEN_METRICS, "" | "0.0.1" | "1.0.0") => {
+            _ if is_text(&clause) => return text(escaping),
+            (OPEN_METRICS, "" | "0.0.1" | "1.0.0") if !takes_text => {
                 let version = if clause.version == "1.0.0" { "1.0.0" } else { "0.0.1" };
                 let kind = format!("{OPEN_METRICS}; version={version}; charset=utf-8");
                 return (Exposition::OpenMetrics, format!("{kind}; escaping={escaping}"));
@@ -140,7 +143,8 @@ mod tests {
             ("application/vnd.google.protobuf;encoding=delimited", text, "underscores"),
             ("application/openmetrics-text", old, "underscores"),
             ("application/openmetrics-text;version=2.0.0", text, "underscores"),
-            ("application/openmetrics-text;version=1.0.0, text/plain", open, "underscores"),
+            ("application/openmetrics-text;version=1.0.0", open, "underscores"),
+            ("application/openmetrics-text;version=1.0.0, text/plain", text, "underscores"),
             ("application/openmetrics-text;q=0.4,text/plain;q=0.5", text, "underscores"),
             (
                 &format!("text/plain;q=0.3,{offer};encoding=delimited;q=0.7"),
@@ -152,7 +156,7 @@ mod tests {
                 "application/openmetrics-text;version=1.0.0;q=0.5,\
                  application/openmetrics-text;version=0.0.1;q=0.4,\
                  text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
-                open,
+                text,
                 "underscores",
             ),
             (
@@ -160,7 +164,7 @@ mod tests {
                  application/openmetrics-text;version=0.0.1;q=0.5,\
                  text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
                  text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
-                open,
+                text,
                 "allow-utf-8",
             ),
             (

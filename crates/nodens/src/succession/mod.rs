@@ -341,13 +341,10 @@ impl Succession {
     }
 
     /// What this process holds that a successor needs to get ready.
-    pub(crate) fn estate(
-        runtime: &Runtime,
-        http: Vec<(SocketAddr, OwnedFd)>,
-    ) -> Result<handover::Estate, String> {
+    pub(crate) fn estate(runtime: &Runtime, http: Vec<(SocketAddr, OwnedFd)>) -> handover::Estate {
         let listeners = runtime.export();
         let http = http.into_iter().map(|(address, fd)| (format!("{HTTP}{address}"), fd));
-        Ok(handover::Estate { listeners, others: http.collect() })
+        handover::Estate { listeners, others: http.collect() }
     }
 
     /// What belongs to the process that takes questions: the name, and what brings questions to it.
