@@ -1,7 +1,7 @@
 //! `cargo xtask acceptance`: which Corefiles the pinned CoreDNS accepts, and whether Nodens accepts the same.
 //!
 //! The rows are made, not written: every option that CoreDNS's source names for a directive that Nodens has, with
-//! every list of arguments of [`ARGUMENTS`]. So an option of a new version is in the table the day the version is.
+//! every list of arguments of `rows::ARGUMENTS`. So an option of a new version is in the table the day the version is.
 //! What differs must match a block of `docs/differences.md` with `check: acceptance`. The order of directives is
 //! compared first.
 
