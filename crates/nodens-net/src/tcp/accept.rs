@@ -142,7 +142,7 @@ impl TcpServer {
         };
         let Some(key) = self.idle.longest(cx.now.mono_ns, idle_since) else { return false };
         cx.counters.add(cx.counters.evicted, 1);
-        self.close(key);
+        self.evict(key);
         true
     }
 

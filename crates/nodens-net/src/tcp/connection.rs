@@ -79,6 +79,8 @@ pub(crate) struct Connection {
     pub(super) strained: bool,
     /// What is entered for it in the books of the process.
     pub(super) holding: Holding,
+    /// The end of the stream is sent, and the client has yet to take what is in front of it.
+    pub(super) lingering: bool,
     /// Octets the client had taken when `write_deadline` was set.
     taken: u64,
     /// Its place in the quota, given back when it closes.
@@ -118,6 +120,7 @@ impl Connection {
             looked_at: 0,
             strained: false,
             holding,
+            lingering: false,
             taken: 0,
             _place: place,
         }
@@ -187,7 +190,8 @@ impl Connection {
 
     /// When to close unless something happens.
     pub(crate) fn deadline(&self) -> u64 {
-        let reading = if self.is_idle() { self.read_deadline } else { NEVER };
+        let reads = self.is_idle() && !self.lingering;
+        let reading = if reads { self.read_deadline } else { NEVER };
         let streaming = self.rest.as_ref().map_or(NEVER, |rest| rest.deadline_ns());
         reading.min(self.write_deadline).min(streaming)
     }
@@ -195,7 +199,9 @@ impl Connection {
     /// Sends what the client takes now. An error means that the connection is of no more use.
     pub(crate) fn flush(&mut self, now: Now) -> io::Result<()> {
         self.written += self.output.write_to(&self.stream)? as u64;
-        if self.output.is_empty() {
+        if self.lingering {
+            // What is written has the deadline that it had.
+        } else if self.output.is_empty() {
             self.write_deadline = NEVER;
         } else if self.write_deadline == NEVER {
             self.await_client(now, self.taken());
@@ -215,6 +221,11 @@ impl Connection {
         if taken >= self.taken + WRITE_PROGRESS {
             self.await_client(now, taken);
         }
+    }
+
+    /// The client has as long as for any answer to take what the kernel holds for it.
+    pub(super) fn await_rest(&mut self, now: Now) {
+        self.await_client(now, self.taken());
     }
 
     fn await_client(&mut self, now: Now, taken: u64) {

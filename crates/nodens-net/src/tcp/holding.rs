@@ -1,11 +1,15 @@
 //! What a connection holds of the process's memory, and the end of one that holds too much.
 
-use super::connection::Connection;
-use super::server::TcpServer;
+use super::connection::{Connection, NEVER};
+use super::server::{TcpServer, mark};
 use crate::context::Context;
 use crate::limits::{RECEIVE_COST, SENT_UNSEEN};
+use crate::poll::Poll;
 use crate::slots::Key;
+use nodens_core::Now;
 use socket2::SockRef;
+use std::collections::HashSet;
+use std::net::Shutdown;
 use std::time::Duration;
 
 impl Connection {
@@ -31,9 +35,31 @@ impl Connection {
         self.holding.set(own + usize::try_from(kernel).unwrap_or(usize::MAX / 4) + waiting)
     }
 
-    /// Gives up what the client has not acknowledged when the connection closes. The kernel would
-    /// else keep it for minutes.
-    pub(super) fn forsake(&self) {
+    /// Ends the stream and waits until the client has taken what is in front of the end; says
+    /// `false` if there is nothing to wait for.
+    ///
+    /// A connection that just closed would have the kernel hold this for minutes, and no budget
+    /// would know of it; one that is reset would cut an answer off.
+    fn linger(&mut self, now: Now) -> bool {
+        if !self.lingering {
+            _ = self.account();
+            if !self.holding.is_entered() || self.stream.shutdown(Shutdown::Write).is_err() {
+                return false;
+            }
+            self.await_rest(now);
+        }
+        (self.closing, self.lingering) = (true, true);
+        self.is_owed_rest()
+    }
+
+    /// Whether the kernel holds anything that the client has not acknowledged, beside the end of the
+    /// stream, which counts as one octet.
+    fn is_owed_rest(&self) -> bool {
+        crate::sys::unacknowledged(&self.stream).is_some_and(|octets| octets > 1)
+    }
+
+    /// Gives up what the client has not acknowledged when the connection closes.
+    fn forsake(&self) {
         _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 }
@@ -53,14 +79,64 @@ impl TcpServer {
 
     /// Closes the connections of this worker that hold too much of what all may hold.
     pub(super) fn close_doomed(&mut self, cx: &mut Context<'_>) {
-        for key in self.unsent.doomed(self.worker) {
-            let Some(connection) = self.connections.get_mut(key) else { continue };
-            // What the client has taken meanwhile is not held any more.
-            self.presses |= connection.account();
+        let mut seen = HashSet::new();
+        loop {
+            let doomed = self.unsent.doomed(self.worker);
+            let new: Vec<Key> = doomed.iter().filter(|key| seen.insert(**key)).copied().collect();
+            if new.is_empty() {
+                for key in doomed {
+                    cx.counters.add(cx.counters.greedy, 1);
+                    self.reset(key);
+                }
+                return;
+            }
+            for key in new {
+                let Some(connection) = self.connections.get_mut(key) else { continue };
+                // What the client has taken meanwhile is not held any more. If that is not all,
+                // another may be doomed in its place, and is looked at too.
+                self.presses |= connection.account();
+            }
         }
-        for key in self.unsent.doomed(self.worker) {
-            cx.counters.add(cx.counters.greedy, 1);
+    }
+
+    /// Closes a connection to which nothing is owed, once its client has taken all answers.
+    pub(super) fn finish(&mut self, key: Key, now: Now, poll: &Poll) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.linger(now) {
+            self.rearm(key, poll);
+        } else {
             self.close(key);
         }
+    }
+
+    /// The time of a connection is over: one whose client still takes answers gets more, in which
+    /// it takes them or is reset.
+    pub(super) fn expire(&mut self, key: Key, now: Now) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let is_first = !connection.lingering;
+        if is_first && connection.is_idle() && connection.linger(now) {
+            connection.queued = NEVER;
+            mark(&mut self.dirty, connection, key);
+        } else if connection.is_idle() && !connection.is_owed_rest() {
+            self.close(key);
+        } else {
+            self.reset(key);
+        }
+    }
+
+    /// Closes the longest idle connection for a new one, whatever its client has left unread.
+    pub(super) fn evict(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        // What was not acknowledged when it was last looked at may be by now.
+        _ = connection.account();
+        if connection.holding.is_entered() { self.reset(key) } else { self.close(key) }
+    }
+
+    /// Closes a connection and takes from the kernel what its client has not acknowledged.
+    pub(super) fn reset(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get(key) {
+            connection.forsake();
+        }
+        self.close(key);
     }
 }

@@ -5,6 +5,7 @@ use super::server::{TcpServer, mark};
 use crate::context::Context;
 use crate::poll::Poll;
 use crate::slots::Key;
+use nodens_core::Now;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -61,7 +62,7 @@ impl TcpServer {
     }
 
     /// Ends a connection to which nothing is owed: hands it on, or closes it.
-    pub(super) fn end(&mut self, key: Key, poll: &Poll) {
+    pub(super) fn end(&mut self, key: Key, now: Now, poll: &Poll) {
         let departures = self.departures.as_mut();
         let leaves = departures.and_then(|departures| {
             let input = departures.input.remove(&key)?;
@@ -69,7 +70,9 @@ impl TcpServer {
             let listener = *departures.leaving.kept.get(&endpoint)?;
             Some((departures.leaving.heir.clone(), input, listener))
         });
-        let Some((heir, input, listener)) = leaves else { return self.close(key) };
+        let Some((heir, input, listener)) = leaves else {
+            return self.finish(key, now, poll);
+        };
         let Some(connection) = self.connections.remove(key) else { return };
         // It lives on, and so would what epoll knows of it.
         poll.remove(&connection.stream);

@@ -285,7 +285,7 @@ impl TcpServer {
         }
         if connection.output.len() > UNSENT_MAX {
             cx.counters.add(cx.counters.unread, 1);
-            self.close(key);
+            self.reset(key);
             return;
         }
         self.presses |= connection.account();
@@ -303,7 +303,7 @@ impl TcpServer {
             return;
         }
         if connection.closing && connection.is_idle() {
-            self.end(key, cx.poll);
+            self.end(key, cx.now, cx.poll);
             return;
         }
         if let Some(buffer) = connection.output.take_buffer() {
@@ -313,7 +313,7 @@ impl TcpServer {
     }
 
     /// Brings epoll and the deadlines in line with the connection's state.
-    fn rearm(&mut self, key: Key, poll: &Poll) {
+    pub(super) fn rearm(&mut self, key: Key, poll: &Poll) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let wanted = connection.wanted();
         if wanted != connection.interest {
@@ -349,8 +349,10 @@ impl TcpServer {
             connection.look_at_client(now);
             let deadline = connection.deadline();
             if deadline <= now.mono_ns {
-                counters.add(counters.timed_out, 1);
-                self.close(key);
+                if !connection.lingering {
+                    counters.add(counters.timed_out, 1);
+                }
+                self.expire(key, now);
                 continue;
             }
             connection.queued = deadline;
@@ -362,9 +364,6 @@ impl TcpServer {
 
     pub(super) fn close(&mut self, key: Key) {
         let Some(connection) = self.connections.remove(key) else { return };
-        if connection.holding.is_entered() {
-            connection.forsake();
-        }
         let connections = &self.connections;
         self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
         keep_buffer(&mut self.spare, connection.input);

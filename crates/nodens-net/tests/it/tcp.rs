@@ -9,7 +9,7 @@ use nodens_wire::Rcode;
 use rustix::thread::CpuSet;
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -304,6 +304,39 @@ fn from(port: u16, last: u8) -> Stream {
 /// Whether the server has given up a connection of which something is unread.
 fn is_reset(stream: &Stream) -> bool {
     matches!(stream.0.take_error(), Ok(Some(_)))
+}
+
+/// Half of the clients say that they ask no more; to the others the server says so.
+#[test]
+fn who_asks_no_more_gets_all_answers_however_slowly_they_are_read() {
+    let upstream = Upstream::start(|asked| vec![Act::Send(asked.long_answer(60_000))]);
+    for ends_first in [true, false] {
+        let most = if ends_first { 100 } else { 4 };
+        let corefile = format!(
+            ".:0 {{\n bind 127.0.0.1\n timeouts {{\n  maxtcpqueries {most}\n }}\n cache\n forward . {}\n}}",
+            upstream.address
+        );
+        let server = Server::start(&corefile);
+        let mut client = from(server.address().port(), 2);
+        let questions: Vec<u8> =
+            (0..4).flat_map(|id| framed(&question(id, &format!("n{id}.test TXT")))).collect();
+        client.0.write_all(&questions).unwrap();
+        if ends_first {
+            client.0.shutdown(Shutdown::Write).unwrap();
+        }
+        // Now the server has nothing left to do but to wait for the client.
+        eventually(|| server.count("nodens_tcp_held_bytes") > 0, "the answers to be held");
+        std::thread::sleep(Duration::from_millis(200));
+        let mut missing: HashSet<u16> = (0..4).collect();
+        while !missing.is_empty() {
+            missing.remove(&client.receive().id);
+        }
+        assert_eq!(client.0.read(&mut [0]).unwrap(), 0, "the end of the stream, and no reset");
+        drop(client);
+        eventually(|| server.count("nodens_tcp_held_bytes") == 0, "nothing to be held");
+        eventually(|| server.count("nodens_tcp_connections") == 0, "the connection to be closed");
+        server.stop();
+    }
 }
 
 #[test]
