@@ -81,6 +81,9 @@ pub const DESCRIPTOR_RESERVE: usize = 1024;
 pub const CONNECTIONS_MAX: usize = 1 << 20;
 /// One client address may hold the whole divided by this many connections.
 pub const CONNECTIONS_CLIENT_SHARE: usize = 4;
+/// But so many, if that is no more than half: a node's cache that asks over TCP is one client, and has
+/// a connection for each query that waits.
+pub const CONNECTIONS_CLIENT_FEW: usize = 1024;
 /// Buffers a worker keeps for its connections' use.
 pub const SPARE_BUFFERS: usize = 32;
 /// The largest buffer kept, in octets.

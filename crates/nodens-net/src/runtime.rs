@@ -3,7 +3,9 @@
 use crate::cpu;
 use crate::descriptors;
 use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
-use crate::limits::{CONNECTIONS_CLIENT_SHARE, FRESH_PORTS, HELD_MAX, PORTS_PER_WORKER};
+use crate::limits::{
+    CONNECTIONS_CLIENT_FEW, CONNECTIONS_CLIENT_SHARE, FRESH_PORTS, HELD_MAX, PORTS_PER_WORKER,
+};
 use crate::listeners::{InheritedListener, ListenError, Opened, Opener, Pair};
 use crate::poll::Waker;
 use crate::random::Random;
@@ -147,7 +149,8 @@ impl Runtime {
         let wakers = wakers.map_err(|source| StartError::Worker { worker: 0, source })?;
         let wakers = Arc::new(wakers);
         let (connections, reserve) = descriptors::share(options.connections_max);
-        let per_client = connections / CONNECTIONS_CLIENT_SHARE;
+        let few = CONNECTIONS_CLIENT_FEW.min(connections / 2);
+        let per_client = few.max(connections / CONNECTIONS_CLIENT_SHARE);
         let per_client = options.connections_per_client.unwrap_or(per_client);
         let quota = Arc::new(Quota::new(connections, per_client));
         let ports_max = (reserve / 2 / count.max(1)).clamp(FRESH_PORTS, PORTS_PER_WORKER);
@@ -175,7 +178,7 @@ impl Runtime {
         match runtime.start_workers(&shared, config) {
             Ok(()) => Ok(runtime),
             Err(error) => {
-                runtime.shutdown(Duration::ZERO);
+                runtime.give_up();
                 Err(error)
             }
         }

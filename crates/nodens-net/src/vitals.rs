@@ -81,8 +81,10 @@ impl Vitals {
     /// Why the process should be started anew, if it should: a worker has been stuck for so long
     /// that nothing suggests that it recovers.
     pub fn complaint(&self) -> Option<String> {
-        let longest = self.stalled().into_iter().max_by_key(|stalled| stalled.elapsed)?;
-        let Stalled { worker, elapsed } = longest;
+        // One that is slow makes turns now and then, and a restart would not make it faster.
+        let now = clock::now();
+        let silent = |Stalled { worker, .. }| (now.since(self.turn(worker)), worker);
+        let (elapsed, worker) = self.stalled().into_iter().map(silent).max()?;
         let text = || format!("worker {worker} is stuck: no turn for {} s", elapsed.as_secs());
         (elapsed >= UNHEALTHY_AFTER).then(text)
     }

@@ -24,7 +24,8 @@ enum Field {
     PlainName,
     /// One character-string (RFC 1035 section 3.3), or other octets with their length in front.
     Text,
-    /// Character-strings to the end, at least one.
+    /// Character-strings to the end. RFC 1035 (section 3.3.14) wants at least one, but there are servers
+    /// that write an empty text without any.
     Texts,
     /// Whatever octets are left.
     Anything,
@@ -153,7 +154,6 @@ fn text(reader: &mut Reader<'_>) -> Option<()> {
 }
 
 fn texts(reader: &mut Reader<'_>) -> Option<()> {
-    text(reader)?;
     while reader.left() > 0 {
         text(reader)?;
     }

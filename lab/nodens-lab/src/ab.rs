@@ -57,6 +57,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let result = compare(args, stop);
     match result {
         Ok(file) if args.ci => Ok(ExitCode::from(output::ci_code(&file))),
+        Ok(file) if file.interrupted => Ok(ExitCode::from(crate::EXIT_INTERRUPTED)),
         Ok(file) if !file.invalid_because.is_empty() => Ok(ExitCode::from(crate::EXIT_INVALID)),
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if args.ci => {

@@ -3,6 +3,7 @@
 use super::Runtime;
 use crate::clock;
 use crate::event_loop::Command;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// How long [`Runtime::shutdown`] waits for workers beyond the time they were given, and how often
@@ -11,6 +12,17 @@ const SHUTDOWN_MARGIN: Duration = Duration::from_secs(2);
 const SHUTDOWN_ROUND: Duration = Duration::from_millis(2);
 
 impl Runtime {
+    /// Ends after a start that failed. What another process opened is still its own: to stop would
+    /// take it from that process, too.
+    pub(super) fn give_up(self) {
+        if !self.paused {
+            return self.shutdown(Duration::ZERO);
+        }
+        let kept: Vec<_> = self.listeners.iter().map(|open| open.bound).collect();
+        let (heir, _) = channel();
+        self.leave(&kept, &heir, Duration::ZERO);
+    }
+
     /// Tells every worker to end, by a command that is given the time, and waits for them.
     pub(crate) fn end(mut self, grace: Duration, command: impl Fn(u64) -> Command) {
         self.supervisor = None;

@@ -3,7 +3,7 @@
 
 use super::Error;
 use super::channel::{self, Channel};
-use super::limits::{PROGRAM_LEN_MAX, VISIT_MAX, VISITORS_MAX};
+use super::limits::{ACCEPT_PAUSE, PROGRAM_LEN_MAX, VISIT_MAX, VISITORS_MAX};
 use super::message::{Greeting, Message, VERSION};
 use super::secret::{Claim, Nonce, Secret, nonce};
 use nodens_core::handlers::cache::Store;
@@ -132,7 +132,16 @@ impl Door {
     pub(crate) fn look(&mut self, refused: &mut dyn FnMut(&Error)) -> io::Result<Option<Guest>> {
         // No more at once than can wait here: those inside have their turn in between.
         for _ in 0..VISITORS_MAX {
-            let Some(channel) = channel::accept(&self.listener)? else { break };
+            let channel = match channel::accept(&self.listener) {
+                Ok(Some(channel)) => channel,
+                Ok(None) => break,
+                // Out of descriptors or memory, which passes; who waits is heard then.
+                Err(error) => {
+                    refused(&Error::Io(error));
+                    std::thread::sleep(ACCEPT_PAUSE);
+                    break;
+                }
+            };
             match Visitor::challenge(channel) {
                 Ok(visitor) => self.visitors.push_back(visitor),
                 Err(error) => refused(&error),

@@ -45,3 +45,5 @@ pub(crate) const ROUND: Duration = Duration::from_millis(50);
 pub(crate) const SILENT_ROUNDS: u32 = 16;
 /// How late a turn may be to count.
 pub(crate) const IN_TIME: Duration = Duration::from_millis(150);
+/// How long nothing is accepted after the system refused to, as when descriptors have run out.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(200);

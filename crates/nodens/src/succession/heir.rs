@@ -57,13 +57,19 @@ impl Heir {
         let text = "the running process does not answer, taking questions beside it";
         self.shared.sink.line(Level::Error, "handover", text.to_owned());
         self.begin(Begun::default());
-        match trial.paused(LATE_PATIENCE) {
-            Ok(Some(named)) => {
+        // However long that takes: two processes that both went on alone would take the sockets
+        // from each other, which are the same, when the first of them ends.
+        let heard = loop {
+            if let Some(heard) = trial.paused(LATE_PATIENCE).transpose() {
+                break heard;
+            }
+        };
+        match heard {
+            Ok(named) => {
                 let goodbye = trial.goodbye().ok();
                 self.tell(Request::Inherit(Begun { named, goodbye, name: None }));
                 self.stay(trial);
             }
-            Ok(None) => self.tell(Request::Alone(Err(Error::Slow))),
             Err(error) => match self.name_after(error) {
                 Ok(name) => {
                     self.tell(Request::Inherit(Begun { name, ..Begun::default() }));

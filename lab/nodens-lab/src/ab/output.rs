@@ -387,7 +387,7 @@ fn escape(text: &str) -> String {
 /// The exit code for CI: a metric that is surely worse, else the primary one that is surely no
 /// worse, else nothing is known.
 pub(crate) fn ci_code(file: &ComparisonFile) -> u8 {
-    if !file.invalid_because.is_empty() {
+    if file.interrupted || !file.invalid_because.is_empty() {
         INCONCLUSIVE
     } else if file.findings.iter().any(|finding| finding.verdict == Verdict::Slower) {
         WORSE

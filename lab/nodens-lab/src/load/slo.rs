@@ -349,9 +349,10 @@ fn reason(file: &SearchFile) -> &str {
 }
 
 /// 0 if the result is one of the server, 1 if it does not meet the objective at all, or that of an
-/// invalid run.
+/// invalid or interrupted run: what was done until then is a choice of whoever interrupted it.
 fn exit(file: &SearchFile) -> ExitCode {
     match (file.median, file.limited_by.as_deref()) {
+        _ if file.interrupted => ExitCode::from(crate::EXIT_INTERRUPTED),
         (None, _) | (_, Some("generator")) => ExitCode::from(crate::EXIT_INVALID),
         (Some(0.0), _) => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,

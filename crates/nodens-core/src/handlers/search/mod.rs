@@ -292,6 +292,9 @@ impl Search {
         let ips = names.witness(key).filter(|_| is_witness)?;
         let heard = Heard::of(q.qtype, q.response.rcode, &q.response.wire, ips)?;
         proof.heard(heard, is_api, now);
+        if matches!(q.asker, Asker::Handler) {
+            proof.was_asked(now);
+        }
         Some(heard)
     }
 

@@ -58,7 +58,6 @@ impl Proof {
 
     /// Goes by an answer of theirs.
     pub(super) fn heard(&self, heard: Heard, is_api: bool, now: Now) {
-        self.ask_at.store(now.plus(PROOF_AGAIN), Ordering::Relaxed);
         let until = if is_api { &self.api_until } else { &self.witness_until };
         match heard {
             Heard::Confirmed => until.store(now.plus(SEARCH_TIME), Ordering::Relaxed),
@@ -67,6 +66,12 @@ impl Proof {
                 self.witness_until.store(0, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Goes by an answer to a question that was asked for this. Clients ask for the same names, but
+    /// perhaps for one of the two alone, and the other would never have its turn.
+    pub(super) fn was_asked(&self, now: Now) {
+        self.ask_at.store(now.plus(PROOF_AGAIN), Ordering::Relaxed);
     }
 }
 
@@ -122,13 +127,27 @@ mod tests {
         assert!(proof.take_turn(at(10)) && !proof.take_turn(at(10)) && !proof.take_turn(at(11)));
         assert!(proof.take_turn(at(12)), "no answer came");
         proof.heard(Heard::Confirmed, true, at(12));
+        proof.was_asked(at(12));
         assert_eq!(proof.trust(at(12)), Trust::Shapes);
         proof.heard(Heard::Confirmed, false, at(12));
         assert_eq!((proof.trust(at(41)), proof.trust(at(42))), (Trust::Names, Trust::Nothing));
         assert!(!proof.take_turn(at(26)) && proof.take_turn(at(27)));
         proof.heard(Heard::Refuted, false, at(28));
+        proof.was_asked(at(28));
         assert_eq!(proof.trust(at(28)), Trust::Nothing);
         assert!(!proof.take_turn(at(42)) && proof.take_turn(at(43)));
+    }
+
+    #[test]
+    fn what_clients_ask_for_does_not_keep_the_proof_from_being_asked_for() {
+        let proof = Proof::default();
+        assert!(proof.take_turn(at(10)));
+        proof.was_asked(at(10));
+        for second in 11..25 {
+            proof.heard(Heard::Confirmed, false, at(second));
+            assert!(!proof.take_turn(at(second)));
+        }
+        assert!(proof.take_turn(at(25)));
     }
 
     #[test]
