@@ -65,12 +65,19 @@ pub const ATTEMPTS_PER_QUESTION_MAX: u32 = 64;
 pub const QUERIES_PER_RETRY: u32 = 5;
 /// Seconds over which both are counted.
 pub const RETRY_WINDOW_S: usize = 10;
-/// Further attempts that each worker may make in so many seconds whatever it asks: enough for a lone
-/// question to be asked as often as its time allows, and for a burst of questions whose connection
-/// turns out to be dead.
+/// Further attempts that each `forward` of each worker may make in so many seconds whatever it asks:
+/// enough for a lone question to be asked as often as its time allows.
 pub const RETRIES_FREE: u32 = 32;
 /// How long a question to which no upstream can answer any more waits until it may be asked again.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(1);
+/// The longest pause after which a retry that was put off looks for budget again: an upstream may
+/// have recovered. With thousands of them it is still little work.
+pub const PUT_OFF_PAUSE_MAX: Duration = Duration::from_millis(250);
+/// How long an upstream must have been silent for its next answer to be a recovery. One that only
+/// loses some, for having too much to do, answers more often.
+pub const OUTAGE_MIN: Duration = Duration::from_millis(500);
+/// Budgets of retries a worker keeps before it looks for those without a count.
+pub const BUDGETS_KEPT: usize = 16;
 /// One question in this many tries upstreams that failed in their turn, where `max_fails 0` forbids
 /// health checks.
 pub const TRY_SUSPECT_EVERY: u32 = 32;

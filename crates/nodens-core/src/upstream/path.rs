@@ -1,5 +1,7 @@
 //! What is known about asking one upstream over one carrier.
 
+use crate::limits::OUTAGE_MIN;
+use crate::time::Now;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -31,6 +33,10 @@ pub struct Path {
     fails: AtomicU32,
     /// Questions in a row that were late or failed.
     strikes: AtomicU32,
+    /// When the last answer came, monotonic nanoseconds.
+    answered_ns: AtomicU64,
+    /// How often it answered again after an outage.
+    recoveries: AtomicU32,
     /// A worker looks after the health checks.
     probed: AtomicBool,
     /// Since when it is said to be down, monotonic nanoseconds; 0 while that is not said.
@@ -47,6 +53,8 @@ impl Default for Path {
             in_flight: AtomicU32::new(0),
             fails: AtomicU32::new(0),
             strikes: AtomicU32::new(0),
+            answered_ns: AtomicU64::new(0),
+            recoveries: AtomicU32::new(0),
             probed: AtomicBool::new(false),
             said_down_ns: AtomicU64::new(0),
         }
@@ -98,9 +106,18 @@ impl Path {
         self.in_flight.fetch_sub(1, Relaxed);
     }
 
+    /// How often it answered again after it had been suspect and silent.
+    pub fn recoveries(&self) -> u32 {
+        self.recoveries.load(Relaxed)
+    }
+
     /// An answer came after `time`: the path works.
-    pub fn answered(&self, time: Duration) {
+    pub fn answered(&self, now: Now, time: Duration) {
         self.observe(time);
+        if self.is_suspect() && now.since(self.answered_ns.load(Relaxed)) >= OUTAGE_MIN {
+            self.recoveries.fetch_add(1, Relaxed);
+        }
+        self.answered_ns.store(now.mono_ns, Relaxed);
         if self.fails.load(Relaxed) != 0 {
             self.fails.store(0, Relaxed);
         }
@@ -209,6 +226,7 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const NOW: Now = Now { mono_ns: 1_000_000_000_000, unix_s: 1_700_000_000 };
 
     #[test]
     fn every_time_lies_below_the_bound_of_its_bucket_and_above_the_one_before() {
@@ -225,14 +243,14 @@ mod tests {
     fn the_percentile_follows_what_was_seen_last() {
         let path = Path::default();
         assert_eq!(path.p99(), Duration::ZERO);
-        path.answered(40 * MS);
+        path.answered(NOW, 40 * MS);
         assert!((40 * MS..50 * MS).contains(&path.p99()), "{:?}", path.p99());
         for n in 0..5000 {
-            path.answered(if n % 200 == 0 { 300 * MS } else { 2 * MS });
+            path.answered(NOW, if n % 200 == 0 { 300 * MS } else { 2 * MS });
         }
         assert!((2 * MS..3 * MS).contains(&path.p99()), "{:?}", path.p99());
         for n in 0..5000 {
-            path.answered(if n % 50 == 0 { 300 * MS } else { 2 * MS });
+            path.answered(NOW, if n % 50 == 0 { 300 * MS } else { 2 * MS });
         }
         assert!((300 * MS..400 * MS).contains(&path.p99()), "{:?}", path.p99());
         assert!(path.smoothed().unwrap() < 20 * MS);
@@ -248,7 +266,7 @@ mod tests {
         assert!(path.is_suspect() && !path.is_healthy());
         (0..3).for_each(|_| path.probe_failed());
         assert!(path.is_down(2) && !path.is_down(3) && !path.is_down(0));
-        path.answered(MS);
+        path.answered(NOW, MS);
         assert!(path.is_healthy() && !path.is_suspect() && !path.is_down(2));
     }
 

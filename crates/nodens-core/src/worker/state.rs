@@ -5,7 +5,7 @@ use super::unsent::Unsent;
 use crate::config::Config;
 use crate::handlers::dnstap;
 use crate::handlers::forward::probes::Probes;
-use crate::handlers::forward::{Budget, Landing, Pause};
+use crate::handlers::forward::{Budgets, Landing, Pause};
 use crate::job::{Client, Job, Resolution};
 use crate::log::Sink;
 use crate::metrics::Cells;
@@ -116,8 +116,8 @@ pub struct WorkerState {
     pub(crate) kubernetes: crate::handlers::kubernetes::Scratch,
     /// The flight whose answer is being decided.
     pub(crate) landing: Landing,
-    /// How often it may still ask again.
-    pub(crate) retries: Budget,
+    /// How often each `forward` may still ask again.
+    pub(crate) retries: Budgets,
     /// When it was last said that an upstream's reply is malformed.
     pub(crate) malformed: Pause,
     /// Counts who asks for what, if anybody wants to see it.
@@ -145,7 +145,7 @@ impl WorkerState {
             scratch: Vec::new(),
             kubernetes: crate::handlers::kubernetes::Scratch::default(),
             landing: Landing::default(),
-            retries: Budget::default(),
+            retries: Budgets::default(),
             malformed: Pause::default(),
             watcher,
         }

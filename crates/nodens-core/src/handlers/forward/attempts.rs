@@ -167,7 +167,7 @@ impl Forward {
             if state.failures >= self.two_rounds() && state.hedge_at > now.mono_ns {
                 return self.wait(cx);
             }
-            if !retries::is_affordable(cx, cause) {
+            if !self.is_affordable(cx, cause) {
                 return self.put_off(cx);
             }
             if let Some(member) = self.pick(cx, carrier) {
@@ -314,7 +314,7 @@ impl Forward {
     pub(super) fn on_reply(&self, cx: &mut Cx<'_>, number: u32) -> Option<Answered> {
         let attempt = cx.job.current.forward.take(number)?;
         let took = cx.now.since(attempt.sent_ns);
-        attempt.upstream.path(attempt.carrier).answered(took);
+        attempt.upstream.path(attempt.carrier).answered(cx.now, took);
         let Attempt { member, carrier, upstream, .. } = attempt;
         Some(Answered { carrier, member, upstream, took })
     }
@@ -327,7 +327,7 @@ impl Forward {
         if stale && state.mended & bit == 0 && self.options.max_connect_attempts != Some(1) {
             // A connection that was idle may have been closed by its peer at any time.
             state.mended |= bit;
-            return self.ask_again(cx, attempt.member, attempt.carrier, Cause::Retry);
+            return self.ask_again(cx, attempt.member, attempt.carrier, Cause::Repair);
         }
         state.timed_out = matches!(fault, Fault::Timeout(_));
         cx.job.error = fault.to_string();

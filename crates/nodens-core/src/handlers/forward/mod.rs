@@ -20,7 +20,7 @@ pub(crate) use flights::finish_landing;
 pub use flights::{Flights, Landing, Seat};
 pub(crate) use outage::Pause;
 pub use policy::Policy;
-pub(crate) use retries::Budget;
+pub(crate) use retries::Budgets;
 
 use crate::handler::{Cx, Event, Handle, Step};
 use crate::handlers::Handler;

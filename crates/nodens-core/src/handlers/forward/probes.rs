@@ -80,7 +80,7 @@ pub fn answered(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt: u32
     let Some((asked, since_ns)) = probe.asked else { return };
     if asked == attempt {
         if let Some(upstream) = probe.upstream.upgrade() {
-            upstream.path(probe.carrier).answered(now.since(since_ns));
+            upstream.path(probe.carrier).answered(now, now.since(since_ns));
         }
         stop(worker, index);
     }

@@ -1,20 +1,22 @@
 //! Further attempts for a question, and how many of them there may be.
 //!
 //! An upstream that drops what it cannot handle must not get several times as much for it. So
-//! attempts behind the first of a question have a budget ([`Budget`]), whether an answer is late,
-//! the way is closed or a connection broke. A retry without budget is put off: as long as an earlier
+//! attempts behind the first of a question have a budget ([`Budget`]), whether an answer is late
+//! or the way is closed. A retry without budget is put off: as long as an earlier
 //! attempt may still be answered the question waits for both, else for a short time, if there is an
 //! upstream that has not failed.
 
 use super::{Forward, probes};
 use crate::handler::{Cx, Step};
 use crate::limits::{
-    ATTEMPTS_PER_QUESTION_MAX, HEDGE_TIME_MAX, HEDGE_TIME_MIN, QUERIES_PER_RETRY, RETRIES_FREE,
-    RETRY_WAIT_MAX, RETRY_WINDOW_S,
+    ATTEMPTS_PER_QUESTION_MAX, BUDGETS_KEPT, HEDGE_TIME_MIN, PUT_OFF_PAUSE_MAX, QUERIES_PER_RETRY,
+    RETRIES_FREE, RETRY_WAIT_MAX, RETRY_WINDOW_S,
 };
 use crate::time::Now;
 use crate::upstream::{Carrier, Path, Upstream};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why an attempt starts that is not the first of its question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,9 @@ pub(super) enum Cause {
     Retry,
     /// An upstream answered, and its answer says to ask on: truncated, or an RCODE of `failover`.
     Answer,
+    /// A connection broke that may have been idle for long: most likely the upstream never saw the
+    /// query. There is one for each upstream and query.
+    Repair,
 }
 
 /// A question's retry that was put off for lack of budget.
@@ -41,14 +46,38 @@ impl PutOff {
     }
 }
 
-/// Attempts of one worker in the last seconds.
+/// The budgets of one worker, by the instance of `forward`: an upstream that is dead must not take
+/// away the retries of others.
+#[derive(Debug, Default)]
+pub(crate) struct Budgets(BTreeMap<u64, Budget>);
+
+impl Budgets {
+    fn of(&mut self, forward: &Forward, now: Now) -> &mut Budget {
+        if self.0.len() >= BUDGETS_KEPT && !self.0.contains_key(&forward.instance) {
+            // Those of configurations that are gone, too; one without counts is as good as new.
+            self.0.retain(|_, budget| budget.is_counting(now));
+        }
+        self.0.entry(forward.instance).or_insert_with(|| Budget {
+            recoveries: forward.recoveries(),
+            ..Budget::default()
+        })
+    }
+}
+
+/// Attempts of one `forward` of one worker in the last seconds.
 ///
 /// In any [`RETRY_WINDOW_S`] seconds there are at most [`RETRIES_FREE`] retries and one for every
 /// [`QUERIES_PER_RETRY`] first attempts: retries are counted for a second more than the window, first
-/// attempts for up to a second less.
+/// attempts for up to a second less. When an upstream has recovered from an outage, the count of
+/// retries begins anew, at most once in a window: else the retries of the outage would be missing
+/// for the queries that wait, and for those after it.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     second: u64,
+    /// The recoveries of upstreams that have been taken into account.
+    recoveries: u32,
+    /// When the count of retries began anew, monotonic nanoseconds; 0 if it never did.
+    forgiven_ns: u64,
     /// The counts of a second stand at its number modulo their length.
     counts: [Counts; COUNTS],
 }
@@ -75,6 +104,26 @@ impl Budget {
         self.counts.get_mut(place(self.second))
     }
 
+    /// Whether something is counted still, or a second fresh start would be too early.
+    fn is_counting(&self, now: Now) -> bool {
+        now.mono_ns / 1_000_000_000 < self.second + COUNTS as u64 || !self.may_forgive(now)
+    }
+
+    fn may_forgive(&self, now: Now) -> bool {
+        self.forgiven_ns == 0 || now.since(self.forgiven_ns) >= Duration::from_secs(RETRY_WINDOW_S as u64)
+    }
+
+    /// Begins the count of retries anew if there were recoveries since that was done last.
+    fn forgive(&mut self, now: Now, recoveries: u32) {
+        if recoveries == self.recoveries || !self.may_forgive(now) {
+            return;
+        }
+        (self.recoveries, self.forgiven_ns) = (recoveries, now.mono_ns);
+        for counts in &mut self.counts {
+            counts.retries = 0;
+        }
+    }
+
     /// Whether there may be one more retry.
     fn has_one(&mut self, now: Now) -> bool {
         self.current(now);
@@ -90,18 +139,34 @@ fn place(second: u64) -> usize {
     (second % COUNTS as u64) as usize
 }
 
-/// Whether the budget has room for another attempt.
-pub(super) fn is_affordable(cx: &mut Cx<'_>, cause: Cause) -> bool {
-    let first = cx.job.current.forward.started == 0;
-    first || cause == Cause::Answer || cx.worker.retries.has_one(cx.now)
-}
-
 impl Forward {
+    /// Whether the budget has room for another attempt.
+    pub(super) fn is_affordable(&self, cx: &mut Cx<'_>, cause: Cause) -> bool {
+        if cx.job.current.forward.started == 0 || cause != Cause::Retry {
+            return true;
+        }
+        let budget = cx.worker.retries.of(self, cx.now);
+        if budget.has_one(cx.now) {
+            return true;
+        }
+        budget.forgive(cx.now, self.recoveries());
+        budget.has_one(cx.now)
+    }
+
+    /// How often upstreams recovered from an outage.
+    fn recoveries(&self) -> u32 {
+        let count = |upstream: &Arc<Upstream>| {
+            let of = |carrier| upstream.path(carrier).recoveries();
+            of(Carrier::Udp).wrapping_add(of(Carrier::Tcp))
+        };
+        self.upstreams.iter().map(count).fold(0, u32::wrapping_add)
+    }
+
     /// Takes an attempt that starts into account.
     pub(super) fn book(&self, cx: &mut Cx<'_>, cause: Cause) {
         let state = &mut cx.job.current.forward;
         state.put_off = PutOff::default();
-        let Some(counts) = cx.worker.retries.current(cx.now) else { return };
+        let Some(counts) = cx.worker.retries.of(self, cx.now).current(cx.now) else { return };
         if state.started == 0 {
             counts.first = counts.first.saturating_add(1);
         } else if cause == Cause::Retry {
@@ -117,7 +182,7 @@ impl Forward {
             cx.worker.cells.add(self.series.put_off, 1);
         }
         // The pauses grow, so that many questions that wait do not keep the worker busy.
-        state.hedge_wait = (state.hedge_wait * 2).clamp(HEDGE_TIME_MIN, HEDGE_TIME_MAX);
+        state.hedge_wait = (state.hedge_wait * 2).clamp(HEDGE_TIME_MIN, PUT_OFF_PAUSE_MAX);
         state.hedge_at = cx.now.plus(state.hedge_wait);
         if state.waits() {
             state.put_off.alone_since = None;
@@ -137,12 +202,16 @@ impl Forward {
     }
 
     /// Whether every upstream failed when it was asked last: then it is better to say so at once.
+    /// Of a lone upstream only its health checks can say that: any failure makes it suspect.
     fn is_hopeless(&self, carrier: Carrier) -> bool {
-        let failed = |path: &Path| path.is_suspect() || path.is_down(self.options.max_fails);
+        let lone = self.upstreams.len() == 1;
+        let failed = |path: &Path| {
+            (!lone && path.is_suspect()) || path.is_down(self.options.max_fails)
+        };
         self.upstreams.iter().all(|upstream| failed(upstream.path(carrier)))
     }
 
-    /// Asks the same upstream again.
+    /// Asks the same upstream again, for a reason that needs no budget.
     pub(super) fn ask_again(
         &self,
         cx: &mut Cx<'_>,
@@ -152,9 +221,6 @@ impl Forward {
     ) -> Step {
         if cx.job.current.forward.started >= ATTEMPTS_PER_QUESTION_MAX {
             return self.ask_next(cx, cause);
-        }
-        if !is_affordable(cx, cause) {
-            return self.put_off(cx);
         }
         self.start(cx, member, carrier, true, cause);
         cx.job.current.forward.hedge_at = cx.now.plus(self.patience(member, carrier));

@@ -13,11 +13,30 @@ struct Load {
     packets: Vec<u64>,
     answers: usize,
     failures: usize,
+    /// Names that were answered with a failure.
+    failed: Vec<String>,
+    /// The longest time to an answer to a name in `example.`.
+    slowest: Duration,
     bench: Bench,
 }
 
 /// Asks so many questions a second, each for another name, for so many seconds.
-fn load(mut bench: Bench, rate: u64, seconds: u64, mut react: impl FnMut(&Ask, &Message) -> Reaction + 'static) -> Load {
+fn load(bench: Bench, rate: u64, seconds: u64, react: impl FnMut(&Ask, &Message) -> Reaction + 'static) -> Load {
+    load_of(bench, rate, seconds, |n| format!("n{n}.example."), react)
+}
+
+/// The number in a name of a load.
+fn number_of(qname: &Name) -> usize {
+    qname.to_string()[1..].split('.').next().unwrap().parse().unwrap()
+}
+
+fn load_of(
+    mut bench: Bench,
+    rate: u64,
+    seconds: u64,
+    name: impl Fn(u64) -> String,
+    mut react: impl FnMut(&Ask, &Message) -> Reaction + 'static,
+) -> Load {
     let asked = Rc::new(RefCell::new(0_usize));
     let count = asked.clone();
     bench.upstream(move |ask, question| {
@@ -25,12 +44,12 @@ fn load(mut bench: Bench, rate: u64, seconds: u64, mut react: impl FnMut(&Ask, &
         *count.borrow_mut() += usize::from(!is_check);
         react(ask, question)
     });
-    let mut load = Load { queries: Vec::new(), packets: Vec::new(), answers: 0, failures: 0, bench };
+    let mut load = Load { queries: Vec::new(), packets: Vec::new(), answers: 0, failures: 0, failed: Vec::new(), slowest: Duration::ZERO, bench };
     for n in 0..rate * seconds {
         let sent = load.bench.pass(Duration::from_nanos(1_000_000_000 / rate));
         load.count(sent.into_iter().map(|(_, wire)| wire));
         load.queries.push(load.bench.now.mono_ns);
-        let answer = load.bench.ask_bytes(&request(&format!("n{n}.example. A")));
+        let answer = load.bench.ask_bytes(&request(&format!("{} A", name(n))));
         load.count(answer);
         load.packets.resize(*asked.borrow(), load.bench.now.mono_ns);
     }
@@ -51,19 +70,35 @@ impl Load {
                 Rcode::NOERROR => self.answers += 1,
                 _ => self.failures += 1,
             }
+            let message = Message::parse(&wire).unwrap();
+            let qname = &message.questions[0].qname;
+            if message.flags.rcode() != Rcode::NOERROR {
+                self.failed.push(qname.to_string());
+            } else if qname.to_string().ends_with(".example.") {
+                let since = self.queries[number_of(qname)];
+                self.slowest = self.slowest.max(Duration::from_nanos(self.bench.now.mono_ns - since));
+            }
         }
     }
 
     /// The most packets beyond the allowed share in any window.
     fn assert_bounded(&self) {
+        self.assert_bounded_with(0);
+    }
+
+    /// The same, with so many fresh starts in a window.
+    fn assert_bounded_with(&self, starts: u64) {
         let window = RETRY_WINDOW_S as u64 * 1_000_000_000;
         for (index, end) in self.packets.iter().enumerate() {
-            let within = |times: &[u64]| {
-                let since = end.saturating_sub(window);
+            let within = |times: &[u64], windows: u64| {
+                let since = end.saturating_sub(windows * window);
                 times.partition_point(|at| at <= end) - times.partition_point(|at| *at <= since)
             };
-            let (packets, queries) = (within(&self.packets), within(&self.queries));
-            let most = queries + queries / QUERIES_PER_RETRY as usize + RETRIES_FREE as usize;
+            let (packets, queries) = (within(&self.packets, 1), within(&self.queries, 1));
+            // Those before a fresh start are paid for by the ten seconds up to it.
+            let paying = (0..=starts).map(|start| within(&self.queries, 1 + start)).sum::<usize>();
+            let free = RETRIES_FREE as usize * (1 + starts as usize);
+            let most = queries + paying / QUERIES_PER_RETRY as usize + free;
             assert!(packets <= most, "packet {index}: {packets} packets for {queries} questions");
         }
     }
@@ -93,9 +128,13 @@ fn two_upstreams_that_refuse_everything_get_no_more_than_that() {
 fn a_lossy_way_is_made_good_as_far_as_the_budget_goes() {
     for (loss, least) in [(10, 98), (30, 80)] {
         let mut rng = Rng::with_seed(7);
-        let load = load(bench("192.0.2.1", ""), 400, 20, move |_, question| {
+        let mut load = load(bench("192.0.2.1", ""), 400, 20, move |_, question| {
             if rng.u8(..100) < loss { Reaction::Silence } else { after(2 * MS, replies(question)) }
         });
+        load.assert_bounded_with(1);
+        // The pauses between the retries that are left at last look like an outage.
+        let end = load.queries.last().copied();
+        load.packets.retain(|at| Some(*at) <= end);
         load.assert_bounded();
         let share = load.answers * 100 / load.queries.len();
         assert!(share >= least, "{loss} % lost: {share} % answered");
@@ -186,4 +225,118 @@ fn an_upstream_that_fails_without_health_checks_is_tried_now_and_then() {
     *dead.borrow_mut() = false;
     firsts(&mut bench, 640);
     assert_eq!(firsts(&mut bench, 10), 10, "the first in order is asked first again");
+}
+
+fn broken(ask: &Ask) -> Reaction {
+    Reaction::Fail(Fault::Broken(format!("{}: EOF", ask.upstream.name)))
+}
+
+/// Asks for so many names at one time; gives what came of them within `limit`.
+fn burst(bench: &mut Bench, queries: usize, limit: Duration) -> Vec<Rcode> {
+    let mut sent = Vec::new();
+    for n in 0..queries {
+        sent.extend(bench.ask_bytes(&request(&format!("n{n}.example. A"))));
+    }
+    sent.extend(bench.pass(limit).into_iter().map(|(_, wire)| wire));
+    sent.iter().map(|wire| nodens_wire::header::flags(wire).rcode()).collect()
+}
+
+#[test]
+fn without_budget_and_attempts_no_question_waits_for_its_deadline() {
+    let body = "policy sequential\n force_tcp\n max_fails 0\n max_connect_attempts 2";
+    let mut bench = bench(&to(2), body);
+    script(&mut bench, |ask, question| match number(ask) {
+        1 => after(MS, refused(ask)),
+        _ if ask.elsewhere => replies(question),
+        _ => after(5 * MS, broken(ask)),
+    });
+    let rcodes = burst(&mut bench, 64, 2000 * MS);
+    assert_eq!(rcodes.len(), 64);
+    let answered = rcodes.iter().filter(|rcode| **rcode == Rcode::NOERROR).count();
+    assert!(answered >= 40, "{answered}");
+}
+
+#[test]
+fn a_dead_connection_is_made_good_for_every_question_on_it() {
+    let mut bench = bench("192.0.2.1", "force_tcp");
+    script(&mut bench, |ask, question| {
+        if ask.elsewhere { replies(question) } else { after(5 * MS, broken(ask)) }
+    });
+    assert_eq!(burst(&mut bench, 200, 10 * MS), vec![Rcode::NOERROR; 200]);
+    assert_eq!(metric(&bench, "nodens_forward_retries_total"), 0.0);
+}
+
+#[test]
+fn an_upstream_that_closes_after_each_answer_answers_every_question() {
+    let load = load(bench("192.0.2.1", "force_tcp"), 200, 12, |ask, question| {
+        if ask.elsewhere { after(MS, replies(question)) } else { broken(ask) }
+    });
+    assert_eq!((load.failures, load.packets.len()), (0, 2 * load.queries.len()));
+    assert!(load.slowest <= 10 * MS, "{:?}", load.slowest);
+}
+
+/// What the upstream does for the latest query that it got, as a number from 0.
+fn by_latest(
+    mut react: impl FnMut(usize, &Ask, &Message) -> Reaction + 'static,
+) -> impl FnMut(&Ask, &Message) -> Reaction + 'static {
+    let mut latest = 0;
+    move |ask, question| {
+        let qname = &question.questions[0].qname;
+        if !qname.view().is_root() {
+            latest = latest.max(number_of(qname));
+        }
+        react(latest, ask, question)
+    }
+}
+
+#[test]
+fn a_short_outage_costs_no_answer_then_or_later() {
+    for body in ["", "max_fails 0"] {
+        let mut rng = Rng::with_seed(3);
+        let react = by_latest(move |latest, _, question| match latest {
+            1000..1150 => Reaction::Silence,
+            1150.. if rng.u8(..100) == 0 => Reaction::Silence,
+            _ => after(2 * MS, replies(question)),
+        });
+        let load = load(bench("192.0.2.1", body), 100, 22, react);
+        assert_eq!(load.failed, Vec::<String>::new());
+        assert!(load.slowest <= 2600 * MS, "{:?}", load.slowest);
+        load.assert_bounded_with(1);
+    }
+}
+
+#[test]
+fn an_upstream_that_comes_and_goes_gets_one_budget_more_in_ten_seconds() {
+    let react = by_latest(|latest, _, question| {
+        if latest / 200 % 2 == 0 { Reaction::Silence } else { replies(question) }
+    });
+    let load = load(bench("192.0.2.1", ""), 400, 30, react);
+    load.assert_bounded_with(1);
+}
+
+#[test]
+fn what_a_lone_upstream_refused_waits_a_moment_for_it_to_recover() {
+    let mut bench = bench("192.0.2.1", "max_fails 0");
+    script(&mut bench, |ask, _| refused(ask));
+    let failed = burst(&mut bench, 200, 300 * MS);
+    assert!(failed.len() < 100, "{}", failed.len());
+    script(&mut bench, |_, question| replies(question));
+    assert_eq!(rcode_of(&mut bench, "again.example. A"), Rcode::NOERROR);
+    let sent = bench.pass(700 * MS);
+    let answered = sent.iter().filter(|(_, wire)| nodens_wire::header::flags(wire).rcode() == Rcode::NOERROR);
+    assert!(answered.count() >= 72, "as many as the budget allows");
+}
+
+#[test]
+fn a_dead_upstream_takes_no_retries_from_other_zones() {
+    let corefile = ".:53 {\n forward dead.test 192.0.2.2\n forward . 192.0.2.1\n}";
+    let mut rng = Rng::with_seed(5);
+    let name = |n: u64| if n % 11 == 10 { format!("n{n}.dead.test.") } else { format!("n{n}.example.") };
+    let load = load_of(Bench::new(corefile), 110, 20, name, move |ask, question| {
+        let lost = number(ask) == 2 || rng.u8(..100) == 0;
+        if lost { Reaction::Silence } else { after(2 * MS, replies(question)) }
+    });
+    assert_eq!(load.failures, 200);
+    assert!(load.failed.iter().all(|name| name.ends_with("dead.test.")));
+    assert!(load.slowest < 500 * MS, "{:?}", load.slowest);
 }
