@@ -37,7 +37,7 @@ struct Place {
     owner: Waiter,
     since_ns: u64,
     waiters: Vec<Waiter>,
-    /// The owner's worker is stuck: whoever comes takes over.
+    /// The owner's worker is stuck: the next identical query takes over.
     forsaken: bool,
 }
 
@@ -209,7 +209,7 @@ impl Shard {
                 mails.push((next.worker, mail));
                 continue;
             }
-            // Nobody else waits: it goes on when the worker does, unless somebody comes before.
+            // No other query waits: it resumes when the worker recovers, unless another comes first.
             place.forsaken = true;
         }
     }

@@ -152,7 +152,7 @@ impl Forward {
         let (carrier, upstream) = (answered.carrier, answered.upstream);
         let mut cut = Vec::new();
         let (message, examined) = match message::examine(message) {
-            // It ends too early, as if cut without a word of it.
+            // It ends too early: a truncated reply without TC.
             Err(WireError::Short { .. }) if carrier == Carrier::Udp
                 && message::cut_to_question(message, &mut cut).is_some() =>
             {
