@@ -16,6 +16,10 @@ pub(crate) type Line = (Level, String);
 pub(crate) struct Report {
     /// How the server is called.
     server: String,
+    /// Whether the server does without what it has no right to read.
+    optional: bool,
+    /// Whether that has been said.
+    without_said: bool,
     kinds: BTreeMap<Kind, State>,
     /// What is wrong with the server as a whole.
     trouble: Option<Trouble>,
@@ -66,9 +70,13 @@ impl Trouble {
 
 impl Report {
     /// Nothing has happened yet.
-    pub(crate) fn new(server: String, kinds: impl IntoIterator<Item = Kind>) -> Self {
+    pub(crate) fn new(
+        server: String,
+        optional: bool,
+        kinds: impl IntoIterator<Item = Kind>,
+    ) -> Self {
         let kinds = kinds.into_iter().map(|kind| (kind, State::default())).collect();
-        Self { server, kinds, trouble: None }
+        Self { server, optional, without_said: false, kinds, trouble: None }
     }
 
     /// What is known of a kind is what is there.
@@ -108,6 +116,7 @@ impl Report {
             State::Connected | State::Absent => (now, true, None),
             State::Lost { since, knew, trouble, .. } => (since, knew, trouble),
         };
+        let does_without = self.optional && !knew && matches!(fault, Fault::Forbidden(_));
         let slot = match fault.is_of_server() {
             true => &mut self.trouble,
             false => &mut trouble,
@@ -116,7 +125,7 @@ impl Report {
         let mut lasting = None;
         match slot {
             Some(known) if known.class == fault.class() => {
-                say = known.is_due(now);
+                say = !does_without && known.is_due(now);
                 lasting = Some(age(known.since, now));
             }
             known => {
@@ -124,7 +133,14 @@ impl Report {
                 *known = Some(Trouble { since: begun, ..Trouble::new(fault.class(), now) });
             }
         }
+        if does_without {
+            // Once, and not for each kind.
+            say &= !std::mem::replace(&mut self.without_said, true);
+        }
         let line = say.then(|| {
+            if does_without {
+                return (Level::Info, without(&self.server, of));
+            }
             let lasting = lasting.map(|age| format!(" (for {age} now)")).unwrap_or_default();
             let known = match knew {
                 true => format!("; answering from what was known {} ago", age(since, now)),
@@ -161,6 +177,15 @@ impl Report {
             _ => None,
         }
     }
+}
+
+/// What is said where a right is missing that nothing depends on.
+fn without(server: &str, of: &Resource) -> String {
+    let (what, rbac) = (of.title, of.rbac);
+    format!(
+        "no right to read {what} from the Kubernetes API at {server} (list and watch on {rbac}), \
+         working without: see Rights in docs/node.md"
+    )
 }
 
 fn said(server: &str, of: &Resource, fault: &Fault) -> String {

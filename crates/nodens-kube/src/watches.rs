@@ -8,7 +8,7 @@ use crate::publish::Known;
 use crate::report::Report;
 use crate::watch::{Common, Loop, Moments, OnSynced};
 use nodens_core::Shared;
-use nodens_core::cluster::Feed;
+use nodens_core::cluster::{Feed, Scope};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::runtime::Runtime;
@@ -97,7 +97,8 @@ impl Watches {
         let connection = Connection::new(source, machine.metrics.clone());
         let connection = Arc::new(machine.runtime.block_on(connection)?);
         let kinds = || kinds::wanted(source).map(|resource| resource.kind);
-        let report = Report::new(connection.host().to_owned(), kinds());
+        let optional = source.scope != Scope::Whole;
+        let report = Report::new(connection.host().to_owned(), optional, kinds());
         let report = Arc::new(Mutex::new(report));
         let common = Common {
             feed: feed.clone(),

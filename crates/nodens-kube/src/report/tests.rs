@@ -10,7 +10,7 @@ struct Told {
 
 impl Told {
     fn new() -> Self {
-        let report = Report::new("10.96.0.1:443".into(), [Kind::Services, Kind::Slices]);
+        let report = Report::new("10.96.0.1:443".into(), false, [Kind::Services, Kind::Slices]);
         Self { report, now: UNIX_EPOCH + Duration::from_secs(1000) }
     }
 
@@ -82,4 +82,23 @@ fn a_change_of_what_is_wrong_is_said_at_once() {
     // What one kind may not is nothing that others have been told of.
     let forbidden = Fault::Forbidden("endpointslices is forbidden".into());
     assert!(told.failed(Kind::Slices, forbidden).unwrap().contains("endpointslices.discovery"));
+}
+
+#[test]
+fn a_right_that_nothing_depends_on_is_missed_in_one_line() {
+    let mut told = Told::new();
+    told.report.optional = true;
+    let forbidden = || Fault::Forbidden("services is forbidden".into());
+    let text = told.failed(Kind::Services, forbidden()).unwrap();
+    assert_eq!(
+        text,
+        "no right to read services from the Kubernetes API at 10.96.0.1:443 (list and watch on \
+         services), working without: see Rights in docs/node.md"
+    );
+    assert_eq!(told.failed(Kind::Slices, forbidden()), None);
+    assert_eq!(told.after(100_000).failed(Kind::Services, forbidden()), None);
+    // A right that was there and is taken away is worth a warning.
+    assert!(told.connected(Kind::Services).is_some());
+    let text = told.failed(Kind::Services, forbidden()).unwrap();
+    assert!(text.contains("does not let us read services"), "{text}");
 }
