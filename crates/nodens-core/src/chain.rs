@@ -109,16 +109,16 @@ fn descend(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -
     let Some(block) = config.blocks.get(job.current.block) else {
         return Step::Fail(Rcode::REFUSED);
     };
-    while let Some(handler) = block.handlers.get(job.current.position) {
-        if !takes_part(handler, &job.current) {
-            job.current.position += 1;
-            continue;
+    let mut cx = Cx { now, job, block, config, worker };
+    let behind = block.handlers.get(cx.job.current.position..).unwrap_or_default();
+    for handler in behind {
+        if handler.looks_at_questions() && takes_part(handler, &cx.job.current) {
+            match handler.answer(&mut cx) {
+                Step::Next => {}
+                step => return step,
+            }
         }
-        let mut cx = Cx { now, job, block, config, worker };
-        match handler.answer(&mut cx) {
-            Step::Next => job.current.position += 1,
-            step => return step,
-        }
+        cx.job.current.position += 1;
     }
     end_of_chain(block, job)
 }
@@ -128,6 +128,7 @@ fn takes_part(handler: &Handler, q: &Resolution) -> bool {
     q.asker != Asker::Unwatched || !handler.only_watches()
 }
 
+#[cold]
 fn end_of_chain(block: &ServerBlock, job: &mut Job) -> Step {
     if block.handlers.is_empty() {
         return Step::Fail(Rcode::REFUSED);
@@ -174,14 +175,16 @@ fn settle(config: &Config, job: &mut Job, step: &Step) {
 /// Lets the handlers that were passed look at the response, last first.
 fn ascend(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) {
     let Some(block) = config.blocks.get(job.current.block) else { return };
-    while job.current.position > job.current.floor {
-        job.current.position -= 1;
-        let Some(handler) = block.handlers.get(job.current.position) else { continue };
-        let passed_over = job.current.response.dropped && !handler.notes_drops();
-        if passed_over || !takes_part(handler, &job.current) {
-            continue;
+    let (floor, position) = (job.current.floor, job.current.position);
+    let passed = block.handlers.get(floor..position).unwrap_or_default();
+    let mut cx = Cx { now, job, block, config, worker };
+    for (at, handler) in (floor..position).zip(passed).rev() {
+        let q = &mut cx.job.current;
+        q.position = at;
+        let passed_over = q.response.dropped && !handler.notes_drops();
+        if !passed_over && takes_part(handler, q) {
+            handler.amend(&mut cx);
         }
-        handler.amend(&mut Cx { now, job, block, config, worker });
     }
 }
 

@@ -105,8 +105,12 @@ impl Cx<'_> {
 /// `answer` runs on the way down until one handler does not say [`Step::Next`]; `amend` runs on
 /// the way back for each handler that said `Next`, last first.
 pub trait Handle {
+    /// Whether it looks at questions; one that does not is passed without being called.
+    const LOOKS_AT_QUESTIONS: bool = true;
+
     /// Looks at the question.
     fn answer(&self, _cx: &mut Cx<'_>) -> Step {
+        const { assert!(!Self::LOOKS_AT_QUESTIONS, "it has no `answer` of its own: say so") };
         Step::Next
     }
 

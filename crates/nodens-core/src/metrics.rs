@@ -24,16 +24,35 @@ pub struct Counter(u32);
 #[derive(Clone, Copy, Debug)]
 pub struct Histogram {
     first: u32,
-    bounds: &'static [f64],
-    /// The same in the unit of observations.
-    limits: &'static [u64],
-    /// What one unit of an observation is worth in the unit of the bounds.
-    scale: f64,
+    scheme: &'static Scheme,
 }
 
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         self.first == other.first
+    }
+}
+
+/// Where the buckets of histograms end.
+#[derive(Debug, PartialEq)]
+struct Scheme {
+    /// In the unit of observations.
+    limits: Box<[u64]>,
+    /// In the unit of the series.
+    bounds: &'static [f64],
+    /// What one unit of an observation is worth in the unit of the bounds.
+    scale: f64,
+}
+
+impl Scheme {
+    fn new(bounds: &'static [f64], scale: f64) -> Self {
+        let limits = bounds.iter().map(|bound| (bound / scale).round() as u64).collect();
+        Self { limits, bounds, scale }
+    }
+
+    /// One cell per bucket, one for +Inf, one for the sum.
+    fn cells(&self) -> usize {
+        self.limits.len() + 2
     }
 }
 
@@ -62,10 +81,10 @@ impl LazyCounters {
     ) {
         let Some(slot) = self.counters.get(index) else { return };
         let counter = *slot.get_or_init(register);
-        if !cells.hold(counter) {
+        if !cells.try_add(counter, 1) {
             *cells = registry.cells(writer);
+            cells.add(counter, 1);
         }
-        cells.add(counter, 1);
     }
 }
 
@@ -93,10 +112,10 @@ impl LazyHistograms {
     ) {
         let Some(slot) = self.histograms.get(index) else { return };
         let histogram = *slot.get_or_init(register);
-        if !cells.hold(Counter(histogram.first + histogram.bounds.len() as u32 + 1)) {
+        if !cells.try_observe(histogram, value, 1) {
             *cells = registry.cells(writer);
+            cells.observe(histogram, value);
         }
-        cells.observe(histogram, value);
     }
 }
 
@@ -120,9 +139,9 @@ struct Inner {
     families: BTreeMap<&'static str, Family>,
     next: u32,
     pages: Vec<Vec<Page>>,
-    /// The bounds of histograms in the unit of their observations. There are few, and they live
-    /// as long as the series, which outlive every configuration.
-    limits: Vec<&'static [u64]>,
+    /// The schemes of histograms. There are few, and they live as long as the series, which outlive
+    /// every configuration.
+    schemes: Vec<&'static Scheme>,
 }
 
 /// All series of the process. Series outlive a reload: registering a known one gives it back.
@@ -190,10 +209,9 @@ impl Registry {
         if let Some(Series::Histogram(known)) = inner.find(name, &key) {
             return *known;
         }
-        // One cell per bucket, one for +Inf, one for the sum.
-        let first = inner.allocate(bounds.len() + 2);
-        let limits = inner.limits_of(bounds, scale);
-        let histogram = Histogram { first, bounds, limits, scale };
+        let scheme = inner.scheme_of(bounds, scale);
+        let first = inner.allocate(scheme.cells());
+        let histogram = Histogram { first, scheme };
         inner.insert(name, help, Kind::Histogram, key, Series::Histogram(histogram));
         histogram
     }
@@ -279,17 +297,23 @@ impl Inner {
         family.series.insert(key, series);
     }
 
-    fn limits_of(&mut self, bounds: &[f64], scale: f64) -> &'static [u64] {
-        let limits: Vec<u64> = bounds.iter().map(|bound| (bound / scale).round() as u64).collect();
-        if let Some(known) = self.limits.iter().find(|known| **known == limits) {
+    fn scheme_of(&mut self, bounds: &'static [f64], scale: f64) -> &'static Scheme {
+        let scheme = Scheme::new(bounds, scale);
+        if let Some(known) = self.schemes.iter().find(|known| ***known == scheme) {
             return known;
         }
-        let limits: &'static [u64] = limits.leak();
-        self.limits.push(limits);
-        limits
+        let scheme: &'static Scheme = Box::leak(Box::new(scheme));
+        self.schemes.push(scheme);
+        scheme
     }
 
+    /// Cells for one series, side by side in one page, so that they are looked up once.
     fn allocate(&mut self, cells: usize) -> u32 {
+        debug_assert!(cells <= PAGE_CELLS);
+        let left = PAGE_CELLS - self.next as usize % PAGE_CELLS;
+        if cells > left {
+            self.next += left as u32;
+        }
         let first = self.next;
         self.next += u32::try_from(cells).unwrap_or(u32::MAX);
         let pages = (self.next as usize).div_ceil(PAGE_CELLS);
@@ -318,13 +342,13 @@ impl Inner {
 
     fn buckets(&self, of: &Histogram) -> Value {
         let mut count = 0;
-        let bounds = of.bounds.iter().copied().chain(std::iter::once(f64::INFINITY));
+        let bounds = of.scheme.bounds.iter().copied().chain(std::iter::once(f64::INFINITY));
         let bucket = |(cell, bound)| {
             count += self.sum(cell);
             (bound, count)
         };
         let buckets = (of.first..).zip(bounds).map(bucket).collect();
-        let sum = self.sum(of.first + of.bounds.len() as u32 + 1) as f64 * of.scale;
+        let sum = self.sum(of.first + of.scheme.limits.len() as u32 + 1) as f64 * of.scheme.scale;
         Value::Histogram { buckets, sum }
     }
 }
@@ -342,8 +366,9 @@ fn label_text(labels: &[(&str, &str)]) -> String {
 impl Cells {
     /// Adds to a counter. Only the owner of these cells may call this: the addition is two
     /// separate relaxed accesses, which is what makes it free of bus locks.
+    #[inline]
     pub fn add(&self, counter: Counter, n: u64) {
-        self.add_cell(counter.0, n);
+        self.try_add(counter, n);
     }
 
     /// Adds one observation to a histogram.
@@ -353,23 +378,36 @@ impl Cells {
 
     /// Adds `count` equal observations to a histogram.
     pub fn observe_many(&self, histogram: Histogram, value: u64, count: u64) {
-        // Most observations are small, so this is quicker than halving.
-        let limits = histogram.limits;
-        let bucket = limits.iter().position(|limit| value <= *limit).unwrap_or(limits.len());
-        self.add_cell(histogram.first + bucket as u32, count);
-        self.add_cell(histogram.first + limits.len() as u32 + 1, value.wrapping_mul(count));
+        self.try_observe(histogram, value, count);
     }
 
-    fn hold(&self, counter: Counter) -> bool {
-        (counter.0 as usize / PAGE_CELLS) < self.pages.len()
-    }
-
-    fn add_cell(&self, cell: u32, n: u64) {
+    /// [`Cells::add`]; false if the counter was registered after these cells were taken.
+    #[inline]
+    fn try_add(&self, Counter(cell): Counter, n: u64) -> bool {
         let (page, slot) = (cell as usize / PAGE_CELLS, cell as usize % PAGE_CELLS);
-        if let Some(cell) = self.pages.get(page).and_then(|page| page.get(slot)) {
-            cell.store(cell.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-        }
+        let Some(page) = self.pages.get(page) else { return false };
+        page.get(slot).is_some_and(|cell| add_to(cell, n))
     }
+
+    /// [`Cells::observe_many`]; false if the histogram was registered after these cells were taken.
+    #[inline]
+    fn try_observe(&self, Histogram { first, scheme }: Histogram, value: u64, count: u64) -> bool {
+        let (page, slot) = (first as usize / PAGE_CELLS, first as usize % PAGE_CELLS);
+        let Some(page) = self.pages.get(page) else { return false };
+        // They are all in one page, see `Inner::allocate`.
+        let limits = &*scheme.limits;
+        let Some([buckets @ .., sum]) = page.get(slot..slot + scheme.cells()) else { return false };
+        // Most observations are small, so this is quicker than halving.
+        let bucket = limits.iter().position(|limit| value <= *limit).unwrap_or(limits.len());
+        add_to(sum, value.wrapping_mul(count));
+        buckets.get(bucket).is_some_and(|cell| add_to(cell, count))
+    }
+}
+
+#[inline]
+fn add_to(cell: &AtomicU64, n: u64) -> bool {
+    cell.store(cell.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    true
 }
 
 #[cfg(test)]
@@ -405,6 +443,28 @@ mod tests {
             "h_seconds_count 3\n",
         ] {
             assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn histograms_are_whole_wherever_a_page_ends() {
+        let registry = Registry::new(1);
+        let names: Vec<_> = (0..PAGE_CELLS).map(|n| n.to_string()).collect();
+        let bounds = &[0.001, 0.01, 0.1];
+        let of = |n: &str| registry.histogram("h_seconds", "Test.", &[("n", n)], bounds, 1e-9);
+        let histograms: Vec<_> = names.iter().map(|n| of(n)).collect();
+        let cells = registry.cells(0);
+        for histogram in &histograms {
+            [1, 2_000_000, 5_000_000_000].into_iter().for_each(|ns| cells.observe(*histogram, ns));
+        }
+        let text = registry.render();
+        for n in &names {
+            for (le, count) in [("0.001", 1), ("0.01", 2), ("0.1", 2), ("+Inf", 3)] {
+                let line = format!("h_seconds_bucket{{n=\"{n}\",le=\"{le}\"}} {count}\n");
+                assert!(text.contains(&line), "{line}");
+            }
+            let sum = 5_002_000_001_f64 * 1e-9;
+            assert!(text.contains(&format!("h_seconds_sum{{n=\"{n}\"}} {sum}\n")));
         }
     }
 

@@ -60,6 +60,14 @@ macro_rules! handlers {
                 }
             }
 
+            /// See [`Handle::LOOKS_AT_QUESTIONS`].
+            #[inline]
+            pub(crate) fn looks_at_questions(&self) -> bool {
+                match self {
+                    $(Self::$variant(_) => <$module::$variant as Handle>::LOOKS_AT_QUESTIONS,)*
+                }
+            }
+
             /// The directive's name.
             pub fn name(&self) -> &'static str {
                 match self {

@@ -294,9 +294,14 @@ impl Worker {
         }
         forward::leave(&mut job.current, &mut self.state);
         job.current.forward.clear();
-        if self.spare.len() < SPARE_JOBS_MAX.min(self.state.shared.pending_max()) {
+        // As a rule there is none: each question takes one.
+        if self.spare.is_empty() || self.spare.len() < self.spare_jobs_max() {
             self.spare.push(job);
         }
+    }
+
+    fn spare_jobs_max(&self) -> usize {
+        SPARE_JOBS_MAX.min(self.state.shared.pending_max())
     }
 
     fn resume(&mut self, now: Now, ticket: Ticket, event: Event<'_>) {
@@ -352,7 +357,17 @@ impl Worker {
     }
 
     /// Does what the questions so far left behind: flights that land, local mail, refreshes.
+    #[inline(always)]
     fn settle(&mut self, now: Now) {
+        let state = &self.state;
+        // A hit leaves nothing.
+        if state.landing.is_due() || !state.local_mail.is_empty() || !state.background.is_empty() {
+            self.settle_rest(now);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_rest(&mut self, now: Now) {
         forward::finish_landing(&mut self.state);
         while !self.state.local_mail.is_empty() && !self.has_much_to_send() {
             let Some(mail) = self.state.local_mail.pop() else { break };

@@ -10,7 +10,10 @@ use crate::time::Now;
 /// Those of one batch are nearly always one entry.
 #[derive(Debug)]
 pub(crate) struct Unsent {
-    entries: Vec<Entry>,
+    /// The one that was counted last.
+    last: Option<Entry>,
+    /// Those before it.
+    others: Vec<Entry>,
     /// When the questions at work arrived; 0 if nobody said.
     arrived_ns: u64,
 }
@@ -25,7 +28,7 @@ struct Entry {
 impl Default for Unsent {
     fn default() -> Self {
         // A hit must not allocate.
-        Self { entries: Vec::with_capacity(UNSENT_KINDS_MAX), arrived_ns: 0 }
+        Self { last: None, others: Vec::with_capacity(UNSENT_KINDS_MAX), arrived_ns: 0 }
     }
 }
 
@@ -41,34 +44,47 @@ impl Unsent {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.last.is_none()
     }
 
     /// Counts an answer in `histogram` once it is sent.
     #[inline]
     pub(crate) fn add(&mut self, histogram: Histogram, asked_ns: u64, now: Now, cells: &Cells) {
-        if let Some(last) = self.entries.last_mut()
-            && last.asked_ns == asked_ns
-            && last.histogram == histogram
-        {
-            last.count += 1;
-            return;
+        match &mut self.last {
+            Some(last) if last.asked_ns == asked_ns && last.histogram == histogram => {
+                last.count += 1;
+            }
+            last => {
+                if let Some(other) = last.replace(Entry { histogram, asked_ns, count: 1 }) {
+                    self.put_aside(other, now, cells);
+                }
+            }
         }
-        self.add_another(Entry { histogram, asked_ns, count: 1 }, now, cells);
     }
 
-    fn add_another(&mut self, entry: Entry, now: Now, cells: &Cells) {
-        if self.entries.len() < UNSENT_KINDS_MAX {
-            self.entries.push(entry);
+    #[cold]
+    fn put_aside(&mut self, entry: Entry, now: Now, cells: &Cells) {
+        if self.others.len() < UNSENT_KINDS_MAX - 1 {
+            self.others.push(entry);
         } else {
             // Better a little early than not at all, or without bound.
             entry.observe(now.mono_ns, cells);
         }
     }
 
+    #[inline]
     pub(super) fn sent(&mut self, at_ns: u64, cells: &Cells) {
         self.arrived_ns = 0;
-        self.entries.drain(..).for_each(|entry| entry.observe(at_ns, cells));
+        let Some(last) = self.last.take() else { return };
+        last.observe(at_ns, cells);
+        if !self.others.is_empty() {
+            self.others_sent(at_ns, cells);
+        }
+    }
+
+    #[cold]
+    fn others_sent(&mut self, at_ns: u64, cells: &Cells) {
+        self.others.drain(..).for_each(|entry| entry.observe(at_ns, cells));
     }
 }
 

@@ -124,12 +124,18 @@ enum Phase {
 
 impl State {
     /// Forgets everything but buffers.
+    #[inline]
     pub fn clear(&mut self) {
         self.phase = Phase::Idle;
         self.reading = Reading::All;
-        // Usually there is nothing, and nothing to write.
-        drop(self.fallback.take());
-        drop(self.refresh.take());
+        if self.fallback.is_some() || self.refresh.is_some() {
+            self.let_go();
+        }
+    }
+
+    #[cold]
+    fn let_go(&mut self) {
+        (self.fallback, self.refresh) = (None, None);
     }
 
     /// Whether a client that has waited long enough can be given something.

@@ -51,6 +51,8 @@ pub struct FailureRecord {
 }
 
 impl Handle for Errors {
+    const LOOKS_AT_QUESTIONS: bool = false;
+
     fn amend(&self, cx: &mut Cx<'_>) {
         if cx.job.error.is_empty() {
             return;

@@ -73,10 +73,15 @@ pub(super) struct Answered {
 
 impl State {
     /// Forgets everything but buffers.
+    #[inline]
     pub fn clear(&mut self) {
-        if !std::mem::take(&mut self.used) {
-            return;
+        if self.used {
+            self.forget_query();
         }
+    }
+
+    fn forget_query(&mut self) {
+        self.used = false;
         self.message.clear();
         self.key.clear();
         self.answered = None;
@@ -366,10 +371,14 @@ impl Forward {
 
 /// Lets go of everything that outlives a resolution: attempts, the flight, the place among the
 /// concurrent questions. Does nothing for a resolution that holds none of it.
+#[inline]
 pub(crate) fn leave(state: &mut State, worker: &mut WorkerState) {
-    if !state.used {
-        return;
+    if state.used {
+        let_go(state, worker);
     }
+}
+
+fn let_go(state: &mut State, worker: &mut WorkerState) {
     state.forget_all(worker);
     flights::bail_out(state, worker);
     if let Some(count) = state.concurrent.take() {

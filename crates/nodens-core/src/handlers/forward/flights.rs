@@ -317,3 +317,11 @@ pub struct Landing {
     message: Vec<u8>,
     waiters: Vec<Waiter>,
 }
+
+impl Landing {
+    /// Whether [`finish_landing`] has something to do.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.flight.is_some()
+    }
+}

@@ -233,6 +233,7 @@ fn isolated(cx: &mut Cx<'_>) -> Step {
 }
 
 /// Lets go of what `forward` holds for a resolution that ends, however it ends.
+#[inline]
 pub(crate) fn leave(resolution: &mut Resolution, worker: &mut WorkerState) {
     attempts::leave(&mut resolution.forward, worker);
 }

@@ -47,6 +47,8 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
 }
 
 impl Handle for Loadbalance {
+    const LOOKS_AT_QUESTIONS: bool = false;
+
     fn amend(&self, cx: &mut Cx<'_>) {
         let q = &mut cx.job.current;
         let transfer = matches!(q.qtype, Type::AXFR | Type::IXFR);

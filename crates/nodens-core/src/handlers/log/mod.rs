@@ -129,6 +129,8 @@ impl QueryRecord {
 }
 
 impl Handle for Log {
+    const LOOKS_AT_QUESTIONS: bool = false;
+
     fn amend(&self, cx: &mut Cx<'_>) {
         let qname = cx.job.current.qname.view();
         let Some(rule) = self.rules.iter().find(|rule| qname.is_in_domain(rule.scope.view()))

@@ -21,6 +21,8 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
 }
 
 impl Handle for Minimal {
+    const LOOKS_AT_QUESTIONS: bool = false;
+
     fn amend(&self, cx: &mut Cx<'_>) {
         let q = cx.q();
         let transfer = matches!(q.qtype, Type::AXFR | Type::IXFR);

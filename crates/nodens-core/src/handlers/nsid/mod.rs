@@ -31,6 +31,8 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
 }
 
 impl Handle for Nsid {
+    const LOOKS_AT_QUESTIONS: bool = false;
+
     /// Only a response that a handler wrote carries the option.
     fn amend(&self, cx: &mut Cx<'_>) {
         let job = &mut *cx.job;

@@ -226,6 +226,8 @@ impl ZoneSeries {
 }
 
 impl Handle for Prometheus {
+    const LOOKS_AT_QUESTIONS: bool = false;
+
     fn amend(&self, cx: &mut Cx<'_>) {
         let Some(series) = self.zones.get(cx.job.current.zone) else { return };
         let response = &cx.job.current.response;

@@ -62,11 +62,18 @@ pub struct State {
 
 impl State {
     /// Forgets everything but buffers.
+    #[inline]
     pub fn clear(&mut self) {
-        self.original = None;
-        self.undo.clear();
         self.stopped = false;
         self.text.clear();
+        if self.original.is_some() || !self.undo.is_empty() {
+            self.forget_rules();
+        }
+    }
+
+    fn forget_rules(&mut self) {
+        self.original = None;
+        self.undo.clear();
     }
 
     fn text(&mut self, name: NameRef<'_>) -> &str {
