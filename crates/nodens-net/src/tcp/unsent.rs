@@ -1,6 +1,7 @@
 //! What client connections hold in all: answers that their clients do not read, and requests that
-//! wait for that. One budget for the process; when it is spent, the client that holds most of it
-//! loses the connection that holds most.
+//! wait for that. One budget for the process. When it is spent, the network that holds most of it
+//! is looked at, in it the address that holds most, and that address loses its largest connection:
+//! an attacker gains nothing from many addresses, and a client loses nothing to its neighbours.
 //!
 //! A connection whose client reads what it asked for is never entered here, so a query takes no
 //! lock.
@@ -12,13 +13,15 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who holds: an IPv4 address, or the /64 an IPv6 address is in, of which one host may have all.
+/// What is reckoned as one: an IPv4 address, or the /64 an IPv6 address is in. One host may have
+/// all addresses of a /64; the pods of one node often share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Holder(u128);
+struct Network(u128);
 
-impl Holder {
+impl Network {
+    /// Of an address in its canonical form.
     fn of(ip: IpAddr) -> Self {
-        match ip.to_canonical() {
+        match ip {
             IpAddr::V4(ip) => Self(u128::from(u32::from(ip))),
             IpAddr::V6(ip) => Self(ip.to_bits() >> 64 << 64),
         }
@@ -28,15 +31,23 @@ impl Holder {
 /// A connection: its worker, and its key there.
 type Place = (usize, Key);
 
+/// What is held by the connections of one network.
 #[derive(Debug, Default)]
 struct Account {
     octets: usize,
-    connections: HashMap<Place, usize>,
+    connections: HashMap<Place, Share>,
+}
+
+/// What one connection holds.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    client: IpAddr,
+    octets: usize,
 }
 
 #[derive(Debug, Default)]
 struct Books {
-    holders: HashMap<Holder, Account>,
+    networks: HashMap<Network, Account>,
     /// Connections that are to be closed, and what they hold.
     doomed: HashMap<Place, usize>,
     /// The sum of that.
@@ -55,7 +66,8 @@ pub(crate) struct Unsent {
 #[derive(Debug)]
 pub(crate) struct Holding {
     budget: Arc<Unsent>,
-    holder: Holder,
+    /// In its canonical form.
+    client: IpAddr,
     place: Place,
     /// As it is in the books.
     octets: usize,
@@ -100,17 +112,18 @@ impl Unsent {
     }
 
     /// Enters `new` octets in place of `old`; says whether a connection is doomed for it.
-    fn enter(&self, holder: Holder, place: Place, old: usize, new: usize) -> bool {
+    fn enter(&self, client: IpAddr, place: Place, old: usize, new: usize) -> bool {
         let mut books = self.books();
-        let account = books.holders.entry(holder).or_default();
+        let network = Network::of(client);
+        let account = books.networks.entry(network).or_default();
         account.octets = account.octets - old + new;
         if new == 0 {
             account.connections.remove(&place);
         } else {
-            account.connections.insert(place, new);
+            account.connections.insert(place, Share { client, octets: new });
         }
         if account.connections.is_empty() {
-            books.holders.remove(&holder);
+            books.networks.remove(&network);
         }
         if let Some(noted) = books.doomed.remove(&place) {
             // It gave something back meanwhile, or is gone.
@@ -128,19 +141,28 @@ impl Unsent {
 }
 
 impl Books {
-    /// Chooses the largest connection of the largest holder; says whether there is one.
+    /// Chooses the largest connection of the address that holds most in the network that holds
+    /// most; says whether there is one. What is doomed already counts for nobody.
     fn doom(&mut self) -> bool {
         let doomed = &self.doomed;
         let left = |account: &Account| {
             let going = account.connections.keys().filter_map(|place| doomed.get(place));
             account.octets - going.sum::<usize>()
         };
-        let Some(most) = self.holders.values().max_by_key(|account| left(account)) else {
+        let Some(most) = self.networks.values().max_by_key(|account| left(account)) else {
             return false;
         };
-        let others = most.connections.iter().filter(|(place, _)| !doomed.contains_key(place));
-        let Some((place, octets)) = others.max_by_key(|(_, octets)| **octets) else { return false };
-        let (place, octets) = (*place, *octets);
+        let stay = || most.connections.iter().filter(|(place, _)| !doomed.contains_key(place));
+        let mut clients: HashMap<IpAddr, usize> = HashMap::new();
+        for (_, share) in stay() {
+            *clients.entry(share.client).or_default() += share.octets;
+        }
+        let Some((greediest, _)) = clients.into_iter().max_by_key(|(_, octets)| *octets) else {
+            return false;
+        };
+        let own = stay().filter(|(_, share)| share.client == greediest);
+        let Some((place, share)) = own.max_by_key(|(_, share)| share.octets) else { return false };
+        let (place, octets) = (*place, share.octets);
         self.doomed.insert(place, octets);
         self.ending += octets;
         true
@@ -150,14 +172,14 @@ impl Books {
 impl Holding {
     /// For the connection `key` of `worker`, whose client is `ip`; it holds nothing yet.
     pub(crate) fn new(budget: Arc<Unsent>, ip: IpAddr, worker: usize, key: Key) -> Self {
-        Self { budget, holder: Holder::of(ip), place: (worker, key), octets: 0 }
+        Self { budget, client: ip.to_canonical(), place: (worker, key), octets: 0 }
     }
 
     /// The connection holds so many octets now; says whether any connection is doomed for it.
     pub(crate) fn set(&mut self, octets: usize) -> bool {
         let octets = entered(octets);
         let old = std::mem::replace(&mut self.octets, octets);
-        old != octets && self.budget.enter(self.holder, self.place, old, octets)
+        old != octets && self.budget.enter(self.client, self.place, old, octets)
     }
 
     /// What it is a part of.
@@ -203,7 +225,7 @@ mod tests {
         assert_eq!((budget.held(), one.is_entered()), (STEP, true));
         drop(one);
         assert_eq!(budget.held(), 0);
-        assert!(budget.books().holders.is_empty());
+        assert!(budget.books().networks.is_empty());
     }
 
     #[test]
@@ -249,5 +271,52 @@ mod tests {
         assert!(!large.set(HELD_FREE + STEP));
         assert!(budget.doomed(0).is_empty());
         assert_eq!(budget.held(), 3 * STEP);
+    }
+
+    #[test]
+    fn within_the_greediest_prefix_the_greediest_address_loses() {
+        let (budget, keys) = (Arc::new(Unsent::new(12 * STEP)), keys(6));
+        // Two pods of one node: a transfer on one connection, and one that reads nothing on many.
+        let mut transfer = holding(&budget, "2001:db8::1", 0, keys[0]);
+        transfer.set(HELD_FREE + 4 * STEP);
+        let mut culprit: Vec<_> = keys[1..4]
+            .iter()
+            .map(|key| {
+                let mut one = holding(&budget, "2001:db8::2", 0, *key);
+                one.set(HELD_FREE + 2 * STEP);
+                one
+            })
+            .collect();
+        // Of another node, more than any one address but the culprit, less than the node.
+        let mut other = holding(&budget, "2001:db8:0:1::1", 1, keys[4]);
+        other.set(HELD_FREE + 2 * STEP);
+        assert!(other.set(HELD_FREE + 3 * STEP));
+        assert!(budget.doomed(1).is_empty());
+        assert!(keys[1..4].contains(&budget.doomed(0)[0]), "the transfer lost");
+        // Once the culprit holds less than the transfer, it is the transfer's turn.
+        culprit.retain(|one| !budget.doomed(0).contains(&one.place.1));
+        culprit[0].set(HELD_FREE + 3 * STEP);
+        culprit[1].set(HELD_FREE);
+        transfer.set(HELD_FREE + 5 * STEP);
+        assert!(transfer.set(HELD_FREE + 7 * STEP));
+        assert_eq!(budget.doomed(0), [keys[0]]);
+    }
+
+    #[test]
+    fn many_addresses_of_one_prefix_lose_before_a_single_one_of_another() {
+        let (budget, keys) = (Arc::new(Unsent::new(12 * STEP)), keys(10));
+        let mut lone = holding(&budget, "2001:db8:0:1::1", 0, keys[0]);
+        lone.set(HELD_FREE + 4 * STEP);
+        let spread: Vec<_> = (1..)
+            .zip(&keys[1..])
+            .map(|(last, key)| {
+                let mut one = holding(&budget, &format!("2001:db8::{last}"), 1, *key);
+                one.set(HELD_FREE + STEP);
+                one
+            })
+            .collect();
+        assert_eq!((budget.held(), budget.doomed(1).len()), (13 * STEP, 1));
+        assert!(budget.doomed(0).is_empty());
+        drop(spread);
     }
 }
