@@ -1,7 +1,7 @@
 //! A table whose keys name an entry for good: a key of an entry that is gone matches no later one.
 
 /// Names an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     index: u32,
     /// 28 bits, so that a key and a [`Kind`] fit into the 64 bits epoll keeps for us.

@@ -9,7 +9,7 @@ use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG};
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use rustix::net::SocketFlags;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 impl TcpServer {
@@ -65,7 +65,7 @@ impl TcpServer {
             match rustix::net::accept_with(&listener.socket, flags) {
                 Ok(fd) => self.admit(TcpStream::from(fd), endpoint, cx),
                 Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                    if !self.make_room(cx) {
+                    if !self.make_room(None, cx) {
                         self.refuse(key);
                     }
                 }
@@ -77,13 +77,19 @@ impl TcpServer {
         true
     }
 
-    /// Takes a new connection, at the cost of the longest idle one if there is no place left.
+    /// Takes a new connection, at the cost of the longest idle one if there is no place left: of
+    /// the same client, if it is that client's places which are taken.
     fn admit(&mut self, stream: TcpStream, endpoint: u32, cx: &mut Context<'_>) {
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
         let (peer, local) = (canonical(peer), canonical(local));
         cx.counters.add(cx.counters.accepted, 1);
         let mut place = self.quota.take(peer.ip());
-        if matches!(place, Err(Full::All)) && self.make_room(cx) {
+        let made = match place {
+            Ok(_) => false,
+            Err(Full::All) => self.make_room(None, cx),
+            Err(Full::Client) => self.make_room(Some(peer.ip()), cx),
+        };
+        if made {
             place = self.quota.take(peer.ip());
         }
         let Ok(place) = place else {
@@ -94,7 +100,9 @@ impl TcpServer {
         // Most clients have sent their question by now.
         self.read(key, cx);
         // Whoever is idle may be with another worker.
-        self.presses |= self.quota.is_tight() && !self.make_room(cx);
+        self.presses |= self.quota.is_tight() && !self.make_room(None, cx);
+        let client = peer.ip();
+        self.presses |= self.quota.is_crowded(client) && !self.make_room(Some(client), cx);
     }
 
     /// Begins to watch a connection that has its place.
@@ -113,6 +121,7 @@ impl TcpServer {
             Connection::new(stream, addresses, endpoint, times, cx.now, (place, holding))
         });
         self.idle.enter(key, cx.now.mono_ns);
+        self.idle_by_client.enter(addresses.0.ip(), key, cx.now.mono_ns);
         let connection = self.connections.get_mut(key)?;
         if cx.poll.add(&connection.stream, Kind::TcpServer, key, Interest::READ).is_err() {
             self.close(key);
@@ -129,18 +138,25 @@ impl TcpServer {
 
     /// Closes idle connections until the last places are free again, and those that hold too much.
     pub(crate) fn relieve(&mut self, cx: &mut Context<'_>) {
-        while self.quota.is_tight() && self.make_room(cx) {}
+        while self.quota.is_tight() && self.make_room(None, cx) {}
+        for client in self.quota.crowded() {
+            while self.quota.is_crowded(client) && self.make_room(Some(client), cx) {}
+        }
         self.close_doomed(cx);
     }
 
-    /// Closes the longest idle connection; says whether there was one.
-    fn make_room(&mut self, cx: &Context<'_>) -> bool {
+    /// Closes the longest idle connection, of `client` if one is given; says whether there was one.
+    fn make_room(&mut self, client: Option<IpAddr>, cx: &Context<'_>) -> bool {
         let connections = &self.connections;
         let idle_since = |key| {
             let connection: &Connection = connections.get(key)?;
             Some(if connection.is_idle() { connection.active_at } else { cx.now.mono_ns })
         };
-        let Some(key) = self.idle.longest(cx.now.mono_ns, idle_since) else { return false };
+        let longest = match client {
+            None => self.idle.longest(cx.now.mono_ns, idle_since),
+            Some(client) => self.idle_by_client.longest(client, cx.now.mono_ns, idle_since),
+        };
+        let Some(key) = longest else { return false };
         cx.counters.add(cx.counters.evicted, 1);
         self.evict(key);
         true

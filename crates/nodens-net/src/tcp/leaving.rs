@@ -73,7 +73,7 @@ impl TcpServer {
         let Some((heir, input, listener)) = leaves else {
             return self.finish(key, now, poll);
         };
-        let Some(connection) = self.connections.remove(key) else { return };
+        let Some(connection) = self.take_out(key) else { return };
         // It lives on, and so would what epoll knows of it.
         poll.remove(&connection.stream);
         let asked = connection.asked();

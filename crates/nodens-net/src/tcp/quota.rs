@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One in this many places is kept free while idle connections can be closed instead, so that a
-/// worker which has none of its own can take a new connection until others have made room.
+/// One in this many places, of all and of each client's, is kept free while idle connections can be
+/// closed instead, so that a worker which has none of its own can take a new connection until
+/// others have made room.
 const RESERVE_SHARE: usize = 8;
 /// The most places kept free.
 const RESERVE_MAX: usize = 64;
@@ -20,7 +21,16 @@ pub(crate) struct Quota {
     /// Above this, idle connections are closed to make room.
     comfortable: usize,
     per_client: usize,
-    clients: Mutex<HashMap<IpAddr, usize>>,
+    /// A client with more than this loses idle connections of its own.
+    comfortable_per_client: usize,
+    clients: Mutex<Clients>,
+}
+
+#[derive(Debug, Default)]
+struct Clients {
+    open: HashMap<IpAddr, usize>,
+    /// Those with more connections than they can have in comfort: a few, as each has many.
+    crowded: Vec<IpAddr>,
 }
 
 /// One counted connection; dropping it gives its place back.
@@ -43,14 +53,15 @@ impl Quota {
     pub(crate) fn new(max: usize, per_client: usize) -> Self {
         let (open, clients) = (AtomicUsize::new(0), Mutex::default());
         let (max, per_client) = (max.max(1), per_client.max(1));
-        let comfortable = max - (max / RESERVE_SHARE).min(RESERVE_MAX);
-        Self { open, max, comfortable, per_client, clients }
+        let comfortable = |max: usize| max - (max / RESERVE_SHARE).min(RESERVE_MAX);
+        let (comfortable, comfortable_per_client) = (comfortable(max), comfortable(per_client));
+        Self { open, max, comfortable, per_client, comfortable_per_client, clients }
     }
 
     /// Takes a place for a connection from `client`.
     pub(crate) fn take(self: &Arc<Self>, client: IpAddr) -> Result<Place, Full> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = clients.get(&client).copied().unwrap_or(0);
+        let mut clients = self.clients();
+        let count = clients.open.get(&client).copied().unwrap_or(0);
         if count >= self.per_client {
             return Err(Full::Client);
         }
@@ -59,13 +70,30 @@ impl Quota {
             return Err(Full::All);
         }
         self.open.fetch_add(1, Ordering::Relaxed);
-        clients.insert(client, count + 1);
+        clients.open.insert(client, count + 1);
+        if count == self.comfortable_per_client {
+            clients.crowded.push(client);
+        }
         Ok(Place { quota: self.clone(), client })
     }
 
     /// Whether idle connections should make room: the last places are being taken.
     pub(crate) fn is_tight(&self) -> bool {
         self.open() > self.comfortable
+    }
+
+    /// Whether idle connections of this client should make room: it is taking its last places.
+    pub(crate) fn is_crowded(&self, client: IpAddr) -> bool {
+        self.clients().crowded.contains(&client)
+    }
+
+    /// All clients of which this is so.
+    pub(crate) fn crowded(&self) -> Vec<IpAddr> {
+        self.clients().crowded.clone()
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many connections are open.
@@ -76,11 +104,16 @@ impl Quota {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut clients = self.quota.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.quota.clients();
         self.quota.open.fetch_sub(1, Ordering::Relaxed);
-        match clients.get_mut(&self.client) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => _ = clients.remove(&self.client),
+        let left = clients.open.get(&self.client).map_or(0, |count| count - 1);
+        if left == 0 {
+            clients.open.remove(&self.client);
+        } else {
+            clients.open.insert(self.client, left);
+        }
+        if left == self.quota.comfortable_per_client {
+            clients.crowded.retain(|client| *client != self.client);
         }
     }
 }
@@ -104,7 +137,23 @@ mod tests {
         drop((second, third, again));
         assert_eq!(quota.open(), 0);
         assert!(!quota.is_tight());
-        assert!(quota.clients.lock().unwrap().is_empty());
+        assert!(quota.clients().open.is_empty() && quota.crowded().is_empty());
+    }
+
+    #[test]
+    fn a_client_is_crowded_while_it_has_its_last_places() {
+        let quota = Arc::new(Quota::new(100, 16));
+        let [a, b]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
+        let _other = quota.take(b).unwrap();
+        let mut places: Vec<_> = (0..14).map(|_| quota.take(a).unwrap()).collect();
+        assert!(!quota.is_crowded(a));
+        places.extend((0..2).map(|_| quota.take(a).unwrap()));
+        assert!(quota.is_crowded(a) && !quota.is_crowded(b) && !quota.is_tight());
+        assert_eq!(quota.crowded(), [a]);
+        places.truncate(15);
+        assert!(quota.is_crowded(a));
+        places.truncate(14);
+        assert!(!quota.is_crowded(a));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, NEVER, Times};
 use super::frame::{Frame, first_frame, refusal};
-use super::idle::IdleQueue;
+use super::idle::{IdleByClient, IdleQueue};
 use super::leaving::Departures;
 use super::quota::Quota;
 use super::unsent::Unsent;
@@ -42,6 +42,7 @@ pub(crate) struct TcpServer {
     pub(super) listeners: Slots<Listener>,
     pub(super) connections: Slots<Connection>,
     pub(super) idle: IdleQueue,
+    pub(super) idle_by_client: IdleByClient,
     deadlines: BinaryHeap<Reverse<(u64, u64)>>,
     /// Connections with something to do at the end of the round.
     pub(super) dirty: Vec<Key>,
@@ -74,6 +75,7 @@ impl TcpServer {
             listeners: Slots::default(),
             connections: Slots::default(),
             idle: IdleQueue::default(),
+            idle_by_client: IdleByClient::default(),
             deadlines: BinaryHeap::new(),
             dirty: Vec::new(),
             turns: VecDeque::new(),
@@ -363,10 +365,18 @@ impl TcpServer {
     }
 
     pub(super) fn close(&mut self, key: Key) {
-        let Some(connection) = self.connections.remove(key) else { return };
-        let connections = &self.connections;
-        self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
+        let Some(connection) = self.take_out(key) else { return };
         keep_buffer(&mut self.spare, connection.input);
+    }
+
+    /// A connection that is of this server no more.
+    pub(super) fn take_out(&mut self, key: Key) -> Option<Connection> {
+        let connection = self.connections.remove(key)?;
+        let connections = &self.connections;
+        let is_open = |key| connections.get(key).is_some();
+        self.idle.tidy(connections.len(), is_open);
+        self.idle_by_client.left(connection.peer.ip(), is_open);
+        Some(connection)
     }
 }
 

@@ -30,8 +30,18 @@ impl Server {
 
     /// With zones that no directive has, among what is not in a Corefile.
     pub(crate) fn with_zones(corefile: &str, options: Options, zones: &BuildOptions) -> Self {
+        Self::of(WORKERS, corefile, options, zones)
+    }
+
+    /// With so many workers.
+    pub(crate) fn of(
+        workers: usize,
+        corefile: &str,
+        options: Options,
+        zones: &BuildOptions,
+    ) -> Self {
         let (sender, log) = std::sync::mpsc::sync_channel(1 << 16);
-        let shared = Arc::new(Shared::new(WORKERS, Sink::new(sender)));
+        let shared = Arc::new(Shared::new(workers, Sink::new(sender)));
         let config = compile(&shared, corefile, zones);
         let first = Arc::downgrade(&config);
         let runtime = Runtime::start(shared.clone(), config, options).unwrap();
