@@ -39,6 +39,7 @@ mod udp;
 mod upstream;
 mod vitals;
 
+pub use descriptors::{connections_max, connections_per_client};
 pub use fault::errno_text;
 pub use handover::{Adopter, Unresponsive};
 pub use listeners::{InheritedListener, ListenError, bind_early};

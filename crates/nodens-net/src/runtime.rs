@@ -3,9 +3,7 @@
 use crate::cpu;
 use crate::descriptors;
 use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
-use crate::limits::{
-    CONNECTIONS_CLIENT_FEW, CONNECTIONS_CLIENT_SHARE, FRESH_PORTS, HELD_MAX, PORTS_PER_WORKER,
-};
+use crate::limits::{FRESH_PORTS, HELD_MAX, PORTS_PER_WORKER};
 use crate::listeners::{InheritedListener, ListenError, Opened, Opener, Pair};
 use crate::poll::Waker;
 use crate::random::Random;
@@ -149,9 +147,9 @@ impl Runtime {
         let wakers = wakers.map_err(|source| StartError::Worker { worker: 0, source })?;
         let wakers = Arc::new(wakers);
         let (connections, reserve) = descriptors::share(options.connections_max);
-        let few = CONNECTIONS_CLIENT_FEW.min(connections / 2);
-        let per_client = few.max(connections / CONNECTIONS_CLIENT_SHARE);
-        let per_client = options.connections_per_client.unwrap_or(per_client);
+        let per_client = options.connections_per_client;
+        let per_client =
+            per_client.unwrap_or_else(|| descriptors::connections_per_client(connections));
         let quota = Arc::new(Quota::new(connections, per_client));
         let ports_max = (reserve / 2 / count.max(1)).clamp(FRESH_PORTS, PORTS_PER_WORKER);
         let unsent = Arc::new(Unsent::new(options.held_max));

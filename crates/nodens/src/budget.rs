@@ -1,6 +1,11 @@
 //! What the memory there is goes to. One place divides it, so that all bounds together fit into
 //! what the control group allows, with a tenth to spare.
 
+use nodens_core::Config;
+use nodens_core::handlers::Handler;
+use nodens_core::limits::{
+    CACHE_MEMORY_DEFAULT, PENDING_OCTETS, PENDING_PER_WORKER_MAX, PENDING_PER_WORKER_MIN,
+};
 use std::fmt;
 
 /// Of ten parts of the limit so many are given out.
@@ -31,6 +36,8 @@ const CACHE_EXTRA: usize = 5;
 const SUCCESSOR: usize = 12 << 20;
 /// The cache is never smaller than this.
 const CACHE_MIN: usize = nodens_core::limits::CACHE_MEMORY_MIN;
+/// The least limit is not looked for above so many MiB, where everything fits.
+const LEAST_LIMIT_MAX: usize = 128;
 
 /// What the budget is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +48,39 @@ pub(crate) struct Wishes {
     pub(crate) workers: usize,
     /// Octets for queries that wait, if a flag says so.
     pub(crate) pending: Option<usize>,
+    /// Client connections for which there are descriptors.
+    pub(crate) connections: usize,
+}
+
+/// What the Corefile wants for the cache of all blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cache {
+    /// No block has one.
+    None,
+    /// It leaves the size to us.
+    Default,
+    /// So many octets.
+    Wanted(usize),
+}
+
+impl Cache {
+    /// Of a configuration.
+    pub(crate) fn of(config: &Config) -> Self {
+        let mut handlers = config.blocks.iter().flat_map(|block| &block.handlers);
+        match config.cache_memory {
+            Some(octets) => Self::Wanted(octets),
+            None if handlers.any(|handler| matches!(handler, Handler::Cache(_))) => Self::Default,
+            None => Self::None,
+        }
+    }
+
+    fn octets(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Default => CACHE_MEMORY_DEFAULT,
+            Self::Wanted(octets) => octets,
+        }
+    }
 }
 
 /// The parts, in octets where nothing else is said.
@@ -64,16 +104,21 @@ impl Budget {
     /// Divides what there is. The cache gets what the others leave.
     pub(crate) fn new(wishes: Wishes) -> Self {
         let limit = wishes.limit;
-        let most = (limit / WORKERS_SHARE / WORKER).max(1);
-        let workers = wishes.workers.clamp(1, most);
         let share = (limit / SHARE).min(SHARE_MAX);
-        let pending = wishes.pending.unwrap_or(share);
         let clusters = (limit / CLUSTERS_SHARE).min(CLUSTERS_MAX);
-        let connections = share / CONNECTION;
-        let (held, others) = (share, PROGRAM + workers * WORKER + clusters + pending);
-        let left = usable(limit).saturating_sub(others + held + share);
+        let connections = (share / CONNECTION).min(wishes.connections);
+        let fixed = PROGRAM + clusters + share + connections * CONNECTION;
+        let least = CACHE_MIN + CACHE_MIN / CACHE_EXTRA;
+        // A small limit has room for fewer workers than their part of it.
+        let room = usable(limit).saturating_sub(fixed + share + least);
+        let workers =
+            wishes.workers.clamp(1, (limit / WORKERS_SHARE).min(room).max(WORKER) / WORKER);
+        let others = fixed + workers * WORKER;
+        let room = usable(limit).saturating_sub(others + least).max(share);
+        let pending = waiting(wishes.pending.unwrap_or(share).min(room), workers);
+        let left = usable(limit).saturating_sub(others + pending);
         let cache = (left - left / (CACHE_EXTRA + 1)).max(CACHE_MIN);
-        Self { wishes, workers, pending, held, connections, cache, clusters }
+        Self { wishes, workers, pending, held: share, connections, cache, clusters }
     }
 
     /// What a successor may have as cache while its predecessor still has all it has; `used` is
@@ -84,58 +129,142 @@ impl Budget {
         (left - left / (CACHE_EXTRA + 1)).clamp(CACHE_MIN, self.cache)
     }
 
-    /// What does not fit, for an operator who asked for it. `cache` is what the Corefile wants,
-    /// if it says so.
-    pub(crate) fn warnings(&self, cache: Option<usize>) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let (wanted, limit) = (self.wishes.workers, mebibytes(self.wishes.limit));
-        if self.workers < wanted {
-            warnings.push(format!(
-                "{} workers instead of {wanted}: no more fit into the memory limit of {limit}",
-                self.workers
-            ));
-        }
-        if let Some(cache) = cache.filter(|cache| *cache > self.cache) {
-            warnings.push(format!(
+    /// What does not fit, or leaves little for others, for an operator who asked for it.
+    pub(crate) fn warnings(&self, cache: Cache) -> Vec<String> {
+        let limit = mebibytes(self.wishes.limit);
+        let too_small = (self.total(CACHE_MIN) > usable(self.wishes.limit)).then(|| {
+            format!(
+                "the memory limit of {limit} is too small, the process may be killed: the least \
+                 that works is {}",
+                mebibytes(self.least_limit())
+            )
+        });
+        let wanted = self.wishes.workers;
+        let workers = (self.workers < wanted).then(|| {
+            format!(
+                "{} {} instead of {wanted}: no more fit into the memory limit of {limit}",
+                self.workers,
+                Workers::word(self.workers)
+            )
+        });
+        let size = match cache {
+            Cache::Wanted(wanted) if wanted > self.cache => Some(format!(
                 "cache of {} instead of {}: no more fits into the memory limit of {limit}",
                 mebibytes(self.cache),
-                mebibytes(cache)
-            ));
-        }
-        warnings
+                mebibytes(wanted)
+            )),
+            _ => None,
+        };
+        let parts =
+            [too_small, workers, self.too_many_waiting(), self.taken_by_waiting(cache), size];
+        parts.into_iter().flatten().collect()
     }
 
-    /// The division in one line; `cache` is what the cache may have of its part.
-    pub(crate) fn describe(&self, cache: usize) -> String {
-        let used = usable(self.wishes.limit);
+    /// What `-pending-memory` asks for and does not get.
+    fn too_many_waiting(&self) -> Option<String> {
+        let told = self.wishes.pending?;
+        let useful = PENDING_PER_WORKER_MAX * PENDING_OCTETS * self.workers;
+        let reason = if told > useful && self.pending == useful {
+            format!("a worker has at most {PENDING_PER_WORKER_MAX} queries that wait")
+        } else if waiting(told, self.workers) > self.pending {
+            format!("no more fits into the memory limit of {}", mebibytes(self.wishes.limit))
+        } else {
+            return None;
+        };
+        let [got, told] = [self.pending, told].map(mebibytes);
+        Some(format!("-pending-memory of {got} instead of {told}: {reason}"))
+    }
+
+    /// What `-pending-memory` takes from the cache.
+    fn taken_by_waiting(&self, cache: Cache) -> Option<String> {
+        self.wishes.pending?;
+        let without = Self::new(Wishes { pending: None, ..self.wishes });
+        let [before, left] = [without.cache, self.cache].map(|most| most.min(cache.octets()));
+        (left < before).then(|| {
+            format!(
+                "-pending-memory takes {} of the memory limit of {}, {} without the flag: {} are \
+                 left for the cache instead of {}",
+                mebibytes(self.pending),
+                mebibytes(self.wishes.limit),
+                mebibytes(without.pending),
+                mebibytes(left),
+                mebibytes(before)
+            )
+        })
+    }
+
+    /// The least limit, in whole MiB, that holds the least of everything.
+    fn least_limit(&self) -> usize {
+        let fits = |limit: &usize| {
+            let budget = Self::new(Wishes { limit: *limit, ..self.wishes });
+            budget.total(CACHE_MIN) <= usable(*limit)
+        };
+        (1..LEAST_LIMIT_MAX).map(mebi).find(fits).unwrap_or(mebi(LEAST_LIMIT_MAX))
+    }
+
+    /// All parts at their bounds, with so much as cache.
+    fn total(&self, cache: usize) -> usize {
+        let others = PROGRAM + self.workers * WORKER + self.clusters;
+        let clients = self.held + self.connections * CONNECTION;
+        others + self.pending + clients + cache + cache / CACHE_EXTRA
+    }
+
+    /// The division in one line.
+    pub(crate) fn describe(&self, cache: Cache) -> String {
+        let own = cache.octets().min(self.cache);
+        let size = match cache {
+            Cache::None => "no cache".to_owned(),
+            _ => format!("cache {} and {} beside it", mebibytes(own), mebibytes(own / CACHE_EXTRA)),
+        };
         format!(
-            "{} of {} given out: {}, cache {}, waiting queries {}, unread responses {}, {} client \
-             connections {}, clusters {}, program {}",
-            mebibytes(used),
+            "at most {} of {}: {}, {size}, waiting queries {}, unread responses {}, {} client \
+             connections {} ({} of one address), clusters {}, program {}",
+            mebibytes_up(self.total(own)),
             mebibytes(self.wishes.limit),
             Workers(self.workers),
-            mebibytes(cache.min(self.cache)),
             mebibytes(self.pending),
             mebibytes(self.held),
             self.connections,
             mebibytes(self.connections * CONNECTION),
+            nodens_net::connections_per_client(self.connections),
             mebibytes(self.clusters),
             mebibytes(PROGRAM)
         )
     }
 }
 
+/// What queries that wait take if `octets` are given to them, which is a number of queries for each
+/// worker.
+fn waiting(octets: usize, workers: usize) -> usize {
+    let each = octets / PENDING_OCTETS / workers;
+    each.clamp(PENDING_PER_WORKER_MIN, PENDING_PER_WORKER_MAX) * PENDING_OCTETS * workers
+}
+
 struct Workers(usize);
 
 impl fmt::Display for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = if self.0 == 1 { "worker" } else { "workers" };
-        write!(f, "{} {word} {}", self.0, mebibytes(self.0 * WORKER))
+        write!(f, "{} {} {}", self.0, Self::word(self.0), mebibytes(self.0 * WORKER))
+    }
+}
+
+impl Workers {
+    fn word(number: usize) -> &'static str {
+        if number == 1 { "worker" } else { "workers" }
     }
 }
 
 fn usable(limit: usize) -> usize {
     limit / 10 * USED_TENTHS
+}
+
+fn mebi(number: usize) -> usize {
+    number << 20
+}
+
+/// The same as [`mebibytes`], rounded up.
+fn mebibytes_up(octets: usize) -> String {
+    mebibytes(octets.saturating_add((1 << 20) / 10 - 1))
 }
 
 /// As `12.5MiB`.
@@ -152,24 +281,25 @@ mod tests {
     use super::*;
 
     fn budget(limit_mib: usize, workers: usize) -> Budget {
-        Budget::new(Wishes { limit: limit_mib << 20, workers, pending: None })
+        told(limit_mib, workers, None)
     }
 
-    /// Everything at its bound, in octets.
-    fn total(budget: &Budget, cache: usize) -> usize {
-        let connections = budget.connections * CONNECTION;
-        let others = PROGRAM + budget.workers * WORKER + budget.clusters;
-        others + budget.pending + budget.held + connections + cache + cache / CACHE_EXTRA
+    fn told(limit_mib: usize, workers: usize, pending_mib: Option<usize>) -> Budget {
+        let pending = pending_mib.map(mebi);
+        Budget::new(Wishes { limit: mebi(limit_mib), workers, pending, connections: 1 << 20 })
     }
 
     #[test]
     fn all_parts_fit_into_nine_tenths_of_any_limit_with_any_number_of_workers() {
-        for limit in [64, 70, 128, 170, 192, 256, 512, 4096, 65_536] {
+        for limit in [32, 36, 40, 48, 50, 64, 70, 128, 170, 192, 256, 512, 4096, 65_536] {
             for workers in [1, 2, 16, 96, 192, 256, 1024] {
-                let budget = budget(limit, workers);
-                let total = total(&budget, budget.cache);
-                assert!(total <= usable(limit << 20) + 8, "{limit} MiB, {workers}: {total}");
-                assert!(budget.workers >= 1 && budget.cache >= CACHE_MIN);
+                for pending in [None, Some(0), Some(1), Some(24), Some(100), Some(4000)] {
+                    let budget = told(limit, workers, pending);
+                    let total = budget.total(budget.cache);
+                    let what = format!("{limit} MiB, {workers}, {pending:?}: {total}");
+                    assert!(total <= usable(mebi(limit)) + 8, "{what}");
+                    assert!(budget.workers >= 1 && budget.cache >= CACHE_MIN, "{what}");
+                }
             }
         }
     }
@@ -177,38 +307,97 @@ mod tests {
     #[test]
     fn the_charts_limits_leave_a_small_node_its_whole_cache() {
         let node = budget(192, 4);
-        assert_eq!((node.workers, node.pending), (4, 12 << 20));
-        assert!(node.cache >= 64 << 20, "{}", node.cache);
-        assert!(node.warnings(None).is_empty() && node.warnings(Some(64 << 20)).is_empty());
-        assert!(budget(170, 8).cache >= 48 << 20);
+        assert_eq!((node.workers, node.pending), (4, mebi(12)));
+        assert!(node.cache >= mebi(64), "{}", node.cache);
+        for cache in [Cache::None, Cache::Default, Cache::Wanted(mebi(64))] {
+            assert!(node.warnings(cache).is_empty());
+        }
+        assert!(budget(170, 8).cache >= mebi(48));
     }
 
     #[test]
     fn a_large_node_has_fewer_workers_and_says_so_with_both_numbers() {
         let node = budget(192, 128);
         assert!((32..128).contains(&node.workers), "{}", node.workers);
-        assert!(node.cache >= 24 << 20, "{}", node.cache);
-        let warnings = node.warnings(Some(128 << 20));
+        assert!(node.cache >= mebi(24), "{}", node.cache);
+        let warnings = node.warnings(Cache::Wanted(mebi(128)));
         assert!(warnings[0].contains("instead of 128"), "{warnings:?}");
         assert!(warnings[1].contains("instead of 128MiB"), "{warnings:?}");
-        assert!(node.describe(64 << 20).starts_with("172.7MiB of 192MiB given out: "));
+    }
+
+    #[test]
+    fn the_line_has_the_numbers_that_are_used() {
+        let node = budget(192, 4);
+        assert_eq!(
+            node.describe(Cache::Default),
+            "at most 156.1MiB of 192MiB: 4 workers 3.2MiB, cache 64MiB and 12.7MiB beside it, waiting \
+             queries 12MiB, unread responses 12MiB, 1024 client connections 12MiB (512 of one \
+             address), clusters 24MiB, program 16MiB"
+        );
+        assert!(
+            node.describe(Cache::None).contains("79.3MiB of 192MiB: 4 workers 3.2MiB, no cache")
+        );
+        // What each worker may have at least is more than the flag says.
+        assert!(told(192, 16, Some(1)).describe(Cache::None).contains("waiting queries 2MiB"));
+        let few = Budget::new(Wishes { connections: 500, ..budget(192, 4).wishes });
+        let text = few.describe(Cache::Default);
+        assert!(text.contains("500 client connections 5.8MiB (250 of one address)"), "{text}");
     }
 
     #[test]
     fn a_successor_takes_what_is_left() {
         let node = budget(192, 4);
         // Alone in its own group: all of it.
-        assert_eq!(node.cache_beside(10 << 20), node.cache);
-        let beside = node.cache_beside(100 << 20);
-        assert!(beside < node.cache && beside > 16 << 20, "{beside}");
-        assert_eq!(node.cache_beside(192 << 20), CACHE_MIN);
+        assert_eq!(node.cache_beside(mebi(10)), node.cache);
+        let beside = node.cache_beside(mebi(100));
+        assert!(beside < node.cache && beside > mebi(16), "{beside}");
+        assert_eq!(node.cache_beside(mebi(192)), CACHE_MIN);
     }
 
     #[test]
-    fn what_a_flag_says_of_waiting_queries_is_taken_from_the_cache() {
-        let wishes = Wishes { limit: 192 << 20, workers: 4, pending: Some(24 << 20) };
-        let told = Budget::new(wishes);
-        assert_eq!(told.pending, 24 << 20);
-        assert!(told.cache < budget(192, 4).cache);
+    fn what_a_flag_says_of_waiting_queries_is_taken_from_the_cache_and_said() {
+        let node = told(192, 4, Some(64));
+        assert_eq!(node.pending, mebi(64));
+        let warnings = node.warnings(Cache::Default);
+        assert_eq!(
+            warnings,
+            ["-pending-memory takes 64MiB of the memory limit of 192MiB, 12MiB without the flag: \
+              34.6MiB are left for the cache instead of 64MiB"]
+        );
+        assert!(node.warnings(Cache::None).is_empty(), "there is no cache that has less");
+        assert!(node.warnings(Cache::Wanted(mebi(16))).is_empty(), "as much as is wanted is left");
+        assert!(told(192, 4, Some(13)).warnings(Cache::Default).is_empty());
+    }
+
+    #[test]
+    fn a_flag_that_asks_for_more_than_fits_gets_less_and_it_is_said() {
+        let node = told(192, 4, Some(1024));
+        assert!(node.pending < mebi(110) && node.cache < mebi(2), "{node:?}");
+        let warnings = node.warnings(Cache::Default);
+        assert!(warnings[0].starts_with("-pending-memory of 104"), "{warnings:?}");
+        assert!(warnings[0].contains("instead of 1024MiB: no more fits into"), "{warnings:?}");
+        assert!(warnings[1].contains("left for the cache instead of 64MiB"), "{warnings:?}");
+        let many = told(65_536, 1, Some(1024)).warnings(Cache::Default);
+        assert_eq!(many.len(), 1);
+        assert!(
+            many[0].ends_with(
+                "256MiB instead of 1024MiB: a worker has at most 65536 queries that wait"
+            )
+        );
+    }
+
+    #[test]
+    fn a_limit_that_is_too_small_is_said_with_the_least_that_works() {
+        let small = budget(24, 2);
+        assert_eq!(small.workers, 1);
+        let warnings = small.warnings(Cache::Default);
+        assert!(
+            warnings[0].starts_with("the memory limit of 24MiB is too small, "),
+            "{warnings:?}"
+        );
+        let least = small.least_limit();
+        assert!(warnings[0].ends_with(&format!(" is {}MiB", least >> 20)), "{warnings:?}");
+        let is_enough = |mib| !budget(mib, 2).warnings(Cache::None).concat().contains("too small");
+        assert!(is_enough(least >> 20) && !is_enough((least >> 20) - 1), "{least}");
     }
 }

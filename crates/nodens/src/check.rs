@@ -2,11 +2,11 @@
 
 #![allow(clippy::print_stdout, reason = "this is the program's output")]
 
+use crate::budget::Cache;
 use crate::flags::Flags;
 use crate::load::{self, Loaded};
 use crate::node;
 use crate::serve::budget;
-use nodens_core::limits::CACHE_MEMORY_DEFAULT;
 use nodens_core::log::Sink;
 use nodens_core::{Config, Shared};
 use std::process::ExitCode;
@@ -25,14 +25,11 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
                 counted(blocks, "server block", "server blocks"),
                 counted(config.listeners.len(), "address", "addresses"),
             );
-            let budget = budget(flags);
-            for warning in budget.warnings(config.cache_memory) {
+            let (budget, cache) = (budget(flags), Cache::of(&config));
+            for warning in budget.warnings(cache) {
                 println!("warning: {warning}");
             }
-            println!(
-                "memory: {}",
-                budget.describe(config.cache_memory.unwrap_or(CACHE_MEMORY_DEFAULT))
-            );
+            println!("memory: {}", budget.describe(cache));
             println!("{name}: accepted, {blocks} on {addresses}");
             ExitCode::SUCCESS
         }

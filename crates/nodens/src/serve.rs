@@ -6,7 +6,7 @@ mod reloading;
 
 pub(crate) use memory::budget;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Cache};
 use crate::clusters::Waited;
 use crate::dnstap::Taps;
 use crate::endpoints::{Endpoints, Facts};
@@ -217,7 +217,7 @@ impl Server {
         for warning in &loaded.tree.warnings {
             self.shared.sink.line(Level::Warning, "", warning.to_string());
         }
-        for text in self.budget.warnings(self.config.cache_memory) {
+        for text in self.budget.warnings(Cache::of(&self.config)) {
             self.shared.sink.line(Level::Warning, "", format!("memory: {text}"));
         }
         let config = self.config.clone();
@@ -261,8 +261,7 @@ impl Server {
         for text in banner.into_iter().chain([face::version_text()]) {
             self.shared.sink.send(Record::Banner(text));
         }
-        let wanted = self.shared.cache.wanted();
-        self.say(&format!("memory: {}", self.budget.describe(wanted)));
+        self.say(&format!("memory: {}", self.budget.describe(Cache::of(&self.config))));
     }
 
     fn live(&mut self, events: &Receiver<Event>) -> ExitCode {

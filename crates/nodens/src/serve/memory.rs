@@ -26,7 +26,8 @@ pub(crate) fn budget(flags: &Flags) -> Budget {
     let workers = if flags.workers == 0 { cpu::workers() } else { flags.workers };
     let told = |octets| Some(octets).filter(|octets| *octets > 0);
     let limit = told(flags.memory).or_else(memory::limit).unwrap_or(usize::MAX / 16);
-    Budget::new(Wishes { limit, workers, pending: told(flags.pending_memory) })
+    let connections = nodens_net::connections_max();
+    Budget::new(Wishes { limit, workers, pending: told(flags.pending_memory), connections })
 }
 
 /// What is done when watches have read much.

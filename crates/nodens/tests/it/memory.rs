@@ -63,7 +63,7 @@ fn memory_stays_below_its_limit_with_any_number_of_workers() {
         let arguments = ["-workers", workers, "-memory", &limit, "-top", "-top-socket", ""];
         let server = Server::start_with(&format!("memory-{workers}"), &corefile, &arguments);
         server.wait_for("more fits into the memory limit of 96MiB");
-        server.wait_for("memory: 86.3MiB of 96MiB given out: ");
+        server.wait_for("MiB of 96MiB: ");
         let most = ask_for_new_names(&server);
         assert!(most < LIMIT / 10 * 9, "{} MiB with {workers} workers", most >> 20);
         let (_, text) = http_get(metrics, "/metrics").unwrap();
@@ -76,16 +76,54 @@ fn memory_stays_below_its_limit_with_any_number_of_workers() {
 fn more_workers_than_fit_are_said_by_a_check() {
     let folder = Folder::new("memory-check");
     let conf = folder.write("Corefile", ". {\n cache {\n  memory 512MiB\n }\n whoami\n}\n");
-    let mut command = nodens();
-    command.args(["-check", "-memory", "192MiB", "-workers", "128", "-conf"]).arg(conf);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let (mut text, start) = (String::new(), Instant::now());
-    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    assert!(child.wait().unwrap().success() && start.elapsed() < PATIENCE);
+    let text = check(&conf, &["-memory", "192MiB", "-workers", "128"]);
     assert!(
         text.contains("workers instead of 128: no more fit into the memory limit of 192MiB"),
         "{text}"
     );
     assert!(text.contains("instead of 512MiB"), "{text}");
-    assert!(text.contains("memory: 172.7MiB of 192MiB given out: "), "{text}");
+    assert!(text.contains("memory: at most 172.8MiB of 192MiB: "), "{text}");
+}
+
+/// What `-check` says of a Corefile that it accepts.
+fn check(conf: &std::path::Path, arguments: &[&str]) -> String {
+    let mut command = nodens();
+    command.arg("-check").args(arguments).arg("-conf").arg(conf);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let (mut text, start) = (String::new(), Instant::now());
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success() && start.elapsed() < PATIENCE);
+    text
+}
+
+#[test]
+fn what_a_flag_takes_from_the_cache_is_said_by_a_check_and_at_start() {
+    let folder = Folder::new("memory-flag");
+    let conf = folder.write("Corefile", ". {\n cache\n whoami\n}\n");
+    let arguments = ["-memory", "192MiB", "-workers", "4", "-pending-memory", "64MiB"];
+    let text = check(&conf, &arguments);
+    let warning = "-pending-memory takes 64MiB of the memory limit of 192MiB, 12MiB without the \
+                   flag: 34.6MiB are left for the cache instead of 64MiB";
+    assert!(text.contains(&format!("warning: {warning}\n")), "{text}");
+    assert!(text.contains("cache 34.6MiB and "), "{text}");
+    assert!(text.contains("waiting queries 64MiB, "), "{text}");
+    let corefile = ".:PORT {\n bind 127.0.0.1\n cache\n whoami\n}\n";
+    let server = Server::start_with("memory-flag", corefile, &arguments);
+    server.wait_for(&format!("memory: {warning}"));
+    server.wait_for("cache 34.6MiB and ");
+    // Without a cache nothing is taken from any.
+    let conf = folder.write("Corefile", ". {\n whoami\n}\n");
+    let text = check(&conf, &arguments);
+    assert!(text.contains("no cache") && !text.contains("warning"), "{text}");
+}
+
+#[test]
+fn a_limit_that_cannot_hold_the_least_is_said_with_the_least_that_can() {
+    let folder = Folder::new("memory-small");
+    let conf = folder.write("Corefile", ". {\n cache\n whoami\n}\n");
+    let text = check(&conf, &["-memory", "24MiB", "-workers", "1"]);
+    let (_, least) = text.split_once("the least that works is ").expect(&text);
+    let least = least.lines().next().unwrap();
+    let text = check(&conf, &["-memory", least, "-workers", "1"]);
+    assert!(!text.contains("too small"), "{text}");
 }
