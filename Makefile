@@ -31,7 +31,9 @@ setup: toolchain
 	@$(CARGO) xtask peers --tests
 
 demo: toolchain
-	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
+	@echo "1/2 compiling nodens and nodens-lab (release; the first time takes minutes)"
+	@$(CARGO) build --release -p nodens -p nodens-lab
+	@echo "2/2 measuring: 4 s without a cache, 10 s with it; again and slower if this machine is too busy for that"
 	@target/release/nodens-lab demo --nodens target/release/nodens --out target/demo
 
 test: setup
@@ -56,14 +58,14 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 e2e: toolchain
 	@$(CARGO) xtask peers coredns kubernetes kubernetes-node containerd cni helm etcd etcd-server runc nftables iptables conntrack iproute2 util-linux
 	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils dnsperf
-	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --quiet --release --target $(HOST) -p nodens -p nodens-e2e
+	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --target $(HOST) -p nodens -p nodens-e2e
 	target/$(HOST)/release/nodens-e2e all --scale "$(E2E_SCALE)"
 
 # What a change has to pass: without real nodes, and without goals that need a machine with no other work.
 e2e-quick: toolchain
 	@$(CARGO) xtask peers coredns kubernetes etcd etcd-server nftables iptables conntrack iproute2 util-linux
 	@$(CARGO) xtask peers gcc musl-tools golang-go default-jdk-headless dnsutils
-	@$(CARGO) build --quiet --workspace --bins --tests
+	@$(CARGO) build --workspace --bins --tests
 	target/debug/nodens-e2e all --quick
 
 flood: toolchain
@@ -71,7 +73,7 @@ flood: toolchain
 
 bench: toolchain
 	@$(CARGO) xtask peers coredns iproute2 unbound dnsdist knot-resolver pdns-recursor bind9 knot nsd
-	@$(CARGO) build --quiet --release -p nodens -p nodens-lab
+	@$(CARGO) build --release -p nodens -p nodens-lab
 	@target/release/nodens-lab bench --nodens target/release/nodens $(BENCH)
 
 truth: toolchain
@@ -79,14 +81,14 @@ truth: toolchain
 
 # The first must call a difference in at most one of twenty cases, the second find it in four of five.
 aa: toolchain
-	@$(CARGO) build --quiet --release -p nodens-lab
+	@$(CARGO) build --release -p nodens-lab
 	@target/release/nodens-lab ab --self-test $(COMPARISONS) --pairs 10 --retries 0
 	@target/release/nodens-lab ab --self-test 20 --inject p50=5% --noise-pairs 20 --retries 0
 	@target/release/nodens-lab ab --self-test 20 --inject cpu=5% --noise-pairs 20 --retries 0
 
 bench-lab: toolchain
 	@$(CARGO) xtask peers dnsperf knot-dnsutils iproute2
-	@$(CARGO) build --quiet --release -p nodens-lab
+	@$(CARGO) build --release -p nodens-lab
 	@target/release/nodens-lab bench-lab --docs docs/lab.md
 
 fuzz: toolchain

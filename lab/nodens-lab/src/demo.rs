@@ -2,17 +2,18 @@
 //! then through a Nodens cache on the node.
 
 mod page;
+mod setting;
 
 use crate::authority::{Asked, Authority, Data};
 use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Live, Style, Table};
 use anyhow::{Context, Result, bail};
 use lab_load::cluster::{self, Cluster, Looked, Mix};
-use lab_load::schedule::Arrivals;
-use lab_load::{Config, Outcome, Pace};
-use lab_result::ServerCost;
+use lab_load::{Config, Outcome};
+use lab_result::{Provenance, ServerCost};
 use lab_result::collect::Collector;
 use nodens_wire::Name;
+use setting::Setting;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -38,9 +39,9 @@ pub(crate) struct Args {
     /// Seconds with the cache; the comparison before takes less than half of that.
     #[arg(short = 'l', long, default_value_t = 10.0)]
     seconds: f64,
-    /// Questions a second.
-    #[arg(short = 'Q', long, default_value_t = 4_000.0)]
-    rate: f64,
+    /// Questions a second [default: as many of 4,000 as this machine sends on time].
+    #[arg(short = 'Q', long)]
+    rate: Option<f64>,
     /// Pods on the node.
     #[arg(short, long, default_value_t = 48)]
     pods: usize,
@@ -77,58 +78,121 @@ impl Phase {
     }
 }
 
+/// Both phases at one rate, and what the cache took.
+struct Take {
+    before: Phase,
+    after: Phase,
+    mix: Mix,
+    /// Which names reached the cluster's DNS in spite of the cache.
+    asked: Asked,
+    cpu: Duration,
+    memory: Option<u64>,
+    settings: [Provenance; 2],
+}
+
+/// What a take ended with.
+enum Taken {
+    Whole(Box<Take>),
+    /// The machine was too busy: what to try next.
+    Again(Setting),
+}
+
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
-    if args.rate.is_nan() || args.rate < 100.0 || args.seconds.is_nan() || args.seconds < 1.0 {
+    let low = args.rate.is_some_and(|rate| rate.is_nan() || rate < 100.0);
+    if low || args.seconds.is_nan() || args.seconds < 1.0 {
         bail!("expected a rate of at least 100 and at least 1 second");
     }
     let program = program(args.nodens.as_deref())?;
+    let live = Live::new();
+    let mut setting = Setting::first(args)?;
+    let take = loop {
+        match take(args, &program, stop, &live, setting)? {
+            Taken::Whole(take) => break take,
+            Taken::Again(next) => {
+                live.clear();
+                let rate = term::count(next.rate as u64);
+                let text = "  The machine was too busy to ask on time; once more, with up to";
+                term::out(&term::paint(Style::Dim, &format!("{text} {rate} questions/s.")));
+                setting = next;
+            }
+        }
+    };
+    live.clear();
+    show(&program, &take);
+    let cost = ServerCost {
+        source: "the cache’s threads (/proc/PID/task/*/schedstat)".to_owned(),
+        cpu_ns: u64::try_from(take.cpu.as_nanos()).unwrap_or(u64::MAX),
+        wall_ns: u64::try_from(take.after.outcome.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        memory_peak: take.memory,
+    };
+    let Take { before, after, settings: [of_before, of_after], .. } = *take;
+    page::write(&args.out, args, [(&before, of_before), (&after, of_after)], cost)?;
+    let lost = after.outcome.tally.counts.answered == 0;
+    Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Starts both servers and measures without and with the cache.
+fn take(
+    args: &Args,
+    program: &Path,
+    stop: &AtomicBool,
+    live: &Live,
+    setting: Setting,
+) -> Result<Taken> {
     let scratch = Scratch::new()?;
-    let upstream = Authority::start(Data::Cluster(Cluster::default()), UPSTREAM_DELAY, &[])?;
+    let data = Data::Cluster(Cluster::default());
+    let upstream = Authority::start(data, UPSTREAM_DELAY, &setting.servers)?;
+    let setting = setting.calibrate(args, stop, live, &upstream)?;
+    live.clear();
     let address = free_address()?;
     let corefile = scratch.write("Corefile", &corefile(address, upstream.address)?)?;
-    let mut command = Command::new(&program);
+    let mut command = Command::new(program);
     command.arg("-conf").arg(&corefile).args(["-dns.port", &address.port().to_string()]);
     let log = scratch.path().join("log");
-    let mut server = Server::start("the cache", &mut command, &[], &log)?;
+    let mut server = Server::start("the cache", &mut command, &setting.servers, &log)?;
     server.await_answer(address, &Name::parse("time.os.example")?, stop)?;
 
-    term::out(&picture(args));
-    let live = Live::new();
+    term::out(&picture(args, setting.rate));
     let settings = [upstream.address, address].map(|to| Collector::start(to, false, None));
     let before_seconds = (args.seconds * BEFORE_PART).max(1.0);
-    let before =
-        phase(args, stop, &live, &upstream, (upstream.address, before_seconds), "without")?.0;
+    let measure = |to, seconds, what| phase(args, &setting, stop, live, &upstream, (to, seconds), what);
+    let before = measure(upstream.address, before_seconds, "without")?.0;
+    if let Some(next) = setting.after(args, &[&before]) {
+        return over(stop).map(|()| Taken::Again(next));
+    }
     upstream.take_asked();
     let before_account = server.account()?;
-    let (after, mix) = phase(args, stop, &live, &upstream, (address, args.seconds), "with Nodens")?;
+    let (after, mix) = measure(address, args.seconds, "with Nodens")?;
     let cpu = server.account()?.since(before_account).ran;
-    live.clear();
-    if stop.load(Ordering::Relaxed) {
-        bail!("interrupted");
+    over(stop)?;
+    if let Some(next) = setting.after(args, &[&before, &after]) {
+        return Ok(Taken::Again(next));
     }
-    term::out(&comparison(&before, &after).framed());
+    let (asked, memory) = (upstream.take_asked(), server.resident());
+    let settings = settings.map(Collector::finish);
+    Ok(Taken::Whole(Box::new(Take { before, after, mix, asked, cpu, memory, settings })))
+}
+
+/// An error if the user has had enough.
+fn over(stop: &AtomicBool) -> Result<()> {
+    if stop.load(Ordering::Relaxed) { bail!("interrupted") } else { Ok(()) }
+}
+
+fn show(program: &Path, take: &Take) {
+    let Take { before, after, .. } = take;
+    term::out(&comparison(before, after).framed());
     let per_question =
-        cpu.as_nanos() as f64 / (after.outcome.tally.counts.answered as f64).max(1.0);
-    let memory = server
-        .resident()
+        take.cpu.as_nanos() as f64 / (after.outcome.tally.counts.answered as f64).max(1.0);
+    let memory = take
+        .memory
         .map_or("n/a".to_owned(), |octets| format!("{:.1} MiB", octets as f64 / (1 << 20) as f64));
     term::out(&format!(
         "  The cache used {} of CPU per question and holds {memory} of memory.",
         term::nanos(per_question)
     ));
-    leaks(&mix, &upstream.take_asked());
-    verdict(&before, &after);
-    next_steps(&program);
-    let cost = ServerCost {
-        source: "the cache’s threads (/proc/PID/task/*/schedstat)".to_owned(),
-        cpu_ns: u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX),
-        wall_ns: u64::try_from(after.outcome.elapsed.as_nanos()).unwrap_or(u64::MAX),
-        memory_peak: server.resident(),
-    };
-    let [of_before, of_after] = settings.map(Collector::finish);
-    page::write(&args.out, args, [(&before, of_before), (&after, of_after)], cost)?;
-    let lost = after.outcome.tally.counts.answered == 0;
-    Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    leaks(&take.mix, &take.asked);
+    verdict(before, after);
+    next_steps(program);
 }
 
 /// The given program, or `nodens` beside this one.
@@ -182,23 +246,17 @@ fn corefile(address: SocketAddr, upstream: SocketAddr) -> Result<String> {
 /// Sends the mix to `to` for some seconds and says what reached the upstream meanwhile.
 fn phase(
     args: &Args,
+    setting: &Setting,
     stop: &AtomicBool,
     live: &Live,
     upstream: &Authority,
     (to, seconds): (SocketAddr, f64),
     what: &str,
 ) -> Result<(Phase, Mix)> {
-    let mix =
-        cluster::mix(&Cluster::default(), args.pods, (args.rate * seconds) as usize, args.seed);
-    let config = Config {
-        pace: Pace::Open { rate: args.rate, arrivals: Arrivals::Poisson },
-        // The plan is sent exactly once: the number of questions ends it and not the time.
-        duration: Duration::from_secs_f64(seconds * 2.0),
-        queries: mix.workload.period(),
-        clients: args.pods,
-        seed: args.seed,
-        ..Config::new(to, args.rate)
-    };
+    let count = (setting.rate * seconds) as usize;
+    let mix = cluster::mix(&Cluster::default(), args.pods, count, args.seed);
+    let queries = mix.workload.period().unwrap_or(count as u64);
+    let config = setting.config(args, to, seconds, queries);
     let (mut seen, first) = (upstream.questions(), upstream.questions());
     let outcome = lab_load::run(&config, &mix.workload, stop, |progress| {
         let asked = upstream.questions() - seen;
@@ -219,7 +277,7 @@ fn phase(
     Ok((Phase { config, outcome, upstream }, mix))
 }
 
-fn picture(args: &Args) -> String {
+fn picture(args: &Args, rate: f64) -> String {
     let pods = format!("{} pods", args.pods);
     let bold = |text: &str| term::paint(Style::Bold, text);
     let dim = |text: &str| term::paint(Style::Dim, text);
@@ -233,7 +291,7 @@ fn picture(args: &Args) -> String {
         bold("cluster DNS"),
         dim(&format!(
             "{} questions/s with search lists (ndots:5); an embedded cluster DNS that takes 0.3 to 2 ms",
-            term::count(args.rate as u64)
+            term::count(rate as u64)
         )),
     )
 }
@@ -314,8 +372,7 @@ fn verdict(before: &Phase, after: &Phase) {
         term::percent(lateness.count_above(LATE) as f64 / (lateness.recorded() as f64).max(1.0))
     };
     let text = format!(
-        "\n  This machine was busy: {} and {} of the questions left more than 1 ms late,\n  and so \
-         the slowest answers are slower than the servers made them.",
+        "\n  INVALID: this machine is too busy, {} and {} of the questions left more than 1 ms late.",
         late(before),
         late(after)
     );

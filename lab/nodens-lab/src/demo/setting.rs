@@ -1,0 +1,146 @@
+//! How fast the demonstration asks and on which CPUs: what this machine can do on time now.
+
+use super::{Args, Phase};
+use crate::authority::Authority;
+use crate::term::{self, Live};
+use anyhow::{Context, Result};
+use lab_load::cluster::{self, Cluster};
+use lab_load::schedule::Arrivals;
+use lab_load::{Config, Pace, Spin};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Questions a second, the highest that this machine can send on time, if nobody says how many. The
+/// lowest still shows what a cache saves.
+const RATES: [f64; 5] = [4_000.0, 2_000.0, 1_000.0, 500.0, 250.0];
+/// Seconds of a trial.
+const TRIAL: f64 = 0.5;
+/// How often the measurement is taken, if the machine has become too busy for it meanwhile.
+const TAKES: usize = 3;
+
+/// Who runs where, and how fast it is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Setting {
+    pub(super) rate: f64,
+    /// CPUs of the generator; anywhere if empty.
+    pub(super) load: Vec<usize>,
+    /// CPUs of both servers; anywhere if empty. Nothing else that the demonstration runs uses them.
+    pub(super) servers: Vec<usize>,
+    /// Takes left, this one included.
+    pub(super) takes: usize,
+}
+
+impl Setting {
+    /// The first to try on the CPUs that this process may use.
+    pub(super) fn first(args: &Args) -> Result<Self> {
+        let cpus = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
+        let (load, servers) = places(&cpus);
+        let rate = args.rate.unwrap_or(RATES[0]);
+        Ok(Self { rate, load, servers, takes: TAKES })
+    }
+
+    /// The plan of `seconds` of questions from `pods` to `to`.
+    pub(super) fn config(&self, args: &Args, to: SocketAddr, seconds: f64, queries: u64) -> Config {
+        Config {
+            pace: Pace::Open { rate: self.rate, arrivals: Arrivals::Poisson },
+            // The plan is sent exactly once: the number of questions ends it and not the time.
+            duration: Duration::from_secs_f64(seconds * 2.0),
+            queries: Some(queries),
+            clients: args.pods,
+            cpus: self.load.clone(),
+            // A thread that sleeps is woken at once where one that has used its share waits.
+            spin: Spin::Never,
+            seed: args.seed,
+            ..Config::new(to, self.rate)
+        }
+    }
+
+    /// Lowers the rate until a short trial goes well: each rate once with a CPU for the generator
+    /// alone, and once wherever there is room.
+    pub(super) fn calibrate(
+        mut self,
+        args: &Args,
+        stop: &AtomicBool,
+        live: &Live,
+        upstream: &Authority,
+    ) -> Result<Self> {
+        if args.rate.is_some() {
+            return Ok(self);
+        }
+        let (load, highest) = (self.load.clone(), self.rate);
+        // Below the lowest rate there is nothing to choose.
+        let rates = RATES.into_iter().filter(|rate| *rate <= highest && lower(highest).is_some());
+        for rate in rates {
+            for load in [load.clone(), Vec::new()] {
+                (self.rate, self.load) = (rate, load);
+                let text = format!("trying {} questions/s on this machine", term::count(rate as u64));
+                live.show(0.0, 1.0, &text);
+                if self.trial(args, stop, upstream)? || stop.load(Ordering::Relaxed) {
+                    return Ok(self);
+                }
+            }
+        }
+        self.load = load;
+        Ok(self)
+    }
+
+    /// Whether the generator vouches for a short run.
+    fn trial(&self, args: &Args, stop: &AtomicBool, upstream: &Authority) -> Result<bool> {
+        let count = (self.rate * TRIAL) as usize;
+        let mix = cluster::mix(&Cluster::default(), args.pods, count, args.seed);
+        let queries = mix.workload.period().unwrap_or(count as u64);
+        let config = self.config(args, upstream.address, TRIAL, queries);
+        let outcome = lab_load::run(&config, &mix.workload, stop, |_| {}).context("the trial")?;
+        Ok(outcome.verdict.is_valid())
+    }
+
+    /// What to try after `phases`, unless they are good, or are all that there will be.
+    pub(super) fn after(&self, args: &Args, phases: &[&Phase]) -> Option<Self> {
+        let valid = phases.iter().all(|phase| phase.outcome.verdict.is_valid());
+        if valid || self.takes <= 1 || args.rate.is_some() {
+            return None;
+        }
+        let rate = lower(self.rate).unwrap_or(self.rate);
+        let cpus = lab_sys::cpu::allowed().ok()?;
+        let (load, servers) = places(&cpus);
+        Some(Self { rate, load, servers, takes: self.takes - 1 })
+    }
+}
+
+/// The next rate below `rate`.
+fn lower(rate: f64) -> Option<f64> {
+    RATES.into_iter().find(|lower| *lower < rate)
+}
+
+/// CPUs of the generator and of the servers. The generator has one for itself, the last: the first
+/// takes the interrupts of many machines.
+fn places(cpus: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    match cpus {
+        [servers @ .., load] if !servers.is_empty() => (vec![*load], servers.to_vec()),
+        _ => (Vec::new(), Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_has_a_cpu_for_itself_where_there_are_two() {
+        assert_eq!(places(&[0, 1]), (vec![1], vec![0]));
+        assert_eq!(places(&[2, 5, 7]), (vec![7], vec![2, 5]));
+        assert_eq!(places(&[3]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn each_rate_has_a_lower_one_but_the_lowest() {
+        let mut rate = RATES[0];
+        let mut all = vec![rate];
+        while let Some(next) = lower(rate) {
+            rate = next;
+            all.push(rate);
+        }
+        assert_eq!(all, RATES);
+    }
+}
