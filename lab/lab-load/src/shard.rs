@@ -282,8 +282,6 @@ pub(crate) fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
         lab_sys::cpu::pin(&[*cpu]).map_err(RunError::Thread)?;
     }
     lab_sys::cpu::tighten_timers();
-    // Where that is not allowed, a busy machine delays what is sent, and the lateness tells.
-    _ = lab_sys::cpu::shorten_slices();
     let report = match shard.share.transport {
         Transport::Udp => udp::run(&shard),
         _ => stream::run(&shard),

@@ -79,51 +79,6 @@ pub fn tighten_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
 }
 
-/// Nanoseconds of CPU that a thread with short slices asks for at a time: the least that Linux takes.
-const SHORT_SLICE: u64 = 100_000;
-
-/// Asks for the CPU in short slices, for the calling thread and those it starts from now on. A thread
-/// that wakes up to send something on time then need not wait until others on its CPU have used up
-/// theirs, which takes milliseconds. It gets no more CPU than they do. Linux before 6.12 has one length
-/// of slice for all and ignores it.
-pub fn shorten_slices() -> io::Result<()> {
-    let attributes = Attributes { runtime: SHORT_SLICE, ..Attributes::read()? };
-    // A thread of another policy keeps it: its runtime means something else.
-    if attributes.policy != libc::SCHED_OTHER.unsigned_abs() {
-        return Ok(());
-    }
-    // SAFETY: `attributes` is readable, and its first field is its true size. 0 is this thread.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-    crate::check(result).map(drop)
-}
-
-/// `struct sched_attr` in its first version.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
-impl Attributes {
-    /// Those of the calling thread.
-    fn read() -> io::Result<Self> {
-        let mut attributes = Self::default();
-        let size = mem::size_of::<Self>();
-        // SAFETY: `attributes` is writable and its true size is given. 0 is this thread.
-        let result = unsafe {
-            libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0)
-        };
-        crate::check(result).map(|_| attributes)
-    }
-}
-
 /// Starts `command` on `cpus` (anywhere if empty), to be killed when the calling thread ends.
 pub fn spawn_confined(command: &mut Command, cpus: &[usize]) -> io::Result<std::process::Child> {
     let set = (!cpus.is_empty()).then(|| set_of(cpus));
@@ -182,20 +137,6 @@ mod tests {
             let cpu = *allowed().unwrap().last().unwrap();
             pin(&[cpu]).unwrap();
             assert_eq!(allowed().unwrap(), [cpu]);
-        })
-        .join()
-        .unwrap();
-    }
-
-    #[test]
-    fn short_slices_change_nothing_else_about_a_thread() {
-        std::thread::spawn(|| {
-            let before = Attributes::read().unwrap();
-            shorten_slices().unwrap();
-            let after = Attributes::read().unwrap();
-            assert_eq!((after.policy, after.nice), (before.policy, before.nice));
-            // Kernels without slices of a thread's own go on to show none.
-            assert!([before.runtime, SHORT_SLICE].contains(&after.runtime), "{after:?}");
         })
         .join()
         .unwrap();

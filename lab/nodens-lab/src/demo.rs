@@ -10,8 +10,8 @@ use crate::term::{self, Live, Style, Table};
 use anyhow::{Context, Result, bail};
 use lab_load::cluster::{self, Cluster, Looked, Mix};
 use lab_load::{Config, Outcome};
-use lab_result::{Provenance, ServerCost};
 use lab_result::collect::Collector;
+use lab_result::{Provenance, ServerCost};
 use nodens_wire::Name;
 use setting::Setting;
 use std::net::SocketAddr;
@@ -155,7 +155,8 @@ fn take(
     term::out(&picture(args, setting.rate));
     let settings = [upstream.address, address].map(|to| Collector::start(to, false, None));
     let before_seconds = (args.seconds * BEFORE_PART).max(1.0);
-    let measure = |to, seconds, what| phase(args, &setting, stop, live, &upstream, (to, seconds), what);
+    let measure =
+        |to, seconds, what| phase(args, &setting, stop, live, &upstream, (to, seconds), what);
     let before = measure(upstream.address, before_seconds, "without")?.0;
     if let Some(next) = setting.after(args, &[&before]) {
         return over(stop).map(|()| Taken::Again(next));

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// lowest still shows what a cache saves.
 const RATES: [f64; 5] = [4_000.0, 2_000.0, 1_000.0, 500.0, 250.0];
 /// Seconds of a trial.
-const TRIAL: f64 = 0.5;
+const TRIAL: f64 = 0.4;
 /// How often the measurement is taken, if the machine has become too busy for it meanwhile.
 const TAKES: usize = 3;
 
@@ -25,6 +25,8 @@ pub(super) struct Setting {
     pub(super) rate: f64,
     /// CPUs of the generator; anywhere if empty.
     pub(super) load: Vec<usize>,
+    /// What the generator does between two questions.
+    pub(super) spin: Spin,
     /// CPUs of both servers; anywhere if empty. Nothing else that the demonstration runs uses them.
     pub(super) servers: Vec<usize>,
     /// Takes left, this one included.
@@ -37,7 +39,8 @@ impl Setting {
         let cpus = lab_sys::cpu::allowed().context("cannot read the allowed CPUs")?;
         let (load, servers) = places(&cpus);
         let rate = args.rate.unwrap_or(RATES[0]);
-        Ok(Self { rate, load, servers, takes: TAKES })
+        let spin = if load.is_empty() { Spin::Auto } else { Spin::Always };
+        Ok(Self { rate, load, spin, servers, takes: TAKES })
     }
 
     /// The plan of `seconds` of questions from `pods` to `to`.
@@ -49,15 +52,16 @@ impl Setting {
             queries: Some(queries),
             clients: args.pods,
             cpus: self.load.clone(),
-            // A thread that sleeps is woken at once where one that has used its share waits.
-            spin: Spin::Never,
+            spin: self.spin,
             seed: args.seed,
             ..Config::new(to, self.rate)
         }
     }
 
-    /// Lowers the rate until a short trial goes well: each rate once with a CPU for the generator
-    /// alone, and once wherever there is room.
+    /// Lowers the rate until a short trial goes well. Each rate is tried with a CPU that the generator
+    /// does not let go, the most exact where nothing else runs; then asleep between two questions, since
+    /// others who want that CPU delay a thread less that has not used its share; then wherever there is
+    /// room.
     pub(super) fn calibrate(
         mut self,
         args: &Args,
@@ -65,23 +69,28 @@ impl Setting {
         live: &Live,
         upstream: &Authority,
     ) -> Result<Self> {
-        if args.rate.is_some() {
+        // Below the lowest rate there is nothing to choose.
+        if args.rate.is_some() || lower(self.rate).is_none() {
             return Ok(self);
         }
-        let (load, highest) = (self.load.clone(), self.rate);
-        // Below the lowest rate there is nothing to choose.
-        let rates = RATES.into_iter().filter(|rate| *rate <= highest && lower(highest).is_some());
-        for rate in rates {
-            for load in [load.clone(), Vec::new()] {
-                (self.rate, self.load) = (rate, load);
-                let text = format!("trying {} questions/s on this machine", term::count(rate as u64));
-                live.show(0.0, 1.0, &text);
+        let first = self.clone();
+        for rate in RATES.into_iter().filter(|rate| *rate <= first.rate) {
+            self.rate = rate;
+            let text = format!("trying {} questions/s on this machine", term::count(rate as u64));
+            live.show(0.0, 1.0, &text);
+            let ways = [
+                (first.load.clone(), first.spin),
+                (first.load.clone(), Spin::Never),
+                (Vec::new(), Spin::Never),
+            ];
+            for (load, spin) in ways {
+                (self.load, self.spin) = (load, spin);
                 if self.trial(args, stop, upstream)? || stop.load(Ordering::Relaxed) {
                     return Ok(self);
                 }
             }
         }
-        self.load = load;
+        (self.load, self.spin) = (first.load, first.spin);
         Ok(self)
     }
 
@@ -101,10 +110,9 @@ impl Setting {
         if valid || self.takes <= 1 || args.rate.is_some() {
             return None;
         }
+        let again = Self::first(args).ok()?;
         let rate = lower(self.rate).unwrap_or(self.rate);
-        let cpus = lab_sys::cpu::allowed().ok()?;
-        let (load, servers) = places(&cpus);
-        Some(Self { rate, load, servers, takes: self.takes - 1 })
+        Some(Self { rate, takes: self.takes - 1, ..again })
     }
 }
 
