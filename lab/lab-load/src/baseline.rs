@@ -260,9 +260,9 @@ pub fn judge(
         let median = load.tally.response.quantile(0.5).nanos().unwrap_or(u64::MAX);
         if slow as f64 > PART_OF_MEDIAN * median as f64 {
             verdict.notes.push(format!(
-                "p99.9 of the echo {when} the load, {:?}, is more than a fifth of the server's \
+                "p99.9 of the echo {when} the load, {}, is more than a fifth of the server's \
                  median: look at both curves, and do not subtract one from the other",
-                Duration::from_nanos(slow)
+                three_digits(slow)
             ));
         }
     }
@@ -284,6 +284,18 @@ pub fn judge(
         verdict.notes.push(text.to_owned());
     }
     verdict
+}
+
+/// A duration with three digits that count: `8.67 ms`.
+fn three_digits(nanos: u64) -> String {
+    let (value, unit) = match nanos as f64 {
+        nanos @ ..999.5 => return format!("{nanos:.0} ns"),
+        nanos @ ..999.5e3 => (nanos / 1e3, "µs"),
+        nanos @ ..999.5e6 => (nanos / 1e6, "ms"),
+        nanos => (nanos / 1e9, "s"),
+    };
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.digits$} {unit}")
 }
 
 #[cfg(test)]

@@ -65,8 +65,8 @@ fn said(file: &ComparisonFile, finding: &Finding) -> Markup {
     };
     html! {
         b { (name(&finding.cell)) } " of " b { (file.b.name) } " beside " b { (file.a.name) } ": " (what) ", "
-        b { (change(finding, finding.estimate)) } " " (interval(finding)) " in " (finding.pairs) " pairs of blocks."
-        @if let Some(needed) = finding.pairs_needed { " About " (needed) " pairs would probably decide." }
+        b { (change(finding, finding.estimate)) } " " (interval(finding)) " in " (text::of(finding.pairs, "pair")) " of blocks."
+        @if let Some(needed) = finding.pairs_needed { " About " (text::of(needed, "pair")) " would probably decide." }
     }
 }
 
@@ -130,7 +130,10 @@ pub(crate) fn findings(file: &ComparisonFile, at: usize) -> Markup {
     }
 }
 
-/// A table whose last column but one draws the interval of each row.
+/// Columns behind the metric: what decides comes first, so that a narrow window shows it.
+const DECIDES: [&str; 4] = ["verdict", "difference", "interval", "p"];
+
+/// A table of findings, in which a narrow window sets the cells of a row below each other.
 fn intervals(findings: &[Finding], id: &str, [a, b]: [&str; 2]) -> Markup {
     let (ratios, others): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.scale == "ratio");
@@ -141,11 +144,12 @@ fn intervals(findings: &[Finding], id: &str, [a, b]: [&str; 2]) -> Markup {
                 div.scroll tabindex="0" role="group" aria-label="Findings" {
                     table.findings id={ (id) (part) } {
                         thead { tr {
-                            @for head in ["metric", a, b] { th scope="col" { (head) } }
-                            th.drawn scope="col" { span { (b) " less" } span { "0" } span { (b) " more" } }
-                            @for head in ["difference", "interval", "p", "verdict"] { th scope="col" { (head) } }
+                            th scope="col" { "metric" }
+                            @for head in DECIDES { th scope="col" { (head) } }
+                            th.drawn scope="col" { span { "less" } span { "0" } span { "more" } }
+                            @for name in [a, b] { th.name scope="col" { (name) } }
                         } }
-                        tbody { @for finding in &findings { (row(finding, reach)) } }
+                        tbody { @for finding in &findings { (row(finding, reach, [a, b])) } }
                     }
                 }
             }
@@ -153,7 +157,7 @@ fn intervals(findings: &[Finding], id: &str, [a, b]: [&str; 2]) -> Markup {
     }
 }
 
-fn row(finding: &Finding, reach: f64) -> Markup {
+fn row(finding: &Finding, reach: f64, [a, b]: [&str; 2]) -> Markup {
     let (class, verdict) = match finding.verdict {
         Verdict::Faster => ("good", "less"),
         Verdict::Slower => ("bad", "more"),
@@ -163,19 +167,20 @@ fn row(finding: &Finding, reach: f64) -> Markup {
     html! {
         tr.primary[finding.primary] {
             th scope="row" { (name(&finding.cell)) small { (finding.cell.set) ", " (finding.cell.load) } }
-            td { (value(finding, finding.a)) }
-            td { (value(finding, finding.b)) }
+            @let [of_verdict, of_change, of_interval, of_p] = DECIDES;
+            td.(class) data-of=(of_verdict) { (verdict) }
+            td data-of=(of_change) { (change(finding, finding.estimate)) }
+            td data-of=(of_interval) { (interval(finding)) }
+            td data-of=(of_p) { (p_value(finding.p_adjusted)) }
             td.drawn { (drawn(finding, reach)) }
-            td { (change(finding, finding.estimate)) }
-            td { (interval(finding)) }
-            td { (p_value(finding.p_adjusted)) }
-            td.(class) { (verdict) }
+            td data-of=(a) { (value(finding, finding.a)) }
+            td data-of=(b) { (value(finding, finding.b)) }
         }
     }
 }
 
 fn p_value(p: f64) -> String {
-    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
 /// How far the drawing has to reach to both sides: to the farthest interval, but not beyond what

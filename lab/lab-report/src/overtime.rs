@@ -82,7 +82,12 @@ impl<'r> OverTime<'r> {
 }
 
 fn name_of(column: &Column) -> String {
-    let partial = if column.is_partial { " (cut short)" } else { "" };
+    let whole = column.length + 0.01 >= column.seconds as f64;
+    let partial = match column.is_partial {
+        true => " (cut short)".to_owned(),
+        false if !whole => format!(" ({} s of it)", text::trimmed(column.length, 2)),
+        false => String::new(),
+    };
     match column.seconds {
         0 | 1 => format!("{} s{partial}", column.first),
         _ => format!("{}–{} s{partial}", column.first, column.first + column.seconds - 1),

@@ -64,7 +64,9 @@ fn draw(
 ) -> Markup {
     let count = over.run.columns.len();
     let value = |of: &Series<'_>, at: usize| of.values.get(at).copied().unwrap_or(0.0);
+    let is_short = |at: usize| over.run.columns.get(at).is_some_and(Column::is_short);
     let top = |at: usize| match shape {
+        _ if is_short(at) => 0.0,
         Shape::Lines => series.iter().map(|one| value(one, at)).fold(0.0, f64::max),
         Shape::Stacked => series.iter().map(|one| value(one, at)).sum(),
     };
@@ -75,6 +77,9 @@ fn draw(
     for one in &series {
         let mut path = Path::default();
         for (at, below) in below.iter_mut().enumerate() {
+            if over.run.columns.get(at).is_some_and(Column::is_short) {
+                continue;
+            }
             let (left, width) = over.place(at);
             let here = value(one, at);
             match shape {

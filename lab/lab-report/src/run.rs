@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 const COLUMNS: usize = 600;
 /// The same where many results share a page, which must stay small.
 const COLUMNS_OF_MANY: usize = 240;
+/// The part of a column, or of a second, below which its rate is chance.
+const SHORTEST: f64 = 0.1;
 /// The number of results from which on they are many.
 const MANY: usize = 3;
 
@@ -32,6 +34,9 @@ pub(crate) struct Column {
     pub(crate) first: u64,
     /// How many seconds; the last column may have fewer than the others.
     pub(crate) seconds: u64,
+    /// How long questions of this column were sent, in seconds: less than the column where the run ended
+    /// in it.
+    pub(crate) length: f64,
     /// Whether some question has no outcome, because the run was interrupted.
     pub(crate) is_partial: bool,
     /// Counts as in [`Second`].
@@ -68,7 +73,12 @@ impl Column {
 
     /// `number` of this column as a rate per second.
     pub(crate) fn per_second(&self, number: u64) -> f64 {
-        number as f64 / self.seconds.max(1) as f64
+        number as f64 / self.length.max(SHORTEST)
+    }
+
+    /// Whether sending ended so early in this column that a rate of it says nothing.
+    pub(crate) fn is_short(&self) -> bool {
+        self.length < SHORTEST * self.seconds as f64
     }
 
     fn add(&mut self, second: &Second) {
@@ -104,10 +114,13 @@ impl<'a> Run<'a> {
     pub(crate) fn new(result: &'a ResultFile, label: String, at: usize, all: usize) -> Self {
         let most = if all > MANY { COLUMNS_OF_MANY } else { COLUMNS };
         let step = result.seconds.len().div_ceil(most).max(1);
+        // Sending ends by the plan, or before by its number of questions or the user.
+        let sending = result.plan.duration_ns.min(result.run.active_ns) as f64 / 1e9;
         let columns = result.seconds.chunks(step).map(|seconds| {
             let first = seconds.first().map_or(0, |second| second.second);
             let mut column = Column { first, ..Column::default() };
             seconds.iter().for_each(|second| column.add(second));
+            column.length = (sending - first as f64).clamp(0.0, column.seconds as f64);
             column
         });
         Self { result, label, at, step: step as u64, columns: columns.collect() }

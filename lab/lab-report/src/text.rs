@@ -35,6 +35,12 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A number of things by their name for one: `1 pair`, `1,200 pairs`.
+pub fn of(number: usize, name: &str) -> String {
+    let number = number as u64;
+    format!("{} {name}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// A number per second that need not be exact: `823`, `43.2k`, `1.25M`.
 pub fn rate(rate: f64) -> String {
     match rate {
@@ -159,5 +165,6 @@ mod tests {
         assert_eq!([2_000.0, 0.5].map(asked_rate), ["2,000", "0.5"]);
         assert_eq!(octets(12_900_000), "12.3 MiB");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!([0, 1, 1_200].map(|n| of(n, "pair")), ["0 pairs", "1 pair", "1,200 pairs"]);
     }
 }

@@ -280,6 +280,52 @@ fn a_comparison_is_told_by_its_primary_metric_and_by_no_other() {
     assert!(!pairs.contains("Every pair"), "{pairs}");
 }
 
+/// The path of the answers a second of a run of these seconds, sent for `length` nanoseconds.
+fn answers(length: u64, seconds: [u64; 3]) -> (String, String) {
+    let mut result = result();
+    let second = result.seconds[0].clone();
+    (result.plan.duration_ns, result.run.active_ns) = (length, length + 20_000_000);
+    result.seconds = (0..3)
+        .zip(seconds)
+        .map(|(at, count)| Second { second: at, sent: count, answered: count, ..second.clone() })
+        .collect();
+    let html = check(&page(&[load("result", result)], None));
+    let path = select(&html, ".area path.answered")[0].attr("d").unwrap().to_owned();
+    let last = select(&html, "#time0 tbody tr:last-child th")[0].text().collect();
+    (path, last)
+}
+
+#[test]
+fn a_second_in_which_the_run_ended_is_no_collapse() {
+    let whole = answers(3_000_000_000, [300, 300, 300]);
+    assert_eq!(whole.1, "2 s");
+    assert_eq!(
+        answers(2_300_000_000, [300, 300, 90]),
+        (whole.0.clone(), "2 s (0.3 s of it)".into())
+    );
+    assert_ne!(answers(3_000_000_000, [300, 300, 90]).0, whole.0);
+    // Of a twentieth of a second no rate is drawn: it would be chance.
+    assert_eq!(answers(2_050_000_000, [300, 300, 90]).0, answers(2_050_000_000, [300, 300, 1]).0);
+}
+
+#[test]
+fn what_decides_a_comparison_stands_first_and_says_what_it_is_in_a_narrow_window() {
+    let all =
+        page_of_all([&serde_json::from_str(RESULT).unwrap(), &comparison(), &bench(), &search()]);
+    let html = check(&all);
+    let text = |element: &ElementRef<'_>| element.text().collect::<String>();
+    let heads: Vec<_> = select(&html, "#findings2 thead th").iter().map(text).collect();
+    assert_eq!(
+        heads,
+        ["metric", "verdict", "difference", "interval", "p", "less0more", "old", "new"]
+    );
+    let cells: Vec<_> = select(&html, "#findings2 tbody td[data-of]")
+        .iter()
+        .map(|cell| cell.attr("data-of").unwrap().to_owned())
+        .collect();
+    assert_eq!(cells, ["verdict", "difference", "interval", "p", "old", "new"]);
+}
+
 /// Replaces every text but those that a file's layout prescribes.
 fn poison(value: &mut Value, with: &str) {
     const KEPT: [&str; 4] = ["kind", "loop", "verdict", "scale"];
@@ -384,6 +430,7 @@ fn longer_runs_have_columns_of_several_seconds() {
     let mut result = ten_minutes();
     result.seconds =
         (0..3_601).map(|second| Second { second, is_final: true, ..Second::default() }).collect();
+    (result.plan.duration_ns, result.run.active_ns) = (3_601_000_000_000, 3_601_000_000_000);
     let html = check(&page(&[load("long", result)], None));
     let rows = select(&html, "#time0 tbody th");
     assert_eq!(rows.len(), 3_601_usize.div_ceil(7));

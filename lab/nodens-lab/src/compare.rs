@@ -106,8 +106,8 @@ fn table(a: &[Unit], b: &[Unit]) -> Table {
             shown(after),
             format!("{sign}{}", shown(test.shift.abs())),
             format!("{:+.2}", test.delta).replace('-', "−"),
-            format!("{:.4}", test.p),
-            format!("{adjusted:.4}"),
+            term::probability(test.p),
+            term::probability(adjusted),
         ]);
     }
     table

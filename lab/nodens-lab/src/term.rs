@@ -174,6 +174,16 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// A number of things by their name for one: `1 pair`, `1,200 pairs`.
+pub(crate) fn of(number: usize, name: &str) -> String {
+    format!("{} {name}{}", count(number as u64), if number == 1 { "" } else { "s" })
+}
+
+/// A probability with four digits; a tiny one is not rounded to nothing.
+pub(crate) fn probability(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
 /// A rate that need not be exact: `823`, `43.2k`, `1.25M`.
 pub(crate) fn rate(rate: f64) -> String {
     match rate {
@@ -403,6 +413,8 @@ mod tests {
         assert_eq!(quantile(Quantile::AtLeast(2_000_000_000)), "≥ 2.00 s");
         assert_eq!(quantile(Quantile::Empty), "n/a");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!([of(1, "pair"), of(2, "pair")], ["1 pair", "2 pairs"]);
+        assert_eq!([probability(0.00004), probability(0.0312)], ["< 0.0001", "0.0312"]);
         assert_eq!([rate(823.4), rate(43_210.0), rate(1_250_000.0)], ["823", "43.2k", "1.25M"]);
         assert_eq!([percent(0.0), percent(0.00001), percent(0.973)], ["0 %", "< 0.01 %", "97.3 %"]);
     }

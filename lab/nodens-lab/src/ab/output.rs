@@ -63,7 +63,7 @@ fn table(file: &ComparisonFile) -> Table {
                 value(finding, finding.b),
                 change(finding, finding.estimate),
                 interval(finding),
-                probability(finding.p_adjusted),
+                term::probability(finding.p_adjusted),
                 format!("{}{primary}", verdict(finding)),
                 finding.detectable.map_or("n/a".to_owned(), |part| size(finding, part)),
             ],
@@ -114,8 +114,10 @@ fn interval(finding: &Finding) -> String {
     })
 }
 
-fn probability(p: f64) -> String {
-    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+/// A probability behind its `p`: `= 0.0312`, `< 0.0001`.
+fn p_of(p: f64) -> String {
+    let text = term::probability(p);
+    if text.starts_with('<') { text } else { format!("= {text}") }
 }
 
 /// Whether the metric is a time to answer.
@@ -132,7 +134,7 @@ fn verdict(finding: &Finding) -> String {
         Verdict::Equivalent => "equivalent".to_owned(),
         Verdict::Inconclusive => finding.pairs_needed.map_or_else(
             || "inconclusive".to_owned(),
-            |pairs| format!("inconclusive, ~{pairs} pairs"),
+            |pairs| format!("inconclusive, ~{}", term::of(pairs, "pair")),
         ),
     }
 }
@@ -165,14 +167,14 @@ pub(crate) fn sentence(file: &ComparisonFile) -> String {
         Verdict::Inconclusive => {
             let needed = match finding.pairs_needed {
                 Some(pairs) if pairs > finding.pairs => {
-                    format!("about {} more pairs would decide", pairs - finding.pairs)
+                    format!("about {} would decide", term::of(pairs - finding.pairs, "more pair"))
                 }
                 _ => "more pairs of this length would hardly decide".to_owned(),
             };
             (Style::Accent, format!("inconclusive: {place} {by}; {needed}"))
         }
     };
-    let text = format!("{text}, p = {}, {} pairs", probability(finding.p), finding.pairs);
+    let text = format!("{text}, p {}, {}", p_of(finding.p), term::of(finding.pairs, "pair"));
     if file.invalid_because.is_empty() {
         term::paint(style, &text)
     } else {
@@ -186,7 +188,9 @@ fn cost_line(file: &ComparisonFile, cost: &Cost) -> String {
         ends.map_or(String::new(), |[low, high]| format!(" ({} to {})", of(low), of(high)))
     };
     let milli = |nanos: f64| format!("{:.1}m", nanos / 1e6);
-    let micros = |nanos: f64| format!("{:.2} µs", nanos / 1e3);
+    let micros = |nanos: f64| {
+        if nanos < 0.0 { format!("-{}", term::nanos(-nanos)) } else { term::nanos(nanos) }
+    };
     let mut text = format!(
         "  CPU of {}, {}: {}{} + {}{} × rate",
         party.name,
@@ -268,10 +272,10 @@ pub(crate) fn markdown(file: &ComparisonFile) -> String {
 
 fn method(plan: &ComparisonPlan) -> String {
     format!(
-        "{} pairs of blocks of {} s in random order, {} pairs of A with itself before",
-        plan.pairs,
+        "{} of blocks of {} s in random order, {} of A with itself before",
+        term::of(plan.pairs, "pair"),
         plan.block_ns as f64 / 1e9,
-        plan.noise_pairs
+        term::of(plan.noise_pairs, "pair")
     )
 }
 
@@ -351,7 +355,7 @@ pub(crate) fn junit(file: &ComparisonFile) -> String {
         let class = escape(&format!("{}.{}", cell.set, cell.load.replace(' ', "")));
         let by = format!("{} ({})", change(finding, finding.estimate), interval(finding));
         let message =
-            escape(&format!("{}: {by}, p = {}", verdict(finding), probability(finding.p_adjusted)));
+            escape(&format!("{}: {by}, p {}", verdict(finding), p_of(finding.p_adjusted)));
         let outcome = match finding.verdict {
             Verdict::Slower => format!("<failure message=\"{message}\" type=\"worse\"/>"),
             Verdict::Inconclusive => format!("<skipped message=\"{message}\"/>"),

@@ -329,13 +329,13 @@ fn verdict(file: &SearchFile) -> String {
     };
     let (style, relation, why) = match by.as_str() {
         "server" => (Style::Good, "up to", "the server misses it above".to_owned()),
-        "ceiling" => (Style::Good, "at least", "higher rates were not tried".to_owned()),
+        "ceiling" => (Style::Good, "up to at least", "higher rates were not tried".to_owned()),
         _ => {
             let why = format!(
                 "INVALID above: the limit is the generator's and not the server's ({})",
                 reason(file)
             );
-            (Style::Bad, "at least", why)
+            (Style::Bad, "up to at least", why)
         }
     };
     let text = format!("{interrupted}{objective} is met {relation} {} questions/s", rate(median));

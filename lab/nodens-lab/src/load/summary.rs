@@ -216,7 +216,7 @@ fn seconds(seconds: &[Second], width: usize) -> Vec<String> {
     if full.len() < 2 {
         return Vec::new();
     }
-    let line = |(at, (name, part)): (usize, (&str, f64))| {
+    let of = |(name, part): (&'static str, f64)| {
         let found: Vec<Quantile> =
             full.iter().map(|second| second.response.quantile(part)).collect();
         let mut sorted = found.clone();
@@ -229,13 +229,20 @@ fn seconds(seconds: &[Second], width: usize) -> Vec<String> {
             text(sorted.get(sorted.len() / 2)),
             text(sorted.last())
         );
-        let room = width.saturating_sub(23 + spread.chars().count()).clamp(8, 60);
+        (name, found, spread)
+    };
+    let all = [("p50", 0.5), ("p99", 0.99)].map(of);
+    // One length and one edge for all: bars below each other are of the same seconds.
+    let widest = all.iter().map(|(_, _, spread)| spread.chars().count()).max().unwrap_or(0);
+    let room = width.saturating_sub(23 + widest).clamp(8, 60);
+    let line = |(at, (name, found, spread)): (usize, (&str, Vec<Quantile>, String))| {
         let values = worst_of_each(&found, room);
         let spark =
             term::paint(Style::Accent, &term::spark(&values, term::Scale::Logarithmic, 0.0));
-        format!("  {:<10} {name:<6} {spread}  {spark}", if at == 0 { "by second" } else { "" })
+        let what = if at == 0 { "by second" } else { "" };
+        format!("  {what:<10} {name:<6} {spread:<widest$}  {spark}")
     };
-    [("p50", 0.5), ("p99", 0.99)].into_iter().enumerate().map(line).collect()
+    all.into_iter().enumerate().map(line).collect()
 }
 
 /// At most `room` values: each the worst of as many seconds, so that no bad one is left out.

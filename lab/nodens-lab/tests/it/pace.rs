@@ -62,7 +62,7 @@ fn a_search_says_what_it_tried_and_what_it_ran_into() {
     // On a machine that is too busy to send 400 a second, it must say just that.
     if search.probes.iter().all(|probe| probe.said == "met") {
         assert_eq!((search.median, search.limited_by.as_deref()), (Some(400.0), Some("ceiling")));
-        assert!(text.contains("is met at least 400 questions/s"), "{text}");
+        assert!(text.contains("is met up to at least 400 questions/s"), "{text}");
         assert_eq!(output.status.code(), Some(0));
     } else {
         assert!(search.probes.iter().all(|probe| probe.said != "missed"), "{text}");
