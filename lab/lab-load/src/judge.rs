@@ -26,6 +26,9 @@ const BUSY: f64 = 0.8;
 pub struct Verdict {
     /// Why the numbers are no measurement of the server; empty if they are.
     pub invalid: Vec<String>,
+    /// Whether all of them are about when questions left: latencies are biased then, and not what an
+    /// answer costs the server.
+    pub only_late: bool,
     /// What a reader should know and what does not spoil the run.
     pub notes: Vec<String>,
 }
@@ -57,6 +60,7 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
         verdict.invalid.push(format!("{no_id} questions found no free ID"));
     }
     verdict.invalid.extend(overdue(tally));
+    let others = verdict.invalid.len();
     if let Pace::Open { .. } = config.pace {
         judge_schedule(tally, &mut verdict);
         for (at, thread) in outcome.threads.iter().enumerate().filter(|(_, thread)| !thread.spun) {
@@ -69,6 +73,7 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
     } else {
         verdict.notes.push(little(config, outcome));
     }
+    verdict.only_late = others == 0 && !verdict.invalid.is_empty();
     for (at, thread) in outcome.threads.iter().enumerate() {
         let part = thread.waited.as_secs_f64() / thread.wall.as_secs_f64().max(1e-9);
         if part > ROBBED {

@@ -300,6 +300,10 @@ pub struct Block {
     pub attempt: usize,
     /// Faults of the machine or the generator; the pair was measured again or kept with a note.
     pub faults: Vec<String>,
+    /// Whether its faults are only that questions left late: latencies are biased then, and not what
+    /// an answer costs the server.
+    #[serde(default)]
+    pub only_late: bool,
     /// Whether the findings use it.
     pub used: bool,
     /// Wall-clock time of the start since 1970-01-01 UTC, a label only.

@@ -82,7 +82,7 @@ fn compare(args: &Args, stop: &AtomicBool) -> Result<ComparisonFile> {
     let mut bench = bench(args, &sets, &specs, stop)?;
     let loads = loads(args, &mut bench, &specs)?;
     let plan = plan::plan(args, &sets, loads, &specs)?;
-    let plan_hash = announce(&folder, &plan)?;
+    let plan_hash = announce(&folder, &plan, args.retries)?;
     bench.done.1 = (plan.pairs + plan.noise_pairs) * plan.loads.len();
     let measured = measure(&mut bench, &plan, &specs)?;
     let file = conclude(plan, plan_hash, measured, stop);
@@ -148,7 +148,7 @@ fn loads(args: &Args, bench: &mut Bench<'_>, specs: &[Spec; 2]) -> Result<Vec<Lo
 }
 
 /// Writes the plan and says what will happen; returns its hash.
-fn announce(folder: &Path, plan: &ComparisonPlan) -> Result<String> {
+fn announce(folder: &Path, plan: &ComparisonPlan, retries: usize) -> Result<String> {
     let path = folder.join("plan.json");
     let mut text = serde_json::to_string_pretty(plan)?;
     text.push('\n');
@@ -156,16 +156,27 @@ fn announce(folder: &Path, plan: &ComparisonPlan) -> Result<String> {
     let hash = hex(&Sha256::digest(text.as_bytes()));
     let primary = &plan.primary;
     let short = hash.get(..16).unwrap_or(&hash);
-    let minutes = plan::estimate(plan).as_secs_f64() / 60.0;
+    let minutes = |time: Duration| match time.as_secs_f64() / 60.0 {
+        minutes @ ..10.0 => format!("{minutes:.1}"),
+        minutes => format!("{minutes:.0}"),
+    };
+    let again = match retries {
+        0 => String::new(),
+        _ => format!(
+            ", up to {} min if every pair is disturbed and asked again {}",
+            minutes(plan::longest(plan, retries)),
+            if retries == 1 { "once".to_owned() } else { format!("{retries} times") }
+        ),
+    };
     term::out(&format!(
-        "plan {short} in {}: {} at {} of {} decides, {} pairs after {} of A with itself, about {} min",
+        "plan {short} in {}: {} at {} of {} decides, {} after {} of A with itself, about {} min{again}",
         path.display(),
         primary.metric,
         primary.load,
         primary.set,
-        plan.pairs,
+        term::of(plan.pairs, "pair"),
         plan.noise_pairs,
-        if minutes < 10.0 { format!("{minutes:.1}") } else { format!("{minutes:.0}") },
+        minutes(plan::estimate(plan)),
     ));
     let others = (plan.metrics.len() * plan.loads.len()).saturating_sub(1).max(1);
     let power = lab_stats::power::Plan { alpha: plan.alpha / others as f64, power: plan.power };
@@ -228,7 +239,7 @@ fn conclude(
     let quiet = findings::findings(&plan, &noise, &[]);
     let found = findings::findings(&plan, &comparison, &quiet.all);
     let costs = findings::costs(&plan, &comparison);
-    let (invalid_because, mut notes) = judge(&comparison);
+    let (invalid_because, mut notes) = judge(&plan, &comparison);
     let primary = found.all.first().filter(|finding| finding.primary);
     notes.extend(found.notes);
     let twin = quiet.all.first().filter(|twin| twin.primary);
@@ -265,19 +276,24 @@ fn conclude(
     }
 }
 
-/// Whether the machine was quiet enough: reasons against, and notes.
-fn judge(blocks: &[Block]) -> (Vec<String>, Vec<String>) {
+/// Whether the machine was quiet enough for what decides: reasons against, and notes. What left late says
+/// nothing about latencies, and still what an answer cost, how much memory is held, and what was lost.
+fn judge(plan: &ComparisonPlan, blocks: &[Block]) -> (Vec<String>, Vec<String>) {
+    let by_latency = findings::decides_by_latency(plan);
     let loaded = || blocks.iter().filter(|block| block.load != "idle");
     let used = loaded().filter(|block| block.used).count();
     let again = loaded().filter(|block| !block.used).count();
     let kept: Vec<&Block> = loaded().filter(|b| b.used && !b.faults.is_empty()).collect();
     let (mut invalid, mut notes) = (Vec::new(), Vec::new());
     if again > 0 {
-        notes.push(format!("{} pairs were measured again: machine or generator faults", again / 2));
+        let (pairs, be) = (again / 2, if again / 2 == 1 { "was" } else { "were" });
+        let pairs = term::of(pairs, "pair");
+        notes.push(format!("{pairs} {be} measured again: machine or generator faults"));
     }
     if let Some(first) = kept.first().and_then(|block| block.faults.first()) {
         let text = format!("{} of {used} blocks are disturbed, the first: {first}", kept.len());
-        if kept.len() as f64 > DISTURBED_MAX * used as f64 {
+        let spoilt = kept.iter().filter(|block| by_latency || !block.only_late).count();
+        if spoilt as f64 > DISTURBED_MAX * used as f64 {
             invalid.push(text);
         } else {
             notes.push(text);

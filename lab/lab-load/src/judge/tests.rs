@@ -147,6 +147,31 @@ fn questions_that_left_late_make_the_run_invalid() {
 }
 
 #[test]
+fn a_late_run_says_whether_that_is_all_there_is_against_it() {
+    let only_late = |change: fn(&mut Outcome)| {
+        let mut outcome = outcome();
+        change(&mut outcome);
+        let verdict = judge(&config(), &outcome);
+        (verdict.is_valid(), verdict.only_late)
+    };
+    let late = |outcome: &mut Outcome| {
+        outcome.tally.lateness.clear();
+        outcome.tally.lateness.record_n(2_000_000, 10_000);
+    };
+    assert_eq!(only_late(|_| {}), (true, false));
+    assert_eq!(
+        only_late(|outcome| outcome.threads[0].cpu = outcome.threads[0].wall),
+        (false, true)
+    );
+    assert_eq!(only_late(|outcome| outcome.threads[0].dropped = 1), (false, false));
+    let mut both = outcome();
+    late(&mut both);
+    assert!(judge(&config(), &both).only_late);
+    both.threads[0].dropped = 1;
+    assert!(!judge(&config(), &both).only_late);
+}
+
+#[test]
 fn what_the_generator_dropped_or_could_not_send_makes_the_run_invalid() {
     let (why, _) = judged(|outcome| {
         outcome.threads[0].dropped = 3;

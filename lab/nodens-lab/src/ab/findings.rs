@@ -77,12 +77,15 @@ fn finding(
     (load, planned, cell): (&Load, &MetricPlan, Cell),
 ) -> Result<(Finding, usize), String> {
     let metric = Metric::of(&planned.metric).ok_or("unknown metric")?;
+    if metric.is_latency() && !decides_by_latency(plan) {
+        punctual(blocks, load)?;
+    }
     let values = values(metric, blocks, load)?;
     let ratio = metric != Metric::Loss;
     let difference = |(a, b): &(f64, f64)| if ratio { (b / a).ln() } else { b - a };
     let differences: Vec<f64> = values.pairs.iter().map(difference).collect();
     if differences.len() < PAIRS_MIN || differences.iter().any(|d| !d.is_finite()) {
-        return Err(format!("{} pairs have a value", differences.len()));
+        return Err(format!("{} with a value", crate::term::of(differences.len(), "pair")));
     }
     let compared = compare(&differences, margin(metric, planned.margin), &settings(plan))
         .ok_or("there are no differences")?;
@@ -220,6 +223,21 @@ fn values(metric: Metric, blocks: &[Block], load: &Load) -> Result<Values, Strin
         }
     };
     Ok(Values { pairs: values, pooled, censored })
+}
+
+/// Whether a latency decides. Late questions then leave no verdict at all.
+pub(crate) fn decides_by_latency(plan: &ComparisonPlan) -> bool {
+    Metric::of(&plan.primary.metric).is_some_and(Metric::is_latency)
+}
+
+/// An error if the generator sent too much of a load late for latencies to be the servers'.
+fn punctual(blocks: &[Block], load: &Load) -> Result<(), String> {
+    let mine = || blocks.iter().filter(|b| b.used && b.set == load.set && b.load == load.name);
+    let (late, all) = (mine().filter(|block| block.only_late).count(), mine().count());
+    if late as f64 > super::DISTURBED_MAX * all as f64 {
+        return Err(format!("the generator sent questions late in {late} of {all} blocks"));
+    }
+    Ok(())
 }
 
 /// The value of each pair, or of each `pooled` neighbouring pairs together.

@@ -218,6 +218,7 @@ impl Bench<'_> {
                 block.first = first;
                 block.side = ["a", "b"].get(side).copied().unwrap_or_default().to_owned();
                 block.faults.extend(spoilt.iter().cloned());
+                block.only_late &= spoilt.is_empty();
                 both.push(block);
             }
             // What the echo said holds for the whole group: measuring again would not change it.
@@ -264,6 +265,7 @@ impl Bench<'_> {
             load: place.load.name.clone(),
             rate,
             attempt: place.attempt,
+            only_late: outcome.verdict.only_late && steal <= STEAL_MAX,
             faults,
             started_unix_ns: unix(outcome.started),
             elapsed_ns: nanos(elapsed),

@@ -70,6 +70,11 @@ impl Metric {
         })
     }
 
+    /// Whether it is a time to answer, which a late question makes longer.
+    pub(crate) fn is_latency(self) -> bool {
+        matches!(self, Self::Quantile(_))
+    }
+
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Quantile(_) | Self::Cpu => "ns",
@@ -270,7 +275,12 @@ pub(crate) fn order(pairs: usize, seed: u64) -> Vec<String> {
 
 /// How long it will take at least.
 pub(crate) fn estimate(plan: &ComparisonPlan) -> Duration {
-    let blocks = 2 * (plan.pairs + plan.noise_pairs) * plan.loads.len();
+    longest(plan, 0)
+}
+
+/// How long it will take if every pair is measured again as often as is allowed.
+pub(crate) fn longest(plan: &ComparisonPlan, retries: usize) -> Duration {
+    let blocks = 2 * (plan.pairs + plan.noise_pairs) * plan.loads.len() * (retries + 1);
     // A block also takes the start of its threads and the last answers.
     let each = plan.block_ns + plan.warm_up_ns + 60_000_000;
     let starts = (plan.pairs + plan.noise_pairs).div_ceil(plan.group_pairs.max(1)) as u64;
@@ -332,6 +342,21 @@ mod tests {
         }
         assert_eq!(order(20, 5), order(20, 5));
         assert_ne!(order(20, 5), order(20, 6));
+    }
+
+    #[test]
+    fn what_is_asked_again_is_in_the_longest_time() {
+        let plan = ComparisonPlan {
+            pairs: 10,
+            noise_pairs: 2,
+            group_pairs: 12,
+            block_ns: 1_940_000_000,
+            loads: loads().split_off(5),
+            ..ComparisonPlan::default()
+        };
+        let start = Duration::from_millis(2_440);
+        assert_eq!(estimate(&plan), start + Duration::from_secs(2 * 24));
+        assert_eq!(longest(&plan, 2), start + Duration::from_secs(3 * 2 * 24));
     }
 
     #[test]

@@ -72,6 +72,37 @@ fn a_slower_server_is_called_slower_in_time_and_cpu() {
     assert!(found.all[0].primary && !found.all[1].primary);
 }
 
+/// Every block has a fault; of `late` of them it is only that questions left late.
+fn disturbed(late: usize) -> Vec<Block> {
+    let mut blocks = blocks(12, 5);
+    for (at, block) in blocks.iter_mut().filter(|block| block.load != "idle").enumerate() {
+        block.faults = vec!["a fault".into()];
+        block.only_late = at < late;
+    }
+    blocks
+}
+
+#[test]
+fn late_questions_void_latencies_and_not_what_an_answer_costs() {
+    let by_cpu = plan(&[("cpu", 0.02), ("p50", 0.02)]);
+    let found = findings(&by_cpu, &disturbed(24), &[]);
+    let metrics: Vec<_> = found.all.iter().map(|f| f.cell.metric.as_str()).collect();
+    assert_eq!(metrics, ["cpu"]);
+    assert!(found.omitted[0].reason.contains("late in 24 of 24 blocks"), "{:?}", found.omitted);
+    let (invalid, notes) = super::super::judge(&by_cpu, &disturbed(24));
+    assert!(invalid.is_empty() && notes[0].contains("24 of 24 blocks"), "{invalid:?} {notes:?}");
+}
+
+#[test]
+fn late_questions_leave_no_verdict_on_latencies_and_other_faults_none_at_all() {
+    let by_latency = plan(&[("p50", 0.02), ("cpu", 0.02)]);
+    let (invalid, _) = super::super::judge(&by_latency, &disturbed(24));
+    assert_eq!(invalid.len(), 1);
+    let by_cpu = plan(&[("cpu", 0.02)]);
+    let (invalid, _) = super::super::judge(&by_cpu, &disturbed(12));
+    assert_eq!(invalid.len(), 1);
+}
+
 #[test]
 fn cpu_is_less_the_idle_use_and_fits_the_line() {
     let (plan, blocks) = (plan(&[("cpu", 0.02)]), blocks(8, 0));
