@@ -75,11 +75,11 @@ pub(crate) struct Args {
     /// Repeats of everything.
     #[arg(short, long, default_value_t = 5)]
     repeats: usize,
-    /// Seconds of each measurement.
-    #[arg(short = 'l', long, default_value_t = 2.0)]
+    /// How long each measurement takes.
+    #[arg(short = 'l', long, value_name = "TIME", default_value = "2s", value_parser = crate::term::seconds)]
     seconds: f64,
     /// Questions a second of the latency measurements, the same for all.
-    #[arg(short = 'Q', long, default_value_t = 20_000.0)]
+    #[arg(short = 'Q', long, value_name = "RATE", default_value = "20k", value_parser = lab_units::rate)]
     rate: f64,
     /// How often a measurement is taken again because others used the server's CPU.
     #[arg(long, default_value_t = 1)]

@@ -36,11 +36,11 @@ pub(crate) struct Args {
     /// The server: takes `-conf FILE -dns.port PORT`, as Nodens and CoreDNS do.
     #[arg(long, value_name = "PROGRAM")]
     nodens: Option<PathBuf>,
-    /// Seconds with the cache; the comparison before takes less than half of that.
-    #[arg(short = 'l', long, default_value_t = 10.0)]
+    /// How long with the cache, as 10s; the comparison before takes less than half of that.
+    #[arg(short = 'l', long, value_name = "TIME", default_value = "10s", value_parser = crate::term::seconds)]
     seconds: f64,
     /// Questions a second [default: as many of 4,000 as this machine sends on time].
-    #[arg(short = 'Q', long)]
+    #[arg(short = 'Q', long, value_name = "RATE", value_parser = lab_units::rate)]
     rate: Option<f64>,
     /// Pods on the node.
     #[arg(short, long, default_value_t = 48)]

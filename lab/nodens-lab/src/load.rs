@@ -9,6 +9,7 @@ mod slo;
 mod summary;
 mod transport;
 
+use crate::server::Server;
 use crate::term::{self, Style};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -19,7 +20,6 @@ use lab_result::collect::Collector;
 use lab_result::{About, Generator};
 use questions::Questions;
 use std::borrow::Cow;
-use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -30,34 +30,36 @@ const CLIENTS: usize = 32;
 /// Arguments of `load`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Address of the server.
+    /// The server: an address or a name, with a port or without, as 10.0.0.10, [2001:db8::1]:53,
+    /// localhost:1053 or kube-dns.kube-system.svc. Of a name with several addresses the first is used,
+    /// and that is said.
     #[arg(short, long, default_value = "127.0.0.1")]
-    server: IpAddr,
-    /// Questions a second, sent on schedule whether or not answers come (open loop).
-    #[arg(short = 'Q', long, default_value_t = 1_000.0)]
+    server: Server,
+    /// Questions a second, sent on schedule whether or not answers come (open loop), as 500 or 20k.
+    #[arg(short = 'Q', long, value_name = "RATE", default_value = "1000", value_parser = lab_units::rate)]
     rate: f64,
     /// How questions are spread: uniform, poisson, bursty:SHAPE (Gamma distributed gaps, the lower
     /// the shape the burstier), on-off:ON/OFF (as 100ms/900ms).
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
     arrivals: Arrivals,
-    /// One rate after the other instead of one rate: 1000:10s,5000:10s.
+    /// One rate after the other instead of one rate: 1000:10s,5k:10s.
     #[arg(long, value_name = "RATE:TIME,…", conflicts_with_all = ["rate", "duration", "closed_loop"])]
     steps: Option<String>,
-    /// From one rate to another over the duration: 1000:50000.
+    /// From one rate to another over the duration: 1000:50k.
     #[arg(long, value_name = "RATE:RATE", conflicts_with_all = ["rate", "steps", "closed_loop"])]
     ramp: Option<String>,
     /// Keep this many questions in flight per client instead of a rate (closed loop, for maxima).
     #[arg(short = 'q', long, value_name = "WINDOW", conflicts_with = "rate")]
     closed_loop: Option<usize>,
-    /// Seconds to send for.
-    #[arg(short = 'l', long, default_value_t = 10.0)]
-    duration: f64,
+    /// How long to send, as 10s or 5min; a bare number is seconds.
+    #[arg(short = 'l', long, value_name = "TIME", default_value = "10s", value_parser = lab_units::seconds)]
+    duration: u64,
     /// Stop after this many questions.
     #[arg(short = 'n', long)]
     queries: Option<u64>,
-    /// Seconds until a question is given up.
-    #[arg(short, long, default_value_t = 2.0)]
-    timeout: f64,
+    /// When a question is given up, as 2s or 500ms; a bare number is seconds.
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = lab_units::seconds)]
+    timeout: u64,
     /// Clients, each with a socket or connection of its own [default: 32, or as many as it takes to
     /// have IDs for rate times timeout, in all and for each client of a capture].
     #[arg(short, long)]
@@ -187,23 +189,17 @@ fn view(config: &Config) -> live::View {
 }
 
 fn config(args: &Args) -> Result<Config> {
-    let seconds = |value: f64, what: &str| {
-        Duration::try_from_secs_f64(value).with_context(|| format!("{what} of {value} seconds"))
-    };
     let pace = match args.closed_loop {
         Some(window) => Pace::Closed { window },
         None => Pace::Open { rate: args.rate, arrivals: args.arrivals },
     };
-    let duration = seconds(args.duration, "a duration")?;
+    let duration = Duration::from_nanos(args.duration);
     let profile = match (&args.steps, &args.ramp) {
         (Some(steps), _) => Profile::steps(steps).context("--steps")?,
-        (None, Some(ramp)) => {
-            let length = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-            Profile::ramp(ramp, length).context("--ramp")?
-        }
+        (None, Some(ramp)) => Profile::ramp(ramp, args.duration).context("--ramp")?,
         (None, None) => Profile::Constant,
     };
-    let (transport, server, mix, streams) = args.transport.read(args.server)?;
+    let (transport, server, mix, streams) = args.transport.read(&args.server)?;
     let mut config = Config {
         server,
         transport,
@@ -213,7 +209,7 @@ fn config(args: &Args) -> Result<Config> {
         profile: Profile::Constant,
         duration,
         queries: args.queries,
-        timeout: seconds(args.timeout, "a timeout")?,
+        timeout: Duration::from_nanos(args.timeout),
         clients: 0,
         sources: args.source.as_deref().map_or(Ok(Vec::new()), sources::parse)?,
         threads: args.threads,

@@ -19,6 +19,7 @@ mod export;
 mod fresh;
 mod load;
 mod report;
+mod server;
 mod term;
 
 use clap::{Parser, Subcommand};

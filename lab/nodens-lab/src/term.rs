@@ -140,6 +140,11 @@ pub(crate) fn spark(values: &[Option<f64>], scale: Scale, full: f64) -> String {
     values.iter().map(|value| value.map_or(' ', bar)).collect()
 }
 
+/// Reads a duration as seconds, which a bare number is.
+pub(crate) fn seconds(text: &str) -> Result<f64, lab_units::UnitError> {
+    lab_units::seconds(text).map(|nanos| nanos as f64 / 1e9)
+}
+
 /// A duration with three digits that count: `41.3 µs`, `1.52 ms`.
 pub(crate) fn nanos(nanos: f64) -> String {
     let (value, unit) = match nanos {
@@ -417,6 +422,23 @@ mod tests {
         assert_eq!([probability(0.00004), probability(0.0312)], ["< 0.0001", "0.0312"]);
         assert_eq!([rate(823.4), rate(43_210.0), rate(1_250_000.0)], ["823", "43.2k", "1.25M"]);
         assert_eq!([percent(0.0), percent(0.00001), percent(0.973)], ["0 %", "< 0.01 %", "97.3 %"]);
+    }
+
+    #[test]
+    fn what_is_printed_can_be_typed() {
+        for value in [941.0, 41_300.0, 1_520_000.0, 2_000_000_000.0, 600_000_000_000.0] {
+            let typed = lab_units::nanos(&nanos(value)).unwrap();
+            assert_eq!(lab_units::seconds(&nanos(value)), Ok(typed));
+            assert!((typed as f64 / value - 1.0).abs() < 0.01, "{value}: {typed}");
+        }
+        for value in [823.0, 43_200.0, 1_250_000.0] {
+            assert_eq!(lab_units::rate(&rate(value)), Ok(value));
+            assert_eq!(lab_units::rate(&format!("{}/s", rate(value))), Ok(value));
+            assert_eq!(lab_units::rate(&count(value as u64)), Ok(value));
+        }
+        for value in [0.0, 0.001, 0.973] {
+            assert_eq!(lab_units::part(&percent(value)), Ok(value));
+        }
     }
 
     #[test]

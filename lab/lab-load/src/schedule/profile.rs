@@ -36,11 +36,11 @@ pub enum Profile {
 impl Profile {
     /// Reads `1000:10s,5000:10s`.
     pub fn steps(text: &str) -> Result<Self, ScheduleError> {
-        let expected = "RATE:TIME,RATE:TIME,… with some rate above 0, as 1000:10s,5000:10s";
+        let expected = "RATE:TIME,RATE:TIME,… with some rate above 0, as 1000:10s,5k:10s";
         let error = || ScheduleError { text: text.to_owned(), expected };
         let step = |word: &str| {
             let (rate, length) = word.split_once(':')?;
-            let (rate, length) = (rate.trim().parse().ok()?, lab_units::nanos(length).ok()?);
+            let (rate, length) = (lab_units::rate(rate).ok()?, lab_units::nanos(length).ok()?);
             Some(Step { rate, length })
         };
         let steps: Option<Vec<Step>> = text.split(',').map(step).collect();
@@ -49,10 +49,10 @@ impl Profile {
 
     /// Reads `1000:50000`, to be gone through in `length` nanoseconds.
     pub fn ramp(text: &str, length: u64) -> Result<Self, ScheduleError> {
-        let expected = "RATE:RATE with one above 0 and a duration above 0, as 1000:50000";
+        let expected = "RATE:RATE with one above 0 and a duration above 0, as 1000:50k";
         let error = || ScheduleError { text: text.to_owned(), expected };
         let (from, to) = text.split_once(':').ok_or_else(error)?;
-        let rate = |text: &str| text.trim().parse().map_err(|_| error());
+        let rate = |text: &str| lab_units::rate(text).map_err(|_| error());
         let ramp = Self::Ramp { from: rate(from)?, to: rate(to)?, length };
         Some(ramp).filter(Self::is_sound).ok_or_else(error)
     }

@@ -1,18 +1,18 @@
 //! The command line of `ab`.
 
+use crate::server::Server;
 use anyhow::{Result, bail};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Arguments of `ab`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Server A: an address and port.
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) a: Option<SocketAddr>,
-    /// Server B: an address and port.
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) b: Option<SocketAddr>,
+    /// Server A: an address or a name, with a port or without (53).
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) a: Option<Server>,
+    /// Server B: an address or a name, with a port or without (53).
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) b: Option<Server>,
     /// Server A: a command to start it, with {port} in place of its port.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) a_cmd: Option<String>,
@@ -70,8 +70,8 @@ pub(crate) struct Args {
     /// Loads in percent of the smaller capacity of the two, which is searched for.
     #[arg(long, value_delimiter = ',', default_value = "10,50,80")]
     pub(crate) loads: Vec<f64>,
-    /// Loads in questions a second instead.
-    #[arg(long, value_delimiter = ',', conflicts_with = "loads")]
+    /// Loads in questions a second instead, as 500,20k.
+    #[arg(long, value_delimiter = ',', value_parser = lab_units::rate, conflicts_with = "loads")]
     pub(crate) rates: Vec<f64>,
     /// Pairs of blocks.
     #[arg(long, default_value_t = 12)]
@@ -85,13 +85,13 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) group: Option<usize>,
     /// Length of a block (default: 5s; 150ms in a self-test).
-    #[arg(long, value_name = "TIME", value_parser = lab_units::nanos)]
+    #[arg(short = 'l', long, value_name = "TIME", value_parser = lab_units::seconds)]
     pub(crate) block: Option<u64>,
     /// Load before each block that is not measured (default: 500ms; none in a self-test).
-    #[arg(long, value_name = "TIME", value_parser = lab_units::nanos)]
+    #[arg(long, value_name = "TIME", value_parser = lab_units::seconds)]
     pub(crate) warm_up: Option<u64>,
     /// When a question is given up.
-    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = lab_units::nanos)]
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = lab_units::seconds)]
     pub(crate) timeout: u64,
     /// What decides: METRIC, METRIC@LOAD, METRIC@LOAD@SET (cpu@50%@internal). Metrics: p50, p90, p99, p99.9, loss,
     /// cpu, memory.

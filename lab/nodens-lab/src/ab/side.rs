@@ -4,6 +4,7 @@ use super::Args;
 use super::counters::{Counters, Endpoint, Reading};
 use super::kube::{Pod, Selector};
 use crate::child::{Scratch, Server, free_address};
+use crate::server::Server as Named;
 use anyhow::{Context, Result, bail};
 use lab_load::Workload;
 use lab_result::comparison::Party;
@@ -13,6 +14,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+/// The port of a server that was given without one.
+const PORT: u16 = 53;
 /// How long a server that is not started here may take to answer once.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 
@@ -40,7 +43,7 @@ enum Target {
 pub(crate) struct Given<'a> {
     pub(crate) side: &'static str,
     pub(crate) command: Option<&'a str>,
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<&'a Named>,
     pub(crate) pods: Option<&'a str>,
     pub(crate) context: Option<&'a str>,
     pub(crate) name: Option<&'a str>,
@@ -59,7 +62,10 @@ impl Spec {
                 }
                 Target::Command(command.to_owned())
             }
-            (None, Some(address), None) => Target::Address(address),
+            (None, Some(server), None) => {
+                let address = server.find_and_tell(PORT).with_context(|| format!("--{side}"))?;
+                Target::Address(address)
+            }
             (None, None, Some(pods)) => {
                 let selector = Selector::parse(pods, given.context, kubectl)
                     .with_context(|| format!("--{side}-k8s"))?;
@@ -249,7 +255,7 @@ pub(crate) fn both(args: &Args) -> Result<[Spec; 2]> {
     let a = Given {
         side: "a",
         command: args.a_cmd.as_deref(),
-        address: args.a,
+        address: args.a.as_ref(),
         pods: args.a_k8s.as_deref(),
         context: args.a_context.as_deref(),
         name: args.a_name.as_deref(),
@@ -260,7 +266,7 @@ pub(crate) fn both(args: &Args) -> Result<[Spec; 2]> {
     let b = Given {
         side: "b",
         command: args.b_cmd.as_deref(),
-        address: args.b,
+        address: args.b.as_ref(),
         pods: args.b_k8s.as_deref(),
         context: args.b_context.as_deref(),
         name: args.b_name.as_deref(),
@@ -293,7 +299,8 @@ mod tests {
     fn a_side_is_exactly_one_server_with_at_most_one_account() {
         let error = |given: &Given<'_>| Spec::read(given, "kubectl").unwrap_err().to_string();
         assert!(error(&given()).contains("--a, --a-cmd and --a-k8s"));
-        let address = Some("127.0.0.1:53".parse().unwrap());
+        let server = "127.0.0.1:53".parse().unwrap();
+        let address = Some(&server);
         let two = Given { address, command: Some("x {port}"), ..given() };
         assert!(error(&two).contains("only one"));
         let no_port = Given { command: Some("nodens -conf x"), ..given() };

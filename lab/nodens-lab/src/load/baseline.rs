@@ -1,10 +1,10 @@
 //! The echo baseline of a load, if one was asked for.
 
+use crate::server::Server;
 use crate::term;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use lab_load::baseline::{self, Baseline, Options, Place};
 use lab_load::{Config, Outcome, Progress, Workload};
-use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 /// Arguments on the baseline.
@@ -16,14 +16,20 @@ pub(super) struct BaselineArgs {
     #[arg(long)]
     baseline: bool,
     /// The same on `nodens-lab echo` at this address, for instance beside the server.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    baseline_at: Option<SocketAddr>,
+    #[arg(long, value_name = "SERVER:PORT")]
+    baseline_at: Option<Server>,
 }
 
 impl BaselineArgs {
-    fn options(&self) -> Option<Options> {
-        let place = self.baseline_at.map(Place::At).or(self.baseline.then_some(Place::Here))?;
-        Some(Options { place, ..Options::default() })
+    fn options(&self) -> Result<Option<Options>> {
+        let place = match &self.baseline_at {
+            Some(server) if server.port.is_none() => {
+                bail!("--baseline-at: expected the port of `nodens-lab echo`, as in echo-host:5300")
+            }
+            Some(server) => Some(Place::At(server.find_and_tell(0)?)),
+            None => self.baseline.then_some(Place::Here),
+        };
+        Ok(place.map(|place| Options { place, ..Options::default() }))
     }
 
     /// The load, between two runs on an echo if that was asked for.
@@ -34,7 +40,7 @@ impl BaselineArgs {
         stop: &AtomicBool,
         progress: impl FnMut(&Progress),
     ) -> Result<(Outcome, Option<Baseline>)> {
-        let Some(options) = self.options() else {
+        let Some(options) = self.options()? else {
             let outcome = lab_load::run(config, workload, stop, progress)?;
             return Ok((outcome, None));
         };

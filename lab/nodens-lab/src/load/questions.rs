@@ -97,7 +97,7 @@ pub(crate) struct Questions {
     #[arg(long, value_name = "FILE", requires = "search")]
     exists: Option<PathBuf>,
     /// Part of the questions that asks for names asked before; the others get a label of their own.
-    #[arg(long, value_name = "0..1")]
+    #[arg(long, value_name = "PART", value_parser = lab_units::part)]
     hit_rate: Option<f64>,
     /// Ask each different question once before the run that is measured (default with --hit-rate).
     #[arg(long)]
@@ -169,9 +169,6 @@ impl Questions {
             (None, None) => self.made(&style, run)?,
         };
         if let Some(hit_rate) = self.hit_rate {
-            if !(0.0..=1.0).contains(&hit_rate) {
-                bail!("--hit-rate {hit_rate}, expected a part from 0 to 1");
-            }
             workload.set_hit_rate(hit_rate);
         }
         if let Some(key) = &self.tsig {

@@ -36,10 +36,10 @@ pub(crate) struct SloArgs {
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = lab_units::nanos, requires = "slo")]
     slo_probe: u64,
     /// The lowest rate to try.
-    #[arg(long, value_name = "RATE", default_value_t = 100.0, requires = "slo")]
+    #[arg(long, value_name = "RATE", default_value = "100", value_parser = lab_units::rate, requires = "slo")]
     slo_floor: f64,
     /// The highest rate to try.
-    #[arg(long, value_name = "RATE", default_value_t = 10_000_000.0, requires = "slo")]
+    #[arg(long, value_name = "RATE", default_value = "10M", value_parser = lab_units::rate, requires = "slo")]
     slo_ceiling: f64,
     /// How closely the result is wanted.
     #[arg(long, value_name = "PART", default_value = "5%", value_parser = lab_units::part, requires = "slo")]

@@ -1,10 +1,11 @@
 //! The options that say how questions travel.
 
-use anyhow::{Context, Result, bail};
+use crate::server::Server;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use lab_load::life::Life;
 use lab_load::transport::{Doh, Method, Share, Streams, Tls, Transport, Trust};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -17,7 +18,7 @@ pub(crate) struct TransportArgs {
     /// Transport: udp, tcp, dot, doh or doq.
     #[arg(short, long, default_value = "udp", conflicts_with = "mix")]
     mode: Transport,
-    /// Port of the server [default: 53, with TLS 853, doh 443].
+    /// Port of the server, if --server has none [default: 53, with TLS 853, doh 443].
     #[arg(short, long)]
     port: Option<u16>,
     /// Several transports at once, each with its part of the clients: udp=80,tcp=15,dot=5. A port
@@ -31,16 +32,17 @@ pub(crate) struct TransportArgs {
     /// Questions without an answer on one connection at once; others wait for their turn.
     #[arg(long, value_name = "DEPTH")]
     pipelining: Option<NonZeroUsize>,
-    /// Seconds that setting up a connection may take, handshake included [default: the timeout].
-    #[arg(long, value_name = "SECONDS")]
-    handshake_timeout: Option<f64>,
+    /// How long setting up a connection may take, handshake included, as 3s; a bare number is seconds
+    /// [default: the timeout].
+    #[arg(long, value_name = "TIME", value_parser = lab_units::seconds)]
+    handshake_timeout: Option<u64>,
     /// PEM file with the certificate that must vouch for the server's [default: the system's].
     #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
     tls_ca: Option<PathBuf>,
     /// Take any certificate.
     #[arg(long)]
     tls_insecure: bool,
-    /// The server's name in its certificate and in SNI [default: its address].
+    /// The server's name in its certificate and in SNI [default: as --server has it].
     #[arg(long, value_name = "NAME")]
     tls_sni: Option<String>,
     /// Start every connection with a full handshake, even with a ticket from an earlier one.
@@ -94,31 +96,38 @@ impl TransportArgs {
     /// The transport, where the server takes it, the mix, and what connections are like.
     pub(super) fn read(
         &self,
-        server: IpAddr,
+        server: &Server,
     ) -> Result<(Transport, SocketAddr, Vec<Share>, Streams)> {
+        let given = match (server.port, self.port) {
+            (Some(one), Some(other)) if one != other => {
+                bail!("--server has port {one} and --port says {other}: which one?")
+            }
+            (one, other) => one.or(other),
+        };
+        let ip = server.find_and_tell(given.unwrap_or(self.mode.port()))?;
+        let at = |port| {
+            let mut at = ip;
+            at.set_port(port);
+            at
+        };
         let mix = self.mix.iter().flat_map(|mix| &mix.0).map(|&(transport, own, weight)| {
             // One port cannot be right for all, so `--port` is that of the plain ones.
-            let plain = self.port.filter(|_| !transport.is_encrypted());
+            let plain = given.filter(|_| !transport.is_encrypted());
             let port = own.or(plain).unwrap_or(transport.port());
-            Share { transport, weight, server: SocketAddr::new(server, port) }
+            Share { transport, weight, server: at(port) }
         });
         let mix: Vec<_> = mix.collect();
         let (transport, address) = match mix.first() {
             Some(first) => (first.transport, first.server),
-            None => (self.mode, SocketAddr::new(server, self.port.unwrap_or(self.mode.port()))),
+            None => (self.mode, at(given.unwrap_or(self.mode.port()))),
         };
-        Ok((transport, address, mix, self.streams()?))
+        Ok((transport, address, mix, self.streams(server)?))
     }
 
-    fn streams(&self) -> Result<Streams> {
-        let set_up_timeout = match self.handshake_timeout {
-            Some(seconds) if seconds > 0.0 => Some(
-                Duration::try_from_secs_f64(seconds)
-                    .with_context(|| format!("a handshake timeout of {seconds} seconds"))?,
-            ),
-            Some(seconds) => bail!("a handshake timeout of {seconds} seconds is none"),
-            None => None,
-        };
+    fn streams(&self, server: &Server) -> Result<Streams> {
+        if self.handshake_timeout == Some(0) {
+            bail!("--handshake-timeout: expected a time above 0");
+        }
         let trust = match &self.tls_ca {
             Some(path) => Trust::File(path.clone()),
             None if self.tls_insecure => Trust::Anyone,
@@ -127,10 +136,10 @@ impl TransportArgs {
         Ok(Streams {
             life: self.conn_life,
             pipelining: self.pipelining,
-            set_up_timeout,
+            set_up_timeout: self.handshake_timeout.map(Duration::from_nanos),
             tls: Tls {
                 trust,
-                name: self.tls_sni.clone(),
+                name: self.tls_sni.clone().or_else(|| server.name().map(str::to_owned)),
                 no_resumption: self.no_resumption,
                 early_data: self.early_data,
             },

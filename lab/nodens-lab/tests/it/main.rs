@@ -9,6 +9,7 @@ mod questions;
 mod schema;
 mod signed;
 mod truth;
+mod typed;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
