@@ -31,6 +31,7 @@ pub mod fates;
 pub mod host;
 pub mod judge;
 pub mod life;
+pub mod objective;
 mod ports;
 mod preflight;
 mod progress;

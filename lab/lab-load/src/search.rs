@@ -5,116 +5,11 @@
 //! between the highest rate that met it and the lowest that did not. It takes for granted that a
 //! server that meets an objective at one rate meets it at lower ones; where a run is near the edge,
 //! chance decides, which is why a search is repeated and the spread of its results is told.
+//!
+//! A probe that the generator does not vouch for says nothing about the server. It is taken again,
+//! and then other rates are tried; it is no bound of the result as long as a valid probe can be one.
 
-use crate::Outcome;
-use lab_histogram::Quantile;
-use std::fmt;
-use std::str::FromStr;
-
-/// What the server must achieve; all limits at once.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Objective(Vec<Limit>);
-
-/// One limit. Latency is response time, from the intended time of a question.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Limit {
-    /// This part of all questions is answered within these nanoseconds; lost ones are not.
-    Quantile(f64, u64),
-    /// At most this part of the questions is lost.
-    Loss(f64),
-}
-
-/// A text that is no objective.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{word}` in `{text}`: expected limits as p99.9=5ms, p50=200us, max=1s or loss=0.1%, several \
-     with commas"
-)]
-pub struct ObjectiveError {
-    /// What is wrong.
-    pub word: String,
-    /// What it stands in.
-    pub text: String,
-}
-
-impl FromStr for Objective {
-    type Err = ObjectiveError;
-
-    /// Reads `p99.9=5ms,loss=0`.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let limit = |word: &str| {
-            let (key, value) = word.split_once('=')?;
-            let nanos = || lab_units::nanos(value).ok();
-            match key.trim() {
-                "loss" => Some(Limit::Loss(lab_units::part(value).ok()?)),
-                "max" => Some(Limit::Quantile(1.0, nanos()?)),
-                key => {
-                    let percent: f64 = key.strip_prefix('p')?.parse().ok()?;
-                    let sound = percent > 0.0 && percent <= 100.0;
-                    sound.then_some(Limit::Quantile(percent / 100.0, nanos()?))
-                }
-            }
-        };
-        let limits = text.split(',').map(|word| {
-            let error = || ObjectiveError { word: word.to_owned(), text: text.to_owned() };
-            limit(word).ok_or_else(error)
-        });
-        Ok(Self(limits.collect::<Result<_, _>>()?))
-    }
-}
-
-impl fmt::Display for Objective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limit = |limit: &Limit| match limit {
-            Limit::Quantile(1.0, nanos) => format!("max={}", duration(*nanos)),
-            Limit::Quantile(part, nanos) => format!("p{}={}", percent(*part), duration(*nanos)),
-            Limit::Loss(part) => format!("loss={}%", percent(*part)),
-        };
-        let limits: Vec<_> = self.0.iter().map(limit).collect();
-        f.write_str(&limits.join(","))
-    }
-}
-
-/// `part` in percent, without the error of the division.
-fn percent(part: f64) -> f64 {
-    (part * 1e11).round() / 1e9
-}
-
-fn duration(nanos: u64) -> String {
-    format!("{:?}", std::time::Duration::from_nanos(nanos)).replace('µ', "u")
-}
-
-impl Objective {
-    /// What `outcome` misses, in words; nothing if it meets the objective.
-    pub fn missed(&self, outcome: &Outcome) -> Vec<String> {
-        let missed = self.0.iter().filter_map(|limit| match limit {
-            Limit::Quantile(part, nanos) => {
-                let found = outcome.tally.response.quantile(*part);
-                let (met, text) = match found {
-                    Quantile::Empty => (false, "no answer".to_owned()),
-                    Quantile::Value(value) => (value <= *nanos, duration(value)),
-                    Quantile::AtLeast(value) => (false, format!("at least {}", duration(value))),
-                };
-                (!met).then(|| format!("p{} {text}", percent(*part)))
-            }
-            Limit::Loss(part) => {
-                let loss = outcome.loss();
-                (loss > *part).then(|| format!("loss {:.4}%", loss * 100.0))
-            }
-        });
-        missed.collect()
-    }
-
-    /// How many questions a probe must have for its percentiles to rest on 10 at least.
-    pub fn questions_needed(&self) -> f64 {
-        let needed = self.0.iter().map(|limit| match limit {
-            Limit::Quantile(part, _) if *part < 1.0 => 10.0 / (1.0 - part),
-            Limit::Loss(part) if *part > 0.0 => 10.0 / part,
-            Limit::Quantile(..) | Limit::Loss(_) => 100.0,
-        });
-        needed.fold(0.0, f64::max)
-    }
-}
+pub use crate::objective::{Check, Objective, ObjectiveError};
 
 /// What a probe said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +39,9 @@ pub struct Bounds {
 pub enum Above {
     /// The server missed the objective.
     Server,
+    /// The server missed the objective, but at a rate further above than the precision asks for:
+    /// the generator does not vouch for what was tried between.
+    Between,
     /// The generator could not go faster.
     Generator,
     /// The ceiling was reached.
@@ -155,7 +53,8 @@ pub enum Above {
 pub struct Found {
     /// The highest rate that met the objective; `None` if not even the floor did.
     pub highest: Option<f64>,
-    /// The lowest rate tried above it.
+    /// The lowest rate above it at which the server missed it; without one, the lowest that the
+    /// generator does not vouch for.
     pub above: Option<f64>,
     /// What was there.
     pub why: Above,
@@ -167,21 +66,41 @@ pub struct Search {
     bounds: Bounds,
     /// The highest rate that met the objective.
     met: Option<f64>,
-    /// The lowest rate that did not, and what it said.
-    unmet: Option<(f64, Said)>,
-    /// Whether the probe at hand was invalid once already: chance may have spoilt it.
+    /// The lowest rate at which a valid probe missed it.
+    missed: Option<f64>,
+    /// Rates that were given up: each probe was invalid.
+    invalid: Vec<f64>,
+    /// How many probes of the rate at hand were invalid.
+    tries: u32,
+    /// Whether the rate at hand is one that was given up before.
     again: bool,
+    /// Whether the lowest rate that was given up had its second chance.
+    looked_again: bool,
     next: Option<f64>,
 }
 
 /// By how much the ramp goes up or down at a time.
 const FACTOR: f64 = 2.0;
+/// How often a rate is tried before it is given up.
+const TRIES: u32 = 3;
+/// How many rates are given up between one that met and one that missed before the search ends there.
+const GIVEN_UP_MAX: usize = 4;
+/// Places between such rates, in the order in which they are tried.
+const PLACES: [f64; 7] = [0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875];
 
 impl Search {
     /// A search that tries `start` first; a start near the result saves probes.
     pub fn new(bounds: Bounds, start: f64) -> Self {
-        let start = start.clamp(bounds.floor, bounds.ceiling);
-        Self { bounds, met: None, unmet: None, again: false, next: Some(start) }
+        Self {
+            bounds,
+            met: None,
+            missed: None,
+            invalid: Vec::new(),
+            tries: 0,
+            again: false,
+            looked_again: false,
+            next: Some(start.clamp(bounds.floor, bounds.ceiling)),
+        }
     }
 
     /// The rate to try now; `None` when the search is over.
@@ -192,34 +111,82 @@ impl Search {
     /// Takes what the probe at [`Search::rate`] said.
     pub fn take(&mut self, said: Said) {
         let Some(rate) = self.next else { return };
-        if said == Said::Invalid && !self.again {
-            self.again = true;
-            return;
-        }
-        self.again = false;
         match said {
-            Said::Met => self.met = Some(rate),
-            Said::Missed | Said::Invalid => self.unmet = Some((rate, said)),
-        }
-        let Bounds { floor, ceiling, precision } = self.bounds;
-        self.next = match (self.met, self.unmet) {
-            (Some(met), None) => (met < ceiling).then_some((met * FACTOR).min(ceiling)),
-            (None, Some((unmet, _))) => (unmet > floor).then_some((unmet / FACTOR).max(floor)),
-            (Some(met), Some((unmet, _))) => {
-                (unmet / met > 1.0 + precision).then_some((met * unmet).sqrt())
+            Said::Invalid if !self.again && self.tries + 1 < TRIES => {
+                self.tries += 1;
+                return;
             }
-            (None, None) => None,
-        };
+            Said::Invalid if self.again => {}
+            Said::Invalid => self.invalid.push(rate),
+            Said::Met => {
+                self.met = Some(rate);
+                self.invalid.retain(|invalid| *invalid > rate);
+            }
+            Said::Missed => {
+                self.missed = Some(rate);
+                self.invalid.retain(|invalid| *invalid < rate);
+            }
+        }
+        (self.tries, self.again) = (0, false);
+        self.next = self.after();
+    }
+
+    /// Takes for granted that no probe at [`Search::rate`] can be valid.
+    pub fn give_up(&mut self) {
+        let rate = self.next;
+        while rate.is_some() && self.next == rate {
+            self.take(Said::Invalid);
+        }
+    }
+
+    fn after(&mut self) -> Option<f64> {
+        let Bounds { floor, ceiling, precision } = self.bounds;
+        match (self.met, self.missed) {
+            (Some(met), Some(missed)) if missed / met <= 1.0 + precision => None,
+            (Some(met), Some(missed)) => self.between(met, missed),
+            (Some(met), None) => match self.lowest_invalid() {
+                None => (met < ceiling).then_some((met * FACTOR).min(ceiling)),
+                Some(above) if above / met > 1.0 + precision => Some((met * above).sqrt()),
+                // What disturbed the generator may have passed.
+                Some(above) => {
+                    self.again = !std::mem::replace(&mut self.looked_again, true);
+                    self.again.then_some(above)
+                }
+            },
+            (None, missed) => {
+                let lowest = self.lowest_invalid().into_iter().chain(missed).reduce(f64::min)?;
+                (lowest > floor).then_some((lowest / FACTOR).max(floor))
+            }
+        }
+    }
+
+    fn lowest_invalid(&self) -> Option<f64> {
+        self.invalid.iter().copied().reduce(f64::min)
+    }
+
+    /// A rate between one that met and one that missed, away from those that were given up.
+    fn between(&self, met: f64, missed: f64) -> Option<f64> {
+        if self.invalid.len() >= GIVEN_UP_MAX {
+            return None;
+        }
+        let near = 1.0 + self.bounds.precision / 2.0;
+        let is_new =
+            |rate: &f64| !self.invalid.iter().any(|other| (rate / other).max(other / rate) < near);
+        PLACES.into_iter().map(|place| met * (missed / met).powf(place)).find(is_new)
     }
 
     /// What is known so far.
     pub fn found(&self) -> Found {
-        let why = match self.unmet {
-            None => Above::Ceiling,
-            Some((_, Said::Invalid)) => Above::Generator,
-            Some(_) => Above::Server,
+        let precise = |met: f64, missed: f64| missed / met <= 1.0 + self.bounds.precision;
+        let why = match (self.met, self.missed) {
+            (Some(met), Some(missed)) if precise(met, missed) => Above::Server,
+            (Some(_), Some(_)) => Above::Between,
+            _ if !self.invalid.is_empty() => Above::Generator,
+            (_, Some(_)) => Above::Server,
+            (_, None) => Above::Ceiling,
         };
-        Found { highest: self.met, above: self.unmet.map(|(rate, _)| rate), why }
+        let above = self.missed.or_else(|| self.lowest_invalid());
+        Found { highest: self.met, above, why }
     }
 }
 
@@ -232,22 +199,57 @@ pub struct Summary {
     pub lowest: f64,
     /// The highest.
     pub highest: f64,
-    /// What stopped the searches: the generator if it stopped any of them.
+    /// What stopped the searches that are counted.
     pub why: Above,
+    /// How many searches are counted. One that the generator stopped is only if what it found is no
+    /// less than what the others say: it knows no more than that the server does this much.
+    pub counted: usize,
 }
 
 impl Summary {
     /// The summary of `found`; `None` of nothing.
     pub fn of(found: &[Found]) -> Option<Self> {
-        let mut rates: Vec<f64> = found.iter().map(|found| found.highest.unwrap_or(0.0)).collect();
-        rates.sort_by(f64::total_cmp);
-        let (lowest, highest) = (*rates.first()?, *rates.last()?);
-        let (low, high) = (rates.get((rates.len() - 1) / 2)?, rates.get(rates.len() / 2)?);
-        let any = |why| found.iter().any(|found| found.why == why);
-        let why = [Above::Generator, Above::Ceiling].into_iter().find(|why| any(*why));
-        let why = why.unwrap_or(Above::Server);
-        Some(Self { median: (low + high) / 2.0, lowest, highest, why })
+        let decided = |found: &&Found| matches!(found.why, Above::Server | Above::Ceiling);
+        let between = |found: &&Found| found.why == Above::Between;
+        let mut counted: Vec<Found> = found.iter().filter(decided).copied().collect();
+        if let Some(median) = median(&counted) {
+            let more = found.iter().filter(|it| !decided(it) && rate(it) >= median);
+            counted.extend(more);
+        } else {
+            // The server has missed the objective in these: the generator is not the limit.
+            counted = found.iter().filter(between).copied().collect();
+        }
+        if counted.is_empty() {
+            counted = found.to_vec();
+        }
+        let median = median(&counted)?;
+        let rates = || counted.iter().map(rate);
+        let (lowest, highest) = (rates().reduce(f64::min)?, rates().reduce(f64::max)?);
+        Some(Self { median, lowest, highest, why: why(&counted), counted: counted.len() })
     }
+}
+
+/// The one or two in the middle.
+fn middle(counted: &[Found]) -> Option<[Found; 2]> {
+    let mut sorted = counted.to_vec();
+    sorted.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let low = sorted.len().checked_sub(1)? / 2;
+    Some([*sorted.get(low)?, *sorted.get(sorted.len() / 2)?])
+}
+
+fn median(counted: &[Found]) -> Option<f64> {
+    middle(counted).map(|[low, high]| (rate(&low) + rate(&high)) / 2.0)
+}
+
+/// What stopped the searches in the middle: the server if it stopped one of them.
+fn why(counted: &[Found]) -> Above {
+    let any = |why| middle(counted).is_some_and(|found| found.iter().any(|it| it.why == why));
+    let all = [Above::Server, Above::Between, Above::Ceiling];
+    all.into_iter().find(|why| any(*why)).unwrap_or(Above::Generator)
+}
+
+fn rate(found: &Found) -> f64 {
+    found.highest.unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -256,21 +258,26 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { floor: 100.0, ceiling: 1e6, precision: 0.05 };
 
-    /// Searches against a server with this limit and a generator with that one.
-    fn search(start: f64, server: f64, generator: f64) -> (Found, usize) {
+    /// A whole search, by what a probe at a rate says the first, second, … time overall.
+    fn search_by(start: f64, mut said: impl FnMut(f64, usize) -> Said) -> (Found, usize) {
         let mut search = Search::new(BOUNDS, start);
         let mut probes = 0;
         while let Some(rate) = search.rate() {
             assert!((BOUNDS.floor..=BOUNDS.ceiling).contains(&rate));
             probes += 1;
-            assert!(probes < 60);
-            search.take(match rate {
-                rate if rate > generator => Said::Invalid,
-                rate if rate > server => Said::Missed,
-                _ => Said::Met,
-            });
+            assert!(probes < 100);
+            search.take(said(rate, probes));
         }
         (search.found(), probes)
+    }
+
+    /// Searches against a server with this limit and a generator with that one.
+    fn search(start: f64, server: f64, generator: f64) -> (Found, usize) {
+        search_by(start, |rate, _| match rate {
+            rate if rate > generator => Said::Invalid,
+            rate if rate > server => Said::Missed,
+            _ => Said::Met,
+        })
     }
 
     #[test]
@@ -301,15 +308,59 @@ mod tests {
         assert!((38_000.0..=40_000.0).contains(&found.highest.unwrap()));
         let (found, _) = search(1_000.0, 30_000.0, 40_000.0);
         assert_eq!(found.why, Above::Server);
+        let (found, _) = search(1_000.0, 90_000.0, 50.0);
+        assert_eq!(found, Found { highest: None, above: Some(100.0), why: Above::Generator });
     }
 
     #[test]
     fn a_probe_that_chance_has_spoilt_is_taken_again() {
         let mut search = Search::new(BOUNDS, 1_000.0);
         search.take(Said::Invalid);
+        search.take(Said::Invalid);
         assert_eq!(search.rate(), Some(1_000.0));
         search.take(Said::Met);
         assert_eq!((search.rate(), search.found().highest), (Some(2_000.0), Some(1_000.0)));
+    }
+
+    #[test]
+    fn invalid_probes_below_a_valid_miss_are_no_bound_and_do_not_make_the_generator_the_limit() {
+        // The server does 30,000; around 20,000 to 27,000, the generator vouches for nothing.
+        let (found, _) = search_by(16_000.0, |rate, _| match rate {
+            20_000.0..27_000.0 => Said::Invalid,
+            rate if rate > 30_000.0 => Said::Missed,
+            _ => Said::Met,
+        });
+        assert_eq!(found.why, Above::Server);
+        let (highest, above) = (found.highest.unwrap(), found.above.unwrap());
+        assert!(highest <= 30_000.0 && 30_000.0 < above && above / highest <= 1.05, "{found:?}");
+        // Nothing between 16,000 and 32,000 is valid: the bounds are those of valid probes.
+        let (found, _) = search_by(16_000.0, |rate, _| match rate {
+            rate if rate <= 16_000.0 => Said::Met,
+            rate if rate >= 32_000.0 => Said::Missed,
+            _ => Said::Invalid,
+        });
+        let between = Found { highest: Some(16e3), above: Some(32e3), why: Above::Between };
+        assert_eq!(found, between);
+    }
+
+    #[test]
+    fn a_disturbance_that_has_passed_does_not_bias_the_result_down() {
+        // The generator is disturbed during the second to the fourth probe only.
+        let (found, _) = search_by(1_000.0, |rate, probe| match (rate, probe) {
+            (_, 2..=4) => Said::Invalid,
+            (rate, _) if rate > 30_000.0 => Said::Missed,
+            _ => Said::Met,
+        });
+        assert_eq!(found.why, Above::Server);
+        assert!((28_500.0..=30_000.0).contains(&found.highest.unwrap()), "{found:?}");
+    }
+
+    #[test]
+    fn a_rate_that_cannot_be_is_given_up_at_once() {
+        let mut search = Search::new(BOUNDS, 1_000.0);
+        search.take(Said::Met);
+        search.give_up();
+        assert!(search.rate().unwrap() < 2_000.0);
     }
 
     #[test]
@@ -318,21 +369,27 @@ mod tests {
         let server = [3e3, 1e3, 2e3].map(|rate| found(rate, Above::Server));
         let summary = Summary::of(&server).unwrap();
         assert_eq!((summary.median, summary.lowest, summary.highest), (2e3, 1e3, 3e3));
-        assert_eq!(summary.why, Above::Server);
-        let both = [found(2e3, Above::Server), found(4e3, Above::Generator)];
-        let summary = Summary::of(&both).unwrap();
-        assert_eq!((summary.median, summary.why), (3e3, Above::Generator));
+        assert_eq!((summary.why, summary.counted), (Above::Server, 3));
         assert_eq!(Summary::of(&[]), None);
     }
 
     #[test]
-    fn objectives_are_read_and_what_is_wrong_is_named() {
-        let objective: Objective = "p99.9=5ms,p50=200us,max=1s,loss=0.1%".parse().unwrap();
-        assert_eq!(objective.to_string(), "p99.9=5ms,p50=200us,max=1s,loss=0.1%");
-        assert!((objective.questions_needed() - 10_000.0).abs() < 1e-6);
-        for text in ["", "p99", "p0=1ms", "p101=1ms", "q9=1ms", "p99=5", "loss=2", "p50=1ms,"] {
-            let error = text.parse::<Objective>().unwrap_err().to_string();
-            assert!(error.contains("expected limits as p99.9=5ms"), "{error}");
-        }
+    fn searches_that_the_generator_stopped_neither_bias_nor_overrule_those_of_the_server() {
+        let found = |rate: f64, why| Found { highest: Some(rate), above: None, why };
+        let of = |found: &[Found]| {
+            let Summary { median, why, counted, .. } = Summary::of(found).unwrap();
+            (median, why, counted)
+        };
+        let (server, generator) = (found(10e3, Above::Server), found(5e3, Above::Generator));
+        assert_eq!(of(&[server, generator, generator]), (10e3, Above::Server, 1));
+        // What it did more is valid.
+        let more = found(12e3, Above::Generator);
+        assert_eq!(of(&[server, more]), (11e3, Above::Server, 2));
+        assert_eq!(of(&[generator, generator]), (5e3, Above::Generator, 2));
+        let between = found(4e3, Above::Between);
+        assert_eq!(of(&[generator, between]), (4e3, Above::Between, 1));
+        let ceiling = found(1e6, Above::Ceiling);
+        assert_eq!(of(&[ceiling, ceiling, server]), (1e6, Above::Ceiling, 3));
+        assert_eq!(of(&[ceiling, server, server]), (10e3, Above::Server, 3));
     }
 }

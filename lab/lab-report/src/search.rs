@@ -34,6 +34,7 @@ pub(crate) fn verdict(file: &SearchFile) -> Markup {
                 }
                 @match limited {
                     Some("generator") => { p { "The generator was the limit and not the server: the server may do more." } }
+                    Some("between") => { p { "The server missed it at a higher rate; the generator vouches for nothing between the two." } }
                     Some("ceiling") => { p { "The search was told to go no higher: the server may do more." } }
                     _ => {}
                 }
@@ -114,17 +115,17 @@ fn picture(file: &SearchFile) -> Markup {
 fn table(file: &SearchFile, at: usize) -> Table {
     let head = ["search", "rate", "", "answered/s", "lost", "p50", "p99", "p99.9", "because"];
     let mut table = Table::new(format!("probes{at}"), head.map(Head::plain).into());
-    let time = |nanos: Option<u64>| nanos.map_or("n/a".to_owned(), |n| text::nanos(n as f64));
     for probe in &file.probes {
+        let [p50, p99, p999] = probe.times().map(|(_, time)| text::quantile(time));
         table.rows.push(vec![
             probe.search.to_string(),
             text::rate(probe.rate),
             probe.said.clone(),
             text::rate(probe.answered_per_second),
             text::percent(probe.loss),
-            time(probe.p50),
-            time(probe.p99),
-            time(probe.p999),
+            p50,
+            p99,
+            p999,
             probe.because.join("; "),
         ]);
     }

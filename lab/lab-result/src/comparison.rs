@@ -10,6 +10,7 @@ use crate::{Generator, Provenance, ReadError, WriteError};
 use lab_histogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -336,11 +337,36 @@ pub struct Block {
 
 /// Whether the text of a file says that it is a comparison.
 pub fn is_comparison(octets: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Head {
-        kind: Option<String>,
+    crate::store::kind(octets).as_deref() == Some(KIND)
+}
+
+/// The JSON schema of the file.
+pub fn json_schema() -> String {
+    crate::store::schema_text(&schemars::schema_for!(ComparisonFile))
+}
+
+/// The blocks as a table for other programs: a line each.
+pub fn csv(comparison: &ComparisonFile) -> String {
+    let mut text =
+        "phase,pair,first,side,set,load,rate,attempt,used,started_unix_ns,elapsed_ns,sent,\
+                    answered,lost,p50_ns,p90_ns,p99_ns,p99.9_ns,lowest_bound_ns,cpu_ns,memory\n"
+            .to_owned();
+    for block in &comparison.blocks {
+        let Block { phase, pair, first, side, set, load, rate, attempt, used, .. } = block;
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let (set, load) = (quoted(set), quoted(load));
+        _ = write!(text, "{phase},{pair},{first},{side},{set},{load},{rate},{attempt},{used}");
+        let Block { started_unix_ns, elapsed_ns, sent, answered, lost, .. } = block;
+        _ = write!(text, ",{started_unix_ns},{elapsed_ns},{sent},{answered},{lost}");
+        let number = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
+        for part in [0.5, 0.9, 0.99, 0.999] {
+            _ = write!(text, ",{}", number(block.response.quantile(part).nanos()));
+        }
+        // What lies among lost questions is at least this.
+        let bound = (block.response.censored() > 0).then(|| block.response.to_parts().floor);
+        _ = writeln!(text, ",{},{},{}", number(bound), number(block.cpu_ns), number(block.memory));
     }
-    serde_json::from_slice::<Head>(octets).is_ok_and(|head| head.kind.as_deref() == Some(KIND))
+    text
 }
 
 /// The file's text.

@@ -57,6 +57,7 @@ pub fn convert(config: &Config, outcome: &Outcome, about: About) -> ResultFile {
         },
         threads: outcome.threads.iter().map(thread).collect(),
         baseline: None,
+        requirements: Vec::new(),
         server_cost: None,
     }
 }

@@ -72,9 +72,23 @@ pub struct ResultFile {
     /// The same plan on an echo server on the same path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
+    /// What was required of the run and what became of it; empty if nothing was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<Requirement>,
     /// What the load cost the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cost: Option<ServerCost>,
+}
+
+/// A limit that the run had to keep.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Requirement {
+    /// The limit, in words of the command line.
+    pub limit: String,
+    /// What was found.
+    pub found: String,
+    /// Whether the limit was kept.
+    pub met: bool,
 }
 
 /// When it ran and for how long.

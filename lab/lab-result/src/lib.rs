@@ -39,10 +39,7 @@ pub const SECOND: u64 = 1_000_000_000;
 
 /// The JSON schema of the file.
 pub fn json_schema() -> String {
-    let schema = schemars::schema_for!(ResultFile);
-    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
-    text.push('\n');
-    text
+    store::schema_text(&schemars::schema_for!(ResultFile))
 }
 
 #[cfg(test)]

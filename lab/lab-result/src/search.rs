@@ -2,16 +2,20 @@
 
 use crate::store::{read_versioned, write_whole};
 use crate::{Generator, Provenance, ReadError, Workload, WriteError};
+use lab_histogram::Quantile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 /// What `kind` says in such a file.
 pub const KIND: &str = "search";
 
-/// Version of the file's layout. A reader takes this one and no other.
-pub const SCHEMA: u32 = 1;
+/// Version of the file's layout.
+pub const SCHEMA: u32 = 2;
+/// The oldest layout that can be read: it does not tell bounds from values.
+const SCHEMA_OLDEST: u32 = 1;
 
 /// A search. All times are nanoseconds, all rates questions a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,8 +60,13 @@ pub struct SearchFile {
     /// The lowest and the highest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<(f64, f64)>,
-    /// What the searches ran into: `server`, `generator` or `ceiling`. Only with `server` is the
-    /// result a limit of the server.
+    /// How many searches the median is of. One that the generator stopped is counted only if it found
+    /// no less than the others: it knows no more than that the server does this much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<usize>,
+    /// What the searches ran into: `server`, `between`, `generator` or `ceiling`. Only with `server` is
+    /// the result a limit of the server; with `between` the server missed the objective at a higher
+    /// rate, and the generator vouches for nothing between the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
 }
@@ -85,8 +94,26 @@ pub struct Probe {
     pub p99: Option<u64>,
     /// At 99.9 %.
     pub p999: Option<u64>,
+    /// Which of `p50`, `p99` and `p99.9` lie among lost questions: their times are lower bounds.
+    #[serde(default)]
+    pub at_least: Vec<String>,
     /// Names the plan of the probe.
     pub plan: String,
+}
+
+impl Probe {
+    /// The times of the three percentiles, with their names.
+    pub fn times(&self) -> [(&'static str, Quantile); 3] {
+        [("p50", self.p50), ("p99", self.p99), ("p99.9", self.p999)].map(|(name, nanos)| {
+            let is_bound = self.at_least.iter().any(|bound| bound == name);
+            let time = match nanos {
+                None => Quantile::Empty,
+                Some(nanos) if is_bound => Quantile::AtLeast(nanos),
+                Some(nanos) => Quantile::Value(nanos),
+            };
+            (name, time)
+        })
+    }
 }
 
 /// What one search found.
@@ -94,10 +121,40 @@ pub struct Probe {
 pub struct Found {
     /// The highest rate that met the objective; absent if none did.
     pub highest: Option<f64>,
-    /// The lowest rate above it that was tried.
+    /// The lowest rate at which the server missed the objective; if it never did, the lowest that the
+    /// generator does not vouch for.
     pub above: Option<f64>,
-    /// What was there: `server`, `generator` or `ceiling`.
+    /// What was there: `server`, `between`, `generator` or `ceiling`.
     pub limited_by: String,
+}
+
+/// The probes as a table for other programs: a line each.
+pub fn csv(search: &SearchFile) -> String {
+    let mut text = "search,rate,said,answered_per_second,sent,loss".to_owned();
+    let names = ["p50", "p99", "p99.9"];
+    names.iter().for_each(|name| _ = write!(text, ",{name}_ns,{name}_is_bound"));
+    text.push_str(",because\n");
+    for probe in &search.probes {
+        let Probe { search, rate, said, answered_per_second, sent, loss, .. } = probe;
+        _ = write!(text, "{search},{rate},{said},{answered_per_second},{sent},{loss}");
+        for (_, time) in probe.times() {
+            let nanos = time.nanos().map_or(String::new(), |nanos| nanos.to_string());
+            _ = write!(text, ",{nanos},{}", matches!(time, Quantile::AtLeast(_)));
+        }
+        let because = probe.because.join("; ").replace('"', "\"\"");
+        _ = writeln!(text, ",\"{because}\"");
+    }
+    text
+}
+
+/// Whether `octets` are such a file.
+pub fn is_search(octets: &[u8]) -> bool {
+    crate::store::kind(octets).as_deref() == Some(KIND)
+}
+
+/// The JSON schema of the file.
+pub fn json_schema() -> String {
+    crate::store::schema_text(&schemars::schema_for!(SearchFile))
 }
 
 /// The file's text.
@@ -121,5 +178,5 @@ pub fn read(path: &Path) -> Result<SearchFile, ReadError> {
 
 /// Reads the text of a file; `path` is for messages only.
 pub fn from_json(path: &Path, octets: &[u8]) -> Result<SearchFile, ReadError> {
-    read_versioned(path, octets, SCHEMA..=SCHEMA)
+    read_versioned(path, octets, SCHEMA_OLDEST..=SCHEMA)
 }

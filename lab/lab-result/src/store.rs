@@ -136,6 +136,22 @@ pub fn from_json(path: &Path, octets: &[u8]) -> Result<ResultFile, ReadError> {
     read_versioned(path, octets, SCHEMA_OLDEST..=SCHEMA)
 }
 
+/// What a file says it is: `search`, `comparison`; nothing for the result of a load.
+pub(crate) fn kind(octets: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Head {
+        kind: Option<String>,
+    }
+    serde_json::from_slice::<Head>(octets).ok().and_then(|head| head.kind)
+}
+
+/// A JSON schema as a text.
+pub(crate) fn schema_text(schema: &schemars::Schema) -> String {
+    let mut text = serde_json::to_string_pretty(schema).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
 /// Reads a file whose layout has one of these versions.
 pub(crate) fn read_versioned<T: serde::de::DeserializeOwned>(
     path: &Path,

@@ -72,6 +72,7 @@ pub(crate) fn example() -> ResultFile {
             ..Thread::default()
         }],
         baseline: None,
+        requirements: Vec::new(),
         server_cost: None,
     }
 }
@@ -192,6 +193,8 @@ fn the_layout_of_the_file_stays_unless_its_version_changes() {
 #[test]
 fn the_schema_in_the_documentation_is_that_of_the_types() {
     golden("../../docs/result.schema.json", &json_schema());
+    golden("../../docs/search.schema.json", &crate::search::json_schema());
+    golden("../../docs/comparison.schema.json", &crate::comparison::json_schema());
 }
 
 #[test]

@@ -15,13 +15,16 @@ mod selftest;
 mod side;
 
 pub(crate) use args::Args;
+pub(crate) use output::escape;
 
 use crate::child::Scratch;
+use crate::export::Kept;
 use crate::term::{self, Live, Style};
 use anyhow::{Context, Result};
 use lab_result::Generator as Program;
 use lab_result::collect::Collector;
 use lab_result::comparison::{self, Block, ComparisonFile, ComparisonPlan, Load, Verdict};
+use lab_result::export::Options;
 use measure::{Bench, Generator, Phase};
 use plan::Set;
 use sha2::{Digest, Sha256};
@@ -87,7 +90,7 @@ fn compare(args: &Args, stop: &AtomicBool) -> Result<ComparisonFile> {
     let measured = measure(&mut bench, &plan, &specs)?;
     let file = conclude(plan, plan_hash, measured, stop);
     term::out(&output::text(&file));
-    write(&folder, &file)?;
+    write(args, &folder, &file)?;
     Ok(file)
 }
 
@@ -305,8 +308,8 @@ fn judge(plan: &ComparisonPlan, blocks: &[Block]) -> (Vec<String>, Vec<String>) 
     (invalid, notes)
 }
 
-/// Writes the three files of the result.
-fn write(folder: &Path, file: &ComparisonFile) -> Result<()> {
+/// Writes the files of the result, the page, and the exports that were asked for.
+fn write(args: &Args, folder: &Path, file: &ComparisonFile) -> Result<()> {
     let result = folder.join("result.json");
     comparison::write(&result, file)?;
     for (name, text) in [("report.md", output::markdown(file)), ("junit.xml", output::junit(file))]
@@ -315,12 +318,15 @@ fn write(folder: &Path, file: &ComparisonFile) -> Result<()> {
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let path = folder.join("report.md");
-    let told = format!(
-        "table: {}  all blocks: {}  pictures: nodens-lab report {}",
-        path.display(),
-        result.display(),
-        result.display()
-    );
+    let told = format!("table: {}  all blocks: {}", path.display(), result.display());
     term::out(&term::paint(Style::Dim, &told));
+    for (format, path) in &args.export {
+        let text = Kept::Comparison(file).export(*format, Options::default())?;
+        lab_result::write_text(path, &text)?;
+    }
+    if !args.no_html {
+        let page = args.html.clone().unwrap_or_else(|| folder.join("result.html"));
+        Kept::Comparison(file).write_page(&page, &result)?;
+    }
     Ok(())
 }

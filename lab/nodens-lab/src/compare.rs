@@ -4,7 +4,7 @@
 
 use crate::term::{self, Style, Table};
 use anyhow::{Result, bail};
-use lab_histogram::Histogram;
+use lab_histogram::{Histogram, Quantile};
 use lab_result::ResultFile;
 use lab_stats::{holm, paired, unpaired};
 use std::path::PathBuf;
@@ -70,13 +70,51 @@ fn units(files: &[ResultFile]) -> Vec<Unit> {
     files.iter().filter(|file| file.counts.sent > 0).map(unit).collect()
 }
 
-/// A value of each unit; a quantile among lost questions is the timeout.
-fn values(units: &[Unit], part: Option<f64>) -> Vec<f64> {
-    let value = |unit: &Unit| match part {
-        Some(part) => unit.response.quantile(part).nanos().map(|nanos| nanos as f64),
-        None => Some(unit.lost as f64 / (unit.sent as f64).max(1.0)),
-    };
-    units.iter().filter_map(value).collect()
+/// The values of the units; what lies among lost questions is only a bound, the timeout.
+struct Values {
+    all: Vec<f64>,
+    /// The values that are bounds.
+    bounds: Vec<f64>,
+}
+
+impl Values {
+    fn of(units: &[Unit], part: Option<f64>) -> Self {
+        let (mut all, mut bounds) = (Vec::new(), Vec::new());
+        for unit in units {
+            let Some(part) = part else {
+                all.push(unit.lost as f64 / (unit.sent as f64).max(1.0));
+                continue;
+            };
+            let quantile = unit.response.quantile(part);
+            let Some(nanos) = quantile.nanos() else { continue };
+            all.push(nanos as f64);
+            if matches!(quantile, Quantile::AtLeast(_)) {
+                bounds.push(nanos as f64);
+            }
+        }
+        Self { all, bounds }
+    }
+
+    /// Whether the median is only a bound: one in the middle is.
+    fn is_bound(&self) -> bool {
+        let known = self.all.len() - self.bounds.len();
+        known <= self.all.len() / 2 && !self.bounds.is_empty()
+    }
+}
+
+/// The sign before what is only a bound.
+fn bound(is_bound: bool, text: &str) -> String {
+    if is_bound { format!("≥ {text}") } else { text.to_owned() }
+}
+
+/// A shift with its sign, as far as the medians are known.
+fn shift(before: &Values, after: &Values, sign: &str, size: &str) -> String {
+    match (before.is_bound(), after.is_bound()) {
+        (false, false) => format!("{sign}{size}"),
+        (false, true) => format!("≥ {sign}{size}"),
+        (true, false) => format!("≤ {sign}{size}"),
+        (true, true) => "unknown".to_owned(),
+    }
 }
 
 fn table(a: &[Unit], b: &[Unit]) -> Table {
@@ -86,25 +124,26 @@ fn table(a: &[Unit], b: &[Unit]) -> Table {
     let found: Vec<_> = metrics
         .chain([("loss", None)])
         .filter_map(|(name, part)| {
-            let (a, b) = (values(a, part), values(b, part));
+            let (a, b) = (Values::of(a, part), Values::of(b, part));
             Some((
                 name,
                 part,
-                paired::median(&a)?,
-                paired::median(&b)?,
-                unpaired::mann_whitney(&a, &b)?,
+                paired::median(&a.all)?,
+                paired::median(&b.all)?,
+                unpaired::mann_whitney(&a.all, &b.all)?,
+                (a, b),
             ))
         })
         .collect();
     let adjusted = holm::adjusted(&found.iter().map(|row| row.4.p).collect::<Vec<_>>());
-    for ((name, part, before, after, test), adjusted) in found.into_iter().zip(adjusted) {
+    for ((name, part, before, after, test, (a, b)), adjusted) in found.into_iter().zip(adjusted) {
         let shown = |v: f64| if part.is_some() { term::nanos(v) } else { term::percent(v) };
         let sign = if test.shift < 0.0 { "−" } else { "+" };
         table.row(vec![
             name.to_owned(),
-            shown(before),
-            shown(after),
-            format!("{sign}{}", shown(test.shift.abs())),
+            bound(a.is_bound(), &shown(before)),
+            bound(b.is_bound(), &shown(after)),
+            shift(&a, &b, sign, &shown(test.shift.abs())),
             format!("{:+.2}", test.delta).replace('-', "−"),
             term::probability(test.p),
             term::probability(adjusted),
@@ -179,7 +218,15 @@ mod tests {
         let a: Vec<_> = (0..4).map(|_| unit(100, 0)).collect();
         let b: Vec<_> = (0..4).map(|_| unit(100, 60)).collect();
         let text = table(&a, &b).markdown();
-        assert!(text.contains("| p50 | ") && text.contains("2.00 s"), "{text}");
+        let row = |name: &str| {
+            text.lines().find(|line| line.starts_with(&format!("| {name} "))).unwrap().to_owned()
+        };
+        // A percentile in the timed-out questions is no value, and neither is the shift to it.
+        assert!(row("p50").contains("| 100 µs | ≥ 2.00 s | ≥ +2.00 s |"), "{text}");
         assert!(text.contains("| loss | 0 % | 60.0 % | +60.0 %"), "{text}");
+        let text = table(&b, &a).markdown();
+        assert!(text.contains("| p50 | ≥ 2.00 s | 100 µs | ≤ −2.00 s |"), "{text}");
+        let text = table(&b, &b).markdown();
+        assert!(text.contains("| p50 | ≥ 2.00 s | ≥ 2.00 s | unknown |"), "{text}");
     }
 }

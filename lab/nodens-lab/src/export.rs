@@ -1,17 +1,22 @@
 //! `nodens-lab export`: a result file in the formats of other tools.
 
 use crate::term;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use lab_report::{Document, Source};
+use lab_result::comparison::{self, ComparisonFile};
 use lab_result::export::{Format, Options, export};
-use std::path::PathBuf;
+use lab_result::search::{self, SearchFile};
+use lab_result::{ResultFile, WriteError};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `export`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Result file of `nodens-lab load`.
+    /// Result file of `nodens-lab load` or `ab`.
     file: PathBuf,
-    /// dnsperf, shotgun, dns-metrics, csv, json or hgrm (HdrHistogram's table of percentiles).
+    /// dnsperf, shotgun, dns-metrics, csv, json or hgrm (HdrHistogram's table of percentiles); of a
+    /// search or a comparison csv or json.
     #[arg(short, long)]
     format: Format,
     /// File to write instead of standard output.
@@ -49,9 +54,75 @@ impl OptionArgs {
     }
 }
 
+/// What a run leaves behind.
+#[derive(Clone, Copy)]
+pub(crate) enum Kept<'a> {
+    Load(&'a ResultFile),
+    Search(&'a SearchFile),
+    Comparison(&'a ComparisonFile),
+}
+
+impl Kept<'_> {
+    /// It as a text in `format`.
+    pub(crate) fn export(self, format: Format, options: Options) -> Result<String> {
+        Ok(match (self, format) {
+            (Self::Load(result), _) => export(result, format, options),
+            (Self::Search(file), Format::Json) => search::to_json(file),
+            (Self::Search(file), Format::Csv) => search::csv(file),
+            (Self::Comparison(file), Format::Json) => comparison::to_json(file),
+            (Self::Comparison(file), Format::Csv) => comparison::csv(file),
+            (Self::Search(_), _) => no_format("a search", format)?,
+            (Self::Comparison(_), _) => no_format("a comparison", format)?,
+        })
+    }
+
+    /// Writes the file itself.
+    pub(crate) fn write(self, path: &Path) -> Result<(), WriteError> {
+        match self {
+            Self::Load(result) => lab_result::write(path, result),
+            Self::Search(file) => search::write(path, file),
+            Self::Comparison(file) => comparison::write(path, file),
+        }
+    }
+
+    /// Writes the page of what is in `file` and, as the last line, what opens it.
+    pub(crate) fn write_page(self, path: &Path, file: &Path) -> Result<()> {
+        let document = match self {
+            Self::Load(result) => Document::Load(Box::new(result.clone())),
+            Self::Search(file) => Document::Search(Box::new(file.clone())),
+            Self::Comparison(file) => Document::Comparison(Box::new(file.clone())),
+        };
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        crate::report::write(path, &[Source { name, document }], None)
+    }
+}
+
+fn no_format(what: &str, format: Format) -> Result<String> {
+    bail!("{what} cannot be written as {format}, only as csv or json")
+}
+
+/// Refuses formats that only the result of a load has.
+pub(crate) fn only_tables(what: &str, formats: impl Iterator<Item = Format>) -> Result<()> {
+    let mut other = formats.filter(|format| !matches!(format, Format::Csv | Format::Json));
+    other.next().map_or(Ok(()), |format| no_format(what, format).map(|_| ()))
+}
+
+/// Reads `FORMAT=FILE`.
+pub(crate) fn format_and_file(text: &str) -> Result<(Format, PathBuf)> {
+    let Some((format, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
+        bail!("`{text}` names no file, expected FORMAT=FILE as in csv=seconds.csv");
+    };
+    Ok((format.parse()?, path.into()))
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let result = lab_result::read(&args.file)?;
-    let text = export(&result, args.format, args.options.options());
+    let (format, options) = (args.format, args.options.options());
+    let text = match lab_report::read(&args.file)?.document {
+        Document::Load(result) => Kept::Load(&result).export(format, options)?,
+        Document::Search(file) => Kept::Search(&file).export(format, options)?,
+        Document::Comparison(file) => Kept::Comparison(&file).export(format, options)?,
+        Document::Bench(_) => bail!("{}: a benchmark has no export", args.file.display()),
+    };
     match &args.out {
         Some(path) => lab_result::write_text(path, &text)?,
         None => term::all(&text).context("cannot write to standard output")?,

@@ -5,10 +5,14 @@ mod live;
 mod output;
 mod prometheus;
 mod questions;
+mod require;
 mod slo;
 mod summary;
 mod transport;
 
+pub(crate) use output::check as check_place;
+
+use crate::export::Kept;
 use crate::server::Server;
 use crate::term::{self, Style};
 use anyhow::{Context, Result};
@@ -17,7 +21,7 @@ use lab_load::run::clients_needed;
 use lab_load::schedule::{Arrivals, Profile};
 use lab_load::{Config, Pace, Spin, Stamps, Workload, sources};
 use lab_result::collect::Collector;
-use lab_result::{About, Generator};
+use lab_result::{About, Generator, ResultFile};
 use questions::Questions;
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -83,6 +87,8 @@ pub(crate) struct Args {
     questions: Questions,
     #[command(flatten)]
     slo: slo::SloArgs,
+    #[command(flatten)]
+    require: require::RequireArgs,
     /// Seed of everything random: the same seed is the same plan.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -120,6 +126,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         config.clients = args.clients.unwrap_or(needed);
     }
     let places = args.output.places(config.server)?;
+    args.require.check()?;
     let collector = Collector::start(config.server, !args.no_version, args.questions.key());
     if !args.output.json {
         term::out(&heading(args, &config, &workload));
@@ -140,21 +147,24 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let about = about(args, collector, &workload, warm_up);
     let mut result = lab_result::convert(&config, &outcome, about);
     result.baseline = baseline.as_ref().map(lab_result::Baseline::from);
+    result.requirements = args.require.judge(&result);
     if args.output.json {
         term::out(lab_result::to_json(&result).trim_end());
     } else {
         term::out(&summary::text(&result, term::width()));
     }
-    places.write(&result)?;
-    Ok(ExitCode::from(exit(&outcome)))
+    args.require.write(&result)?;
+    places.write(Kept::Load(&result))?;
+    Ok(ExitCode::from(exit(&outcome, &result)))
 }
 
 /// What became of the run, the gravest first.
-fn exit(outcome: &lab_load::Outcome) -> u8 {
+fn exit(outcome: &lab_load::Outcome, result: &ResultFile) -> u8 {
     match outcome {
         outcome if outcome.interrupted => crate::EXIT_INTERRUPTED,
         outcome if outcome.nothing_listens() => crate::EXIT_NOTHING_LISTENS,
         outcome if !outcome.verdict.is_valid() => crate::EXIT_INVALID,
+        _ if !require::is_met(result) => crate::EXIT_REQUIREMENT,
         _ => 0,
     }
 }

@@ -31,6 +31,8 @@ use std::sync::atomic::AtomicBool;
 const EXIT_INVALID: u8 = 3;
 /// Exit code of a run that found no server: its host said so.
 const EXIT_NOTHING_LISTENS: u8 = 4;
+/// Exit code of a valid run that did not achieve what was required of it.
+const EXIT_REQUIREMENT: u8 = 5;
 /// Exit code of a run that was ended by a signal, as shells have it for SIGINT.
 const EXIT_INTERRUPTED: u8 = 130;
 

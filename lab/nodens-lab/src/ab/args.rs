@@ -2,6 +2,7 @@
 
 use crate::server::Server;
 use anyhow::{Result, bail};
+use lab_result::export::Format;
 use std::path::PathBuf;
 
 /// Arguments of `ab`.
@@ -128,6 +129,15 @@ pub(crate) struct Args {
     /// behind it if there is one].
     #[arg(short, long, value_name = "FOLDER")]
     pub(crate) out: Option<PathBuf>,
+    /// Page of the comparison [default: result.html in the folder].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Make no page.
+    #[arg(long, conflicts_with = "html")]
+    pub(crate) no_html: bool,
+    /// Write the blocks also as csv, or the result as json; may be repeated.
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = crate::export::format_and_file)]
+    pub(crate) export: Vec<(Format, PathBuf)>,
     /// Exit with 0 if B is no worse, 1 if it is worse, 2 if that is not known, 4 after an error.
     #[arg(long)]
     pub(crate) ci: bool,
@@ -155,6 +165,9 @@ impl Args {
 
     /// What the parser cannot see.
     pub(super) fn check(&self) -> Result<()> {
+        crate::export::only_tables("a comparison", self.export.iter().map(|(format, _)| *format))?;
+        let places = self.html.iter().chain(self.export.iter().map(|(_, path)| path));
+        places.into_iter().try_for_each(|path| crate::load::check_place(path))?;
         if self.block() < 100_000_000 {
             bail!("--block: expected at least 100ms");
         }

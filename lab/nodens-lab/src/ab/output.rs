@@ -382,7 +382,8 @@ pub(crate) fn junit(file: &ComparisonFile) -> String {
     text
 }
 
-fn escape(text: &str) -> String {
+/// `text` for XML.
+pub(crate) fn escape(text: &str) -> String {
     // XML 1.0 allows no other control characters.
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

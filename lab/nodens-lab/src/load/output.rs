@@ -1,13 +1,12 @@
 //! Where the result of a load goes: the result file, exports, standard output.
 
 use super::prometheus::Endpoint;
+use crate::export::Kept;
 use crate::term;
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use lab_load::Config;
-use lab_result::ResultFile;
-use lab_result::export::{Format, Options, export};
-use lab_result::search::SearchFile;
+use lab_result::export::{Format, Options};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -29,21 +28,15 @@ pub(super) struct OutArgs {
     /// Write the result file to standard output, and no summary.
     #[arg(long)]
     pub(super) json: bool,
-    /// Write the result also as dnsperf, shotgun, dns-metrics, csv, json or hgrm; may be repeated.
-    #[arg(long, value_name = "FORMAT=FILE", value_parser = format_and_file)]
+    /// Write the result also as dnsperf, shotgun, dns-metrics, csv, json or hgrm (a search as csv or
+    /// json); may be repeated.
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = crate::export::format_and_file)]
     export: Vec<(Format, PathBuf)>,
     #[command(flatten)]
     options: crate::export::OptionArgs,
     /// Serve the numbers of the running load to Prometheus here, as 127.0.0.1:9053.
     #[arg(long, value_name = "ADDRESS:PORT")]
     prometheus: Option<SocketAddr>,
-}
-
-fn format_and_file(text: &str) -> Result<(Format, PathBuf)> {
-    let Some((format, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
-        bail!("`{text}` names no file, expected FORMAT=FILE as in csv=seconds.csv");
-    };
-    Ok((format.parse()?, path.into()))
 }
 
 /// Places for the result that were found writable before the load.
@@ -84,6 +77,11 @@ impl OutArgs {
     pub(super) fn metrics(&self, config: &Config) -> Result<Option<Endpoint>> {
         let open = |address| Endpoint::open(address, config.server.to_string());
         self.prometheus.map(open).transpose()
+    }
+
+    /// The formats of the exports.
+    pub(super) fn formats(&self) -> impl Iterator<Item = Format> + '_ {
+        self.export.iter().map(|(format, _)| *format)
     }
 
     /// Finds the places. A path that was asked for and cannot be written is an error now and not
@@ -133,7 +131,7 @@ fn probe(folder: &Path, path: &Path) -> Result<()> {
 }
 
 /// Whether a file could be there, as far as that can be told without making it.
-fn check(path: &Path) -> Result<()> {
+pub(crate) fn check(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         bail!("cannot write {}: {} is no directory", path.display(), folder.display());
@@ -151,7 +149,7 @@ fn check(path: &Path) -> Result<()> {
 impl Places {
     /// Writes the result file and the exports, as many as can be written, and says where the result
     /// is and what opens it.
-    pub(super) fn write(&self, result: &ResultFile) -> Result<()> {
+    pub(super) fn write(&self, result: Kept<'_>) -> Result<()> {
         let mut failures = Vec::new();
         let taken = self.result.as_ref().map(Place::take).transpose();
         let path = taken.unwrap_or_else(|error| {
@@ -159,14 +157,16 @@ impl Places {
             None
         });
         if let Some(path) = &path {
-            match lab_result::write(path, result) {
+            match result.write(path) {
                 Ok(()) => self.announce(path),
                 Err(error) => failures.push(error.to_string()),
             }
         }
         for (format, path) in &self.exports {
-            let text = export(result, *format, self.options);
-            failures.extend(lab_result::write_text(path, &text).err().map(|e| e.to_string()));
+            let written = result
+                .export(*format, self.options)
+                .and_then(|text| Ok(lab_result::write_text(path, &text)?));
+            failures.extend(written.err().map(|error| error.to_string()));
         }
         let page = match (&self.page, &path) {
             (Some(Page::Named(page)), _) => Some(page.clone()),
@@ -175,19 +175,9 @@ impl Places {
         };
         if let Some(page) = page {
             let file = path.as_deref().unwrap_or(&page);
-            failures.extend(write_page(&page, file, result).err().map(|error| error.to_string()));
+            failures.extend(result.write_page(&page, file).err().map(|error| error.to_string()));
         }
         anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
-        Ok(())
-    }
-
-    /// Writes the file of a search and says where it is.
-    pub(super) fn write_search(&self, search: &SearchFile) -> Result<()> {
-        let Some(place) = &self.result else { return Ok(()) };
-        let path = place.take()?;
-        lab_result::search::write(&path, search)
-            .context("the table above is all that is left of this search")?;
-        self.announce(&path);
         Ok(())
     }
 
@@ -196,15 +186,6 @@ impl Places {
         let text = format!("  result     {shown}");
         if self.json { term::note(&text) } else { term::out(&text) }
     }
-}
-
-/// Writes the page of what is in `file` and, as the last line, what opens it.
-fn write_page(path: &Path, file: &Path, result: &ResultFile) -> Result<()> {
-    let source = lab_report::Source {
-        name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-        document: lab_report::Document::Load(Box::new(result.clone())),
-    };
-    crate::report::write(path, &[source], None)
 }
 
 /// `nodens-lab-192.0.2.1-53-20261121T074500Z`.

@@ -3,8 +3,10 @@
 use super::Args;
 use super::output::Places;
 use super::questions::Questions;
+use crate::export::Kept;
 use crate::term::{self, Live, Style, Table};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use lab_histogram::Quantile;
 use lab_load::run::RunError;
 use lab_load::run::clients_needed;
 use lab_load::schedule::Arrivals;
@@ -13,6 +15,8 @@ use lab_load::{Config, Outcome, Pace, Workload};
 use lab_result::About;
 use lab_result::search::{self, Probe, SearchFile};
 use std::borrow::Cow;
+use std::fmt;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,7 +31,7 @@ const START: f64 = 1_000.0;
 #[command(next_help_heading = "Search for the highest rate")]
 pub(crate) struct SloArgs {
     /// Search for the highest rate that meets this objective: p99.9=5ms,loss=0 (also p50, max, …).
-    #[arg(long, value_name = "LIMITS", conflicts_with_all = ["rate", "steps", "ramp", "closed_loop", "queries", "duration", "original_timing"])]
+    #[arg(long, value_name = "LIMITS", conflicts_with_all = ["rate", "require", "steps", "ramp", "closed_loop", "queries", "duration", "original_timing"])]
     pub(super) slo: Option<Objective>,
     /// How often the whole search is done.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "slo")]
@@ -90,6 +94,7 @@ pub(super) fn search(
     places: &Places,
     stop: &AtomicBool,
 ) -> Result<ExitCode> {
+    crate::export::only_tables("a search", args.output.formats())?;
     let setting = Setting {
         args: &args.slo,
         objective,
@@ -111,13 +116,19 @@ pub(super) fn search(
         seed: config.seed,
         ..SearchFile::default()
     };
-    let file = run(&setting, file)?;
+    let file = match run(&setting, file) {
+        Err(error) if error.is::<NothingListens>() => {
+            term::note(&format!("nodens-lab: {error}"));
+            return Ok(ExitCode::from(crate::EXIT_NOTHING_LISTENS));
+        }
+        found => found?,
+    };
     if args.output.json {
         term::out(search::to_json(&file).trim_end());
     } else {
         term::out(&text(&setting, &file));
     }
-    places.write_search(&file)?;
+    places.write(Kept::Search(&file)).context("the table above is what was found")?;
     Ok(exit(&file))
 }
 
@@ -141,8 +152,13 @@ fn run(setting: &Setting<'_>, mut file: SearchFile) -> Result<SearchFile> {
                 break;
             };
             probe.search = repeat + 1;
+            let is_possible = !probe.plan.is_empty();
             file.probes.push(probe);
-            search.take(said);
+            if is_possible {
+                search.take(said)
+            } else {
+                search.give_up()
+            }
             std::thread::sleep(PAUSE);
         }
         if file.interrupted {
@@ -155,6 +171,7 @@ fn run(setting: &Setting<'_>, mut file: SearchFile) -> Result<SearchFile> {
     file.searches = found.iter().map(kept).collect();
     file.median = summary.map(|summary| summary.median);
     file.range = summary.map(|summary| (summary.lowest, summary.highest));
+    file.counted = summary.map(|summary| summary.counted);
     file.limited_by = summary.map(|summary| name(summary.why).to_owned());
     Ok(file)
 }
@@ -184,7 +201,12 @@ impl Setting<'_> {
         if self.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let missed = self.objective.missed(&outcome);
+        if outcome.nothing_listens() {
+            return Err(NothingListens(config.server).into());
+        }
+        let checks = self.objective.check(&outcome.tally.response, outcome.loss());
+        let missed: Vec<_> =
+            checks.into_iter().filter(|check| !check.met).map(|check| check.found).collect();
         let (said, because) = if !outcome.verdict.is_valid() {
             (Said::Invalid, outcome.verdict.invalid.clone())
         } else if missed.is_empty() {
@@ -196,8 +218,23 @@ impl Setting<'_> {
     }
 }
 
+/// A search that found no server: its host said so.
+#[derive(Debug)]
+struct NothingListens(SocketAddr);
+
+impl fmt::Display for NothingListens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "nothing listens at {}: the search ends here", self.0)
+    }
+}
+
+impl std::error::Error for NothingListens {}
+
 fn probe(rate: f64, said: Said, because: Vec<String>, outcome: &Outcome) -> Probe {
-    let response = |part| outcome.tally.response.quantile(part).nanos();
+    let quantile = |part| outcome.tally.response.quantile(part);
+    let response = |part| quantile(part).nanos();
+    let names = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+    let bounds = names.iter().filter(|(_, part)| matches!(quantile(*part), Quantile::AtLeast(_)));
     Probe {
         search: 0,
         rate,
@@ -209,6 +246,7 @@ fn probe(rate: f64, said: Said, because: Vec<String>, outcome: &Outcome) -> Prob
         p50: response(0.5),
         p99: response(0.99),
         p999: response(0.999),
+        at_least: bounds.map(|(name, _)| (*name).to_owned()).collect(),
         plan: format!("{:016x}", outcome.plan_hash),
     }
 }
@@ -227,6 +265,7 @@ fn impossible(rate: f64, error: &RunError) -> (Said, Probe) {
         p50: None,
         p99: None,
         p999: None,
+        at_least: Vec::new(),
         plan: String::new(),
     };
     (Said::Invalid, probe)
@@ -243,6 +282,7 @@ fn word(said: Said) -> &'static str {
 fn name(why: Above) -> &'static str {
     match why {
         Above::Server => "server",
+        Above::Between => "between",
         Above::Generator => "generator",
         Above::Ceiling => "ceiling",
     }
@@ -258,16 +298,16 @@ fn text(setting: &Setting<'_>, file: &SearchFile) -> String {
     let header = ["search", "offered/s", "answered/s", "p50", "p99", "p99.9", "lost", "objective"];
     let mut table = Table::new(&header);
     for probe in &file.probes {
-        let time = |nanos: Option<u64>| nanos.map_or("n/a".into(), |n| term::nanos(n as f64));
+        let [p50, p99, p999] = probe.times().map(|(_, time)| term::quantile(time));
         let because = probe.because.first().cloned().unwrap_or_default();
         let because: String = because.chars().take(48).collect();
         let cells = vec![
             probe.search.to_string(),
             term::count(probe.rate.round() as u64),
             term::count(probe.answered_per_second.round() as u64),
-            time(probe.p50),
-            time(probe.p99),
-            time(probe.p999),
+            p50,
+            p99,
+            p999,
             term::percent(probe.loss),
             format!("{} {because}", probe.said).trim_end().to_owned(),
         ];
@@ -323,12 +363,29 @@ fn verdict(file: &SearchFile) -> String {
         );
         return term::paint(Style::Bad, &text);
     }
-    let range = match repeats {
-        1 => "one search".to_owned(),
+    let counted = file.counted.unwrap_or(repeats);
+    let range = match (counted, repeats) {
+        (1, 1) => "one search".to_owned(),
+        _ if counted < repeats => format!(
+            "median of {counted} of {repeats} searches, {} to {}; the generator stopped the others",
+            rate(lowest),
+            rate(highest)
+        ),
         _ => format!("median of {repeats} searches, {} to {}", rate(lowest), rate(highest)),
     };
     let (style, relation, why) = match by.as_str() {
         "server" => (Style::Good, "up to", "the server misses it above".to_owned()),
+        "between" => {
+            let missed = file.searches.iter().filter(|found| found.limited_by == "between");
+            let missed = missed.filter_map(|found| found.above).reduce(f64::min).unwrap_or(median);
+            let why = format!(
+                "INVALID between that and {} questions/s, where the server misses it: the generator \
+                 does not vouch for the probes there ({})",
+                rate(missed),
+                reason(file)
+            );
+            (Style::Bad, "up to", why)
+        }
         "ceiling" => (Style::Good, "up to at least", "higher rates were not tried".to_owned()),
         _ => {
             let why = format!(
@@ -353,7 +410,7 @@ fn reason(file: &SearchFile) -> &str {
 fn exit(file: &SearchFile) -> ExitCode {
     match (file.median, file.limited_by.as_deref()) {
         _ if file.interrupted => ExitCode::from(crate::EXIT_INTERRUPTED),
-        (None, _) | (_, Some("generator")) => ExitCode::from(crate::EXIT_INVALID),
+        (None, _) | (_, Some("generator" | "between")) => ExitCode::from(crate::EXIT_INVALID),
         (Some(0.0), _) => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }

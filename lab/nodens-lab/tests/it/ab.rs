@@ -37,8 +37,15 @@ fn a_much_worse_server_is_found_and_every_file_says_so() {
     let (a, b) = (echo("--loss 0%"), echo("--loss 70%"));
     let mut arguments = vec!["--a-cmd", &a, "--b-cmd", &b, "--primary", "loss", "--timeout", "1s"];
     arguments.extend(["--group", "3", "--noise-pairs", "2", "--ci"]);
+    let table = folder.path().join("blocks.csv");
+    let export = format!("csv={}", table.display());
+    arguments.extend(["--export", &export]);
     let output = ab(folder.path(), &arguments);
     let result = result(folder.path());
+    assert_eq!(crate::schema::Schema::of("comparison").faults(&result), [""; 0]);
+    assert!(read(folder.path(), "result.html").starts_with("<!DOCTYPE html>"));
+    let (rows, blocks) = (read(folder.path(), "blocks.csv"), result["blocks"].as_array().unwrap());
+    assert_eq!(rows.lines().count(), 1 + blocks.len());
     let loss = &result["findings"][0];
     let (metric, verdict) = (&loss["cell"]["metric"], &loss["verdict"]);
     assert_eq!((metric, verdict), (&"loss".into(), &"slower".into()), "{loss}");

@@ -3,6 +3,7 @@
 mod ab;
 mod dnsperf;
 mod encrypted;
+mod limits;
 mod load;
 mod pace;
 mod questions;

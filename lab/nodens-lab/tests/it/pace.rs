@@ -72,11 +72,11 @@ fn a_search_says_what_it_tried_and_what_it_ran_into() {
 
 #[test]
 fn a_search_for_what_a_server_never_does_ends_at_the_floor() {
-    let port = crate::load::closed_port();
+    let echo = Echo::with(&["--loss", "100%"]);
     let output = lab(&[
         "load",
         "-p",
-        &port,
+        &echo.port,
         "--slo",
         "loss=0",
         "--slo-floor",
@@ -95,6 +95,8 @@ fn a_search_for_what_a_server_never_does_ends_at_the_floor() {
     assert!(search.probes.last().unwrap().rate == 50.0 && search.probes.len() >= 5);
     assert!(search.probes.iter().all(|probe| probe.said != "met"));
     assert_ne!(output.status.code(), Some(0));
+    let output = lab(&["load", "-p", &crate::load::closed_port(), "--slo", "loss=0", "--json"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
     let errors = lab(&["load", "--slo", "p99=fast"]).stderr;
     assert!(String::from_utf8(errors).unwrap().contains("expected limits as p99.9=5ms"));
 }

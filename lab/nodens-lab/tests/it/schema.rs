@@ -9,18 +9,23 @@ use serde_json::{Map, Value, json};
 /// Words that describe and do not restrict.
 const SILENT: [&str; 6] = ["$schema", "$defs", "title", "description", "format", "default"];
 
-struct Schema {
+pub(crate) struct Schema {
     root: Value,
 }
 
 impl Schema {
     fn documented() -> Self {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result.schema.json");
+        Self::of("result")
+    }
+
+    /// `docs/NAME.schema.json`.
+    pub(crate) fn of(name: &str) -> Self {
+        let path = format!("{}/../../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         Self { root: serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap() }
     }
 
     /// Everything that is wrong with `value`, each with its place.
-    fn faults(&self, value: &Value) -> Vec<String> {
+    pub(crate) fn faults(&self, value: &Value) -> Vec<String> {
         let mut faults = Vec::new();
         self.check(&self.root, value, "", &mut faults);
         faults

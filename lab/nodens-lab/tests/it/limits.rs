@@ -1,0 +1,70 @@
+//! What a load must achieve: a search for the rate that does, and requirements at a rate.
+
+use crate::schema::Schema;
+use crate::{Echo, lab};
+use serde_json::Value;
+use std::path::Path;
+
+#[test]
+fn a_search_has_a_page_exports_and_a_schema_and_bounds_for_timeouts() {
+    let echo = Echo::with(&["--loss", "100%"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (file, page, table) = (path("s.json"), path("page.html"), path("s.csv"));
+    let export = format!("csv={table}");
+    let search = ["load", "-p", &echo.port, "--slo", "p99=1s,loss=0", "--slo-floor", "0.1k"];
+    let more =
+        ["--slo-ceiling", "0.1k", "--slo-probe", "200ms", "--slo-repeats", "1", "-t", "200ms"];
+    let places = ["-o", &file, "--html", &page, "--export", &export, "--no-version"];
+    let output = lab(&[&search[..], &more, &places].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("│ ≥ 200 ms │"), "{text}");
+    assert!(text.contains("page.html"), "{text}");
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    assert!(read(&page).contains("≥ 200 ms"));
+    assert!(read(&table).lines().nth(1).unwrap().contains(",200000000,true,200000000,true,"));
+    let kept = lab_result::search::read(Path::new(&file)).unwrap();
+    assert_eq!(kept.probes[0].at_least, ["p50", "p99", "p99.9"]);
+    let value: Value = serde_json::from_str(&read(&file)).unwrap();
+    assert_eq!(Schema::of("search").faults(&value), [""; 0]);
+    let again = lab(&["export", &file, "-f", "csv"]);
+    assert_eq!(String::from_utf8(again.stdout).unwrap(), read(&table));
+    for arguments in
+        [&["export", &file, "-f", "dnsperf"][..], &[&search[..], &["--export", "hgrm=x"]].concat()]
+    {
+        let output = lab(arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains("only as csv or json"), "{error}");
+    }
+}
+
+#[test]
+fn a_requirement_at_a_rate_has_its_exit_code_and_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("junit.xml");
+    let report = report.to_str().unwrap();
+    let run = |port: &str, require: &str| {
+        let load = ["load", "-p", port, "-Q", "300", "-l", "500ms", "-t", "300ms", "--no-out"];
+        let output = lab(&[&load[..], &["--require", require, "--junit", report]].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), text, std::fs::read_to_string(report).unwrap())
+    };
+    let echo = Echo::with(&["--loss", "50%"]);
+    let (code, text, junit) = run(&echo.port, "p99<5ms,loss<90%");
+    assert!(text.contains("required   p99<5ms: MISSED, p99 ≥ 300 ms"), "{text}");
+    assert!(text.contains("required   loss<90%: met, loss "), "{text}");
+    // A machine too busy for 300 a second makes the run INVALID, and that comes first.
+    let valid = text.contains("VALID: the generator kept");
+    assert_eq!(code, Some(if valid { 5 } else { 3 }), "{text}");
+    assert_eq!(junit.contains("<failure message=\"p99 ≥ 300 ms\""), valid, "{junit}");
+    assert_eq!(junit.contains("<skipped message=\"p99 ≥ 300 ms\""), !valid, "{junit}");
+    let (code, text, _) = run(&Echo::start().port, "max<=5s,loss<90%");
+    let valid = text.contains("VALID: the generator kept");
+    assert_eq!(code, Some(if valid { 0 } else { 3 }), "{text}");
+    let error = String::from_utf8(lab(&["load", "--require", "p99>5ms"]).stderr).unwrap();
+    assert!(error.contains("expected limits as p99.9=5ms"), "{error}");
+    let error = String::from_utf8(
+        lab(&["load", "--require", "loss=0", "--junit", "/nonexistent/x"]).stderr,
+    );
+    assert!(error.unwrap().contains("/nonexistent is no directory"));
+}
