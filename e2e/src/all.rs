@@ -15,6 +15,7 @@ const QUICK: &[&[&str]] = &[
     &["node-sim", "--quick", "--only", "everything is killed"],
     &["node-sim", "--quick", "--only", "fault: "],
     &["node-api"],
+    &["limits", "--quick"],
     // Lists in pages instead of streams.
     &["faults", "--store", "pages", "--only", "api-server,gone"],
 ];
@@ -32,6 +33,7 @@ const LONG: &[&[&str]] = &[
     &["node-role"],
     &["node-role", "--proxy", "iptables", "--only", IPTABLES],
     &["soak"],
+    &["limits"],
 ];
 
 /// What can differ with what kube-proxy does.

@@ -116,6 +116,27 @@ impl MemoryGroup {
         self.number(self.files.used)
     }
 
+    /// The same without files that were not used lately, which the kernel forgets before it kills.
+    pub(crate) fn working(&self) -> Result<u64> {
+        let stat = self.text("memory.stat")?;
+        let field = |name| stat.lines().find_map(|line: &str| line.strip_prefix(name));
+        // Version 1 has the field without the groups below, too.
+        let files = field("total_inactive_file ").or_else(|| field("inactive_file "));
+        let files = files.context("no inactive_file")?.trim().parse()?;
+        Ok(self.used()?.saturating_sub(files))
+    }
+
+    /// Gives up files of processes that have ended. Where the kernel cannot, they stay for a while.
+    pub(crate) fn forget(&self) {
+        for (file, what) in [("memory.force_empty", "0"), ("memory.reclaim", "1G")] {
+            let path = self.folder.join(file);
+            if path.is_file() {
+                // As much as there is; version 2 calls less than what was asked for an error.
+                _ = fs::write(path, what);
+            }
+        }
+    }
+
     /// The most that was ever in use.
     pub(crate) fn peak(&self) -> Result<u64> {
         self.number(self.files.peak)

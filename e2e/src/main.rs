@@ -21,6 +21,7 @@ mod faults;
 mod latency;
 mod leftovers;
 mod limit;
+mod limits;
 mod measure;
 mod names;
 mod node;
@@ -75,6 +76,8 @@ enum Command {
     Charts(charts::Args),
     /// Ask for an hour's worth of new names under the memory limit of the node role.
     Soak(soak::Args),
+    /// See that memory stays below its limit with any number of workers, whatever is asked.
+    Limits(limits::Args),
     /// Try the manifest and the chart on a real node, and replace CoreDNS under load.
     Node(node::Args),
     /// Try the manifest of Kubernetes' node cache with the image of Nodens, on a real node.
@@ -118,7 +121,7 @@ fn outside(command: &Command) -> Result<ExitCode> {
         Command::Idle => loop {
             std::thread::park();
         },
-        Command::Node(_) | Command::NodeRole(_) | Command::Soak(_) => {
+        Command::Node(_) | Command::NodeRole(_) | Command::Soak(_) | Command::Limits(_) => {
             sandbox::supervise(Needs::Groups)
         }
         _ => sandbox::supervise(Needs::Namespaces),
@@ -135,6 +138,7 @@ async fn run(command: &Command, sandbox: &Sandbox) -> Result<ExitCode> {
         Command::Scale(args) => scale::run(args, sandbox).await,
         Command::Faults(args) => faults::run(args, sandbox).await,
         Command::Soak(args) => soak::run(args, sandbox).await,
+        Command::Limits(args) => limits::run(args, sandbox).await,
         Command::Charts(args) => charts::run(args, sandbox).await,
         Command::Node(args) => node::run(args, sandbox).await,
         Command::NodeRole(args) => node::run_role(args, sandbox).await,
