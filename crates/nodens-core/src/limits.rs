@@ -65,8 +65,8 @@ pub const ATTEMPTS_PER_QUESTION_MAX: u32 = 64;
 pub const QUERIES_PER_RETRY: u32 = 5;
 /// Seconds over which both are counted.
 pub const RETRY_WINDOW_S: usize = 10;
-/// Further attempts that each `forward` of each worker may make in so many seconds whatever it asks:
-/// enough for a lone question to be asked as often as its time allows.
+/// Further attempts that each `forward`, all workers together, may make in so many seconds whatever it
+/// asks: enough for a lone question to be asked as often as its time allows.
 pub const RETRIES_FREE: u32 = 32;
 /// How long a question to which no upstream can answer any more waits until it may be asked again.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use crate::handler::Event;
 use crate::handlers::forward;
 use crate::handlers::forward::probes;
 use crate::job::{Client, Job, Recipient};
-use crate::limits::{REFUSALS_SAID_EVERY, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX, SPARE_JOBS_MAX};
+use crate::limits::{REFUSALS_SAID_EVERY, SPARE_JOBS_MAX};
 use crate::log::Level;
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
@@ -217,14 +217,6 @@ impl Worker {
             return self.state.probes.message(ticket);
         }
         self.job(ticket).map(|job| &mut job.current.forward.message)
-    }
-
-    /// Takes back the buffer of an [`Action::Send`], so that the next one need not be allocated.
-    pub fn reuse(&mut self, mut buffer: Vec<u8>) {
-        if self.buffers.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_LEN {
-            buffer.clear();
-            self.buffers.push(buffer);
-        }
     }
 
     #[cfg(test)]

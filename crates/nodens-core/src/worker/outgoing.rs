@@ -1,7 +1,7 @@
 //! What a worker wants done, handed out in pieces that memory has room for.
 
 use super::{Action, Worker};
-use crate::limits::ANSWERS_AT_ONCE;
+use crate::limits::{ANSWERS_AT_ONCE, SPARE_BUFFER_LEN, SPARE_BUFFERS_MAX};
 use crate::time::Now;
 
 impl Worker {
@@ -25,5 +25,13 @@ impl Worker {
     /// Whether [`Worker::take_actions`] has something to give.
     pub fn has_actions(&self) -> bool {
         !self.state.actions.is_empty() || !self.state.local_mail.is_empty()
+    }
+
+    /// Takes back the buffer of an [`Action::Send`], so that the next one need not be allocated.
+    pub fn reuse(&mut self, mut buffer: Vec<u8>) {
+        if self.buffers.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_LEN {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
     }
 }

@@ -45,6 +45,8 @@ pub struct State {
     mended: u64,
     /// Upstreams (by bit) that were asked, since all had been.
     asked: u64,
+    /// Upstreams (by bit) whose reply was malformed: they would send the same again.
+    pub(super) malformed: u64,
     timed_out: bool,
     /// What became of a retry for which there was no budget.
     pub(super) put_off: retries::PutOff,
@@ -89,7 +91,8 @@ impl State {
         self.seat = flights::Seat::Alone;
         self.pending.clear();
         (self.started, self.failures, self.failovers) = (0, 0, 0);
-        (self.cursor, self.hedge_at, self.mended, self.asked) = (0, 0, 0, 0);
+        (self.cursor, self.hedge_at) = (0, 0);
+        (self.mended, self.asked, self.malformed) = (0, 0, 0);
         self.timed_out = false;
         self.put_off = retries::PutOff::default();
     }
@@ -107,14 +110,15 @@ impl State {
         Some(attempt)
     }
 
-    /// Any of so many upstreams, at least one, but nobody twice before everybody was asked.
+    /// Any of so many upstreams that is of use, but nobody twice before everybody was asked.
     fn any_of(&mut self, upstreams: usize, rng: &mut Rng) -> Option<usize> {
-        if (0..upstreams).all(|member| self.asked & bit(member) != 0) {
+        let useful = |member: &usize| self.is_useful(*member);
+        if (0..upstreams).filter(useful).all(|member| self.asked & bit(member) != 0) {
             self.asked = 0;
         }
-        let left = |member: &usize| self.asked & bit(*member) == 0;
-        let nth = rng.usize(..(0..upstreams).filter(left).count());
-        (0..upstreams).filter(left).nth(nth)
+        let left = |member: &usize| self.is_useful(*member) && self.asked & bit(*member) == 0;
+        let count = (0..upstreams).filter(left).count();
+        if count == 0 { None } else { (0..upstreams).filter(left).nth(rng.usize(..count)) }
     }
 
     /// Nobody waits any more.
@@ -131,7 +135,7 @@ impl State {
 }
 
 /// The place of an upstream in a set of them; no `forward` has more than 64.
-fn bit(member: usize) -> u64 {
+pub(super) fn bit(member: usize) -> u64 {
     1_u64.checked_shl(member as u32).unwrap_or(0)
 }
 
@@ -172,9 +176,7 @@ impl Forward {
             if state.failures >= self.two_rounds() && state.hedge_at > now.mono_ns {
                 return self.wait(cx);
             }
-            if !self.is_affordable(cx, cause) {
-                return self.put_off(cx);
-            }
+            let Some(credit) = self.take_credit(cx, cause) else { return self.put_off(cx) };
             if let Some(member) = self.pick(cx, carrier) {
                 self.start(cx, member, carrier, false, cause);
                 let patience = self.patience(member, carrier);
@@ -189,6 +191,7 @@ impl Forward {
                 state.hedge_at = now.plus(state.hedge_wait);
                 return self.wait(cx);
             }
+            self.give_back(cx, credit);
             // All are down; some may be up again when this question still waits.
             cx.job.current.forward.hedge_at = now.plus(HEDGE_TIME_MAX);
         }
@@ -231,6 +234,7 @@ impl Forward {
     /// Whether the limits allow another attempt.
     fn may_start(&self, state: &State) -> bool {
         state.started < ATTEMPTS_PER_QUESTION_MAX
+            && (0..self.upstreams.len().max(1)).any(|member| state.is_useful(member))
             && match self.options.max_connect_attempts {
                 Some(0) => true,
                 Some(most) => state.started < most,
@@ -244,21 +248,29 @@ impl Forward {
     }
 
     /// The next upstream that is not down; if all are, any that was not asked yet, because the
-    /// health checks may be wrong, or none (`failfast_all_unhealthy_upstreams`).
+    /// health checks may be wrong, or none (`failfast_all_unhealthy_upstreams`). None whose reply was
+    /// malformed.
     fn pick(&self, cx: &mut Cx<'_>, carrier: Carrier) -> Option<usize> {
         let worker = &mut *cx.worker;
         let state = &mut cx.job.current.forward;
+        let mut all_down = true;
         for _ in 0..self.upstreams.len() {
             let member = state.order.get(state.cursor)?;
             state.cursor += 1;
             let upstream = self.upstreams.get(member)?;
-            if !upstream.path(carrier).is_down(self.options.max_fails) {
-                Self::note_recovery(worker, cx.now, upstream, carrier);
+            if upstream.path(carrier).is_down(self.options.max_fails) {
+                continue;
+            }
+            Self::note_recovery(worker, cx.now, upstream, carrier);
+            if state.is_useful(member) {
                 return Some(member);
             }
+            all_down = false;
         }
-        worker.cells.add(self.series.all_down, 1);
-        self.note_outage(worker, cx.now, cx.block, carrier);
+        if all_down {
+            worker.cells.add(self.series.all_down, 1);
+            self.note_outage(worker, cx.now, cx.block, carrier);
+        }
         if self.options.failfast || self.upstreams.is_empty() {
             return None;
         }

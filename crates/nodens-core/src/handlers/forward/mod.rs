@@ -1,10 +1,11 @@
 //! `forward`: asks other servers.
 //!
 //! This module decides what becomes of a question and of a reply; [`attempts`] whom to ask when,
-//! [`retries`] whether again, [`policy`] in which order, [`flights`] who waits for whose answer, [`probes`] when an upstream
+//! [`retries`] and [`budget`] whether again, [`policy`] in which order, [`flights`] who waits for whose answer, [`probes`] when an upstream
 //! that failed is well again, [`outage`] what is said when all have failed. Sending is up to whoever owns the sockets.
 
 mod attempts;
+mod budget;
 mod config;
 mod destination;
 mod flights;
@@ -30,6 +31,7 @@ use crate::metrics::Counter;
 use crate::upstream::{Carrier, Upstream};
 use crate::worker::WorkerState;
 use config::Options;
+use budget::Floor;
 use retries::Cause;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Name, NameRef, Rcode, WireError};
@@ -50,6 +52,8 @@ pub struct Forward {
     concurrent: Arc<AtomicU32>,
     /// Tells this `forward` from others in [`Flights`].
     instance: u64,
+    /// Retries that all workers have together.
+    floor: Floor,
     /// `loop` of the same server block.
     loops: Option<Arc<loops::State>>,
     /// Why a flight failed last, for those who waited for it.
@@ -164,7 +168,7 @@ impl Forward {
             Ok(facts) => facts,
             Err(error) => {
                 self.note_malformed(cx, &upstream, error);
-                self.count_failure(cx, &upstream, carrier);
+                cx.job.current.forward.note_malformed(answered.member);
                 return self.ask_next(cx, Cause::Retry);
             }
         };

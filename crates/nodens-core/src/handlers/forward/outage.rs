@@ -1,7 +1,8 @@
 //! What is said of upstreams as such: that none answers any more, that one does again, that one
 //! answers with what is no message.
 
-use super::Forward;
+use super::attempts::bit;
+use super::{Forward, State};
 use crate::config::ServerBlock;
 use crate::handler::Cx;
 use crate::limits::MALFORMED_SAID_EVERY;
@@ -29,6 +30,19 @@ impl Pause {
             self.said_at_ns = now.mono_ns;
         }
         over
+    }
+}
+
+impl State {
+    /// Whether asking an upstream, once more perhaps, may bring an answer.
+    pub(super) fn is_useful(&self, member: usize) -> bool {
+        self.malformed & bit(member) == 0
+    }
+
+    /// An upstream's reply was malformed. That says something of the query, not of the upstream.
+    pub(super) fn note_malformed(&mut self, member: usize) {
+        self.failures += 1;
+        self.malformed |= bit(member);
     }
 }
 

@@ -1,22 +1,21 @@
 //! Further attempts for a question, and how many of them there may be.
 //!
 //! An upstream that drops what it cannot handle must not get several times as much for it. So
-//! attempts behind the first of a question have a budget ([`Budget`]), whether an answer is late
+//! attempts behind the first of a question have a budget (see [`super::budget`]), whether an answer is late
 //! or the way is closed. A retry without budget is put off: as long as an earlier
 //! attempt may still be answered the question waits for both, else for a short time, if there is an
 //! upstream that has not failed.
 
-use super::{Forward, probes};
+use super::budget::Budget;
+use super::{Forward, State, probes};
 use crate::handler::{Cx, Step};
 use crate::limits::{
-    ATTEMPTS_PER_QUESTION_MAX, BUDGETS_KEPT, HEDGE_TIME_MIN, PUT_OFF_PAUSE_MAX, QUERIES_PER_RETRY,
-    RETRIES_FREE, RETRY_WAIT_MAX, RETRY_WINDOW_S,
+    ATTEMPTS_PER_QUESTION_MAX, BUDGETS_KEPT, HEDGE_TIME_MIN, PUT_OFF_PAUSE_MAX, RETRY_WAIT_MAX,
 };
 use crate::time::Now;
 use crate::upstream::{Carrier, Path, Upstream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Why an attempt starts that is not the first of its question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +45,17 @@ impl PutOff {
     }
 }
 
+/// What an attempt is paid with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Credit {
+    /// It costs nothing.
+    Nothing,
+    /// With what the queries of this worker have earned.
+    Own,
+    /// With what all workers have together.
+    Floor,
+}
+
 /// The budgets of one worker, by the instance of `forward`: an upstream that is dead must not take
 /// away the retries of others.
 #[derive(Debug, Default)]
@@ -57,100 +67,36 @@ impl Budgets {
             // Those of configurations that are gone, too; one without counts is as good as new.
             self.0.retain(|_, budget| budget.is_counting(now));
         }
-        self.0.entry(forward.instance).or_insert_with(|| Budget {
-            recoveries: forward.recoveries(),
-            ..Budget::default()
-        })
+        let new = || Budget::new(now, forward.recoveries());
+        self.0.entry(forward.instance).or_insert_with(new)
     }
-}
-
-/// Attempts of one `forward` of one worker in the last seconds.
-///
-/// In any [`RETRY_WINDOW_S`] seconds there are at most [`RETRIES_FREE`] retries and one for every
-/// [`QUERIES_PER_RETRY`] first attempts: retries are counted for a second more than the window, first
-/// attempts for up to a second less. When an upstream has recovered from an outage, the count of
-/// retries begins anew, at most once in a window: else the retries of the outage would be missing
-/// for the queries that wait, and for those after it.
-#[derive(Debug, Default)]
-pub(crate) struct Budget {
-    second: u64,
-    /// The recoveries of upstreams that have been taken into account.
-    recoveries: u32,
-    /// When the count of retries began anew, monotonic nanoseconds; 0 if it never did.
-    forgiven_ns: u64,
-    /// The counts of a second stand at its number modulo their length.
-    counts: [Counts; COUNTS],
-}
-
-const COUNTS: usize = RETRY_WINDOW_S + 1;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    first: u32,
-    retries: u32,
-}
-
-impl Budget {
-    /// The counts of this second.
-    fn current(&mut self, now: Now) -> Option<&mut Counts> {
-        let second = now.mono_ns / 1_000_000_000;
-        while self.second < second {
-            // Seconds without a question were those before the last few.
-            self.second = (self.second + 1).max(second.saturating_sub(COUNTS as u64));
-            if let Some(counts) = self.counts.get_mut(place(self.second)) {
-                *counts = Counts::default();
-            }
-        }
-        self.counts.get_mut(place(self.second))
-    }
-
-    /// Whether something is counted still, or a second fresh start would be too early.
-    fn is_counting(&self, now: Now) -> bool {
-        now.mono_ns / 1_000_000_000 < self.second + COUNTS as u64 || !self.may_forgive(now)
-    }
-
-    fn may_forgive(&self, now: Now) -> bool {
-        self.forgiven_ns == 0 || now.since(self.forgiven_ns) >= Duration::from_secs(RETRY_WINDOW_S as u64)
-    }
-
-    /// Begins the count of retries anew if there were recoveries since that was done last.
-    fn forgive(&mut self, now: Now, recoveries: u32) {
-        if recoveries == self.recoveries || !self.may_forgive(now) {
-            return;
-        }
-        (self.recoveries, self.forgiven_ns) = (recoveries, now.mono_ns);
-        for counts in &mut self.counts {
-            counts.retries = 0;
-        }
-    }
-
-    /// Whether there may be one more retry.
-    fn has_one(&mut self, now: Now) -> bool {
-        self.current(now);
-        let oldest = place(self.second + 1);
-        let within = |(at, counts): (usize, &Counts)| if at == oldest { 0 } else { counts.first };
-        let first: u32 = self.counts.iter().enumerate().map(within).sum();
-        let retries: u32 = self.counts.iter().map(|counts| counts.retries).sum();
-        retries < RETRIES_FREE + first / QUERIES_PER_RETRY
-    }
-}
-
-fn place(second: u64) -> usize {
-    (second % COUNTS as u64) as usize
 }
 
 impl Forward {
-    /// Whether the budget has room for another attempt.
-    pub(super) fn is_affordable(&self, cx: &mut Cx<'_>, cause: Cause) -> bool {
+    /// Takes from the budget what another attempt costs; `None` if it has no room for it.
+    pub(super) fn take_credit(&self, cx: &mut Cx<'_>, cause: Cause) -> Option<Credit> {
         if cx.job.current.forward.started == 0 || cause != Cause::Retry {
-            return true;
+            return Some(Credit::Nothing);
         }
-        let budget = cx.worker.retries.of(self, cx.now);
-        if budget.has_one(cx.now) {
-            return true;
+        let now = cx.now;
+        let budget = cx.worker.retries.of(self, now);
+        if budget.take(now) {
+            return Some(Credit::Own);
         }
-        budget.forgive(cx.now, self.recoveries());
-        budget.has_one(cx.now)
+        let recoveries = self.recoveries();
+        if self.floor.take(now, recoveries) {
+            return Some(Credit::Floor);
+        }
+        (budget.forgive(now, recoveries) && budget.take(now)).then_some(Credit::Own)
+    }
+
+    /// The attempt was not made.
+    pub(super) fn give_back(&self, cx: &mut Cx<'_>, credit: Credit) {
+        match credit {
+            Credit::Nothing => {}
+            Credit::Own => cx.worker.retries.of(self, cx.now).give_back(cx.now),
+            Credit::Floor => self.floor.give_back(cx.now),
+        }
     }
 
     /// How often upstreams recovered from an outage.
@@ -166,11 +112,9 @@ impl Forward {
     pub(super) fn book(&self, cx: &mut Cx<'_>, cause: Cause) {
         let state = &mut cx.job.current.forward;
         state.put_off = PutOff::default();
-        let Some(counts) = cx.worker.retries.of(self, cx.now).current(cx.now) else { return };
         if state.started == 0 {
-            counts.first = counts.first.saturating_add(1);
+            cx.worker.retries.of(self, cx.now).add_first(cx.now);
         } else if cause == Cause::Retry {
-            counts.retries += 1;
             cx.worker.cells.add(self.series.retries, 1);
         }
     }
@@ -189,7 +133,7 @@ impl Forward {
             return self.wait(cx);
         }
         let since = *state.put_off.alone_since.get_or_insert(cx.now.mono_ns);
-        if self.is_hopeless(self.carrier(cx)) {
+        if self.is_hopeless(&cx.job.current.forward, self.carrier(cx)) {
             return self.fail(cx);
         }
         let end = since.saturating_add(u64::try_from(RETRY_WAIT_MAX.as_nanos()).unwrap_or(u64::MAX));
@@ -203,12 +147,15 @@ impl Forward {
 
     /// Whether every upstream failed when it was asked last: then it is better to say so at once.
     /// Of a lone upstream only its health checks can say that: any failure makes it suspect.
-    fn is_hopeless(&self, carrier: Carrier) -> bool {
+    fn is_hopeless(&self, state: &State, carrier: Carrier) -> bool {
         let lone = self.upstreams.len() == 1;
         let failed = |path: &Path| {
             (!lone && path.is_suspect()) || path.is_down(self.options.max_fails)
         };
-        self.upstreams.iter().all(|upstream| failed(upstream.path(carrier)))
+        let hopeless = |(member, upstream): (usize, &Arc<Upstream>)| {
+            !state.is_useful(member) || failed(upstream.path(carrier))
+        };
+        self.upstreams.iter().enumerate().all(hopeless)
     }
 
     /// Asks the same upstream again, for a reason that needs no budget.

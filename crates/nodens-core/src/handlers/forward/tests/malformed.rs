@@ -53,7 +53,7 @@ fn without_another_the_answer_is_servfail_and_the_log_says_why() {
     let reply = bench.ask("example.org. A");
     assert_eq!(reply.flags.rcode(), Rcode::SERVFAIL);
     assert!(!reply.flags.has(Flags::TC) && reply.authority.is_empty());
-    assert_eq!(metric(&bench, COUNTER), 2.0);
+    assert_eq!(metric(&bench, COUNTER), 1.0);
     let records: Vec<_> = bench.log.try_iter().collect();
     let lines = records.iter().filter_map(|record| match record {
         LogRecord::Line { text, .. } => Some(text.as_str()),
@@ -70,6 +70,65 @@ fn without_another_the_answer_is_servfail_and_the_log_says_why() {
     assert!(failure.unwrap().contains("reply from 192.0.2.1:53 is malformed"), "{failure:?}");
     script(&mut bench, |_, question| denial(question, 20));
     assert_eq!(rcode_of(&mut bench, "example.com. A"), Rcode::NXDOMAIN);
+}
+
+/// Who owns a domain decides what its records look like, but not which upstreams are asked.
+#[test]
+fn a_malformed_reply_says_nothing_of_the_health_of_its_upstream() {
+    for body in ["policy sequential", "policy sequential\n max_fails 0"] {
+        let mut bench = bench(&to(2), body);
+        let log = script(&mut bench, |ask, question| {
+            let is_bad = question.questions[0].qname == name("bad.example.");
+            if is_bad && number(ask) == 1 { denial(question, 19) } else { replies(question) }
+        });
+        for _ in 0..10 {
+            assert_eq!(rcode_of(&mut bench, "bad.example. A"), Rcode::NOERROR);
+            assert_eq!(asked(&log), [1, 2], "{body}: without a health check");
+            assert_eq!(rcode_of(&mut bench, "good.example. A"), Rcode::NOERROR);
+            assert_eq!(asked(&log), [1], "{body}");
+        }
+        assert_eq!(metric(&bench, COUNTER), 10.0);
+    }
+}
+
+#[test]
+fn an_upstream_whose_reply_is_malformed_is_not_asked_again_for_that_query() {
+    for upstreams in 1..=3 {
+        for body in ["", "max_fails 0", "max_connect_attempts 0", "failfast_all_unhealthy_upstreams"] {
+            let mut bench = bench(&to(upstreams), &format!("policy sequential\n {body}"));
+            let log = script(&mut bench, |_, question| denial(question, 19));
+            assert_eq!(rcode_of(&mut bench, "bad.example. A"), Rcode::SERVFAIL);
+            let all: Vec<u16> = (1..=upstreams as u16).collect();
+            assert_eq!((asked(&log), bench.worker.pending()), (all, 0), "{body}");
+            assert_eq!(metric(&bench, "coredns_forward_healthcheck_broken_total"), 0.0);
+        }
+    }
+}
+
+#[test]
+fn beside_an_upstream_whose_reply_is_malformed_another_is_asked_as_often_as_ever() {
+    let mut bench = bench(&to(2), "policy sequential\n max_fails 0");
+    let log = script(&mut bench, |ask, question| match number(ask) {
+        1 => denial(question, 19),
+        _ => Reaction::Silence,
+    });
+    let (answer, took) = bench.ask_for("bad.example. A", 6000 * MS).unwrap();
+    assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
+    let asked = asked(&log);
+    assert_eq!(asked.iter().filter(|number| **number == 1).count(), 1, "{asked:?}");
+    assert!(asked.len() > 3 && took > 3000 * MS, "{asked:?} in {took:?}");
+}
+
+#[test]
+fn without_budget_a_query_whose_replies_are_all_malformed_fails_at_once() {
+    let mut bench = bench(&to(2), "policy sequential\n max_fails 0");
+    script(&mut bench, |_, question| denial(question, 19));
+    for n in 0..200 {
+        let question = format!("n{n}.bad.example. A");
+        let (answer, took) = bench.ask_for(&question, 5000 * MS).unwrap();
+        assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
+        assert!(took <= 1000 * MS, "{took:?}");
+    }
 }
 
 #[test]

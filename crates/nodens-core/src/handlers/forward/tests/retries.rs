@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::limits::{QUERIES_PER_RETRY, RETRIES_FREE, RETRY_WINDOW_S};
+use crate::shared::Shared;
 use crate::testing::request;
+use crate::worker::{Action, Worker};
 use fastrand::Rng;
+use std::sync::Arc;
 
 /// What became of a load.
 struct Load {
@@ -98,7 +101,12 @@ impl Load {
             // Those before a fresh start are paid for by the ten seconds up to it.
             let paying = (0..=starts).map(|start| within(&self.queries, 1 + start)).sum::<usize>();
             let free = RETRIES_FREE as usize * (1 + starts as usize);
-            let most = queries + paying / QUERIES_PER_RETRY as usize + free;
+            // A fresh start in the first ten seconds adds at most what two seconds ask.
+            let start = self.queries.first().copied().unwrap_or_default();
+            let is_early = starts > 0 && *end < start + 2 * window;
+            let early = self.queries.partition_point(|at| *at < start + 2_000_000_000);
+            let early = if is_early { early } else { 0 };
+            let most = queries + paying / QUERIES_PER_RETRY as usize + free + early;
             assert!(packets <= most, "packet {index}: {packets} packets for {queries} questions");
         }
     }
@@ -302,6 +310,102 @@ fn a_short_outage_costs_no_answer_then_or_later() {
         assert_eq!(load.failed, Vec::<String>::new());
         assert!(load.slowest <= 2600 * MS, "{:?}", load.slowest);
         load.assert_bounded_with(1);
+    }
+}
+
+#[test]
+fn an_outage_right_after_the_start_costs_no_answer() {
+    for body in ["", "max_fails 0"] {
+        for (rate, until) in [(100, 150), (1000, 1500), (30, 30)] {
+            let react = by_latest(move |latest, _, question| {
+                if latest < until { Reaction::Silence } else { after(2 * MS, replies(question)) }
+            });
+            let load = load(bench("192.0.2.1", body), rate, 22, react);
+            assert_eq!(load.failed, Vec::<String>::new(), "{rate} {body}");
+            // Up to the recovery a fifth of the queries, then as if there had been ten seconds more.
+            let before = until / QUERIES_PER_RETRY as usize;
+            let most = before + 2 * rate as usize + 2 * RETRIES_FREE as usize;
+            let retries = load.packets.len() - load.queries.len();
+            assert!(retries <= most, "{retries} of {most}");
+        }
+    }
+}
+
+#[test]
+fn a_burst_right_after_the_start_is_no_rate_to_go_by() {
+    // One retry for each at most, although they came within a moment.
+    let react = by_latest(|latest, _, question| {
+        if latest < 1000 { Reaction::Silence } else { after(2 * MS, replies(question)) }
+    });
+    let mut bench = bench("192.0.2.1", "");
+    bench.upstream(react);
+    for n in 0..1000 {
+        bench.ask_bytes(&request(&format!("n{n}.example. A")));
+    }
+    bench.pass(600 * MS);
+    bench.ask_bytes(&request("n1000.example. A"));
+    bench.pass(6000 * MS);
+    let free = 2.0 * f64::from(RETRIES_FREE);
+    let retries = metric(&bench, "nodens_forward_retries_total");
+    assert!(retries <= 200.0 + 1001.0 + free, "{retries}");
+}
+
+/// What so many workers make of an upstream that is silent: when they asked it first for a query,
+/// and when again.
+fn silent_for(workers: usize, queries_each: usize, times: u64) -> [Vec<u64>; 2] {
+    let mut bench = bench("192.0.2.1", "");
+    let shared = Arc::new(Shared::new(workers, bench.shared.sink.clone()));
+    let text = ".:53 {\n forward . 192.0.2.1 {\n max_fails 0\n }\n}";
+    let tree = nodens_corefile::parse("Corefile", text, &nodens_corefile::NoSources).unwrap();
+    let config = crate::config::build(&tree, &Default::default(), &shared).map(Arc::new).unwrap();
+    let worker = |n| Worker::new(n, shared.clone(), config.clone(), n as u64);
+    let mut workers: Vec<_> = (0..workers).map(worker).collect();
+    let mut asked = [Vec::new(), Vec::new()];
+    let mut known = std::collections::HashSet::new();
+    for step in 0..times * 1100 {
+        bench.now.mono_ns += 10_000_000;
+        for (index, worker) in workers.iter_mut().enumerate() {
+            for n in 0..if step % 1100 == 0 { queries_each } else { 0 } {
+                let request = request(&format!("w{index}n{n}t{step}.example. A"));
+                worker.receive(bench.now, bench.client, &request, &mut Vec::new());
+            }
+            worker.tick(bench.now);
+            let mut actions = Vec::new();
+            worker.take_actions(&mut actions);
+            for action in actions {
+                match action {
+                    Action::Ask(ask) => {
+                        let is_again = !known.insert((index, ask.ticket.slot, ask.ticket.serial));
+                        asked[usize::from(is_again)].push(bench.now.mono_ns);
+                    }
+                    Action::GiveUp { ticket, attempt } => {
+                        worker.failed(bench.now, ticket, attempt, &Fault::Timeout(String::new()));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert!(workers.iter().all(|worker| worker.pending() == 0));
+    asked
+}
+
+#[test]
+fn what_is_free_is_so_for_all_workers_together() {
+    for workers in [1, 2, 8, 128] {
+        let [first, again] = silent_for(workers, 4, 2);
+        assert_eq!(first.len(), workers * 4 * 2);
+        for end in &again {
+            let since = end.saturating_sub(RETRY_WINDOW_S as u64 * 1_000_000_000);
+            let within = again.iter().filter(|at| **at > since && *at <= end).count();
+            assert!(within <= RETRIES_FREE as usize, "{within} with {workers} workers");
+        }
+        // They have it, too, and again after the time.
+        let most = 2 * (RETRIES_FREE as usize).min(workers * 4 * 4);
+        assert!(again.len() >= most.min(2 * 16), "{} with {workers} workers", again.len());
+        if workers >= 8 {
+            assert_eq!(again.len(), 2 * RETRIES_FREE as usize);
+        }
     }
 }
 
