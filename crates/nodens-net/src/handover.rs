@@ -76,13 +76,17 @@ impl Runtime {
 
     /// As [`Runtime::shutdown`], but leaves to a successor what arrives at the listeners that it
     /// has `kept`, by the addresses of [`Runtime::local_addresses`]. Connections to them go to
-    /// `heir`, each once its questions are answered.
-    pub fn leave(self, kept: &[SocketAddr], heir: &Sender<HandedConnection>, grace: Duration) {
+    /// `heir`, each once its questions are answered. Gives the workers that hang and are left behind,
+    /// with the connections that they have.
+    pub fn leave(
+        self,
+        kept: &[SocketAddr],
+        heir: &Sender<HandedConnection>,
+        grace: Duration,
+    ) -> Vec<usize> {
         let kept = self.listeners.iter().filter(|open| kept.contains(&open.bound));
         let kept: HashMap<u32, SocketAddr> = kept.map(|open| (open.id, open.bound)).collect();
-        self.end(grace, |at| {
-            Command::Leave(at, Leaving { heir: heir.clone(), kept: kept.clone() })
-        });
+        self.end(grace, |at| Command::Leave(at, Leaving { heir: heir.clone(), kept: kept.clone() }))
     }
 
     /// A way for connections of another process into this one.

@@ -44,6 +44,20 @@ pub struct InheritedListener {
     pub pairs: Vec<(OwnedFd, OwnedFd)>,
 }
 
+impl InheritedListener {
+    /// The same sockets once more.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is free.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let pair =
+            |(udp, tcp): &(OwnedFd, OwnedFd)| io::Result::Ok((udp.try_clone()?, tcp.try_clone()?));
+        let pairs: io::Result<_> = self.pairs.iter().map(pair).collect();
+        Ok(Self { address: self.address, pairs: pairs? })
+    }
+}
+
 /// The sockets of one listener for one worker.
 #[derive(Debug)]
 pub(crate) struct Pair {

@@ -360,7 +360,7 @@ impl Runtime {
     /// Takes no more questions, answers those under way for at most `grace`, and ends; a worker
     /// that does not end soon after is left behind.
     pub fn shutdown(self, grace: Duration) {
-        self.end(grace, Command::Stop);
+        _ = self.end(grace, Command::Stop);
     }
 }
 

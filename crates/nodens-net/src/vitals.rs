@@ -2,10 +2,11 @@
 
 use crate::clock;
 use crate::limits::UNHEALTHY_AFTER;
+use crate::sys;
 use nodens_core::{Now, Shared};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -152,6 +153,20 @@ impl Vitals {
         self.lock().clone()
     }
 
+    /// Closes the listeners of a worker that is stuck. It may be about to use them: it finds files
+    /// with nothing in them in their places.
+    pub(crate) fn close_listeners(&self, worker: usize) {
+        let epoll = self.beats.get(worker).and_then(|beat| beat.epoll.get()?.upgrade());
+        for lent in self.lent().iter().filter(|lent| lent.worker == worker) {
+            let (Some(udp), Some(tcp)) = (lent.udp.upgrade(), lent.tcp.upgrade()) else { continue };
+            for socket in [udp.as_fd(), tcp.as_fd()] {
+                // The sockets may live on in another process, and so would what epoll knows of them.
+                _ = epoll.as_ref().map(|epoll| rustix::event::epoll::delete(epoll, socket));
+                _ = sys::empty(socket);
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Lent>> {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,5 +194,36 @@ impl Vitals {
             "Times a worker was found stuck.",
             Arc::new(move || stalls.stalls.load(Ordering::Relaxed) as f64),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A turn that began so long ago.
+    fn ago(time: Duration) -> Now {
+        let now = clock::now();
+        let mono_ns = now.mono_ns.saturating_sub(time.as_nanos() as u64);
+        Now { mono_ns, ..now }
+    }
+
+    #[test]
+    fn what_counts_for_health_is_the_last_turn_and_not_how_long_a_worker_has_been_slow() {
+        let vitals = Vitals::new(2);
+        let long = 2 * UNHEALTHY_AFTER;
+        (0..2).for_each(|worker| vitals.beat(worker, ago(long)));
+        assert_eq!(vitals.complaint(), None, "a worker that sleeps is well");
+        vitals.set_stalled(1, true);
+        let complaint = vitals.complaint().unwrap_or_default();
+        assert!(complaint.starts_with("worker 1 is stuck: no turn for "), "{complaint}");
+        // It makes a turn now and then: a restart would not make it faster.
+        vitals.beat(1, ago(Duration::ZERO));
+        assert!(vitals.stalled()[0].elapsed >= long);
+        assert_eq!(vitals.complaint(), None);
+        // The one that has been silent for longest is named.
+        vitals.set_stalled(0, true);
+        let complaint = vitals.complaint().unwrap_or_default();
+        assert!(complaint.starts_with("worker 0 is stuck"), "{complaint}");
     }
 }

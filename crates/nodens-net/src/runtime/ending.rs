@@ -20,11 +20,12 @@ impl Runtime {
         }
         let kept: Vec<_> = self.listeners.iter().map(|open| open.bound).collect();
         let (heir, _) = channel();
-        self.leave(&kept, &heir, Duration::ZERO);
+        _ = self.leave(&kept, &heir, Duration::ZERO);
     }
 
-    /// Tells every worker to end, by a command that is given the time, and waits for them.
-    pub(crate) fn end(mut self, grace: Duration, command: impl Fn(u64) -> Command) {
+    /// Tells every worker to end, by a command that is given the time, and waits for them. Gives those
+    /// that are left behind: they hang. Their listeners are closed all the same.
+    pub(crate) fn end(mut self, grace: Duration, command: impl Fn(u64) -> Command) -> Vec<usize> {
         self.supervisor = None;
         let at = clock::now().plus(grace);
         // One that is stuck keeps what it has. To be told would make a successor wait until it has
@@ -39,15 +40,24 @@ impl Runtime {
             self.wake(worker);
         }
         let until = Instant::now() + grace + SHUTDOWN_MARGIN;
+        let mut left = Vec::new();
         for (index, worker) in self.workers.into_iter().enumerate() {
-            // One that hangs is left behind: the process is about to end.
             let hangs = is_stalled(index);
             while !worker.thread.is_finished() && !hangs && Instant::now() < until {
                 std::thread::sleep(SHUTDOWN_ROUND);
             }
             if worker.thread.is_finished() {
                 _ = worker.thread.join();
+            } else {
+                // Whoever has these sockets too would get only a share of what arrives at new ones of
+                // the same address, for as long as this process lives.
+                self.vitals.close_listeners(index);
+                left.push(index);
             }
         }
+        left
     }
 }
+
+#[cfg(test)]
+mod tests;

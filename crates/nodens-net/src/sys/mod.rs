@@ -35,6 +35,16 @@ pub(crate) fn dropped(socket: impl AsFd) -> Option<u32> {
     fields.last().copied().filter(|_| whole)
 }
 
+/// Closes the file that `fd` stands for, whoever may use it at this moment, and puts `/dev/null` in its
+/// place. The descriptor stays its owner's.
+pub(crate) fn empty(fd: impl AsFd) -> io::Result<()> {
+    let null = std::fs::File::open("/dev/null")?;
+    let (null, fd) = (null.as_raw_fd(), fd.as_fd().as_raw_fd());
+    // SAFETY: both descriptors are open, and `fd` is one afterwards, for its owner to close.
+    let result = unsafe { libc::dup3(null, fd, libc::O_CLOEXEC) };
+    if result == fd { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// How many of the octets written into a TCP connection the other side has not acknowledged.
 pub(crate) fn unacknowledged(stream: impl AsFd) -> Option<u64> {
     let mut octets: c_int = 0;

@@ -1,0 +1,58 @@
+use crate::runtime::{Options, Runtime};
+use nodens_core::config::BuildOptions;
+use nodens_core::log::Sink;
+use nodens_core::{Shared, build};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::mpsc::{channel, sync_channel};
+use std::time::Duration;
+
+const COREFILE: &str = "test:0 {\n bind 127.0.0.1\n template IN A test {\n answer \"{{ .Name }} 60 IN A 192.0.2.1\"\n }\n}\n";
+const QUERY: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x01a\x04test\0\0\x01\0\x01";
+const WORKERS: usize = 2;
+
+fn start(options: Options) -> Runtime {
+    let shared = Arc::new(Shared::new(WORKERS, Sink::new(sync_channel(1000).0)));
+    let tree = nodens_corefile::parse("Corefile", COREFILE, &nodens_corefile::SystemSources);
+    let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
+    Runtime::start(shared, Arc::new(config), options).unwrap()
+}
+
+/// Asks from so many ports that every worker gets some; gives how many are answered.
+fn answered(address: SocketAddr) -> usize {
+    let client = |_| {
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(address).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client.send(QUERY).unwrap();
+        client
+    };
+    let clients: Vec<UdpSocket> = (0..40).map(client).collect();
+    clients.iter().filter(|client| client.recv(&mut [0; 512]).is_ok()).count()
+}
+
+#[test]
+fn a_worker_that_hangs_is_said_to_be_left_behind_and_its_listeners_are_closed() {
+    let old = start(Options::default());
+    let address = old.local_addresses()[0];
+    let inherited = old.export();
+    assert_eq!(inherited[0].pairs.len(), WORKERS, "those of a worker that hangs too");
+    let new = start(Options { inherited, ..Options::default() });
+    old.vitals().set_stalled(1, true);
+    assert_eq!(old.leave(&[address], &channel().0, Duration::ZERO), [1]);
+    assert_eq!(answered(address), 40);
+    assert!(new.leave(&[], &channel().0, Duration::ZERO).is_empty());
+    UdpSocket::bind(address).expect("nobody has the port");
+    std::net::TcpListener::bind(address).expect("nobody has the port");
+}
+
+#[test]
+fn a_start_that_fails_takes_nothing_from_the_process_that_serves() {
+    let serving = start(Options::default());
+    let address = serving.local_addresses()[0];
+    let inherited = serving.export();
+    let failed = start(Options { inherited, paused: true, ..Options::default() });
+    failed.give_up();
+    assert_eq!(answered(address), 40);
+    serving.shutdown(Duration::ZERO);
+}
