@@ -193,8 +193,13 @@ impl Endpoints {
                 let bound = self.listen(*address).map_err(|error| match wants.first() {
                     Some(wanted) => wanted.failed(error),
                     None => ListenError { plugin: "", address: address.to_string(), error },
-                })?;
-                opened.push((*address, bound));
+                });
+                if bound.is_err() {
+                    // For the next attempt: the predecessor has these addresses.
+                    let inherited = opened.extract_if(.., |(_, (_, inherited))| *inherited);
+                    self.inherited.extend(inherited.map(|(at, (listener, _))| (at, listener)));
+                }
+                opened.push((*address, bound?));
             }
         }
         for (address, listener) in opened {
