@@ -1,29 +1,18 @@
 //! The wait for what `kubernetes` has to know before questions can be answered.
 
-use crate::events::{Event, Later};
+use crate::succession::{Waited, Waiting};
 use nodens_core::Shared;
 use nodens_core::cluster::Feed;
 use nodens_core::config::{ClusterService, Services};
 use nodens_core::log::Level;
 use nodens_kube::Watches;
-use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Time between two lines that say what start waits for, as in CoreDNS.
 const SAY_EVERY: Duration = Duration::from_millis(500);
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
-    /// All is known, or time is up.
-    Enough,
-    /// The process is told to end.
-    Ended,
-}
 
 /// What `services` wants to be watched.
 pub(crate) fn feeds(services: &Services) -> Vec<Arc<Feed>> {
@@ -57,21 +46,16 @@ pub(crate) fn watch(
 }
 
 /// Waits until everything has been listed once, each for as long as it is worth waiting for.
-/// A signal that ends the process ends the wait. It and all else that comes meanwhile is for `later`:
-/// files may have changed since they were read.
-pub(crate) fn wait(
-    services: &Services,
-    shared: &Shared,
-    events: &Receiver<Event>,
-    later: &mut Later,
-) -> Waited {
+/// A signal that ends the process ends the wait, and so does the end of a predecessor; [`Waited::On`] is
+/// what it gives else. All that comes meanwhile is kept: files may have changed since they were read.
+pub(crate) fn wait(services: &Services, shared: &Shared, waiting: &mut Waiting<'_>) -> Waited {
     let begun = Instant::now();
     let mut say_at = begun + SAY_EVERY;
     loop {
         let missing = |cluster: &&ClusterService| !cluster.optional && !cluster.feed.synced();
         let missing = services.clusters.iter().filter(missing);
         let Some(left) = missing.map(|cluster| cluster.startup_timeout).max() else {
-            return Waited::Enough;
+            return Waited::On;
         };
         let now = Instant::now();
         // However late this thread comes to look, each line that was due is said.
@@ -83,17 +67,11 @@ pub(crate) fn wait(
         if now - begun >= left {
             let text = "starting server with unsynced Kubernetes API";
             shared.sink.line(Level::Warning, "kubernetes", text);
-            return Waited::Enough;
+            return Waited::On;
         }
-        match events.recv_timeout(LOOK_EVERY) {
-            Ok(event) => {
-                later.push(event);
-                if matches!(event, Event::Signal(SIGTERM | SIGINT | SIGQUIT)) {
-                    return Waited::Ended;
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Waited::Enough,
+        match waiting.pause(LOOK_EVERY) {
+            Waited::On => {}
+            ended => return ended,
         }
     }
 }
@@ -101,9 +79,11 @@ pub(crate) fn wait(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::{Event, Later};
+    use crate::succession::Inherited;
     use nodens_core::cluster::{Api, Source};
     use nodens_core::log::{Record, Sink};
-    use signal_hook::consts::SIGUSR1;
+    use signal_hook::consts::{SIGTERM, SIGUSR1};
     use std::sync::mpsc::{channel, sync_channel};
 
     fn services(shared: &Shared, timeouts: &[u64]) -> Services {
@@ -121,8 +101,9 @@ mod tests {
     #[test]
     fn start_goes_on_when_all_is_known_or_time_is_up_and_says_which() {
         let (sender, lines) = sync_channel(100);
-        let shared = Shared::new(1, Sink::new(sender));
+        let shared = Arc::new(Shared::new(1, Sink::new(sender)));
         let (_events, events) = channel();
+        let waiting = &mut Waiting::new(&events, Later::default(), Inherited::default(), &shared);
         let said = || {
             let text = |record| match record {
                 Record::Line { text, .. } => text,
@@ -130,32 +111,32 @@ mod tests {
             };
             lines.try_iter().map(text).collect::<Vec<_>>()
         };
-        let later = &mut Later::default();
         let one = services(&shared, &[1200]);
-        assert_eq!(wait(&one, &shared, &events, later), Waited::Enough);
-        let waiting = "waiting for Kubernetes API before starting server".to_owned();
+        assert_eq!(wait(&one, &shared, waiting), Waited::On);
+        let text = "waiting for Kubernetes API before starting server".to_owned();
         let unsynced = "starting server with unsynced Kubernetes API".to_owned();
-        assert_eq!(said(), [waiting.clone(), waiting, unsynced]);
-        assert_eq!(wait(&services(&shared, &[0]), &shared, &events, later), Waited::Enough);
+        assert_eq!(said(), [text.clone(), text, unsynced]);
+        assert_eq!(wait(&services(&shared, &[0]), &shared, waiting), Waited::On);
         assert!(said().is_empty(), "nobody waits for what is only good to know");
         one.clusters[0].feed.set_synced();
-        assert_eq!(wait(&services(&shared, &[1200]), &shared, &events, later), Waited::Enough);
-        assert_eq!(wait(&Services::default(), &shared, &events, later), Waited::Enough);
+        assert_eq!(wait(&services(&shared, &[1200]), &shared, waiting), Waited::On);
+        assert_eq!(wait(&Services::default(), &shared, waiting), Waited::On);
         assert!(said().is_empty());
     }
 
     #[test]
     fn a_signal_ends_the_wait_and_nothing_that_came_is_lost() {
         let (sender, _lines) = sync_channel(100);
-        let shared = Shared::new(1, Sink::new(sender));
+        let shared = Arc::new(Shared::new(1, Sink::new(sender)));
         let (sender, events) = channel();
         let reload = Event::Signal(SIGUSR1);
         for event in [Event::Look, reload, Event::Signal(SIGTERM)] {
             sender.send(event).unwrap();
         }
-        let (services, mut later) = (services(&shared, &[3_600_000]), Later::default());
-        assert_eq!(wait(&services, &shared, &events, &mut later), Waited::Ended);
-        let kept: Vec<_> = std::iter::from_fn(|| later.next()).collect();
+        let services = services(&shared, &[3_600_000]);
+        let mut waiting = Waiting::new(&events, Later::default(), Inherited::default(), &shared);
+        assert_eq!(wait(&services, &shared, &mut waiting), Waited::Ended);
+        let kept: Vec<_> = std::iter::from_fn(|| waiting.later.next()).collect();
         assert_eq!(kept, [Event::Signal(SIGTERM), Event::Look, reload]);
     }
 }

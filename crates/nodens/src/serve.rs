@@ -3,27 +3,27 @@
 mod handover;
 mod memory;
 mod reloading;
+mod starting;
 
 pub(crate) use memory::budget;
 
 use crate::budget::{Budget, Cache};
-use crate::clusters::Waited;
 use crate::dnstap::Taps;
 use crate::endpoints::{Endpoints, Facts};
 use crate::events::{Event, Later, settle, watch_signals};
 use crate::flags::Flags;
 use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
-use crate::node::{self, Node};
+use crate::node::Node;
 use crate::reload::Reloads;
-use crate::succession::{self, After, Finished, Succession, Successors};
+use crate::succession::{self, After, Finished, Succession, Successors, Waiting};
 use crate::tasks::Tasks;
 use crate::{clusters, face, pidfile, probe, seeing};
 use nodens_core::config::{Services, Task};
 use nodens_core::log::{Level, Record};
 use nodens_core::{Config, Shared};
 use nodens_kube::Watches;
-use nodens_net::{Notifications, Runtime, clock, cpu};
+use nodens_net::{Notifications, Runtime, cpu};
 use nodens_node::handover::Name;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::process::ExitCode;
@@ -143,38 +143,29 @@ impl Server {
         let (shared, budget) = memory::shared(&flags, logger);
         let successors = Successors::prepare(shared.sink.clone());
         let claimed = succession::claim(&flags, &shared.sink, name, events)?;
-        let Some(mut inherited) = claimed else { return Ok(None) };
+        let Some(inherited) = claimed else { return Ok(None) };
+        let mut waiting = Waiting::new(events, Later::begin(&flags), inherited, &shared);
         let mut watches = Watches::new(shared.clone(), memory::moments());
-        let (pair, all) = ((&sender, events), &mut watches);
-        let begin = |node| Node::begin(&flags, node, &shared, all, pair, inherited.is_some());
+        let (all, with) = (&mut watches, (&sender, &mut waiting));
+        let begin = |node| Node::begin(&flags, node, &shared, all, with);
         let node = match flags.node.as_ref().map(begin) {
-            Some(None) => return Ok(None),
+            Some(None) => return waiting.inherited.ended(),
             begun => begun.flatten(),
         };
         let source = source(&flags, node.as_ref()).map_err(|error| text(&error))?;
         let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
         let (config, tasks) =
             compile(&loaded, &flags, &shared, node.as_ref()).map_err(|error| text(&error))?;
-        let (facts, mut later) = (Arc::new(Facts::new(shared.clone())), Later::begin(&flags));
+        let facts = Arc::new(Facts::new(shared.clone()));
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
-        endpoints.inherit(std::mem::take(&mut inherited.http));
+        endpoints.inherit(std::mem::take(&mut waiting.inherited.http));
         node.iter().for_each(|node| serve_node(&mut endpoints, node));
         seeing::start(&flags, &facts, &endpoints, &config);
         clusters::watch(&mut watches, &config.services, &shared)?;
-        // Before the wait, so that probes hear meanwhile that the process lives.
-        let apply = || endpoints.apply(&config.services);
-        let applied = node::when_free(node.as_ref(), events, &mut later, apply);
-        memory::fit_beside(&shared, &budget, &inherited);
-        if applied.map_err(|error| text(&error))?.is_none()
-            || clusters::wait(&config.services, &shared, events, &mut later) == Waited::Ended
-            || !inherited.warm(&shared, clock::now(), events, &mut later)?
-        {
-            return Ok(None);
-        }
         let what = (&shared, &config, &budget);
-        let start = || memory::runtime(what, node.as_ref(), &mut inherited);
-        let started = node::when_free(node.as_ref(), events, &mut later, start);
-        let Some(runtime) = started.map_err(|error| text(&error))? else { return Ok(None) };
+        let started = starting::run(what, node.as_ref(), &mut endpoints, &mut waiting)?;
+        let Waiting { inherited, later, .. } = waiting;
+        let Some(runtime) = started else { return inherited.ended() };
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();
         let reloads = Reloads::new(shared.clone(), sender.clone());

@@ -136,6 +136,11 @@ impl Channel {
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
+    /// Whether the other side is gone. What it has said last may still wait to be read.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_ready(PollFlags::empty())
+    }
+
     /// Sends a message and the descriptors that come with it.
     pub(crate) fn send(&self, message: &Message, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         self.send_octets(&message.encode(), fds)

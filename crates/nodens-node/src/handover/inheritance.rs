@@ -3,7 +3,7 @@
 use super::channel::Channel;
 use super::door::greeting;
 use super::folder::Folder;
-use super::limits::{ESTATE_MAX, GREETING_MAX, PREPARE_MAX, ROUND, SILENCE_MAX};
+use super::limits::{ESTATE_MAX, GREETING_MAX, PREPARE_MAX, ROUND, SILENCE_MAX, UNHEARD_MAX};
 use super::message::{Greeting, Item, Message, VERSION};
 use super::secret::{Claim, Secret, nonce};
 use super::{Error, Estate, Named};
@@ -33,8 +33,8 @@ pub enum Claimed {
 /// What the predecessor passes on, while it serves.
 #[derive(Debug)]
 pub struct Inheritance {
-    channel: Channel,
-    predecessor: Greeting,
+    pub(super) channel: Channel,
+    pub(super) predecessor: Greeting,
     /// The descriptors.
     pub estate: Estate,
 }
@@ -43,7 +43,7 @@ pub struct Inheritance {
 /// process is gone.
 #[derive(Debug)]
 pub struct Trial {
-    channel: Channel,
+    pub(super) channel: Channel,
 }
 
 impl Inheritance {
@@ -123,6 +123,17 @@ impl Inheritance {
     /// worth it to get ready first.
     pub fn is_over(&self) -> bool {
         self.channel.has_word(Duration::ZERO)
+    }
+
+    /// Whether the predecessor is gone or has called the hand-over off, at any time: what it passed on is
+    /// of no use any more, and nobody but this process has it.
+    pub fn is_closed(&self) -> bool {
+        self.channel.is_closed()
+    }
+
+    /// Which of the two it is: [`Error::Refused`] if it goes on.
+    pub fn last_word(&self) -> Error {
+        last_word(&self.channel, Error::Gone)
     }
 
     /// Waits for `trial`, in which the predecessor answers and would resume if this process were
@@ -231,7 +242,7 @@ impl Trial {
     ///
     /// The predecessor ended in another way than it should have, or resumes ([`Error::Refused`]).
     pub fn stay(self, adopt: impl FnMut(HandedConnection)) -> Result<(), Error> {
-        let outcome = self.receive(adopt);
+        let outcome = self.receive(adopt, SILENCE_MAX);
         if !matches!(outcome, Ok(()) | Err(Error::Refused(_))) {
             // That the connection closes must not be taken for the end of this process.
             self.channel.send_at_once(&Message::Farewell);
@@ -239,20 +250,28 @@ impl Trial {
         outcome
     }
 
-    fn receive(&self, mut adopt: impl FnMut(HandedConnection)) -> Result<(), Error> {
+    /// Takes a predecessor for gone that says nothing for `silence`.
+    pub(super) fn receive(
+        &self,
+        mut adopt: impl FnMut(HandedConnection),
+        silence: Duration,
+    ) -> Result<(), Error> {
         self.channel.set_deadline(Some(SEND_PATIENCE));
         let said = self.channel.send(&Message::Stay, &[]);
         said.map_err(|error| last_word(&self.channel, error))?;
-        let mut heard = Instant::now();
+        let (mut heard, mut unheard) = (Instant::now(), 0);
         loop {
             if !self.channel.has_word(ROUND) {
-                if heard.elapsed() > SILENCE_MAX {
+                if heard.elapsed() > silence {
                     return Err(Error::Slow);
                 }
-                self.channel.send_at_once(&Message::Alive);
+                if unheard < UNHEARD_MAX {
+                    unheard += 1;
+                    self.channel.send_at_once(&Message::Alive);
+                }
                 continue;
             }
-            heard = Instant::now();
+            (heard, unheard) = (Instant::now(), 0);
             self.channel.set_deadline(Some(SEND_PATIENCE));
             match self.channel.receive()? {
                 (Message::Alive, _) => self.channel.send_at_once(&Message::Alive),

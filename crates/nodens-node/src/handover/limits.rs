@@ -37,6 +37,10 @@ pub(crate) const LEAVE_MAX: Duration = Duration::from_secs(60);
 /// How long a successor hears nothing from a predecessor that leaves before it takes it for gone.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(20);
 
+/// Words without an answer after which a successor says no more until it hears something: as many as the
+/// predecessor waits for. One that is stopped reads nothing, and its last word has to fit behind them.
+pub(crate) const UNHEARD_MAX: u32 = SILENT_ROUNDS;
+
 /// How often it is looked, while the other process is waited for, whether there is time for that; and
 /// how often a process that is waited for says that it lives.
 pub(crate) const ROUND: Duration = Duration::from_millis(50);

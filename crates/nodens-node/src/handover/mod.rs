@@ -34,6 +34,7 @@ mod limits;
 mod message;
 mod offer;
 mod secret;
+mod sending;
 
 #[cfg(test)]
 mod tests;

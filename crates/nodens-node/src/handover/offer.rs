@@ -3,19 +3,17 @@
 use super::channel::{self, Channel};
 use super::door::{Door, Guest, Visitor};
 use super::folder::{Folder, Name};
-use super::limits::{
-    ANSWERS_LEN, DESCRIPTORS_MAX, ESTATE_TIME, IN_TIME, LEAVE_MAX, PREPARE_MAX, ROUND,
-    SILENT_ROUNDS,
-};
+use super::limits::{ESTATE_TIME, IN_TIME, LEAVE_MAX, PREPARE_MAX, ROUND, SILENT_ROUNDS};
 use super::message::{Item, Message};
 use super::secret::Secret;
+use super::sending::{pass_on, send_answers, send_estate};
 use super::{Error, Estate, Named};
 use nodens_core::handlers::cache::Store;
 use nodens_net::HandedConnection;
 use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -45,6 +43,8 @@ pub trait Holder {
     /// Begins to end. What arrives at `kept` is for the successor; connections go to `heir`, until
     /// it is dropped.
     fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>);
+    /// Whether that is done. A part of the server that is stuck may keep `heir` for ever.
+    fn has_left(&mut self) -> bool;
 }
 
 /// Who has taken over.
@@ -240,7 +240,7 @@ impl Offer {
         let (sender, connections) = std::sync::mpsc::channel();
         holder.leave(kept, sender);
         channel.set_deadline(Some(LEAVE_MAX));
-        pass_on(channel, &connections);
+        pass_on(channel, &connections, holder);
         Ok(())
     }
 
@@ -337,63 +337,4 @@ impl Silence {
         self.rounds += u32::from(took <= IN_TIME);
         if self.rounds >= SILENT_ROUNDS { Err(Error::Slow) } else { Ok(()) }
     }
-}
-
-fn send_estate(channel: &Channel, estate: &Estate) -> Result<(), Error> {
-    let pairs = estate.listeners.iter().flat_map(|listener| {
-        listener
-            .pairs
-            .iter()
-            .map(|(udp, tcp)| (Item::Pair(listener.address), vec![udp.as_fd(), tcp.as_fd()]))
-    });
-    let others =
-        estate.others.iter().map(|(name, fd)| (Item::Named(name.clone()), vec![fd.as_fd()]));
-    let (mut items, mut fds): (Vec<Item>, Vec<BorrowedFd<'_>>) = (Vec::new(), Vec::new());
-    for (item, own) in pairs.chain(others) {
-        if fds.len() + own.len() > DESCRIPTORS_MAX {
-            channel.send(&Message::Descriptors(std::mem::take(&mut items)), &fds)?;
-            fds.clear();
-        }
-        items.push(item);
-        fds.extend(own);
-    }
-    channel.send(&Message::Descriptors(items), &fds)?;
-    channel.send(&Message::Whole, &[])
-}
-
-/// Sends the cache, each message once `ready` says that there is room for it.
-fn send_answers(
-    channel: &Channel,
-    holder: &mut dyn Holder,
-    ready: &mut dyn FnMut() -> Result<(), Error>,
-) -> Result<(), Error> {
-    let (mut answers, mut len, mut result) = (Vec::new(), 0, Ok(()));
-    let mut send = |answers| {
-        ready()?;
-        channel.send(&Message::Answers(answers), &[])
-    };
-    holder.answers(&mut |answer| {
-        if len + answer.len() > ANSWERS_LEN && !answers.is_empty() {
-            result = send(std::mem::take(&mut answers));
-            len = 0;
-        }
-        len += answer.len();
-        answers.push(answer.to_vec());
-        result.is_ok()
-    });
-    result?;
-    send(answers)
-}
-
-/// Passes on connections until there are none any more. A successor that goes now takes them with
-/// it: whoever asks connects anew.
-fn pass_on(channel: &Channel, connections: &Receiver<HandedConnection>) {
-    for connection in connections {
-        let HandedConnection { stream, listener, input, asked } = connection;
-        let message = Message::Connection { listener, asked, input };
-        if channel.send(&message, &[stream.as_fd()]).is_err() {
-            return;
-        }
-    }
-    _ = channel.send(&Message::Bye, &[]);
 }

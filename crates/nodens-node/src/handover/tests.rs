@@ -1,8 +1,8 @@
 //! The protocol between two sides, and every way in which one of them can end.
 
 use super::channel::{Channel, accept};
-use super::door::greeting;
-use super::limits::{GREETING_LEN_MAX, VISITORS_MAX};
+use super::door::{Door, greeting};
+use super::limits::{ACCEPT_PAUSE, GREETING_LEN_MAX, ROUND, UNHEARD_MAX, VISITORS_MAX};
 use super::message::Message;
 use super::secret::{Claim, Nonce, Secret, nonce};
 use super::*;
@@ -88,6 +88,8 @@ struct Owner {
     grace: Duration,
     hurried: Arc<AtomicBool>,
     retired: Arc<AtomicBool>,
+    /// What a part of the server that hangs keeps, if any does.
+    stuck: Option<Vec<Sender<HandedConnection>>>,
 }
 
 impl Owner {
@@ -110,6 +112,7 @@ impl Owner {
             grace: Duration::ZERO,
             hurried: Arc::default(),
             retired: Arc::default(),
+            stuck: None,
         }
     }
 
@@ -171,6 +174,11 @@ impl Holder for Owner {
             let (stream, input) = (stream.into(), vec![0, 12, 7]);
             heir.send(HandedConnection { stream, listener, input, asked: 3 }).unwrap();
         }
+        self.stuck.iter_mut().for_each(|stuck| stuck.push(heir.clone()));
+    }
+
+    fn has_left(&mut self) -> bool {
+        self.stuck.is_some()
     }
 }
 
@@ -258,6 +266,90 @@ fn everything_passes_to_the_successor() {
         assert_eq!(facts, (addresses[0], 3, &[0, 12, 7][..]));
         TcpStream::from(connection.stream).write_all(b"!").unwrap();
         client.read_exact(&mut [0]).unwrap();
+    }
+}
+
+#[test]
+fn a_part_of_the_predecessor_that_hangs_does_not_keep_the_rest_from_leaving() {
+    let place = Place::new();
+    let mut owner = Owner { stuck: Some(Vec::new()), ..Owner::new() };
+    let address = owner.listeners[0].0;
+    let _clients = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+    let accepted = (0..3).map(|_| owner.listeners[0].2.accept().unwrap().0);
+    owner.clients.extend(accepted.collect::<Vec<_>>());
+    let owner = serve(place.offer(), owner);
+    let mut heir = place.claim();
+    heir.answers(|_| {}).unwrap();
+    let mut adopted = 0;
+    take_over(heir, &[address]).0.stay(|_| adopted += 1).unwrap();
+    assert_eq!(adopted, 3, "what could be passed on has been");
+    assert_eq!(told(owner), ["estate", "pause", "retire", "leave 1"]);
+}
+
+#[test]
+fn the_last_word_to_a_predecessor_that_is_stopped_has_room_behind_the_others() {
+    let (theirs, end) = Channel::pair().unwrap();
+    let trial = Trial { channel: Channel::of(end) };
+    // Far more rounds than words.
+    let silence = ROUND * (2 * UNHEARD_MAX);
+    assert!(matches!(trial.receive(drop, silence), Err(Error::Slow)));
+    let goodbye = trial.goodbye().unwrap();
+    goodbye.say();
+    drop((trial, goodbye));
+    let words: Vec<_> =
+        std::iter::from_fn(|| theirs.receive().ok()).map(|(word, _)| word).collect();
+    let (first, last) = (words.first().unwrap(), words.last().unwrap());
+    assert_eq!((first, last), (&Message::Stay, &Message::Farewell));
+    assert_eq!(words.len(), 2 + UNHEARD_MAX as usize, "{words:?}");
+}
+
+#[test]
+fn a_successor_that_gets_ready_sees_at_once_that_the_predecessor_is_gone_and_how() {
+    let place = Place::new();
+    let owner = Owner::new();
+    let called_off = owner.called_off.clone();
+    let owner = serve(place.offer(), owner);
+    let heir = place.claim();
+    // The answers of its cache wait, which is no end.
+    assert!(!heir.is_closed());
+    called_off.store(true, Ordering::Relaxed);
+    let until = std::time::Instant::now() + PATIENCE;
+    while !heir.is_closed() {
+        assert!(std::time::Instant::now() < until, "never");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let why = "refused by the running process: the running process takes up something else first";
+    assert_eq!(heir.last_word().to_string(), why);
+    called_off.store(false, Ordering::Relaxed);
+    let mut heir = place.claim();
+    heir.answers(|_| {}).unwrap();
+    take_over(heir, &[]).0.stay(drop).unwrap();
+    told(owner);
+    // One that dies says nothing.
+    let (theirs, end) = Channel::pair().unwrap();
+    let channel = Channel::of(end);
+    assert!(!channel.is_closed());
+    theirs.send(&Message::Answers(Vec::new()), &[]).unwrap();
+    drop(theirs);
+    let (predecessor, estate) = (greeting(""), Estate::default());
+    let heir = Inheritance { channel, predecessor, estate };
+    assert!(heir.is_closed() && matches!(heir.last_word(), Error::Gone));
+}
+
+#[test]
+fn a_listener_that_cannot_accept_is_not_asked_again_at_once() {
+    let files = tempfile::tempdir().unwrap();
+    let folder = Folder::open(&files.path().join("shared"), true).unwrap();
+    // A socket at which nobody listens refuses each time, as one of a process without descriptors does.
+    let (not_listening, _other) = Channel::pair().unwrap();
+    let mut door = Door::new(not_listening.into(), folder.secret.clone());
+    let mut refused = Vec::new();
+    for rounds in 1..=2 {
+        let begun = std::time::Instant::now();
+        let guest = door.look(&mut |error| refused.push(error.to_string()));
+        assert!(guest.unwrap().is_none(), "nobody comes in, and the door stays");
+        assert!(begun.elapsed() >= ACCEPT_PAUSE);
+        assert_eq!(refused.len(), rounds, "said once each time: {refused:?}");
     }
 }
 

@@ -50,6 +50,10 @@ impl Holder for Owner {
     }
 
     fn leave(&mut self, _: Vec<SocketAddr>, _: Sender<HandedConnection>) {}
+
+    fn has_left(&mut self) -> bool {
+        false
+    }
 }
 
 #[test]

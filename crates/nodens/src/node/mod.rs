@@ -14,9 +14,10 @@ mod outage;
 mod probe;
 mod template;
 
-use crate::events::{Event, Later};
+use crate::events::Event;
 use crate::flags::{Flags, NodeFlags};
 use crate::load::{self, LoadError, Source};
+use crate::succession::{Inherited, Waited, Waiting};
 use crate::watch::FileWatch;
 use asked::Asked;
 use discovery::Discovery;
@@ -30,13 +31,12 @@ use nodens_kube::Watches;
 use nodens_net::StartError;
 use nodens_node::face::{KubeDns, Service, render};
 use nodens_node::network::{self, Backend, Network, Plan};
-use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use template::{Refreshed, Template};
 
@@ -75,15 +75,14 @@ fn pods(node: &NodeFlags, shared: &Shared) -> Option<Arc<Feed>> {
 
 impl Node {
     /// Finds the upstream service and makes the Corefile. Gives nothing if a signal came before
-    /// that was done. Where this process `is_heir` of one that serves, no question is brought here
+    /// that was done. Where this process has a predecessor that serves, no question is brought here
     /// before [`Node::inherit`].
     pub(crate) fn begin(
         flags: &Flags,
         node: &NodeFlags,
         shared: &Arc<Shared>,
         watches: &mut Watches,
-        (sender, events): (&Sender<Event>, &Receiver<Event>),
-        is_heir: bool,
+        (sender, waiting): (&Sender<Event>, &mut Waiting<'_>),
     ) -> Option<Self> {
         let sink = shared.sink.clone();
         let errors = Arc::new(SetupErrors::default());
@@ -97,7 +96,7 @@ impl Node {
         let setting = Setting {
             network: network.clone(),
             answered: Arc::default(),
-            clear: Arc::new(AtomicBool::new(!is_heir)),
+            clear: Arc::new(AtomicBool::new(!waiting.inherited.is_some())),
             open: Arc::default(),
             together: Arc::default(),
             dns_port: flags.port,
@@ -125,11 +124,11 @@ impl Node {
             _watch: watch,
             sink,
         };
-        begun.wait_for_corefile(events).then_some(begun)
+        begun.wait_for_corefile(waiting).then_some(begun)
     }
 
-    /// Waits for what the template cannot do without; false if a signal ends the wait.
-    fn wait_for_corefile(&mut self, events: &Receiver<Event>) -> bool {
+    /// Waits for what the template cannot do without; false if the process has to end.
+    fn wait_for_corefile(&mut self, waiting: &mut Waiting<'_>) -> bool {
         let mut say_at = Instant::now();
         while self.refresh() == Refreshed::Waiting {
             if say_at <= Instant::now() {
@@ -140,10 +139,9 @@ impl Node {
                 self.sink.line(Level::Warning, "", text);
                 say_at += SAY_EVERY;
             }
-            match events.recv_timeout(say_at.saturating_duration_since(Instant::now())) {
-                Ok(Event::Signal(SIGTERM | SIGINT | SIGQUIT))
-                | Err(RecvTimeoutError::Disconnected) => return false,
-                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            let left = say_at.saturating_duration_since(Instant::now());
+            if waiting.pause(left) == Waited::Ended {
+                return false;
             }
         }
         true
@@ -347,20 +345,18 @@ impl Taken for StartError {
 }
 
 /// Does what `start` does, in the node role as soon as nobody else has the addresses it needs: until
-/// then the central servers answer. Gives nothing if a signal ends the wait; all else that comes
-/// meanwhile is for `later`, because the Corefile has been read.
+/// then the central servers answer. Gives nothing if the process has to end.
 ///
 /// # Errors
 /// Whatever else keeps the server from starting.
 pub(crate) fn when_free<T, E: Taken>(
     node: Option<&Node>,
-    events: &Receiver<Event>,
-    later: &mut Later,
-    mut start: impl FnMut() -> Result<T, E>,
+    waiting: &mut Waiting<'_>,
+    mut start: impl FnMut(&mut Inherited) -> Result<T, E>,
 ) -> Result<Option<T>, E> {
     let mut said = false;
     loop {
-        let error = match start() {
+        let error = match start(&mut waiting.inherited) {
             Ok(started) => return Ok(Some(started)),
             Err(error) => error,
         };
@@ -371,12 +367,8 @@ pub(crate) fn when_free<T, E: Taken>(
             said = true;
             node.sink.line(Level::Error, "", in_use(&error, network, address));
         }
-        match events.recv_timeout(PORT_RETRY) {
-            Ok(Event::Signal(SIGTERM | SIGINT | SIGQUIT)) | Err(RecvTimeoutError::Disconnected) => {
-                return Ok(None);
-            }
-            Ok(event) => later.push(event),
-            Err(RecvTimeoutError::Timeout) => {}
+        if waiting.pause(PORT_RETRY) == Waited::Ended {
+            return Ok(None);
         }
     }
 }

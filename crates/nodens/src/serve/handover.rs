@@ -32,8 +32,9 @@ impl Server {
                     self.go_on();
                     self.shared.sink.line(Level::Warning, "handover", text);
                 }
-                Request::Leave(kept, heir) => {
+                Request::Leave(kept, heir, leaving) => {
                     self.leave(&kept, heir);
+                    drop(leaving);
                     self.succession.take_retired();
                     self.after = self.succession.finish();
                     return Some(ExitCode::SUCCESS);
@@ -151,7 +152,8 @@ impl Server {
             node.let_go();
         }
         if let Some(runtime) = self.runtime.take() {
-            runtime.leave(kept, &heir, GRACE);
+            let stuck = runtime.leave(kept, &heir, GRACE);
+            self.succession.left_behind(stuck);
         }
         self.taps.finish();
     }

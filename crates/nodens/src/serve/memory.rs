@@ -8,7 +8,8 @@ use crate::process;
 use crate::succession::Inherited;
 use nodens_core::{Config, Shared};
 use nodens_kube::Moments;
-use nodens_net::{Options, Runtime, StartError, cpu, memory};
+use nodens_net::{InheritedListener, Options, Runtime, StartError, cpu, memory};
+use std::io;
 use std::sync::Arc;
 
 /// What all workers share, made to fit the memory there is.
@@ -41,7 +42,9 @@ pub(super) fn runtime(
     node: Option<&Node>,
     inherited: &mut Inherited,
 ) -> Result<Runtime, StartError> {
-    Runtime::start(shared.clone(), config.clone(), options(node, inherited, budget))
+    let options = options(node, inherited, budget);
+    let options = options.map_err(|source| StartError::Worker { worker: 0, source })?;
+    Runtime::start(shared.clone(), config.clone(), options)
 }
 
 /// Leaves room for a predecessor, which may have its memory of the same control group.
@@ -51,15 +54,22 @@ pub(super) fn fit_beside(shared: &Shared, budget: &Budget, inherited: &Inherited
     }
 }
 
-fn options(node: Option<&Node>, inherited: &mut Inherited, budget: &Budget) -> Options {
+fn options(node: Option<&Node>, inherited: &mut Inherited, budget: &Budget) -> io::Result<Options> {
     let transparent = node.map(|node| node.local_addresses().to_vec()).unwrap_or_default();
-    let (paused, listeners) = (inherited.is_some(), std::mem::take(&mut inherited.listeners));
-    Options {
+    let paused = inherited.is_some();
+    let listeners = match node {
+        // There may be another attempt, which must not open sockets of its own beside those of the
+        // predecessor: nobody would read them before this process serves.
+        Some(_) => inherited.listeners.iter().map(InheritedListener::try_clone).collect(),
+        None => Ok(std::mem::take(&mut inherited.listeners)),
+    };
+    let listeners: Vec<InheritedListener> = listeners?;
+    Ok(Options {
         transparent,
         paused,
         inherited: listeners,
         connections_max: Some(budget.connections),
         held_max: budget.held,
         ..Options::default()
-    }
+    })
 }

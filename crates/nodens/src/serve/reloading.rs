@@ -5,6 +5,7 @@ use crate::clusters;
 use crate::events::Event;
 use crate::load::{self, Loaded};
 use crate::node::Node;
+use crate::succession::{Inherited, Waiting};
 use crate::tasks::Tasks;
 use nodens_core::log::Level;
 use std::sync::mpsc::Receiver;
@@ -67,7 +68,10 @@ impl Server {
             .map_err(|error| error.brief())?;
         clusters::watch(&mut self.watches, &config.services, &self.shared)?;
         // The old configuration answers meanwhile. What comes is obeyed right after the reload.
-        clusters::wait(&config.services, &self.shared, events, &mut self.later);
+        let later = std::mem::take(&mut self.later);
+        let mut waiting = Waiting::new(events, later, Inherited::default(), &self.shared);
+        clusters::wait(&config.services, &self.shared, &mut waiting);
+        self.later = waiting.later;
         self.endpoints.apply(&config.services).map_err(|error| text(&error))?;
         let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
         match applied {

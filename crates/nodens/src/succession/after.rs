@@ -2,6 +2,7 @@
 
 use super::{Meeting, reaper, spare};
 use crate::events::Event;
+use nodens_core::log::Level;
 use nodens_node::handover::Name;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender};
@@ -11,11 +12,43 @@ use std::sync::mpsc::{Receiver, Sender};
 pub(crate) enum After {
     /// Ends.
     Exit,
+    /// Ends with a failure: whoever watches it starts it again.
+    Fail,
     /// Stays for as long as servers that descend from it run.
     Reap,
     /// Stays until it is told to end, because whoever watches it would start it again. If there is
     /// nobody with that name any more, it serves again.
     Wait(Option<Meeting>),
+}
+
+impl After {
+    /// The same after the end of a server of which the workers `stuck` are left. A process that serves
+    /// once more must not have them: they keep connections, memory, and a CPU that they may spin on.
+    pub(super) fn with_stuck(self, stuck: &[usize]) -> Self {
+        match self {
+            Self::Wait(_) if !stuck.is_empty() => Self::Fail,
+            // One that stays for its children is what their supervisor watches.
+            after => after,
+        }
+    }
+
+    /// What is said about it, to a process that `is_told` to end or not.
+    pub(super) fn text(&self, is_told: bool) -> Option<(Level, String)> {
+        let until = "idle until told to end";
+        match self {
+            Self::Fail => {
+                let text = "failed to end all workers: this process cannot wait to serve again, and exits to be started anew";
+                Some((Level::Error, text.to_owned()))
+            }
+            Self::Wait(_) if is_told => None,
+            Self::Wait(Some(Meeting { name, .. })) => {
+                let text = format!("{until}, or until nobody serves as {name:?} any more");
+                Some((Level::Info, text))
+            }
+            Self::Wait(None) => Some((Level::Info, until.to_owned())),
+            Self::Exit | Self::Reap => None,
+        }
+    }
 }
 
 /// What comes of it.
@@ -36,6 +69,7 @@ pub(crate) fn finish(
 ) -> Finished {
     match after {
         After::Exit => Finished::End(code),
+        After::Fail => Finished::End(ExitCode::FAILURE),
         After::Reap => Finished::End(reaper::reap(sender.clone(), events)),
         After::Wait(meeting) => spare::wait(meeting.as_ref(), events)
             .map_or(Finished::End(ExitCode::SUCCESS), Finished::Again),

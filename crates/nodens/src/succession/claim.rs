@@ -1,7 +1,7 @@
 //! Taking over what a predecessor holds, if there is one.
 
 use super::HTTP;
-use super::meeting::Meeting;
+use super::meeting::{Meeting, name_after};
 use super::start::PREDECESSOR;
 use crate::VERSION;
 use crate::events::{Event, Later, unless_ended};
@@ -35,12 +35,48 @@ pub(crate) struct Inherited {
     pub(super) meeting: Option<Meeting>,
     /// The name, where nobody had it.
     pub(super) door: Option<Doorkeeper>,
+    /// Why this process has to end although it has not begun.
+    refused: Option<String>,
 }
 
 impl Inherited {
     /// Whether there is a predecessor.
     pub(crate) fn is_some(&self) -> bool {
         self.inheritance.is_some()
+    }
+
+    /// Lets go of what the predecessor passed on if that one is gone, and takes its name; or has to end, if
+    /// that one goes on without this process or another has the name. Says whether it is so just now.
+    pub(super) fn let_go(&mut self, sink: &Sink) -> bool {
+        let gone = self.inheritance.take_if(|inheritance| inheritance.is_closed());
+        let Some(inheritance) = gone else { return false };
+        // Each with what waits in it, for which it is better to be refused than to wait.
+        self.listeners.clear();
+        self.http.clear();
+        match name_after(self.meeting.as_ref(), inheritance.last_word()) {
+            Ok(name) => {
+                let text = "the process that ran before ended early; its sockets are closed until this process serves";
+                sink.line(Level::Warning, "handover", text.to_owned());
+                if let Some(name) = name {
+                    keep(self, name, sink);
+                }
+            }
+            Err(why) => self.refused = Some(format!("another process serves, ending: {why}")),
+        }
+        true
+    }
+
+    /// Whether it has to end.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// What a start that was ended says: nothing if a signal did it.
+    ///
+    /// # Errors
+    /// A predecessor did it.
+    pub(crate) fn ended<T>(self) -> Result<Option<T>, String> {
+        self.refused.map_or(Ok(None), Err)
     }
 
     /// Fills the cache from that of the predecessor; false if a signal ends the wait for it. All else

@@ -1,6 +1,6 @@
 //! The thread of a successor that speaks to its predecessor while the main thread serves.
 
-use super::meeting::Meeting;
+use super::meeting::{Meeting, name_after};
 use super::steward::{Begun, Request};
 use super::{LATE_PATIENCE, PAUSE_PATIENCE};
 use crate::events::Event;
@@ -8,15 +8,10 @@ use nodens_core::Shared;
 use nodens_core::log::Level;
 use nodens_net::Adopter;
 use nodens_node::handover::{Error, Inheritance, Name, Trial};
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
-use std::time::{Duration, Instant};
-
-/// How long the name of a predecessor that is gone may still be taken, and how often it is looked.
-const NAME_PATIENCE: Duration = Duration::from_millis(500);
-const NAME_ROUND: Duration = Duration::from_millis(5);
+use std::time::Duration;
 
 /// What it needs.
 pub(super) struct Heir {
@@ -57,14 +52,7 @@ impl Heir {
         let text = "the running process does not answer, taking questions beside it";
         self.shared.sink.line(Level::Error, "handover", text.to_owned());
         self.begin(Begun::default());
-        // However long that takes: two processes that both went on alone would take the sockets
-        // from each other, which are the same, when the first of them ends.
-        let heard = loop {
-            if let Some(heard) = trial.paused(LATE_PATIENCE).transpose() {
-                break heard;
-            }
-        };
-        match heard {
+        match until_heard(|| trial.paused(LATE_PATIENCE)) {
             Ok(named) => {
                 let goodbye = trial.goodbye().ok();
                 self.tell(Request::Inherit(Begun { named, goodbye, name: None }));
@@ -89,27 +77,8 @@ impl Heir {
         });
     }
 
-    /// The name, after a predecessor that is gone; or why this process has to end.
     fn name_after(&self, error: Error) -> Result<Option<Name>, String> {
-        if !matches!(error, Error::Gone) {
-            return Err(error.to_string());
-        }
-        let Some(meeting) = &self.meeting else { return Ok(None) };
-        let until = Instant::now() + NAME_PATIENCE;
-        loop {
-            match meeting.take() {
-                // A process that dies closes one descriptor after the other.
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    if Instant::now() >= until {
-                        let text =
-                            "the process that ran before is gone, and another one has its name";
-                        return Err(text.to_owned());
-                    }
-                    std::thread::sleep(NAME_ROUND);
-                }
-                taken => return Ok(taken.ok()),
-            }
-        }
+        name_after(self.meeting.as_ref(), error)
     }
 
     fn begin(&self, begun: Begun) {
@@ -121,5 +90,37 @@ impl Heir {
     fn tell(&self, request: Request) {
         _ = self.tell.send(request);
         _ = self.events.send(Event::Handover);
+    }
+}
+
+/// Waits for the word of a predecessor that takes its time, however long that is: two processes that both
+/// went on alone would take the sockets from each other, which are the same, when the first of them ends.
+fn until_heard<T>(mut hear: impl FnMut() -> Result<Option<T>, Error>) -> Result<T, Error> {
+    loop {
+        if let Some(heard) = hear().transpose() {
+            return heard;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_beside_a_predecessor_that_is_stopped_waits_for_its_word_however_long_that_takes() {
+        let mut silent = 1000;
+        let mut late = || {
+            silent -= 1;
+            Ok((silent == 0).then_some("paused"))
+        };
+        assert_eq!(until_heard(&mut late).unwrap(), "paused");
+        assert_eq!(silent, 0);
+        let mut silent = 3;
+        let gone = until_heard(|| {
+            silent -= 1;
+            if silent == 0 { Err(Error::Gone) } else { Ok(None::<()>) }
+        });
+        assert!(matches!(gone, Err(Error::Gone)));
     }
 }

@@ -3,14 +3,19 @@
 use super::start::in_pod;
 use crate::flags::Flags;
 use nodens_core::log::{Level, Sink};
-use nodens_node::handover::{Folder, Name};
+use nodens_node::handover::{Error, Folder, Name};
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// What `-handover-dir` is when it is not given.
 const FOLDER: &str = "/run/nodens-handover";
 /// What `-handover` is where processes do not follow each other.
 const OFF: &str = "off";
+
+/// How long the name of a predecessor that is gone may still be taken, and how often it is looked.
+const NAME_PATIENCE: Duration = Duration::from_millis(500);
+const NAME_ROUND: Duration = Duration::from_millis(5);
 
 /// A name in a folder that they share.
 #[derive(Clone, Debug)]
@@ -50,5 +55,27 @@ impl Meeting {
     /// Takes the name.
     pub(super) fn take(&self) -> io::Result<Name> {
         Name::take(&self.folder, &self.name)
+    }
+}
+
+/// The name, after a predecessor that is gone; or why this process has to end.
+pub(super) fn name_after(meeting: Option<&Meeting>, error: Error) -> Result<Option<Name>, String> {
+    if !matches!(error, Error::Gone) {
+        return Err(error.to_string());
+    }
+    let Some(meeting) = meeting else { return Ok(None) };
+    let until = Instant::now() + NAME_PATIENCE;
+    loop {
+        match meeting.take() {
+            // A process that dies closes one descriptor after the other.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                if Instant::now() >= until {
+                    let text = "the process that ran before is gone, and another one has its name";
+                    return Err(text.to_owned());
+                }
+                std::thread::sleep(NAME_ROUND);
+            }
+            taken => return Ok(taken.ok()),
+        }
     }
 }

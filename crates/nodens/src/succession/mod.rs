@@ -12,6 +12,7 @@ mod retreat;
 mod spare;
 mod start;
 mod steward;
+mod waiting;
 
 pub(crate) use after::{After, Finished, finish};
 pub(crate) use claim::{Inherited, claim};
@@ -38,6 +39,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use steward::Steward;
 pub(crate) use steward::{Begun, Request};
+pub(crate) use waiting::{Waited, Waiting};
 
 /// What HTTP listeners and the network's descriptors are called on the way.
 const HTTP: &str = "http/";
@@ -81,6 +83,8 @@ pub(crate) struct Succession {
     repeatable: bool,
     /// What the predecessor has to hear if this process ends on purpose.
     goodbye: Option<Goodbye>,
+    /// The workers that did not end with the others.
+    stuck: Vec<usize>,
     retreat: Retreat,
 }
 
@@ -114,6 +118,7 @@ impl Succession {
             called_off: Arc::default(),
             repeatable: flags.conf != "stdin",
             goodbye: None,
+            stuck: Vec::new(),
             retreat: Retreat::default(),
         };
         if !together && succession.door.is_some() {
@@ -357,24 +362,28 @@ impl Succession {
         Ok(last)
     }
 
+    /// These workers hang and did not end with the server.
+    pub(crate) fn left_behind(&mut self, stuck: Vec<usize>) {
+        if !stuck.is_empty() {
+            let text = format!("workers {stuck:?} are stuck and did not end with the others");
+            self.say(Level::Warning, text);
+        }
+        self.stuck = stuck;
+    }
+
     /// Waits until everything is passed on; gives what this process has to do then.
     pub(crate) fn finish(&mut self) -> After {
         let successor = self.steward.take().and_then(|steward| steward.join().ok().flatten());
         let meeting = self.meeting.clone().filter(|_| self.repeatable);
         // The name is the successor's.
         self.offered = None;
-        let after = self.successors.after(successor, meeting);
-        if let Some(signal) = self.retreat.call_off() {
+        let after = self.successors.after(successor, meeting).with_stuck(&self.stuck);
+        let signal = self.retreat.call_off();
+        if let Some(signal) = signal {
             _ = self.events.send(Event::Signal(signal));
-        } else if let After::Wait(meeting) = &after {
-            let until = "idle until told to end";
-            let text = match meeting {
-                Some(Meeting { name, .. }) => {
-                    format!("{until}, or until nobody serves as {name:?} any more")
-                }
-                None => until.to_owned(),
-            };
-            self.say(Level::Info, text);
+        }
+        if let Some((level, text)) = after.text(signal.is_some()) {
+            self.say(level, text);
         }
         after
     }

@@ -8,7 +8,7 @@ use nodens_node::handover::{Error, Estate, Goodbye, Holder, Name, Named};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 /// How long the main thread may take to answer: a configuration may be being taken up.
@@ -27,7 +27,8 @@ pub(crate) enum Request {
     /// Go on, and say this when it is so.
     Resume(String),
     /// End; connections to these listeners go to whoever receives them.
-    Leave(Vec<SocketAddr>, Sender<HandedConnection>),
+    /// The last is dropped when that is done.
+    Leave(Vec<SocketAddr>, Sender<HandedConnection>, Sender<()>),
     /// Take questions from now on; answer when it is so.
     Begin(SyncSender<()>, Begun),
     /// What the predecessor gives late.
@@ -63,6 +64,8 @@ pub(super) struct Steward {
     retired: bool,
     /// When it was said that a process was turned away.
     refused: Option<Instant>,
+    /// Tells when the server has left.
+    left: Option<Receiver<()>>,
 }
 
 impl Steward {
@@ -73,8 +76,8 @@ impl Steward {
         grace: Duration,
         [hurry, called_off]: [Arc<AtomicBool>; 2],
     ) -> Self {
-        let (retired, refused) = (false, None);
-        Self { tell, events, shared, grace, hurry, called_off, retired, refused }
+        let (retired, refused, left) = (false, None, None);
+        Self { tell, events, shared, grace, hurry, called_off, retired, refused, left }
     }
 
     fn tell(&self, request: Request) {
@@ -144,6 +147,12 @@ impl Holder for Steward {
 
     fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>) {
         self.say(Level::Info, "the successor has taken over".to_owned());
-        self.tell(Request::Leave(kept, heir));
+        let (leaving, left) = channel();
+        self.left = Some(left);
+        self.tell(Request::Leave(kept, heir, leaving));
+    }
+
+    fn has_left(&mut self) -> bool {
+        self.left.as_ref().is_none_or(|left| left.try_recv() == Err(TryRecvError::Disconnected))
     }
 }

@@ -451,6 +451,10 @@ impl Holder for Slow {
     fn refused(&mut self, _: &Error) {}
 
     fn leave(&mut self, _: Vec<SocketAddr>, _: Sender<HandedConnection>) {}
+
+    fn has_left(&mut self) -> bool {
+        true
+    }
 }
 
 /// Starts a server with the name `name` that waits for another process, on its thread `thread`, and
@@ -597,5 +601,63 @@ fn without_a_shared_folder_and_with_off_there_is_no_hand_over_but_to_a_child() {
         server.wait_long_for("no hand-over between pods: there is no folder", ANSWER);
     }
     server.wait_long_for("Nodens-", ANSWER);
+    assert!(server.end("-TERM").success());
+}
+
+/// A successor for `server` that waits for the API server of a cluster, which is not there, for an hour.
+fn waits_for_a_cluster(server: &Server, name: &str) -> Server {
+    let folder = Folder::new(&format!("waits-{name}"));
+    let kubernetes =
+        "kubernetes cluster.local {\n endpoint http://127.0.0.1:1\n startup_timeout 1h\n }";
+    let port = server.address.port().to_string();
+    let corefile = COREFILE.replace("PORT", &port).replace(" cache 30", kubernetes);
+    let conf = folder.write("Corefile", &corefile);
+    let mut command = nodens();
+    command.args(["-p", &port, "-handover", name, "-handover-dir", &meeting(), "-conf"]).arg(conf);
+    let successor = Server::run(command, folder, server.address);
+    successor.wait_long_for("waiting for Kubernetes API before starting server", ANSWER);
+    successor
+}
+
+#[test]
+fn a_successor_that_waits_lets_go_of_the_sockets_when_its_predecessor_dies() {
+    let name = name("waits");
+    let first = start("waits", &["-handover", &name]);
+    let address = first.address;
+    let second = waits_for_a_cluster(&first, &name);
+    assert!(ask_udp(address, "a.test", Type::A).is_some());
+    assert!(!first.end("-KILL").success());
+    second.wait_long_for("the process that ran before ended early; its sockets are closed", ANSWER);
+    // Who asks is refused at once, and another server would be the only one.
+    UdpSocket::bind(address).expect("nobody has the port");
+    std::net::TcpListener::bind(address).expect("nobody has the port");
+    // It is the first now, and has the name.
+    let third = waits_for_nothing(address, &name);
+    third.wait_long_for("another process is starting", ANSWER);
+    assert!(second.end("-TERM").success());
+    third.wait_long_for("Nodens-", ANSWER);
+    assert!(ask_udp(address, "a.test", Type::A).is_some());
+    assert!(third.end("-TERM").success());
+}
+
+/// A server at `address` that can serve at once.
+fn waits_for_nothing(address: SocketAddr, name: &str) -> Server {
+    let folder = Folder::new(&format!("first-{name}"));
+    let port = address.port().to_string();
+    let conf = folder.write("Corefile", &COREFILE.replace("PORT", &port));
+    let mut command = nodens();
+    command.args(["-p", &port, "-handover", name, "-handover-dir", &meeting(), "-conf"]).arg(conf);
+    Server::run(command, folder, address)
+}
+
+#[test]
+fn a_successor_that_waits_ends_when_its_predecessor_goes_on_without_it() {
+    let name = name("waits-off");
+    let server = start("waits-off", &["-handover", &name]);
+    let second = waits_for_a_cluster(&server, &name);
+    server.signal("-USR1");
+    server.wait_long_for("going on: the running process takes up something else first", ANSWER);
+    assert_eq!(second.wait().code(), Some(1), "so that it is started anew");
+    assert!(ask_udp(server.address, "a.test", Type::A).is_some());
     assert!(server.end("-TERM").success());
 }

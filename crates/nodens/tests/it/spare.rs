@@ -191,7 +191,7 @@ fn a_process_that_stands_by_for_its_child_ends_with_it_when_told_to() {
 }
 
 /// Whether a process has a socket at the port of `address`.
-fn has_sockets(pid: u32, address: SocketAddr) -> bool {
+pub(crate) fn has_sockets(pid: u32, address: SocketAddr) -> bool {
     let port = format!(":{:04X}", address.port());
     let tables = ["udp", "tcp"].map(|table| std::fs::read_to_string(format!("/proc/net/{table}")));
     let inodes: Vec<String> = tables

@@ -1,6 +1,8 @@
 //! One worker of many does not run any more, and its clients are served all the same.
 
-use crate::fixture::{Server, ask_udp, eventually, free_port, request};
+use crate::fixture::{Folder, Server, ask_udp, eventually, free_port, nodens, request};
+use crate::handover::{meeting, name};
+use crate::spare::has_sockets;
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -25,6 +27,13 @@ impl Frozen {
         ptrace::interrupt(thread).unwrap();
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
         Self(thread)
+    }
+}
+
+impl Frozen {
+    /// Waits until the thread has ended with its process.
+    fn ended(self) {
+        waitpid(self.0, Some(WaitPidFlag::__WALL)).unwrap();
     }
 }
 
@@ -139,6 +148,36 @@ fn a_stuck_worker_keeps_no_successor_from_taking_over() {
     server.signal("-USR2");
     server.wait_for("the process that ran before is gone");
     assert_eq!(answered(server.address, 60, PATIENCE), 60);
+    // The process stays for its child, and has nothing that queries could go into.
+    server.wait_for("workers [1] are stuck and did not end with the others");
+    assert!(!has_sockets(server.pid(), server.address));
     drop(frozen);
     assert_eq!(answered(server.address, 60, PATIENCE), 60);
+}
+
+#[test]
+fn a_pod_with_a_stuck_worker_exits_after_a_hand_over_and_does_not_wait_to_serve_again() {
+    let (name, port) = (name("stuck-pod"), free_port());
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let pod = |what: &str| {
+        let folder = Folder::new(&format!("stuck-pod-{what}"));
+        let conf = folder.write("Corefile", &format!(".:{port} {{\n bind 127.0.0.1\n whoami\n}}"));
+        let mut command = nodens();
+        command.args(["-workers=3", "-handover-trial=50ms", "-handover", &name]);
+        command.args(["-handover-dir", &meeting(), "-p", &port.to_string(), "-conf"]).arg(conf);
+        command.env("KUBERNETES_SERVICE_HOST", "192.0.2.99");
+        let pod = Server::run(command, folder, address);
+        pod.wait_for("Nodens-");
+        pod
+    };
+    let first = pod("first");
+    let frozen = Frozen::thread(first.pid(), "worker-1");
+    first.wait_for("worker 1 is stuck: ");
+    let second = pod("second");
+    second.wait_for("the process that ran before is gone");
+    first.wait_for("failed to end all workers: ");
+    frozen.ended();
+    assert_eq!(first.wait().code(), Some(1), "so that it is started anew");
+    assert_eq!(answered(address, 60, PATIENCE), 60);
+    assert!(second.end("-TERM").success());
 }

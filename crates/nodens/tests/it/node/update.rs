@@ -3,7 +3,7 @@
 use super::place::{Place, UPSTREAM};
 use super::{CLUSTER_DNS, WEB, arguments};
 use crate::fixture::{Folder, Server, eventually, nodens};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 const ANSWER: Duration = Duration::from_secs(60);
@@ -113,4 +113,86 @@ fn without_tun_links_the_addresses_stay_with_whoever_serves_too() {
     answers(&place);
     assert!(second.end("-TERM").success());
     assert!(!place.ip("link").contains("nodelocaldns"), "the link is gone");
+}
+
+/// A port of loopback that a server block wants which only a successor has.
+const TAKEN: &str = "127.0.0.1:5300";
+
+/// A first pod that serves, and the arguments of a second one with a block at [`TAKEN`].
+fn before_a_new_block(place: &Place, what: &str, folders: &[Folder; 2]) -> (Server, Vec<String>) {
+    let [first, second] = folders.each_ref().map(arguments);
+    let pod = pod(place, &first, &format!("{what}-1"));
+    answers(place);
+    let base = folders[1].0.join("Corefile.base");
+    let block = "other.test:5300 {\n    bind 127.0.0.1\n    whoami\n}\n";
+    let text = std::fs::read_to_string(&base).unwrap();
+    std::fs::write(base, text + block).unwrap();
+    (pod, second)
+}
+
+/// Asks from so many ports that each socket of the node's address gets some queries.
+fn all_are_answered(place: &Place, when: &str) {
+    for number in 0..40 {
+        let answer = place.ask(CLUSTER_DNS, WEB);
+        assert!(answer.is_some_and(|answer| answer.answer.len() == 1), "{when}: query {number}");
+    }
+}
+
+#[test]
+fn a_successor_that_tries_again_for_a_port_keeps_the_sockets_that_it_was_given() {
+    let place = Place::new();
+    let _upstream = place.start_upstream("node-retry-upstream");
+    let folders = [1, 2].map(|number| Folder::new(&format!("node-retry-{number}")));
+    let (first, mut second) = before_a_new_block(&place, "node-retry-pod", &folders);
+    let taken = place.inside(|| UdpSocket::bind(TAKEN).unwrap());
+    second.extend(["-handover-trial", "5s"].map(str::to_owned));
+    let second = pod(&place, &second, "node-retry-pod-2");
+    second.wait_long_for("bind: address already in use", ANSWER);
+    // Several attempts.
+    std::thread::sleep(Duration::from_secs(3));
+    all_are_answered(&place, "while it tries");
+    drop(taken);
+    second.wait_long_for("ready, taking over", ANSWER);
+    // Sockets of its own beside those would get a share of the queries, and not be read yet.
+    all_are_answered(&place, "during the trial");
+    second.wait_long_for("the process that ran before is gone", ANSWER);
+    all_are_answered(&place, "afterwards");
+    assert!(first.end("-TERM").success() && second.end("-TERM").success());
+}
+
+#[test]
+fn a_successor_that_waits_on_a_node_lets_go_of_the_sockets_when_its_predecessor_dies() {
+    for waits_for in ["port", "service"] {
+        let place = Place::new();
+        let what = format!("node-alone-{waits_for}");
+        let _upstream = place.start_upstream(&format!("{what}-upstream"));
+        let folders = [1, 2].map(|number| Folder::new(&format!("{what}-{number}")));
+        let (first, second) = before_a_new_block(&place, &what, &folders);
+        let taken = place.inside(|| UdpSocket::bind(TAKEN).unwrap());
+        let second = if waits_for == "port" {
+            let second = pod(&place, &second, &format!("{what}-pod-2"));
+            second.wait_long_for("bind: address already in use", ANSWER);
+            second
+        } else {
+            // No address of the upstream service is known to it.
+            let mut command = place.command(nodens().get_program());
+            command.args(&second);
+            let folder = Folder::new(&format!("{what}-pod-2"));
+            let second = Server::run(command, folder, SocketAddr::from(([127, 0, 0, 1], 53)));
+            second.wait_long_for("waiting for the address of the upstream service", ANSWER);
+            second
+        };
+        let table = || place.inside(|| std::fs::read_to_string("/proc/thread-self/net/udp"));
+        // 10.96.0.10:53, as the kernel writes it.
+        let has_sockets = || table().unwrap().contains(" 0A00600A:0035 ");
+        assert!(has_sockets());
+        assert!(!first.end("-KILL").success());
+        second.wait_long_for("the process that ran before ended early", ANSWER);
+        assert!(!has_sockets(), "{waits_for}: {:?}", table());
+        drop(taken);
+        if waits_for == "port" {
+            answers(&place);
+        }
+        assert!(second.end("-TERM").success());
+    }
 }
