@@ -5,6 +5,8 @@ mod address;
 mod bounded;
 mod probes;
 mod scrape;
+#[cfg(test)]
+mod tests;
 
 use crate::seeing::{self, Seer};
 use address::{listen, resolve};
