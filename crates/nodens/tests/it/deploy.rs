@@ -193,3 +193,35 @@ fn the_alert_on_memory_knows_the_limit() {
     let wanted = format!("process_resident_memory_bytes > {}", (limit << 20) / 10 * 9);
     assert!(alerts.contains(&wanted), "no {wanted:?}");
 }
+
+/// The rules of a file: the expression of each alert.
+fn rules(text: &str) -> Vec<(&str, &str)> {
+    let alerts = text.split("- alert: ").skip(1);
+    alerts
+        .map(|alert| {
+            let name = alert.lines().next().unwrap();
+            let expression = alert.lines().find_map(|line| line.trim().strip_prefix("expr: "));
+            (name, expression.unwrap_or_else(|| panic!("{name}: no expression in one line")))
+        })
+        .collect()
+}
+
+#[test]
+fn the_alerts_of_the_cluster_are_those_of_the_node_and_know_the_limit() {
+    let (_, node) = chart("files/alerts.yaml");
+    let (_, cluster) = chart("../../cluster/alerts.yaml");
+    let (_, manifest) = chart("../../cluster/nodens.yaml");
+    let node: std::collections::HashMap<_, _> = rules(&node).into_iter().collect();
+    let cluster = rules(&cluster);
+    assert!(cluster.len() > 10);
+    let limit = Regex::new(r"limits:\n +memory: ([0-9]+)Mi\n").unwrap();
+    let limit: u64 = limit.captures(&manifest).unwrap()[1].parse().unwrap();
+    let memory = format!("process_resident_memory_bytes > {} ", (limit << 20) / 10 * 9);
+    for (name, expression) in cluster {
+        match name {
+            "NodensClusterMemory" => assert!(expression.starts_with(&memory), "{expression}"),
+            // Whose metrics are asked of a server above.
+            _ => assert_eq!(node.get(name), Some(&expression), "{name}"),
+        }
+    }
+}
