@@ -4,13 +4,14 @@
 //! What it injects follows from a seed ([`inject`]), leaves on an absolute schedule ([`queue`]),
 //! and is counted as it really happened ([`truth`]): whoever compares a measurement with the truth
 //! takes the counts and not the wishes. All of that knows no socket and no clock; [`udp`] and
-//! [`stream`] (TCP, and DoT with the certificate of an [`identity`]) and [`quic`] have both.
+//! [`stream`] (TCP, and DoT with the certificate of an [`identity`]), [`doh`] and [`quic`] have both.
 //!
 //! What is deliberately absent: any look at names or types. A question is answered whatever it asks.
 
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod doh;
 pub mod identity;
 pub mod inject;
 pub mod latency;

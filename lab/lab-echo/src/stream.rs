@@ -285,20 +285,9 @@ impl Server {
 
 impl Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else { return self.socket.read(buffer) };
-        loop {
-            match tls.reader().read(buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                other => return other,
-            }
-            if tls.read_tls(&mut self.socket)? == 0 {
-                return Ok(0);
-            }
-            let processed = tls.process_new_packets();
-            // Handshake, tickets, or the reason why there will be no connection.
-            let flushed = flush_tls(tls, &mut self.socket);
-            processed.map_err(io::Error::other)?;
-            flushed?;
+        match &mut self.tls {
+            Some(tls) => read_tls(tls, &mut self.socket, buffer),
+            None => self.socket.read(buffer),
         }
     }
 
@@ -340,8 +329,30 @@ impl Connection {
     }
 }
 
+/// Reads what TLS has brought, and lets it answer the other side.
+pub(crate) fn read_tls(
+    tls: &mut ServerConnection,
+    socket: &mut Socket,
+    buffer: &mut [u8],
+) -> io::Result<usize> {
+    loop {
+        match tls.reader().read(buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+        if tls.read_tls(socket)? == 0 {
+            return Ok(0);
+        }
+        let processed = tls.process_new_packets();
+        // Handshake, tickets, or the reason why there will be no connection.
+        let flushed = flush_tls(tls, socket);
+        processed.map_err(io::Error::other)?;
+        flushed?;
+    }
+}
+
 /// Writes what TLS has ready; true when nothing is left.
-fn flush_tls(tls: &mut ServerConnection, socket: &mut Socket) -> io::Result<bool> {
+pub(crate) fn flush_tls(tls: &mut ServerConnection, socket: &mut Socket) -> io::Result<bool> {
     while tls.wants_write() {
         match tls.write_tls(socket) {
             Ok(_) => {}

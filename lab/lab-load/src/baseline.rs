@@ -11,7 +11,7 @@ use crate::transport::{Share, Transport, Trust};
 use crate::{Progress, Workload, nanos, run};
 use lab_echo::identity::{Identity, IdentityError};
 use lab_echo::udp::Echo;
-use lab_echo::{stream, udp};
+use lab_echo::{Injection, doh, quic, stream, udp};
 use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -54,9 +54,6 @@ impl Default for Options {
 /// Why there is no baseline.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    /// A transport that no echo speaks.
-    #[error("there is no echo for {0}, expected udp, tcp or dot")]
-    Transport(Transport),
     /// The echo could not be started.
     #[error("cannot start an echo for {transport}")]
     Start {
@@ -159,7 +156,16 @@ fn start(share: &Share) -> Result<Echo, BaselineError> {
             let tls = Some(identity.config("dot")?);
             stream::start(address, stream::Options { tls, ..stream::Options::default() })
         }
-        Transport::Doh | Transport::Doq => return Err(BaselineError::Transport(transport)),
+        Transport::Doh => {
+            let identity = Identity::make(&["localhost".to_owned(), loopback.to_string()])?;
+            let tls = Some(identity.config("h2")?);
+            doh::start(address, stream::Options { tls, ..stream::Options::default() })
+        }
+        Transport::Doq => {
+            let identity = Identity::make(&["localhost".to_owned(), loopback.to_string()])?;
+            let tls = identity.quic_config()?;
+            quic::start(address, quic::Options { injection: Injection::default(), threads: 1, tls })
+        }
     };
     started.map_err(|source| BaselineError::Start { transport, source })
 }

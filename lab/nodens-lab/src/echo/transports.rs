@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use lab_echo::Injection;
 use lab_echo::identity::Identity;
 use lab_echo::udp::{Echo, Report};
-use lab_echo::{quic, stream, udp};
+use lab_echo::{doh, quic, stream, udp};
 use lab_load::Transport;
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,10 +17,10 @@ const PORTS_TRIED: usize = 16;
 /// Options of transports.
 #[derive(clap::Args)]
 pub(super) struct TransportArgs {
-    /// Transports: udp, tcp, dot, doq, several with commas.
+    /// Transports: udp, tcp, dot, doh (HTTP/2), doq, several with commas.
     #[arg(short, long, value_delimiter = ',', default_value = "udp")]
     mode: Vec<Transport>,
-    /// Address and port for dot and doq [default: the next port].
+    /// Address and port for dot, doh and doq [default: the next port; for doh beside dot, the one behind].
     #[arg(long, value_name = "ADDRESS:PORT")]
     tls_listen: Option<SocketAddr>,
     /// PEM file with the certificate to show [default: one made for the occasion].
@@ -136,11 +136,16 @@ impl TransportArgs {
                     let options = self.options(injection, threads);
                     stream::start(place, stream::Options { tls, ..options })
                 }
+                (Transport::Doh, Some(identity)) => {
+                    let tls = Some(identity.config("h2")?);
+                    let options = self.options(injection, threads);
+                    doh::start(self.beside_dot(place), stream::Options { tls, ..options })
+                }
                 (Transport::Doq, Some(identity)) => {
                     let tls = identity.quic_config()?;
                     quic::start(place, quic::Options { injection, threads, tls })
                 }
-                _ => bail!("echo does not speak {transport}, expected udp, tcp, dot or doq"),
+                (transport, None) => bail!("there is no certificate for {transport}"),
             };
             let echo = echo.with_context(|| format!("cannot listen on {place}/{transport}"))?;
             if !transport.is_encrypted() {
@@ -153,6 +158,16 @@ impl TransportArgs {
 
     fn options(&self, injection: Injection, threads: usize) -> stream::Options {
         stream::Options { injection, threads, tls: None, close_after: self.close_after }
+    }
+
+    /// Where DNS over HTTPS is. It shares TCP with DNS over TLS, and so no port.
+    fn beside_dot(&self, place: SocketAddr) -> SocketAddr {
+        match self.mode.contains(&Transport::Dot) {
+            true if place.port() > 0 => {
+                SocketAddr::new(place.ip(), place.port().checked_add(1).unwrap_or(0))
+            }
+            _ => place,
+        }
     }
 
     fn tls_address(&self, listen: SocketAddr) -> SocketAddr {

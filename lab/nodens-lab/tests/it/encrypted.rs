@@ -183,3 +183,76 @@ fn an_echo_takes_the_authority_that_it_made_up_with_it() {
     process.0.wait().unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "something was left behind");
 }
+
+#[test]
+fn an_echo_over_https_does_what_it_is_told_and_a_load_sees_just_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = folder.path().join("ca.pem").to_str().unwrap().to_owned();
+    for method in ["get", "post"] {
+        let mut echo = Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
+            .args(["echo", "-m", "doh", "-l", "127.0.0.1:0", "--tls-ca-out", &authority])
+            .args(["--latency", "20ms", "--loss", "5%", "--rcode", "10%:SERVFAIL", "--seed", "3"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut reader = BufReader::new(echo.stdout.take().unwrap());
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        let port = line.split(['/', ':']).nth(1).unwrap().to_owned();
+        let result = crate::load::json(&lab(&[
+            "load",
+            "-m",
+            "doh",
+            "-p",
+            &port,
+            "--doh-method",
+            method,
+            "--tls-ca",
+            &authority,
+            "-Q",
+            "250",
+            "-l",
+            "1",
+            "-t",
+            "5",
+            "-c",
+            "4",
+            "--no-version",
+            "--json",
+        ]));
+        Command::new("kill").args(["-INT", &echo.id().to_string()]).status().unwrap();
+        assert!(echo.wait().unwrap().success());
+        let mut report = String::new();
+        std::io::Read::read_to_string(&mut reader, &mut report).unwrap();
+        let number = |what: &str| -> u64 {
+            let rest = report.split(what).nth(1).unwrap_or_else(|| panic!("{what}: {report}"));
+            let digits: String =
+                rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+            digits.parse().unwrap()
+        };
+        let counts = &result.counts;
+        assert_eq!(counts.answered + counts.timed_out, counts.sent, "{method}: {counts:?}");
+        assert!(counts.timed_out > 0 && counts.answered > 100, "{method}: {counts:?}");
+        assert_eq!(counts.timed_out, number("not answered on purpose"), "{method}");
+        assert_eq!(result.rcodes["SERVFAIL"], number("SERVFAIL"), "{method}");
+        assert!(result.response.min().unwrap() >= 20_000_000, "{method}");
+    }
+}
+
+#[test]
+fn kdig_gets_an_answer_over_https_from_an_echo() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = folder.path().join("ca.pem").to_str().unwrap().to_owned();
+    let echo =
+        crate::Echo::with(&["-m", "doh", "--rcode", "100%:REFUSED", "--tls-ca-out", &authority]);
+    for https in ["+https", "+https-get"] {
+        let ca = format!("+tls-ca={authority}");
+        let output = Command::new("kdig")
+            .args(["@127.0.0.1", "-p", &echo.port, https, &ca, "+tls-hostname=localhost"])
+            .args(["a.example", "+retry=0", "+time=20"])
+            .output()
+            .expect("no kdig: `cargo xtask peers --tests` installs it");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("status: REFUSED"), "{https}: {text}");
+    }
+}
