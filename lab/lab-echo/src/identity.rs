@@ -45,7 +45,8 @@ impl Identity {
     /// key is forgotten at once.
     pub fn make(names: &[String]) -> Result<Self, IdentityError> {
         let mut authority = CertificateParams::new(Vec::new())?;
-        authority.distinguished_name.push(DnType::CommonName, "nodens-lab echo");
+        // Not the name of the certificate: OpenSSL takes one that names itself for its own authority.
+        authority.distinguished_name.push(DnType::CommonName, "nodens-lab authority");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let authority_key = KeyPair::generate()?;
@@ -128,6 +129,9 @@ mod tests {
         let made = Identity::make(&["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
         assert!(made.authority.as_ref().unwrap().starts_with("-----BEGIN CERTIFICATE"));
         made.config("dot").unwrap();
+        let named =
+            |name: &[u8]| made.chain[0].windows(name.len()).filter(|at| *at == name).count();
+        assert_eq!([named(b"nodens-lab authority"), named(b"nodens-lab echo")], [1, 1]);
         let missing = Path::new("/nonexistent/cert.pem");
         let error = Identity::read(missing, missing).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/cert.pem"), "{error}");
