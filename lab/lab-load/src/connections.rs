@@ -161,6 +161,19 @@ impl Connections {
         checks.iter().filter(|(holds, _)| !holds).map(|(_, what)| *what).collect()
     }
 
+    /// Counts all seconds so far as the first: they were before the schedule.
+    pub(crate) fn count_in_first_second(&mut self) {
+        let later = self.seconds.split_off(self.seconds.len().min(1));
+        let Some(first) = self.seconds.first_mut() else { return };
+        for from in later {
+            first.attempts += from.attempts;
+            first.opened += from.opened;
+            first.resumed += from.resumed;
+            first.failed += from.failed;
+            first.closed += from.closed;
+        }
+    }
+
     pub(crate) fn attempt(&mut self, now: u64) {
         self.attempts += 1;
         self.second(now).attempts += 1;

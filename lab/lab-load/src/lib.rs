@@ -41,6 +41,7 @@ pub mod search;
 mod session;
 mod shard;
 pub mod sources;
+mod start;
 mod stream;
 mod table;
 pub mod tally;

@@ -11,6 +11,7 @@ pub use crate::progress::Progress;
 use crate::progress::gather;
 use crate::schedule::{Arrivals, Profile};
 use crate::shard::{self, Shard, ShardReport, late_end, run_shard};
+use crate::start::StartLine;
 pub use crate::stream::TlsError;
 use crate::tally::Tally;
 pub use crate::transport::Transport;
@@ -22,9 +23,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
-
-/// Time between the start of the threads and the start of the schedule.
-const LEAD: Duration = Duration::from_millis(20);
 
 /// What decides when the next question is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -318,11 +316,11 @@ pub fn run_by(
     let threads = placement.shards().len();
     let (abort, late_end) = (AtomicBool::new(false), late_end(config, workload));
     let (ticks, received) = mpsc::channel();
-    let clock = Clock::new(LEAD, wall);
-    let started = clock.label();
+    let line = StartLine::new(threads, wall);
+    let clock = Clock::new(Duration::ZERO, wall);
     let shards = placement.shards().iter().enumerate().map(|(index, &(share, clients))| {
         let (ticks, share) = (ticks.clone(), shares[share]);
-        let (placement, abort) = (&placement, &abort);
+        let (placement, abort, line) = (&placement, &abort, &line);
         Shard {
             config,
             workload,
@@ -331,7 +329,8 @@ pub fn run_by(
             clients,
             index,
             threads,
-            clock,
+            clock: clock.into(),
+            line,
             late_end,
             stop,
             abort,
@@ -360,7 +359,7 @@ pub fn run_by(
     let mut outcome = Outcome {
         tally,
         by_transport: if config.mix.is_empty() { Vec::new() } else { by_transport },
-        started,
+        started: line.clock().unwrap_or(clock).label(),
         active,
         elapsed,
         server_is_local: host::is_local(config.server),

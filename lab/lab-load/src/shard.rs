@@ -5,10 +5,12 @@ use crate::progress::Progress;
 use crate::run::{Config, Pace, RunError, Spin, ThreadReport};
 use crate::schedule::{Arrivals, Schedule};
 use crate::session::{Limits, Session};
+use crate::start::StartLine;
 use crate::table::Rest;
 use crate::tally::Tally;
 use crate::transport::{Placement, Share, Transport};
 use crate::{SECOND, Workload, nanos, stream, udp};
+use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -39,7 +41,9 @@ pub(crate) struct Shard<'a> {
     pub(crate) clients: usize,
     pub(crate) index: usize,
     pub(crate) threads: usize,
-    pub(crate) clock: Clock,
+    /// Counts from when the thread was made, and from the start of the schedule once that is known.
+    pub(crate) clock: Cell<Clock>,
+    pub(crate) line: &'a StartLine,
     pub(crate) late_end: Duration,
     pub(crate) stop: &'a AtomicBool,
     /// Set by a thread that found out that the run is of no use.
@@ -50,7 +54,12 @@ pub(crate) struct Shard<'a> {
 impl Shard<'_> {
     /// Nanoseconds since the start.
     pub(crate) fn now(&self) -> u64 {
-        self.clock.now()
+        self.clock.get().now()
+    }
+
+    /// The second of the start since 1970, by the wall clock.
+    pub(crate) fn started_unix_s(&self) -> u64 {
+        self.clock.get().started_unix().as_secs()
     }
 
     /// How many clients this thread has.
@@ -122,7 +131,7 @@ impl Shard<'_> {
     pub(crate) fn session(&self) -> Session<'_> {
         let limits = limits(self.config, self.late_end, self.index as u64);
         let mut session = Session::new(self.workload, self.clients(), limits);
-        session.started_unix_s = self.clock.started_unix().as_secs();
+        session.started_unix_s = self.started_unix_s();
         session.fates.clone_from(&self.config.fates);
         session
     }
@@ -277,6 +286,7 @@ pub(crate) struct LoopReport {
 }
 
 pub(crate) fn run_shard(shard: Shard<'_>) -> Result<ShardReport, RunError> {
+    let _guard = shard.line.guard();
     let cpus = &shard.config.cpus;
     if let Some(cpu) = cpus.get(shard.index % cpus.len().max(1)) {
         lab_sys::cpu::pin(&[*cpu]).map_err(RunError::Thread)?;
@@ -324,8 +334,10 @@ impl Used {
     }
 }
 
-/// Waits for the start and returns what the thread has used up to then.
+/// Waits until all threads are ready and for the start, and returns what the thread has used up to then.
 pub(crate) fn await_start(shard: &Shard<'_>) -> Result<Used, RunError> {
-    std::thread::sleep(shard.clock.until_start());
+    let clock = shard.line.wait();
+    shard.clock.set(clock);
+    std::thread::sleep(clock.until_start());
     Used::now()
 }

@@ -15,6 +15,7 @@ mod course;
 mod dial;
 mod doh;
 mod doq;
+mod first;
 mod framed;
 mod pipe;
 mod tls;
@@ -27,7 +28,7 @@ use crate::life::Limits;
 use crate::progress::Ticker;
 use crate::run::{Pace, RunError};
 use crate::session::Session;
-use crate::shard::{LoopReport, Shard, Source, await_start};
+use crate::shard::{LoopReport, Shard, Source};
 use carrier::{Carrier, Sink, Status, Taken};
 use dial::{Dialer, Tickets};
 use lab_sys::poll::{Interest, Poller, Ready};
@@ -115,8 +116,7 @@ struct Engine<'a> {
 /// Runs the thread's part.
 pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     let mut engine = Engine::new(shard)?;
-    let before = await_start(shard)?;
-    engine.began = shard.now();
+    let before = engine.start()?;
     engine.run().map_err(RunError::Thread)?;
     if let Some(why) = engine.hopeless {
         shard.abort();
@@ -143,7 +143,7 @@ impl<'a> Engine<'a> {
         clients.resize_with(shard.clients(), Client::default);
         Ok(Self {
             shard,
-            clock: shard.clock,
+            clock: shard.clock.get(),
             session: shard.session(),
             dialer: Dialer::new(&config.streams, shard.share)?,
             clients,
@@ -174,9 +174,7 @@ impl<'a> Engine<'a> {
             Pace::Closed { .. } => None,
         };
         let mut item = self.shard.index as u64;
-        if config.streams.life.is_endless() {
-            (0..self.clients.len()).for_each(|client| _ = self.dial(client));
-        }
+        self.connect_at_start();
         loop {
             let now = self.shard.now();
             if self.shard.stopped() || self.hopeless.is_some() {
@@ -360,14 +358,7 @@ impl<'a> Engine<'a> {
 
     fn housekeeping(&mut self) {
         let now = self.shard.now();
-        while let Some(Reverse((_, key, serial))) =
-            self.timers.peek().copied().filter(|Reverse((at, ..))| *at <= now)
-        {
-            self.timers.pop();
-            if self.connections.get(key).is_some_and(|c| c.serial == serial) {
-                self.on_timer(key, now);
-            }
-        }
+        self.look_at_timers(now);
         if now >= self.next_expire {
             let any = self.session.expire(now);
             self.next_expire = now + EXPIRE_STEP;

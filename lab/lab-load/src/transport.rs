@@ -90,6 +90,9 @@ pub struct Streams {
     pub life: Life,
     /// Questions without an answer on one connection at once; `None` sets no limit of our own.
     pub pipelining: Option<NonZeroUsize>,
+    /// Whether each client has its first connection before the schedule starts; `None` where
+    /// connections persist.
+    pub connect_first: Option<bool>,
     /// How long setting up a connection may take, handshake included; `None` is the timeout of
     /// questions.
     pub set_up_timeout: Option<Duration>,
@@ -97,6 +100,13 @@ pub struct Streams {
     pub tls: Tls,
     /// Requests of DoH.
     pub doh: Doh,
+}
+
+impl Streams {
+    /// Whether each client has its first connection before the schedule starts.
+    pub fn connects_first(&self) -> bool {
+        self.connect_first.unwrap_or(self.life.is_endless())
+    }
 }
 
 /// How the server is known and connections are resumed.

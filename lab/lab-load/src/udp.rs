@@ -69,6 +69,7 @@ struct Udp<'a> {
 pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     let mut udp = Udp::open(shard)?;
     let before = await_start(shard)?;
+    udp.session.started_unix_s = shard.started_unix_s();
     udp.began = shard.now();
     match shard.config.pace {
         Pace::Open { rate, arrivals } => udp.open_loop(Source::new(shard, rate, arrivals)),
@@ -338,7 +339,7 @@ impl<'a> Udp<'a> {
         let now = self.shard.now();
         let wall = match self.shard.config.stamps {
             Stamps::User => None,
-            Stamps::Kernel => Some(self.shard.clock.wall_since_epoch()),
+            Stamps::Kernel => Some(self.shard.clock.get().wall_since_epoch()),
         };
         let answered = self.session.tally.counts.answered;
         for at in 0..count {

@@ -1,6 +1,7 @@
 use super::fetch::BATCHES_PER_TURN;
 use super::*;
 use crate::clock::Clock;
+use crate::start::StartLine;
 use crate::transport::Placement;
 use crate::{Config, Workload};
 use nodens_wire::{Name, Type};
@@ -25,6 +26,7 @@ fn with_loop(stamps: Stamps, use_it: impl FnOnce(&mut Udp<'_>, &UdpSocket)) {
     let clock = Clock::new(Duration::ZERO, SystemTime::now);
     let shares = config.shares();
     let placement = Placement::new(&shares, 1, 1, 1);
+    let line = StartLine::new(1, SystemTime::now);
     let shard = Shard {
         config: &config,
         workload: &workload,
@@ -33,7 +35,8 @@ fn with_loop(stamps: Stamps, use_it: impl FnOnce(&mut Udp<'_>, &UdpSocket)) {
         clients: 1,
         index: 0,
         threads: 1,
-        clock,
+        clock: clock.into(),
+        line: &line,
         late_end: config.timeout,
         stop: &stop,
         abort: &stop,
@@ -155,7 +158,7 @@ fn questions_are_stamped_before_the_kernel_has_them() {
     const QUESTIONS: usize = 200;
     with_loop(Stamps::User, |udp, server| {
         lab_sys::socket::stamp_arrivals(server.as_fd()).unwrap();
-        let start = udp.shard.clock.label().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let start = udp.shard.clock.get().label().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let mut early = Vec::new();
         for _ in 0..QUESTIONS {
             udp.session.tally.lateness.clear();

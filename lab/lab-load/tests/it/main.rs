@@ -1,6 +1,7 @@
 //! Whole runs against servers that behave in known ways.
 
 mod deaf;
+mod first;
 mod octets;
 mod streams;
 mod truth;
