@@ -90,8 +90,9 @@ pub const UPSTREAMS_PER_FORWARD_MAX: usize = 64;
 /// Time a health check has to be answered.
 pub const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 /// Octets of responses to clients that waited at which they are sent before others are made. A long
-/// response that thousands wait for would else be in memory thousands of times.
-pub const ANSWERS_AT_ONCE: usize = 1 << 20;
+/// response that thousands wait for would else be in memory thousands of times. All workers may
+/// have so much at the same time.
+pub const ANSWERS_AT_ONCE: usize = 128 << 10;
 /// Longest time a question may take from receipt to answer.
 pub const QUESTION_TIME_MAX: Duration = Duration::from_secs(5);
 /// The UDP payload Nodens announces and the most it sends where no `bufsize` says otherwise

@@ -259,7 +259,9 @@ impl EventLoop {
                 self.udp.send(key, client, wire, (&mut self.worker, &self.counters));
             }
             Some((Kind::TcpServer, key)) => {
-                self.tcp.send(key, &wire);
+                if !self.tcp.send(key, &wire) {
+                    self.counters.add(self.counters.greedy, 1);
+                }
                 self.worker.reuse(wire);
             }
             _ => {}

@@ -73,8 +73,12 @@ impl TcpServer {
             self.close(key);
             return false;
         }
-        self.presses |= connection.account();
-        true
+        if connection.account() {
+            // Not at the end of the round: hundreds of others may be read before that.
+            self.presses = true;
+            self.close_doomed(cx);
+        }
+        self.connections.get(key).is_some()
     }
 
     /// Closes the connections of this worker that hold too much of what all may hold.

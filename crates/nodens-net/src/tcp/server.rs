@@ -8,7 +8,9 @@ use super::quota::Quota;
 use super::unsent::Unsent;
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::limits::{SEND_EARLY, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX};
+use crate::limits::{
+    HELD_FREE, SEND_EARLY, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX,
+};
 use crate::poll::{Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::{Client, Now, Transport, Verdict};
@@ -252,11 +254,17 @@ impl TcpServer {
         taken
     }
 
-    /// Sends an answer that had to be waited for, at the end of the round.
-    pub(crate) fn send(&mut self, key: Key, wire: &[u8]) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
+    /// Sends an answer that had to be waited for, at the end of the round. Closes the connection and
+    /// says `false` if there is no memory for a long one.
+    pub(crate) fn send(&mut self, key: Key, wire: &[u8]) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else { return true };
+        if wire.len() > HELD_FREE && self.unsent.is_overdrawn() {
+            self.reset(key);
+            return false;
+        }
         connection.output.push(wire, &mut self.spare);
         self.forget(key);
+        true
     }
 
     /// A question that waited gets no answer, or has got it.

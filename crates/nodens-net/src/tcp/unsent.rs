@@ -100,6 +100,12 @@ impl Unsent {
         self.held() > self.max / 4 * 3
     }
 
+    /// Whether so much more is held than may be that the workers of the doomed connections do not
+    /// get to close them in time.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.held() > self.max + self.max / 2
+    }
+
     /// Connections of `worker` that are to be closed.
     pub(crate) fn doomed(&self, worker: usize) -> Vec<Key> {
         let books = self.books();
