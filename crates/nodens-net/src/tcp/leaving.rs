@@ -1,6 +1,7 @@
 //! Connections that go on in another process, each as soon as nothing is owed to its client.
 
 use super::accept::canonical;
+use super::connection::Connection;
 use super::server::{TcpServer, mark};
 use crate::context::Context;
 use crate::poll::Poll;
@@ -80,6 +81,16 @@ impl TcpServer {
         let stream = OwnedFd::from(connection.stream);
         // An heir that is gone takes nothing: the connection closes.
         _ = heir.send(HandedConnection { stream, listener, input, asked });
+    }
+
+    /// A connection that is of this server no more.
+    pub(super) fn take_out(&mut self, key: Key) -> Option<Connection> {
+        let connection = self.connections.remove(key)?;
+        let connections = &self.connections;
+        let is_open = |key| connections.get(key).is_some();
+        self.idle.tidy(connections.len(), is_open);
+        self.idle_by_client.left(connection.peer.ip(), is_open);
+        Some(connection)
     }
 
     /// Goes on with a connection of another process.

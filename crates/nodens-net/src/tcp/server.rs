@@ -376,16 +376,6 @@ impl TcpServer {
         let Some(connection) = self.take_out(key) else { return };
         keep_buffer(&mut self.spare, connection.input);
     }
-
-    /// A connection that is of this server no more.
-    pub(super) fn take_out(&mut self, key: Key) -> Option<Connection> {
-        let connection = self.connections.remove(key)?;
-        let connections = &self.connections;
-        let is_open = |key| connections.get(key).is_some();
-        self.idle.tidy(connections.len(), is_open);
-        self.idle_by_client.left(connection.peer.ip(), is_open);
-        Some(connection)
-    }
 }
 
 pub(super) fn mark(dirty: &mut Vec<Key>, connection: &mut Connection, key: Key) {
