@@ -77,7 +77,7 @@ struct PipeIo(Rc<RefCell<Pipe>>);
 
 enum State {
     /// TLS and the preface of HTTP/2 are on their way.
-    Greeting(Handshake<PipeIo, Bytes>),
+    Greeting(Box<Handshake<PipeIo, Bytes>>),
     Open(Box<Http<PipeIo, Bytes>>),
 }
 
@@ -174,7 +174,7 @@ impl Server {
             if self.poller.add(socket.as_fd(), entry.key() as u64, Interest::Read).is_ok() {
                 let pipe = Rc::new(RefCell::new(Pipe { socket, tls }));
                 entry.insert(Connection {
-                    state: State::Greeting(h2::server::handshake(PipeIo(pipe.clone()))),
+                    state: State::Greeting(Box::new(h2::server::handshake(PipeIo(pipe.clone())))),
                     pipe,
                     serial: self.serials,
                     requests: Vec::new(),
@@ -290,7 +290,7 @@ impl Connection {
     fn poll(&mut self) -> Option<Vec<(Vec<u8>, SendResponse<Bytes>)>> {
         let mut context = Context::from_waker(Waker::noop());
         if let State::Greeting(shake) = &mut self.state {
-            match Pin::new(shake).poll(&mut context) {
+            match Pin::new(shake.as_mut()).poll(&mut context) {
                 Poll::Pending => return Some(Vec::new()),
                 Poll::Ready(opened) => self.state = State::Open(Box::new(opened.ok()?)),
             }

@@ -1,6 +1,7 @@
 //! `nodens-lab demo`: the same questions of a node's pods, first to the cluster's DNS directly and
 //! then through a Nodens cache on the node.
 
+mod leaks;
 mod page;
 mod setting;
 
@@ -8,7 +9,7 @@ use crate::authority::{Asked, Authority, Data};
 use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Live, Style, Table};
 use anyhow::{Context, Result, bail};
-use lab_load::cluster::{self, Cluster, Looked, Mix};
+use lab_load::cluster::{self, Cluster, Mix};
 use lab_load::{Config, Outcome};
 use lab_result::collect::Collector;
 use lab_result::{Provenance, ServerCost};
@@ -27,8 +28,6 @@ const UPSTREAM_DELAY: std::ops::Range<Duration> =
 const BEFORE_PART: f64 = 0.4;
 /// Nanoseconds after its time when a question counts as late here.
 const LATE: u64 = 1_000_000;
-/// How many names that exist nowhere are shown.
-const LEAKS_SHOWN: usize = 3;
 
 /// Arguments of `demo`.
 #[derive(clap::Args)]
@@ -191,7 +190,7 @@ fn show(program: &Path, take: &Take) {
         "  The cache used {} of CPU per question and holds {memory} of memory.",
         term::nanos(per_question)
     ));
-    leaks(&take.mix, &take.asked);
+    leaks::show(&take.mix, &take.asked);
     verdict(before, after);
     next_steps(program);
 }
@@ -334,35 +333,6 @@ fn change(ratio: f64) -> String {
     if percent < 0.0 { format!("−{:.0} %", -percent) } else { format!("+{percent:.0} %") }
 }
 
-/// Which names cost questions and exist nowhere, and how many of those went further than the node.
-fn leaks(mix: &Mix, asked: &Asked) {
-    let per_lookup = mix.questions() as f64 / (mix.lookups() as f64).max(1.0);
-    term::out(&format!(
-        "\n  {} lookups by applications became {} questions: {per_lookup:.1} each.",
-        term::count(mix.lookups()),
-        term::count(mix.questions()),
-    ));
-    let leaks: Vec<&Looked> = mix.looked.iter().filter(|looked| !looked.exists).collect();
-    let Some(worst) = leaks.first().copied() else { return };
-    let header =
-        ["names that exist nowhere", "lookups", "questions", "per lookup", "reached cluster DNS"];
-    let mut table = Table::new(&header);
-    for (at, leak) in leaks.into_iter().take(LEAKS_SHOWN).enumerate() {
-        let prefix = format!("{}.", leak.text);
-        let reached = asked.iter().filter(|((name, _), _)| name.to_string().starts_with(&prefix));
-        let cells = vec![
-            leak.text.clone(),
-            term::count(leak.lookups),
-            term::count(leak.questions),
-            format!("×{:.0}", leak.questions as f64 / leak.lookups.max(1) as f64),
-            term::count(reached.map(|(_, count)| count).sum()),
-        ];
-        if at == 0 { table.styled(Style::Bad, cells) } else { table.row(cells) }
-    }
-    term::out(&table.framed());
-    remedy(worst);
-}
-
 /// Says so if the machine was too busy for exact latencies.
 fn verdict(before: &Phase, after: &Phase) {
     if before.outcome.verdict.is_valid() && after.outcome.verdict.is_valid() {
@@ -378,21 +348,6 @@ fn verdict(before: &Phase, after: &Phase) {
         late(after)
     );
     term::out(&term::paint(Style::Dim, &text));
-}
-
-/// How an operator stops a leak on the node.
-fn remedy(leak: &Looked) {
-    let pattern = leak.text.replace('.', "\\.");
-    term::out(&format!(
-        "  {}\n{}",
-        "To answer the first of them at once, before it is fixed where it comes from:",
-        term::paint(
-            Style::Accent,
-            &format!(
-                "    template IN ANY {{\n        match \"^{pattern}\\.\"\n        rcode NXDOMAIN\n        fallthrough\n    }}"
-            )
-        ),
-    ));
 }
 
 fn next_steps(program: &Path) {
