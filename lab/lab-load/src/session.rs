@@ -127,6 +127,7 @@ impl<'w> Session<'w> {
         self.tally.stretch(Span { intended, sent: (now, now) });
         if let Some(cohort) = self.tally.cohort(slot.intended) {
             cohort.sent += 1;
+            cohort.lateness.record(now.saturating_sub(slot.intended));
         }
         if let Some(group) = self.tally.by_qtype.entry(slot.qtype.0) {
             group.sent += 1;
@@ -205,6 +206,7 @@ impl<'w> Session<'w> {
             cohort.answered += 1;
             cohort.rcodes.add(rcode, 1);
             cohort.response.record(response);
+            cohort.service.record(service);
         }
         if let Some(group) = tally.by_qtype.entry(slot.qtype.0) {
             group.answered += 1;
@@ -242,6 +244,7 @@ impl<'w> Session<'w> {
         if let Some(cohort) = tally.cohort(slot.intended) {
             *loss.of_second(cohort) += 1;
             cohort.response.record_censored(timeout);
+            cohort.service.record_censored(timeout);
         }
         if let Some(group) = tally.by_qtype.entry(slot.qtype.0) {
             group.lost += 1;

@@ -33,6 +33,12 @@ pub struct Cohort {
     pub rcodes: Rcodes,
     /// Response times, with lost items as censored.
     pub response: Histogram,
+    /// From sending to answer, with lost items as censored.
+    pub service: Histogram,
+    /// From intended time to sending.
+    pub lateness: Histogram,
+    /// From asking for a connection to having it, of those had during the second.
+    pub connect: Histogram,
     /// Whether nothing can change any more: the second and the timeout are over, or the run is, and
     /// every item has its outcome.
     pub is_final: bool,
@@ -63,6 +69,9 @@ impl Cohort {
         self.interrupted += other.interrupted;
         self.rcodes.merge(&other.rcodes);
         self.response.merge(&other.response);
+        self.service.merge(&other.service);
+        self.lateness.merge(&other.lateness);
+        self.connect.merge(&other.connect);
         self.is_final &= other.is_final;
     }
 }
@@ -301,8 +310,11 @@ impl Tally {
         let c = &self.counts;
         let sum = |of: fn(&Cohort) -> u64| self.cohorts.iter().map(of).sum::<u64>();
         let (mut response, mut rcodes) = (Histogram::new(), Rcodes::default());
+        let mut others = [Histogram::new(), Histogram::new(), Histogram::new()];
         for cohort in &self.cohorts {
             response.merge(&cohort.response);
+            let of_second = [&cohort.service, &cohort.lateness, &cohort.connect];
+            others.iter_mut().zip(of_second).for_each(|(sum, of)| sum.merge(of));
             rcodes.merge(&cohort.rcodes);
         }
         let planned: u64 = self.rate.iter().map(|step| step.planned).sum();
@@ -318,6 +330,9 @@ impl Tally {
             (sum(|s| s.connection_failed) == c.connection_failed, "failures of all seconds"),
             (sum(|s| s.interrupted) == c.interrupted, "interrupted items of all seconds"),
             (response == self.response, "response times of all seconds, bucket by bucket"),
+            (others[0] == self.service, "service times of all seconds, bucket by bucket"),
+            (others[1] == self.lateness, "latenesses of all seconds, bucket by bucket"),
+            (others[2] == self.connect, "times of connecting of all seconds, bucket by bucket"),
             (rcodes == self.rcodes, "RCODEs of all seconds"),
             (planned == c.scheduled && sent == c.sent, "steps of the rate"),
         ])

@@ -171,6 +171,9 @@ fn second(second: u64, cohort: &tally::Cohort) -> Second {
         unsent: cohort.skipped + cohort.send_errors,
         rcodes: rcodes(&cohort.rcodes),
         response: cohort.response.clone(),
+        service: cohort.service.clone(),
+        lateness: cohort.lateness.clone(),
+        connect: cohort.connect.clone(),
         ..Second::default()
     }
 }

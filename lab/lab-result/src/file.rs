@@ -240,6 +240,19 @@ pub struct Second {
     #[serde(with = "crate::histogram")]
     #[schemars(with = "Buckets")]
     pub response: Histogram,
+    /// From the sending to the answer; lost questions are censored.
+    #[serde(default, with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub service: Histogram,
+    /// From the intended time to the sending.
+    #[serde(default, with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub lateness: Histogram,
+    /// From asking for a connection to having it, of connections that were had during the second; in
+    /// the first also those from before the schedule.
+    #[serde(default, with = "crate::histogram")]
+    #[schemars(with = "Buckets")]
+    pub connect: Histogram,
     /// Connections; absent if the transport has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
@@ -305,7 +318,13 @@ pub struct ServerCost {
     pub cpu_ns: u64,
     /// Time over which it was used.
     pub wall_ns: u64,
-    /// Highest octets of memory, if known.
+    /// CPU time used for each answered question; absent without an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_per_answer_ns: Option<u64>,
+    /// Octets of memory before, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_before: Option<u64>,
+    /// Highest octets of memory that were seen, once a second, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak: Option<u64>,
 }

@@ -1,9 +1,10 @@
 //! A histogram in the file: only the buckets in use, and nothing that the original did not know.
 
-use lab_histogram::{Histogram, Parts};
+use lab_histogram::{Histogram, Parts, Quantile};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// A histogram of durations in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,12 +24,30 @@ pub struct Buckets {
     /// The buckets in use as `[lowest, highest, count]`, both bounds inclusive. Below 512 every value
     /// has a bucket; above, every power of two is divided into 256.
     pub buckets: Vec<(u64, u64, u64)>,
+    /// `p50`, `p90`, `p99`, `p99.9` and `max`, lost questions among the slowest: for readers that do not
+    /// want to add up buckets. Made from these when a file is written, and not read.
+    #[serde(default, skip_deserializing)]
+    pub percentiles: BTreeMap<&'static str, u64>,
+    /// Those of the percentiles that lie among lost questions: at least that long.
+    #[serde(default, skip_deserializing)]
+    pub at_least: Vec<&'static str>,
 }
+
+/// The percentiles that stand beside the buckets.
+const PERCENTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 impl From<&Histogram> for Buckets {
     fn from(histogram: &Histogram) -> Self {
         let Parts { censored, floor, sum, min, max, buckets } = histogram.to_parts();
-        Self { recorded: histogram.recorded(), censored, floor, sum, min, max, buckets }
+        let (mut percentiles, mut at_least) = (BTreeMap::new(), Vec::new());
+        for (name, part) in PERCENTILES {
+            let quantile = histogram.quantile(part);
+            percentiles.extend(quantile.nanos().map(|nanos| (name, nanos)));
+            at_least.extend(matches!(quantile, Quantile::AtLeast(_)).then_some(name));
+        }
+        let recorded = histogram.recorded();
+        Self { recorded, censored, floor, sum, min, max, buckets, percentiles, at_least }
     }
 }
 
@@ -36,7 +55,7 @@ impl TryFrom<Buckets> for Histogram {
     type Error = String;
 
     fn try_from(from: Buckets) -> Result<Self, String> {
-        let Buckets { recorded, censored, floor, sum, min, max, buckets } = from;
+        let Buckets { recorded, censored, floor, sum, min, max, buckets, .. } = from;
         let histogram = Self::from_parts(&Parts { censored, floor, sum, min, max, buckets })
             .map_err(|error| error.to_string())?;
         if histogram.recorded() != recorded {

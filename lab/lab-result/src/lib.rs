@@ -30,8 +30,9 @@ pub use setting::*;
 pub use store::{ReadError, WriteError, from_json, read, to_json, write, write_text};
 
 /// Version of the file's layout. A reader takes this one and no other.
-pub const SCHEMA: u32 = 3;
-/// The oldest layout that can be read: it calls `icmp_refused` `refused`.
+pub const SCHEMA: u32 = 4;
+/// The oldest layout that can be read: it calls `icmp_refused` `refused`. Up to layout 3 histograms have
+/// no percentiles beside their buckets, and seconds only response times.
 pub(crate) const SCHEMA_OLDEST: u32 = 2;
 
 /// Nanoseconds in a second.

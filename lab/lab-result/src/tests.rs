@@ -239,8 +239,8 @@ fn a_file_that_is_no_result_is_refused_with_the_reason() {
         ),
         ("hello".into(), "r.json: line 1, column 1: no JSON: expected value"),
         (
-            text.replacen("\"schema\": 3", "\"schema\": 9", 1),
-            "r.json: layout 9, expected 3: use the nodens-lab that wrote it (nodens-lab 0.1.0)",
+            text.replacen("\"schema\": 4", "\"schema\": 9", 1),
+            "r.json: layout 9, expected 4: use the nodens-lab that wrote it (nodens-lab 0.1.0)",
         ),
         (text.replacen("\"seed\": 1", "\"seed\": \"x\"", 1), "field `plan.seed`: invalid type"),
         (
@@ -307,4 +307,33 @@ proptest! {
         text[at] = octet;
         _ = from_json(Path::new("r"), &text);
     }
+}
+
+#[test]
+fn percentiles_stand_beside_the_buckets_and_those_among_lost_questions_are_named() {
+    let mut result = example();
+    result.response = Histogram::new();
+    result.response.record_n(1_000, 98);
+    (0..2).for_each(|_| result.response.record_censored(5_000_000));
+    let text = to_json(&result);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let response = &value["response"];
+    assert_eq!(response["percentiles"]["p50"], result.response.quantile(0.5).nanos().unwrap());
+    assert_eq!(response["percentiles"]["p99"], 5_000_000);
+    assert_eq!(response["at_least"], serde_json::json!(["p99", "p99.9", "max"]));
+    for second in value["seconds"].as_array().unwrap() {
+        assert!(second["service"]["percentiles"].is_object() && second["lateness"].is_object());
+    }
+    // What was written before has neither, and is read.
+    let older = text.replacen("\"schema\": 4", "\"schema\": 3", 1);
+    let mut older: serde_json::Value = serde_json::from_str(&older).unwrap();
+    older["response"].as_object_mut().unwrap().remove("percentiles");
+    older["response"].as_object_mut().unwrap().remove("at_least");
+    for second in older["seconds"].as_array_mut().unwrap() {
+        for field in ["service", "lateness", "connect"] {
+            assert!(second.as_object_mut().unwrap().remove(field).is_some());
+        }
+    }
+    let older = from_json(Path::new("r.json"), older.to_string().as_bytes()).unwrap();
+    assert_eq!(older.response, result.response);
 }

@@ -5,7 +5,6 @@
 //! down before the first block. See `docs/comparing.md`.
 
 mod args;
-mod counters;
 mod findings;
 mod kube;
 mod measure;

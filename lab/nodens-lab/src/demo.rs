@@ -123,6 +123,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         cpu_ns: u64::try_from(take.cpu.as_nanos()).unwrap_or(u64::MAX),
         wall_ns: u64::try_from(take.after.outcome.elapsed.as_nanos()).unwrap_or(u64::MAX),
         memory_peak: take.memory,
+        ..ServerCost::default()
     };
     let Take { before, after, settings: [of_before, of_after], .. } = *take;
     page::write(&args.out, args, [(&before, of_before), (&after, of_after)], cost)?;

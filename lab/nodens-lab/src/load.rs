@@ -1,6 +1,7 @@
 //! `nodens-lab load`: questions to one server, and what became of them.
 
 mod baseline;
+mod cost;
 mod live;
 mod output;
 mod prometheus;
@@ -24,6 +25,7 @@ use lab_result::collect::Collector;
 use lab_result::{About, Generator, ResultFile};
 use questions::Questions;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -100,6 +102,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     baseline: baseline::BaselineArgs,
     #[command(flatten)]
+    cost: cost::CostArgs,
+    #[command(flatten)]
     output: output::OutArgs,
 }
 
@@ -127,6 +131,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let places = args.output.places(config.server)?;
     args.require.check()?;
+    let cost = RefCell::new(args.cost.open()?);
     let collector = Collector::start(config.server, !args.no_version, args.questions.key());
     if !args.output.json {
         term::out(&heading(args, &config, &workload));
@@ -139,14 +144,16 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let mut metrics = args.output.metrics(&config)?;
     let mut live = live::Live::new(view(&config));
     let show = |progress: &lab_load::Progress| {
+        cost.borrow_mut().look();
         metrics.iter_mut().for_each(|metrics| metrics.add(progress));
         live.show(progress);
     };
-    let (outcome, baseline) = args.baseline.run(&config, &workload, stop, show)?;
+    let (outcome, baseline) = args.baseline.run((&config, &workload), stop, &cost, show)?;
     live.clear();
     let about = about(args, collector, &workload, warm_up);
     let mut result = lab_result::convert(&config, &outcome, about);
     result.baseline = baseline.as_ref().map(lab_result::Baseline::from);
+    cost.borrow().put(&mut result);
     result.requirements = args.require.judge(&result);
     if args.output.json {
         term::out(lab_result::to_json(&result).trim_end());

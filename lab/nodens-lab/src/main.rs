@@ -12,6 +12,7 @@ mod bench;
 mod bench_lab;
 mod child;
 mod compare;
+mod counters;
 mod demo;
 mod dnsperf;
 mod echo;

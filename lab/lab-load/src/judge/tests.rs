@@ -30,6 +30,8 @@ fn outcome() -> Outcome {
         (cohort.scheduled, cohort.sent, cohort.answered) = (1_000, 1_000, 1_000);
         cohort.rcodes.add(0, 1_000);
         cohort.response.record_n(21_000, 1_000);
+        cohort.service.record_n(20_000, 1_000);
+        cohort.lateness.record_n(1_000, 1_000);
     }
     let group = tally.by_qtype.entry(1).unwrap();
     (group.sent, group.answered) = (10_000, 10_000);
@@ -140,6 +142,9 @@ fn questions_that_left_late_make_the_run_invalid() {
             outcome.tally.lateness.clear();
             outcome.tally.lateness.record_n(1_000, 10_000 - part);
             outcome.tally.lateness.record_n(2_000_000, part);
+            let cohorts = &mut outcome.tally.cohorts;
+            cohorts.iter_mut().for_each(|cohort| cohort.lateness.clear());
+            cohorts[0].lateness = outcome.tally.lateness.clone();
         })
     };
     assert_eq!(late(100).0, "");

@@ -170,7 +170,11 @@ impl Sink<'_, '_> {
         self.status.active = now;
         let tally = &mut self.session.tally;
         let began = self.status.began;
-        tally.connect.record(now.saturating_sub(began));
+        let took = now.saturating_sub(began);
+        tally.connect.record(took);
+        if let Some(cohort) = tally.cohort(now) {
+            cohort.connect.record(took);
+        }
         tally.connections.open(now, handshake == Handshake::Resumed);
         if handshake != Handshake::None {
             let since = self.status.connected.unwrap_or(began);

@@ -57,6 +57,10 @@ impl Engine<'_> {
         self.timers.clear();
         self.clients.iter_mut().for_each(|client| client.rests_until = 0);
         self.session.tally.connections.count_in_first_second();
+        let before = std::mem::take(&mut self.session.tally.cohorts);
+        if let Some(first) = self.session.tally.cohort(0) {
+            before.iter().for_each(|second| first.connect.merge(&second.connect));
+        }
         let mut keys = Vec::with_capacity(self.connections.len());
         for (key, connection) in &mut self.connections {
             let status = &mut connection.status;

@@ -1,6 +1,6 @@
 //! Pods as servers, found with `kubectl`.
 
-use super::counters::Endpoint;
+use crate::counters::Endpoint;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};

@@ -1,9 +1,9 @@
 //! The two servers: as they were given, and as they run.
 
 use super::Args;
-use super::counters::{Counters, Endpoint, Reading};
 use super::kube::{Pod, Selector};
 use crate::child::{Scratch, Server, free_address};
+use crate::counters::{Counters, Endpoint, Reading};
 use crate::server::Server as Named;
 use anyhow::{Context, Result, bail};
 use lab_load::Workload;

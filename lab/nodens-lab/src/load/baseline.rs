@@ -1,10 +1,12 @@
 //! The echo baseline of a load, if one was asked for.
 
+use super::cost::Cost;
 use crate::server::Server;
 use crate::term;
 use anyhow::{Result, bail};
 use lab_load::baseline::{self, Baseline, Options, Place};
 use lab_load::{Config, Outcome, Progress, Workload};
+use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
 /// Arguments on the baseline.
@@ -35,19 +37,27 @@ impl BaselineArgs {
     /// The load, between two runs on an echo if that was asked for.
     pub(super) fn run(
         &self,
-        config: &Config,
-        workload: &Workload,
+        (config, workload): (&Config, &Workload),
         stop: &AtomicBool,
+        cost: &RefCell<Cost>,
         progress: impl FnMut(&Progress),
     ) -> Result<(Outcome, Option<Baseline>)> {
         let Some(options) = self.options()? else {
+            cost.borrow_mut().begin();
             let outcome = lab_load::run(config, workload, stop, progress)?;
+            cost.borrow_mut().end();
             return Ok((outcome, None));
         };
+        let mut loaded = false;
         let phase = |name: &str| {
-            if name == "baseline" {
-                term::note("  the same plan on an echo …");
+            if name == "load" {
+                loaded = true;
+                return cost.borrow_mut().begin();
             }
+            if std::mem::take(&mut loaded) {
+                cost.borrow_mut().end();
+            }
+            term::note("  the same plan on an echo …");
         };
         let (outcome, baseline) =
             baseline::run_between(config, workload, stop, options, phase, progress)?;

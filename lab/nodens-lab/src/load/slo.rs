@@ -31,7 +31,7 @@ const START: f64 = 1_000.0;
 #[command(next_help_heading = "Search for the highest rate")]
 pub(crate) struct SloArgs {
     /// Search for the highest rate that meets this objective: p99.9=5ms,loss=0 (also p50, max, …).
-    #[arg(long, value_name = "LIMITS", conflicts_with_all = ["rate", "require", "steps", "ramp", "closed_loop", "queries", "duration", "original_timing"])]
+    #[arg(long, value_name = "LIMITS", conflicts_with_all = ["rate", "require", "server_counters", "steps", "ramp", "closed_loop", "queries", "duration", "original_timing"])]
     pub(super) slo: Option<Objective>,
     /// How often the whole search is done.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "slo")]

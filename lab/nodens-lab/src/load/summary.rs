@@ -35,6 +35,7 @@ pub(super) fn text(result: &ResultFile, width: Option<usize>) -> String {
     for note in &result.verdict.notes {
         lines.extend(term::wrap(&format!("  note       {note}"), room, 13));
     }
+    lines.extend(super::cost::line(result).iter().flat_map(|text| term::wrap(text, room, 13)));
     lines.extend(super::require::lines(result));
     lines.extend(interrupted(result).map(|text| term::paint(Style::Bad, &text)));
     if result.verdict.valid && !result.run.interrupted {

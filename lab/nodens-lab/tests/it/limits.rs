@@ -68,3 +68,29 @@ fn a_requirement_at_a_rate_has_its_exit_code_and_report() {
     );
     assert!(error.unwrap().contains("/nonexistent is no directory"));
 }
+
+#[test]
+fn the_cost_of_the_server_stands_in_the_result_and_counters_that_fail_are_told_before() {
+    let echo = Echo::start();
+    let pid = echo.child.id().to_string();
+    let load = ["load", "-p", &echo.port, "-Q", "500", "-l", "1.2s", "--server-pid", &pid];
+    let result = crate::load::json(&lab(&[&load[..], &["--json"]].concat()));
+    let cost = result.server_cost.as_ref().unwrap();
+    assert_eq!(cost.cpu_per_answer_ns, Some(cost.cpu_ns / result.counts.answered));
+    assert!(cost.cpu_ns > 0 && cost.wall_ns >= 1_200_000_000, "{cost:?}");
+    assert!(cost.memory_peak >= cost.memory_before && cost.memory_before > Some(100_000));
+    let sum = result.seconds.iter().map(|second| second.service.recorded()).sum::<u64>();
+    assert_eq!(sum, result.service.recorded());
+    for (option, value) in [
+        ("--server-pid", "4194304000"),
+        ("--server-cgroup", "/nonexistent"),
+        ("--server-metrics", "ftp://x"),
+        ("--server-metrics", "http://127.0.0.1:1/metrics"),
+    ] {
+        let output = lab(&["load", "-p", &echo.port, "-l", "600", option, value]);
+        assert!(
+            !output.status.success() && output.stdout.is_empty(),
+            "{option} {value}: {output:?}"
+        );
+    }
+}
