@@ -316,8 +316,7 @@ pub fn run_by(
     let threads = placement.shards().len();
     let (abort, late_end) = (AtomicBool::new(false), late_end(config, workload));
     let (ticks, received) = mpsc::channel();
-    let line = StartLine::new(threads, wall);
-    let clock = Clock::new(Duration::ZERO, wall);
+    let (line, clock) = (StartLine::new(threads, wall), Clock::new(Duration::ZERO, wall));
     let shards = placement.shards().iter().enumerate().map(|(index, &(share, clients))| {
         let (ticks, share) = (ticks.clone(), shares[share]);
         let (placement, abort, line) = (&placement, &abort, &line);

@@ -67,11 +67,11 @@ impl Cohort {
         self.refused += other.refused;
         self.connection_failed += other.connection_failed;
         self.interrupted += other.interrupted;
-        self.rcodes.merge(&other.rcodes);
-        self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.lateness.merge(&other.lateness);
         self.connect.merge(&other.connect);
+        self.rcodes.merge(&other.rcodes);
+        self.response.merge(&other.response);
         self.is_final &= other.is_final;
     }
 }

@@ -62,6 +62,11 @@ pub fn seconds(text: &str) -> Result<u64, UnitError> {
     found.map_err(|_| UnitError::Seconds(text.to_owned()))
 }
 
+/// As [`seconds`], in seconds.
+pub fn whole_seconds(text: &str) -> Result<f64, UnitError> {
+    seconds(text).map(|nanos| nanos as f64 / 1e9)
+}
+
 /// Multiples of a rate.
 const MULTIPLES: [(&str, f64); 4] = [("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9)];
 

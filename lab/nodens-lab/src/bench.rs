@@ -76,7 +76,7 @@ pub(crate) struct Args {
     #[arg(short, long, default_value_t = 5)]
     repeats: usize,
     /// How long each measurement takes.
-    #[arg(short = 'l', long, value_name = "TIME", default_value = "2s", value_parser = crate::term::seconds)]
+    #[arg(short = 'l', long, value_name = "TIME", default_value = "2s", value_parser = lab_units::whole_seconds)]
     seconds: f64,
     /// Questions a second of the latency measurements, the same for all.
     #[arg(short = 'Q', long, value_name = "RATE", default_value = "20k", value_parser = lab_units::rate)]

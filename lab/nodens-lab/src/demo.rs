@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROGRAM")]
     nodens: Option<PathBuf>,
     /// How long with the cache, as 10s; the comparison before takes less than half of that.
-    #[arg(short = 'l', long, value_name = "TIME", default_value = "10s", value_parser = crate::term::seconds)]
+    #[arg(short = 'l', long, value_name = "TIME", default_value = "10s", value_parser = lab_units::whole_seconds)]
     seconds: f64,
     /// Questions a second [default: as many of 4,000 as this machine sends on time].
     #[arg(short = 'Q', long, value_name = "RATE", value_parser = lab_units::rate)]

@@ -144,11 +144,6 @@ pub(crate) fn spark(values: &[Option<f64>], scale: Scale, full: f64) -> String {
     values.iter().map(|value| value.map_or(' ', bar)).collect()
 }
 
-/// Reads a duration as seconds, which a bare number is.
-pub(crate) fn seconds(text: &str) -> Result<f64, lab_units::UnitError> {
-    lab_units::seconds(text).map(|nanos| nanos as f64 / 1e9)
-}
-
 /// A duration with three digits that count: `41.3 µs`, `1.52 ms`.
 pub(crate) fn nanos(nanos: f64) -> String {
     let (value, unit) = match nanos {

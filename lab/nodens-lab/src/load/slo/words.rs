@@ -1,0 +1,117 @@
+//! What a search found, for people.
+
+use super::Setting;
+use crate::term::{self, Style, Table};
+use lab_result::search::SearchFile;
+
+/// The table of probes and the verdict.
+pub(super) fn text(setting: &Setting<'_>, file: &SearchFile) -> String {
+    let header = ["search", "offered/s", "answered/s", "p50", "p99", "p99.9", "lost", "objective"];
+    let mut table = Table::new(&header);
+    for probe in &file.probes {
+        let [p50, p99, p999] = probe.times().map(|(_, time)| term::quantile(time));
+        let because = probe.because.first().cloned().unwrap_or_default();
+        let because: String = because.chars().take(48).collect();
+        let cells = vec![
+            probe.search.to_string(),
+            term::count(probe.rate.round() as u64),
+            term::count(probe.answered_per_second.round() as u64),
+            p50,
+            p99,
+            p999,
+            term::percent(probe.loss),
+            format!("{} {because}", probe.said).trim_end().to_owned(),
+        ];
+        match probe.said.as_str() {
+            "met" => table.styled(Style::Good, cells),
+            "invalid" => table.styled(Style::Dim, cells),
+            _ => table.row(cells),
+        }
+    }
+    let mut lines = vec![table.framed()];
+    lines.extend(few(setting, file));
+    lines.push(verdict(file));
+    lines.join("\n")
+}
+
+/// A warning if percentiles of the lowest rates rest on too few questions.
+fn few(setting: &Setting<'_>, file: &SearchFile) -> Option<String> {
+    let needed = setting.objective.questions_needed();
+    let met = file.probes.iter().filter(|probe| probe.said == "met");
+    let least = met.map(|probe| probe.sent).min().filter(|sent| (*sent as f64) < needed)?;
+    let text = format!(
+        "  note       a probe had {} questions; {} needs {} for every percentile to rest on 10: \
+         take a longer --slo-probe",
+        term::count(least),
+        file.objective,
+        term::count(needed.ceil() as u64)
+    );
+    Some(text)
+}
+
+fn verdict(file: &SearchFile) -> String {
+    let interrupted = if file.interrupted { "interrupted; " } else { "" };
+    let (Some(median), Some((lowest, highest)), Some(by)) =
+        (file.median, file.range, &file.limited_by)
+    else {
+        return term::paint(Style::Bad, &format!("{interrupted}no search was finished"));
+    };
+    let rate = |rate: f64| term::count(rate.round() as u64);
+    let (objective, repeats) = (&file.objective, file.searches.len());
+    if median == 0.0 && by == "generator" {
+        let text = format!(
+            "{interrupted}INVALID: whether {objective} is met at {} questions/s is not known, the \
+             generator could not keep that schedule itself ({})",
+            rate(file.floor),
+            reason(file)
+        );
+        return term::paint(Style::Bad, &text);
+    }
+    if median == 0.0 {
+        let text = format!(
+            "{interrupted}{objective} is not met at {} questions/s, the lowest rate tried",
+            rate(file.floor)
+        );
+        return term::paint(Style::Bad, &text);
+    }
+    let counted = file.counted.unwrap_or(repeats);
+    let range = match (counted, repeats) {
+        (1, 1) => "one search".to_owned(),
+        _ if counted < repeats => format!(
+            "median of {counted} of {repeats} searches, {} to {}; the generator stopped the others",
+            rate(lowest),
+            rate(highest)
+        ),
+        _ => format!("median of {repeats} searches, {} to {}", rate(lowest), rate(highest)),
+    };
+    let (style, relation, why) = match by.as_str() {
+        "server" => (Style::Good, "up to", "the server misses it above".to_owned()),
+        "between" => {
+            let missed = file.searches.iter().filter(|found| found.limited_by == "between");
+            let missed = missed.filter_map(|found| found.above).reduce(f64::min).unwrap_or(median);
+            let why = format!(
+                "INVALID between that and {} questions/s, where the server misses it: the generator \
+                 does not vouch for the probes there ({})",
+                rate(missed),
+                reason(file)
+            );
+            (Style::Bad, "up to", why)
+        }
+        "ceiling" => (Style::Good, "up to at least", "higher rates were not tried".to_owned()),
+        _ => {
+            let why = format!(
+                "INVALID above: the limit is the generator's and not the server's ({})",
+                reason(file)
+            );
+            (Style::Bad, "up to at least", why)
+        }
+    };
+    let text = format!("{interrupted}{objective} is met {relation} {} questions/s", rate(median));
+    term::paint(style, &format!("{text} ({range}); {why}"))
+}
+
+/// Why the last invalid probe was none.
+fn reason(file: &SearchFile) -> &str {
+    let invalid = file.probes.iter().rev().find(|probe| probe.said == "invalid");
+    invalid.and_then(|probe| probe.because.first()).map_or("unknown", String::as_str)
+}
