@@ -14,7 +14,6 @@ mod selftest;
 mod side;
 
 pub(crate) use args::Args;
-pub(crate) use output::escape;
 
 use crate::child::Scratch;
 use crate::export::Kept;

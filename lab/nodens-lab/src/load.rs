@@ -12,6 +12,7 @@ mod summary;
 mod transport;
 
 pub(crate) use output::check as check_place;
+pub(crate) use require::escape;
 
 use crate::export::Kept;
 use crate::server::Server;

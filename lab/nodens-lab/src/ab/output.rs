@@ -2,7 +2,7 @@
 
 mod junit;
 
-pub(crate) use junit::{escape, junit};
+pub(crate) use junit::junit;
 
 use crate::term::{self, Style, Table};
 use lab_result::comparison::{

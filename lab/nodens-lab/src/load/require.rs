@@ -1,6 +1,5 @@
 //! `nodens-lab load --require`: whether a load at a rate met what was required of it, for CI.
 
-use crate::ab::escape;
 use crate::term::{self, Style};
 use anyhow::Result;
 use lab_load::search::Objective;
@@ -38,6 +37,13 @@ impl RequireArgs {
         let Some(path) = &self.junit else { return Ok(()) };
         Ok(lab_result::write_text(path, &junit(result))?)
     }
+}
+
+/// `text` for XML.
+pub(crate) fn escape(text: &str) -> String {
+    // XML 1.0 allows no other control characters.
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A line for each requirement.

@@ -1,6 +1,7 @@
 //! The comparison for programs that read the results of tests.
 
 use super::*;
+use crate::load::escape;
 
 /// One test case for each finding: worse is a failure, inconclusive is skipped.
 pub(crate) fn junit(file: &ComparisonFile) -> String {
@@ -46,11 +47,4 @@ pub(crate) fn junit(file: &ComparisonFile) -> String {
     }
     text.push_str("</testsuite>\n</testsuites>\n");
     text
-}
-
-/// `text` for XML.
-pub(crate) fn escape(text: &str) -> String {
-    // XML 1.0 allows no other control characters.
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
