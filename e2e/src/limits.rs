@@ -107,8 +107,8 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
             let group = MemoryGroup::of_run(sandbox.name(), limit << 20)?;
             let peaks = measure(args, sandbox, &program, upstreams, *workers, group).await?;
             let most = peaks.parts.iter().max().copied().unwrap_or_default();
-            let is_met = peaks.killed || most > (limit << 20) / 10 * USED_TENTHS;
-            missed += usize::from(is_met);
+            let is_missed = peaks.killed || most > (limit << 20) / 10 * USED_TENTHS;
+            missed += usize::from(is_missed);
             let mut row = vec![format!("{limit} MiB"), workers.to_string(), peaks.given];
             row.push(peaks.entries.to_string());
             row.extend(peaks.parts.into_iter().map(mebibytes));
@@ -116,7 +116,7 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
             row.push(
                 if peaks.killed {
                     "KILLED"
-                } else if is_met {
+                } else if is_missed {
                     "MISSED"
                 } else {
                     ""
@@ -232,6 +232,7 @@ async fn press(args: &Args, server: &mut Process, watch: &Watch) -> Result<Peaks
     parts.push(watch.take());
     ensure!(server.runs(), "it ended: {}", server.last_words());
     ask("after.", 100.0, Duration::from_secs(1), seed + 2).await?;
+    ensure!(parts.iter().all(|octets| *octets > 0), "the group's memory was not seen");
     let given = given(&server.log()).context("it does not say how many workers there are")?;
     Ok(Peaks { given, entries: entries as u64, parts, killed: false })
 }
@@ -329,7 +330,7 @@ fn metric(family: &str) -> Result<f64> {
 struct Watch {
     most: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
-    thread: JoinHandle<MemoryGroup>,
+    thread: JoinHandle<Result<MemoryGroup>>,
 }
 
 impl Watch {
@@ -339,10 +340,10 @@ impl Watch {
             let (most, over) = (most.clone(), over.clone());
             move || {
                 while !over.load(Ordering::Relaxed) {
-                    most.fetch_max(group.working().unwrap_or(0), Ordering::Relaxed);
+                    most.fetch_max(group.working()?, Ordering::Relaxed);
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                group
+                Ok(group)
             }
         });
         Watch { most, over, thread }
@@ -355,6 +356,6 @@ impl Watch {
 
     fn end(self) -> Result<MemoryGroup> {
         self.over.store(true, Ordering::Relaxed);
-        self.thread.join().ok().context("nobody looked at the memory")
+        self.thread.join().ok().context("the thread that watches memory panicked")?
     }
 }

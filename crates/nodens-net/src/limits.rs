@@ -59,6 +59,9 @@ pub const HELD_MAX: usize = 64 << 20;
 pub const HELD_FREE: usize = 8 << 10;
 /// What is held is reckoned in pieces of so many octets.
 pub const HELD_STEP: usize = 8 << 10;
+/// A block of memory of so many octets is the kernel's again as soon as it is free. Few answers are
+/// longer, so that few cost the system calls.
+pub const LARGE_BLOCK: usize = 32 << 10;
 /// Octets sent after which the kernel is asked how many of them it still holds.
 pub const SENT_UNSEEN: u64 = 16 << 10;
 /// What is asked of the kernel as send buffer of a client connection, in octets. It takes twice

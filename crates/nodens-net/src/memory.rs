@@ -1,5 +1,6 @@
 //! How much memory there is for this process.
 
+use crate::limits::LARGE_BLOCK;
 use crate::{cgroup, sys};
 use std::path::PathBuf;
 
@@ -25,6 +26,16 @@ pub fn used() -> Option<usize> {
 /// by itself only at the end of its heaps, where something that stays may keep it from it.
 pub fn give_back() {
     sys::trim_heap();
+}
+
+/// To be called once, as the process starts: what is large goes back to the kernel as soon as it is
+/// free.
+///
+/// glibc would map large blocks by themselves only until the first of them is freed, and take them
+/// from its heap from then on. Entries of the cache settle between them there, so that a burst of
+/// large answers cost several times what the answers held.
+pub fn keep_large_blocks_apart() {
+    sys::map_blocks_from(LARGE_BLOCK);
 }
 
 /// The least of the limits written in these folders.
@@ -73,6 +84,20 @@ mod tests {
         assert!(limit().unwrap() > 1 << 20);
         assert_eq!(total("MemTotal:       24635492 kB\nMemFree: 1 kB\n"), Some(24_635_492 << 10));
         assert_eq!(total("MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn large_blocks_are_mapped_by_themselves_whatever_was_freed_before() {
+        keep_large_blocks_apart();
+        // Without that the first block that is freed makes glibc take the others from its heap.
+        drop(vec![1_u8; 8 << 20]);
+        let blocks: Vec<Vec<u8>> = (0..64).map(|_| vec![1_u8; 1 << 20]).collect();
+        // A block of its own begins with a page, which begins with its size.
+        let apart = |block: &Vec<u8>| block.as_ptr().addr() % 4096 == 2 * size_of::<usize>();
+        // What the heap has free is still used first.
+        let apart = blocks.iter().filter(|block| apart(block)).count();
+        assert!(apart > 56, "{apart} of {} blocks", blocks.len());
     }
 
     /// Octets of this process that are in memory and no file's.

@@ -65,6 +65,7 @@ struct Server {
 
 /// Serves until a signal ends it.
 pub(crate) fn run(flags: &Flags) -> ExitCode {
+    nodens_net::memory::keep_large_blocks_apart();
     let (sender, mut events) = channel();
     // First of all: a signal must never meet its default action, which ends the process.
     if let Err(error) = watch_signals(sender.clone(), flags.log_format) {

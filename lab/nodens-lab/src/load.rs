@@ -37,7 +37,7 @@ const CLIENTS: usize = 32;
 /// Arguments of `load`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The server: an address or a name, with a port or without, as 10.0.0.10, [2001:db8::1]:53,
+    /// The server: an address or a name, with a port or without, as 10.0.0.10, `[2001:db8::1]:53`,
     /// localhost:1053 or kube-dns.kube-system.svc. Of a name with several addresses the first is used,
     /// and that is said.
     #[arg(short, long, default_value = "127.0.0.1")]

@@ -185,6 +185,19 @@ pub(crate) fn trim_heap() {
     }
 }
 
+/// Has the allocator map each block of at least so many octets by itself (`mallopt(3)`), whatever
+/// was freed before. Other C libraries than glibc do so from a size of their own.
+pub(crate) fn map_blocks_from(octets: usize) {
+    let octets = c_int::try_from(octets).unwrap_or(c_int::MAX);
+    // SAFETY: it takes the allocator's own locks and changes nothing that is in use.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, octets);
+    }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = octets;
+}
+
 fn set_option(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the descriptor is open, and the value is a live integer of the length stated.

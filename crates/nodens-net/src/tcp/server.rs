@@ -258,7 +258,8 @@ impl TcpServer {
     /// says `false` if there is no memory for a long one.
     pub(crate) fn send(&mut self, key: Key, wire: &[u8]) -> bool {
         let Some(connection) = self.connections.get_mut(key) else { return true };
-        if wire.len() > HELD_FREE && self.unsent.is_overdrawn() {
+        let holds = connection.holding.is_entered() || !connection.output.is_empty();
+        if wire.len() > HELD_FREE && self.unsent.is_overdrawn(holds) {
             self.reset(key);
             return false;
         }

@@ -101,9 +101,9 @@ impl Unsent {
     }
 
     /// Whether so much more is held than may be that the workers of the doomed connections do not
-    /// get to close them in time.
-    pub(crate) fn is_overdrawn(&self) -> bool {
-        self.held() > self.max + self.max / 2
+    /// get to close them in time. A connection that holds something itself finds so first.
+    pub(crate) fn is_overdrawn(&self, holds: bool) -> bool {
+        self.held() > if holds { self.max + self.max / 2 } else { 2 * self.max }
     }
 
     /// Connections of `worker` that are to be closed.
