@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::handlers;
-use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX};
+use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX, SPARE_BUFFER_LEN};
 use crate::response::Response;
 use crate::time::Now;
 use nodens_wire::edns::OPT_LEN;
@@ -151,6 +151,13 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether many like this may be kept for reuse.
+    pub(crate) fn is_small(&self) -> bool {
+        let Resolution { response, cache, .. } = &self.current;
+        let longest = self.request.capacity().max(response.wire.capacity()).max(cache.capacity());
+        longest <= SPARE_BUFFER_LEN
+    }
+
     /// A job ready for [`Job::start`].
     pub fn new() -> Self {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));

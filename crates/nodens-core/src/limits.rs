@@ -52,7 +52,7 @@ pub const WAITERS_PER_FLIGHT_MAX: usize = 16_384;
 pub const SPARE_BUFFERS_MAX: usize = 256;
 /// The largest such buffer, in octets.
 pub const SPARE_BUFFER_LEN: usize = 4096;
-/// Finished jobs a worker keeps for reuse.
+/// Finished jobs a worker keeps for reuse, of which all but one have no longer buffer than that.
 pub const SPARE_JOBS_MAX: usize = 1024;
 /// Shortest time after which a question that is not answered is asked elsewhere as well.
 pub const HEDGE_TIME_MIN: Duration = Duration::from_millis(50);

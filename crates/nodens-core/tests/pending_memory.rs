@@ -1,11 +1,15 @@
 //! What a question that waits takes. In a binary of its own, because it counts octets.
 
+use nodens_core::job::Transport;
 use nodens_core::limits::PENDING_OCTETS;
-use nodens_core::testing::{Bench, request};
+use nodens_core::testing::{Bench, Reaction, request};
 use nodens_core::worker::{Action, Verdict};
+use nodens_wire::{Class, Message, Record, Type};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 struct Counting;
 
@@ -29,9 +33,55 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// The tests count the octets of the whole process.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// An upstream's response of about 56 KiB.
+fn long_response(query: &Message) -> Vec<u8> {
+    let text = [&[250][..], &[b'x'; 250]].concat();
+    let qname = query.questions[0].qname.clone();
+    let record = |n: u8| Record {
+        owner: qname.clone(),
+        rtype: Type::TXT,
+        class: Class::IN,
+        ttl: 60,
+        rdata: [&text[..], &[1, n]].concat(),
+    };
+    let mut response = query.clone();
+    response.flags.0 |= 0x8000;
+    response.additional.clear();
+    response.answer = (0..220).map(record).collect();
+    let mut wire = Vec::new();
+    response.write(&mut wire).unwrap();
+    wire
+}
+
+#[test]
+fn what_many_waited_for_is_not_kept_by_each_of_them() {
+    const QUERIES: usize = 1000;
+    let _alone = ONE_AT_A_TIME.lock().unwrap();
+    let mut bench = Bench::new(".:53 {\n cache\n forward . 192.0.2.1\n}");
+    let delay = Duration::from_millis(10);
+    bench.upstream(move |_, query| {
+        Reaction::After(delay, Box::new(Reaction::Reply(long_response(query))))
+    });
+    bench.client.transport = Transport::Tcp;
+    let request = request("long.example.org. TXT");
+    let mut out = Vec::new();
+    let before = OCTETS.load(Ordering::Relaxed);
+    for _ in 0..QUERIES {
+        let verdict = bench.worker.receive(bench.now, bench.client, &request, &mut out);
+        assert_eq!(verdict, Verdict::Pending);
+    }
+    assert_eq!(bench.pass(Duration::from_millis(20)).len(), QUERIES);
+    let kept = OCTETS.load(Ordering::Relaxed) - before;
+    assert!(kept < QUERIES * PENDING_OCTETS, "{kept} octets");
+}
+
 #[test]
 fn a_waiting_question_takes_what_is_reckoned_with() {
     const QUESTIONS: usize = 4096;
+    let _alone = ONE_AT_A_TIME.lock().unwrap();
     let mut bench = Bench::new(".:53 {\n errors\n prometheus\n cache\n forward . 192.0.2.1\n}");
     let mut out = Vec::with_capacity(4096);
     let requests: Vec<_> = (0..QUESTIONS)

@@ -286,8 +286,9 @@ impl Worker {
         }
         forward::leave(&mut job.current, &mut self.state);
         job.current.forward.clear();
-        // As a rule there is none: each question takes one.
-        if self.spare.is_empty() || self.spare.len() < self.spare_jobs_max() {
+        // As a rule there is none: each question takes one. Long answers that many waited for would
+        // else stay in the buffers of as many jobs.
+        if self.spare.is_empty() || (self.spare.len() < self.spare_jobs_max() && job.is_small()) {
             self.spare.push(job);
         }
     }

@@ -133,6 +133,12 @@ impl State {
         }
     }
 
+    /// Octets of memory that its longest buffer has.
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        self.scratch.capacity().max(self.ttls_at.capacity() * size_of::<u16>())
+    }
+
     #[cold]
     fn let_go(&mut self) {
         (self.fallback, self.refresh) = (None, None);
