@@ -291,6 +291,8 @@ impl Trial {
 
 /// What a predecessor that takes nothing any more has said before: maybe that it resumes.
 fn last_word(channel: &Channel, error: Error) -> Error {
+    // The time for what was waited for before may be over, and the word is there already.
+    channel.set_deadline(Some(SEND_PATIENCE));
     while channel.has_word(Duration::ZERO) {
         match channel.receive() {
             Ok((Message::Refused(why), _)) => return Error::Refused(why),

@@ -337,6 +337,18 @@ fn a_successor_that_gets_ready_sees_at_once_that_the_predecessor_is_gone_and_how
 }
 
 #[test]
+fn a_predecessor_that_resumes_is_heard_however_long_its_successor_took_to_get_ready() {
+    let (theirs, end) = Channel::pair().unwrap();
+    let (predecessor, estate) = (greeting(""), Estate::default());
+    let heir = Inheritance { channel: Channel::of(end), predecessor, estate };
+    heir.channel.set_deadline(Some(Duration::ZERO));
+    theirs.send(&Message::Answers(Vec::new()), &[]).unwrap();
+    theirs.send(&Message::Refused("too late".to_owned()), &[]).unwrap();
+    drop(theirs);
+    assert!(matches!(heir.last_word(), Error::Refused(why) if why == "too late"));
+}
+
+#[test]
 fn a_listener_that_cannot_accept_is_not_asked_again_at_once() {
     let files = tempfile::tempdir().unwrap();
     let folder = Folder::open(&files.path().join("shared"), true).unwrap();

@@ -53,7 +53,8 @@ impl Inherited {
         // Each with what waits in it, for which it is better to be refused than to wait.
         self.listeners.clear();
         self.http.clear();
-        match name_after(self.meeting.as_ref(), inheritance.last_word()) {
+        let (pid, _) = inheritance.predecessor();
+        match name_after(self.meeting.as_ref(), pid, inheritance.last_word()) {
             Ok(name) => {
                 let text = "the process that ran before ended early; its sockets are closed until this process serves";
                 sink.line(Level::Warning, "handover", text.to_owned());

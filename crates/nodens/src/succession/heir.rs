@@ -28,6 +28,7 @@ impl Heir {
     /// Takes over. A predecessor that says that it resumes has the last word; without one this process
     /// serves as if it were the first.
     pub(super) fn take_over(mut self, inheritance: Inheritance) {
+        let (predecessor, _) = inheritance.predecessor();
         let trial = inheritance.rehearse(self.trial).and_then(|()| inheritance.commit(&self.kept));
         match trial.and_then(|trial| Ok((trial.paused(PAUSE_PATIENCE)?, trial))) {
             Ok((Some(named), trial)) => {
@@ -35,8 +36,8 @@ impl Heir {
                 self.begin(Begun { named, goodbye, name: None });
                 self.stay(trial);
             }
-            Ok((None, trial)) => self.serve_beside(trial),
-            Err(error) => match self.name_after(error) {
+            Ok((None, trial)) => self.serve_beside(trial, predecessor),
+            Err(error) => match self.name_after(predecessor, error) {
                 Ok(name) => {
                     self.begin(Begun { name, ..Begun::default() });
                     self.tell(Request::Alone(Err(Error::Gone)));
@@ -48,7 +49,7 @@ impl Heir {
 
     /// The predecessor is stopped, or hangs. It has the addresses still, and what is asked there waits
     /// in sockets that are ours too.
-    fn serve_beside(&mut self, trial: Trial) {
+    fn serve_beside(&mut self, trial: Trial, predecessor: u32) {
         let text = "the running process does not answer, taking questions beside it";
         self.shared.sink.line(Level::Error, "handover", text.to_owned());
         self.begin(Begun::default());
@@ -58,7 +59,7 @@ impl Heir {
                 self.tell(Request::Inherit(Begun { named, goodbye, name: None }));
                 self.stay(trial);
             }
-            Err(error) => match self.name_after(error) {
+            Err(error) => match self.name_after(predecessor, error) {
                 Ok(name) => {
                     self.tell(Request::Inherit(Begun { name, ..Begun::default() }));
                     self.tell(Request::Alone(Err(Error::Gone)));
@@ -77,8 +78,8 @@ impl Heir {
         });
     }
 
-    fn name_after(&self, error: Error) -> Result<Option<Name>, String> {
-        name_after(self.meeting.as_ref(), error)
+    fn name_after(&self, predecessor: u32, error: Error) -> Result<Option<Name>, String> {
+        name_after(self.meeting.as_ref(), predecessor, error)
     }
 
     fn begin(&self, begun: Begun) {

@@ -1,5 +1,6 @@
 //! Where processes that follow each other find each other.
 
+use super::reaper::is_ancestor;
 use super::start::in_pod;
 use crate::flags::Flags;
 use nodens_core::log::{Level, Sink};
@@ -58,13 +59,27 @@ impl Meeting {
     }
 }
 
-/// The name, after a predecessor that is gone; or why this process has to end.
-pub(super) fn name_after(meeting: Option<&Meeting>, error: Error) -> Result<Option<Name>, String> {
+/// The name, after the predecessor with this process ID is gone; or why this process has to end.
+pub(super) fn name_after(
+    meeting: Option<&Meeting>,
+    predecessor: u32,
+    error: Error,
+) -> Result<Option<Name>, String> {
     if !matches!(error, Error::Gone) {
         return Err(error.to_string());
     }
-    let Some(meeting) = meeting else { return Ok(None) };
     let until = Instant::now() + NAME_PATIENCE;
+    let Some(meeting) = meeting else {
+        // Without a name it has started this process. One that dies closes its descriptors first.
+        while is_ancestor(predecessor) {
+            if Instant::now() >= until {
+                let text = "the process that ran before has ended the hand-over, and still runs";
+                return Err(text.to_owned());
+            }
+            std::thread::sleep(NAME_ROUND);
+        }
+        return Ok(None);
+    };
     loop {
         match meeting.take() {
             // A process that dies closes one descriptor after the other.
@@ -77,5 +92,18 @@ pub(super) fn name_after(meeting: Option<&Meeting>, error: Error) -> Result<Opti
             }
             taken => return Ok(taken.ok()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_of_a_process_that_still_runs_does_not_take_it_for_gone() {
+        let parent = std::os::unix::process::parent_id();
+        assert!(name_after(None, parent, Error::Gone).unwrap_err().ends_with("still runs"));
+        // This process does not descend from itself, as it does not from one that has ended.
+        assert!(matches!(name_after(None, std::process::id(), Error::Gone), Ok(None)));
     }
 }
