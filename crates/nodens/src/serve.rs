@@ -97,6 +97,10 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
         nodens_net::memory::give_back();
         match succession::finish(after, code, &sender, &events) {
             Finished::End(code) => return code,
+            Finished::Fail(why) => {
+                face::start_error(flags.log_format, &why);
+                return ExitCode::FAILURE;
+            }
             Finished::Again(taken) => name = Some(taken),
         }
     }

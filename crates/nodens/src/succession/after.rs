@@ -12,21 +12,21 @@ use std::sync::mpsc::{Receiver, Sender};
 pub(crate) enum After {
     /// Ends.
     Exit,
-    /// Ends with a failure: whoever watches it starts it again.
-    Fail,
     /// Stays for as long as servers that descend from it run.
     Reap,
     /// Stays until it is told to end, because whoever watches it would start it again. If there is
     /// nobody with that name any more, it serves again.
     Wait(Option<Meeting>),
+    /// Stays as well, but cannot serve again: workers hang in it, which may hold locks. If there is nobody
+    /// with that name any more, it ends with a failure: whoever watches it starts it anew.
+    WaitToFail(Meeting),
 }
 
 impl After {
-    /// The same after the end of a server of which the workers `stuck` are left. A process that serves
-    /// once more must not have them: they keep connections, memory, and a CPU that they may spin on.
+    /// The same after the end of a server of which the workers `stuck` are left.
     pub(super) fn with_stuck(self, stuck: &[usize]) -> Self {
         match self {
-            Self::Wait(_) if !stuck.is_empty() => Self::Fail,
+            Self::Wait(Some(meeting)) if !stuck.is_empty() => Self::WaitToFail(meeting),
             // One that stays for its children is what their supervisor watches.
             after => after,
         }
@@ -36,14 +36,16 @@ impl After {
     pub(super) fn text(&self, is_told: bool) -> Option<(Level, String)> {
         let until = "idle until told to end";
         match self {
-            Self::Fail => {
-                let text = "failed to end all workers: this process cannot wait to serve again, and exits to be started anew";
-                Some((Level::Error, text.to_owned()))
-            }
-            Self::Wait(_) if is_told => None,
+            Self::Wait(_) | Self::WaitToFail(_) if is_told => None,
             Self::Wait(Some(Meeting { name, .. })) => {
                 let text = format!("{until}, or until nobody serves as {name:?} any more");
                 Some((Level::Info, text))
+            }
+            Self::WaitToFail(Meeting { name, .. }) => {
+                let text = format!(
+                    "{until}; exits to be started anew once nobody serves as {name:?} any more, because workers are stuck"
+                );
+                Some((Level::Warning, text))
             }
             Self::Wait(None) => Some((Level::Info, until.to_owned())),
             Self::Exit | Self::Reap => None,
@@ -56,6 +58,8 @@ impl After {
 pub(crate) enum Finished {
     /// The process ends.
     End(ExitCode),
+    /// The process ends with a failure, of which this is to be said.
+    Fail(String),
     /// The name is ours, and a server is to be started.
     Again(Name),
 }
@@ -69,9 +73,16 @@ pub(crate) fn finish(
 ) -> Finished {
     match after {
         After::Exit => Finished::End(code),
-        After::Fail => Finished::End(ExitCode::FAILURE),
         After::Reap => Finished::End(reaper::reap(sender.clone(), events)),
         After::Wait(meeting) => spare::wait(meeting.as_ref(), events)
             .map_or(Finished::End(ExitCode::SUCCESS), Finished::Again),
+        After::WaitToFail(meeting) => match spare::wait(Some(&meeting), events) {
+            None => Finished::End(ExitCode::SUCCESS),
+            // The name is free again with the end of this process.
+            Some(_) => Finished::Fail(format!(
+                "nobody serves as {:?} any more, and this process failed to end all its workers, which are stuck: exiting to be started anew",
+                meeting.name
+            )),
+        },
     }
 }
