@@ -110,10 +110,10 @@ impl State {
         Some(attempt)
     }
 
-    /// Any of so many upstreams that is of use, but nobody twice before everybody was asked.
-    fn any_of(&mut self, upstreams: usize, rng: &mut Rng) -> Option<usize> {
+    /// Any upstream of use, but nobody twice before everybody was asked, nor then unless `again`.
+    fn any_of(&mut self, upstreams: usize, again: bool, rng: &mut Rng) -> Option<usize> {
         let useful = |member: &usize| self.is_useful(*member);
-        if (0..upstreams).filter(useful).all(|member| self.asked & bit(member) != 0) {
+        if again && (0..upstreams).filter(useful).all(|member| self.asked & bit(member) != 0) {
             self.asked = 0;
         }
         let left = |member: &usize| self.is_useful(*member) && self.asked & bit(*member) == 0;
@@ -274,7 +274,8 @@ impl Forward {
         if self.options.failfast || self.upstreams.is_empty() {
             return None;
         }
-        state.any_of(self.upstreams.len(), &mut worker.rng)
+        // Beside one that is up the health checks are right, most likely: once is enough for others.
+        state.any_of(self.upstreams.len(), all_down, &mut worker.rng)
     }
 
     /// How long to wait for this upstream before somebody else is asked as well.

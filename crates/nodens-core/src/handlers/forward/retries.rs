@@ -166,7 +166,9 @@ impl Forward {
         carrier: Carrier,
         cause: Cause,
     ) -> Step {
-        if cx.job.current.forward.started >= ATTEMPTS_PER_QUESTION_MAX {
+        let state = &cx.job.current.forward;
+        // Its reply to another attempt may have been malformed meanwhile.
+        if state.started >= ATTEMPTS_PER_QUESTION_MAX || !state.is_useful(member) {
             return self.ask_next(cx, cause);
         }
         self.start(cx, member, carrier, true, cause);
@@ -201,6 +203,7 @@ impl Forward {
     pub(super) fn fails_over(&self, cx: &mut Cx<'_>) -> bool {
         let state = &mut cx.job.current.forward;
         state.failovers += 1;
-        state.failovers < self.upstreams.len()
+        let useful = self.upstreams.len().saturating_sub(state.malformed.count_ones() as usize);
+        state.failovers < useful
     }
 }

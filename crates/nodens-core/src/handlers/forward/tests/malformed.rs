@@ -120,6 +120,73 @@ fn beside_an_upstream_whose_reply_is_malformed_another_is_asked_as_often_as_ever
 }
 
 #[test]
+fn beside_an_upstream_whose_reply_is_malformed_failover_asks_no_other_twice() {
+    let mut bench = bench(&to(3), "policy sequential\n failover SERVFAIL");
+    let log = script(&mut bench, |ask, question| match number(ask) {
+        1 => denial(question, 19),
+        _ => Reaction::Reply(answer(question, Rcode::SERVFAIL, 0)),
+    });
+    assert_eq!(rcode_of(&mut bench, "bad.example. A"), Rcode::SERVFAIL);
+    assert_eq!(asked(&log), [1, 2, 3]);
+}
+
+#[test]
+fn beside_an_upstream_whose_reply_is_malformed_one_that_is_down_is_asked_once() {
+    let mut bench = bench(&to(2), "policy round_robin");
+    let log = script(&mut bench, |ask, question| {
+        let qname = &question.questions[0].qname;
+        match number(ask) {
+            1 if *qname == name("bad.example.") => denial(question, 19),
+            1 => replies(question),
+            // Its health checks fail as well.
+            _ => refused(ask),
+        }
+    });
+    for n in 0..20 {
+        bench.ask(&format!("n{n}.example. A"));
+        bench.pass(500 * MS);
+    }
+    asked(&log);
+    assert_eq!(rcode_of(&mut bench, "good.example. A"), Rcode::NOERROR);
+    assert_eq!(asked(&log), [1], "the other is down");
+    assert_eq!(rcode_of(&mut bench, "bad.example. A"), Rcode::SERVFAIL);
+    assert_eq!(asked(&log), [1, 2]);
+}
+
+/// Two attempts are under way at the same upstream: one reply is malformed, and then the connection of the
+/// other breaks, or its reply is truncated.
+#[test]
+fn an_upstream_whose_reply_is_malformed_is_not_asked_again_for_the_sake_of_another_attempt() {
+    let broken = |_: &Message| Reaction::Fail(Fault::Broken("read: connection reset by peer".to_owned()));
+    let truncated = |question: &Message| {
+        let mut reply = answer(question, Rcode::NOERROR, 0);
+        reply[2] |= 2;
+        Reaction::Reply(reply)
+    };
+    type End = fn(&Message) -> Reaction;
+    let cases: [(&str, bool, End); 2] =
+        [("max_fails 0", true, broken), ("max_fails 0\n prefer_udp", false, truncated)];
+    for (body, tcp, end) in cases {
+        let mut bench = bench("192.0.2.1", body);
+        if tcp {
+            over_tcp(&mut bench);
+        }
+        let mut attempts = 0;
+        let log = script(&mut bench, move |_, question| {
+            attempts += 1;
+            match attempts {
+                1 => after(1500 * MS, end(question)),
+                2 => after(10 * MS, denial(question, 19)),
+                _ => replies(question),
+            }
+        });
+        let (answer, _) = bench.ask_for("bad.example. A", 5000 * MS).unwrap();
+        assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
+        assert_eq!(asked(&log), [1, 1], "{body}");
+    }
+}
+
+#[test]
 fn without_budget_a_query_whose_replies_are_all_malformed_fails_at_once() {
     let mut bench = bench(&to(2), "policy sequential\n max_fails 0");
     script(&mut bench, |_, question| denial(question, 19));
