@@ -7,7 +7,7 @@
 use crate::event_loop::Command;
 use crate::listeners::InheritedListener;
 use crate::poll::Waker;
-use crate::runtime::{Open, Runtime};
+use crate::runtime::{Left, Open, Runtime};
 use crate::tcp::{HandedConnection, Leaving};
 use crate::vitals::Lent;
 use socket2::SockRef;
@@ -83,7 +83,7 @@ impl Runtime {
         kept: &[SocketAddr],
         heir: &Sender<HandedConnection>,
         grace: Duration,
-    ) -> Vec<usize> {
+    ) -> Left {
         let kept = self.listeners.iter().filter(|open| kept.contains(&open.bound));
         let kept: HashMap<u32, SocketAddr> = kept.map(|open| (open.id, open.bound)).collect();
         self.end(grace, |at| Command::Leave(at, Leaving { heir: heir.clone(), kept: kept.clone() }))

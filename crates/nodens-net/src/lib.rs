@@ -44,7 +44,7 @@ pub use fault::errno_text;
 pub use handover::{Adopter, Unresponsive};
 pub use listeners::{InheritedListener, ListenError, bind_early};
 pub use notify::Notifications;
-pub use runtime::{Options, Runtime, StartError};
+pub use runtime::{Left, Options, Runtime, StartError};
 pub use sys::{Peer, peer, take_stdin};
 pub use tcp::HandedConnection;
 pub use vitals::{Stalled, Vitals};

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 mod ending;
 
+pub use ending::Left;
+
 /// How long [`Runtime::apply`] waits for a worker to take up a configuration.
 const CONFIGURE_TIMEOUT: Duration = Duration::from_secs(10);
 

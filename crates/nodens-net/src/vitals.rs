@@ -5,8 +5,9 @@ use crate::limits::UNHEALTHY_AFTER;
 use crate::sys;
 use nodens_core::{Now, Shared};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -139,7 +140,8 @@ impl Vitals {
     /// Notes sockets that workers have got, and forgets those that are closed.
     pub(crate) fn lend(&self, more: Vec<Lent>) {
         let mut lent = self.lock();
-        lent.retain(|lent| lent.udp.strong_count() > 0);
+        let is_open = |lent: &Lent| lent.udp.strong_count() > 0 || lent.tcp.strong_count() > 0;
+        lent.retain(is_open);
         lent.extend(more);
         self.lent_version.fetch_add(1, Ordering::Relaxed);
     }
@@ -153,18 +155,27 @@ impl Vitals {
         self.lock().clone()
     }
 
-    /// Closes the listeners of a worker that is stuck. It may be about to use them: it finds files
-    /// with nothing in them in their places.
-    pub(crate) fn close_listeners(&self, worker: usize) {
+    /// Closes the listeners of a worker that is stuck. It may be about to use them: it finds `dummy` in
+    /// their places, which is no socket.
+    ///
+    /// # Errors
+    ///
+    /// The first reason why one of them is still open.
+    pub(crate) fn close_listeners(&self, worker: usize, dummy: BorrowedFd<'_>) -> io::Result<()> {
         let epoll = self.beats.get(worker).and_then(|beat| beat.epoll.get()?.upgrade());
+        let close = |socket: BorrowedFd<'_>| {
+            // The sockets may live on in another process, and so would what epoll knows of them.
+            _ = epoll.as_ref().map(|epoll| rustix::event::epoll::delete(epoll, socket));
+            sys::replace(socket, dummy)
+        };
+        let mut outcome = Ok(());
         for lent in self.lent().iter().filter(|lent| lent.worker == worker) {
-            let (Some(udp), Some(tcp)) = (lent.udp.upgrade(), lent.tcp.upgrade()) else { continue };
-            for socket in [udp.as_fd(), tcp.as_fd()] {
-                // The sockets may live on in another process, and so would what epoll knows of them.
-                _ = epoll.as_ref().map(|epoll| rustix::event::epoll::delete(epoll, socket));
-                _ = sys::empty(socket);
-            }
+            // One of the two may have been closed before.
+            let udp = lent.udp.upgrade().map_or(Ok(()), |udp| close(udp.as_fd()));
+            let tcp = lent.tcp.upgrade().map_or(Ok(()), |tcp| close(tcp.as_fd()));
+            outcome = outcome.and(udp).and(tcp);
         }
+        outcome
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Lent>> {
@@ -200,6 +211,7 @@ impl Vitals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poll::Waker;
 
     /// A turn that began so long ago.
     fn ago(time: Duration) -> Now {
@@ -225,5 +237,31 @@ mod tests {
         vitals.set_stalled(0, true);
         let complaint = vitals.complaint().unwrap_or_default();
         assert!(complaint.starts_with("worker 0 is stuck"), "{complaint}");
+    }
+    #[test]
+    fn a_listener_of_a_stuck_worker_is_closed_although_the_other_of_its_pair_was_before() {
+        let pair = || {
+            let tcp = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+            (Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap()), tcp)
+        };
+        let ((udp, former_tcp), (former_udp, tcp)) = (pair(), pair());
+        let bound = udp.local_addr().unwrap();
+        let lent = |(udp, tcp): (&Arc<UdpSocket>, &Arc<TcpListener>)| Lent {
+            worker: 0,
+            listener: 0,
+            bound,
+            udp: Arc::downgrade(udp),
+            tcp: Arc::downgrade(tcp),
+        };
+        let vitals = Vitals::new(1);
+        vitals.lend(vec![lent((&udp, &former_tcp)), lent((&former_udp, &tcp))]);
+        drop((former_udp, former_tcp));
+        vitals.lend(Vec::new());
+        let taken = [udp.local_addr().unwrap(), tcp.local_addr().unwrap()];
+        let waker = Waker::new().unwrap();
+        vitals.close_listeners(0, waker.as_fd()).unwrap();
+        UdpSocket::bind(taken[0]).expect("nobody has the port");
+        TcpListener::bind(taken[1]).expect("nobody has the port");
+        assert!(udp.local_addr().is_err() && tcp.accept().is_err(), "no sockets");
     }
 }

@@ -3,6 +3,8 @@
 use super::Runtime;
 use crate::clock;
 use crate::event_loop::Command;
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -10,6 +12,15 @@ use std::time::{Duration, Instant};
 /// it looks.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(2);
 const SHUTDOWN_ROUND: Duration = Duration::from_millis(2);
+
+/// What is left of a runtime that has ended.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// The workers that hang, with the connections that they have.
+    pub stuck: Vec<usize>,
+    /// Why listeners of theirs are still open, if any are.
+    pub unclosed: Option<io::Error>,
+}
 
 impl Runtime {
     /// Ends after a start that failed. What another process opened is still its own: to stop would
@@ -25,7 +36,7 @@ impl Runtime {
 
     /// Tells every worker to end, by a command that is given the time, and waits for them. Gives those
     /// that are left behind: they hang. Their listeners are closed all the same.
-    pub(crate) fn end(mut self, grace: Duration, command: impl Fn(u64) -> Command) -> Vec<usize> {
+    pub(crate) fn end(mut self, grace: Duration, command: impl Fn(u64) -> Command) -> Left {
         self.supervisor = None;
         let at = clock::now().plus(grace);
         // One that is stuck keeps what it has. To be told would make a successor wait until it has
@@ -40,7 +51,7 @@ impl Runtime {
             self.wake(worker);
         }
         let until = Instant::now() + grace + SHUTDOWN_MARGIN;
-        let mut left = Vec::new();
+        let mut left = Left::default();
         for (index, worker) in self.workers.into_iter().enumerate() {
             let hangs = is_stalled(index);
             while !worker.thread.is_finished() && !hangs && Instant::now() < until {
@@ -49,11 +60,17 @@ impl Runtime {
             if worker.thread.is_finished() {
                 _ = worker.thread.join();
             } else {
-                // Whoever has these sockets too would get only a share of what arrives at new ones of
-                // the same address, for as long as this process lives.
-                self.vitals.close_listeners(index);
-                left.push(index);
+                left.stuck.push(index);
             }
+        }
+        // Not before the others have ended: one of them may have stood in and wait at these sockets, of
+        // which its epoll would go on to tell it.
+        for worker in &left.stuck {
+            // Whoever has these sockets too would get only a share of what arrives at new ones of
+            // the same address, for as long as this process lives.
+            let Some(waker) = self.wakers.get(*worker) else { continue };
+            let closed = self.vitals.close_listeners(*worker, waker.as_fd());
+            left.unclosed = left.unclosed.or(closed.err());
         }
         left
     }

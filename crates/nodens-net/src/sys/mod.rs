@@ -35,13 +35,12 @@ pub(crate) fn dropped(socket: impl AsFd) -> Option<u32> {
     fields.last().copied().filter(|_| whole)
 }
 
-/// Closes the file that `fd` stands for, whoever may use it at this moment, and puts `/dev/null` in its
-/// place. The descriptor stays its owner's.
-pub(crate) fn empty(fd: impl AsFd) -> io::Result<()> {
-    let null = std::fs::File::open("/dev/null")?;
-    let (null, fd) = (null.as_raw_fd(), fd.as_fd().as_raw_fd());
+/// Closes the file that `fd` stands for, whoever may use it at this moment, and puts that of `other` in its
+/// place. The descriptor stays its owner's. No further descriptor is needed.
+pub(crate) fn replace(fd: impl AsFd, other: impl AsFd) -> io::Result<()> {
+    let (other, fd) = (other.as_fd().as_raw_fd(), fd.as_fd().as_raw_fd());
     // SAFETY: both descriptors are open, and `fd` is one afterwards, for its owner to close.
-    let result = unsafe { libc::dup3(null, fd, libc::O_CLOEXEC) };
+    let result = unsafe { libc::dup3(other, fd, libc::O_CLOEXEC) };
     if result == fd { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -152,8 +152,8 @@ impl Server {
             node.let_go();
         }
         if let Some(runtime) = self.runtime.take() {
-            let stuck = runtime.leave(kept, &heir, GRACE);
-            self.succession.left_behind(stuck);
+            let left = runtime.leave(kept, &heir, GRACE);
+            self.succession.left_behind(left);
         }
         self.taps.finish();
     }

@@ -24,7 +24,7 @@ use crate::flags::Flags;
 use meeting::Meeting;
 use nodens_core::Shared;
 use nodens_core::log::Level;
-use nodens_net::Runtime;
+use nodens_net::{Left, Runtime};
 use nodens_node::handover::{
     self, Doorkeeper, Error, Goodbye, Heir, Inheritance, Named, Offer, Parent,
 };
@@ -362,11 +362,15 @@ impl Succession {
         Ok(last)
     }
 
-    /// These workers hang and did not end with the server.
-    pub(crate) fn left_behind(&mut self, stuck: Vec<usize>) {
+    /// Workers hang and did not end with the server.
+    pub(crate) fn left_behind(&mut self, Left { stuck, unclosed }: Left) {
         if !stuck.is_empty() {
             let text = format!("workers {stuck:?} are stuck and did not end with the others");
             self.say(Level::Warning, text);
+        }
+        if let Some(error) = unclosed {
+            let text = "failed to close listeners of stuck workers, queries may be lost in them";
+            self.say(Level::Error, format!("{text}: {}", nodens_net::errno_text(&error)));
         }
         self.stuck = stuck;
     }
