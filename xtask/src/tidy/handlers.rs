@@ -1,4 +1,5 @@
-//! Rule on handlers: each directive's folder documents it, in sections that users of CoreDNS know.
+//! Rules on handlers: each directive's folder documents it, in sections that users of CoreDNS know; and one that says
+//! that it looks at no question has no code for questions, which would never be called.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,30 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         .iter()
         .filter_map(|path| path.strip_prefix(HANDLERS)?.split_once('/').map(|(name, _)| name))
         .collect();
-    names.iter().flat_map(|name| check_handler(tree, name)).collect()
+    let documented = names.iter().flat_map(|name| check_handler(tree, name));
+    let code = tree.with_extension("rs").filter(|file| file.path.starts_with(HANDLERS));
+    documented.chain(code.flat_map(|file| unreached(&file.path, &file.text))).collect()
+}
+
+/// Each `answer` of a `Handle` that is passed without being called. The compiler sees to the opposite.
+fn unreached(path: &str, text: &str) -> Vec<Finding> {
+    let (mut passed, mut answer, mut findings) = (false, None, Vec::new());
+    for (index, line) in text.lines().enumerate() {
+        if line.starts_with("impl") {
+            (passed, answer) = (false, None);
+        }
+        let line = line.trim_start();
+        passed |= line.starts_with("const LOOKS_AT_QUESTIONS: bool = false");
+        if line.starts_with("fn answer(") {
+            answer = Some(index + 1);
+        }
+        if let Some(at) = answer.take_if(|_| passed) {
+            let message =
+                "`answer` is never called where LOOKS_AT_QUESTIONS is false: remove one of the two";
+            findings.push(finding(path, at, message));
+        }
+    }
+    findings
 }
 
 fn check_handler(tree: &Tree, name: &str) -> Vec<Finding> {
@@ -84,6 +108,25 @@ mod tests {
         let found = findings(&[("crates/nodens-core/src/handlers/any/mod.rs", "")]);
         assert!(found[0].contains("handler `any` has no README.md"));
         assert!(findings(&[("crates/nodens-core/src/handlers/mod.rs", "")]).is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_is_never_called() {
+        let says = "const LOOKS_AT_QUESTIONS: bool = false;";
+        let answers = "fn answer(&self, cx: &mut Cx<'_>) -> Step {\n        Step::Next\n    }";
+        let code = |items: &[&str]| {
+            let items: String = items.iter().map(|item| format!("    {item}\n\n")).collect();
+            format!("impl Handle for Any {{\n{items}}}\n\nimpl Any {{\n    {answers}\n}}\n")
+        };
+        let lines = |text: &str| -> Vec<usize> {
+            unreached("any.rs", text).iter().map(|finding| finding.line).collect()
+        };
+        assert_eq!(lines(&code(&[says, answers])), [4]);
+        assert_eq!(lines(&code(&[answers, says])), [2]);
+        assert!(lines(&code(&[says])).is_empty() && lines(&code(&[answers])).is_empty());
+        let path = "crates/nodens-core/src/handlers/any/mod.rs";
+        let found = findings(&[(path, &code(&[says, answers])), (PATH, &readme(""))]);
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 
     #[test]
