@@ -8,7 +8,7 @@ use crate::publish::Known;
 use crate::report::Report;
 use crate::watch::{Common, Loop, Moments, OnSynced};
 use nodens_core::Shared;
-use nodens_core::cluster::{Feed, Scope};
+use nodens_core::cluster::Feed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::runtime::Runtime;
@@ -97,8 +97,8 @@ impl Watches {
         let connection = Connection::new(source, machine.metrics.clone());
         let connection = Arc::new(machine.runtime.block_on(connection)?);
         let kinds = || kinds::wanted(source).map(|resource| resource.kind);
-        let optional = source.scope != Scope::Whole;
-        let report = Report::new(connection.host().to_owned(), optional, kinds());
+        let host = connection.host().to_owned();
+        let report = Report::new(host, source.is_optional(), kinds());
         let report = Arc::new(Mutex::new(report));
         let common = Common {
             feed: feed.clone(),

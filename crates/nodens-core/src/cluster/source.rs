@@ -10,6 +10,9 @@ pub struct Source {
     pub api: Api,
     /// Which part of a cluster is fetched.
     pub scope: Scope,
+    /// Whether nothing else will do for what is in a scope that is not [`Scope::Whole`], for which that
+    /// is always so.
+    pub needed: bool,
     /// Label selector of services, endpoint slices and pods (`labels`), as written.
     pub labels: Option<String>,
     /// Label selector of namespaces (`namespace_labels`), as written.
@@ -30,6 +33,13 @@ pub struct Source {
     pub burst: Option<u32>,
     /// Requests under way at a time (`apiserver_max_inflight`).
     pub max_inflight: Option<u32>,
+}
+
+impl Source {
+    /// Whether the process does without it where it has no right to read it.
+    pub fn is_optional(&self) -> bool {
+        self.scope != Scope::Whole && !self.needed
+    }
 }
 
 /// How much of a cluster is fetched.

@@ -1,7 +1,7 @@
 //! Faults: what is said of them, and that they stop nothing else.
 
 use crate::fake::{Fake, NAMESPACES, SERVICES, SLICES, Watch, service, slice};
-use nodens_core::cluster::{Api, Link, Source, Tls};
+use nodens_core::cluster::{Api, Link, Scope, Source, Tls};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -51,6 +51,29 @@ fn a_kind_that_may_not_be_read_is_named_once_and_stops_no_other() {
         r#"coredns_kubernetes_rest_client_requests_total{code="403",method="GET",host="HOST"}"#;
     let host = fake.address.to_string();
     assert!(watch.metric(&denied.replace("HOST", &host)) >= 3.0);
+}
+
+#[test]
+fn what_the_process_cannot_do_without_is_asked_for_with_a_warning() {
+    let path = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices";
+    let said = |needed| {
+        let fake = Fake::start(&[]);
+        let scope = Scope::SlicesOf { namespace: "kube-system".into(), service: "dns".into() };
+        let watch = Watch::start(&fake, |source| {
+            (source.scope, source.needed, source.endpoints) = (scope, needed, true);
+        });
+        fake.next(path).refuse("403 Forbidden", "endpointslices is forbidden");
+        watch.until("lost", || lost(&watch));
+        watch.until("a line", || !watch.said().is_empty());
+        watch.said().remove(0)
+    };
+    let warning = "does not let us read endpoint slices: endpointslices is forbidden; expected the \
+                   verbs list and watch on endpointslices";
+    let said_if_needed = said(true);
+    assert!(said_if_needed.contains(warning), "{said_if_needed}");
+    // Its address is known.
+    let said_if_not = said(false);
+    assert!(said_if_not.contains("working without"), "{said_if_not}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn where_names_are_forbidden_they_are_not_asked_for_again_soon() {
     for path in [NAMESPACES, SERVICES] {
         fake.next(path).refuse("403 Forbidden", "services is forbidden");
     }
-    watch.until_said("expected the verbs list and watch on services");
+    watch.until_said("working without: see Rights in docs/node.md");
     // Longer than the longest wait after any other failure.
     assert!(fake.try_next(SERVICES, Duration::from_secs(7)).is_none());
     assert!(!watch.feed.synced() && !watch.feed.is_current());

@@ -3,7 +3,7 @@
 use super::endpoints;
 use crate::events::Event;
 use nodens_core::Shared;
-use nodens_core::cluster::{Feed, Key};
+use nodens_core::cluster::{Feed, Key, Source};
 use nodens_core::log::Level;
 use nodens_kube::Watches;
 use nodens_node::face::Service;
@@ -126,10 +126,16 @@ fn way(name: &str, shared: &Shared, watches: &mut Watches) -> Way {
         _ if !is_own => Err(format!("{name} is of another namespace than this pod")),
         found => found.map(|address| address.to_string()).map_err(|error| error.to_string()),
     };
+    // Without an address the start waits for the endpoints.
+    let mut start = |namespace: &str| {
+        let found = endpoints::source(namespace, &name, address.is_err());
+        let (source, key) = found.map_err(|error| error.to_string())?;
+        start_watch(&source, shared, watches).map(|feed| (feed, key))
+    };
     let watched = match (own, namespace) {
         (None, _) => Err("this is no pod that may ask the Kubernetes API".to_owned()),
-        (Some(own), None) => start_watch(&own, &name, shared, watches),
-        (Some(_), Some(namespace)) => start_watch(&namespace, &name, shared, watches),
+        (Some(own), None) => start(&own),
+        (Some(_), Some(namespace)) => start(&namespace),
     };
     match (watched, address) {
         (Ok((feed, key)), address) => Way::Watch { feed, key, address: address.ok() },
@@ -143,15 +149,13 @@ fn way(name: &str, shared: &Shared, watches: &mut Watches) -> Way {
 }
 
 fn start_watch(
-    namespace: &str,
-    name: &str,
+    source: &Source,
     shared: &Shared,
     watches: &mut Watches,
-) -> Result<(Arc<Feed>, Key), String> {
-    let (source, key) = endpoints::source(namespace, name).map_err(|error| error.to_string())?;
-    let feed = shared.clusters.feed(&source);
+) -> Result<Arc<Feed>, String> {
+    let feed = shared.clusters.feed(source);
     watches.start(std::slice::from_ref(&feed)).map_err(|error| error.to_string())?;
-    Ok((feed, key))
+    Ok(feed)
 }
 
 /// Follows the servers of the service until `pause` says that it is enough.
@@ -259,7 +263,7 @@ mod tests {
     #[test]
     fn the_address_serves_until_the_servers_are_known() {
         let clusters = nodens_core::cluster::Clusters::default();
-        let (source, key) = endpoints::source("kube-system", "kube-dns").unwrap();
+        let (source, key) = endpoints::source("kube-system", "kube-dns", false).unwrap();
         let feed = clusters.feed(&source);
         let (sender, events) = channel();
         let known = Mutex::new(Known::default());

@@ -24,14 +24,19 @@ pub(crate) fn own_namespace() -> Option<String> {
     Some(text.trim().to_owned()).filter(|name| asks && !name.is_empty())
 }
 
-/// What has to be watched for the service, and by which key its endpoints are found.
+/// What has to be watched for the service, and by which key its endpoints are found; whether they are
+/// `needed`, because its address is not known.
 ///
 /// # Errors
 /// Names that no object has.
-pub(crate) fn source(namespace: &str, service: &str) -> Result<(Source, Key), ObjectError> {
+pub(crate) fn source(
+    namespace: &str,
+    service: &str,
+    needed: bool,
+) -> Result<(Source, Key), ObjectError> {
     let key = Key::new(namespace, service)?;
     let scope = Scope::SlicesOf { namespace: namespace.into(), service: service.into() };
-    Ok((Source { scope, endpoints: true, ..Source::default() }, key))
+    Ok((Source { scope, needed, endpoints: true, ..Source::default() }, key))
 }
 
 /// The ready servers, as `forward` takes them. None if there are none, or if nobody can say
@@ -112,33 +117,40 @@ mod tests {
 
     #[test]
     fn ready_servers_are_asked_at_the_port_for_dns() {
-        let (_, key) = source("kube-system", "kube-dns-upstream").unwrap();
+        let (_, key) = source("kube-system", "kube-dns-upstream", false).unwrap();
         let chooser = RandomState::new();
         let two = snapshot(&key, 53, [2, 1].into_iter());
         assert_eq!(servers_in(&two, &key, &chooser), ["10.244.0.1", "10.244.0.2"]);
         let moved = snapshot(&key, 1053, [1].into_iter());
         assert_eq!(servers_in(&moved, &key, &chooser), ["10.244.0.1:1053"]);
-        let (_, other) = source("default", "kube-dns-upstream").unwrap();
+        let (_, other) = source("default", "kube-dns-upstream", false).unwrap();
         assert!(servers_in(&two, &other, &chooser).is_empty());
     }
 
     #[test]
     fn of_very_many_servers_some_are_asked_and_always_the_same() {
-        let (_, key) = source("kube-system", "kube-dns").unwrap();
+        let (_, key) = source("kube-system", "kube-dns", false).unwrap();
         let chooser = RandomState::new();
         let many = snapshot(&key, 53, 0..200);
         let chosen = servers_in(&many, &key, &chooser);
         assert_eq!(chosen.len(), SERVERS_MAX);
         assert_eq!(servers_in(&many, &key, &chooser), chosen);
-        assert!(source("kube-system", &"x".repeat(64)).is_err());
+        assert!(source("kube-system", &"x".repeat(64), false).is_err());
     }
 
     #[test]
     fn nothing_is_known_of_a_service_that_nobody_watches() {
         let shared = nodens_core::cluster::Clusters::default();
-        let (source, key) = source("kube-system", "kube-dns").unwrap();
+        let (source, key) = source("kube-system", "kube-dns", false).unwrap();
         let feed = shared.feed(&source);
         assert!(servers(&feed, &key, &RandomState::new()).is_empty());
         assert_eq!(why_not(&feed), "the Kubernetes API has not answered yet");
+    }
+
+    #[test]
+    fn endpoints_are_optional_where_the_address_of_the_service_is_known() {
+        let is_optional =
+            |needed| source("kube-system", "kube-dns", needed).unwrap().0.is_optional();
+        assert!(is_optional(false) && !is_optional(true));
     }
 }

@@ -91,6 +91,7 @@ fn options_say_what_is_watched() {
     let tls = Some(Tls { cert: "c".into(), key: "k".into(), ca: "a".into() });
     let expected = Source {
         scope: Scope::Whole,
+        needed: false,
         api: Api::Endpoint { url: "http://a:8080".to_owned(), tls },
         labels: Some("environment in (staging, qa),application=nginx".to_owned()),
         namespace_labels: Some("istio=enabled".to_owned()),
