@@ -60,6 +60,10 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
         verdict.invalid.push(format!("{no_id} questions found no free ID"));
     }
     verdict.invalid.extend(overdue(tally));
+    // The best latency and the least loss are those of no query at all.
+    if counts.sent == 0 && !outcome.interrupted {
+        verdict.invalid.push("no query was sent".to_owned());
+    }
     let others = verdict.invalid.len();
     if let Pace::Open { .. } = config.pace {
         judge_schedule(tally, &mut verdict);

@@ -26,6 +26,26 @@ enum What {
     Loss(f64),
 }
 
+/// The questions of a load: those that were lost among those that were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Without an answer in time.
+    pub lost: u64,
+    /// All of them; a load without any meets no limit.
+    pub sent: u64,
+}
+
+impl Lost {
+    /// As it is read, with the numbers where the percentage alone would pass for none.
+    fn text(self, part: f64) -> String {
+        let percent = format!("{:.4}", part * 100.0);
+        if self.lost > 0 && percent == "0.0000" {
+            return format!("loss < 0.0001 % ({} of {})", self.lost, self.sent);
+        }
+        format!("loss {percent} %")
+    }
+}
+
 /// How a load did at one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
@@ -85,7 +105,7 @@ impl Limit {
         possible.then_some(Self { what, strict: sign == "<" })
     }
 
-    fn check(&self, response: &Histogram, loss: f64) -> Check {
+    fn check(&self, response: &Histogram, lost: Lost) -> Check {
         let within = |found: f64, bound: f64| found < bound || !self.strict && found <= bound;
         let (met, found) = match self.what {
             What::Quantile(part, bound) => {
@@ -98,7 +118,11 @@ impl Limit {
                 };
                 (met, format!("{}{text}", name(part)))
             }
-            What::Loss(bound) => (within(loss, bound), format!("loss {:.4} %", loss * 100.0)),
+            What::Loss(_) if lost.sent == 0 => (false, "loss unknown, no query was sent".to_owned()),
+            What::Loss(bound) => {
+                let loss = lost.lost as f64 / lost.sent as f64;
+                (within(loss, bound), lost.text(loss))
+            }
         };
         Check { limit: self.to_string(), found, met }
     }
@@ -150,9 +174,9 @@ fn short(nanos: u64) -> String {
 }
 
 impl Objective {
-    /// How a load with these response times and this part of lost questions did at each limit.
-    pub fn check(&self, response: &Histogram, loss: f64) -> Vec<Check> {
-        self.0.iter().map(|limit| limit.check(response, loss)).collect()
+    /// How a load with these response times and lost questions did at each limit.
+    pub fn check(&self, response: &Histogram, lost: Lost) -> Vec<Check> {
+        self.0.iter().map(|limit| limit.check(response, lost)).collect()
     }
 
     /// How many questions a probe must have for its percentiles to rest on 10 at least.
@@ -192,12 +216,30 @@ mod tests {
         response.record_n(1_000_000, 98);
         (0..2).for_each(|_| response.record_censored(2_000_000_000));
         let objective: Objective = "p50<2ms,p99=5s,loss=2%,loss<2%".parse().unwrap();
-        let checks = objective.check(&response, 0.02);
+        let checks = objective.check(&response, Lost { lost: 2, sent: 100 });
         let met: Vec<_> = checks.iter().map(|check| check.met).collect();
         assert_eq!(met, [true, false, true, false]);
         assert_eq!(checks[1].found, "p99 ≥ 2.00 s");
         assert_eq!((&*checks[3].limit, &*checks[3].found), ("loss<2%", "loss 2.0000 %"));
-        let none = objective.check(&Histogram::new(), 0.0);
+        let none = objective.check(&Histogram::new(), Lost::default());
         assert_eq!((none[0].met, &*none[0].found), (false, "p50 no answer"));
+    }
+
+    #[test]
+    fn a_load_that_sent_nothing_meets_no_limit() {
+        let objective: Objective = "p50<2ms,loss<0.1%,loss=100%".parse().unwrap();
+        let checks = objective.check(&Histogram::new(), Lost::default());
+        assert!(checks.iter().all(|check| !check.met), "{checks:?}");
+        assert_eq!(checks[1].found, "loss unknown, no query was sent");
+    }
+
+    #[test]
+    fn a_loss_too_small_for_its_digits_is_not_printed_as_none() {
+        let objective: Objective = "loss=0".parse().unwrap();
+        let found = |lost| objective.check(&Histogram::new(), Lost { lost, sent: 10_000_000 });
+        let told = |lost| found(lost).first().map(|check| (check.met, check.found.clone()));
+        assert_eq!(told(0), Some((true, "loss 0.0000 %".to_owned())));
+        assert_eq!(told(4), Some((false, "loss < 0.0001 % (4 of 10000000)".to_owned())));
+        assert_eq!(told(6), Some((false, "loss 0.0001 %".to_owned())));
     }
 }

@@ -42,6 +42,7 @@ fn check(config: &Config, workload: &Workload, room: Room) -> Result<(), RunErro
         (config.threads > 0, "the number of threads"),
         (!config.timeout.is_zero(), "the timeout"),
         (!config.duration.is_zero(), "the duration"),
+        (config.queries != Some(0), "the number of queries"),
         (config.shares().iter().any(|share| share.weight > 0), "the weight of a transport"),
     ];
     if let Some((_, what)) = positive.iter().find(|(holds, _)| !holds) {
@@ -71,10 +72,20 @@ fn check(config: &Config, workload: &Workload, room: Room) -> Result<(), RunErro
         Pace::Closed { .. } | Pace::Open { .. } => {}
     }
     ports::check(config)?;
+    check_clients(config, room)?;
     let first = config.local_port.map_or(0, usize::from);
-    if first + config.clients > usize::from(u16::MAX) + 1 {
+    if first.saturating_add(config.clients) > usize::from(u16::MAX) + 1 {
         return Err(RunError::PortRange { first, clients: config.clients });
     }
+    Ok(())
+}
+
+/// Refuses more clients than this machine has sockets for, before anything is made for each of them.
+pub(crate) fn clients(config: &Config) -> Result<(), RunError> {
+    check_clients(config, Room::here(config))
+}
+
+fn check_clients(config: &Config, room: Room) -> Result<(), RunError> {
     let clients = config.clients as u64;
     // Every address has all of the ports.
     let ports = room.ports.saturating_mul(config.sources.len().max(1) as u64);
@@ -82,9 +93,10 @@ fn check(config: &Config, workload: &Workload, room: Room) -> Result<(), RunErro
         (room.descriptors, OTHER_DESCRIPTORS, "open descriptors (`ulimit -n`)"),
         (ports, 0, "ports (sysctl net.ipv4.ip_local_port_range)"),
     ];
-    match limits.into_iter().find(|(limit, others, _)| clients + others > *limit) {
+    let needed = |others| clients.saturating_add(others);
+    match limits.into_iter().find(|(limit, others, _)| needed(*others) > *limit) {
         Some((limit, others, what)) => {
-            Err(RunError::TooManyClients { clients, needed: clients + others, limit, what })
+            Err(RunError::TooManyClients { clients, needed: needed(others), limit, what })
         }
         None => Ok(()),
     }
@@ -139,6 +151,9 @@ mod tests {
         assert!(text.contains("1001 clients") && text.contains("1065 open descriptors"), "{text}");
         let few = Room { ports: 100, ..PLENTY };
         assert!(refused(&config(1.0, 101), few).contains("101 ports"));
+        // As many as an absurd rate would need.
+        let all = usize::MAX;
+        assert!(refused(&config(1e300, all), few).contains("18446744073709551615 clients need"));
         let sources = crate::sources::parse("127.0.0.1,127.0.0.2").unwrap();
         assert_eq!(refused(&Config { sources, ..config(1.0, 101) }, few), "");
     }
@@ -150,6 +165,7 @@ mod tests {
             (config(0.0, 1), "the rate"),
             (config(1.0, 0), "the number of clients"),
             (Config { duration: Duration::ZERO, ..config(1.0, 1) }, "the duration"),
+            (Config { queries: Some(0), ..config(1.0, 1) }, "the number of queries"),
             (Config { pace: Pace::Closed { window: 0 }, ..config(1.0, 1) }, "the window"),
         ] {
             assert!(refused(&config, PLENTY).starts_with(what), "{what}");

@@ -160,6 +160,12 @@ pub fn clients_needed(rate: f64, timeout: Duration) -> usize {
     shard::clients_needed(rate, timeout)
 }
 
+/// Refuses more clients than this machine has sockets for. A run does so itself; what is made for each
+/// client before it, as its questions, may need more memory than there is.
+pub fn check_clients(config: &Config) -> Result<(), RunError> {
+    preflight::clients(config)
+}
+
 /// The most questions a second, each given up after `timeout`, that one client finds IDs for.
 pub fn client_rate_max(timeout: Duration) -> f64 {
     shard::client_rate_max(timeout)
@@ -231,10 +237,10 @@ impl Outcome {
             && (counts.refused > 0 || connections.refused > 0)
     }
 
-    /// The part of the sent questions that was lost; 0 if nothing was sent.
-    pub fn loss(&self) -> f64 {
+    /// The part of the sent questions that was lost; unknown if nothing was sent.
+    pub fn loss(&self) -> Option<f64> {
         let counts = &self.tally.counts;
-        if counts.sent == 0 { 0.0 } else { counts.lost() as f64 / counts.sent as f64 }
+        (counts.sent > 0).then(|| counts.lost() as f64 / counts.sent as f64)
     }
 }
 

@@ -71,6 +71,25 @@ impl std::str::FromStr for Endpoint {
 }
 
 impl Counters {
+    /// Refuses counters that are, or contain, those of this program: its work would count as the
+    /// server's.
+    pub(crate) fn refuse_own(&self) -> Result<()> {
+        let own = std::process::id();
+        match self {
+            // To the kernel, 0 is the process that asks.
+            Self::Process(0) => bail!("process 0 is no server"),
+            Self::Process(pid) if leader(*pid) == Some(own) => {
+                bail!("process {pid} is this load generator and not the server")
+            }
+            Self::Cgroup(folder) if holds(folder, own) => bail!(
+                "control group {} contains this load generator, whose CPU time would count as the \
+                 server's: name the server's own group, or start the load in another",
+                folder.display()
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the counters. A server that has gone is an error.
     pub(crate) fn read(&self) -> Result<Reading> {
         match self {
@@ -80,6 +99,29 @@ impl Counters {
             Self::Nowhere => Ok(Reading::default()),
         }
     }
+}
+
+/// The process that `pid` is a thread of.
+fn leader(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+/// Whether process `pid` is in the control group at `folder` or in one below it. Groups that cannot be
+/// read are passed over.
+fn holds(folder: &Path, pid: u32) -> bool {
+    let mut left = vec![folder.to_owned()];
+    while let Some(folder) = left.pop() {
+        let processes = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        if processes.lines().any(|line| line.trim().parse() == Ok(pid)) {
+            return true;
+        }
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        // A link is no folder here: groups have none, and one may lead around in a circle.
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        left.extend(below.map(|entry| entry.path()));
+    }
+    false
 }
 
 fn process(pid: u32) -> Result<Reading> {
@@ -176,6 +218,24 @@ mod tests {
         assert_eq!((reading.cpu, reading.memory), (Some(Duration::from_millis(1_500)), None));
         write("memory.stat", "anon 4096\nfile 8192\n").unwrap();
         assert_eq!(counters.read().unwrap().memory, Some(4_096));
+    }
+
+    #[test]
+    fn counters_that_hold_those_of_the_generator_are_refused() {
+        let own = std::process::id();
+        let refused = |counters: Counters| counters.refuse_own().unwrap_err().to_string();
+        assert_eq!(refused(Counters::Process(0)), "process 0 is no server");
+        assert!(refused(Counters::Process(own)).contains("is this load generator"));
+        assert!(Counters::Process(std::os::unix::process::parent_id()).refuse_own().is_ok());
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("a/b");
+        std::fs::create_dir_all(&below).unwrap();
+        let write = |text: String| std::fs::write(below.join("cgroup.procs"), text).unwrap();
+        let group = || Counters::Cgroup(folder.path().to_owned());
+        write(format!("1\n{own}1\n"));
+        assert!(group().refuse_own().is_ok());
+        write(format!("1\n{own}\n"));
+        assert!(refused(group()).contains("contains this load generator"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::term::{self, Style};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use lab_load::run::clients_needed;
+use lab_load::run::{check_clients, clients_needed};
 use lab_load::schedule::{Arrivals, Profile};
 use lab_load::{Config, Pace, Spin, Stamps, Workload, sources};
 use lab_result::collect::Collector;
@@ -117,6 +117,7 @@ enum Idle {
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     let mut config = config(args)?;
+    check_clients(&config)?;
     let questions = questions::Run {
         seed: args.seed,
         clients: config.clients,

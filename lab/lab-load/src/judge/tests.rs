@@ -198,6 +198,18 @@ fn what_the_generator_dropped_or_could_not_send_makes_the_run_invalid() {
 }
 
 #[test]
+fn a_run_that_sent_no_query_is_invalid_unless_it_was_interrupted() {
+    let silent = |interrupted| {
+        let mut outcome = outcome_of(Tally::default());
+        outcome.interrupted = interrupted;
+        let verdict = judge(&config(), &outcome);
+        (verdict.invalid.join("; "), verdict.only_late, outcome.loss())
+    };
+    assert_eq!(silent(false), ("no query was sent".to_owned(), false, None));
+    assert_eq!(silent(true).0, "");
+}
+
+#[test]
 fn numbers_that_do_not_add_up_are_a_fault_of_the_generator() {
     let (why, _) = judged(|outcome| outcome.tally.counts.answered -= 1);
     assert!(why.contains("the generator has a fault: sent items do not add up"), "{why}");

@@ -95,7 +95,7 @@ fn a_run_against_silence_ends_after_its_duration_and_timeout() {
     assert_eq!((counts.sent, counts.timed_out, counts.answered), (150, 150, 0));
     assert_eq!(outcome.tally.response.quantile(0.5), Quantile::AtLeast(300_000_000));
     assert!(outcome.tally.cohorts.iter().all(|cohort| cohort.is_final));
-    assert!((outcome.loss(), outcome.answer_rate()) == (1.0, 0.0));
+    assert!((outcome.loss(), outcome.answer_rate()) == (Some(1.0), 0.0));
 }
 
 /// The real counterpart of the simulated freeze. How late questions leave depends on the machine;

@@ -86,6 +86,7 @@ impl Spec {
             ),
             _ => bail!("expected only one of --{side}-pid, --{side}-cgroup, --{side}-prometheus"),
         };
+        counters.refuse_own().with_context(|| format!("--{side}"))?;
         let name = given.name.map_or_else(|| name_of(side, &target), str::to_owned);
         Ok(Self { name, target, counters })
     }
@@ -308,6 +309,10 @@ mod tests {
         let accounts = Given { address, pid: Some(1), prometheus: Some("http://x/"), ..given() };
         assert!(error(&accounts).contains("--a-pid"));
         assert!(Spec::read(&Given { address, pid: Some(1), ..given() }, "kubectl").is_ok());
+        for pid in [0, std::process::id()] {
+            let own = Given { address, pid: Some(pid), ..given() };
+            assert!(error(&own).contains("--a"), "process {pid}");
+        }
     }
 
     #[test]

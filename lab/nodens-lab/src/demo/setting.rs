@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Questions a second, the highest that this machine can send on time, if nobody says how many. The
 /// lowest still shows what a cache saves.
-const RATES: [f64; 5] = [4_000.0, 2_000.0, 1_000.0, 500.0, 250.0];
+pub(super) const RATES: [f64; 5] = [4_000.0, 2_000.0, 1_000.0, 500.0, 250.0];
 /// Seconds of a trial.
 const TRIAL: f64 = 0.4;
 /// How often the measurement is taken, if the machine has become too busy for it meanwhile.

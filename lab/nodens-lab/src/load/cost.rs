@@ -32,7 +32,8 @@ impl CostArgs {
         let metrics = || self.server_metrics.clone().map(Counters::Prometheus);
         let counters = process.or_else(cgroup).or_else(metrics);
         if let Some(counters) = &counters {
-            counters.read().context("the cost of the server cannot be measured")?;
+            let read = counters.refuse_own().and_then(|()| counters.read());
+            read.context("the cost of the server cannot be measured")?;
         }
         Ok(Cost { counters, before: None, after: None, peak: None, fault: None })
     }

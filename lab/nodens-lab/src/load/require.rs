@@ -2,6 +2,7 @@
 
 use crate::term::{self, Style};
 use anyhow::Result;
+use lab_load::objective::Lost;
 use lab_load::search::Objective;
 use lab_result::{Requirement, ResultFile};
 use std::fmt::Write as _;
@@ -27,8 +28,8 @@ impl RequireArgs {
 
     /// What became of each requirement.
     pub(super) fn judge(&self, result: &ResultFile) -> Vec<Requirement> {
-        let loss = result.loss().unwrap_or(0.0);
-        let checks = self.require.iter().flat_map(|it| it.check(&result.response, loss));
+        let lost = Lost { lost: result.counts.lost(), sent: result.counts.sent };
+        let checks = self.require.iter().flat_map(|it| it.check(&result.response, lost));
         checks.map(|it| Requirement { limit: it.limit, found: it.found, met: it.met }).collect()
     }
 

@@ -9,6 +9,7 @@ use crate::export::Kept;
 use crate::term::{self, Live};
 use anyhow::{Context, Result, bail};
 use lab_histogram::Quantile;
+use lab_load::objective::Lost;
 use lab_load::run::RunError;
 use lab_load::run::clients_needed;
 use lab_load::schedule::Arrivals;
@@ -206,7 +207,9 @@ impl Setting<'_> {
         if outcome.nothing_listens() {
             return Err(NothingListens(config.server).into());
         }
-        let checks = self.objective.check(&outcome.tally.response, outcome.loss());
+        let counts = &outcome.tally.counts;
+        let lost = Lost { lost: counts.lost(), sent: counts.sent };
+        let checks = self.objective.check(&outcome.tally.response, lost);
         let missed: Vec<_> =
             checks.into_iter().filter(|check| !check.met).map(|check| check.found).collect();
         let (said, because) = if !outcome.verdict.is_valid() {
@@ -244,7 +247,7 @@ fn probe(rate: f64, said: Said, because: Vec<String>, outcome: &Outcome) -> Prob
         because,
         answered_per_second: outcome.answer_rate(),
         sent: outcome.tally.counts.sent,
-        loss: outcome.loss(),
+        loss: outcome.loss().unwrap_or(0.0),
         p50: response(0.5),
         p99: response(0.99),
         p999: response(0.999),

@@ -83,6 +83,7 @@ fn the_cost_of_the_server_stands_in_the_result_and_counters_that_fail_are_told_b
     assert_eq!(sum, result.service.recorded());
     for (option, value) in [
         ("--server-pid", "4194304000"),
+        ("--server-pid", "0"),
         ("--server-cgroup", "/nonexistent"),
         ("--server-metrics", "ftp://x"),
         ("--server-metrics", "http://127.0.0.1:1/metrics"),
@@ -93,4 +94,45 @@ fn the_cost_of_the_server_stands_in_the_result_and_counters_that_fail_are_told_b
             "{option} {value}: {output:?}"
         );
     }
+}
+
+#[test]
+fn a_load_that_asks_nothing_is_no_measurement_and_meets_nothing() {
+    let echo = Echo::start();
+    let load = ["load", "-p", &echo.port, "--no-out", "--no-version"];
+    let output = lab(&[&load[..], &["-n", "0"]].concat());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("the number of queries must be positive"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("junit.xml");
+    let more = ["-Q", "1e-300", "-l", "200ms", "--require", "loss<0.1%", "--junit"];
+    let output = lab(&[&load[..], &more, &[report.to_str().unwrap()]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("INVALID: no query was sent"), "{text}");
+    assert!(text.contains("loss<0.1%: MISSED, loss unknown, no query was sent"), "{text}");
+    assert!(std::fs::read_to_string(&report).unwrap().contains("<error message=\"no query was"));
+}
+
+#[test]
+fn a_rate_beyond_every_machine_is_refused_before_anything_is_made_for_it() {
+    let error = |arguments: &[&str]| {
+        let output = lab(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for arguments in [
+        &["load", "-Q", "1e300"][..],
+        &["load", "-Q", "1e18"],
+        &["load", "--steps", "1e300:1s"],
+        &["load", "-c", "1000000000000", "--slo", "loss=0"],
+    ] {
+        let error = error(&[arguments, &["--no-out", "--no-version"]].concat());
+        assert!(error.contains("clients need") && error.contains("but there are"), "{error}");
+    }
+    for arguments in [&["-Q", "1e13"][..], &["-l", "10000h"]] {
+        let error = error(&[&["demo"], arguments].concat());
+        assert!(error.contains("questions (rate times time)"), "{error}");
+    }
+    assert!(error(&["demo", "-p", "1000000000000"]).contains("pods, expected 1 to"));
 }
