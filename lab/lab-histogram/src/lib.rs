@@ -249,8 +249,15 @@ impl Histogram {
         }
     }
 
-    /// The recorded value with this rank, counted from 1; `None` behind the last.
+    /// The recorded value with this rank, counted from 1; `None` behind the last. The first and the last
+    /// are known exactly.
     fn value_at(&self, rank: u64) -> Option<u64> {
+        if rank == self.recorded {
+            return self.max();
+        }
+        if rank == 1 {
+            return self.min();
+        }
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {
             seen += count;

@@ -108,3 +108,16 @@ fn parts_make_the_same_histogram_and_wrong_ones_none() {
     assert_eq!(with(|parts| parts.min = 1), PartsError::Extremes);
     assert_eq!(with(|parts| parts.sum = 1), PartsError::Sum);
 }
+
+#[test]
+fn the_lowest_and_the_highest_rank_are_the_exact_extremes() {
+    let mut histogram = Histogram::new();
+    // Three values of one bucket.
+    [1_000_001, 1_000_500, 1_000_900].into_iter().for_each(|value| histogram.record(value));
+    assert_eq!(histogram.buckets().count(), 1);
+    assert_eq!(histogram.quantile(1.0), Quantile::Value(1_000_900));
+    assert_eq!(histogram.quantile(0.0), Quantile::Value(1_000_001));
+    histogram.record_censored(2_000_000_000);
+    assert_eq!(histogram.quantile(0.75), Quantile::Value(1_000_900));
+    assert_eq!(histogram.quantile(1.0), Quantile::AtLeast(2_000_000_000));
+}

@@ -8,7 +8,7 @@ use crate::judge::Verdict;
 use crate::run::{Config, Outcome, Pace, RunError};
 use crate::schedule::{Arrivals, Profile};
 use crate::transport::{Share, Transport, Trust};
-use crate::{Progress, Workload, nanos, run};
+use crate::{Observer, Workload, nanos, run, run_watched};
 use lab_echo::identity::{Identity, IdentityError};
 use lab_echo::udp::Echo;
 use lab_echo::{Injection, doh, quic, stream, udp};
@@ -178,7 +178,7 @@ pub fn run_between(
     stop: &AtomicBool,
     options: Options,
     mut phase: impl FnMut(&'static str),
-    progress: impl FnMut(&Progress),
+    observer: &mut impl Observer,
 ) -> Result<(Outcome, Baseline), BaselineError> {
     let echoes = Echoes::start(config, options)?;
     let on_echo = |plan: &Config, workload: &Workload| run(plan, workload, stop, |_| {});
@@ -187,7 +187,7 @@ pub fn run_between(
     phase("baseline");
     let before = on_echo(&plan, &part)?;
     phase("load");
-    let mut outcome = run(config, workload, stop, progress)?;
+    let mut outcome = run_watched(config, workload, stop, observer)?;
     phase("baseline");
     let after = on_echo(&plan, &part)?;
     let headroom = faster(&echoes.config, workload);

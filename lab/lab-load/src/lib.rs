@@ -32,6 +32,7 @@ pub mod host;
 pub mod judge;
 pub mod life;
 pub mod objective;
+mod plan;
 mod ports;
 mod preflight;
 mod progress;
@@ -50,7 +51,8 @@ mod udp;
 
 pub use lab_random as rng;
 pub use lab_workload::{Workload, cluster, names, workload};
-pub use run::{Config, Outcome, Pace, Progress, Spin, Stamps, Transport, run, run_by};
+pub use run::{Config, Observer, Outcome, Pace, Progress, Spin, Stamps, Transport};
+pub use run::{run, run_by, run_watched};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;

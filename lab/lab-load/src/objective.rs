@@ -118,7 +118,9 @@ impl Limit {
                 };
                 (met, format!("{}{text}", name(part)))
             }
-            What::Loss(_) if lost.sent == 0 => (false, "loss unknown, no query was sent".to_owned()),
+            What::Loss(_) if lost.sent == 0 => {
+                (false, "loss unknown, no query was sent".to_owned())
+            }
             What::Loss(bound) => {
                 let loss = lost.lost as f64 / lost.sent as f64;
                 (within(loss, bound), lost.text(loss))

@@ -20,6 +20,34 @@ pub struct Progress {
     pub finals: Vec<(u64, Cohort)>,
 }
 
+/// Who watches a run, on the thread that called it.
+pub trait Observer {
+    /// Connections are being opened before the schedule begins: so many of `all` are there.
+    fn opening(&mut self, _opened: u64, _all: u64) {}
+
+    /// All threads are ready; the schedule begins shortly after this returns.
+    fn ready(&mut self) {}
+
+    /// A second is over.
+    fn second(&mut self, progress: &Progress);
+
+    /// The last query has its outcome.
+    fn over(&mut self) {}
+}
+
+impl Observer for () {
+    fn second(&mut self, _: &Progress) {}
+}
+
+/// Who wants to know the seconds only.
+pub(crate) struct Seconds<F>(pub(crate) F);
+
+impl<F: FnMut(&Progress)> Observer for Seconds<F> {
+    fn second(&mut self, progress: &Progress) {
+        (self.0)(progress);
+    }
+}
+
 /// Sends second by second what a session has counted.
 pub(crate) struct Ticker {
     second: u64,

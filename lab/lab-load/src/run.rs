@@ -5,18 +5,18 @@ pub use crate::error::RunError;
 use crate::fates::Fates;
 use crate::host::{self, Counters};
 use crate::judge::{self, Verdict};
+use crate::plan::{plan_hash, sending};
 pub use crate::ports::TooFewPorts;
 use crate::preflight;
-pub use crate::progress::Progress;
-use crate::progress::gather;
+pub use crate::progress::{Observer, Progress};
+use crate::progress::{Seconds, gather};
 use crate::schedule::{Arrivals, Profile};
 use crate::shard::{self, Shard, ShardReport, late_end, run_shard};
-use crate::start::StartLine;
+use crate::start::{Opening, StartLine, Starter, await_threads};
 pub use crate::stream::TlsError;
 use crate::tally::Tally;
 pub use crate::transport::Transport;
 use crate::transport::{Placement, Share, Streams};
-use crate::workload::PlanHash;
 use crate::{Workload, nanos};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -145,6 +145,11 @@ impl Config {
         self.profile = profile;
     }
 
+    /// How long setting up a connection may take.
+    pub fn set_up_timeout(&self) -> Duration {
+        self.streams.set_up_timeout.unwrap_or(self.timeout)
+    }
+
     /// The highest rate of an open loop; 0 for a closed one.
     pub fn peak_rate(&self) -> f64 {
         match self.pace {
@@ -244,33 +249,6 @@ impl Outcome {
     }
 }
 
-/// How long questions were sent. Without a number of them that was reached, silence up to the end is a
-/// part of the load; what nobody answered is not waited for.
-fn sending(config: &Config, tally: &Tally, elapsed: Duration) -> Duration {
-    match config.queries.filter(|queries| tally.counts.scheduled >= *queries) {
-        Some(_) => Duration::from_nanos(tally.span.map_or(0, |span| span.sent.1)),
-        None => config.duration.min(elapsed),
-    }
-}
-
-fn plan_hash(config: &Config, workload: &Workload) -> u64 {
-    let mut hash = PlanHash::default();
-    workload.hash_into(&mut hash);
-    let pace = format!("{:?} {:?} {:?}", config.pace, config.duration, config.queries);
-    hash.write(pace.as_bytes());
-    hash.write(config.profile.to_string().as_bytes());
-    hash.write(&config.seed.to_be_bytes());
-    hash.write(&(config.clients as u64).to_be_bytes());
-    // Who asks by which transport, and on which connection, is part of the plan.
-    for share in &config.mix {
-        hash.write(format!("{} {}", share.transport, share.weight).as_bytes());
-    }
-    if !config.streams.life.is_endless() {
-        hash.write(config.streams.life.to_string().as_bytes());
-    }
-    hash.finish()
-}
-
 /// Adds what one thread has measured to what its transport has.
 fn add_part(parts: &mut Vec<(Transport, Tally)>, transport: Transport, tally: &Tally) {
     match parts.iter_mut().find(|part| part.0 == transport) {
@@ -291,15 +269,28 @@ pub fn run(
     run_by(SystemTime::now, config, workload, stop, progress)
 }
 
-/// Runs every shard on a thread of its own, and `meanwhile` on this one.
-fn run_shards(
+/// As [`run`], watched from before its start.
+pub fn run_watched(
+    config: &Config,
+    workload: &Workload,
+    stop: &AtomicBool,
+    observer: &mut impl Observer,
+) -> Result<Outcome, RunError> {
+    run_whole(SystemTime::now, config, workload, stop, observer)
+}
+
+/// Runs every shard on a thread of its own, and `meanwhile` on this one; the schedule begins when that
+/// drops what it is given.
+fn run_shards<'a>(
     shards: Vec<Shard<'_>>,
-    meanwhile: impl FnOnce(),
+    line: &'a StartLine,
+    meanwhile: impl FnOnce(Starter<'a>),
 ) -> Result<Vec<ShardReport>, RunError> {
     std::thread::scope(|scope| {
+        let starter = line.starter();
         let handles: Vec<_> =
             shards.into_iter().map(|shard| scope.spawn(move || run_shard(shard))).collect();
-        meanwhile();
+        meanwhile(starter);
         let lost = || RunError::Thread(io::Error::other("it panicked"));
         let reports = handles.into_iter().map(|handle| handle.join());
         reports.map(|report| report.unwrap_or_else(|_| Err(lost()))).collect()
@@ -313,19 +304,29 @@ pub fn run_by(
     config: &Config,
     workload: &Workload,
     stop: &AtomicBool,
-    mut progress: impl FnMut(&Progress),
+    progress: impl FnMut(&Progress),
+) -> Result<Outcome, RunError> {
+    run_whole(wall, config, workload, stop, &mut Seconds(progress))
+}
+
+fn run_whole(
+    wall: fn() -> SystemTime,
+    config: &Config,
+    workload: &Workload,
+    stop: &AtomicBool,
+    observer: &mut impl Observer,
 ) -> Result<Outcome, RunError> {
     preflight::all(config, workload)?;
-    let before = Counters::read();
     let shares = config.shares();
     let placement = Placement::new(&shares, config.clients, config.threads, config.seed);
     let threads = placement.shards().len();
     let (abort, late_end) = (AtomicBool::new(false), late_end(config, workload));
     let (ticks, received) = mpsc::channel();
     let (line, clock) = (StartLine::new(threads, wall), Clock::new(Duration::ZERO, wall));
+    let opening = Opening::default();
     let shards = placement.shards().iter().enumerate().map(|(index, &(share, clients))| {
         let (ticks, share) = (ticks.clone(), shares[share]);
-        let (placement, abort, line) = (&placement, &abort, &line);
+        let (placement, abort, line, opening) = (&placement, &abort, &line, &opening);
         Shard {
             config,
             workload,
@@ -336,6 +337,7 @@ pub fn run_by(
             threads,
             clock: clock.into(),
             line,
+            opening,
             late_end,
             stop,
             abort,
@@ -344,7 +346,15 @@ pub fn run_by(
     });
     let shards: Vec<_> = shards.collect();
     drop(ticks);
-    let reports = run_shards(shards, || gather(&received, threads, &mut progress))?;
+    // What the machine counts while connections are opened is no part of the run.
+    let mut before = Counters::default();
+    let reports = run_shards(shards, &line, |starter| {
+        before = await_threads(&line, &opening, observer);
+        drop(starter);
+        gather(&received, threads, &mut |progress: &Progress| observer.second(progress));
+    });
+    observer.over();
+    let (reports, host) = (reports?, Counters::read().since(&before));
     let mut tally = Tally::default();
     let mut by_transport = Vec::new();
     for (report, (share, _)) in reports.iter().zip(placement.shards()) {
@@ -368,7 +378,7 @@ pub fn run_by(
         active,
         elapsed,
         server_is_local: host::is_local(config.server),
-        host: Counters::read().since(&before),
+        host,
         threads,
         late_end,
         plan_hash: plan_hash(config, workload),
@@ -376,5 +386,6 @@ pub fn run_by(
         verdict: Verdict::default(),
     };
     outcome.verdict = judge::judge(config, &outcome);
+    outcome.verdict.notes.extend(opening.note(config.set_up_timeout()));
     Ok(outcome)
 }

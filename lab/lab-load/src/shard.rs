@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use crate::run::{Config, Pace, RunError, Spin, ThreadReport};
 use crate::schedule::{Arrivals, Schedule};
 use crate::session::{Limits, Session};
-use crate::start::StartLine;
+use crate::start::{Opening, StartLine};
 use crate::table::Rest;
 use crate::tally::Tally;
 use crate::transport::{Placement, Share, Transport};
@@ -44,6 +44,7 @@ pub(crate) struct Shard<'a> {
     /// Counts from when the thread was made, and from the start of the schedule once that is known.
     pub(crate) clock: Cell<Clock>,
     pub(crate) line: &'a StartLine,
+    pub(crate) opening: &'a Opening,
     pub(crate) late_end: Duration,
     pub(crate) stop: &'a AtomicBool,
     /// Set by a thread that found out that the run is of no use.
@@ -336,7 +337,12 @@ impl Used {
 
 /// Waits until all threads are ready and for the start, and returns what the thread has used up to then.
 pub(crate) fn await_start(shard: &Shard<'_>) -> Result<Used, RunError> {
-    let clock = shard.line.wait();
+    shard.line.ready();
+    begin(shard, shard.line.wait())
+}
+
+/// Begins with the schedule, which starts with `clock`.
+pub(crate) fn begin(shard: &Shard<'_>, clock: Clock) -> Result<Used, RunError> {
     shard.clock.set(clock);
     std::thread::sleep(clock.until_start());
     Used::now()

@@ -1,11 +1,17 @@
 //! The start of a run: the schedule begins when every thread is ready, its connections among that.
 
 use crate::clock::Clock;
+use crate::host::Counters;
+use crate::progress::Observer;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Time between the moment at which all threads are ready and the start of the schedule.
 const LEAD: Duration = Duration::from_millis(20);
+
+/// How often an observer hears of connections that are opened before the schedule.
+const OPENING_STEP: Duration = Duration::from_secs(1);
 
 /// Where threads wait for each other.
 pub(crate) struct StartLine {
@@ -29,11 +35,15 @@ impl StartLine {
         Self { threads, wall, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits for all other threads; the clock is one that starts when all of them know.
+    /// A thread is ready.
+    pub(crate) fn ready(&self) {
+        self.lock().ready += 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the start; the clock is one that starts when all of the threads know.
     pub(crate) fn wait(&self) -> Clock {
         let mut state = self.lock();
-        state.ready += 1;
-        self.begin_if_all(&mut state);
         loop {
             if let Some(clock) = state.clock {
                 return clock;
@@ -47,6 +57,19 @@ impl StartLine {
         self.lock().clock
     }
 
+    /// Whether all threads are ready or gone, which is waited for no longer than `patience`.
+    pub(crate) fn all_within(&self, patience: Duration) -> bool {
+        let state = self.lock();
+        let some_are_missing = |state: &mut State| state.ready + state.gone < self.threads;
+        let waited = self.changed.wait_timeout_while(state, patience, some_are_missing);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Starts the clock of all threads when it is dropped, so that they never wait in vain.
+    pub(crate) fn starter(&self) -> Starter<'_> {
+        Starter(self)
+    }
+
     /// Sees to it that a thread that ends without having been ready is not waited for.
     pub(crate) fn guard(&self) -> Guard<'_> {
         Guard(self)
@@ -55,12 +78,15 @@ impl StartLine {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn begin_if_all(&self, state: &mut State) {
-        if state.clock.is_none() && state.ready + state.gone >= self.threads {
-            state.clock = Some(Clock::new(LEAD, self.wall));
-            self.changed.notify_all();
-        }
+/// Held by who says when the schedule begins.
+pub(crate) struct Starter<'a>(&'a StartLine);
+
+impl Drop for Starter<'_> {
+    fn drop(&mut self) {
+        self.0.lock().clock = Some(Clock::new(LEAD, self.0.wall));
+        self.0.changed.notify_all();
     }
 }
 
@@ -72,9 +98,66 @@ impl Drop for Guard<'_> {
         let mut state = self.0.lock();
         if state.clock.is_none() {
             state.gone += 1;
-            self.0.begin_if_all(&mut state);
+            self.0.changed.notify_all();
         }
     }
+}
+
+/// Connections that are opened before the schedule begins, of all threads.
+#[derive(Default)]
+pub(crate) struct Opening {
+    all: AtomicU64,
+    opened: AtomicU64,
+    skipped: AtomicU64,
+}
+
+impl Opening {
+    /// A thread wants so many.
+    pub(crate) fn want(&self, connections: usize) {
+        self.all.fetch_add(connections as u64, Ordering::Relaxed);
+    }
+
+    /// So many more were set up.
+    pub(crate) fn opened(&self, connections: u64) {
+        self.opened.fetch_add(connections, Ordering::Relaxed);
+    }
+
+    /// There was no time to ask for so many.
+    pub(crate) fn skip(&self, connections: usize) {
+        self.skipped.fetch_add(connections as u64, Ordering::Relaxed);
+    }
+
+    /// How many are there, and how many are wanted.
+    pub(crate) fn so_far(&self) -> (u64, u64) {
+        (self.opened.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed))
+    }
+
+    /// That there was no time for all of them.
+    pub(crate) fn note(&self, patience: Duration) -> Option<String> {
+        let (skipped, (_, all)) = (self.skipped.load(Ordering::Relaxed), self.so_far());
+        (skipped > 0).then(|| {
+            format!(
+                "{skipped} of {all} connections were not asked for before the schedule began: \
+                 opening them timed out after {patience:?}"
+            )
+        })
+    }
+}
+
+/// Waits until all threads are ready, and reads what the machine has counted up to then.
+pub(crate) fn await_threads(
+    line: &StartLine,
+    opening: &Opening,
+    observer: &mut impl Observer,
+) -> Counters {
+    while !line.all_within(OPENING_STEP) {
+        let (opened, all) = opening.so_far();
+        if all > 0 {
+            observer.opening(opened, all);
+        }
+    }
+    observer.ready();
+    Counters::read()
 }
 
 #[cfg(test)]
@@ -82,17 +165,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_thread_starts_the_clock_of_all_and_one_that_is_gone_is_not_waited_for() {
+    fn all_start_on_one_clock_when_they_are_ready_and_one_that_is_gone_is_not_waited_for() {
         let line = StartLine::new(3, SystemTime::now);
         std::thread::scope(|scope| {
+            let starter = line.starter();
             let waiting = [0, 1].map(|_| {
                 scope.spawn(|| {
                     let _guard = line.guard();
+                    line.ready();
                     line.wait().label()
                 })
             });
-            assert!(line.clock().is_none());
+            assert!(!line.all_within(Duration::from_millis(1)));
             drop(line.guard());
+            assert!(line.all_within(Duration::MAX) && line.clock().is_none());
+            drop(starter);
             let labels = waiting.map(|thread| thread.join().unwrap());
             assert_eq!(labels[0], labels[1]);
             assert_eq!(line.clock().unwrap().label(), labels[0]);

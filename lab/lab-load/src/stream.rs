@@ -138,7 +138,7 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
 impl<'a> Engine<'a> {
     fn new(shard: &'a Shard<'a>) -> Result<Self, RunError> {
         let config = shard.config;
-        let set_up_timeout = config.streams.set_up_timeout.unwrap_or(config.timeout);
+        let set_up_timeout = config.set_up_timeout();
         let mut clients = Vec::new();
         clients.resize_with(shard.clients(), Client::default);
         Ok(Self {
@@ -346,6 +346,11 @@ impl<'a> Engine<'a> {
         } else {
             Duration::ZERO
         };
+        self.receive_within(sleep)
+    }
+
+    /// Drives the connections that something happens to, for which it waits no longer than `sleep`.
+    fn receive_within(&mut self, sleep: Duration) -> io::Result<()> {
         self.ready.clear();
         self.ready.extend(self.poller.wait(sleep)?);
         for at in 0..self.ready.len() {

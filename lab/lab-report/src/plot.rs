@@ -30,6 +30,8 @@ pub(crate) enum Sign {
     Line,
     /// A filled box.
     Box,
+    /// A hollow dot.
+    Ring,
     /// A dot.
     Dot,
 }
@@ -50,12 +52,18 @@ impl Key {
         Self { class: class.into(), sign: Sign::Dot, text: text.into() }
     }
 
+    /// A hollow dot in `class`.
+    pub(crate) fn ring(class: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { class: class.into(), sign: Sign::Ring, text: text.into() }
+    }
+
     /// The sign alone.
     pub(crate) fn sign(&self) -> Markup {
         let (width, kind, path) = match self.sign {
             Sign::Line => (24, "line", "M1 6h22"),
             Sign::Box => (12, "fill", "M1 1h10v10h-10z"),
             Sign::Dot => (12, "dot", "M6 6h0"),
+            Sign::Ring => (12, "ring", "M2 6a4 4 0 1 0 8 0a4 4 0 1 0 -8 0"),
         };
         let view = format!("0 0 {width} 12");
         html! {

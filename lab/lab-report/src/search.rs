@@ -5,6 +5,7 @@ use crate::scale::Log;
 use crate::svg::{Drawing, Path, WIDTH};
 use crate::table::{Head, Table, facts};
 use crate::text;
+use lab_histogram::Quantile;
 use lab_result::search::{Probe, SearchFile};
 use maud::{Markup, html};
 
@@ -16,22 +17,54 @@ const SAID: [(&str, &str, &str); 3] = [
     ("invalid", "none", "no measurement of the server"),
 ];
 
+/// What was found: the class of the verdict, its badge, and a sentence.
+fn found(file: &SearchFile) -> (&'static str, String, String) {
+    let (server, objective, floor) = (&file.server, &file.objective, text::rate(file.floor));
+    let limited = file.limited_by.as_deref();
+    let (Some(median), Some((low, high))) = (file.median, file.range) else {
+        let sentence = format!(
+            "No search for the highest rate at which {server} meets {objective} was finished."
+        );
+        return ("open", "NOT FOUND".to_owned(), sentence);
+    };
+    if median == 0.0 && limited == Some("generator") {
+        let sentence = format!(
+            "Whether {server} meets {objective} at {floor}/s is not known: the generator could not keep \
+             that schedule itself."
+        );
+        return ("invalid", "INVALID".to_owned(), sentence);
+    }
+    if median == 0.0 {
+        let sentence = format!(
+            "{server} does not meet {objective} at {floor}/s, the lowest rate that was tried."
+        );
+        return ("open", "NOT MET".to_owned(), sentence);
+    }
+    let all = file.searches.len();
+    let searches = match file.counted.unwrap_or(all) {
+        counted if counted < all => {
+            format!("{counted} of {all} searches; the generator stopped the others")
+        }
+        _ => format!("{all} searches"),
+    };
+    let sentence = format!(
+        "The highest rate at which {server} meets {objective}: from {} to {} in {searches}.",
+        text::rate(low),
+        text::rate(high)
+    );
+    let class = if limited == Some("server") { "valid" } else { "open" };
+    (class, format!("{}/s", text::rate(median)), sentence)
+}
+
 /// What was found.
 pub(crate) fn verdict(file: &SearchFile) -> Markup {
-    let limited = file.limited_by.as_deref();
-    let class = if file.median.is_some() && limited == Some("server") { "valid" } else { "open" };
+    let (class, badge, sentence) = found(file);
+    let limited = file.limited_by.as_deref().filter(|_| file.median.is_some_and(|rate| rate > 0.0));
     html! {
         div.verdict.(class) {
-            span.badge { @match file.median {
-                Some(rate) => { (text::rate(rate)) "/s" }
-                None => { "NOT FOUND" }
-            } }
+            span.badge { (badge) }
             div {
-                p { "The highest rate at which " b { (file.server) } " meets " b { (file.objective) }
-                    @if let Some((low, high)) = file.range {
-                        ": from " (text::rate(low)) " to " (text::rate(high)) " in " (file.searches.len()) " searches."
-                    } @else { ": no rate that was tried." }
-                }
+                p { (sentence) }
                 @match limited {
                     Some("generator") => { p { "The generator was the limit and not the server: the server may do more." } }
                     Some("between") => { p { "The server missed it at a higher rate; the generator vouches for nothing between the two." } }
@@ -91,12 +124,23 @@ fn picture(file: &SearchFile) -> Markup {
         }
         drawing.path_of("dot probe", class, &dots);
     }
+    // What lies among lost queries is at least that, and its dot is hollow.
+    let is_bound = |probe: &Probe| matches!(probe.times(), [_, (_, Quantile::AtLeast(_)), _]);
+    let mut holes = Path::default();
+    for probe in file.probes.iter().filter(|probe| is_bound(probe)) {
+        let Some(nanos) = times(probe) else { continue };
+        holes.dot(x.at(probe.rate) * WIDTH, (1.0 - y.at(nanos as f64)) * HEIGHT);
+    }
+    drawing.path("dot hole", &holes);
     let mut ticks = x.ticks();
     for tick in ticks.iter_mut().filter(|tick| !tick.label.is_empty()) {
         tick.label = text::rate(x.value(tick.at));
     }
     let mut keys: Vec<Key> =
         SAID.iter().map(|(_, class, name)| Key::dot(format!("probe {class}"), *name)).collect();
+    if file.probes.iter().any(is_bound) {
+        keys.push(Key::ring("probe", "hollow: at least this, the p99 lies among lost queries"));
+    }
     keys.push(Key::filled("margin", "what the searches found"));
     Plot {
         height: HEIGHT,

@@ -498,3 +498,41 @@ fn files_are_told_apart_and_broken_ones_are_named() {
     }
     assert!(lab_report::read(&folder.path().join("missing.json")).is_err());
 }
+
+#[test]
+fn a_search_says_what_was_not_met_and_what_does_not_count_and_marks_bounds() {
+    let page_of = |change: &dyn Fn(&mut Value)| {
+        let mut file = search();
+        file["floor"] = json!(100.0);
+        change(&mut file);
+        let document = Document::Search(serde_json::from_value(file).unwrap());
+        page(&[Source { name: "s".into(), document }], None)
+    };
+    let verdict = |page: &str| {
+        let html = check(page);
+        let of = |selector| select(&html, selector).first().map(|it| it.text().collect::<String>());
+        let class = select(&html, ".verdict")[0].value().attr("class").unwrap().to_owned();
+        (class, of(".verdict .badge").unwrap(), of(".verdict p").unwrap())
+    };
+    let none = page_of(&|file| (file["median"], file["range"]) = (json!(0.0), json!([0.0, 0.0])));
+    let (class, badge, text) = verdict(&none);
+    assert_eq!((&*class, &*badge), ("verdict open", "NOT MET"));
+    assert!(text.contains("does not meet") && text.contains("100/s"), "{text}");
+    let unknown = page_of(&|file| {
+        (file["median"], file["range"]) = (json!(0.0), json!([0.0, 0.0]));
+        file["limited_by"] = json!("generator");
+    });
+    let (class, badge, _) = verdict(&unknown);
+    assert_eq!((&*class, &*badge), ("verdict invalid", "INVALID"));
+    let some = page_of(&|file| {
+        let search = file["searches"][0].clone();
+        file["searches"] = json!([search, search, search]);
+        file["counted"] = json!(2);
+        file["probes"][1]["at_least"] = json!(["p99"]);
+    });
+    let (class, _, text) = verdict(&some);
+    assert_eq!(class, "verdict valid");
+    assert!(text.contains("in 2 of 3 searches; the generator stopped the others"), "{text}");
+    let holes = |page: &str| select(&Html::parse_document(page), "path.hole[d*=M]").len();
+    assert_eq!((holes(&some), holes(&page_of(&|_| {}))), (1, 0));
+}

@@ -7,7 +7,7 @@
 use crate::histogram::Buckets;
 use crate::store::write_whole;
 use crate::{Generator, Provenance, ReadError, WriteError};
-use lab_histogram::Histogram;
+use lab_histogram::{Histogram, Quantile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -349,7 +349,8 @@ pub fn json_schema() -> String {
 pub fn csv(comparison: &ComparisonFile) -> String {
     let mut text =
         "phase,pair,first,side,set,load,rate,attempt,used,started_unix_ns,elapsed_ns,sent,\
-                    answered,lost,p50_ns,p90_ns,p99_ns,p99.9_ns,lowest_bound_ns,cpu_ns,memory\n"
+                    answered,lost,p50_ns,p90_ns,p99_ns,p99.9_ns,lowest_bound_ns,cpu_ns,memory,\
+                    p50_is_bound,p90_is_bound,p99_is_bound,p99.9_is_bound\n"
             .to_owned();
     for block in &comparison.blocks {
         let Block { phase, pair, first, side, set, load, rate, attempt, used, .. } = block;
@@ -359,12 +360,14 @@ pub fn csv(comparison: &ComparisonFile) -> String {
         let Block { started_unix_ns, elapsed_ns, sent, answered, lost, .. } = block;
         _ = write!(text, ",{started_unix_ns},{elapsed_ns},{sent},{answered},{lost}");
         let number = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
-        for part in [0.5, 0.9, 0.99, 0.999] {
-            _ = write!(text, ",{}", number(block.response.quantile(part).nanos()));
-        }
+        let quantiles = [0.5, 0.9, 0.99, 0.999].map(|part| block.response.quantile(part));
+        quantiles.iter().for_each(|it| _ = write!(text, ",{}", number(it.nanos())));
         // What lies among lost questions is at least this.
         let bound = (block.response.censored() > 0).then(|| block.response.to_parts().floor);
-        _ = writeln!(text, ",{},{},{}", number(bound), number(block.cpu_ns), number(block.memory));
+        _ = write!(text, ",{},{},{}", number(bound), number(block.cpu_ns), number(block.memory));
+        let is_bound = |it: &Quantile| matches!(it, Quantile::AtLeast(_));
+        quantiles.iter().for_each(|it| _ = write!(text, ",{}", is_bound(it)));
+        text.push('\n');
     }
     text
 }
@@ -424,6 +427,17 @@ mod tests {
             omitted: vec![Omitted::default()],
             blocks: vec![Block { response, cpu_ns: Some(7), ..Block::default() }],
         }
+    }
+
+    #[test]
+    fn a_table_tells_a_bound_from_a_value() {
+        let table = csv(&small());
+        let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+        assert_eq!(names.len(), values.len(), "{table}");
+        let of = |name| values[names.iter().position(|it| *it == name).unwrap()];
+        assert_eq!((of("p50_is_bound"), of("p99_is_bound")), ("false", "true"));
+        assert_eq!((of("p99_ns"), of("memory"), of("cpu_ns")), ("2000000000", "", "7"));
     }
 
     #[test]

@@ -178,5 +178,41 @@ pub fn read(path: &Path) -> Result<SearchFile, ReadError> {
 
 /// Reads the text of a file; `path` is for messages only.
 pub fn from_json(path: &Path, octets: &[u8]) -> Result<SearchFile, ReadError> {
-    read_versioned(path, octets, SCHEMA_OLDEST..=SCHEMA)
+    let mut file: SearchFile = read_versioned(path, octets, SCHEMA_OLDEST..=SCHEMA)?;
+    if file.schema == SCHEMA_OLDEST {
+        file.probes.iter_mut().for_each(mark_bounds);
+    }
+    Ok(file)
+}
+
+/// Names the percentiles that lie among lost queries, which older layouts do not: they had the timeout in
+/// the place of such a time.
+fn mark_bounds(probe: &mut Probe) {
+    let names = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+    let among_lost = names.iter().filter(|(_, part)| probe.loss > 1.0 - part);
+    probe.at_least = among_lost.map(|(name, _)| (*name).to_owned()).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_the_oldest_layout_that_lie_among_lost_queries_are_bounds() {
+        let read = |schema: u32, loss: f64| {
+            let file = SearchFile { kind: KIND.to_owned(), schema, ..SearchFile::default() };
+            let mut value = serde_json::to_value(file).unwrap();
+            value["probes"] = serde_json::json!([{
+                "search": 1, "rate": 1e3, "said": "missed", "because": [], "answered_per_second": 9e2,
+                "sent": 1_000, "loss": loss, "p50": 1, "p99": 2, "p999": 3, "plan": "00",
+            }]);
+            from_json(Path::new("s"), value.to_string().as_bytes()).unwrap().probes[0]
+                .at_least
+                .clone()
+        };
+        assert_eq!(read(1, 0.0), [""; 0]);
+        assert_eq!(read(1, 0.05), ["p99", "p99.9"]);
+        assert_eq!(read(1, 0.6), ["p50", "p99", "p99.9"]);
+        assert_eq!(read(2, 0.6), [""; 0], "this one names them itself");
+    }
 }

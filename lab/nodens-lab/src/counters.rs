@@ -3,11 +3,12 @@
 use anyhow::{Context, Result, anyhow, bail};
 use std::fmt;
 use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
-/// How long a metrics endpoint may take for each step.
+/// How long a metrics endpoint may take, from the connection to the last octet.
 const HTTP_MAX: Duration = Duration::from_secs(3);
 /// Octets of metrics that are read at most.
 const HTTP_LEN_MAX: u64 = 32 << 20;
@@ -31,6 +32,9 @@ pub(crate) struct Endpoint {
     /// Host and port.
     pub(crate) authority: String,
     pub(crate) path: String,
+    /// What the host's name stood for when the page was first fetched: later it may stand for another
+    /// server, whose counters say nothing about this one.
+    address: OnceLock<SocketAddr>,
 }
 
 /// The counters at one moment.
@@ -40,6 +44,8 @@ pub(crate) struct Reading {
     pub(crate) cpu: Option<Duration>,
     /// Octets of memory in use now.
     pub(crate) memory: Option<u64>,
+    /// When the server was started, in the unit of its counters: another time is another server.
+    pub(crate) started: Option<f64>,
 }
 
 impl fmt::Display for Counters {
@@ -47,7 +53,9 @@ impl fmt::Display for Counters {
         match self {
             Self::Process(pid) => write!(f, "process {pid}: CPU clock, proportional set size"),
             Self::Cgroup(path) => write!(f, "control group {}", path.display()),
-            Self::Prometheus(Endpoint { authority, path }) => write!(f, "http://{authority}{path}"),
+            Self::Prometheus(Endpoint { authority, path, .. }) => {
+                write!(f, "http://{authority}{path}")
+            }
             Self::Nowhere => write!(f, "none"),
         }
     }
@@ -66,7 +74,13 @@ impl std::str::FromStr for Endpoint {
         }
         let has_port = authority.rsplit_once(':').is_some_and(|(_, p)| p.parse::<u16>().is_ok());
         let authority = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        Ok(Self { authority, path: format!("/{path}") })
+        Ok(Self::new(authority, format!("/{path}")))
+    }
+}
+
+impl Endpoint {
+    pub(crate) fn new(authority: String, path: String) -> Self {
+        Self { authority, path, address: OnceLock::new() }
     }
 }
 
@@ -99,6 +113,16 @@ impl Counters {
             Self::Nowhere => Ok(Reading::default()),
         }
     }
+
+    /// Octets of memory in use now, if that costs the server nothing: it is looked for once a second
+    /// while the server is measured.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        match self {
+            Self::Process(pid) => field(*pid, "status", "VmRSS:"),
+            Self::Cgroup(path) => cgroup(path).ok()?.memory,
+            Self::Prometheus(_) | Self::Nowhere => None,
+        }
+    }
 }
 
 /// The process that `pid` is a thread of.
@@ -127,14 +151,23 @@ fn holds(folder: &Path, pid: u32) -> bool {
 fn process(pid: u32) -> Result<Reading> {
     let cpu = lab_sys::cpu::process_time(pid)
         .with_context(|| format!("cannot read the CPU time of process {pid}"))?;
-    let field = |file: &str, name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-        Some(kib * 1_024)
-    };
-    let memory = field("smaps_rollup", "Pss:").or_else(|| field("status", "VmRSS:"));
-    Ok(Reading { cpu: Some(cpu), memory })
+    let memory = field(pid, "smaps_rollup", "Pss:").or_else(|| field(pid, "status", "VmRSS:"));
+    Ok(Reading { cpu: Some(cpu), memory, started: started(pid) })
+}
+
+/// Octets that a line of a file of the kernel's about process `pid` names in KiB.
+fn field(pid: u32, file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib * 1_024)
+}
+
+/// When process `pid` was started, in ticks since the machine was.
+fn started(pid: u32) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name, which may have any character.
+    text.rsplit_once(") ")?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 fn cgroup(folder: &Path) -> Result<Reading> {
@@ -147,7 +180,7 @@ fn cgroup(folder: &Path) -> Result<Reading> {
     };
     let cpu = Duration::from_micros(number("cpu.stat", "usage_usec ")?);
     // The memory controller need not be enabled.
-    Ok(Reading { cpu: Some(cpu), memory: number("memory.stat", "anon ").ok() })
+    Ok(Reading { cpu: Some(cpu), memory: number("memory.stat", "anon ").ok(), started: None })
 }
 
 fn prometheus(endpoint: &Endpoint) -> Result<Reading> {
@@ -157,7 +190,7 @@ fn prometheus(endpoint: &Endpoint) -> Result<Reading> {
     let seconds = sample(&text, name).with_context(|| format!("{whole} has no `{name}`"))?;
     let cpu = Duration::try_from_secs_f64(seconds).with_context(|| format!("{whole}: {name}"))?;
     let memory = sample(&text, "process_resident_memory_bytes").map(|octets| octets as u64);
-    Ok(Reading { cpu: Some(cpu), memory })
+    Ok(Reading { cpu: Some(cpu), memory, started: sample(&text, "process_start_time_seconds") })
 }
 
 /// The sum of all samples of a metric.
@@ -173,14 +206,19 @@ fn sample(text: &str, name: &str) -> Option<f64> {
 
 /// HTTP/1.0, so that the answer is not cut into chunks and ends with the connection.
 fn get(endpoint: &Endpoint) -> Result<String> {
-    let Endpoint { authority, path } = endpoint;
-    let address = authority.to_socket_addrs()?.next().context("the host has no address")?;
+    let Endpoint { authority, path, address } = endpoint;
+    let address = match address.get() {
+        Some(address) => *address,
+        None => {
+            let found = authority.to_socket_addrs()?.next().context("the host has no address")?;
+            *address.get_or_init(|| found)
+        }
+    };
+    let until = Instant::now() + HTTP_MAX;
     let mut stream = TcpStream::connect_timeout(&address, HTTP_MAX)?;
-    stream.set_read_timeout(Some(HTTP_MAX))?;
     stream.set_write_timeout(Some(HTTP_MAX))?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {authority}\r\nAccept: text/plain\r\n\r\n")?;
-    let mut octets = Vec::new();
-    stream.take(HTTP_LEN_MAX).read_to_end(&mut octets)?;
+    let octets = read_until(&stream, until)?;
     let text = String::from_utf8_lossy(&octets);
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| anyhow!("no HTTP answer"))?;
     let status = head.lines().next().unwrap_or_default();
@@ -188,6 +226,22 @@ fn get(endpoint: &Endpoint) -> Result<String> {
         bail!("`{status}`, expected status 200");
     }
     Ok(body.to_owned())
+}
+
+/// What comes up to the end of the connection, which must be there in time: an octet now and then is
+/// no reason to wait on.
+fn read_until(stream: &TcpStream, until: Instant) -> Result<Vec<u8>> {
+    let (mut stream, mut octets) = (stream.take(HTTP_LEN_MAX), Vec::new());
+    let mut part = [0; 1 << 14];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        anyhow::ensure!(!left.is_zero(), "timed out after {HTTP_MAX:?}");
+        stream.get_ref().set_read_timeout(Some(left))?;
+        match stream.read(&mut part)? {
+            0 => return Ok(octets),
+            len => octets.extend_from_slice(part.get(..len).unwrap_or_default()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -259,6 +313,41 @@ mod tests {
         let error = format!("{:#}", counters.read().unwrap_err());
         assert!(error.contains("500 Oops") && error.contains("/metrics"), "{error}");
         server.join().unwrap();
+    }
+
+    #[test]
+    fn a_page_that_comes_octet_by_octet_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (client, _) = listener.accept().unwrap();
+        server.write_all(b"HTTP/1.1 200 OK\r\n").unwrap();
+        // The time is over, whatever has come.
+        let error = read_until(&client, Instant::now()).unwrap_err().to_string();
+        assert!(error.contains("timed out"), "{error}");
+    }
+
+    #[test]
+    fn a_host_is_looked_up_once() {
+        let endpoint: Endpoint = "http://no-such-host.invalid:9153".parse().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        endpoint.address.set(listener.local_addr().unwrap()).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            write!(stream, "HTTP/1.0 200 OK\r\n\r\nprocess_start_time_seconds 7.5\n").unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            _ = stream.read_to_end(&mut Vec::new());
+        });
+        assert_eq!(sample(&get(&endpoint).unwrap(), "process_start_time_seconds"), Some(7.5));
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn a_process_has_a_time_of_its_start() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (own, its) = (started(std::process::id()).unwrap(), started(child.id()).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(its >= own && own > 0.0, "{own} {its}");
     }
 
     #[test]

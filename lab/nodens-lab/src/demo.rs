@@ -10,6 +10,7 @@ use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Live, Style, Table};
 use anyhow::{Context, Result, bail};
 use lab_load::cluster::{self, Cluster, Mix};
+use lab_load::judge::Verdict;
 use lab_load::{Config, Outcome};
 use lab_result::collect::Collector;
 use lab_result::{Provenance, ServerCost};
@@ -128,8 +129,12 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     };
     let Take { before, after, settings: [of_before, of_after], .. } = *take;
     page::write(&args.out, args, [(&before, of_before), (&after, of_after)], cost)?;
-    let lost = after.outcome.tally.counts.answered == 0;
-    Ok(if lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let valid = [&before, &after].iter().all(|phase| phase.outcome.verdict.is_valid());
+    Ok(match after.outcome.tally.counts.answered {
+        0 => ExitCode::FAILURE,
+        _ if !valid => ExitCode::from(crate::EXIT_INVALID),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 /// Refuses what the demonstration cannot be done with, before anything is made or started.
@@ -354,21 +359,29 @@ fn change(ratio: f64) -> String {
     if percent < 0.0 { format!("−{:.0} %", -percent) } else { format!("+{percent:.0} %") }
 }
 
-/// Says so if the machine was too busy for exact latencies.
+/// Says so if the generator does not vouch for a phase: how many questions left late if that is all there
+/// is against both, else what is gravest.
 fn verdict(before: &Phase, after: &Phase) {
-    if before.outcome.verdict.is_valid() && after.outcome.verdict.is_valid() {
-        return;
-    }
+    let verdicts = [before, after].map(|phase| &phase.outcome.verdict);
     let late = |phase: &Phase| {
         let lateness = &phase.outcome.tally.lateness;
         term::percent(lateness.count_above(LATE) as f64 / (lateness.recorded() as f64).max(1.0))
     };
-    let text = format!(
-        "\n  INVALID: this machine is too busy, {} and {} of the questions left more than 1 ms late.",
-        late(before),
-        late(after)
-    );
-    term::out(&term::paint(Style::Dim, &text));
+    if let Some(why) = spoilt(verdicts, [late(before), late(after)]) {
+        term::out(&term::paint(Style::Dim, &format!("\n  INVALID: {why}.")));
+    }
+}
+
+fn spoilt(verdicts: [&Verdict; 2], late: [String; 2]) -> Option<String> {
+    let invalid = verdicts.into_iter().filter(|verdict| !verdict.is_valid());
+    let worst = invalid.min_by_key(|verdict| verdict.only_late)?;
+    let [before, after] = late;
+    match worst.invalid.first() {
+        Some(why) if !worst.only_late => Some(why.clone()),
+        _ => Some(format!(
+            "this machine is too busy, {before} and {after} of the questions left more than 1 ms late"
+        )),
+    }
 }
 
 fn next_steps(program: &Path) {
@@ -384,5 +397,25 @@ fn next_steps(program: &Path) {
     let width = steps.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
     for (command, why) in steps {
         term::out(&format!("    {command:width$}  {}", dim(&format!("# {why}"))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_invalid_for_its_own_reason() {
+        let late = || ["1 %".to_owned(), "2 %".to_owned()];
+        let verdict = |only_late, why: &str| Verdict {
+            invalid: vec![why.to_owned()],
+            only_late,
+            notes: Vec::new(),
+        };
+        let (valid, slow) = (Verdict::default(), verdict(true, "3 % of the questions left late"));
+        let dropped = verdict(false, "7 answers were dropped");
+        assert_eq!(spoilt([&valid, &valid], late()), None);
+        assert!(spoilt([&slow, &valid], late()).unwrap().contains("1 % and 2 % of the questions"));
+        assert_eq!(spoilt([&slow, &dropped], late()).unwrap(), "7 answers were dropped");
     }
 }

@@ -21,12 +21,11 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use lab_load::run::{check_clients, clients_needed};
 use lab_load::schedule::{Arrivals, Profile};
-use lab_load::{Config, Pace, Spin, Stamps, Workload, sources};
+use lab_load::{Config, Observer, Pace, Progress, Spin, Stamps, Workload, sources};
 use lab_result::collect::Collector;
 use lab_result::{About, Generator, ResultFile};
 use questions::Questions;
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -131,9 +130,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         let needed = args.questions.split_clients(&mut workload, &config);
         config.clients = args.clients.unwrap_or(needed);
     }
-    let places = args.output.places(config.server)?;
+    let places = args.output.places(config.server, args.require.report())?;
     args.require.check()?;
-    let cost = RefCell::new(args.cost.open()?);
+    let cost = args.cost.open()?;
     let collector = Collector::start(config.server, !args.no_version, args.questions.key());
     if !args.output.json {
         term::out(&heading(args, &config, &workload));
@@ -143,28 +142,53 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         let about = about(args, collector, &workload, warm_up);
         return slo::search(args, objective, (&config, &workload), about, &places, stop);
     }
-    let mut metrics = args.output.metrics(&config)?;
-    let mut live = live::Live::new(view(&config));
-    let show = |progress: &lab_load::Progress| {
-        cost.borrow_mut().look();
-        metrics.iter_mut().for_each(|metrics| metrics.add(progress));
-        live.show(progress);
-    };
-    let (outcome, baseline) = args.baseline.run((&config, &workload), stop, &cost, show)?;
-    live.clear();
+    let metrics = args.output.metrics(&config)?;
+    let mut watch = Watch { cost, metrics, live: live::Live::new(view(&config)) };
+    let (outcome, baseline) = args.baseline.run((&config, &workload), stop, &mut watch)?;
+    watch.live.clear();
     let about = about(args, collector, &workload, warm_up);
     let mut result = lab_result::convert(&config, &outcome, about);
     result.baseline = baseline.as_ref().map(lab_result::Baseline::from);
-    cost.borrow().put(&mut result);
+    watch.cost.put(&mut result);
     result.requirements = args.require.judge(&result);
     if args.output.json {
         term::out(lab_result::to_json(&result).trim_end());
     } else {
         term::out(&summary::text(&result, term::width()));
     }
-    args.require.write(&result)?;
-    places.write(Kept::Load(&result))?;
+    // A report that cannot be written must not cost the result.
+    let written = [places.write(Kept::Load(&result)), args.require.write(&result)];
+    let failures: Vec<_> =
+        written.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(ExitCode::from(exit(&outcome, &result)))
+}
+
+/// What is done while a load runs.
+struct Watch {
+    cost: cost::Cost,
+    metrics: Option<prometheus::Endpoint>,
+    live: live::Live,
+}
+
+impl Observer for Watch {
+    fn opening(&mut self, opened: u64, all: u64) {
+        self.live.opening(opened, all);
+    }
+
+    fn ready(&mut self) {
+        self.cost.begin();
+    }
+
+    fn second(&mut self, progress: &Progress) {
+        self.cost.look();
+        self.metrics.iter_mut().for_each(|metrics| metrics.add(progress));
+        self.live.show(progress);
+    }
+
+    fn over(&mut self) {
+        self.cost.end();
+    }
 }
 
 /// What became of the run, the gravest first.

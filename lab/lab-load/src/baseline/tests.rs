@@ -128,7 +128,8 @@ fn recorded_times_are_those_of_the_echo_too_and_half_as_fast_again_for_the_headr
     let config = Config { server: server.config.server, ..config };
     let options = Options { length: Duration::from_millis(300), ..Options::default() };
     let stop = AtomicBool::new(false);
-    let (load, baseline) = run_between(&config, &workload, &stop, options, |_| {}, |_| {}).unwrap();
+    let (load, baseline) =
+        run_between(&config, &workload, &stop, options, |_| {}, &mut ()).unwrap();
     let asked = |outcome: &Outcome| {
         let span = outcome.tally.span.unwrap().intended;
         (outcome.tally.counts.answered, (span.1 - span.0) / 1_000_000)
@@ -164,7 +165,7 @@ fn a_load_runs_between_two_runs_on_an_echo_over_each_transport() {
             &AtomicBool::new(false),
             Options { length: Duration::from_millis(300), ..Options::default() },
             |phase| phases.push(phase),
-            |_| {},
+            &mut (),
         )
         .unwrap();
         assert!(server.are_well());

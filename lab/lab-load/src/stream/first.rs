@@ -4,22 +4,28 @@
 
 use super::Engine;
 use crate::run::RunError;
-use crate::shard::{Used, await_start};
+use crate::shard::{Used, await_start, begin};
 use std::cmp::Reverse;
 use std::io;
+use std::time::Duration;
 
 /// Connections of a thread that are being set up at once before the schedule: more would wait for each
 /// other in this thread, and that would pass for the server's time.
 const SETTING_UP_MAX: usize = 64;
+/// How long a thread that waits for the others sleeps between two looks for the start: less than the
+/// lead that the start has.
+const LOOK_STEP: Duration = Duration::from_millis(5);
 
 impl Engine<'_> {
     /// Opens a connection for each client, if that is wanted, and waits for the start. A connection
     /// that cannot be had is asked for again by the first question that needs it.
     pub(super) fn start(&mut self) -> Result<Used, RunError> {
-        if self.shard.config.streams.connects_first() {
-            self.connect_all().map_err(RunError::Thread)?;
-        }
-        let used = await_start(self.shard)?;
+        let used = if self.shard.config.streams.connects_first() {
+            self.connect_all().and_then(|()| self.tend_until_start()).map_err(RunError::Thread)?;
+            begin(self.shard, self.shard.line.wait())?
+        } else {
+            await_start(self.shard)?
+        };
         self.clock = self.shard.clock.get();
         self.session.started_unix_s = self.shard.started_unix_s();
         self.began = self.shard.now();
@@ -27,16 +33,26 @@ impl Engine<'_> {
         Ok(used)
     }
 
+    /// Nothing is asked for any more once a connection may take no longer, so that all of this takes
+    /// twice that at most, however many clients there are and whatever the server does.
     fn connect_all(&mut self) -> io::Result<()> {
         // Nothing is in flight, so nothing can time out.
         self.next_expire = u64::MAX;
-        let mut next = 0;
+        self.shard.opening.want(self.clients.len());
+        let until = self.shard.now().saturating_add(self.set_up_timeout);
+        let (mut next, mut opened) = (0, 0);
         loop {
+            if self.shard.now() >= until && next < self.clients.len() {
+                self.shard.opening.skip(self.clients.len() - next);
+                next = self.clients.len();
+            }
             let room = SETTING_UP_MAX.saturating_sub(self.setting_up());
             for client in (next..self.clients.len()).take(room) {
                 _ = self.dial(client);
                 next = client + 1;
             }
+            let all = self.session.tally.connections.opened;
+            self.shard.opening.opened(all - std::mem::replace(&mut opened, all));
             let is_over = next == self.clients.len() && self.setting_up() == 0;
             if is_over || self.shard.stopped() || self.hopeless.is_some() {
                 return Ok(());
@@ -44,6 +60,17 @@ impl Engine<'_> {
             self.receive(None)?;
             self.look_at_timers(self.shard.now());
         }
+    }
+
+    /// Waits for the other threads, and meanwhile answers what connections need: one that is not looked
+    /// at is closed by its server, or by its own idle limit.
+    fn tend_until_start(&mut self) -> io::Result<()> {
+        self.shard.line.ready();
+        while self.shard.line.clock().is_none() {
+            self.receive_within(LOOK_STEP)?;
+            self.look_at_timers(self.shard.now());
+        }
+        Ok(())
     }
 
     /// How many connections are neither set up nor given up.

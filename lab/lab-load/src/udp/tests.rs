@@ -1,7 +1,7 @@
 use super::fetch::BATCHES_PER_TURN;
 use super::*;
 use crate::clock::Clock;
-use crate::start::StartLine;
+use crate::start::{Opening, StartLine};
 use crate::transport::Placement;
 use crate::{Config, Workload};
 use nodens_wire::{Name, Type};
@@ -27,6 +27,7 @@ fn with_loop(stamps: Stamps, use_it: impl FnOnce(&mut Udp<'_>, &UdpSocket)) {
     let shares = config.shares();
     let placement = Placement::new(&shares, 1, 1, 1);
     let line = StartLine::new(1, SystemTime::now);
+    let opening = Opening::default();
     let shard = Shard {
         config: &config,
         workload: &workload,
@@ -37,6 +38,7 @@ fn with_loop(stamps: Stamps, use_it: impl FnOnce(&mut Udp<'_>, &UdpSocket)) {
         threads: 1,
         clock: clock.into(),
         line: &line,
+        opening: &opening,
         late_end: config.timeout,
         stop: &stop,
         abort: &stop,

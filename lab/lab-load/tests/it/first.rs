@@ -3,7 +3,7 @@
 use crate::{measure, workload};
 use lab_echo::identity::Identity;
 use lab_load::schedule::Arrivals;
-use lab_load::transport::Trust;
+use lab_load::transport::{Share, Trust};
 use lab_load::{Config, Pace, Transport, run};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{Read, Write};
@@ -101,4 +101,49 @@ fn a_connection_that_cannot_be_had_first_is_asked_for_by_its_first_question() {
     assert!(outcome.nothing_listens() && connections.refused >= 40, "{connections:?}");
     assert_eq!(outcome.tally.counts.connection_failed, outcome.tally.counts.sent);
     assert_eq!(outcome.tally.contradictions(), [""; 0]);
+}
+
+#[test]
+fn against_a_server_that_never_shakes_hands_the_schedule_begins_all_the_same() {
+    // The kernel takes connections for it, and that is all.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = config(Transport::Dot, listener.local_addr().unwrap());
+    (config.clients, config.threads, config.queries) = (300, 1, Some(1));
+    config.streams.set_up_timeout = Some(Duration::from_millis(200));
+    let outcome = measure(&config);
+    // As many as are set up at once, all of them until the time for the first is over, and that of the
+    // only question; without that bound 300 and one.
+    assert_eq!(outcome.tally.connections.attempts, 65);
+    let notes = outcome.verdict.notes.join("; ");
+    assert!(notes.contains("236 of 300 connections were not asked for"), "{notes}");
+    assert_eq!(outcome.tally.contradictions(), [""; 0]);
+}
+
+#[test]
+fn a_thread_that_waits_for_the_others_looks_after_its_connections() {
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dot = TcpListener::bind("127.0.0.1:0").unwrap();
+    let servers = [&tcp, &dot].map(|listener| listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in tcp.incoming().map_while(Result::ok) {
+            let closed = closed.clone();
+            std::thread::spawn(move || {
+                stream.shutdown(std::net::Shutdown::Write).unwrap();
+                _ = (&stream).read_to_end(&mut Vec::new());
+                _ = closed.send(());
+            });
+        }
+    });
+    let waiting = std::thread::spawn(move || {
+        // The handshake lasts until the client has noticed that the other server closed.
+        let (_stream, _) = dot.accept().unwrap();
+        is_closed.recv_timeout(Duration::from_secs(10)).is_ok()
+    });
+    let mut config = config(Transport::Tcp, servers[0]);
+    (config.clients, config.queries) = (2, Some(2));
+    let share = |(transport, server)| Share { transport, weight: 1, server };
+    config.mix = [(Transport::Tcp, servers[0]), (Transport::Dot, servers[1])].map(share).into();
+    _ = measure(&config);
+    assert!(waiting.join().unwrap(), "a closed connection was not noticed before the start");
 }

@@ -230,14 +230,20 @@ pub(crate) fn decides_by_latency(plan: &ComparisonPlan) -> bool {
     Metric::of(&plan.primary.metric).is_some_and(Metric::is_latency)
 }
 
-/// An error if the generator sent too much of a load late for latencies to be the servers'.
+/// An error if too many blocks of a load have faults, lateness or any other, for latencies to be the
+/// servers'.
 fn punctual(blocks: &[Block], load: &Load) -> Result<(), String> {
     let mine = || blocks.iter().filter(|b| b.used && b.set == load.set && b.load == load.name);
     let (late, all) = (mine().filter(|block| block.only_late).count(), mine().count());
-    if late as f64 > super::DISTURBED_MAX * all as f64 {
+    let disturbed = mine().filter(|block| block.only_late || !block.faults.is_empty()).count();
+    if disturbed as f64 <= super::DISTURBED_MAX * all as f64 {
+        return Ok(());
+    }
+    if late == disturbed {
         return Err(format!("the generator sent questions late in {late} of {all} blocks"));
     }
-    Ok(())
+    let text = "blocks are disturbed, with questions that left late in";
+    Err(format!("{disturbed} of {all} {text} {late} of them"))
 }
 
 /// The value of each pair, or of each `pooled` neighbouring pairs together.

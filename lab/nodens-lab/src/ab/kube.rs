@@ -130,7 +130,7 @@ fn metrics(item: &Value, ip: IpAddr, ports: &[&Value]) -> Option<Endpoint> {
     };
     let address = SocketAddr::new(ip, annotated.or_else(named)?);
     let path = annotation("path").unwrap_or("/metrics");
-    Some(Endpoint { authority: address.to_string(), path: path.to_owned() })
+    Some(Endpoint::new(address.to_string(), path.to_owned()))
 }
 
 fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn ready_pods_are_found_with_port_and_metrics() {
         let found = pods(&serde_json::from_str(KUBEADM).unwrap()).unwrap();
-        let metrics = Endpoint { authority: "10.244.0.2:9153".into(), path: "/metrics".into() };
+        let metrics = Endpoint::new("10.244.0.2:9153".into(), "/metrics".into());
         let expected = Pod {
             name: "coredns-668d6bf9bc-8xk2v".into(),
             address: "10.244.0.2:53".parse().unwrap(),
@@ -184,7 +184,7 @@ mod tests {
         });
         list["items"][0]["metadata"]["annotations"] = annotations;
         let metrics = |list: &Value| pods(list).unwrap().remove(0).metrics;
-        let endpoint = Endpoint { authority: "10.244.0.2:9253".into(), path: "/m".into() };
+        let endpoint = Endpoint::new("10.244.0.2:9253".into(), "/m".into());
         assert_eq!(metrics(&list), Some(endpoint));
         list["items"][0]["metadata"]["annotations"]["prometheus.io/scheme"] = "https".into();
         assert_eq!(metrics(&list), None);

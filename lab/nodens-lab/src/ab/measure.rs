@@ -318,7 +318,9 @@ impl Bench<'_> {
                 let config = self.generator.config(server.address, rate, SEARCH / 2, 1);
                 // Too few clients for a rate is an answer too: the rate is too high.
                 let outcome = lab_load::run(&config, &set.workload, self.stop, |_| {});
-                good &= outcome.is_ok_and(|o| o.verdict.is_valid() && o.loss().is_some_and(|loss| loss <= LOSS_MAX));
+                good &= outcome.is_ok_and(|o| {
+                    o.verdict.is_valid() && o.loss().is_some_and(|loss| loss <= LOSS_MAX)
+                });
             }
             if self.stopped() {
                 bail!("interrupted");

@@ -1,12 +1,10 @@
 //! The echo baseline of a load, if one was asked for.
 
-use super::cost::Cost;
 use crate::server::Server;
 use crate::term;
 use anyhow::{Result, bail};
 use lab_load::baseline::{self, Baseline, Options, Place};
-use lab_load::{Config, Outcome, Progress, Workload};
-use std::cell::RefCell;
+use lab_load::{Config, Observer, Outcome, Workload};
 use std::sync::atomic::AtomicBool;
 
 /// Arguments on the baseline.
@@ -39,28 +37,18 @@ impl BaselineArgs {
         &self,
         (config, workload): (&Config, &Workload),
         stop: &AtomicBool,
-        cost: &RefCell<Cost>,
-        progress: impl FnMut(&Progress),
+        observer: &mut impl Observer,
     ) -> Result<(Outcome, Option<Baseline>)> {
         let Some(options) = self.options()? else {
-            cost.borrow_mut().begin();
-            let outcome = lab_load::run(config, workload, stop, progress)?;
-            cost.borrow_mut().end();
-            return Ok((outcome, None));
+            return Ok((lab_load::run_watched(config, workload, stop, observer)?, None));
         };
-        let mut loaded = false;
         let phase = |name: &str| {
-            if name == "load" {
-                loaded = true;
-                return cost.borrow_mut().begin();
+            if name != "load" {
+                term::note("  the same plan on an echo …");
             }
-            if std::mem::take(&mut loaded) {
-                cost.borrow_mut().end();
-            }
-            term::note("  the same plan on an echo …");
         };
         let (outcome, baseline) =
-            baseline::run_between(config, workload, stop, options, phase, progress)?;
+            baseline::run_between(config, workload, stop, options, phase, observer)?;
         Ok((outcome, Some(baseline)))
     }
 }

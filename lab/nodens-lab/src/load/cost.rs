@@ -51,10 +51,13 @@ pub(super) struct Cost {
 
 impl Cost {
     fn read(&mut self) -> Option<(Instant, Reading)> {
-        match self.counters.as_ref()?.read() {
+        let counters = self.counters.as_ref()?;
+        match counters.read() {
             Ok(reading) => {
-                self.peak = self.peak.max(reading.memory);
-                Some((Instant::now(), reading))
+                // What is looked at every second is compared with its like.
+                let memory = counters.memory().or(reading.memory);
+                self.peak = self.peak.max(memory);
+                Some((Instant::now(), Reading { memory, ..reading }))
             }
             Err(error) => {
                 self.fault.get_or_insert_with(|| format!("{error:#}"));
@@ -69,9 +72,9 @@ impl Cost {
         self.before = self.read();
     }
 
-    /// A second of it is over.
+    /// A second of it is over. The server is not asked: its answer would be a part of what is measured.
     pub(super) fn look(&mut self) {
-        _ = self.read();
+        self.peak = self.peak.max(self.counters.as_ref().and_then(Counters::memory));
     }
 
     /// The load is over.
@@ -83,16 +86,21 @@ impl Cost {
     pub(super) fn put(&self, result: &mut ResultFile) {
         let Some(counters) = &self.counters else { return };
         let both = self.before.zip(self.after).and_then(|((began, before), (ended, after))| {
-            Some((ended - began, before, after.cpu?.checked_sub(before.cpu?)?))
+            let same = before.started == after.started;
+            Some((ended - began, before, after.cpu?.checked_sub(before.cpu?).filter(|_| same)?))
         });
         let Some((wall, before, cpu)) = both else {
-            let why = self.fault.as_deref().unwrap_or("they went back: it was started anew");
+            let why = self.fault.as_deref().unwrap_or("the server was started anew");
             let note = format!("the cost of the server is unknown, its counters failed: {why}");
             return result.verdict.notes.push(note);
         };
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let memory = match counters {
+            Counters::Prometheus(_) => ", memory read before and after only",
+            _ => "",
+        };
         result.server_cost = Some(ServerCost {
-            source: counters.to_string(),
+            source: format!("{counters}, idle time included{memory}"),
             cpu_ns: nanos(cpu),
             wall_ns: nanos(wall),
             cpu_per_answer_ns: nanos(cpu).checked_div(result.counts.answered),
@@ -123,6 +131,52 @@ pub(super) fn line(result: &ResultFile) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_page_of_metrics_is_fetched_before_and_after_and_never_in_between() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+        let args = CostArgs {
+            server_pid: None,
+            server_cgroup: None,
+            server_metrics: Some(url.parse().unwrap()),
+        };
+        // The last of the pages is of another process, whose counter is higher already.
+        let server = std::thread::spawn(move || {
+            for (cpu, started) in [(1, 5), (2, 5), (3, 5), (9, 8)] {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+                write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\n\r\nprocess_cpu_seconds_total {cpu}\n\
+                     process_start_time_seconds {started}\n"
+                )
+                .unwrap();
+            }
+            listener
+        });
+        let mut cost = args.open().unwrap();
+        cost.begin();
+        // Each of these would take a page away from the readings.
+        (0..10).for_each(|_| cost.look());
+        cost.end();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab-result/testdata/small.json");
+        let mut result = lab_result::read(path.as_ref()).unwrap();
+        let mut spoilt = result.clone();
+        cost.put(&mut result);
+        let found = result.server_cost.as_ref().unwrap();
+        assert_eq!(found.cpu_ns, 1_000_000_000);
+        assert!(found.source.contains("idle time included"), "{}", found.source);
+        spoilt.server_cost = None;
+        cost.end();
+        cost.put(&mut spoilt);
+        assert!(spoilt.server_cost.is_none(), "{:?}", spoilt.server_cost);
+        assert!(spoilt.verdict.notes.iter().any(|note| note.contains("started anew")));
+        drop(server.join().unwrap());
+    }
 
     #[test]
     fn the_cost_is_what_the_counters_went_up_by_and_counters_that_failed_are_told() {

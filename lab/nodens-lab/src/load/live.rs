@@ -180,6 +180,10 @@ pub(super) struct Live {
     screen: Screen,
 }
 
+fn opening(opened: u64, all: u64) -> String {
+    format!("opening connections: {} of {}", term::count(opened), term::count(all))
+}
+
 impl Live {
     pub(super) fn new(view: View) -> Self {
         let live = Self { view, screen: Screen::new() };
@@ -195,6 +199,12 @@ impl Live {
             Some(width) => self.screen.draw(&self.view.frame(width)),
             None => self.screen.draw(&[self.view.line()]),
         }
+    }
+
+    /// Says how many connections are there before the load.
+    pub(super) fn opening(&mut self, opened: u64, all: u64) {
+        self.screen.clear();
+        self.screen.draw(&[opening(opened, all)]);
     }
 
     /// Takes the view away.
@@ -265,6 +275,11 @@ mod tests {
         let text = view.frame(80).join("\n");
         assert!(text.contains("n/a") && !text.contains("NaN"), "{text}");
         assert!(view.line().contains("p50 n/a"), "{}", view.line());
+    }
+
+    #[test]
+    fn connections_before_the_load_are_counted() {
+        assert_eq!(opening(64, 300), "opening connections: 64 of 300");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use lab_load::Config;
 use lab_result::export::{Format, Options};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -86,7 +87,7 @@ impl OutArgs {
 
     /// Finds the places. A path that was asked for and cannot be written is an error now and not
     /// after the load.
-    pub(super) fn places(&self, server: SocketAddr) -> Result<Places> {
+    pub(super) fn places(&self, server: SocketAddr, report: Option<&Path>) -> Result<Places> {
         let exports = self.export.iter().map(|(_, path)| path);
         self.out.iter().chain(&self.html).chain(exports).try_for_each(|path| check(path))?;
         let result = match &self.out {
@@ -105,20 +106,30 @@ impl OutArgs {
             Some(path) => Some(Page::Named(path.clone())),
             None => (beside && !self.no_html && !self.json).then_some(Page::Beside),
         };
-        let same = match (&self.out, &page) {
-            (Some(path), Some(Page::Named(page))) => path == page,
-            (Some(path), Some(Page::Beside)) => path.extension().is_some_and(|it| it == "html"),
-            _ => false,
-        };
-        if same {
-            bail!(
-                "the result and its page cannot both be {}: name one with --html",
-                self.out.as_deref().unwrap_or(Path::new("")).display()
-            );
-        }
+        let beside = self.out.as_ref().filter(|_| matches!(page, Some(Page::Beside)));
+        let beside = beside.map(|path| path.with_extension("html"));
+        let places =
+            self.out.as_deref().into_iter().chain(self.html.as_deref()).chain(beside.as_deref());
+        let places = places.chain(self.export.iter().map(|(_, path)| path.as_path())).chain(report);
+        distinct(places)?;
         let (exports, options) = (self.export.clone(), self.options.options());
         Ok(Places { result, page, exports, options, json: self.json })
     }
+}
+
+/// Refuses a file that is named for two things: the second would replace the first. A device or pipe
+/// takes both.
+fn distinct<'a>(places: impl Iterator<Item = &'a Path>) -> Result<()> {
+    let mut seen = HashSet::new();
+    for path in places.filter(|path| path.is_file() || !path.exists()) {
+        if !seen.insert(path) {
+            bail!(
+                "two of the result, its page (--html), its exports and the report cannot both be {}",
+                path.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Whether files can be made in `folder`, where `path` is to be.

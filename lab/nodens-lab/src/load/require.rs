@@ -6,7 +6,7 @@ use lab_load::objective::Lost;
 use lab_load::search::Objective;
 use lab_result::{Requirement, ResultFile};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments on requirements.
 #[derive(clap::Args)]
@@ -21,6 +21,11 @@ pub(super) struct RequireArgs {
 }
 
 impl RequireArgs {
+    /// Where the report goes.
+    pub(super) fn report(&self) -> Option<&Path> {
+        self.junit.as_deref()
+    }
+
     /// Whether the place of the report can be written.
     pub(super) fn check(&self) -> Result<()> {
         self.junit.as_deref().map_or(Ok(()), super::check_place)
@@ -110,7 +115,6 @@ pub(super) fn is_met(result: &ResultFile) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn example(met: bool) -> ResultFile {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab-result/testdata/small.json");

@@ -32,8 +32,8 @@ pub(crate) struct TransportArgs {
     /// Questions without an answer on one connection at once; others wait for their turn.
     #[arg(long, value_name = "DEPTH")]
     pipelining: Option<NonZeroUsize>,
-    /// Open the first connection of each client before the schedule starts, for at most the handshake
-    /// timeout [default: where connections persist]; `--connect-first=false` opens them as it starts.
+    /// Open the first connection of each client before the schedule starts; none is asked for once the
+    /// handshake timeout is over [default: where connections persist]; `--connect-first=false` opens them as it starts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     connect_first: Option<bool>,
     /// How long setting up a connection may take, handshake included, as 3s; a bare number is seconds

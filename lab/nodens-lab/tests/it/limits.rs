@@ -136,3 +136,22 @@ fn a_rate_beyond_every_machine_is_refused_before_anything_is_made_for_it() {
     }
     assert!(error(&["demo", "-p", "1000000000000"]).contains("pods, expected 1 to"));
 }
+
+#[test]
+fn a_report_that_cannot_be_written_costs_no_result_and_replaces_none() {
+    let echo = Echo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (file, page) = (path("r.json"), path("r.html"));
+    let load = ["load", "-p", &echo.port, "-l", "200ms", "--require", "loss<90%", "-o", &file];
+    for twice in [&file, &page] {
+        let output = lab(&[&load[..], &["--junit", twice]].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.stdout.is_empty() && error.contains("cannot both be"), "{error}");
+    }
+    // A device that can be opened and takes nothing.
+    let output = lab(&[&load[..], &["--junit", "/dev/full"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("/dev/full"));
+    assert!(lab_result::read(Path::new(&file)).is_ok());
+}

@@ -94,6 +94,22 @@ fn late_questions_void_latencies_and_not_what_an_answer_costs() {
 }
 
 #[test]
+fn latencies_have_no_verdict_if_faults_of_all_kinds_together_are_too_many() {
+    let mut blocks = disturbed(5);
+    // Of 24 blocks, 5 are late and 5 are spoilt in another way: each less than a quarter, not both.
+    let loaded = blocks.iter_mut().filter(|block| block.load != "idle");
+    loaded.skip(10).for_each(|block| block.faults.clear());
+    let found = findings(&plan(&[("cpu", 0.02), ("p50", 0.02)]), &blocks, &[]);
+    let metrics: Vec<_> = found.all.iter().map(|f| f.cell.metric.as_str()).collect();
+    assert_eq!(metrics, ["cpu"]);
+    assert!(
+        found.omitted[0].reason.contains("10 of 24 blocks are disturbed"),
+        "{:?}",
+        found.omitted
+    );
+}
+
+#[test]
 fn late_questions_leave_no_verdict_on_latencies_and_other_faults_none_at_all() {
     let by_latency = plan(&[("p50", 0.02), ("cpu", 0.02)]);
     let (invalid, _) = super::super::judge(&by_latency, &disturbed(24));
