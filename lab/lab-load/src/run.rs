@@ -249,14 +249,6 @@ impl Outcome {
     }
 }
 
-/// Adds what one thread has measured to what its transport has.
-fn add_part(parts: &mut Vec<(Transport, Tally)>, transport: Transport, tally: &Tally) {
-    match parts.iter_mut().find(|part| part.0 == transport) {
-        Some((_, sum)) => sum.merge(tally),
-        None => parts.push((transport, tally.clone())),
-    }
-}
-
 /// Runs `config` until its duration and then at most its timeout are over, or until `stop` is set.
 ///
 /// `progress` is called on the calling thread once for every full second.
@@ -321,9 +313,8 @@ fn run_whole(
     let placement = Placement::new(&shares, config.clients, config.threads, config.seed);
     let threads = placement.shards().len();
     let (abort, late_end) = (AtomicBool::new(false), late_end(config, workload));
-    let (ticks, received) = mpsc::channel();
+    let ((ticks, received), opening) = (mpsc::channel(), Opening::default());
     let (line, clock) = (StartLine::new(threads, wall), Clock::new(Duration::ZERO, wall));
-    let opening = Opening::default();
     let shards = placement.shards().iter().enumerate().map(|(index, &(share, clients))| {
         let (ticks, share) = (ticks.clone(), shares[share]);
         let (placement, abort, line, opening) = (&placement, &abort, &line, &opening);
@@ -349,28 +340,19 @@ fn run_whole(
     // What the machine counts while connections are opened is no part of the run.
     let mut before = Counters::default();
     let reports = run_shards(shards, &line, |starter| {
-        before = await_threads(&line, &opening, observer);
-        drop(starter);
+        before = await_threads(starter, &opening, observer);
         gather(&received, threads, &mut |progress: &Progress| observer.second(progress));
     });
     observer.over();
     let (reports, host) = (reports?, Counters::read().since(&before));
-    let mut tally = Tally::default();
-    let mut by_transport = Vec::new();
-    for (report, (share, _)) in reports.iter().zip(placement.shards()) {
-        tally.merge(&report.tally);
-        add_part(&mut by_transport, shares[*share].transport, &report.tally);
-    }
+    let interrupted = stop.load(Ordering::Relaxed);
     let longest =
         |of: fn(&ShardReport) -> Duration| reports.iter().map(of).max().unwrap_or_default();
     let elapsed = longest(|r| r.thread.wall);
+    let transports = placement.shards().iter().map(|(share, _)| shares[*share].transport);
+    let ended = (nanos(elapsed), nanos(config.timeout), interrupted);
+    let (tally, by_transport) = shard::merge(reports.iter().zip(transports), ended);
     let active = longest(|r| r.last_answer).max(sending(config, &tally, elapsed));
-    let interrupted = stop.load(Ordering::Relaxed);
-    tally.close(nanos(elapsed), nanos(config.timeout), interrupted);
-    for (_, part) in &mut by_transport {
-        part.close(nanos(elapsed), nanos(config.timeout), interrupted);
-    }
-    let threads: Vec<_> = reports.iter().map(|report| report.thread.clone()).collect();
     let mut outcome = Outcome {
         tally,
         by_transport: if config.mix.is_empty() { Vec::new() } else { by_transport },
@@ -379,7 +361,7 @@ fn run_whole(
         elapsed,
         server_is_local: host::is_local(config.server),
         host,
-        threads,
+        threads: reports.into_iter().map(|report| report.thread).collect(),
         late_end,
         plan_hash: plan_hash(config, workload),
         interrupted,

@@ -274,6 +274,30 @@ pub(crate) struct ShardReport {
     pub(crate) thread: ThreadReport,
 }
 
+/// What all threads have measured, and that of each transport, of a run that ended after so many
+/// nanoseconds, with this timeout, interrupted or not.
+pub(crate) fn merge<'r>(
+    reports: impl Iterator<Item = (&'r ShardReport, Transport)>,
+    (elapsed, timeout, interrupted): (u64, u64, bool),
+) -> (Tally, Vec<(Transport, Tally)>) {
+    let (mut tally, mut by_transport) = (Tally::default(), Vec::new());
+    for (report, transport) in reports {
+        tally.merge(&report.tally);
+        add_part(&mut by_transport, transport, &report.tally);
+    }
+    tally.close(elapsed, timeout, interrupted);
+    by_transport.iter_mut().for_each(|(_, part)| part.close(elapsed, timeout, interrupted));
+    (tally, by_transport)
+}
+
+/// Adds what one thread has measured to what its transport has.
+fn add_part(parts: &mut Vec<(Transport, Tally)>, transport: Transport, tally: &Tally) {
+    match parts.iter_mut().find(|part| part.0 == transport) {
+        Some((_, sum)) => sum.merge(tally),
+        None => parts.push((transport, tally.clone())),
+    }
+}
+
 /// What a transport's loop brings back.
 pub(crate) struct LoopReport {
     pub(crate) tally: Tally,

@@ -144,12 +144,13 @@ impl Opening {
     }
 }
 
-/// Waits until all threads are ready, and reads what the machine has counted up to then.
+/// Waits until all threads are ready, reads what the machine has counted up to then, and lets them start.
 pub(crate) fn await_threads(
-    line: &StartLine,
+    starter: Starter<'_>,
     opening: &Opening,
     observer: &mut impl Observer,
 ) -> Counters {
+    let Starter(line) = &starter;
     while !line.all_within(OPENING_STEP) {
         let (opened, all) = opening.so_far();
         if all > 0 {
@@ -157,7 +158,9 @@ pub(crate) fn await_threads(
         }
     }
     observer.ready();
-    Counters::read()
+    let counted = Counters::read();
+    drop(starter);
+    counted
 }
 
 #[cfg(test)]

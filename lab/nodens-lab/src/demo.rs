@@ -145,10 +145,7 @@ fn check(args: &Args) -> Result<()> {
     }
     let questions = args.rate.unwrap_or(setting::RATES[0]) * args.seconds;
     if questions > QUESTIONS_MAX {
-        bail!(
-            "{questions:.3e} questions (rate times time), expected {QUESTIONS_MAX:e} at most: they \
-             are made before they are asked"
-        );
+        bail!("{questions:.1e} questions (rate times time), expected {QUESTIONS_MAX:e} at most");
     }
     if args.pods == 0 || args.pods > PODS_MAX {
         bail!("{} pods, expected 1 to {PODS_MAX}", args.pods);

@@ -162,7 +162,7 @@ fn questions_are_made_or_refused_with_the_reason() {
         (&["--template", "{nope}.example"][..], "template, column 1: `nope` is no field"),
         (&["--template", "{zipf:/nowhere}"], "cannot read /nowhere"),
         (&["--qtype", "A=1,B=2"], "`B` is no type"),
-        (&["--hit-rate", "2"], "expected a part from 0 to 1"),
+        (&["--hit-rate", "2"], "expected percent or a number from 0 to 1"),
         (&["-E", "10:zz"], "expected CODE:HEX"),
         (&["--ecs", "10.0.0.0"], "expected ADDRESS/BITS"),
         (&["-y", "nope:key:c2VjcmV0"], "`nope` is no algorithm"),
