@@ -5,18 +5,20 @@
 
 mod request;
 
-use crate::queue::Queue;
+pub(crate) use request::{MEDIA_TYPE, MESSAGE_LEN_MAX, question};
+
+use crate::front::{self, Front, Serve};
 use crate::stream::{Options, flush_tls, read_tls};
-use crate::udp::{Echo, Report};
-use crate::{Fate, Injector, Medium, inject, listen};
+use crate::udp::Echo;
+use crate::{Fate, Medium, inject};
 use bytes::Bytes;
 use h2::server::{Connection as Http, Handshake, SendResponse};
 use http::{Response, StatusCode, header};
-use lab_sys::poll::{Interest, Poller, Ready};
-use request::{MEDIA_TYPE, Request};
+use lab_sys::poll::Interest;
+use request::Request;
 use rustls::{ServerConfig, ServerConnection};
 use slab::Slab;
-use socket2::{Socket, Type};
+use socket2::Socket;
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::{self, ErrorKind, Write};
@@ -25,44 +27,23 @@ use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 4_096;
-/// The longest sleep, so that a stop is noticed.
-const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// Nanoseconds that waking up may take: answers due sooner are waited for without sleeping.
-const WAKE_UP: u64 = 80_000;
-/// Answers that one thread holds back at most.
-const WAITING_MAX: usize = 1 << 20;
-/// The token of the listener.
-const LISTENER: u64 = u64::MAX;
 
 /// Listens on `address` with the certificate of `options.tls`; port 0 is a free one.
 pub fn start(address: SocketAddr, options: Options) -> io::Result<Echo> {
-    let Some(tls) = options.tls else {
+    let Options { injection, threads, tls, close_after, streams_max } = options;
+    let Some(tls) = tls else {
         return Err(io::Error::new(ErrorKind::InvalidInput, "DNS over HTTPS needs a certificate"));
     };
-    let count = options.threads.max(1);
-    let (address, listeners) = listen::on_one_port(address, Type::STREAM, count)?;
-    for listener in &listeners {
-        listener.listen(BACKLOG)?;
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    let begin = Instant::now();
-    let close_after = options.close_after.unwrap_or(u64::MAX);
-    let injectors = Injector::for_threads(options.injection, count);
-    let threads = listeners.into_iter().zip(injectors).map(|(listener, injector)| {
-        let (stop, tls) = (stop.clone(), tls.clone());
-        std::thread::spawn(move || {
-            Server::new(listener, injector, begin, tls, close_after)?.serve(&stop)
-        })
-    });
-    let threads = threads.collect();
-    Ok(Echo::of(address, stop, threads))
+    let close_after = close_after.unwrap_or(u64::MAX);
+    front::start(address, threads, injection, move |front| Server {
+        front,
+        tls: tls.clone(),
+        close_after,
+        streams_max,
+        connections: Slab::new(),
+    })
 }
 
 /// A socket with TLS.
@@ -103,91 +84,58 @@ struct Held {
 }
 
 struct Server {
-    listener: Socket,
-    poller: Poller,
-    begin: Instant,
-    injector: Injector,
+    front: Front<Held>,
     tls: Arc<ServerConfig>,
     close_after: u64,
+    streams_max: Option<u32>,
     connections: Slab<Connection>,
-    serials: u64,
-    queue: Queue<Held>,
 }
 
-impl Server {
-    fn new(
-        listener: Socket,
-        injector: Injector,
-        begin: Instant,
-        tls: Arc<ServerConfig>,
-        close_after: u64,
-    ) -> io::Result<Self> {
-        let poller = Poller::new(1_024)?;
-        poller.add(listener.as_fd(), LISTENER, Interest::Read)?;
-        lab_sys::cpu::tighten_timers();
-        Ok(Self {
-            listener,
-            poller,
-            begin,
-            injector,
-            tls,
-            close_after,
-            connections: Slab::new(),
-            serials: 0,
-            queue: Queue::new(WAITING_MAX),
-        })
+impl Serve for Server {
+    type Held = Held;
+
+    fn front(&mut self) -> &mut Front<Held> {
+        &mut self.front
     }
 
-    fn now(&self) -> u64 {
-        u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn serve(mut self, stop: &AtomicBool) -> io::Result<Report> {
-        let mut ready: Vec<Ready> = Vec::new();
-        while !stop.load(Ordering::Relaxed) {
-            self.release();
-            let next = self.queue.next_due().unwrap_or(u64::MAX).saturating_sub(WAKE_UP);
-            let sleep = Duration::from_nanos(next.saturating_sub(self.now())).min(SLEEP_MAX);
-            ready.clear();
-            ready.extend(self.poller.wait(sleep)?);
-            for ready in &ready {
-                if ready.token == LISTENER {
-                    self.accept();
-                } else {
-                    self.drive(ready.token as usize);
-                }
+    fn release(&mut self) {
+        let now = self.front.now();
+        let mut dirty = Vec::new();
+        while let Some(held) = self.front.queue.pop(now) {
+            if dirty.last() != Some(&held.key) {
+                dirty.push(held.key);
             }
+            self.give(held, now);
         }
-        let mut truth = self.injector.truth;
-        truth.unfinished += self.queue.len() as u64;
-        Ok(Report { truth, arrivals: Vec::new() })
+        for key in dirty {
+            self.turn(key);
+        }
     }
 
-    /// Takes all connections that wait. Errors concern one of them, or pass: it is tried again.
-    fn accept(&mut self) {
-        while let Ok((socket, _)) = self.listener.accept() {
-            let set_up = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
-            let tls = ServerConnection::new(self.tls.clone());
-            let (Ok(()), Ok(tls)) = (set_up, tls) else { continue };
-            self.serials += 1;
-            let entry = self.connections.vacant_entry();
-            if self.poller.add(socket.as_fd(), entry.key() as u64, Interest::Read).is_ok() {
-                let pipe = Rc::new(RefCell::new(Pipe { socket, tls }));
-                entry.insert(Connection {
-                    state: State::Greeting(Box::new(h2::server::handshake(PipeIo(pipe.clone())))),
-                    pipe,
-                    serial: self.serials,
-                    requests: Vec::new(),
-                    lost: Vec::new(),
-                    answers: 0,
-                    interest: Interest::Read,
-                });
+    fn admit(&mut self, socket: Socket, serial: u64) {
+        let Ok(tls) = ServerConnection::new(self.tls.clone()) else { return };
+        let entry = self.connections.vacant_entry();
+        if self.front.poller.add(socket.as_fd(), entry.key() as u64, Interest::Read).is_ok() {
+            let pipe = Rc::new(RefCell::new(Pipe { socket, tls }));
+            let mut builder = h2::server::Builder::new();
+            if let Some(most) = self.streams_max {
+                builder.max_concurrent_streams(most);
             }
+            let shake = builder.handshake(PipeIo(pipe.clone()));
+            entry.insert(Connection {
+                state: State::Greeting(Box::new(shake)),
+                pipe,
+                serial,
+                requests: Vec::new(),
+                lost: Vec::new(),
+                answers: 0,
+                interest: Interest::Read,
+            });
         }
     }
 
     /// Lets a connection read and write, and decides on every whole question that it has brought.
-    fn drive(&mut self, key: usize) {
+    fn turn(&mut self, key: usize) {
         loop {
             let Some(connection) = self.connections.get_mut(key) else { return };
             let Some(whole) = connection.poll() else {
@@ -197,9 +145,9 @@ impl Server {
             if whole.is_empty() {
                 break;
             }
-            let (serial, now) = (connection.serial, self.now());
+            let (serial, now) = (connection.serial, self.front.now());
             for (mut message, respond) in whole {
-                let Some(fate) = self.injector.decide(now, &message, Medium::Stream) else {
+                let Some(fate) = self.front.injector.decide(now, &message, Medium::Stream) else {
                     // A message that is no question, or one to be lost: no answer.
                     self.keep(key, respond);
                     continue;
@@ -213,13 +161,15 @@ impl Server {
         if wanted != connection.interest {
             connection.interest = wanted;
             let pipe = connection.pipe.borrow();
-            if self.poller.modify(pipe.socket.as_fd(), key as u64, wanted).is_err() {
+            if self.front.poller.modify(pipe.socket.as_fd(), key as u64, wanted).is_err() {
                 drop(pipe);
                 self.connections.remove(key);
             }
         }
     }
+}
 
+impl Server {
     fn keep(&mut self, key: usize, respond: SendResponse<Bytes>) {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.lost.push(respond);
@@ -229,18 +179,18 @@ impl Server {
     /// Gives an answer out at once, or keeps it until its time. A request has one response, so a second
     /// copy is never sent.
     fn hold(&mut self, held: Held, fate: &Fate, now: u64) {
-        self.injector.truth.unsent += u64::from(fate.copies.saturating_sub(1));
+        self.front.injector.truth.unsent += u64::from(fate.copies.saturating_sub(1));
         if fate.copies == 0 {
             self.keep(held.key, held.respond);
         } else if fate.at <= now {
             self.give(held, now);
-        } else if self.queue.push(fate.at, held).is_err() {
-            self.injector.truth.overflowed += 1;
+        } else if self.front.queue.push(fate.at, held).is_err() {
+            self.front.injector.truth.overflowed += 1;
         }
     }
 
     fn give(&mut self, mut held: Held, now: u64) {
-        let truth = &mut self.injector.truth;
+        let truth = &mut self.front.injector.truth;
         let connection = self.connections.get_mut(held.key).filter(|c| c.serial == held.serial);
         let Some(connection) = connection.filter(|c| c.answers < self.close_after) else {
             truth.unsent += 1;
@@ -266,21 +216,6 @@ impl Server {
             && connection.answers >= self.close_after
         {
             http.graceful_shutdown();
-        }
-    }
-
-    /// Writes what is due.
-    fn release(&mut self) {
-        let now = self.now();
-        let mut dirty = Vec::new();
-        while let Some(held) = self.queue.pop(now) {
-            if dirty.last() != Some(&held.key) {
-                dirty.push(held.key);
-            }
-            self.give(held, now);
-        }
-        for key in dirty {
-            self.drive(key);
         }
     }
 }

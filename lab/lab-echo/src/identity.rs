@@ -9,7 +9,7 @@ use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Sessions that a server of DNS over QUIC remembers.
+/// Sessions that a server over QUIC remembers.
 const SESSIONS: usize = 16_384;
 
 /// Why there is no certificate to show.
@@ -74,9 +74,9 @@ impl Identity {
         Ok(Self { chain: certificates, key, authority: None })
     }
 
-    /// The settings of a server of DNS over QUIC, which takes early data.
-    pub fn quic_config(&self) -> Result<Arc<ServerConfig>, IdentityError> {
-        let mut config = ServerConfig::clone(&*self.config("doq")?);
+    /// The settings of a server that speaks `protocol` (ALPN) over QUIC and takes early data.
+    pub fn quic_config(&self, protocol: &str) -> Result<Arc<ServerConfig>, IdentityError> {
+        let mut config = ServerConfig::clone(&*self.config(protocol)?);
         // Early data wants sessions that the server remembers, and QUIC this very limit (RFC 9001
         // section 4.6.1).
         config.ticketer = Arc::new(NoTickets);

@@ -4,7 +4,8 @@
 //! What it injects follows from a seed ([`inject`]), leaves on an absolute schedule ([`queue`]),
 //! and is counted as it really happened ([`truth`]): whoever compares a measurement with the truth
 //! takes the counts and not the wishes. All of that knows no socket and no clock; [`udp`] and
-//! [`stream`] (TCP, and DoT with the certificate of an [`identity`]), [`doh`] and [`quic`] have both.
+//! [`stream`] (TCP, and DoT with the certificate of an [`identity`]), [`doh`], [`quic`] (DoQ) and [`doh3`]
+//! have both.
 //!
 //! What is deliberately absent: any look at names or types. A question is answered whatever it asks.
 
@@ -12,6 +13,8 @@
 
 pub mod arrivals;
 pub mod doh;
+pub mod doh3;
+mod front;
 pub mod identity;
 pub mod inject;
 pub mod latency;

@@ -1,21 +1,28 @@
-//! DNS over QUIC (RFC 9250): one question per stream. `quinn-proto` is a state machine without
-//! socket and clock; this loop gives it both.
+//! The loop over connections of QUIC: `quinn-proto` is a state machine without socket and clock; this
+//! gives it both. What is spoken on them is a [`Protocol`]: DNS over QUIC, or HTTP/3 ([`crate::doh3`]), each
+//! with one question per stream.
+
+mod doq;
 
 use crate::queue::Queue;
 use crate::udp::{Echo, Report};
 use crate::{Fate, Injection, Injector, Medium, inject, listen};
 use bytes::{Bytes, BytesMut};
+use doq::Doq;
+use lab_http3::Shared;
 use lab_sys::poll::{Interest, Poller};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ReadError,
-    ServerConfig, StreamEvent, StreamId, Transmit, VarInt,
+    ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent,
+    StreamId, Transmit, VarInt,
 };
 use socket2::Type;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -32,10 +39,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 const WAKE_UP: u64 = 80_000;
 /// Answers that one thread holds back at most.
 const WAITING_MAX: usize = 1 << 20;
-/// Streams that a client may have open at once.
-const STREAMS_MAX: VarInt = VarInt::from_u32(1_000);
-/// DOQ_NO_ERROR (RFC 9250 section 4.3).
-const NO_ERROR: VarInt = VarInt::from_u32(0);
+/// Streams that a client may have open at once, unless the options say otherwise.
+const STREAMS_MAX: u32 = 1_000;
 
 /// What a server is to do.
 #[derive(Clone, Debug)]
@@ -44,17 +49,61 @@ pub struct Options {
     pub injection: Injection,
     /// Threads, each with a socket of its own on the same port; at least one is started.
     pub threads: usize,
-    /// TLS 1.3 with ALPN `doq`.
+    /// TLS 1.3 with the ALPN of what is spoken: `doq` or `h3`.
     pub tls: Arc<rustls::ServerConfig>,
+    /// After this many answers, a client of HTTP/3 is told to leave its connection (GOAWAY).
+    pub close_after: Option<u64>,
+    /// Streams that a client may have open at once.
+    pub streams_max: u32,
+}
+
+impl Options {
+    /// One thread that injects nothing.
+    pub fn new(tls: Arc<rustls::ServerConfig>) -> Self {
+        let (injection, streams_max) = (Injection::default(), STREAMS_MAX);
+        Self { injection, threads: 1, tls, close_after: None, streams_max }
+    }
+}
+
+/// What is spoken on a connection.
+pub(crate) trait Protocol {
+    /// Where an answer goes.
+    type Stream;
+
+    /// The code of an orderly end.
+    const NO_ERROR: VarInt;
+
+    /// Begins; after `close_after` answers the client is to leave, if there is a way to tell it.
+    fn new(connection: Shared, close_after: u64) -> Self;
+
+    /// Reads and writes as far as it goes, and returns the questions that have become whole.
+    fn turn(&mut self) -> Vec<(Self::Stream, Vec<u8>)>;
+
+    /// Sends an answer; false if the client does not take it any more.
+    fn answer(&mut self, stream: Self::Stream, message: &[u8]) -> bool;
+
+    /// Leaves a question without an answer.
+    fn lose(&mut self, stream: Self::Stream);
+
+    /// The client wants no answer on this stream any more.
+    fn stopped(&mut self, stream: StreamId);
+}
+
+/// Listens on `address` for DNS over QUIC; port 0 is a free one.
+pub fn start(address: SocketAddr, options: Options) -> io::Result<Echo> {
+    serve::<Doq>(address, options)
 }
 
 /// Listens on `address`; port 0 is a free one.
-pub fn start(address: SocketAddr, options: Options) -> io::Result<Echo> {
+pub(crate) fn serve<P: Protocol>(address: SocketAddr, options: Options) -> io::Result<Echo> {
+    let close_after = options.close_after.unwrap_or(u64::MAX);
     let count = options.threads.max(1);
     let tls = QuicServerConfig::try_from(options.tls).map_err(io::Error::other)?;
     let mut config = ServerConfig::with_crypto(Arc::new(tls));
     let mut transport = quinn_proto::TransportConfig::default();
-    transport.enable_segmentation_offload(false).max_concurrent_bidi_streams(STREAMS_MAX);
+    transport
+        .enable_segmentation_offload(false)
+        .max_concurrent_bidi_streams(VarInt::from_u32(options.streams_max));
     config.transport_config(Arc::new(transport));
     let config = Arc::new(config);
     let (address, sockets) = listen::on_one_port(address, Type::DGRAM, count)?;
@@ -67,46 +116,48 @@ pub fn start(address: SocketAddr, options: Options) -> io::Result<Echo> {
     let threads = sockets.into_iter().zip(injectors).map(|(socket, injector)| {
         let (stop, config) = (stop.clone(), config.clone());
         std::thread::spawn(move || {
-            Server::new(socket.into(), config, injector, begin)?.serve(&stop)
+            let socket = socket.into();
+            Server::<P>::new(socket, config, injector, begin, close_after)?.serve(&stop)
         })
     });
     let threads = threads.collect();
     Ok(Echo::of(address, stop, threads))
 }
 
-struct Client {
-    connection: Connection,
+struct Client<P> {
+    connection: Shared,
     serial: u64,
-    /// What came on streams that are not whole yet, with the length in front.
-    streams: HashMap<StreamId, Vec<u8>>,
+    protocol: P,
 }
 
 /// An answer that waits.
-struct Held {
+struct Held<S> {
     handle: ConnectionHandle,
     serial: u64,
-    stream: StreamId,
+    stream: S,
     arrived: u64,
     message: Vec<u8>,
 }
 
-struct Server {
+struct Server<P: Protocol> {
     socket: UdpSocket,
     poller: Poller,
     begin: Instant,
     endpoint: Endpoint,
-    clients: HashMap<ConnectionHandle, Client>,
+    clients: HashMap<ConnectionHandle, Client<P>>,
     serials: u64,
     injector: Injector,
-    queue: Queue<Held>,
+    queue: Queue<Held<P::Stream>>,
+    close_after: u64,
 }
 
-impl Server {
+impl<P: Protocol> Server<P> {
     fn new(
         socket: UdpSocket,
         config: Arc<ServerConfig>,
         injector: Injector,
         begin: Instant,
+        close_after: u64,
     ) -> io::Result<Self> {
         let poller = Poller::new(1)?;
         poller.add(socket.as_fd(), 0, Interest::Read)?;
@@ -114,7 +165,17 @@ impl Server {
         let endpoint =
             Endpoint::new(Arc::new(EndpointConfig::default()), Some(config), false, None);
         let (clients, queue) = (HashMap::new(), Queue::new(WAITING_MAX));
-        Ok(Self { socket, poller, begin, endpoint, clients, serials: 0, injector, queue })
+        Ok(Self {
+            socket,
+            poller,
+            begin,
+            endpoint,
+            clients,
+            serials: 0,
+            injector,
+            queue,
+            close_after,
+        })
     }
 
     fn now(&self) -> u64 {
@@ -146,7 +207,8 @@ impl Server {
     fn sleep(&mut self) -> Duration {
         let next = self.queue.next_due().unwrap_or(u64::MAX).saturating_sub(WAKE_UP);
         let sleep = Duration::from_nanos(next.saturating_sub(self.now())).min(SLEEP_MAX);
-        let timers = self.clients.values_mut().filter_map(|it| it.connection.poll_timeout());
+        let timers =
+            self.clients.values_mut().filter_map(|it| it.connection.borrow_mut().poll_timeout());
         let timer = timers.min().map(|at| at.saturating_duration_since(Instant::now()));
         timer.map_or(sleep, |timer| sleep.min(timer))
     }
@@ -156,13 +218,13 @@ impl Server {
         let due: Vec<_> = self
             .clients
             .iter_mut()
-            .filter_map(|(handle, it)| Some((*handle, it.connection.poll_timeout()?)))
+            .filter_map(|(handle, it)| Some((*handle, it.connection.borrow_mut().poll_timeout()?)))
             .filter(|(_, at)| *at <= now)
             .map(|(handle, _)| handle)
             .collect();
         for handle in due {
             if let Some(client) = self.clients.get_mut(&handle) {
-                client.connection.handle_timeout(now);
+                client.connection.borrow_mut().handle_timeout(now);
             }
             self.drive(handle);
         }
@@ -177,8 +239,10 @@ impl Server {
                 match self.endpoint.accept(incoming, now, &mut reply, None) {
                     Ok((handle, connection)) => {
                         self.serials += 1;
-                        let (serial, streams) = (self.serials, HashMap::new());
-                        self.clients.insert(handle, Client { connection, serial, streams });
+                        let connection = Rc::new(RefCell::new(connection));
+                        let protocol = P::new(connection.clone(), self.close_after);
+                        let serial = self.serials;
+                        self.clients.insert(handle, Client { connection, serial, protocol });
                         self.drive(handle);
                     }
                     Err(refused) => {
@@ -190,7 +254,7 @@ impl Server {
             }
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(client) = self.clients.get_mut(&handle) {
-                    client.connection.handle_event(event);
+                    client.connection.borrow_mut().handle_event(event);
                 }
                 self.drive(handle);
             }
@@ -210,21 +274,16 @@ impl Server {
         loop {
             let Some(client) = self.clients.get_mut(&handle) else { return };
             let mut idle = true;
-            while let Some(event) = client.connection.poll() {
-                idle = false;
+            loop {
+                let event = client.connection.borrow_mut().poll();
                 match event {
-                    Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
-                        while let Some(id) = client.connection.streams().accept(Dir::Bi) {
-                            client.streams.insert(id, Vec::new());
-                        }
+                    None => break,
+                    Some(Event::Stream(StreamEvent::Stopped { id, .. })) => {
+                        client.protocol.stopped(id);
                     }
-                    Event::Stream(_)
-                    | Event::HandshakeDataReady
-                    | Event::Connected
-                    | Event::ConnectionLost { .. }
-                    | Event::DatagramReceived
-                    | Event::DatagramsUnblocked => {}
+                    Some(_) => {}
                 }
+                idle = false;
             }
             self.read(handle);
             self.transmit(handle);
@@ -239,49 +298,40 @@ impl Server {
         let now = self.now();
         let Some(client) = self.clients.get_mut(&handle) else { return };
         let serial = client.serial;
-        let mut whole = Vec::new();
-        client.streams.retain(|id, into| {
-            let over = read_stream(&mut client.connection, *id, into);
-            let message = into
-                .split_first_chunk::<2>()
-                .and_then(|(len, rest)| rest.get(..usize::from(u16::from_be_bytes(*len))));
-            if let Some(message) = message {
-                whole.push((*id, message.to_vec()));
-            }
-            message.is_none() && !over
-        });
-        for (stream, mut message) in whole {
-            let Some(fate) = self.injector.decide(now, &message, Medium::Stream) else { continue };
+        for (stream, mut message) in client.protocol.turn() {
+            let Some(fate) = self.injector.decide(now, &message, Medium::Stream) else {
+                // A message that is no question, or one to be lost: no answer.
+                self.lose(handle, stream);
+                continue;
+            };
             inject::answer(&mut message, &fate);
             self.hold(Held { handle, serial, stream, arrived: now, message }, &fate, now);
         }
     }
 
+    fn lose(&mut self, handle: ConnectionHandle, stream: P::Stream) {
+        if let Some(client) = self.clients.get_mut(&handle) {
+            client.protocol.lose(stream);
+        }
+    }
+
     /// Gives an answer out at once, or keeps it until its time. A stream carries one answer, so a
     /// second copy is never sent.
-    fn hold(&mut self, held: Held, fate: &Fate, now: u64) {
+    fn hold(&mut self, held: Held<P::Stream>, fate: &Fate, now: u64) {
         self.injector.truth.unsent += u64::from(fate.copies.saturating_sub(1));
         if fate.copies == 0 {
-            return;
-        }
-        if fate.at <= now {
-            self.give(&held, now);
+            self.lose(held.handle, held.stream);
+        } else if fate.at <= now {
+            self.give(held, now);
         } else if self.queue.push(fate.at, held).is_err() {
             self.injector.truth.overflowed += 1;
         }
     }
 
-    fn give(&mut self, held: &Held, now: u64) {
+    fn give(&mut self, held: Held<P::Stream>, now: u64) {
         let truth = &mut self.injector.truth;
         let client = self.clients.get_mut(&held.handle).filter(|it| it.serial == held.serial);
-        let len = u16::try_from(held.message.len()).unwrap_or(u16::MAX);
-        let frame = [&len.to_be_bytes()[..], &held.message].concat();
-        let written = client.is_some_and(|client| {
-            let mut stream = client.connection.send_stream(held.stream);
-            // The first window of a stream has room for any answer.
-            stream.write(&frame).is_ok_and(|count| count == frame.len()) && stream.finish().is_ok()
-        });
-        if written {
+        if client.is_some_and(|client| client.protocol.answer(held.stream, &held.message)) {
             truth.sent += 1;
             truth.held.record(now.saturating_sub(held.arrived));
         } else {
@@ -293,8 +343,9 @@ impl Server {
     fn release(&mut self) {
         let now = self.now();
         while let Some(held) = self.queue.pop(now) {
-            self.give(&held, now);
-            self.transmit(held.handle);
+            let handle = held.handle;
+            self.give(held, now);
+            self.transmit(handle);
         }
     }
 
@@ -303,15 +354,17 @@ impl Server {
         let Some(client) = self.clients.get_mut(&handle) else { return };
         let (now, mut datagram) = (Instant::now(), Vec::new());
         let mut ready = Vec::new();
-        while let Some(transmit) = client.connection.poll_transmit(now, 1, &mut datagram) {
+        let mut connection = client.connection.borrow_mut();
+        while let Some(transmit) = connection.poll_transmit(now, 1, &mut datagram) {
             ready.push((transmit, std::mem::take(&mut datagram)));
         }
-        while let Some(event) = client.connection.poll_endpoint_events() {
+        while let Some(event) = connection.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(handle, event) {
-                client.connection.handle_event(event);
+                connection.handle_event(event);
             }
         }
-        let is_over = client.connection.is_drained();
+        let is_over = connection.is_drained();
+        drop(connection);
         for (transmit, datagram) in &ready {
             self.send(transmit, datagram);
         }
@@ -321,31 +374,15 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl<P: Protocol> Drop for Server<P> {
     /// Tells clients that there will be no more answers.
     fn drop(&mut self) {
         let handles: Vec<_> = self.clients.keys().copied().collect();
         for handle in handles {
             if let Some(client) = self.clients.get_mut(&handle) {
-                client.connection.close(Instant::now(), NO_ERROR, Bytes::new());
+                client.connection.borrow_mut().close(Instant::now(), P::NO_ERROR, Bytes::new());
             }
             self.transmit(handle);
         }
     }
-}
-
-/// Reads what a stream has; true when nothing more will come.
-fn read_stream(connection: &mut Connection, id: StreamId, into: &mut Vec<u8>) -> bool {
-    let mut stream = connection.recv_stream(id);
-    let Ok(mut chunks) = stream.read(true) else { return true };
-    let over = loop {
-        match chunks.next(usize::MAX) {
-            Ok(Some(chunk)) => into.extend_from_slice(&chunk.bytes),
-            Ok(None) | Err(ReadError::Reset(_)) => break true,
-            Err(ReadError::Blocked) => break false,
-        }
-    };
-    // What there is to send is sent in this turn anyway.
-    _ = chunks.finalize();
-    over
 }

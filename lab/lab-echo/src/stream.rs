@@ -1,33 +1,21 @@
 //! The loop over connections: TCP, with or without TLS.
 
-use crate::queue::Queue;
-use crate::udp::{Echo, Report};
-use crate::{Fate, Injection, Injector, Medium, inject, listen};
-use lab_sys::poll::{Interest, Poller, Ready};
+use crate::front::{self, Front, Serve};
+use crate::udp::Echo;
+use crate::{Fate, Injection, Medium, inject};
+use lab_sys::poll::Interest;
 use rustls::{ServerConfig, ServerConnection};
 use slab::Slab;
-use socket2::{Socket, Type};
+use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 /// Octets read at once.
 const READ_LEN: usize = 64 << 10;
 /// Reads from one connection before others have their turn.
 const READS_PER_TURN: usize = 4;
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 4_096;
-/// The longest sleep, so that a stop is noticed.
-const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// Nanoseconds that waking up may take: answers due sooner are waited for without sleeping.
-const WAKE_UP: u64 = 80_000;
-/// Answers that one thread holds back at most.
-const WAITING_MAX: usize = 1 << 20;
-/// The token of the listener.
-const LISTENER: u64 = u64::MAX;
 
 /// What a server of connections is to do.
 #[derive(Clone, Debug, Default)]
@@ -40,27 +28,22 @@ pub struct Options {
     pub tls: Option<Arc<ServerConfig>>,
     /// Close each connection after this many answers.
     pub close_after: Option<u64>,
+    /// Streams of HTTP/2 that a client may have open at once; without it there is no limit.
+    pub streams_max: Option<u32>,
 }
 
 /// Listens on `address`; port 0 is a free one.
 pub fn start(address: SocketAddr, options: Options) -> io::Result<Echo> {
-    let count = options.threads.max(1);
-    let (address, listeners) = listen::on_one_port(address, Type::STREAM, count)?;
-    for listener in &listeners {
-        listener.listen(BACKLOG)?;
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    let begin = Instant::now();
-    let injectors = Injector::for_threads(options.injection, count);
-    let threads = listeners.into_iter().zip(injectors).map(|(listener, injector)| {
-        let (stop, tls, close_after) = (stop.clone(), options.tls.clone(), options.close_after);
-        std::thread::spawn(move || {
-            let close_after = close_after.unwrap_or(u64::MAX);
-            Server::new(listener, injector, begin, tls, close_after)?.serve(&stop)
-        })
-    });
-    let threads = threads.collect();
-    Ok(Echo::of(address, stop, threads))
+    let Options { injection, threads, tls, close_after, streams_max: _ } = options;
+    let close_after = close_after.unwrap_or(u64::MAX);
+    front::start(address, threads, injection, move |front| Server {
+        front,
+        tls: tls.clone(),
+        close_after,
+        connections: Slab::new(),
+        buffer: vec![0; READ_LEN],
+        dirty: Vec::new(),
+    })
 }
 
 struct Connection {
@@ -86,92 +69,49 @@ struct Held {
 }
 
 struct Server {
-    listener: Socket,
-    poller: Poller,
-    begin: Instant,
-    injector: Injector,
+    front: Front<Held>,
     tls: Option<Arc<ServerConfig>>,
     close_after: u64,
     connections: Slab<Connection>,
-    serials: u64,
-    queue: Queue<Held>,
     buffer: Vec<u8>,
     /// Connections with answers to write.
     dirty: Vec<usize>,
 }
 
-impl Server {
-    fn new(
-        listener: Socket,
-        injector: Injector,
-        begin: Instant,
-        tls: Option<Arc<ServerConfig>>,
-        close_after: u64,
-    ) -> io::Result<Self> {
-        let poller = Poller::new(1_024)?;
-        poller.add(listener.as_fd(), LISTENER, Interest::Read)?;
-        lab_sys::cpu::tighten_timers();
-        Ok(Self {
-            listener,
-            poller,
-            begin,
-            injector,
-            tls,
-            close_after,
-            connections: Slab::new(),
-            serials: 0,
-            queue: Queue::new(WAITING_MAX),
-            buffer: vec![0; READ_LEN],
-            dirty: Vec::new(),
-        })
+impl Serve for Server {
+    type Held = Held;
+
+    fn front(&mut self) -> &mut Front<Held> {
+        &mut self.front
     }
 
-    fn now(&self) -> u64 {
-        u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn serve(mut self, stop: &AtomicBool) -> io::Result<Report> {
-        let mut ready: Vec<Ready> = Vec::new();
-        while !stop.load(Ordering::Relaxed) {
-            self.release();
-            let next = self.queue.next_due().unwrap_or(u64::MAX).saturating_sub(WAKE_UP);
-            let sleep = Duration::from_nanos(next.saturating_sub(self.now())).min(SLEEP_MAX);
-            ready.clear();
-            ready.extend(self.poller.wait(sleep)?);
-            for ready in &ready {
-                if ready.token == LISTENER {
-                    self.accept();
-                } else {
-                    self.turn(ready.token as usize);
-                }
+    fn release(&mut self) {
+        let now = self.front.now();
+        while let Some(held) = self.front.queue.pop(now) {
+            self.give(&held, now);
+            if self.dirty.last() != Some(&held.key) {
+                self.dirty.push(held.key);
             }
         }
-        let mut truth = self.injector.truth;
-        truth.unfinished += self.queue.len() as u64;
-        Ok(Report { truth, arrivals: Vec::new() })
+        for key in std::mem::take(&mut self.dirty) {
+            self.flush(key);
+        }
     }
 
-    /// Takes all connections that wait. Errors concern one of them, or pass: it is tried again.
-    fn accept(&mut self) {
-        while let Ok((socket, _)) = self.listener.accept() {
-            let set_up = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
-            let tls = self.tls.clone().map(ServerConnection::new).transpose();
-            let (Ok(()), Ok(tls)) = (set_up, tls) else { continue };
-            self.serials += 1;
-            let entry = self.connections.vacant_entry();
-            let key = entry.key() as u64;
-            if self.poller.add(socket.as_fd(), key, Interest::Read).is_ok() {
-                entry.insert(Connection {
-                    socket,
-                    tls: tls.map(Box::new),
-                    serial: self.serials,
-                    into: Vec::new(),
-                    out: Vec::new(),
-                    answers: 0,
-                    is_closed: false,
-                    interest: Interest::Read,
-                });
-            }
+    fn admit(&mut self, socket: Socket, serial: u64) {
+        let Ok(tls) = self.tls.clone().map(ServerConnection::new).transpose() else { return };
+        let entry = self.connections.vacant_entry();
+        if self.front.poller.add(socket.as_fd(), entry.key() as u64, Interest::Read).is_ok() {
+            entry.insert(Connection {
+                socket,
+                tls: tls.map(Box::new),
+                serial,
+                into: Vec::new(),
+                out: Vec::new(),
+                answers: 0,
+                is_closed: false,
+                interest: Interest::Read,
+            });
         }
     }
 
@@ -197,17 +137,21 @@ impl Server {
         }
         self.flush(key);
     }
+}
 
+impl Server {
     /// Decides on every whole question that a connection has brought.
     fn answer(&mut self, key: usize) {
-        let now = self.now();
+        let now = self.front.now();
         let Some(connection) = self.connections.get_mut(key) else { return };
         let into = std::mem::take(&mut connection.into);
         let serial = connection.serial;
         let mut at = 0;
         while let Some((message, rest)) = into.get(at..).and_then(split_message) {
             at = into.len() - rest;
-            let Some(fate) = self.injector.decide(now, message, Medium::Stream) else { continue };
+            let Some(fate) = self.front.injector.decide(now, message, Medium::Stream) else {
+                continue;
+            };
             let mut message = message.to_vec();
             inject::answer(&mut message, &fate);
             self.hold(Held { key, serial, arrived: now, message }, &fate, now);
@@ -224,15 +168,15 @@ impl Server {
             let copy = Held { message: held.message.clone(), ..held };
             if fate.at <= now {
                 self.give(&copy, now);
-            } else if self.queue.push(fate.at, copy).is_err() {
-                self.injector.truth.overflowed += 1;
+            } else if self.front.queue.push(fate.at, copy).is_err() {
+                self.front.injector.truth.overflowed += 1;
             }
         }
     }
 
     /// Puts an answer behind those that its connection has still to write.
     fn give(&mut self, held: &Held, now: u64) {
-        let truth = &mut self.injector.truth;
+        let truth = &mut self.front.injector.truth;
         let connection = self.connections.get_mut(held.key).filter(|c| c.serial == held.serial);
         let Some(connection) = connection.filter(|c| c.answers < self.close_after) else {
             truth.unsent += 1;
@@ -244,20 +188,6 @@ impl Server {
         connection.out.extend_from_slice(&held.message);
         truth.sent += 1;
         truth.held.record(now.saturating_sub(held.arrived));
-    }
-
-    /// Writes what is due.
-    fn release(&mut self) {
-        let now = self.now();
-        while let Some(held) = self.queue.pop(now) {
-            self.give(&held, now);
-            if self.dirty.last() != Some(&held.key) {
-                self.dirty.push(held.key);
-            }
-        }
-        for key in std::mem::take(&mut self.dirty) {
-            self.flush(key);
-        }
     }
 
     fn flush(&mut self, key: usize) {
@@ -273,7 +203,7 @@ impl Server {
                 let socket = connection.socket.as_fd();
                 let changed = wanted != connection.interest;
                 connection.interest = wanted;
-                !changed || self.poller.modify(socket, key as u64, wanted).is_ok()
+                !changed || self.front.poller.modify(socket, key as u64, wanted).is_ok()
             }
             Err(_) => false,
         };
@@ -374,6 +304,7 @@ fn split_message(stream: &[u8]) -> Option<(&[u8], usize)> {
 mod tests {
     use super::*;
     use std::net::TcpStream;
+    use std::time::Duration;
 
     const QUESTION: [u8; 17] = [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
 

@@ -11,7 +11,7 @@ use crate::transport::{Share, Transport, Trust};
 use crate::{Observer, Workload, nanos, run, run_watched};
 use lab_echo::identity::{Identity, IdentityError};
 use lab_echo::udp::Echo;
-use lab_echo::{Injection, doh, quic, stream, udp};
+use lab_echo::{doh, doh3, quic, stream, udp};
 use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -163,8 +163,11 @@ fn start(share: &Share) -> Result<Echo, BaselineError> {
         }
         Transport::Doq => {
             let identity = Identity::make(&["localhost".to_owned(), loopback.to_string()])?;
-            let tls = identity.quic_config()?;
-            quic::start(address, quic::Options { injection: Injection::default(), threads: 1, tls })
+            quic::start(address, quic::Options::new(identity.quic_config("doq")?))
+        }
+        Transport::Doh3 => {
+            let identity = Identity::make(&["localhost".to_owned(), loopback.to_string()])?;
+            doh3::start(address, quic::Options::new(identity.quic_config("h3")?))
         }
     };
     started.map_err(|source| BaselineError::Start { transport, source })

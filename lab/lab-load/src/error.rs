@@ -23,7 +23,10 @@ pub enum RunError {
     #[error("no schedule can be made of {0}")]
     Schedule(String),
     /// A source address of the other family.
-    #[error("{address} cannot be the source of questions to {server}")]
+    #[error(
+        "--source: {address} cannot be the source of questions to {server}, expected an {} address",
+        if server.is_ipv4() { "IPv4" } else { "IPv6" }
+    )]
     Source {
         /// The source.
         address: IpAddr,
@@ -65,7 +68,7 @@ pub enum RunError {
     },
     /// An address that is not this machine's.
     #[error(
-        "cannot send from {address}: {source}; is it an address of this machine (`ip address`)?"
+        "--source: cannot send from {address}, expected addresses of this machine (`ip address`)"
     )]
     ForeignSource {
         /// The address.
@@ -101,6 +104,19 @@ pub enum RunError {
         server: SocketAddr,
         /// What is wrong with it.
         why: String,
+    },
+    /// The server speaks something else, so no connection would ever be set up.
+    #[error(
+        "{server} does not speak {name} (no ALPN {alpn}); name the port where it does (--port) or \
+         another transport (-m)"
+    )]
+    NoProtocol {
+        /// The server.
+        server: SocketAddr,
+        /// What was expected.
+        name: &'static str,
+        /// Its name in ALPN.
+        alpn: &'static str,
     },
     /// TLS cannot be set up as asked for.
     #[error(transparent)]

@@ -176,6 +176,13 @@ fn judge_connections(connections: &tally::Connections, verdict: &mut Verdict) {
         let text = "requests were answered without DNS, with HTTP status";
         verdict.notes.push(format!("{count} {text} {status}"));
     }
+    let told: u64 = connections.http.iter().filter(|(s, _)| **s != 200).map(|(_, n)| n).sum();
+    let others = connections.rejected.saturating_sub(told);
+    if others > 0 {
+        let text = "streams ended without a DNS message: they were reset, or what came is not of the \
+                    type application/dns-message, or is no message";
+        verdict.notes.push(format!("{others} {text}"));
+    }
     if connections.not_tried > 0 {
         let whys: Vec<_> = connections.failures.keys().map(String::as_str).collect();
         let (count, whys) = (connections.not_tried, whys.join("; "));

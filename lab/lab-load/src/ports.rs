@@ -84,7 +84,7 @@ fn check_with(config: &Config, kernel: Kernel) -> Result<(), TooFewPorts> {
         let reuse = kernel.reuse == 1 || kernel.reuse == 2 && server.ip().is_loopback();
         let rest = match share.transport {
             // A QUIC client's socket is free as soon as it is closed.
-            Transport::Doq => Duration::ZERO,
+            Transport::Doq | Transport::Doh3 => Duration::ZERO,
             _ if reuse => REUSE_AFTER,
             _ => TIME_WAIT,
         };

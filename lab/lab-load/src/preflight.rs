@@ -34,9 +34,6 @@ pub(crate) fn all(config: &Config, workload: &Workload) -> Result<(), RunError> 
 
 /// Refuses a run that no machine with this room could do.
 fn check(config: &Config, workload: &Workload, room: Room) -> Result<(), RunError> {
-    if workload.is_empty() {
-        return Err(RunError::NoQuestion);
-    }
     let positive = [
         (config.clients > 0, "the number of clients"),
         (config.threads > 0, "the number of threads"),
@@ -47,6 +44,9 @@ fn check(config: &Config, workload: &Workload, room: Room) -> Result<(), RunErro
     ];
     if let Some((_, what)) = positive.iter().find(|(holds, _)| !holds) {
         return Err(RunError::NotPositive(what));
+    }
+    if workload.is_empty() {
+        return Err(RunError::NoQuestion);
     }
     let server = config.server;
     let foreign = config.sources.iter().find(|address| address.is_ipv4() != server.is_ipv4());

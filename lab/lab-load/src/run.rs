@@ -171,6 +171,11 @@ pub fn check_clients(config: &Config) -> Result<(), RunError> {
     preflight::clients(config)
 }
 
+/// Refuses what [`run`] would refuse before it sends anything, but for what connections need.
+pub fn check(config: &Config, workload: &Workload) -> Result<(), RunError> {
+    preflight::all(config, workload)
+}
+
 /// The most questions a second, each given up after `timeout`, that one client finds IDs for.
 pub fn client_rate_max(timeout: Duration) -> f64 {
     shard::client_rate_max(timeout)

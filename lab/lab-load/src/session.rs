@@ -270,8 +270,9 @@ impl<'w> Session<'w> {
         table.is_some_and(|table| table.is_overdue(now.saturating_sub(timeout)))
     }
 
-    /// Gives up what was sent longer than the timeout before `now`; whether there was any.
-    pub(crate) fn expire(&mut self, now: u64) -> bool {
+    /// Gives up what was sent longer than the timeout before `now`, and tells `note` the client, ID and use of
+    /// each; whether there was any.
+    pub(crate) fn expire(&mut self, now: u64, mut note: impl FnMut(usize, u16, Slot)) -> bool {
         // An answer after exactly the timeout is still in time.
         let deadline = now.saturating_sub(self.timeout);
         let before = self.tally.counts.timed_out;
@@ -280,6 +281,7 @@ impl<'w> Session<'w> {
                 self.tables.get_mut(client).and_then(|t| t.expire(deadline))
             {
                 self.lose(id, slot, Loss::TimedOut);
+                note(client, id, slot);
             }
         }
         self.tally.counts.timed_out > before

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// How IDs of answered questions rest in a closed loop, where the rate is not known beforehand.
 const CLOSED_LOOP_REST: u64 = SECOND / 50;
+/// IDs of a client of a closed loop to begin with: 50,000 answers a second can rest.
+const CLOSED_LOOP_IDS: usize = 1 << 10;
 /// Nanoseconds that waking up may take; a thread looks out for its next item during these.
 const WAKE_UP: u64 = 60_000;
 /// How long after the end of a run, in nanoseconds, what should have left before it may still do so. A
@@ -223,10 +225,8 @@ fn limits(config: &Config, late_end: Duration, shard: u64) -> Limits {
             let at_first = IDS_AT_FIRST / config.clients.max(1);
             (ids_needed(config, late_end).min(at_first), given_up)
         }
-        Pace::Closed { window } => {
-            let share = (1 << 19) / config.clients.max(1);
-            (share.max(4 * window).max(4_096), CLOSED_LOOP_REST)
-        }
+        // Few, so that they stay in the CPU's cache; a client that is fast gets more as it needs them.
+        Pace::Closed { window } => ((2 * window).max(CLOSED_LOOP_IDS), CLOSED_LOOP_REST),
     };
     let seed = crate::rng::at(config.seed, 1_000 + shard);
     Limits { ids, ids_max: IDS as usize, timeout, rest: Rest { answered, given_up }, seed }

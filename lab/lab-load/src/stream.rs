@@ -7,17 +7,20 @@
 //! from when its first octet was given to the kernel.
 //!
 //! The contract between this loop and one connection is in `carrier`. TCP and DoT are `framed`;
-//! `doh` and `doq` have one question per stream; `pipe` and `tls` are the octets below them. `dial`
-//! makes connections, `course` is how they begin and end.
+//! `doh`, `doq` and `doh3` have one question per stream; `pipe`, `tls` and `quic` are the octets below
+//! them. `dial` makes connections, `course` is how they begin and end.
 
 mod carrier;
 mod course;
 mod dial;
 mod doh;
+mod doh3;
 mod doq;
 mod first;
 mod framed;
+mod given_up;
 mod pipe;
+mod quic;
 mod tls;
 
 pub use tls::TlsError;
@@ -34,7 +37,7 @@ use dial::{Dialer, Tickets};
 use lab_sys::poll::{Interest, Poller, Ready};
 use slab::Slab;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -42,8 +45,6 @@ use std::time::Duration;
 const BATCH: usize = 32;
 /// Items taken from the schedule before connections are looked at again.
 const DUE_PER_TURN: usize = 256;
-/// Nanoseconds between looks for timeouts.
-const EXPIRE_STEP: u64 = 1_000_000;
 /// Nanoseconds before a closed loop asks again for a connection that it did not get.
 const RECONNECT: u64 = 100_000_000;
 
@@ -76,6 +77,8 @@ struct Connection {
     serial: u64,
     /// Questions asked, in order; those with an outcome are dropped lazily.
     asked: VecDeque<u16>,
+    /// When questions were sent that have timed out, and their IDs: the carrier may still keep them.
+    given_up: VecDeque<(u64, u16)>,
     limits: Limits,
     /// Questions that it may still take.
     left: u64,
@@ -93,6 +96,8 @@ struct Engine<'a> {
     dialer: Dialer,
     clients: Vec<Client>,
     connections: Slab<Connection>,
+    /// Where the connections are, by client and lane.
+    places: HashMap<(usize, u32), usize>,
     /// Connections whose clients have left them, and their serials.
     left: Vec<(usize, u64)>,
     dirty: Vec<usize>,
@@ -109,7 +114,7 @@ struct Engine<'a> {
     next_expire: u64,
     set_up_timeout: u64,
     /// Why no connection will ever be set up.
-    hopeless: Option<String>,
+    hopeless: Option<RunError>,
     ticker: Ticker,
 }
 
@@ -120,7 +125,7 @@ pub(crate) fn run(shard: &Shard<'_>) -> Result<LoopReport, RunError> {
     engine.run().map_err(RunError::Thread)?;
     if let Some(why) = engine.hopeless {
         shard.abort();
-        return Err(RunError::Certificate { server: shard.share.server, why });
+        return Err(why);
     }
     let used = before.until_now()?;
     let Engine { session, blocked, dropped, last_answer, .. } = engine;
@@ -148,6 +153,7 @@ impl<'a> Engine<'a> {
             dialer: Dialer::new(&config.streams, shard.share)?,
             clients,
             connections: Slab::new(),
+            places: HashMap::new(),
             left: Vec::new(),
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
@@ -290,7 +296,7 @@ impl<'a> Engine<'a> {
 
     /// Gives up to [`BATCH`] questions to a connection, and returns how many.
     fn give(&mut self, client: usize, key: usize) -> usize {
-        let mut given = 0;
+        let (mut given, now) = (0, self.shard.now());
         let limit = self.shard.config.streams.pipelining.map(usize::from);
         while given < BATCH && self.front(client).is_some() {
             let (Some(connection), Some(it)) =
@@ -310,10 +316,10 @@ impl<'a> Engine<'a> {
                 }
             }
             let Some(mut handed) = it.hand.pop_front() else { return given };
-            match connection.carrier.ask(handed.id, &handed.message) {
+            match connection.ask(&handed, |sent| session.is_past(sent, now)) {
                 Taken::Yes => {
                     session.assign(client, handed.id, lane);
-                    asked.push_back(handed.id);
+                    connection.asked.push_back(handed.id);
                     connection.left -= 1;
                     given += 1;
                 }
@@ -359,23 +365,6 @@ impl<'a> Engine<'a> {
             }
         }
         Ok(())
-    }
-
-    fn housekeeping(&mut self) {
-        let now = self.shard.now();
-        self.look_at_timers(now);
-        if now >= self.next_expire {
-            let any = self.session.expire(now);
-            self.next_expire = now + EXPIRE_STEP;
-            self.close_left();
-            // Where a question was given up, there may be room for another.
-            for client in 0..if any { self.clients.len() } else { 0 } {
-                if self.with_client(client, |it| !it.hand.is_empty()) == Some(true) {
-                    self.mark(client);
-                }
-            }
-        }
-        self.ticker.turn(&self.shard.ticks, &self.session, now);
     }
 
     /// Ends the run: closes what is still open.

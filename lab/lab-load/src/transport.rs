@@ -25,13 +25,15 @@ pub enum Transport {
     Doh,
     /// DNS over QUIC (RFC 9250).
     Doq,
+    /// DNS over HTTPS (RFC 8484), HTTP/3.
+    Doh3,
 }
 
 impl Transport {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Dot, Self::Doh, Self::Doq];
+    pub const ALL: [Self; 6] = [Self::Udp, Self::Tcp, Self::Dot, Self::Doh, Self::Doq, Self::Doh3];
 
-    /// Its name in options and results, as in dnsperf.
+    /// Its name in options and results, as in dnsperf as far as that knows it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -39,6 +41,7 @@ impl Transport {
             Self::Dot => "dot",
             Self::Doh => "doh",
             Self::Doq => "doq",
+            Self::Doh3 => "doh3",
         }
     }
 
@@ -47,13 +50,13 @@ impl Transport {
         match self {
             Self::Udp | Self::Tcp => 53,
             Self::Dot | Self::Doq => 853,
-            Self::Doh => 443,
+            Self::Doh | Self::Doh3 => 443,
         }
     }
 
     /// Whether it needs TLS and so a certificate of the server.
     pub fn is_encrypted(self) -> bool {
-        matches!(self, Self::Dot | Self::Doh | Self::Doq)
+        matches!(self, Self::Dot | Self::Doh | Self::Doq | Self::Doh3)
     }
 }
 
@@ -68,7 +71,9 @@ impl FromStr for Transport {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|transport| transport.name() == text);
-        found.ok_or_else(|| format!("no transport `{text}`, expected udp, tcp, dot, doh or doq"))
+        found.ok_or_else(|| {
+            format!("no transport `{text}`, expected udp, tcp, dot, doh, doq or doh3")
+        })
     }
 }
 
@@ -96,9 +101,9 @@ pub struct Streams {
     /// How long setting up a connection may take, handshake included; `None` is the timeout of
     /// questions.
     pub set_up_timeout: Option<Duration>,
-    /// TLS of DoT, DoH and DoQ.
+    /// TLS of DoT, DoH, DoQ and HTTP/3.
     pub tls: Tls,
-    /// Requests of DoH.
+    /// Requests of DoH, HTTP/2 and HTTP/3.
     pub doh: Doh,
 }
 
@@ -118,7 +123,7 @@ pub struct Tls {
     pub name: Option<String>,
     /// Whether every connection starts with a full handshake, even if the client has a ticket.
     pub no_resumption: bool,
-    /// Whether questions are sent as early data (0-RTT) where a ticket allows it (DoQ).
+    /// Whether questions are sent as early data (0-RTT) where a ticket allows it (DoQ, HTTP/3).
     pub early_data: bool,
 }
 

@@ -21,6 +21,9 @@ use std::time::Duration;
 
 /// Datagrams per system call.
 const BATCH: usize = 32;
+/// Datagrams received by one system call: one more than leave together, so that a call that brings all
+/// their answers also says that there are no more.
+const RECEIVED_MAX: usize = BATCH + 1;
 /// Items taken from the schedule before sockets are looked at again.
 const DUE_PER_TURN: usize = 256;
 /// Up to this many sockets a spinning thread asks each of them instead of epoll: one call of its is
@@ -367,7 +370,7 @@ impl<'a> Udp<'a> {
         let now = self.shard.now();
         if now >= self.next_expire {
             self.fetch_overdue(now);
-            self.session.expire(now);
+            _ = self.session.expire(now, |_, _, _| {});
             self.next_expire = now + EXPIRE_STEP;
         }
         // Of a pause in this turn, what came in it may be fetched in the next one.

@@ -1,5 +1,8 @@
 //! Many datagrams per system call.
 
+mod segments;
+
+use segments::Segmented;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -7,10 +10,6 @@ use std::time::Duration;
 
 /// Octets of control data of one received datagram, in words: enough for a time stamp.
 const CONTROL_WORDS: usize = 8;
-/// Most segments of one datagram (`UDP_MAX_SEGMENTS` of older kernels).
-const SEGMENTS_MAX: usize = 64;
-/// Most octets of all segments, below the largest UDP payload.
-const SEGMENTED_LEN_MAX: usize = 60_000;
 
 /// The address of the sender of a datagram.
 #[derive(Clone, Copy)]
@@ -35,6 +34,8 @@ pub struct Batch {
     /// Room for what the kernel says about each datagram; empty if nobody asked.
     controls: Vec<[u64; CONTROL_WORDS]>,
     stamps: Vec<Option<Duration>>,
+    /// What datagrams need that leave as segments.
+    segmented: Segmented,
     used: usize,
     /// Headers from here on are as a receive needs them: nobody has used them since the last one.
     touched: usize,
@@ -65,6 +66,7 @@ impl Batch {
             headers: vec![header; capacity],
             controls: Vec::new(),
             stamps: Vec::new(),
+            segmented: Segmented::default(),
             used: 0,
             touched: capacity,
         }
@@ -247,43 +249,21 @@ impl Batch {
         }))
     }
 
-    /// Sends datagrams of equal length from `first` on as segments of one (`UDP_SEGMENT`): the
-    /// kernel walks its send path once and the receiver still gets single datagrams.
+    /// As [`Batch::send`], where neighbours of equal length leave as segments of one datagram
+    /// (`UDP_SEGMENT`): the kernel walks its send path once for them and the receiver still gets single
+    /// datagrams.
     ///
-    /// For a connected socket; says how many were taken, at least one if there is one. Kernels and
-    /// interfaces without it fail with `EIO`, `EINVAL` or `ENOPROTOOPT`.
+    /// For a connected socket. Kernels and interfaces without it fail with `EIO`, `EINVAL` or
+    /// `ENOPROTOOPT`.
     pub fn send_segments(&mut self, socket: BorrowedFd<'_>, first: usize) -> io::Result<usize> {
-        let Some(&len) = self.lens.get(first).filter(|_| first < self.used) else { return Ok(0) };
-        let most = SEGMENTS_MAX.min(SEGMENTED_LEN_MAX / len.max(1)).max(1);
-        let lens = self.lens.iter().take(self.used).skip(first).take(most);
-        let count = lens.take_while(|other| **other == len).count();
-        let Ok(segment) = u16::try_from(len) else { return self.send(socket, first) };
+        let Some(count) = self.used.checked_sub(first).filter(|count| *count > 0) else {
+            return Ok(0);
+        };
         self.point_headers(first, count, Direction::Send);
         self.touched = self.touched.max(first + count);
-        let mut control = [0_u64; 4];
-        // SAFETY: all zeroes is a valid `msghdr`.
-        let mut header: libc::msghdr = unsafe { mem::zeroed() };
-        // SAFETY: `first` is below `used`, and so inside `vectors`.
-        header.msg_iov = unsafe { self.vectors.as_mut_ptr().add(first) };
-        header.msg_iovlen = count as _;
-        header.msg_control = control.as_mut_ptr().cast();
-        // SAFETY: computes a length and touches no memory; `control` has 32 octets, enough for a
-        // header of 16 and two octets of data with padding.
-        header.msg_controllen = unsafe { libc::CMSG_SPACE(mem::size_of::<u16>() as _) } as _;
-        // SAFETY: the first control header lies in `control`, which is large enough for it and its
-        // data, aligned for it, and alive until the call below returns.
-        unsafe {
-            let message = libc::CMSG_FIRSTHDR(&raw const header);
-            (*message).cmsg_level = libc::SOL_UDP;
-            (*message).cmsg_type = libc::UDP_SEGMENT;
-            (*message).cmsg_len = libc::CMSG_LEN(mem::size_of::<u16>() as _) as _;
-            libc::CMSG_DATA(message).cast::<u16>().write_unaligned(segment);
-        }
-        // SAFETY: `count` vectors from `first` on were just pointed at buffers owned by `self`,
-        // which is borrowed mutably during the call; the control octets are described above.
-        let result =
-            unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
-        crate::check(result as libc::c_long).map(|_| count)
+        let lens = self.lens.get(first..self.used).unwrap_or_default();
+        let vectors = self.vectors.get_mut(first..self.used).unwrap_or_default();
+        self.segmented.send(socket, lens, vectors)
     }
 
     /// Fills in `count` headers from `first` on.
@@ -404,26 +384,6 @@ mod tests {
                 assert_eq!(got[..len], text(at));
             }
         }
-    }
-
-    #[test]
-    fn segments_arrive_as_datagrams() {
-        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        client.connect(server.local_addr().unwrap()).unwrap();
-        let mut out = Batch::connected(8, 16);
-        for text in [&b"skip"[..], b"one", b"two", b"six", b"seven", b"ten"] {
-            assert!(out.push(text));
-        }
-        assert_eq!(out.send_segments(client.as_fd(), 1).unwrap(), 3);
-        assert_eq!(out.send_segments(client.as_fd(), 4).unwrap(), 1);
-        assert_eq!(out.send_segments(client.as_fd(), 6).unwrap(), 0);
-        let mut got = Batch::connected(8, 16);
-        server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        server.peek(&mut [0]).unwrap();
-        assert_eq!(got.receive(server.as_fd()).unwrap(), 4);
-        let texts: Vec<_> = (0..4).map(|at| got.get(at)).collect();
-        assert_eq!(texts, [&b"one"[..], b"two", b"six", b"seven"]);
     }
 
     #[test]

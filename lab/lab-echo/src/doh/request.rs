@@ -10,9 +10,9 @@ use http::{Method, StatusCode, header};
 use std::task::{Context, Poll};
 
 /// The media type of RFC 8484.
-pub(super) const MEDIA_TYPE: &str = "application/dns-message";
+pub(crate) const MEDIA_TYPE: &str = "application/dns-message";
 /// The longest message, as anywhere in DNS.
-const MESSAGE_LEN_MAX: usize = 65_535;
+pub(crate) const MESSAGE_LEN_MAX: usize = 65_535;
 
 /// A question of which a part has come.
 pub(super) struct Request {
@@ -28,7 +28,7 @@ impl Request {
         request: http::Request<RecvStream>,
         respond: SendResponse<Bytes>,
     ) -> Option<Self> {
-        match message(&request) {
+        match question(&request) {
             Ok(message) => Some(Self { message, respond, body: request.into_body() }),
             Err(status) => {
                 refuse(respond, status);
@@ -58,7 +58,7 @@ impl Request {
 
 /// The question in the head of a request: all of it with GET, nothing yet with POST. Every path is the
 /// right one.
-fn message<T>(request: &http::Request<T>) -> Result<Vec<u8>, StatusCode> {
+pub(crate) fn question<T>(request: &http::Request<T>) -> Result<Vec<u8>, StatusCode> {
     match *request.method() {
         Method::GET => {
             let query = request.uri().query().unwrap_or_default();
@@ -83,7 +83,7 @@ mod tests {
     fn a_question_is_in_the_path_or_in_a_body_of_its_type() {
         let asked = |method: &str, uri: &str, kind: &str| {
             let request = http::Request::builder().method(method).uri(uri);
-            message(&request.header(header::CONTENT_TYPE, kind).body(()).unwrap())
+            question(&request.header(header::CONTENT_TYPE, kind).body(()).unwrap())
         };
         // The example of RFC 8484 section 4.1.1 begins so.
         let get = asked("GET", "https://a.example/dns-query?x=1&dns=AAABAAAB", "");

@@ -152,9 +152,7 @@ fn a_load_runs_between_two_runs_on_an_echo_over_each_transport() {
     let mut workload = Workload::new(1);
     workload.push(Name::parse("a.example.").unwrap().view(), Type::A, None);
     // The server is an echo, too, so that all three runs are alike.
-    for transport in
-        [Transport::Udp, Transport::Tcp, Transport::Dot, Transport::Doh, Transport::Doq]
-    {
+    for transport in Transport::ALL {
         let config = Config { transport, ..config() };
         let server = Echoes::start(&config, Options::default()).unwrap();
         let mut phases = Vec::new();

@@ -86,6 +86,21 @@ fn a_run_on_schedule_is_valid_and_needs_no_note() {
 }
 
 #[test]
+fn answers_without_dns_are_told_by_status_and_those_that_were_none_by_count() {
+    let http = [(200, 7), (503, 2)].into();
+    let connections = tally::Connections { http, rejected: 5, ..tally::Connections::default() };
+    let mut verdict = Verdict::default();
+    judge_connections(&connections, &mut verdict);
+    assert!(verdict.is_valid());
+    let notes = verdict.notes.join("; ");
+    assert!(
+        notes.contains("2 requests were answered without DNS, with HTTP status 503"),
+        "{notes}"
+    );
+    assert!(notes.contains("3 streams ended without a DNS message"), "{notes}");
+}
+
+#[test]
 fn a_stall_shows_in_the_rate_and_a_late_edge_does_not() {
     let mut rate = vec![RateStep { planned: 100, sent: 100 }; 20];
     assert_eq!(off_rate(&rate, 1, STEP_ERROR), (0, 20));

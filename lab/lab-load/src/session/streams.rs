@@ -44,6 +44,11 @@ impl Session<'_> {
         true
     }
 
+    /// Whether an answer at `now` to a question sent at `sent` is not even late: its ID may be issued again.
+    pub(crate) fn is_past(&self, sent: u64, now: u64) -> bool {
+        now >= sent.saturating_add(self.late_end)
+    }
+
     /// Counts a message on a stream of its own that cannot be the answer.
     pub(crate) fn mismatch_stream(&mut self) {
         self.tally.counts.received += 1;

@@ -69,8 +69,10 @@ fn each_message_has_its_own_counter() {
     session.receive(0, &first, 10);
     session.receive(0, &first, 11);
     assert_eq!((session.tally.counts.answered, session.tally.counts.duplicate), (1, 1));
-    assert!(!session.expire(TIMEOUT), "all of them may still be answered");
-    assert!(session.expire(TIMEOUT + 1) && !session.expire(TIMEOUT + 2));
+    assert!(!session.expire(TIMEOUT, |_, _, _| {}), "all of them may still be answered");
+    assert!(
+        session.expire(TIMEOUT + 1, |_, _, _| {}) && !session.expire(TIMEOUT + 2, |_, _, _| {})
+    );
     session.receive(0, &second, TIMEOUT + 5);
     session.receive(0, &second, TIMEOUT + 6);
     let counts = session.tally.counts;
@@ -92,11 +94,21 @@ fn a_timeout_is_decided_by_the_receive_stamp() {
 }
 
 #[test]
+fn a_query_is_given_up_as_soon_as_its_timeout_is_over() {
+    let workload = workload();
+    let mut session = session(&workload);
+    ask(&mut session, 0, 0, 0, 7);
+    assert!(!session.expire(TIMEOUT + 7, |_, _, _| {}));
+    assert!(session.expire(TIMEOUT + 8, |_, _, _| {}));
+    assert_eq!(session.tally.counts.timed_out, 1);
+}
+
+#[test]
 fn a_loss_belongs_to_the_second_that_it_was_intended_for() {
     let workload = workload();
     let mut session = session(&workload);
     ask(&mut session, 0, 0, 2 * crate::SECOND, 2 * crate::SECOND);
-    session.expire(9 * crate::SECOND);
+    session.expire(9 * crate::SECOND, |_, _, _| {});
     let lost: Vec<_> = session.tally.cohorts.iter().map(|cohort| cohort.timed_out).collect();
     assert_eq!(lost, [0, 0, 1]);
 }
@@ -132,7 +144,7 @@ fn an_answer_after_three_timeouts_or_a_failure_answers_nothing() {
     let workload = workload();
     let mut session = session(&workload);
     let answers = [0, 1].map(|client| ask(&mut session, client, 0, 0, 0));
-    session.expire(TIMEOUT + 1);
+    session.expire(TIMEOUT + 1, |_, _, _| {});
     session.receive(0, &answers[0], 3 * TIMEOUT);
     session.receive(1, &answers[1], 3 * TIMEOUT + 1);
     let counts = session.tally.counts;
@@ -222,7 +234,7 @@ fn what_threads_have_measured_adds_up_bucket_by_bucket() {
             if n % 4 != 0 {
                 session.receive(0, &answer, at + delay * (n + 1));
             }
-            session.expire(at + 10 * TIMEOUT);
+            session.expire(at + 10 * TIMEOUT, |_, _, _| {});
         }
         session.tally
     };
@@ -254,7 +266,7 @@ proptest! {
         let (mut now, mut pool): (u64, Vec<(usize, Vec<u8>)>) = (0, Vec::new());
         for (item, (client, action, step)) in events.into_iter().enumerate() {
             now += step;
-            session.expire(now);
+            session.expire(now, |_, _, _| {});
             let mut message = Vec::new();
             let intended = now.saturating_sub(step / 2);
             session.schedule(intended);

@@ -3,8 +3,11 @@
 
 use crate::clock::Clock;
 use crate::connections::Failure;
+use crate::run::RunError;
 use crate::session::Session;
+use std::collections::HashSet;
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -19,6 +22,10 @@ pub(super) trait Carrier {
     /// Takes a question, to be written as soon as possible; possibly before the connection is set
     /// up. The message is complete and has the ID it is known by.
     fn ask(&mut self, id: u16, message: &[u8]) -> Taken;
+
+    /// Drops these questions if it still has them: no answer is waited for. What is sent for that, the next
+    /// [`Carrier::drive`] sends.
+    fn forget(&mut self, ids: &HashSet<u16>);
 
     /// Goes on with whatever there is to do: called after [`Carrier::ask`], when the descriptor is
     /// ready, and at [`Carrier::deadline`]. An error is the end of the connection.
@@ -74,7 +81,9 @@ pub(super) enum End {
     Io(io::Error),
     /// The server's certificate is not trusted: the text says why.
     Certificate(String),
-    /// TLS, HTTP/2 or QUIC failed: the text says how.
+    /// The server speaks something else: its name for people, and in ALPN.
+    NoProtocol(&'static str, &'static str),
+    /// TLS, HTTP/2, QUIC or HTTP/3 failed: the text says how.
     Protocol(String),
     /// QUIC heard nothing for too long.
     Silence,
@@ -85,7 +94,7 @@ impl End {
     pub(super) fn failure(&self) -> Failure {
         match self {
             Self::Closed => Failure::Reset,
-            Self::Certificate(_) | Self::Protocol(_) => Failure::Handshake,
+            Self::Certificate(_) | Self::NoProtocol(..) | Self::Protocol(_) => Failure::Handshake,
             Self::Silence => Failure::TimedOut,
             Self::Io(error) => match error.kind() {
                 ErrorKind::ConnectionRefused
@@ -101,12 +110,24 @@ impl End {
         }
     }
 
+    /// Why no connection to `server` will ever be set up, if that is so.
+    pub(super) fn hopeless(&self, server: SocketAddr) -> Option<RunError> {
+        match self {
+            Self::Certificate(why) => Some(RunError::Certificate { server, why: why.clone() }),
+            Self::NoProtocol(name, alpn) => Some(RunError::NoProtocol { server, name, alpn }),
+            Self::Closed | Self::Io(_) | Self::Protocol(_) | Self::Silence => None,
+        }
+    }
+
     /// A sentence for the one who reads the result.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Closed => "the server closed the connection".to_owned(),
             Self::Io(error) => error.to_string(),
             Self::Certificate(why) => format!("the server's certificate is not trusted: {why}"),
+            Self::NoProtocol(name, alpn) => {
+                format!("the server does not speak {name} here (no ALPN {alpn})")
+            }
             Self::Protocol(how) => how.clone(),
             Self::Silence => "the server fell silent".to_owned(),
         }

@@ -51,6 +51,7 @@ impl Engine<'_> {
             },
             serial: self.serials,
             asked: VecDeque::new(),
+            given_up: VecDeque::new(),
             limits,
             left: limits.questions,
             is_left: false,
@@ -58,6 +59,7 @@ impl Engine<'_> {
             timer: u64::MAX,
         });
         it.current = Some(key);
+        self.places.insert((client, lane), key);
         self.arm(key);
         Some(key)
     }
@@ -67,10 +69,8 @@ impl Engine<'_> {
         self.session.tally.connect_failures += 1;
         let failure = end.failure();
         self.session.tally.connections.fail(now, failure, &end.text());
-        if let End::Certificate(why) = end
-            && self.session.tally.connections.opened == 0
-        {
-            self.hopeless = Some(why.clone());
+        if self.hopeless.is_none() && self.session.tally.connections.opened == 0 {
+            self.hopeless = end.hopeless(self.shard.share.server);
         }
         let Some(it) = self.clients.get_mut(client) else { return };
         if let Pace::Closed { .. } = self.shard.config.pace {
@@ -152,6 +152,12 @@ impl Engine<'_> {
         self.left.append(&mut left);
     }
 
+    fn remove(&mut self, key: usize) -> Option<Connection> {
+        let connection = self.connections.try_remove(key)?;
+        self.places.remove(&(connection.status.client, connection.status.lane));
+        Some(connection)
+    }
+
     /// Whether any question asked on a connection has no outcome yet.
     pub(super) fn is_waiting(&mut self, key: usize) -> bool {
         let Some(connection) = self.connections.get_mut(key) else { return false };
@@ -167,7 +173,7 @@ impl Engine<'_> {
             return;
         }
         let now = self.shard.now();
-        if let Some(mut connection) = self.connections.try_remove(key) {
+        if let Some(mut connection) = self.remove(key) {
             self.dropped += connection.carrier.dropped();
             connection.carrier.close(self.clock.instant(now));
             self.session.tally.connections.close(now, Closure::ByClient, "");
@@ -177,7 +183,7 @@ impl Engine<'_> {
     /// Takes note that a connection has ended.
     pub(super) fn end(&mut self, key: usize, end: &End) {
         self.leave(key);
-        let Some(mut connection) = self.connections.try_remove(key) else { return };
+        let Some(mut connection) = self.remove(key) else { return };
         self.dropped += connection.carrier.dropped();
         let now = self.shard.now();
         let (client, lane) = (connection.status.client, connection.status.lane);

@@ -2,9 +2,11 @@
 
 use super::carrier::{Carrier, End};
 use super::doh::{Doh, Requests};
-use super::doq::{self, Doq};
+use super::doh3::Doh3;
+use super::doq::Doq;
 use super::framed::Framed;
 use super::pipe::Pipe;
+use super::quic::{self, Quic};
 use super::tls::{Settings, TlsError};
 use crate::transport::{Share, Streams, Transport};
 use rustls::ClientConfig;
@@ -28,24 +30,27 @@ enum Kind {
     Tcp,
     Dot(Settings),
     Doh(Settings, Arc<Requests>),
-    Doq(Settings, doq::Endpoints),
+    Doq(Settings, quic::Endpoints),
+    Doh3(Settings, quic::Endpoints, Arc<Requests>),
 }
 
 impl Dialer {
     pub(super) fn new(streams: &Streams, share: Share) -> Result<Self, TlsError> {
         let settings = || Settings::new(&streams.tls, share.transport, share.server);
+        let requests = || {
+            let authority = match &streams.tls.name {
+                Some(name) if share.server.port() == 443 => name.clone(),
+                Some(name) => format!("{name}:{}", share.server.port()),
+                None => share.server.to_string(),
+            };
+            Requests::new(&streams.doh, &authority).map(Arc::new)
+        };
         let kind = match share.transport {
             Transport::Udp | Transport::Tcp => Kind::Tcp,
             Transport::Dot => Kind::Dot(settings()?),
-            Transport::Doh => {
-                let authority = match &streams.tls.name {
-                    Some(name) if share.server.port() == 443 => name.clone(),
-                    Some(name) => format!("{name}:{}", share.server.port()),
-                    None => share.server.to_string(),
-                };
-                Kind::Doh(settings()?, Arc::new(Requests::new(&streams.doh, &authority)?))
-            }
-            Transport::Doq => Kind::Doq(settings()?, doq::Endpoints::new()),
+            Transport::Doh => Kind::Doh(settings()?, requests()?),
+            Transport::Doq => Kind::Doq(settings()?, quic::Endpoints::new()),
+            Transport::Doh3 => Kind::Doh3(settings()?, quic::Endpoints::new(), requests()?),
         };
         Ok(Self { server: share.server, kind })
     }
@@ -62,20 +67,24 @@ impl Dialer {
             let config = tickets.tls.get_or_insert_with(|| settings.of_client());
             Some((config.clone(), settings.name()))
         };
+        let known = &mut tickets.quic;
+        let quic = |settings: &Settings| match known {
+            Some(config) => Ok(config.clone()),
+            empty => Ok::<_, End>(empty.insert(quic::client_config(settings)?).clone()),
+        };
+        let way = (source, server);
         Ok(match &self.kind {
-            Kind::Tcp => Box::new(Framed::new(Pipe::open((source, server), None)?)),
-            Kind::Dot(settings) => {
-                Box::new(Framed::new(Pipe::open((source, server), tls(settings))?))
-            }
+            Kind::Tcp => Box::new(Framed::new(Pipe::open(way, None)?)),
+            Kind::Dot(settings) => Box::new(Framed::new(Pipe::open(way, tls(settings))?)),
             Kind::Doh(settings, requests) => {
-                Box::new(Doh::new(Pipe::open((source, server), tls(settings))?, requests.clone()))
+                Box::new(Doh::new(Pipe::open(way, tls(settings))?, requests.clone()))
             }
             Kind::Doq(settings, endpoints) => {
-                let config = match &mut tickets.quic {
-                    Some(config) => config.clone(),
-                    empty => empty.insert(doq::client_config(settings)?).clone(),
-                };
-                Box::new(Doq::open((source, server), config, settings, endpoints, now)?)
+                Box::new(Quic::open(way, quic(settings)?, settings, endpoints, now, Doq::new)?)
+            }
+            Kind::Doh3(settings, endpoints, requests) => {
+                let doh3 = |connection| Doh3::new(connection, requests.clone());
+                Box::new(Quic::open(way, quic(settings)?, settings, endpoints, now, doh3)?)
             }
         })
     }

@@ -5,7 +5,7 @@
 
 mod requests;
 
-pub(super) use requests::Requests;
+pub(super) use requests::{MESSAGE_LEN_MAX, Requests, carries_message};
 
 use super::carrier::{Carrier, End, Leftover, Sink, Taken};
 use super::pipe::{Pipe, is_pending};
@@ -15,7 +15,7 @@ use h2::{Reason, RecvStream};
 use slab::Slab;
 use socket2::Socket;
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,8 +29,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Questions taken before the connection is set up; RFC 9113 section 6.5.2 wants servers to allow
 /// no fewer streams.
 const EARLY_MAX: usize = 100;
-/// The longest message, as anywhere in DNS.
-const MESSAGE_LEN_MAX: usize = 65_535;
 
 type Shake = Pin<Box<dyn Future<Output = Result<Opened, h2::Error>>>>;
 type Opened = (SendRequest<Bytes>, Connection<PipeIo, Bytes>);
@@ -47,6 +45,8 @@ pub(super) struct Doh {
     woken: Arc<Woken>,
     /// Whether the server takes no more questions.
     is_over: bool,
+    /// Whether streams were dropped that `h2` may still count.
+    has_reset: bool,
 }
 
 enum State {
@@ -101,6 +101,7 @@ impl Doh {
             streams: Slab::new(),
             woken: Arc::default(),
             is_over: false,
+            has_reset: false,
         }
     }
 
@@ -110,8 +111,7 @@ impl Doh {
                 return Ok(false);
             }
             if self.pipe.borrow().alpn() != Some(b"h2") {
-                let text = "the server does not speak HTTP/2 here (no ALPN h2)";
-                return Err(End::Protocol(text.to_owned()));
+                return Err(End::NoProtocol("HTTP/2", "h2"));
             }
             let shake = h2::client::Builder::new()
                 .enable_push(false)
@@ -144,6 +144,10 @@ impl Doh {
     fn send(&mut self, sink: &mut Sink<'_, '_>) {
         let State::Open(opened) = &mut self.state else { return };
         while self.streams.len() < opened.0.current_max_send_streams() {
+            // `h2` refuses a second request beyond the streams that it counts.
+            if opened.0.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending() {
+                return;
+            }
             let Some((id, message)) = self.waiting.pop_front() else { return };
             let Ok((request, body)) = self.requests.of(&message) else {
                 sink.rejected(id);
@@ -222,9 +226,8 @@ impl Stream {
                 Poll::Ready(Err(error)) => return fate_of(&error),
                 Poll::Ready(Ok(response)) => response,
             };
-            let status = response.status().as_u16();
-            sink.http_status(status);
-            if status != 200 {
+            sink.http_status(response.status().as_u16());
+            if !carries_message(&response) {
                 return Fate::Rejected;
             }
             self.part = Part::Body(response.into_body(), Vec::new());
@@ -284,13 +287,24 @@ impl Carrier for Doh {
         Taken::Yes
     }
 
+    fn forget(&mut self, ids: &HashSet<u16>) {
+        self.waiting.retain(|(id, _)| !ids.contains(id));
+        // `h2` resets a stream of which all parts are dropped (CANCEL).
+        let before = self.streams.len();
+        self.streams.retain(|_, stream| !ids.contains(&stream.id));
+        self.has_reset |= self.streams.len() < before;
+    }
+
     fn drive(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End> {
         if !self.set_up(sink)? {
             return Ok(());
         }
         loop {
+            // A stream counts until its reset is written.
+            let lost = if self.has_reset { self.poll_connection() } else { None };
             self.send(sink);
-            let end = self.poll_connection();
+            self.has_reset &= !self.waiting.is_empty();
+            let end = lost.or_else(|| self.poll_connection());
             let progress = self.poll_streams(sink);
             match end {
                 Some(end) => return Err(end),

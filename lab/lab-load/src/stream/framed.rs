@@ -2,6 +2,7 @@
 
 use super::carrier::{Carrier, End, Leftover, Sink, Taken};
 use super::pipe::{Pipe, is_pending};
+use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
@@ -112,6 +113,9 @@ impl Carrier for Framed {
         self.pending.push_back((id, first, self.before + self.out.len() as u64));
         Taken::Yes
     }
+
+    /// What timed out takes no room on a stream of octets, and an answer names its question by ID.
+    fn forget(&mut self, _: &HashSet<u16>) {}
 
     fn drive(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End> {
         if !self.open {

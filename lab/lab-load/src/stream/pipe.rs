@@ -1,6 +1,7 @@
 //! Octets both ways over one TCP connection, with or without TLS.
 
 use super::carrier::{End, Handshake, Sink};
+use rustls::AlertDescription;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -189,6 +190,10 @@ impl Pipe {
 pub(super) fn tls_end(error: rustls::Error) -> End {
     match error {
         rustls::Error::InvalidCertificate(why) => End::Certificate(why.to_string()),
+        // Over TCP, only DNS over HTTPS asks for a protocol.
+        rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+            End::NoProtocol("HTTP/2", "h2")
+        }
         other => End::Protocol(format!("TLS failed: {other}")),
     }
 }

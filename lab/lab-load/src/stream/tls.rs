@@ -61,7 +61,9 @@ impl Settings {
         let builder = ClientConfig::builder_with_provider(provider.clone());
         // QUIC is TLS 1.3 alone (RFC 9001 section 4.2).
         let builder = match transport {
-            Transport::Doq => builder.with_protocol_versions(&[&rustls::version::TLS13])?,
+            Transport::Doq | Transport::Doh3 => {
+                builder.with_protocol_versions(&[&rustls::version::TLS13])?
+            }
             _ => builder.with_safe_default_protocol_versions()?,
         };
         let builder = match &tls.trust {
@@ -79,6 +81,7 @@ impl Settings {
         base.alpn_protocols = match transport {
             Transport::Doh => vec![b"h2".to_vec()],
             Transport::Doq => vec![b"doq".to_vec()],
+            Transport::Doh3 => vec![b"h3".to_vec()],
             // The registered name is "dot"; a server that has only other names would refuse it, and
             // none needs it (RFC 7858 section 3.1).
             Transport::Udp | Transport::Tcp | Transport::Dot => Vec::new(),

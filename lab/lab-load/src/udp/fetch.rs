@@ -2,7 +2,7 @@
 
 use super::errors::take_refusals;
 use super::open::READY_MAX;
-use super::{BATCH, Udp};
+use super::{RECEIVED_MAX, Udp};
 use crate::run::Stamps;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -20,9 +20,8 @@ impl Udp<'_> {
         let Some(mut poller) = self.poller.take() else {
             let mut all = true;
             for client in 0..self.sockets.len() {
-                if self.session.waiting(client) > 0 {
-                    all &= self.receive_from(client);
-                }
+                // Also without queries in flight: late answers and duplicates are stamped as they are read.
+                all &= self.receive_from(client);
             }
             self.forget_pause(all);
             return Ok(());
@@ -59,7 +58,7 @@ impl Udp<'_> {
             match self.into.receive(socket.as_fd()) {
                 Ok(count) => {
                     self.take_batch(client, count);
-                    if count < BATCH {
+                    if count < RECEIVED_MAX {
                         return true;
                     }
                 }

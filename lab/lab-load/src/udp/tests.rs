@@ -39,7 +39,7 @@ fn with_loop(stamps: Stamps, use_it: impl FnOnce(&mut Udp<'_>, &UdpSocket)) {
         clock: clock.into(),
         line: &line,
         opening: &opening,
-        late_end: config.timeout,
+        late_end: 2 * config.timeout,
         stop: &stop,
         abort: &stop,
         ticks,
@@ -118,6 +118,22 @@ fn after_a_pause_answers_that_came_in_time_by_the_kernels_stamps_are_no_timeouts
         assert_eq!((counts.answered, counts.timed_out), (QUESTIONS as u64, 1), "{counts:?}");
         udp.receive(None).unwrap();
         assert_eq!(udp.pause, 0, "what comes now did not wait for that long");
+    });
+}
+
+#[test]
+fn a_spinning_thread_reads_late_answers_when_they_come() {
+    with_loop(Stamps::User, |udp, server| {
+        udp.poller = None;
+        udp.receive(None).unwrap();
+        let (answer, client) = ask(udp, server);
+        std::thread::sleep(udp.shard.config.timeout + Duration::from_millis(10));
+        udp.housekeeping();
+        assert_eq!(udp.session.waiting(0), 0, "given up");
+        server.send_to(&answer, client).unwrap();
+        udp.receive(None).unwrap();
+        let counts = udp.session.tally.counts;
+        assert_eq!((counts.timed_out, counts.late, counts.unknown), (1, 1, 0), "{counts:?}");
     });
 }
 

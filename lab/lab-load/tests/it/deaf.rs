@@ -110,10 +110,11 @@ fn a_server_that_reads_nothing_makes_no_load_endless() {
         assert_eq!(outcome.tally.contradictions(), [""; 0], "{what}");
         assert_eq!((counts.scheduled, counts.answered), (QUESTIONS, 0), "{what}: {counts:?}");
         assert_eq!(counts.timed_out, QUESTIONS, "{what}: {counts:?}");
-        // With a limit, the limit is reached first.
+        // With a limit, the limit is reached first; over HTTP/2 lost queries then leave their streams to
+        // others, which may fill the way.
         let is_full = outcome.threads.iter().any(|thread| thread.blocked > 0);
         let can_be_full = matches!(what, "TCP without a limit" | "DoT");
-        assert!(is_full == can_be_full || !room_is_known(), "{what}");
+        assert!(is_full == can_be_full || what == "DoH" || !room_is_known(), "{what}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Connections that are there before the schedule starts.
 
-use crate::{measure, workload};
+use crate::{PATIENCE, measure, workload};
 use lab_echo::identity::Identity;
 use lab_load::schedule::Arrivals;
 use lab_load::transport::{Share, Trust};
@@ -136,11 +136,13 @@ fn a_thread_that_waits_for_the_others_looks_after_its_connections() {
         }
     });
     let waiting = std::thread::spawn(move || {
-        // The handshake lasts until the client has noticed that the other server closed.
+        // The handshake lasts until the client has noticed that the other server closed. The client
+        // would wait longer for it, so this is before the start.
         let (_stream, _) = dot.accept().unwrap();
         is_closed.recv_timeout(Duration::from_secs(10)).is_ok()
     });
     let mut config = config(Transport::Tcp, servers[0]);
+    config.streams.set_up_timeout = Some(PATIENCE);
     (config.clients, config.queries) = (2, Some(2));
     let share = |(transport, server)| Share { transport, weight: 1, server };
     config.mix = [(Transport::Tcp, servers[0]), (Transport::Dot, servers[1])].map(share).into();

@@ -2,6 +2,8 @@
 
 mod deaf;
 mod first;
+mod https3;
+mod lost;
 mod octets;
 mod streams;
 mod truth;

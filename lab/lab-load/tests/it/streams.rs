@@ -8,6 +8,7 @@ use lab_load::schedule::Arrivals;
 use lab_load::tally::Connections;
 use lab_load::transport::{Share, Tls, Trust};
 use lab_load::{Config, Outcome, Pace, Transport, run};
+use rustls::ServerConfig;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -154,6 +155,22 @@ fn a_certificate_that_nobody_vouches_for_ends_the_run_at_once_and_says_why() {
     assert_eq!(measure(&named).tally.counts.answered, 20);
     let anyone = Config { duration: Duration::from_millis(200), ..config };
     assert_eq!(measure(&trusting(anyone, Trust::Anyone)).tally.counts.answered, 20);
+}
+
+#[test]
+fn a_server_of_something_else_than_http_2_ends_the_run_at_once_and_says_so() {
+    // One refuses what is asked for, the other takes it and says nothing about it.
+    let identity = Identity::make(&["127.0.0.1".to_owned()]).unwrap();
+    let mut silent = ServerConfig::clone(&*identity.config("dot").unwrap());
+    silent.alpn_protocols.clear();
+    for tls in [identity.config("dot").unwrap(), Arc::new(silent)] {
+        let echo = tcp_echo(stream::Options { tls: Some(tls), ..stream::Options::default() });
+        let config = load(Transport::Doh, echo.address, "persistent", 100.0, 60_000);
+        let config = trusting(config, Trust::Anyone);
+        let error = run(&config, &workload(), &AtomicBool::new(false), |_| {}).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("does not speak HTTP/2 (no ALPN h2)"), "{error}");
+    }
 }
 
 /// Serves each connection in a thread of its own until the returned flag is set.
@@ -346,9 +363,10 @@ fn a_closed_loop_does_not_race_against_a_server_that_refuses() {
 #[test]
 fn questions_over_quic_have_a_stream_each_and_go_out_early_with_a_ticket() {
     let identity = Identity::make(&["127.0.0.1".to_owned()]).unwrap();
-    let tls = identity.quic_config().unwrap();
+    let tls = identity.quic_config("doq").unwrap();
     let injection = Injection { latency: Some("3ms".parse().unwrap()), ..Injection::default() };
-    let echo = quic::start(any(), quic::Options { injection, threads: 2, tls }).unwrap();
+    let options = quic::Options { injection, threads: 2, ..quic::Options::new(tls) };
+    let echo = quic::start(any(), options).unwrap();
     let config = load(Transport::Doq, echo.address, "persistent", 200.0, 500);
     let outcome = measure(&trusting(config, Trust::Anyone));
     let seen = connections(&outcome);

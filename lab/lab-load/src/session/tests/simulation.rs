@@ -40,7 +40,7 @@ fn simulate(
     let times = Schedule::new(Arrivals::Uniform, plan.rate, 1).take_while(|time| *time < end);
     for (item, intended) in (0..).zip(times) {
         deliver(&mut session, &mut answers, intended);
-        session.expire(intended);
+        session.expire(intended, |_, _, _| {});
         look(&session, intended);
         let client = item as usize % CLIENTS;
         let mut message = Vec::new();
@@ -56,7 +56,7 @@ fn simulate(
     let mut now = end;
     while session.tally.counts.in_flight() > 0 {
         deliver(&mut session, &mut answers, now);
-        session.expire(now);
+        session.expire(now, |_, _, _| {});
         look(&session, now);
         now += MS;
     }

@@ -1,13 +1,15 @@
-//! The requests that carry questions (RFC 8484 section 4.1).
+//! The requests that carry questions (RFC 8484 section 4.1), and the responses that may carry answers.
 
 use crate::stream::tls::TlsError;
 use crate::transport::{self, Method};
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
-use http::{Request, Uri, header};
+use http::{Request, Response, StatusCode, Uri, header};
 
 /// The media type of RFC 8484.
 const MEDIA_TYPE: &str = "application/dns-message";
+/// The longest message, as anywhere in DNS.
+pub(in crate::stream) const MESSAGE_LEN_MAX: usize = 65_535;
 
 /// How requests look.
 pub(in crate::stream) struct Requests {
@@ -29,7 +31,10 @@ impl Requests {
     }
 
     /// The request that carries `message`, and its body.
-    pub(super) fn of(&self, message: &[u8]) -> Result<(Request<()>, Bytes), http::Error> {
+    pub(in crate::stream) fn of(
+        &self,
+        message: &[u8],
+    ) -> Result<(Request<()>, Bytes), http::Error> {
         let (path, body) = match self.method {
             Method::Post => (self.path.clone(), Bytes::copy_from_slice(message)),
             Method::Get => {
@@ -52,6 +57,16 @@ impl Requests {
         };
         Ok((request.body(())?, body))
     }
+}
+
+/// Whether the body of a response is a message: its status says so, and its type, if there is one.
+pub(in crate::stream) fn carries_message<T>(response: &Response<T>) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_message = |kind: &[u8]| {
+        let essence = kind.split(|octet| *octet == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
+    };
+    response.status() == StatusCode::OK && kind.is_none_or(|kind| is_message(kind.as_bytes()))
 }
 
 /// Base64 for URLs without padding (RFC 4648 section 5).
@@ -80,6 +95,24 @@ mod tests {
             assert_eq!(base64url(plain.as_bytes()), encoded);
         }
         assert_eq!(base64url(&[0xfb, 0xff, 0xbf]), "-_-_");
+    }
+
+    #[test]
+    fn a_message_has_its_status_and_its_type() {
+        let carries = |status: u16, kind: Option<&str>| {
+            let mut response = Response::builder().status(status);
+            if let Some(kind) = kind {
+                response = response.header(header::CONTENT_TYPE, kind);
+            }
+            carries_message(&response.body(()).unwrap())
+        };
+        for kind in [None, Some(MEDIA_TYPE), Some("Application/DNS-Message; x=y")] {
+            assert!(carries(200, kind), "{kind:?}");
+            assert!(!carries(400, kind) && !carries(500, kind), "{kind:?}");
+        }
+        for kind in ["text/html", "", "application/dns-message-x", "application/dns-json"] {
+            assert!(!carries(200, Some(kind)), "{kind}");
+        }
     }
 
     #[test]
