@@ -4,6 +4,9 @@
 //! a bucket is never wider than 1/256 (0.39 %) of its lowest value. This is the layout of hg64
 //! (used by dnsperf) with more bits: its buckets refine dnsperf's, so re-binning is exact.
 //!
+//! A histogram can be made [coarser](Histogram::coarser): with fewer bits, its buckets are unions of
+//! these.
+//!
 //! Counts are integers, so merging is exact and in any order gives the same histogram. Values that
 //! are only known to exceed a bound (a query that timed out) are kept as *right-censored*: they
 //! have a rank, at the slow end, but no value.
@@ -13,11 +16,9 @@
 #![forbid(unsafe_code)]
 
 /// Bits of precision below the leading one.
-const BITS: u32 = 8;
-/// Buckets per power of two.
-const PER_OCTAVE: u64 = 1 << BITS;
-/// Below this, every value has its own bucket.
-const EXACT: u64 = PER_OCTAVE * 2;
+pub const BITS: u32 = 8;
+/// The fewest bits of a coarser histogram: buckets as wide as half of their lowest value.
+pub const BITS_MIN: u32 = 1;
 
 /// What is known about the value at some rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +44,8 @@ impl Quantile {
 /// Everything a [`Histogram`] knows, as plain numbers: what a file keeps of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
+    /// How many bits of precision fewer than [`BITS`] the buckets have.
+    pub coarser: u32,
     /// How many values are only known to exceed a bound.
     pub censored: u64,
     /// The lowest of these bounds; 0 without one.
@@ -60,6 +63,8 @@ pub struct Parts {
 /// [`Parts`] that are of no histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartsError {
+    /// There are no buckets that coarse.
+    Bits,
     /// The bucket at this place has bounds of no bucket, no count, or is not behind the one before.
     Bucket(usize),
     /// The lowest or highest value is not in the first or last bucket.
@@ -71,8 +76,15 @@ pub enum PartsError {
 impl std::fmt::Display for PartsError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Bits => {
+                let (most, least) = (1 << BITS, 1 << BITS_MIN);
+                write!(f, "expected {least}, or a power of two up to {most}, as buckets per octave")
+            }
             Self::Bucket(at) => {
-                write!(f, "bucket {at} is none: expected [lowest, highest, count] of this layout")
+                write!(
+                    f,
+                    "bucket {at} is not a valid [lowest, highest, count] triple of this histogram layout"
+                )
             }
             Self::Extremes => f.write_str("min and max are not in the first and the last bucket"),
             Self::Sum => f.write_str("the sum is not that of values in these buckets"),
@@ -87,6 +99,8 @@ impl std::error::Error for PartsError {}
 pub struct Histogram {
     /// Grown up to the highest bucket in use.
     counts: Vec<u64>,
+    /// Bits of precision fewer than [`BITS`].
+    coarser: u32,
     recorded: u64,
     sum: u128,
     min: u64,
@@ -99,26 +113,56 @@ pub struct Histogram {
 impl Histogram {
     /// An empty histogram.
     pub const fn new() -> Self {
-        Self { counts: Vec::new(), recorded: 0, sum: 0, min: 0, max: 0, censored: 0, floor: 0 }
-    }
-
-    /// Records `nanos` once.
-    pub fn record(&mut self, nanos: u64) {
-        self.record_n(nanos, 1);
-    }
-
-    /// Records `nanos` `count` times.
-    pub fn record_n(&mut self, nanos: u64, count: u64) {
-        if count == 0 {
-            return;
+        Self {
+            counts: Vec::new(),
+            coarser: 0,
+            recorded: 0,
+            sum: 0,
+            min: 0,
+            max: 0,
+            censored: 0,
+            floor: 0,
         }
-        let index = index(nanos);
+    }
+
+    /// Bits of precision: there are two to the power of it buckets for each power of two.
+    pub fn bits(&self) -> u32 {
+        BITS - self.coarser
+    }
+
+    /// The same values in the buckets of `bits` of precision; nothing changes if they are no coarser.
+    #[must_use]
+    pub fn coarsened(&self, bits: u32) -> Self {
+        let bits = bits.clamp(BITS_MIN, self.bits());
+        let mut coarse = Self { counts: Vec::new(), coarser: BITS - bits, ..self.clone() };
+        for (low, _, count) in self.buckets() {
+            coarse.add(index(low, bits), count);
+        }
+        coarse
+    }
+
+    fn add(&mut self, index: usize, count: u64) {
         if index >= self.counts.len() {
             self.counts.resize(index + 1, 0);
         }
         if let Some(slot) = self.counts.get_mut(index) {
             *slot += count;
         }
+    }
+
+    /// Records `nanos` once.
+    #[inline]
+    pub fn record(&mut self, nanos: u64) {
+        self.record_n(nanos, 1);
+    }
+
+    /// Records `nanos` `count` times.
+    #[inline]
+    pub fn record_n(&mut self, nanos: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        self.add(index(nanos, self.bits()), count);
         self.min = if self.recorded == 0 { nanos } else { self.min.min(nanos) };
         self.max = self.max.max(nanos);
         self.recorded += count;
@@ -131,8 +175,15 @@ impl Histogram {
         self.censored += 1;
     }
 
-    /// Adds every value of `other`.
+    /// Adds every value of `other`. Of two precisions, the lower one is that of both together.
     pub fn merge(&mut self, other: &Self) {
+        if self.coarser != other.coarser {
+            let bits = self.bits().min(other.bits());
+            *self = self.coarsened(bits);
+            if other.bits() > bits {
+                return self.merge(&other.coarsened(bits));
+            }
+        }
         if other.counts.len() > self.counts.len() {
             self.counts.resize(other.counts.len(), 0);
         }
@@ -154,6 +205,7 @@ impl Histogram {
     /// Everything the histogram knows.
     pub fn to_parts(&self) -> Parts {
         Parts {
+            coarser: self.coarser,
             censored: self.censored,
             floor: if self.censored > 0 { self.floor } else { 0 },
             sum: self.sum,
@@ -165,11 +217,15 @@ impl Histogram {
 
     /// The histogram with these parts, equal to the one that they were taken from.
     pub fn from_parts(parts: &Parts) -> Result<Self, PartsError> {
-        let mut histogram = Self::new();
+        if parts.coarser > BITS - BITS_MIN {
+            return Err(PartsError::Bits);
+        }
+        let mut histogram = Self { coarser: parts.coarser, ..Self::new() };
+        let bits = histogram.bits();
         let (mut least, mut most) = (0_u128, 0_u128);
         for (at, &(low, high, count)) in parts.buckets.iter().enumerate() {
-            let index = index(low);
-            if bounds(index) != (low, high) || count == 0 || index < histogram.counts.len() {
+            let index = index(low, bits);
+            if bounds(index, bits) != (low, high) || count == 0 || index < histogram.counts.len() {
                 return Err(PartsError::Bucket(at));
             }
             histogram.counts.resize(index + 1, 0);
@@ -204,7 +260,7 @@ impl Histogram {
     pub fn clear(&mut self) {
         let mut counts = std::mem::take(&mut self.counts);
         counts.clear();
-        *self = Self { counts, ..Self::default() };
+        *self = Self { counts, coarser: self.coarser, ..Self::default() };
     }
 
     /// How many values are known exactly up to their bucket.
@@ -262,7 +318,7 @@ impl Histogram {
         for (index, count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                let (low, high) = bounds(index);
+                let (low, high) = bounds(index, self.bits());
                 return Some((low + (high - low) / 2).clamp(self.min, self.max));
             }
         }
@@ -271,40 +327,39 @@ impl Histogram {
 
     /// How many recorded values lie in buckets entirely above `nanos`.
     pub fn count_above(&self, nanos: u64) -> u64 {
-        self.counts.iter().skip(index(nanos) + 1).sum()
+        self.counts.iter().skip(index(nanos, self.bits()) + 1).sum()
     }
 
     /// The buckets in use as `(lowest, highest, count)`, both bounds inclusive.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         used.map(|(index, &count)| {
-            let (low, high) = bounds(index);
+            let (low, high) = bounds(index, self.bits());
             (low, high, count)
         })
     }
 }
 
-/// The bucket of `value`.
-fn index(value: u64) -> usize {
-    if value < EXACT {
+/// The bucket of `value`: below twice the buckets of an octave, every value has its own.
+fn index(value: u64, bits: u32) -> usize {
+    let per_octave = 1 << bits;
+    if value < 2 * per_octave {
         return value as usize;
     }
-    let octave = value.ilog2();
-    let shift = octave - BITS;
-    let first = EXACT + u64::from(octave - BITS - 1) * PER_OCTAVE;
-    (first + ((value >> shift) - PER_OCTAVE)) as usize
+    let shift = value.ilog2() - bits;
+    let first = u64::from(shift + 1) * per_octave;
+    (first + ((value >> shift) - per_octave)) as usize
 }
 
 /// The lowest and highest value of a bucket.
-fn bounds(index: usize) -> (u64, u64) {
-    let index = index as u64;
-    if index < EXACT {
+fn bounds(index: usize, bits: u32) -> (u64, u64) {
+    let (index, per_octave) = (index as u64, 1 << bits);
+    if index < 2 * per_octave {
         return (index, index);
     }
-    let octave = (index - EXACT) / PER_OCTAVE + 1;
-    let mantissa = PER_OCTAVE + (index - EXACT) % PER_OCTAVE;
-    let low = mantissa << octave;
-    (low, low + ((1 << octave) - 1))
+    let shift = index / per_octave - 1;
+    let low = (per_octave + index % per_octave) << shift;
+    (low, low + ((1 << shift) - 1))
 }
 
 #[cfg(test)]

@@ -3,21 +3,25 @@ use proptest::prelude::*;
 
 #[test]
 fn buckets_are_adjacent_and_narrow_from_zero_to_the_largest_value() {
-    let mut expected = 0;
-    for at in 0..=index(u64::MAX) {
-        let (low, high) = bounds(at);
-        assert_eq!(low, expected, "bucket {at}");
-        assert_eq!((index(low), index(high)), (at, at));
-        assert!((high - low) as f64 <= 0.004 * low as f64);
-        expected = high.wrapping_add(1);
+    for bits in BITS_MIN..=BITS {
+        let mut expected = 0;
+        for at in 0..=index(u64::MAX, bits) {
+            let (low, high) = bounds(at, bits);
+            assert_eq!(low, expected, "bucket {at}");
+            assert_eq!((index(low, bits), index(high, bits)), (at, at));
+            assert!((high - low) as f64 <= low as f64 / f64::from(1 << bits));
+            expected = high.wrapping_add(1);
+        }
+        assert_eq!(expected, 0, "the last bucket ends at the largest value");
     }
-    assert_eq!(expected, 0, "the last bucket ends at the largest value");
+    let (low, high) = bounds(index(1_000_000, BITS), BITS);
+    assert!((high - low) as f64 <= 0.004 * low as f64, "{low} to {high}");
 }
 
 #[test]
 fn buckets_refine_those_of_hg64_with_five_bits() {
-    for at in 0..=index(10_000_000_000) {
-        let (low, high) = bounds(at);
+    for at in 0..=index(10_000_000_000, BITS) {
+        let (low, high) = bounds(at, BITS);
         let coarse = |value: u64| value >> value.max(64).ilog2().saturating_sub(5);
         assert_eq!(coarse(low), coarse(high));
     }
@@ -86,6 +90,26 @@ proptest! {
         prop_assert_eq!(&forward, &record(&values));
         prop_assert_eq!(&forward, &backward);
     }
+
+    #[test]
+    fn coarser_buckets_are_unions_of_finer_ones(
+        values in prop::collection::vec((any::<u64>(), 0_u32..64), 1..200), bits in BITS_MIN..=BITS
+    ) {
+        let (mut fine, mut recorded) = (Histogram::new(), Histogram::new().coarsened(bits));
+        let mut half = Histogram::new();
+        for (at, value) in values.iter().map(|(value, shift)| value >> shift).enumerate() {
+            fine.record(value);
+            if at % 2 == 0 { recorded.record(value) } else { half.record(value) }
+        }
+        recorded.merge(&half);
+        let coarse = fine.coarsened(bits);
+        prop_assert_eq!(&coarse, &recorded, "however it comes about");
+        prop_assert_eq!((coarse.bits(), coarse.recorded()), (bits, fine.recorded()));
+        prop_assert_eq!((coarse.min(), coarse.max(), coarse.mean()), (fine.min(), fine.max(), fine.mean()));
+        prop_assert!(coarse.buckets().count() <= fine.buckets().count());
+        prop_assert_eq!(&Histogram::from_parts(&coarse.to_parts()).unwrap(), &coarse);
+        prop_assert_eq!(coarse.coarsened(BITS), coarse, "what is lost is lost");
+    }
 }
 
 #[test]
@@ -105,6 +129,8 @@ fn parts_make_the_same_histogram_and_wrong_ones_none() {
     assert_eq!(with(|parts| parts.buckets[1].2 = 0), PartsError::Bucket(1));
     assert_eq!(with(|parts| parts.buckets.swap(0, 1)), PartsError::Bucket(1));
     assert_eq!(with(|parts| parts.buckets[1].2 = u64::MAX), PartsError::Bucket(1));
+    assert_eq!(with(|parts| parts.coarser = BITS), PartsError::Bits);
+    assert_eq!(with(|parts| parts.coarser = 1), PartsError::Bucket(1));
     assert_eq!(with(|parts| parts.min = 1), PartsError::Extremes);
     assert_eq!(with(|parts| parts.sum = 1), PartsError::Sum);
 }

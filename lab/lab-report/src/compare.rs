@@ -7,7 +7,7 @@ use crate::svg::{Drawing, Path, WIDTH};
 use crate::table::{Head, Table, facts};
 use crate::text;
 use lab_histogram::Histogram;
-use lab_result::comparison::{Block, Cell, ComparisonFile, Finding, Verdict};
+use lab_result::comparison::{Block, Cell, ComparisonFile, Finding, Shift, Verdict};
 use maud::{Markup, html};
 
 /// Units of height of an interval.
@@ -65,7 +65,7 @@ fn said(file: &ComparisonFile, finding: &Finding) -> Markup {
     };
     html! {
         b { (name(&finding.cell)) } " of " b { (file.b.name) } " beside " b { (file.a.name) } ": " (what) ", "
-        b { (change(finding, finding.estimate)) } " " (interval(finding)) " in " (text::of(finding.pairs, "pair")) " of blocks."
+        b { (estimate(finding)) } " " (interval(finding)) " in " (text::of(finding.pairs, "pair")) " of blocks."
         @if let Some(needed) = finding.pairs_needed { " About " (text::of(needed, "pair")) " would probably decide." }
     }
 }
@@ -86,9 +86,15 @@ fn change(finding: &Finding, value: f64) -> String {
     format!("{sign}{:.digits$} {unit}", percent.abs())
 }
 
+/// The estimated difference, as far as it is known: a value among lost questions is only a bound.
+fn estimate(finding: &Finding) -> String {
+    finding.shift().sign(&change(finding, finding.estimate))
+}
+
 fn interval(finding: &Finding) -> String {
-    finding.interval.map_or("(no interval)".to_owned(), |[low, high]| {
-        format!("[{}, {}]", change(finding, low), change(finding, high))
+    finding.interval.map_or("(no interval)".to_owned(), |ends| {
+        let ends = ends.map(|end| change(finding, end));
+        finding.shift().interval(ends, |low, high| format!("[{low}, {high}]"))
     })
 }
 
@@ -169,12 +175,12 @@ fn row(finding: &Finding, reach: f64, [a, b]: [&str; 2]) -> Markup {
             th scope="row" { (name(&finding.cell)) small { (finding.cell.set) ", " (finding.cell.load) } }
             @let [of_verdict, of_change, of_interval, of_p] = DECIDES;
             td.(class) data-of=(of_verdict) { (verdict) }
-            td data-of=(of_change) { (change(finding, finding.estimate)) }
+            td data-of=(of_change) { (estimate(finding)) }
             td data-of=(of_interval) { (interval(finding)) }
             td data-of=(of_p) { (p_value(finding.p_adjusted)) }
             td.drawn { (drawn(finding, reach)) }
-            td data-of=(a) { (value(finding, finding.a)) }
-            td data-of=(b) { (value(finding, finding.b)) }
+            td data-of=(a) { @if finding.a_is_bound { "≥ " } (value(finding, finding.a)) }
+            td data-of=(b) { @if finding.b_is_bound { "≥ " } (value(finding, finding.b)) }
         }
     }
 }
@@ -205,10 +211,12 @@ fn drawn(finding: &Finding, reach: f64) -> Markup {
     let (from, to) = (x(-finding.margin), x(finding.margin));
     Path::rect(&mut margin, from, 2.0, to - from, ROW - 4.0);
     Path::upright(&mut zero, WIDTH / 2.0, 0.0, ROW);
-    if let Some([low, high]) = finding.interval {
-        Path::across(&mut line, x(low), ROW / 2.0, x(high));
+    if finding.shift() != Shift::Unknown {
+        if let Some([low, high]) = finding.interval {
+            Path::across(&mut line, x(low), ROW / 2.0, x(high));
+        }
+        Path::dot(&mut dot, x(finding.estimate), ROW / 2.0);
     }
-    Path::dot(&mut dot, x(finding.estimate), ROW / 2.0);
     let mut drawing = Drawing::default();
     drawing.path("fill margin", &margin);
     drawing.path("grid", &zero);

@@ -3,7 +3,7 @@
 use crate::run::{Run, name_of_transport};
 use crate::table::facts;
 use crate::text;
-use lab_result::{Pace, ResultFile};
+use lab_result::{Connecting, Pace, Plan, ResultFile};
 use maud::{Markup, html};
 
 /// Plan and provenance of `run`.
@@ -67,7 +67,26 @@ fn plan(result: &ResultFile) -> Vec<(&'static str, String)> {
         ("threads", plan.threads.to_string()),
         ("pinned to CPUs", cpus.join(", ")),
         ("idle threads", plan.idle.clone()),
+        ("connections", plan.connecting.as_ref().map(connecting).unwrap_or_default()),
+        ("sent from", sent_from(plan)),
+        ("stamps of answers by", plan.stamps.clone().unwrap_or_default()),
     ]
+}
+
+/// What connections are like, in a few words.
+fn connecting(plan: &Connecting) -> String {
+    let first = if plan.connect_first { "before the schedule" } else { "as the schedule begins" };
+    let pipelining = plan.pipelining.map(|most| format!(", {most} queries on one at once"));
+    let resumption = if plan.resumption { "" } else { ", never resumed" };
+    let early = if plan.early_data { ", early data" } else { "" };
+    let (life, pipelining) = (&plan.life, pipelining.unwrap_or_default());
+    format!("{life}, the first opened {first}{pipelining}{resumption}{early}")
+}
+
+/// Addresses and ports that clients send from; empty if the system chooses.
+fn sent_from(plan: &Plan) -> String {
+    let ports = plan.local_port.map(|port| format!("ports from {port} on"));
+    plan.sources.iter().cloned().chain(ports).collect::<Vec<_>>().join(", ")
 }
 
 fn about(result: &ResultFile) -> Vec<(&'static str, String)> {

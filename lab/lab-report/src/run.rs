@@ -201,7 +201,7 @@ pub(crate) fn server(result: &ResultFile) -> String {
     format!("{} {}", result.plan.server, transports.join("+")).trim_end().to_owned()
 }
 
-/// `udp` as UDP, `doh` as DoH; names that are not known stay as they are.
+/// `udp` as UDP, `doh` as DoH, `doh3` as DoH/3; names that are not known stay as they are.
 pub(crate) fn name_of_transport(transport: &str) -> String {
     match transport {
         "udp" => "UDP".to_owned(),
@@ -209,6 +209,7 @@ pub(crate) fn name_of_transport(transport: &str) -> String {
         "dot" => "DoT".to_owned(),
         "doh" => "DoH".to_owned(),
         "doq" => "DoQ".to_owned(),
+        "doh3" => "DoH/3".to_owned(),
         other => other.to_owned(),
     }
 }

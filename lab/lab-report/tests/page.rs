@@ -280,6 +280,26 @@ fn a_comparison_is_told_by_its_primary_metric_and_by_no_other() {
     assert!(!pairs.contains("Every pair"), "{pairs}");
 }
 
+#[test]
+fn a_value_among_lost_questions_is_a_bound_and_so_is_the_difference() {
+    let cells = |a: bool, b: bool| {
+        let mut file = comparison();
+        let finding = &mut file["findings"][0];
+        (finding["a_is_bound"], finding["b_is_bound"]) = (a.into(), b.into());
+        let result = serde_json::from_str(RESULT).unwrap();
+        let html = check(&page_of_all([&result, &file, &bench(), &search()]));
+        let cells = select(&html, "#findings2 tbody tr:first-child td[data-of]");
+        let texts = cells.iter().map(|cell| cell.text().collect::<String>());
+        texts.collect::<Vec<_>>()
+    };
+    let later = cells(false, true);
+    assert_eq!((&*later[1], &*later[2]), ("≥ +5.0 %", "≥ +3.0 %"), "{later:?}");
+    assert!(later[5].starts_with("≥ ") && !later[4].starts_with('≥'), "{later:?}");
+    assert_eq!(cells(true, false)[2], "≤ +7.0 %");
+    assert_eq!(cells(true, true)[1..3], ["unknown", "unknown"]);
+    assert_eq!(cells(false, false)[2], "[+3.0 %, +7.0 %]");
+}
+
 /// The path of the answers a second of a run of these seconds, sent for `length` nanoseconds.
 fn answers(length: u64, seconds: [u64; 3]) -> (String, String) {
     let mut result = result();

@@ -4,13 +4,18 @@
 //! is about one metric of one question set at one load; its `differences` are those of the pairs, in
 //! the order of time, and everything else in it can be computed from them again.
 
+mod csv;
+mod shift;
+
+pub use csv::csv;
+pub use shift::Shift;
+
 use crate::histogram::Buckets;
 use crate::store::write_whole;
 use crate::{Generator, Provenance, ReadError, WriteError};
-use lab_histogram::{Histogram, Quantile};
+use lab_histogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -205,6 +210,13 @@ pub struct Finding {
     pub a: f64,
     /// Median of B's blocks.
     pub b: f64,
+    /// Whether `a` is only a bound: the quantile lies among the lost questions, and A's value is at
+    /// least the timeout, which stands in its place. Estimate and interval are then too high.
+    #[serde(default)]
+    pub a_is_bound: bool,
+    /// The same of `b`. Estimate and interval are then too low; if both are bounds, they say nothing.
+    #[serde(default)]
+    pub b_is_bound: bool,
     /// Hodges–Lehmann estimate of the difference.
     pub estimate: f64,
     /// The median of the pairs beside it.
@@ -343,33 +355,6 @@ pub fn is_comparison(octets: &[u8]) -> bool {
 /// The JSON schema of the file.
 pub fn json_schema() -> String {
     crate::store::schema_text(&schemars::schema_for!(ComparisonFile))
-}
-
-/// The blocks as a table for other programs: a line each.
-pub fn csv(comparison: &ComparisonFile) -> String {
-    let mut text =
-        "phase,pair,first,side,set,load,rate,attempt,used,started_unix_ns,elapsed_ns,sent,\
-                    answered,lost,p50_ns,p90_ns,p99_ns,p99.9_ns,lowest_bound_ns,cpu_ns,memory,\
-                    p50_is_bound,p90_is_bound,p99_is_bound,p99.9_is_bound\n"
-            .to_owned();
-    for block in &comparison.blocks {
-        let Block { phase, pair, first, side, set, load, rate, attempt, used, .. } = block;
-        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-        let (set, load) = (quoted(set), quoted(load));
-        _ = write!(text, "{phase},{pair},{first},{side},{set},{load},{rate},{attempt},{used}");
-        let Block { started_unix_ns, elapsed_ns, sent, answered, lost, .. } = block;
-        _ = write!(text, ",{started_unix_ns},{elapsed_ns},{sent},{answered},{lost}");
-        let number = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
-        let quantiles = [0.5, 0.9, 0.99, 0.999].map(|part| block.response.quantile(part));
-        quantiles.iter().for_each(|it| _ = write!(text, ",{}", number(it.nanos())));
-        // What lies among lost questions is at least this.
-        let bound = (block.response.censored() > 0).then(|| block.response.to_parts().floor);
-        _ = write!(text, ",{},{},{}", number(bound), number(block.cpu_ns), number(block.memory));
-        let is_bound = |it: &Quantile| matches!(it, Quantile::AtLeast(_));
-        quantiles.iter().for_each(|it| _ = write!(text, ",{}", is_bound(it)));
-        text.push('\n');
-    }
-    text
 }
 
 /// The file's text.

@@ -1,6 +1,7 @@
 //! From what the load engine brings back to the file.
 
 mod connections;
+mod seconds;
 
 use crate::{
     Baseline, BaselineRun, Counts, Generator, Group, Pace, Plan, Provenance, Rate, ResultFile, Run,
@@ -8,7 +9,7 @@ use crate::{
 };
 use lab_load::schedule::Profile;
 use lab_load::tally::{self, RATE_STEP};
-use lab_load::{Config, Outcome, Spin};
+use lab_load::{Config, Outcome, Spin, Stamps};
 use nodens_wire::{Rcode, Type};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -92,6 +93,16 @@ fn plan(config: &Config, outcome: &Outcome, workload: Workload) -> Plan {
             Spin::Never => "sleep",
         }
         .to_owned(),
+        stamps: Some(
+            match config.stamps {
+                Stamps::User => "user",
+                Stamps::Kernel => "kernel",
+            }
+            .to_owned(),
+        ),
+        sources: config.sources.iter().map(ToString::to_string).collect(),
+        local_port: config.local_port,
+        connecting: connections::connecting(config),
     }
 }
 
@@ -135,6 +146,7 @@ fn shares(config: &Config) -> Vec<Share> {
     let shares = shares.iter().map(|share| Share {
         transport: share.transport.name().to_owned(),
         share: f64::from(share.weight) / all.max(1.0),
+        server: Some(share.server.to_string()),
     });
     shares.collect()
 }
@@ -154,6 +166,7 @@ fn seconds(config: &Config, tally: &tally::Tally) -> Vec<Second> {
     let cohorts = (0..).zip(&tally.cohorts);
     let mut seconds: Vec<_> = cohorts.map(|(at, cohort)| second(at, cohort)).collect();
     connections::by_second(config, &tally.connections, &mut seconds);
+    seconds::bound(&mut seconds, seconds::ROOM);
     seconds
 }
 

@@ -119,6 +119,47 @@ pub struct Plan {
     pub cpus: Vec<usize>,
     /// What an idle thread does: `auto`, `sleep` or `spin`.
     pub idle: String,
+    /// Who stamps what is received: `user`, this program, or the `kernel`; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamps: Option<String>,
+    /// Addresses that clients send from, in turn; empty leaves it to the system.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// The port that the first client sends from, the next client from the next; absent if the system
+    /// chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_port: Option<u16>,
+    /// What connections are like; absent if the transport has none, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connecting: Option<Connecting>,
+}
+
+/// What connections are like.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Connecting {
+    /// Whether each client's first connection was opened before the schedule began.
+    pub connect_first: bool,
+    /// When a client leaves a connection for a new one, in words of the command line: `persistent`, or
+    /// limits like `queries=20`.
+    pub life: String,
+    /// Questions without an answer on one connection at once; absent without a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipelining: Option<usize>,
+    /// How long setting up a connection may take.
+    pub set_up_timeout_ns: u64,
+    /// Whether sessions are resumed.
+    pub resumption: bool,
+    /// Whether questions are sent as early data where a ticket allows it.
+    pub early_data: bool,
+    /// The server's name in its certificate and in SNI; absent if it is its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_name: Option<String>,
+    /// Whose certificates are taken: those that the `system` vouches for, a `file`, or `anyone`.
+    pub trust: String,
+    /// Path of DoH's resource.
+    pub doh_path: String,
+    /// Method of DoH's requests: `get` or `post`.
+    pub doh_method: String,
 }
 
 /// What decides when a question is sent.
@@ -158,8 +199,11 @@ pub struct Workload {
 /// A transport and its share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
-    /// `udp`, `tcp`, `dot`, `doh` or `doq`.
+    /// `udp`, `tcp`, `dot`, `doh`, `doq` or `doh3`.
     pub transport: String,
     /// The part of all questions, 0 to 1.
     pub share: f64,
+    /// Address and port where the server takes it; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
 }

@@ -49,7 +49,7 @@ pub enum ReadError {
         line: usize,
     },
     /// It is no JSON.
-    #[error("{}: line {line}, column {column}: no JSON: {message}", path.display())]
+    #[error("{}: line {line}, column {column}: no JSON: {message}; expected a result file of nodens-lab", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,

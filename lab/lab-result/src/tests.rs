@@ -163,7 +163,11 @@ fn plan() -> Plan {
         server: "192.0.2.1:53".into(),
         pace: Pace::Open { rate: 400.0, arrivals: "uniform".into(), profile: None },
         workload: Workload { source: "an example".into(), questions: Some(400), period: Some(400) },
-        transports: vec![Share { transport: "udp".into(), share: 1.0 }],
+        transports: vec![Share {
+            transport: "udp".into(),
+            share: 1.0,
+            server: Some("192.0.2.1:53".into()),
+        }],
         duration_ns: 3 * SECOND,
         warm_up_ns: 0,
         queries: None,
@@ -172,7 +176,29 @@ fn plan() -> Plan {
         threads: 1,
         cpus: vec![],
         idle: "auto".into(),
+        stamps: Some("user".into()),
+        sources: vec![],
+        local_port: None,
+        connecting: None,
     }
+}
+
+#[test]
+fn a_plan_without_what_was_added_later_is_read() {
+    let mut result = example();
+    let connecting =
+        Connecting { connect_first: true, life: "persistent".into(), ..Connecting::default() };
+    result.plan.connecting = Some(connecting.clone());
+    let text = to_json(&result);
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let back = from_json(Path::new("r.json"), text.as_bytes()).unwrap();
+    assert_eq!(back.plan.connecting, Some(connecting));
+    let plan = value["plan"].as_object_mut().unwrap();
+    assert!(plan.remove("connecting").is_some() && plan.remove("stamps").is_some());
+    assert!(plan["transports"][0].as_object_mut().unwrap().remove("server").is_some());
+    let older = from_json(Path::new("r.json"), value.to_string().as_bytes()).unwrap();
+    assert_eq!((older.plan.connecting, older.plan.stamps), (None, None));
+    assert_eq!(older.plan.transports[0].server, None);
 }
 
 /// Compares `text` with a file of the repository; `UPDATE_GOLDEN=1` writes it instead.

@@ -292,10 +292,10 @@ impl Workload {
     /// Appends one of the messages, perhaps with a unique label; returns whether its subnet is drawn.
     fn append_message(&self, n: u64, out: &mut Vec<u8>) -> bool {
         let (message, span) = self.message(self.message_of(n));
-        let mut question = QuestionBuffer::default();
         match message.split_at_checked(usize::from(span.question_len)) {
             Some((head, tail)) if span.question_len > 0 && self.is_unique(n) => {
                 out.extend_from_slice(head.get(..HEADER_LEN).unwrap_or_default());
+                let mut question = QuestionBuffer::default();
                 out.extend_from_slice(question.with_label(self.seed, n, head, span));
                 out.extend_from_slice(tail);
             }
@@ -314,21 +314,23 @@ impl Workload {
 
     /// Whether the question section of `response` is that of item `n`, octet by octet.
     pub fn is_question_of(&self, n: u64, response: &[u8]) -> bool {
-        let mut question = QuestionBuffer::default();
-        let asked = match &self.order {
-            Order::Made(made) => question.made(self.seed, n, made),
+        let is = |asked: &[u8]| {
+            let got = response.get(HEADER_LEN..HEADER_LEN + asked.len());
+            !asked.is_empty() && got == Some(asked)
+        };
+        // A buffer is cleared before use, so only what needs one has one.
+        match &self.order {
+            Order::Made(made) => is(QuestionBuffer::default().made(self.seed, n, made)),
             Order::InTurn | Order::Steps(_) => {
                 let (message, span) = self.message(self.message_of(n));
                 let head = message.get(..usize::from(span.question_len)).unwrap_or_default();
                 if self.is_unique(n) && !head.is_empty() {
-                    question.with_label(self.seed, n, head, span)
+                    is(QuestionBuffer::default().with_label(self.seed, n, head, span))
                 } else {
-                    head.get(HEADER_LEN..).unwrap_or_default()
+                    is(head.get(HEADER_LEN..).unwrap_or_default())
                 }
             }
-        };
-        let got = response.get(HEADER_LEN..HEADER_LEN + asked.len());
-        !asked.is_empty() && got == Some(asked)
+        }
     }
 
     /// The name and type of message `at`; the root and type 0 if there is none.

@@ -62,8 +62,12 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         Ok(file) if !file.invalid_because.is_empty() => Ok(ExitCode::from(crate::EXIT_INVALID)),
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if args.ci => {
-            eprintln!("nodens-lab: {error:#}");
+            eprintln!("nodens-lab: {}", crate::told(&error));
             Ok(ExitCode::from(EXIT_ERROR))
+        }
+        Err(error) if error.is::<side::NothingListens>() => {
+            eprintln!("nodens-lab: {}", crate::told(&error));
+            Ok(ExitCode::from(crate::EXIT_NOTHING_LISTENS))
         }
         Err(error) => Err(error),
     }
@@ -73,16 +77,22 @@ fn compare(args: &Args, stop: &AtomicBool) -> Result<ComparisonFile> {
     args.check()?;
     let specs = side::both(args)?;
     let sets = plan::sets(args)?;
-    let folder = match &args.out {
-        Some(folder) => std::fs::create_dir_all(folder)
-            .map(|()| folder.clone())
-            .with_context(|| format!("cannot create {}", folder.display()))?,
-        None => crate::fresh::folder(Path::new(""), "nodens-lab-ab")
-            .context("cannot create nodens-lab-ab in this directory")?,
-    };
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+    }
     let mut bench = bench(args, &sets, &specs, stop)?;
     let loads = loads(args, &mut bench, &specs)?;
     let plan = plan::plan(args, &sets, loads, &specs)?;
+    // Nothing is announced or compared if a server is not there.
+    for spec in specs.iter().filter(|spec| !spec.is_command()) {
+        bench.starter.start(spec)?;
+    }
+    let folder = match &args.out {
+        Some(folder) => folder.clone(),
+        None => crate::fresh::folder(Path::new(""), "nodens-lab-ab")
+            .context("cannot create nodens-lab-ab in this directory")?,
+    };
     let plan_hash = announce(&folder, &plan, args.retries)?;
     bench.done.1 = (plan.pairs + plan.noise_pairs) * plan.loads.len();
     let measured = measure(&mut bench, &plan, &specs)?;

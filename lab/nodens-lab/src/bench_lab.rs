@@ -111,7 +111,7 @@ struct Bench<'a> {
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if args.repeats == 0 || args.seconds == 0 || args.rate == 0 {
-        bail!("expected at least one repeat, one second and one question a second");
+        bail!("expected at least one repeat, one second and one query a second");
     }
     if let Some(path) = &args.docs {
         report::check(path)?;
@@ -193,7 +193,7 @@ impl Bench<'_> {
         let cpu = lab_sys::process::children_time()?.saturating_sub(before);
         let answered = echo.stop()?;
         if answered == 0 {
-            bail!("no question of it reached the echo: {}", tail(&output));
+            bail!("no query of it reached the echo: {}", tail(&output));
         }
         let spacing = file.map(|file| spacing(&file)).transpose()?.flatten();
         let floor = if cell == Cell::Floor { tool.floor(&output) } else { None };

@@ -4,7 +4,7 @@
 
 use crate::term::{self, Style, Table};
 use anyhow::{Result, bail};
-use lab_histogram::{Histogram, Quantile};
+use lab_histogram::{BITS, Histogram, Quantile};
 use lab_result::ResultFile;
 use lab_stats::{holm, paired, unpaired};
 use std::path::PathBuf;
@@ -38,12 +38,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         paths.iter().map(|path| lab_result::read(path)).collect::<Result<Vec<_>, _>>()
     };
     let (before, after) = (read(&args.before)?, read(&args.with)?);
-    let (a, b) = (units(&before), units(&after));
+    let (mut a, mut b) = (units(&before), units(&after));
+    let precision = level(&mut a, &mut b);
     if a.is_empty() || b.is_empty() {
         bail!("a run has no second with {QUESTIONS_MIN} questions: there is nothing to compare");
     }
     term::out(&table(&a, &b).framed());
-    for note in notes(&before, &after) {
+    for note in notes(&before, &after).into_iter().chain(precision) {
         term::out(&format!("  {note}"));
     }
     let text = "not measured in pairs: this describes, `nodens-lab ab` decides";
@@ -68,6 +69,23 @@ fn units(files: &[ResultFile]) -> Vec<Unit> {
         lost: file.counts.lost(),
     };
     files.iter().filter(|file| file.counts.sent > 0).map(unit).collect()
+}
+
+/// Brings all units to the buckets of the coarsest: the middles of unequal buckets differ although
+/// nothing else does. What is said of it, if those are wider than usual.
+fn level(a: &mut [Unit], b: &mut [Unit]) -> Option<String> {
+    let all = || a.iter().chain(&*b);
+    let bits = all().map(|unit| unit.response.bits()).min()?;
+    if bits == BITS {
+        return None;
+    }
+    for unit in a.iter_mut().chain(b) {
+        unit.response = unit.response.coarsened(bits);
+    }
+    let width = 100.0 / f64::from(1_u32 << bits);
+    Some(format!(
+        "the seconds of a long run are in buckets of {width:.1} %: a smaller shift cannot be seen"
+    ))
 }
 
 /// The values of the units; what lies among lost questions is only a bound, the timeout.
@@ -211,6 +229,28 @@ mod tests {
         let row = text.lines().find(|line| line.starts_with("| p50")).unwrap();
         assert!(row.contains("+50.0 µs") || row.contains("+49.") || row.contains("+50."), "{row}");
         assert!(row.contains("+1.00 | 0.0022"), "{row}");
+    }
+
+    #[test]
+    fn buckets_of_unequal_width_make_no_shift() {
+        let spread = || {
+            let mut unit = unit(985, 0);
+            unit.response.record_n(100_000, 90);
+            unit.response.record_n(9_000_000, 90);
+            unit
+        };
+        let mut a: Vec<_> = (0..6).map(|_| spread()).collect();
+        let mut b: Vec<_> = (0..6).map(|_| spread()).collect();
+        assert_eq!(level(&mut a, &mut b), None);
+        for unit in &mut b {
+            unit.response = unit.response.coarsened(4);
+        }
+        let row =
+            |text: String| text.lines().find(|line| line.starts_with("| p50")).unwrap().to_owned();
+        assert!(row(table(&a, &b).markdown()).contains("+1.00"));
+        assert!(level(&mut a, &mut b).unwrap().contains("buckets of 6.2 %"));
+        let row = row(table(&a, &b).markdown());
+        assert!(row.contains("+0.00") && !row.contains("+1.00"), "{row}");
     }
 
     #[test]

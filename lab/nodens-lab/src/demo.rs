@@ -27,10 +27,6 @@ const UPSTREAM_DELAY: std::ops::Range<Duration> =
     Duration::from_micros(300)..Duration::from_micros(2_000);
 /// The part of the measured time that goes to the comparison without a cache.
 const BEFORE_PART: f64 = 0.4;
-/// Questions of a phase, made before it: some 16 octets each.
-const QUESTIONS_MAX: f64 = 20e6;
-/// Pods, each with a socket: a hundred times what a node has by default.
-const PODS_MAX: usize = 11_000;
 /// Nanoseconds after its time when a question counts as late here.
 const LATE: u64 = 1_000_000;
 
@@ -102,7 +98,7 @@ enum Taken {
 }
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
-    check(args)?;
+    setting::check(args)?;
     let program = program(args.nodens.as_deref())?;
     let live = Live::new();
     let mut setting = Setting::first(args)?;
@@ -135,22 +131,6 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         _ if !valid => ExitCode::from(crate::EXIT_INVALID),
         _ => ExitCode::SUCCESS,
     })
-}
-
-/// Refuses what the demonstration cannot be done with, before anything is made or started.
-fn check(args: &Args) -> Result<()> {
-    let low = args.rate.is_some_and(|rate| rate.is_nan() || rate < 100.0);
-    if low || args.seconds.is_nan() || args.seconds < 1.0 {
-        bail!("expected a rate of at least 100 and at least 1 second");
-    }
-    let questions = args.rate.unwrap_or(setting::RATES[0]) * args.seconds;
-    if questions > QUESTIONS_MAX {
-        bail!("{questions:.1e} questions (rate times time), expected {QUESTIONS_MAX:e} at most");
-    }
-    if args.pods == 0 || args.pods > PODS_MAX {
-        bail!("{} pods, expected 1 to {PODS_MAX}", args.pods);
-    }
-    Ok(())
 }
 
 /// Starts both servers and measures without and with the cache.

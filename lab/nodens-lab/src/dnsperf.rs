@@ -336,7 +336,8 @@ fn streams(options: &Options) -> Result<Streams> {
     let rest = options.doh_uri.strip_prefix("https://");
     let rest = rest.with_context(|| format!("invalid DNS-over-HTTPS URI {}", options.doh_uri))?;
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let host = (options.transport == Transport::Doh).then(|| host.to_owned());
+    let is_https = matches!(options.transport, Transport::Doh | Transport::Doh3);
+    let host = is_https.then(|| host.to_owned());
     let host = host.map(|host| host.split(':').next().unwrap_or_default().to_owned());
     let name = options.tls_name.clone().or(host).filter(|name| !name.is_empty());
     let questions = options.queries_per_connection.map(|count| Amount::Fixed(count as f64));

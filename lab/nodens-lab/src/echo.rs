@@ -31,7 +31,7 @@ const PERCENTILES: [(&str, f64); 5] =
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Address and port to listen on.
-    #[arg(short, long, default_value = "127.0.0.1:5300")]
+    #[arg(short, long, default_value = "127.0.0.1:5300", value_parser = crate::server::listen)]
     listen: SocketAddr,
     /// Threads for each transport, each with a socket of its own on the same port.
     #[arg(short = 'T', long, default_value_t = 1)]

@@ -35,6 +35,7 @@ const CLIENTS: usize = 32;
 
 /// Arguments of `load`.
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Args {
     /// The server: an address or a name, with a port or without, as 10.0.0.10, `[2001:db8::1]:53`,
     /// localhost:1053 or kube-dns.kube-system.svc. Of a name with several addresses the first is used,
@@ -77,7 +78,7 @@ pub(crate) struct Args {
     #[arg(short = 'T', long, default_value_t = 1)]
     threads: usize,
     /// CPUs to pin the threads to, as 2,3.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = crate::server::cpu)]
     cpus: Vec<usize>,
     /// What an idle thread does: sleep (as a real client), spin (sharpest stamps, one CPU each).
     #[arg(long, value_enum, default_value = "auto")]
@@ -132,6 +133,9 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     }
     let places = args.output.places(config.server, args.require.report())?;
     args.require.check()?;
+    if args.slo.slo.is_none() {
+        lab_load::run::check(&config, &workload)?;
+    }
     let cost = args.cost.open()?;
     let collector = Collector::start(config.server, !args.no_version, args.questions.key());
     if !args.output.json {

@@ -72,8 +72,17 @@ enum Command {
 fn main() -> ExitCode {
     let result = stop().and_then(|stop| run(&stop));
     result.unwrap_or_else(|error| {
-        eprintln!("nodens-lab: {error:#}");
+        eprintln!("nodens-lab: {}", told(&error));
         ExitCode::FAILURE
+    })
+}
+
+/// An error with its causes. Some errors have the cause in their own text: it is told once.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match &*text {
+        "" => cause,
+        _ if text.contains(&cause) => text,
+        _ => format!("{text}: {cause}"),
     })
 }
 

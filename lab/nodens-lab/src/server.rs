@@ -80,6 +80,25 @@ impl FromStr for Server {
     }
 }
 
+/// Reads a port.
+pub(crate) fn port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| format!("`{text}` is no port, expected a number from 1 to 65535"))
+}
+
+/// Reads an address to listen on.
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let expected = "expected an address of this machine with a port, as 127.0.0.1:5300";
+        format!("`{text}` is no place to listen on, {expected} or [::1]:5300")
+    })
+}
+
+/// Reads the number of a CPU.
+pub(crate) fn cpu(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("`{text}` is no CPU, expected numbers of CPUs, as 2,3"))
+}
+
 /// Whether it is an IPv6 address, possibly with a zone, as `fe80::1%eth0`.
 fn is_v6(text: &str) -> bool {
     let address = text.split_once('%').filter(|(_, zone)| !zone.is_empty());

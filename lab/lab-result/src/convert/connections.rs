@@ -1,10 +1,38 @@
 //! From what a run counted of its connections to what the file says of them.
 
-use crate::{ConnectionFates, Connections, Second};
+use super::nanos;
+use crate::{Connecting, ConnectionFates, Connections, Second};
+use lab_load::transport::{Method, Trust};
 use lab_load::{Config, Transport, tally};
 
 fn has_connections(config: &Config) -> bool {
     config.shares().iter().any(|share| share.transport != Transport::Udp)
+}
+
+/// What connections were asked to be like.
+pub(super) fn connecting(config: &Config) -> Option<Connecting> {
+    let streams = &config.streams;
+    has_connections(config).then(|| Connecting {
+        connect_first: streams.connects_first(),
+        life: streams.life.to_string(),
+        pipelining: streams.pipelining.map(Into::into),
+        set_up_timeout_ns: nanos(config.set_up_timeout()),
+        resumption: !streams.tls.no_resumption,
+        early_data: streams.tls.early_data,
+        tls_name: streams.tls.name.clone(),
+        trust: match streams.tls.trust {
+            Trust::System => "system",
+            Trust::File(_) => "file",
+            Trust::Anyone => "anyone",
+        }
+        .to_owned(),
+        doh_path: streams.doh.path.clone(),
+        doh_method: match streams.doh.method {
+            Method::Get => "get",
+            Method::Post => "post",
+        }
+        .to_owned(),
+    })
 }
 
 /// The connections of the whole run.

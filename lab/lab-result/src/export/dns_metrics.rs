@@ -126,7 +126,7 @@ fn connection_info(
     let kind = match &*share.transport {
         "tcp" => "tcp",
         "dot" | "doh" => "tls_conn",
-        "doq" => "quic_conn",
+        "doq" | "doh3" => "quic_conn",
         _ => return,
     };
     let mut info = json!({

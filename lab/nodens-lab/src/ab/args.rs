@@ -117,10 +117,10 @@ pub(crate) struct Args {
     #[arg(short = 'T', long, default_value_t = 1)]
     pub(crate) threads: usize,
     /// CPUs of the load threads (default: the last ones, if servers are started here).
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = crate::server::cpu)]
     pub(crate) cpus: Vec<usize>,
     /// CPUs of servers that are started here (default: all others).
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = crate::server::cpu)]
     pub(crate) server_cpus: Vec<usize>,
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]

@@ -1,12 +1,14 @@
 //! From blocks to findings: values of blocks, differences of pairs, tests, verdicts.
 
+mod values;
+
 use super::plan::Metric;
-use lab_histogram::Histogram;
 use lab_result::comparison::{
     Block, Cell, ComparisonPlan, Cost, Finding, Load, MetricPlan, Omitted, Verdict,
 };
 use lab_stats::power::{Plan, Resampled};
 use lab_stats::{Comparison, Interval, Margin, Settings, compare, holm, linear, paired};
+use values::{Value, values};
 
 /// Fewer pairs than this are not tested.
 const PAIRS_MIN: usize = 2;
@@ -20,14 +22,6 @@ pub(crate) struct Findings {
     pub(crate) all: Vec<Finding>,
     pub(crate) omitted: Vec<Omitted>,
     pub(crate) notes: Vec<String>,
-}
-
-/// The values of both sides, pair by pair.
-struct Values {
-    pairs: Vec<(f64, f64)>,
-    pooled: usize,
-    /// Values that are only bounds, because the quantile lies among the lost questions.
-    censored: usize,
 }
 
 pub(crate) fn settings(plan: &ComparisonPlan) -> Settings {
@@ -82,7 +76,9 @@ fn finding(
     }
     let values = values(metric, blocks, load)?;
     let ratio = metric != Metric::Loss;
-    let difference = |(a, b): &(f64, f64)| if ratio { (b / a).ln() } else { b - a };
+    let difference = |(a, b): &(Value, Value)| {
+        if ratio { (b.value / a.value).ln() } else { b.value - a.value }
+    };
     let differences: Vec<f64> = values.pairs.iter().map(difference).collect();
     if differences.len() < PAIRS_MIN || differences.iter().any(|d| !d.is_finite()) {
         return Err(format!("{} with a value", crate::term::of(differences.len(), "pair")));
@@ -90,9 +86,10 @@ fn finding(
     let compared = compare(&differences, margin(metric, planned.margin), &settings(plan))
         .ok_or("there are no differences")?;
     let shown = |value: f64| if ratio { value.exp_m1() } else { value };
-    let side = |of: fn(&(f64, f64)) -> f64| {
-        paired::median(&values.pairs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
-    };
+    let (a, b) = (values.median(|pair| pair.0), values.median(|pair| pair.1));
+    // The true value of a bound is higher. So it never shows that two servers are alike, and one of B
+    // never that B is no worse.
+    let b_is_open = values.pairs.iter().any(|(_, b)| b.is_bound);
     let finding = Finding {
         primary: cell == plan.primary,
         cell,
@@ -101,8 +98,10 @@ fn finding(
         scale: if ratio { "ratio" } else { "difference" }.to_owned(),
         pairs: compared.pairs,
         pooled: values.pooled,
-        a: side(|pair| pair.0),
-        b: side(|pair| pair.1),
+        a: a.value,
+        b: b.value,
+        a_is_bound: a.is_bound,
+        b_is_bound: b.is_bound,
         estimate: shown(compared.estimate),
         median: shown(compared.median),
         interval: compared.interval.map(|interval| ends(interval.map(shown))),
@@ -110,8 +109,8 @@ fn finding(
         p: compared.difference.p,
         p_exact: compared.difference.exact,
         p_adjusted: compared.difference.p,
-        p_equivalent: compared.equivalence_p,
-        p_worse: compared.worse_p,
+        p_equivalent: if values.bounds() > 0 { 1.0 } else { compared.equivalence_p },
+        p_worse: if b_is_open { 1.0 } else { compared.worse_p },
         margin: planned.margin,
         sigma: compared.sigma,
         detectable: None,
@@ -119,7 +118,7 @@ fn finding(
         verdict: Verdict::Inconclusive,
         differences,
     };
-    Ok((finding, values.censored))
+    Ok((finding, values.bounds()))
 }
 
 fn margin(metric: Metric, margin: f64) -> Margin {
@@ -158,7 +157,9 @@ fn adjust(plan: &ComparisonPlan, findings: &mut [Finding]) {
             lab_stats::Verdict::Equivalent => Verdict::Equivalent,
             lab_stats::Verdict::Inconclusive => Verdict::Inconclusive,
         };
-        if verdict == lab_stats::Verdict::Inconclusive {
+        if !finding.shift().supports(finding.verdict) {
+            finding.verdict = Verdict::Inconclusive;
+        } else if verdict == lab_stats::Verdict::Inconclusive {
             // As if each of the others had its share of the level: a little more than Holm asks.
             let share = if finding.primary { 1.0 } else { count.max(1) as f64 };
             let wanted = Plan { alpha: plan.alpha / share, power: plan.power };
@@ -190,41 +191,6 @@ fn centred(finding: &Finding) -> Vec<f64> {
     finding.differences.iter().map(|difference| difference - centre).collect()
 }
 
-/// Pairs of values of a metric at a load.
-fn values(metric: Metric, blocks: &[Block], load: &Load) -> Result<Values, String> {
-    let pairs = pairs(blocks, load);
-    if pairs.is_empty() {
-        return Err("nothing was measured".to_owned());
-    }
-    let mut censored = 0;
-    let (values, pooled) = match metric {
-        Metric::Quantile(part) => {
-            let needed = metric.questions_needed();
-            let pooled = pool(&pairs, needed)?;
-            let mut quantile = |blocks: &[&Block]| {
-                let (value, bound) = quantile(blocks, part).ok_or("nothing was answered")?;
-                censored += usize::from(bound);
-                Ok(value)
-            };
-            (each(&pairs, pooled, &mut quantile)?, pooled)
-        }
-        Metric::Loss => (each(&pairs, 1, &mut |blocks| Ok(loss(blocks)))?, 1),
-        Metric::Cpu => {
-            let mut cost =
-                |of: &[&Block]| of.first().map_or(Err(String::new()), |b| cpu(b, blocks));
-            (each(&pairs, 1, &mut cost)?, 1)
-        }
-        Metric::Memory => {
-            let mut memory = |of: &[&Block]| {
-                let octets = of.first().and_then(|block| block.memory).filter(|octets| *octets > 0);
-                octets.map(|octets| octets as f64).ok_or_else(|| "memory is not known".to_owned())
-            };
-            (each(&pairs, 1, &mut memory)?, 1)
-        }
-    };
-    Ok(Values { pairs: values, pooled, censored })
-}
-
 /// Whether a latency decides. Late questions then leave no verdict at all.
 pub(crate) fn decides_by_latency(plan: &ComparisonPlan) -> bool {
     Metric::of(&plan.primary.metric).is_some_and(Metric::is_latency)
@@ -244,96 +210,6 @@ fn punctual(blocks: &[Block], load: &Load) -> Result<(), String> {
     }
     let text = "blocks are disturbed, with questions that left late in";
     Err(format!("{disturbed} of {all} {text} {late} of them"))
-}
-
-/// The value of each pair, or of each `pooled` neighbouring pairs together.
-fn each(
-    pairs: &[(&Block, &Block)],
-    pooled: usize,
-    value: &mut dyn FnMut(&[&Block]) -> Result<f64, String>,
-) -> Result<Vec<(f64, f64)>, String> {
-    let (a, b): (Vec<&Block>, Vec<&Block>) = pairs.iter().copied().unzip();
-    let chunks = a.chunks_exact(pooled).zip(b.chunks_exact(pooled));
-    chunks.map(|(a, b)| Ok((value(a)?, value(b)?))).collect()
-}
-
-/// The used blocks of a load as pairs, in the order of time.
-fn pairs<'b>(blocks: &'b [Block], load: &Load) -> Vec<(&'b Block, &'b Block)> {
-    let mine = |side: &str| {
-        blocks
-            .iter()
-            .filter(move |block| {
-                block.used && block.set == load.set && block.load == load.name && block.side == side
-            })
-            .collect::<Vec<_>>()
-    };
-    let b = mine("b");
-    let partner = |a: &&Block| b.iter().find(|b| b.pair == a.pair).copied();
-    mine("a").into_iter().filter_map(|a| Some((a, partner(&a)?))).collect()
-}
-
-/// How many neighbouring blocks together have enough questions for a quantile.
-fn pool(pairs: &[(&Block, &Block)], needed: u64) -> Result<usize, String> {
-    let fewest = pairs.iter().map(|(a, b)| a.sent.min(b.sent)).min().unwrap_or(0);
-    let pooled = needed.div_ceil(fewest.max(1)) as usize;
-    let left = pairs.len() / pooled;
-    if left < 6 && pooled > 1 {
-        return Err(format!(
-            "a block has {fewest} questions and {needed} are needed; pooled, {left} pairs would be left"
-        ));
-    }
-    Ok(pooled)
-}
-
-fn loss(blocks: &[&Block]) -> f64 {
-    let sum = |of: fn(&Block) -> u64| blocks.iter().map(|block| of(block)).sum::<u64>() as f64;
-    sum(|block| block.lost) / sum(|block| block.sent).max(1.0)
-}
-
-/// CPU per answer in nanoseconds, less what the server uses without load.
-fn cpu(block: &Block, blocks: &[Block]) -> Result<f64, String> {
-    let used = block.cpu_ns.ok_or("CPU time is not known")? as f64;
-    let idle = idle(block, blocks) * block.elapsed_ns as f64;
-    let cost = (used - idle) / block.answered as f64;
-    if cost > 0.0 && cost.is_finite() {
-        Ok(cost)
-    } else {
-        Err("its counters are too coarse for such short blocks, or nothing was answered".to_owned())
-    }
-}
-
-/// The part of a CPU that the server of `block` used without load, in the same process.
-fn idle(block: &Block, blocks: &[Block]) -> f64 {
-    let mut quiet = blocks.iter().filter(|one| {
-        one.load == "idle" && one.side == block.side && one.incarnation == block.incarnation
-    });
-    let part = quiet.next().and_then(|one| Some(one.cpu_ns? as f64 / one.elapsed_ns.max(1) as f64));
-    part.unwrap_or(0.0)
-}
-
-/// The quantile of several blocks together in nanoseconds, and whether it is only a bound.
-///
-/// Within its bucket it is interpolated: differences smaller than a bucket shift ranks.
-fn quantile(blocks: &[&Block], part: f64) -> Option<(f64, bool)> {
-    let mut all = Histogram::new();
-    blocks.iter().for_each(|block| all.merge(&block.response));
-    match all.quantile(part) {
-        lab_histogram::Quantile::Empty => None,
-        lab_histogram::Quantile::AtLeast(bound) => Some((bound as f64, true)),
-        lab_histogram::Quantile::Value(value) => {
-            let rank = part * (all.recorded() + all.censored()) as f64;
-            let mut below = 0.0;
-            for (low, high, count) in all.buckets() {
-                let count = count as f64;
-                if below + count >= rank {
-                    let inside = ((rank - below) / count).clamp(0.0, 1.0);
-                    return Some((low as f64 + (high - low + 1) as f64 * inside, false));
-                }
-                below += count;
-            }
-            Some((value as f64, false))
-        }
-    }
 }
 
 /// CPU = idle + per answer × rate, and the growth of memory, for each side and set.

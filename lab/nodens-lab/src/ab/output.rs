@@ -6,7 +6,7 @@ pub(crate) use junit::junit;
 
 use crate::term::{self, Style, Table};
 use lab_result::comparison::{
-    Block, ComparisonFile, ComparisonPlan, Cost, Finding, Omitted, Verdict,
+    Block, ComparisonFile, ComparisonPlan, Cost, Finding, Omitted, Shift, Verdict,
 };
 use lab_stats::{bootstrap, paired};
 use std::fmt::Write as _;
@@ -15,6 +15,9 @@ use std::fmt::Write as _;
 pub(crate) const NO_WORSE: u8 = 0;
 pub(crate) const WORSE: u8 = 1;
 pub(crate) const INCONCLUSIVE: u8 = 2;
+
+/// What is known of a difference of two quantiles that both lie among lost questions.
+const UNKNOWN: &str = "at least the timeout on both sides";
 
 /// Everything, for a terminal.
 pub(crate) fn text(file: &ComparisonFile) -> String {
@@ -63,9 +66,9 @@ fn table(file: &ComparisonFile) -> Table {
                 finding.cell.set.clone(),
                 load_name(finding),
                 finding.cell.metric.clone(),
-                value(finding, finding.a),
-                value(finding, finding.b),
-                change(finding, finding.estimate),
+                bound(finding.a_is_bound, value(finding, finding.a)),
+                bound(finding.b_is_bound, value(finding, finding.b)),
+                estimate(finding),
                 interval(finding),
                 term::probability(finding.p_adjusted),
                 format!("{}{primary}", verdict(finding)),
@@ -95,6 +98,16 @@ fn value(finding: &Finding, value: f64) -> String {
     }
 }
 
+/// A value that may be only a bound, because it lies among the lost questions.
+fn bound(is_bound: bool, text: String) -> String {
+    if is_bound { format!("≥ {text}") } else { text }
+}
+
+/// The estimated difference, as far as it is known.
+fn estimate(finding: &Finding) -> String {
+    finding.shift().sign(&change(finding, finding.estimate))
+}
+
 /// A difference with its sign: percent of A, for parts in percentage points.
 fn change(finding: &Finding, value: f64) -> String {
     let points = if finding.scale == "ratio" { "%" } else { "points" };
@@ -113,8 +126,9 @@ fn size(finding: &Finding, value: f64) -> String {
 }
 
 fn interval(finding: &Finding) -> String {
-    finding.interval.map_or("too few pairs".to_owned(), |[low, high]| {
-        format!("{} to {}", change(finding, low), change(finding, high))
+    finding.interval.map_or("too few pairs".to_owned(), |ends| {
+        let ends = ends.map(|end| change(finding, end));
+        finding.shift().interval(ends, |low, high| format!("{low} to {high}"))
     })
 }
 
@@ -151,7 +165,10 @@ pub(crate) fn sentence(file: &ComparisonFile) -> String {
     let (a, b) = (&file.a.name, &file.b.name);
     let cell = &finding.cell;
     let place = format!("{} at {} of {}", cell.metric, cell.load, cell.set);
-    let by = format!("{}, {}", change(finding, finding.estimate), interval(finding));
+    let by = match finding.shift() {
+        Shift::Unknown => UNKNOWN.to_owned(),
+        _ => format!("{}, {}", estimate(finding), interval(finding)),
+    };
     let margin = size(finding, finding.margin);
     let (style, text) = match finding.verdict {
         Verdict::Faster | Verdict::Slower => {
@@ -170,6 +187,9 @@ pub(crate) fn sentence(file: &ComparisonFile) -> String {
         }
         Verdict::Inconclusive => {
             let needed = match finding.pairs_needed {
+                _ if finding.shift() != Shift::Known => {
+                    "questions time out: a longer --timeout or a lower rate would tell".to_owned()
+                }
                 Some(pairs) if pairs > finding.pairs => {
                     format!("about {} would decide", term::of(pairs - finding.pairs, "more pair"))
                 }

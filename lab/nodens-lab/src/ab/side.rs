@@ -8,6 +8,7 @@ use crate::server::Server as Named;
 use anyhow::{Context, Result, bail};
 use lab_load::Workload;
 use lab_result::comparison::Party;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
@@ -211,8 +212,7 @@ impl Starter<'_> {
             }
         };
         if server.is_none() {
-            ask_once(address, &probe)
-                .with_context(|| format!("{} at {address} does not answer", spec.name))?;
+            ask_once(address, &probe).map_err(|error| unanswered(error, (&spec.name, address)))?;
         }
         counters.read().with_context(|| format!("the counters of {}", spec.name))?;
         Ok(Instance { address, counters, _server: server, incarnation, answers: 0 })
@@ -231,7 +231,31 @@ impl Starter<'_> {
 }
 
 /// Asks until any answer comes; the first datagrams may be lost.
-fn ask_once(address: SocketAddr, query: &[u8]) -> Result<()> {
+/// No server is at an address that was given, as its host says.
+#[derive(Debug)]
+pub(crate) struct NothingListens {
+    name: String,
+    address: SocketAddr,
+}
+
+impl std::fmt::Display for NothingListens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, address } = self;
+        write!(f, "nothing listens at {address} ({name}): its host refused every query (ICMP)")
+    }
+}
+
+impl std::error::Error for NothingListens {}
+
+/// Why a server that others started cannot be measured.
+fn unanswered(error: io::Error, (name, address): (&str, SocketAddr)) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        return NothingListens { name: name.to_owned(), address }.into();
+    }
+    anyhow::Error::new(error).context(format!("{name} at {address} does not answer"))
+}
+
+fn ask_once(address: SocketAddr, query: &[u8]) -> io::Result<()> {
     let any = if address.is_ipv6() {
         SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0))
     } else {
@@ -245,7 +269,7 @@ fn ask_once(address: SocketAddr, query: &[u8]) -> Result<()> {
         let mut response = [0; 4_096];
         match socket.send(query).and_then(|_| socket.recv(&mut response)) {
             Ok(_) => return Ok(()),
-            Err(error) if begin.elapsed() > ANSWER_MAX => return Err(error.into()),
+            Err(error) if begin.elapsed() > ANSWER_MAX => return Err(error),
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }

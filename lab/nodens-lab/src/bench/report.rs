@@ -88,7 +88,7 @@ fn about(
         ),
         format!("- load average {} (1, 5, 15 minutes)", load_average.join(" ")),
         format!("- measured again because others used the server's CPU: {tried} times"),
-        "- echo is `nodens-lab echo`: what receiving and sending alone cost".to_owned(),
+        "- echo is `nodens-lab echo`: the cost of receiving and sending alone".to_owned(),
         "- -k8s: errors, health, ready, prometheus, cache, forward, loop, reload, loadbalance"
             .to_owned(),
         "- knot and nsd answer from a zone and not from a cache".to_owned(),
@@ -105,12 +105,12 @@ fn summary_of_warnings(samples: &[Sample]) -> Vec<String> {
     let lines = [
         (
             count(Sample::is_spoilt),
-            "other processes used the server's CPU: compare CPU per question, and the ratios with * that \
+            "other processes used the server's CPU: compare CPU per query, and the ratios with * that \
              come from it. For rates and latencies, repeat on a quiet machine.",
         ),
         (
             count(|sample| sample.upstream_busy() > UPSTREAM_BUSY),
-            "the embedded upstream was the limit and not the server: compare CPU per question.",
+            "the embedded upstream was the limit and not the server: compare CPU per query.",
         ),
         (count(has_misses), "hits were asked for and not all were hits."),
         (
@@ -137,8 +137,7 @@ fn warnings(samples: &[Sample]) -> Vec<String> {
         }
         if has_misses(sample) {
             let part = term::percent(sample.miss_rate());
-            warnings
-                .push(format!("{place}: {part} of the answers took a question to the upstream"));
+            warnings.push(format!("{place}: {part} of the answers took a query to the upstream"));
         }
         if sample.upstream_busy() > UPSTREAM_BUSY {
             let percent = sample.upstream_busy() * 100.0;

@@ -177,11 +177,7 @@ fn hits(peers: &[Peer], n: &Numbers<'_>) -> Section {
         ratio_column(n, "×echo", Cell::ManyNames, ("echo", Cell::ManyNames)),
         ratio_column(n, "×CoreDNS", Cell::ManyNames, ("coredns", Cell::ManyNames)),
     ];
-    section(
-        "Cache hits, server on one CPU: the most questions/s, CPU per question",
-        peers,
-        &columns,
-    )
+    section("Cache hits, server on one CPU: the highest QPS, CPU per query", peers, &columns)
 }
 
 fn two_cpus(peers: &[Peer], n: &Numbers<'_>) -> Section {
@@ -217,7 +213,7 @@ fn internal(peers: &[Peer], n: &Numbers<'_>) -> Section {
         rate_column(n, "no cache, external", Cell::UncachedExternal),
     ];
     section(
-        "One name, internal (the server's own) and external, with and without a cache",
+        "One name, internal (local to the server) and external, with and without a cache",
         peers,
         &columns,
     )
@@ -254,7 +250,7 @@ fn low(peers: &[Peer], n: &Numbers<'_>) -> Section {
         memory,
         resident,
     ];
-    section("The bill: CPU at 2,000 questions/s from sleeping clients; memory", peers, &columns)
+    section("The bill: CPU at 2,000 QPS from sleeping clients; memory", peers, &columns)
 }
 
 fn latency(title: &str, peers: &[Peer], n: &Numbers<'_>, cell: Cell) -> Section {
@@ -277,18 +273,21 @@ fn latency(title: &str, peers: &[Peer], n: &Numbers<'_>, cell: Cell) -> Section 
 fn latencies(bench: &Bench<'_>, peers: &[Peer], n: &Numbers<'_>) -> Vec<Section> {
     let rate = term::count(bench.args.rate as u64);
     let titles = [
-        (Cell::Fixed, format!("Latency at {rate} questions/s, 10,000 names, all hits")),
+        (Cell::Fixed, format!("Latency at {rate} QPS, 10,000 names, all hits")),
         (
             Cell::Half,
-            "Latency at half of each server's own most, 10,000 names, all hits".to_owned(),
+            "Latency at half of each server's own maximum, 10,000 names, all hits".to_owned(),
         ),
         (
             Cell::SameCpu,
             format!(
-                "Latency at {rate} questions/s across veth, client and server on one CPU, from sending"
+                "Latency at {rate} QPS across veth, client and server on one CPU, from sending"
             ),
         ),
-        (Cell::Quiet, "Latency at half of the most, with a hosts file of 100,000 lines".to_owned()),
+        (
+            Cell::Quiet,
+            "Latency at half of the maximum, with a hosts file of 100,000 lines".to_owned(),
+        ),
         (
             Cell::Disturbed,
             "The same under reloads, hosts file changes and ten scrapes of the metrics a second"
@@ -307,7 +306,7 @@ fn tcp(peers: &[Peer], n: &Numbers<'_>) -> Section {
         cost_column(n, Cell::Tcp1000),
         ratio_column(n, "×CoreDNS", Cell::Tcp1000, ("coredns", Cell::Tcp1000)),
     ];
-    section("TCP, one question in flight per connection, 10,000 names, all hits", peers, &columns)
+    section("TCP, one query in flight per connection, 10,000 names, all hits", peers, &columns)
 }
 
 fn kubernetes(title: &str, peers: &[Peer], n: &Numbers<'_>, cells: [Cell; 2]) -> Section {

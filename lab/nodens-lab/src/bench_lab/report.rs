@@ -10,7 +10,7 @@ use std::path::Path;
 const BEGIN: &str = "<!-- bench-lab: begin -->";
 const END: &str = "<!-- bench-lab: end -->";
 /// What a reader must know of a machine with more to do than CPUs.
-const BUSY: &str = "the machine was busy with other work; compare CPU per question and the ratio, and \
+const BUSY: &str = "the machine was busy with other work; compare CPU per query and the ratio, and \
                     measure rates, gaps and latencies again when it is quiet";
 
 /// What a report is made of.
@@ -35,7 +35,7 @@ impl Report<'_> {
             parts.push(render(&self.maximum(route)));
             parts.extend(self.ratio(route));
             let rate = term::count(self.bench.args.rate.into());
-            parts.push(format!("{title}, {rate} questions/s evenly, and the latency floor:"));
+            parts.push(format!("{title}, {rate} QPS evenly, and the latency floor:"));
             parts.push(render(&self.pacing(route)));
         }
         parts.push(about(self.bench, self.tools, self.notes).join("\n"));
@@ -46,8 +46,8 @@ impl Report<'_> {
         let mut table = Table::new(&[
             "generator",
             "answers/s on one CPU",
-            "CPU per question",
-            "questions per CPU second",
+            "CPU per query",
+            "queries per CPU second",
         ]);
         for tool in self.tools.iter().filter(|tool| tool.can(Cell::Maximum, route)) {
             let of = |number: &dyn Fn(&Sample) -> Option<f64>| {
@@ -71,7 +71,7 @@ impl Report<'_> {
             "gap off by, p50",
             "p99",
             "in 10 ms",
-            "CPU per question",
+            "CPU per query",
             "lowest latency",
             "median",
         ]);
@@ -124,7 +124,7 @@ impl Report<'_> {
         let ratios = lab.iter().zip(&dnsperf).map(|(lab, dnsperf)| dnsperf / lab).collect();
         let Median { middle, lowest, highest } = Median::of(ratios)?;
         Some(format!(
-            "Per CPU second, nodens-lab sends and receives {middle:.1} times as many questions as \
+            "Per CPU second, nodens-lab sends and receives {middle:.1} times as many queries as \
              dnsperf ({lowest:.1} to {highest:.1} in the repeats)."
         ))
     }

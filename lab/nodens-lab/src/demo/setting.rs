@@ -3,7 +3,7 @@
 use super::{Args, Phase};
 use crate::authority::Authority;
 use crate::term::{self, Live};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use lab_load::cluster::{self, Cluster};
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Pace, Spin};
@@ -14,10 +14,34 @@ use std::time::Duration;
 /// Questions a second, the highest that this machine can send on time, if nobody says how many. The
 /// lowest still shows what a cache saves.
 pub(super) const RATES: [f64; 5] = [4_000.0, 2_000.0, 1_000.0, 500.0, 250.0];
+/// Questions of a phase, made before it: some 16 octets each.
+const QUESTIONS_MAX: f64 = 20e6;
+/// Questions a second below which a few decide what is seen.
+const RATE_MIN: f64 = 100.0;
+/// Pods, each with a socket: a hundred times what a node has by default.
+const PODS_MAX: usize = 11_000;
 /// Seconds of a trial.
 const TRIAL: f64 = 0.4;
 /// How often the measurement is taken, if the machine has become too busy for it meanwhile.
 const TAKES: usize = 3;
+
+/// Refuses what the demonstration cannot be done with, before anything is made or started.
+pub(super) fn check(args: &Args) -> Result<()> {
+    if let Some(rate) = args.rate.filter(|rate| rate.is_nan() || *rate < RATE_MIN) {
+        bail!("--rate: {rate} is too low, expected at least {RATE_MIN} questions a second");
+    }
+    if args.seconds.is_nan() || args.seconds < 1.0 {
+        bail!("--seconds: {} is too short, expected at least 1 second", args.seconds);
+    }
+    let questions = args.rate.unwrap_or(RATES[0]) * args.seconds;
+    if questions > QUESTIONS_MAX {
+        bail!("{questions:.1e} questions (rate times time), expected {QUESTIONS_MAX:e} at most");
+    }
+    if args.pods == 0 || args.pods > PODS_MAX {
+        bail!("{} pods, expected 1 to {PODS_MAX}", args.pods);
+    }
+    super::page::check(&args.out)
+}
 
 /// Who runs where, and how fast it is asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,8 +93,7 @@ impl Setting {
         live: &Live,
         upstream: &Authority,
     ) -> Result<Self> {
-        // Below the lowest rate there is nothing to choose.
-        if args.rate.is_some() || lower(self.rate).is_none() {
+        if args.rate.is_some() {
             return Ok(self);
         }
         let first = self.clone();
@@ -90,7 +113,7 @@ impl Setting {
                 }
             }
         }
-        (self.load, self.spin) = (first.load, first.spin);
+        // What asks for least goes on: the last way at the lowest rate.
         Ok(self)
     }
 

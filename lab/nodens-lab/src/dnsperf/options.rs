@@ -290,9 +290,9 @@ Usage: dnsperf [-f family] [-m mode] [-s server_addr] [-p port]
                [-y [alg:]name:secret] [-q num_queries] [-Q max_qps]
                [-S stats_interval] [-u] [-B] [-v] [-W] [-h] [-H] [-O]
   -f address family of DNS transport, inet or inet6 (default: any)
-  -m set transport mode: udp, tcp, dot, doh or doq (default: udp)
+  -m set transport mode: udp, tcp, dot, doh, doq or doh3 (default: udp)
   -s the server to query (default: 127.0.0.1)
-  -p the port on which to query the server (default: udp/tcp 53, dot/doq 853 or doh 443)
+  -p the port on which to query the server (default: udp/tcp 53, dot/doq 853 or doh/doh3 443)
   -a the local address from which to send queries
   -x the local port from which the first client sends, others from the next ones (default: 0, any)
   -d the input data file (default: stdin)

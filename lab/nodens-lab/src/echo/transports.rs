@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use lab_echo::Injection;
 use lab_echo::identity::Identity;
 use lab_echo::udp::{Echo, Report};
-use lab_echo::{doh, quic, stream, udp};
+use lab_echo::{doh, doh3, quic, stream, udp};
 use lab_load::Transport;
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,10 +17,11 @@ const PORTS_TRIED: usize = 16;
 /// Options of transports.
 #[derive(clap::Args)]
 pub(super) struct TransportArgs {
-    /// Transports: udp, tcp, dot, doh (HTTP/2), doq, several with commas.
+    /// Transports: udp, tcp, dot, doh (HTTP/2), doq, doh3 (HTTP/3), several with commas.
     #[arg(short, long, value_delimiter = ',', default_value = "udp")]
     mode: Vec<Transport>,
-    /// Address and port for dot, doh and doq [default: the next port; for doh beside dot, the one behind].
+    /// Address and port for dot, doh, doq and doh3 [default: the next port; for doh beside dot and for
+    /// doh3 beside doq, the one behind].
     #[arg(long, value_name = "ADDRESS:PORT")]
     tls_listen: Option<SocketAddr>,
     /// PEM file with the certificate to show [default: one made for the occasion].
@@ -139,11 +140,21 @@ impl TransportArgs {
                 (Transport::Doh, Some(identity)) => {
                     let tls = Some(identity.config("h2")?);
                     let options = self.options(injection, threads);
-                    doh::start(self.beside_dot(place), stream::Options { tls, ..options })
+                    doh::start(
+                        self.beside(Transport::Dot, place),
+                        stream::Options { tls, ..options },
+                    )
                 }
                 (Transport::Doq, Some(identity)) => {
-                    let tls = identity.quic_config()?;
-                    quic::start(place, quic::Options { injection, threads, tls })
+                    let tls = identity.quic_config("doq")?;
+                    let options = quic::Options::new(tls);
+                    quic::start(place, quic::Options { injection, threads, ..options })
+                }
+                (Transport::Doh3, Some(identity)) => {
+                    let tls = identity.quic_config("h3")?;
+                    let (close_after, options) = (self.close_after, quic::Options::new(tls));
+                    let options = quic::Options { injection, threads, close_after, ..options };
+                    doh3::start(self.beside(Transport::Doq, place), options)
                 }
                 (transport, None) => bail!("there is no certificate for {transport}"),
             };
@@ -157,12 +168,13 @@ impl TransportArgs {
     }
 
     fn options(&self, injection: Injection, threads: usize) -> stream::Options {
-        stream::Options { injection, threads, tls: None, close_after: self.close_after }
+        let close_after = self.close_after;
+        stream::Options { injection, threads, close_after, ..stream::Options::default() }
     }
 
-    /// Where DNS over HTTPS is. It shares TCP with DNS over TLS, and so no port.
-    fn beside_dot(&self, place: SocketAddr) -> SocketAddr {
-        match self.mode.contains(&Transport::Dot) {
+    /// Where DNS over HTTPS is. It shares TCP with DNS over TLS or UDP with DNS over QUIC, and so no port.
+    fn beside(&self, other: Transport, place: SocketAddr) -> SocketAddr {
+        match self.mode.contains(&other) {
             true if place.port() > 0 => {
                 SocketAddr::new(place.ip(), place.port().checked_add(1).unwrap_or(0))
             }

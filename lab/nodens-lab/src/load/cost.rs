@@ -90,7 +90,7 @@ impl Cost {
             Some((ended - began, before, after.cpu?.checked_sub(before.cpu?).filter(|_| same)?))
         });
         let Some((wall, before, cpu)) = both else {
-            let why = self.fault.as_deref().unwrap_or("the server was started anew");
+            let why = self.fault.as_deref().unwrap_or("the server was restarted");
             let note = format!("the cost of the server is unknown, its counters failed: {why}");
             return result.verdict.notes.push(note);
         };
@@ -174,7 +174,7 @@ mod tests {
         cost.end();
         cost.put(&mut spoilt);
         assert!(spoilt.server_cost.is_none(), "{:?}", spoilt.server_cost);
-        assert!(spoilt.verdict.notes.iter().any(|note| note.contains("started anew")));
+        assert!(spoilt.verdict.notes.iter().any(|note| note.contains("restarted")));
         drop(server.join().unwrap());
     }
 
@@ -214,6 +214,6 @@ mod tests {
         cost.end();
         cost.put(&mut spoilt);
         assert!(spoilt.server_cost.is_none());
-        assert!(spoilt.verdict.notes.iter().any(|note| note.contains("started anew")));
+        assert!(spoilt.verdict.notes.iter().any(|note| note.contains("restarted")));
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct OutArgs {
     #[command(flatten)]
     options: crate::export::OptionArgs,
     /// Serve the numbers of the running load to Prometheus here, as 127.0.0.1:9053.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::server::listen)]
     prometheus: Option<SocketAddr>,
 }
 

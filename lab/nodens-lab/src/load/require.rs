@@ -144,6 +144,10 @@ mod tests {
         let report = junit(&spoilt);
         assert!(report.contains("failures=\"0\" errors=\"1\" skipped=\"2\""), "{report}");
         assert!(report.contains("<error message=\"late\""), "{report}");
+        assert_eq!(
+            (report.matches("<skipped").count(), report.matches("<failure").count()),
+            (2, 0)
+        );
         assert!(lines(&example(false))[0].contains("MISSED") && !is_met(&example(false)));
     }
 }

@@ -15,11 +15,11 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Transport")]
 pub(crate) struct TransportArgs {
-    /// Transport: udp, tcp, dot, doh or doq.
+    /// Transport: udp, tcp, dot, doh (HTTP/2), doq or doh3 (HTTP/3).
     #[arg(short, long, default_value = "udp", conflicts_with = "mix")]
     mode: Transport,
-    /// Port of the server, if --server has none [default: 53, with TLS 853, doh 443].
-    #[arg(short, long)]
+    /// Port of the server, if --server has none [default: 53, with TLS 853, doh and doh3 443].
+    #[arg(short, long, value_parser = crate::server::port)]
     port: Option<u16>,
     /// Several transports at once, each with its part of the clients: udp=80,tcp=15,dot=5. A port
     /// of its own goes behind a colon: dot:8853=5.
@@ -52,7 +52,7 @@ pub(crate) struct TransportArgs {
     /// Start every connection with a full handshake, even with a ticket from an earlier one.
     #[arg(long)]
     no_resumption: bool,
-    /// Send questions before the handshake is over where a ticket allows it (0-RTT, doq).
+    /// Send questions before the handshake is over where a ticket allows it (0-RTT, doq and doh3).
     #[arg(long)]
     early_data: bool,
     /// Path of DNS over HTTPS.

@@ -138,9 +138,12 @@ fn what_cannot_be_compared_is_told_before_anything_starts() {
     assert!(String::from_utf8_lossy(&short.stderr).contains("at least 100ms"), "{short:?}");
     assert!(with(&["--margin", "p50=0.5%"]).contains("buckets"));
     assert!(with(&["--primary", "p51"]).contains("expected one of p50"));
-    let dead = with(&[]);
-    assert!(dead.contains("127.0.0.1:9 does not answer"), "{dead}");
-    let ends = error(&["--a-cmd", "sh -c 'echo the reason {port}; exit 1'", "--b", "127.0.0.1:9"]);
+    let dead = ab(folder.path(), &sides);
+    assert_eq!(dead.status.code(), Some(4), "{dead:?}");
+    assert!(String::from_utf8_lossy(&dead.stderr).contains("nothing listens at 127.0.0.1:9"));
+    let echo = Echo::start();
+    let address = format!("127.0.0.1:{}", echo.port);
+    let ends = error(&["--a-cmd", "sh -c 'echo the reason {port}; exit 1'", "--b", &address]);
     assert!(ends.contains("the reason"), "{ends}");
     assert!(error(&["--a", "127.0.0.1:9", "--b-cmd", "nodens"]).contains("{port}"));
     assert_eq!(lab(&["ab", "--ci", "--paris", "9"]).status.code(), Some(4), "not `inconclusive`");

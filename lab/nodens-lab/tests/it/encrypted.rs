@@ -188,9 +188,9 @@ fn an_echo_takes_the_authority_that_it_made_up_with_it() {
 fn an_echo_over_https_does_what_it_is_told_and_a_load_sees_just_that() {
     let folder = tempfile::tempdir().unwrap();
     let authority = folder.path().join("ca.pem").to_str().unwrap().to_owned();
-    for method in ["get", "post"] {
+    for (mode, method) in [("doh", "get"), ("doh", "post"), ("doh3", "get"), ("doh3", "post")] {
         let mut echo = Command::new(env!("CARGO_BIN_EXE_nodens-lab"))
-            .args(["echo", "-m", "doh", "-l", "127.0.0.1:0", "--tls-ca-out", &authority])
+            .args(["echo", "-m", mode, "-l", "127.0.0.1:0", "--tls-ca-out", &authority])
             .args(["--latency", "20ms", "--loss", "5%", "--rcode", "10%:SERVFAIL", "--seed", "3"])
             .stdout(Stdio::piped())
             .spawn()
@@ -202,7 +202,7 @@ fn an_echo_over_https_does_what_it_is_told_and_a_load_sees_just_that() {
         let result = crate::load::json(&lab(&[
             "load",
             "-m",
-            "doh",
+            mode,
             "-p",
             &port,
             "--doh-method",
@@ -231,12 +231,30 @@ fn an_echo_over_https_does_what_it_is_told_and_a_load_sees_just_that() {
             digits.parse().unwrap()
         };
         let counts = &result.counts;
-        assert_eq!(counts.answered + counts.timed_out, counts.sent, "{method}: {counts:?}");
-        assert!(counts.timed_out > 0 && counts.answered > 100, "{method}: {counts:?}");
-        assert_eq!(counts.timed_out, number("not answered on purpose"), "{method}");
-        assert_eq!(result.rcodes["SERVFAIL"], number("SERVFAIL"), "{method}");
-        assert!(result.response.min().unwrap() >= 20_000_000, "{method}");
+        assert_eq!(counts.answered + counts.timed_out, counts.sent, "{mode} {method}: {counts:?}");
+        assert!(counts.timed_out > 0 && counts.answered > 100, "{mode} {method}: {counts:?}");
+        assert_eq!(counts.timed_out, number("not answered on purpose"), "{mode} {method}");
+        assert_eq!(result.rcodes["SERVFAIL"], number("SERVFAIL"), "{mode} {method}");
+        assert!(result.response.min().unwrap() >= 20_000_000, "{mode} {method}");
     }
+}
+
+#[test]
+fn a_load_over_http_3_on_a_server_without_it_says_so_and_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = folder.path().join("ca.pem");
+    let (_echo, ports) = start_echo(&["-m", "udp,doq"], &authority);
+    let [_, doq] = &ports[..] else { panic!("{ports:?}") };
+    let run = |mode: &str, port: &str| {
+        let trust = ["--tls-ca", authority.to_str().unwrap()];
+        let arguments = ["load", "-m", mode, "-p", port, "-l", "0.3", "-n", "20", "--json"];
+        let output = lab(&[&arguments[..], &trust].concat());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, text) = run("doh3", doq);
+    assert!(code == Some(1) && text.contains("does not speak HTTP/3 (no ALPN h3)"), "{text}");
+    let (code, text) = run("doq", doq);
+    assert!(code != Some(1) && !text.contains("does not speak"), "{code:?} {text}");
 }
 
 #[test]

@@ -239,6 +239,30 @@ fn a_running_load_can_be_scraped_and_ends_with_a_partial_result() {
 }
 
 #[test]
+fn the_plan_says_what_connections_are_like() {
+    let echo = Echo::with(&["-m", "udp,tcp"]);
+    let plan = |arguments: &[&str]| {
+        let load = ["load", "-p", &echo.port, "-Q", "100", "-l", "100ms", "-c", "2", "--json"];
+        json(&lab(&[&load[..], arguments].concat())).plan
+    };
+    let connecting = plan(&["-m", "tcp"]).connecting.unwrap();
+    assert!(connecting.connect_first && connecting.life == "persistent", "{connecting:?}");
+    let mix = ["--mix", "udp=1,tcp=1", "--connect-first=false", "--pipelining", "3"];
+    let mixed = plan(&[&mix[..], &["--conn-life", "queries=2", "-t", "700ms"]].concat());
+    let connecting = mixed.connecting.unwrap();
+    assert!(!connecting.connect_first && connecting.life == "queries=2", "{connecting:?}");
+    assert_eq!((connecting.pipelining, connecting.set_up_timeout_ns), (Some(3), 700_000_000));
+    let at = format!("127.0.0.1:{}", echo.port);
+    assert!(mixed.transports.iter().all(|share| share.server.as_deref() == Some(&at)));
+    let datagrams = plan(&["--source", "127.0.0.7", "--kernel-stamps"]);
+    assert_eq!(datagrams.connecting, None);
+    assert_eq!(
+        (datagrams.sources, datagrams.stamps),
+        (vec!["127.0.0.7".into()], Some("kernel".into()))
+    );
+}
+
+#[test]
 fn connections_are_counted_by_second_and_in_all() {
     let echo = Echo::with(&["-m", "tcp"]);
     let arguments = ["load", "-p", &echo.port, "-m", "tcp", "-Q", "200", "-l", "1.2", "-c", "4"];

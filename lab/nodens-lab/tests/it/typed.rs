@@ -44,6 +44,16 @@ fn what_is_no_server_time_or_rate_is_answered_with_what_was_expected() {
         (&["load", "-l", "ten"], "expected seconds or a number and ns, us, ms, s, min or h"),
         (&["load", "-t=-1"], "expected seconds or a number and ns, us, ms, s, min or h"),
         (&["load", "-l", "0"], "the duration must be positive"),
+        (&["load", "-c", "0"], "the number of clients must be positive"),
+        (&["load", "-Q", "-5"], "`-5` is no rate, expected a number a second"),
+        (&["load", "-p", "0"], "`0` is no port, expected a number from 1 to 65535"),
+        (&["load", "-p", "dns"], "`dns` is no port, expected a number from 1 to 65535"),
+        (&["load", "--cpus", "two"], "`two` is no CPU, expected numbers of CPUs, as 2,3"),
+        (&["load", "--prometheus", "9053"], "`9053` is no place to listen on, expected an address"),
+        (&["load", "--source", "::1"], "expected an IPv4 address"),
+        (&["echo", "-l", "localhost"], "`localhost` is no place to listen on, expected an address"),
+        (&["demo", "-Q", "5"], "--rate: 5 is too low, expected at least 100"),
+        (&["demo", "-l", "0"], "--seconds: 0 is too short, expected at least 1 second"),
         (&["load", "-Q", "20q"], "expected a number a second, as in 500, 20k"),
         (&["load", "-Q", "0"], "the rate must be positive"),
         (&["load", "--steps", "1z:10s"], "as 1000:10s,5k:10s"),
@@ -59,4 +69,37 @@ fn what_is_no_server_time_or_rate_is_answered_with_what_was_expected() {
         let error = stderr(arguments);
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn an_error_is_told_once_and_alone() {
+    for (arguments, cause) in [
+        (&["load", "--source", "192.0.2.9"][..], "os error 99"),
+        (&["report", "nowhere.json"], "os error 2"),
+        (&["export", "nowhere.json", "-f", "csv"], "os error 2"),
+        (&["load", "--cpus", "1023"], "CPU 1023"),
+    ] {
+        let output = lab(arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), error.matches(cause).count()), (Some(1), 1), "{error}");
+        assert!(output.stdout.is_empty(), "nothing is announced that does not happen");
+    }
+}
+
+#[test]
+fn what_demo_and_ab_cannot_do_is_said_before_they_begin() {
+    let program = env!("CARGO_BIN_EXE_nodens-lab");
+    let error = stderr(&["demo", "--nodens", program, "-o", "/proc/nodens"]);
+    assert!(error.contains("--out: cannot create /proc/nodens"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let at = format!("127.0.0.1:{}", crate::load::closed_port());
+    let output = std::process::Command::new(program)
+        .args(["ab", "--a", &at, "--b", &at, "--rates", "100"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains(&format!("nothing listens at {at}")), "{error}");
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no plan of what is not done");
 }

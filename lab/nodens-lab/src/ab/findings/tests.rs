@@ -1,5 +1,8 @@
+use super::values::quantile;
 use super::*;
+use lab_histogram::Histogram;
 use lab_result::comparison::SetPlan;
+use lab_result::comparison::Shift;
 
 const LOAD: &str = "50 %";
 
@@ -172,9 +175,42 @@ fn lost_questions_stand_in_quantiles_as_the_timeout() {
         (block.answered, block.lost) = (400, 600);
     }
     let found = findings(&plan(&[("p50", 0.02), ("loss", 0.001)]), &all, &[]);
-    assert_eq!(found.all[0].b, 2e9);
+    let p50 = &found.all[0];
+    assert_eq!((p50.b, p50.a_is_bound, p50.b_is_bound), (2e9, false, true));
+    assert_eq!((p50.shift(), p50.verdict), (Shift::AtLeast, Verdict::Slower));
     assert!(found.notes[0].contains("8 of 16 blocks"), "{:?}", found.notes);
     assert!((found.all[1].estimate - 0.6).abs() < 1e-9 && found.all[1].scale == "difference");
+}
+
+#[test]
+fn two_quantiles_among_lost_questions_are_not_equivalent() {
+    let mut all = blocks(8, 0);
+    for block in all.iter_mut().filter(|block| block.sent > 0) {
+        block.response = Histogram::new();
+        (0..400).for_each(|_| block.response.record(1_000_000));
+        (0..600).for_each(|_| block.response.record_censored(2_000_000_000));
+        (block.answered, block.lost) = (400, 600);
+    }
+    let found = findings(&plan(&[("p50", 0.02)]), &all, &[]);
+    let p50 = &found.all[0];
+    assert_eq!((p50.shift(), p50.verdict), (Shift::Unknown, Verdict::Inconclusive));
+    assert_eq!(p50.pairs_needed, None, "more pairs tell nothing");
+}
+
+#[test]
+fn a_few_quantiles_among_lost_questions_leave_the_others_without_equivalence() {
+    let mut all = blocks(10, 0);
+    for block in all.iter_mut().filter(|block| block.sent > 0 && block.pair < 4) {
+        block.response = Histogram::new();
+        (0..400).for_each(|_| block.response.record(1_000_000));
+        (0..600).for_each(|_| block.response.record_censored(2_000_000_000));
+        (block.answered, block.lost) = (400, 600);
+    }
+    let found = findings(&plan(&[("p50", 0.02)]), &all, &[]);
+    let p50 = &found.all[0];
+    assert_eq!((p50.a_is_bound, p50.b_is_bound, p50.shift()), (false, false, Shift::Known));
+    assert_eq!((p50.p_equivalent, p50.p_worse), (1.0, 1.0), "B may be slower than the timeout");
+    assert_eq!(p50.verdict, Verdict::Inconclusive);
 }
 
 #[test]
@@ -193,6 +229,6 @@ fn quantiles_within_a_bucket_are_interpolated() {
     block.response = Histogram::new();
     block.response.record_n(1_000_000, 50);
     block.response.record_n(2_000_000, 50);
-    let at = |part| quantile(&[&block], part).unwrap().0;
+    let at = |part| quantile(&[&block], part).unwrap().value;
     assert!(at(0.1) < at(0.4) && at(0.4) < 1_004_000.0 && at(0.6) > 1_990_000.0);
 }

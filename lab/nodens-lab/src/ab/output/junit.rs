@@ -20,7 +20,7 @@ pub(crate) fn junit(file: &ComparisonFile) -> String {
     for finding in &file.findings {
         let cell = &finding.cell;
         let class = escape(&format!("{}.{}", cell.set, cell.load.replace(' ', "")));
-        let by = format!("{} ({})", change(finding, finding.estimate), interval(finding));
+        let by = format!("{} ({})", estimate(finding), interval(finding));
         let message =
             escape(&format!("{}: {by}, p {}", verdict(finding), p_of(finding.p_adjusted)));
         let outcome = match finding.verdict {

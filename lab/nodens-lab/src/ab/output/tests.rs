@@ -100,6 +100,27 @@ fn the_sentence_says_who_by_how_much_and_how_surely() {
 }
 
 #[test]
+fn values_among_lost_questions_are_bounds_everywhere() {
+    let bounds = |a, b, verdict| Finding {
+        a_is_bound: a,
+        b_is_bound: b,
+        b: 2e9,
+        ..finding("p99", verdict, 5.0)
+    };
+    let slower = file(vec![bounds(false, true, Verdict::Slower)]);
+    for text in [text(&slower), markdown(&slower)] {
+        assert!(text.contains("≥ 2.00 s") && text.contains("≥ +500 %"), "{text}");
+        assert!(text.contains("≥ +499 %") && !text.contains("to +501 %"), "{text}");
+    }
+    assert!(junit(&slower).contains("≥ +500 % (≥ +499 %)"), "{}", junit(&slower));
+    let at_most = text(&file(vec![bounds(true, false, Verdict::Faster)]));
+    assert!(at_most.contains("≥ 100 µs") && at_most.contains("≤ +501 %"), "{at_most}");
+    let both = Finding { primary: true, ..bounds(true, true, Verdict::Inconclusive) };
+    let said = sentence(&file(vec![both]));
+    assert!(said.contains("at least the timeout on both sides; questions time out"), "{said}");
+}
+
+#[test]
 fn the_table_people_write_by_hand_has_intervals_now() {
     let text = markdown(&file(vec![finding("p50", Verdict::Slower, 0.05)]));
     let row = "| 1.11.3 | internal @ 2000 QPS (50 %) | 287.5m | 285.5m to ";

@@ -1,0 +1,85 @@
+//! What a difference of two values is when one of them is only known to be at least the timeout.
+
+use super::{Finding, Verdict};
+
+/// What is known about the difference of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shift {
+    /// It is the estimate.
+    Known,
+    /// B lies among the lost questions: it is at least the estimate.
+    AtLeast,
+    /// A lies among the lost questions: it is at most the estimate.
+    AtMost,
+    /// Both do: nothing.
+    Unknown,
+}
+
+impl Shift {
+    /// Whether the values can show `verdict`, or that more of them would: a bound is evidence in one
+    /// direction only.
+    pub fn supports(self, verdict: Verdict) -> bool {
+        match verdict {
+            Verdict::Inconclusive | Verdict::Equivalent => self == Self::Known,
+            Verdict::Faster => matches!(self, Self::Known | Self::AtMost),
+            Verdict::Slower => matches!(self, Self::Known | Self::AtLeast),
+        }
+    }
+
+    /// `text`, which is the estimate or an end of its interval, with the sign of a bound.
+    pub fn sign(self, text: &str) -> String {
+        match self {
+            Self::Known => text.to_owned(),
+            Self::AtLeast => format!("≥ {text}"),
+            Self::AtMost => format!("≤ {text}"),
+            Self::Unknown => "unknown".to_owned(),
+        }
+    }
+
+    /// An interval: of a bound, only the end towards the other value is known.
+    pub fn interval(
+        self,
+        [low, high]: [String; 2],
+        known: impl Fn(&str, &str) -> String,
+    ) -> String {
+        match self {
+            Self::Known => known(&low, &high),
+            Self::AtLeast => self.sign(&low),
+            Self::AtMost => self.sign(&high),
+            Self::Unknown => self.sign(""),
+        }
+    }
+}
+
+impl Finding {
+    /// What is known about the difference.
+    pub fn shift(&self) -> Shift {
+        match (self.a_is_bound, self.b_is_bound) {
+            (false, false) => Shift::Known,
+            (false, true) => Shift::AtLeast,
+            (true, false) => Shift::AtMost,
+            (true, true) => Shift::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_supports_verdicts_in_its_direction_only() {
+        let finding = |a, b| Finding { a_is_bound: a, b_is_bound: b, ..Finding::default() };
+        let shifts = [(false, false), (false, true), (true, false), (true, true)]
+            .map(|(a, b)| finding(a, b).shift());
+        assert_eq!(shifts, [Shift::Known, Shift::AtLeast, Shift::AtMost, Shift::Unknown]);
+        let supported = |verdict| shifts.map(|shift| shift.supports(verdict));
+        assert_eq!(supported(Verdict::Faster), [true, false, true, false]);
+        assert_eq!(supported(Verdict::Slower), [true, true, false, false]);
+        assert_eq!(supported(Verdict::Equivalent), [true, false, false, false]);
+        let interval = |shift: Shift| {
+            shift.interval(["1".into(), "2".into()], |low, high| format!("{low} to {high}"))
+        };
+        assert_eq!(shifts.map(interval), ["1 to 2", "≥ 1", "≤ 2", "unknown"]);
+    }
+}
