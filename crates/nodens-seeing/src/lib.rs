@@ -3,7 +3,7 @@
 //! Workers count into sketches ([`nodens_core::seeing`]). A [`Collector`] empties them once a
 //! second into a [`Ledger`], whose counts fade; a [`Report`] is what the ledger says at one moment:
 //! busy clients, names, slow names, and leaks, ranked by what they cost. A report is plain data:
-//! JSON on a socket, [`page`] in a browser, [`terminal`] in `nodens top`.
+//! JSON on a socket ([`socket`] reads it), [`page`] in a browser, a screen in `nodens-top`.
 
 #![forbid(unsafe_code)]
 
@@ -15,9 +15,10 @@ pub mod limits;
 pub mod page;
 mod places;
 mod report;
-pub mod terminal;
+pub mod socket;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
 pub use collector::{Collector, Surroundings};
 pub use domains::Domains;

@@ -1,4 +1,5 @@
 use crate::{Collector, Domains, Leak, LeakKind, Place, Report, Surroundings, page};
+use nodens_core::handlers::template::denies;
 use nodens_core::testing::{Bench, Reaction, request};
 use nodens_core::worker::Verdict;
 use nodens_wire::{Flags, Message, Name, NameRef, Rcode};
@@ -77,7 +78,7 @@ impl Scene {
     fn report(&mut self) -> Report {
         let config = self.bench.worker.config().clone();
         let domains = Domains::new(vec![wire("cluster.local")], Vec::new());
-        let is_stopped = |name: &[u8]| NameRef::new(name).is_ok_and(|name| config.denies(name));
+        let is_stopped = |name: &[u8]| NameRef::new(name).is_ok_and(|name| denies(&config, name));
         let place_of = |address: IpAddr| {
             let pod = format!("pod-{}", address.to_string().rsplit('.').next()?);
             Some(Place { namespace: "shop".to_owned(), pod })
@@ -212,19 +213,6 @@ fn the_page_runs_its_own_script_alone() {
     let hash = base64::prelude::BASE64_STANDARD.encode(Sha256::digest(script));
     assert!(page::policy().contains(&format!("script-src 'sha256-{hash}';")), "{script}");
     assert!(page.contains("&lt;script&gt;alert"), "the name is shown");
-}
-
-#[test]
-fn a_screen_shows_the_leak_whatever_its_size() {
-    let mut scene = Scene::new();
-    scene.second(|scene| scene.look_up([10, 0, 0, 7], "bad.invalid"));
-    let report = scene.report();
-    let screen = crate::terminal::text(&report, (120, 40));
-    assert!(screen.contains("bad.invalid.") && screen.contains("shop/pod-7"), "{screen}");
-    for size in [(1, 1), (20, 5), (500, 200)] {
-        assert_eq!(crate::terminal::text(&report, size).lines().count(), usize::from(size.1));
-    }
-    crate::terminal::text(&Report::default(), (80, 24));
 }
 
 #[test]

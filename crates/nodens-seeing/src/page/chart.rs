@@ -1,7 +1,7 @@
 //! The small charts of the page, as SVG or bars.
 
-use super::{percent, rate};
 use crate::report::{Bucket, RcodeShare};
+use crate::text::{percent, rate};
 use maud::{Markup, html};
 use std::fmt::Write;
 

@@ -4,6 +4,7 @@
 mod chart;
 
 use crate::report::{Client, Leak, LeakKind, Moment, Name, Report, Source};
+use crate::text::{duration, kind_text, milliseconds, percent, rate, times, why};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -41,7 +42,7 @@ pub fn render(report: &Report) -> String {
                     (figures(report))
                     (leaks(report))
                     div.columns {
-                        section { h2 { "Who asks" } (clients(&report.clients)) }
+                        section { h2 { "Top clients" } (clients(&report.clients)) }
                         section { h2 { "For what" } (names(&report.names)) }
                         section { h2 { "Longest waited for" } (slow(&report.slow)) }
                         section {
@@ -102,13 +103,13 @@ fn leaks(report: &Report) -> Markup {
     let wasted: f64 = report.leaks.iter().map(|leak| leak.rate).sum();
     html! {
         section.leaks {
-            h2 { "Asked in vain"
+            h2 { "Wasted queries"
                 @if !report.leaks.is_empty() {
-                    small { (rate(wasted)) " questions a second, most costly first" }
+                    small { (rate(wasted)) " QPS, most costly first" }
                 }
             }
             @if report.leaks.is_empty() {
-                p.empty { "Nothing: every name that is asked for exists." }
+                p.empty { "None: every name that clients query exists." }
             }
             ol {
                 @for leak in report.leaks.iter().take(ROWS) { (card(leak, most)) }
@@ -142,31 +143,11 @@ fn card(leak: &Leak, most: f64) -> Markup {
                 }
             }
             dl.numbers {
-                div { dt { "in vain" } dd { (rate(leak.rate)) small { "/s" } } }
+                div { dt { "wasted" } dd { (rate(leak.rate)) small { "/s" } } }
                 div { dt { "to upstreams" } dd { (rate(leak.upstream)) small { "/s" } } }
                 div.times { dt { "per lookup" } dd { "×" (times(leak.amplification)) } }
             }
         }
-    }
-}
-
-/// What happens, as a sentence.
-pub(crate) fn why(leak: &Leak) -> String {
-    let lookups = rate(leak.lookups);
-    let domains = leak.domains.len();
-    let and_bare = if leak.bare { " and by itself" } else { "" };
-    let in_domains = match domains {
-        0 => String::new(),
-        1 => format!(" in a search domain{and_bare}"),
-        _ => format!(" in {domains} search domains{and_bare}"),
-    };
-    let each = format!("{lookups} lookups/s, {} questions each", times(leak.amplification));
-    match leak.kind {
-        LeakKind::Name => format!("Exists nowhere, looked for{in_domains}: {each}.")
-            .replace("looked for:", "asked for:"),
-        LeakKind::Search => format!("Looked for{in_domains} before it is found: {each}."),
-        LeakKind::Storm => format!("Ever new names that do not exist{in_domains}: {each}."),
-        LeakKind::Failure => format!("Answered {}: {each}.", leak.rcode),
     }
 }
 
@@ -266,62 +247,5 @@ fn kind_class(kind: LeakKind) -> &'static str {
         LeakKind::Search => "is-search",
         LeakKind::Storm => "is-storm",
         LeakKind::Failure => "is-failure",
-    }
-}
-
-/// What a kind of leak is called.
-pub(crate) fn kind_text(kind: LeakKind) -> &'static str {
-    match kind {
-        LeakKind::Name => "leak",
-        LeakKind::Search => "search path",
-        LeakKind::Storm => "storm",
-        LeakKind::Failure => "failure",
-    }
-}
-
-/// A rate with as many digits as say something.
-pub(crate) fn rate(rate: f64) -> String {
-    match rate {
-        rate if rate >= 9_999_500.0 => format!("{:.0} M", rate / 1e6),
-        rate if rate >= 999_500.0 => format!("{:.1} M", rate / 1e6),
-        rate if rate >= 9999.5 => format!("{:.0} k", rate / 1e3),
-        rate if rate >= 99.5 => format!("{rate:.0}"),
-        rate if rate >= 9.95 => format!("{rate:.0}"),
-        rate if rate < 0.005 => "0".to_owned(),
-        rate => format!("{rate:.1}"),
-    }
-}
-
-/// A factor.
-pub(crate) fn times(times: f64) -> String {
-    if times >= 9.95 { format!("{times:.0}") } else { format!("{times:.1}") }
-}
-
-/// A part of a whole.
-pub(crate) fn percent(part: f64, whole: f64) -> String {
-    let percent = 100.0 * part / whole.max(1e-9);
-    match percent.min(100.0) {
-        percent if percent < 0.05 => "0 %".to_owned(),
-        percent if percent < 9.95 => format!("{percent:.1} %"),
-        percent => format!("{percent:.0} %"),
-    }
-}
-
-/// A wait.
-pub(crate) fn milliseconds(ms: f64) -> String {
-    match ms {
-        ms if ms >= 999.5 => format!("{:.1} s", ms / 1e3),
-        ms if ms >= 9.95 => format!("{ms:.0} ms"),
-        ms => format!("{ms:.1} ms"),
-    }
-}
-
-/// A time people say.
-pub(crate) fn duration(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
     }
 }

@@ -7,6 +7,7 @@ use super::options::{Known, Options, usage};
 use crate::check;
 use crate::flags::Flags;
 use crate::load::{self, Source};
+use nodens_core::handlers::template::denies;
 use nodens_corefile::{Corefile, Directive, Position, ServerBlock, parse_key};
 use nodens_wire::Name;
 use std::collections::BTreeMap;
@@ -104,13 +105,15 @@ fn act(options: &Options) -> Result<String, String> {
     }
     for target in plan.values().flatten() {
         let Some(name) = target.example() else { continue };
-        if !after.denies(name.view()) {
+        if !denies(&after, name.view()) {
             let text = format!("{name} would still be asked upstream: another line answers first");
             return Err(text);
         }
         // The lines must not take more than they are meant to.
         let beside = beside(&name).filter(|_| !target.below);
-        if let Some(other) = beside.filter(|n| after.denies(n.view()) && !before.denies(n.view())) {
+        if let Some(other) =
+            beside.filter(|n| denies(&after, n.view()) && !denies(&before, n.view()))
+        {
             return Err(format!("{other} would be refused as well"));
         }
     }
@@ -122,7 +125,7 @@ fn act(options: &Options) -> Result<String, String> {
                 "The server takes it up by itself if its Corefile has `reload`, else on SIGUSR1.";
             Ok(format!("{file}: written. {text}\n"))
         }
-        (true, None) => Err(format!("{file} is no file that can be written")),
+        (true, None) => Err(format!("{file} is not a writable file")),
     }
 }
 

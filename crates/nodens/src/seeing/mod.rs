@@ -7,7 +7,6 @@ mod socket;
 mod top;
 
 pub(crate) use blackhole::run as blackhole;
-pub(crate) use socket::DEFAULT_SOCKET;
 pub(crate) use top::run as top;
 
 use crate::endpoints::{Endpoints, Facts};
@@ -15,6 +14,7 @@ use crate::flags::Flags;
 use crate::load;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use nodens_core::handlers::template::denies;
 use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
 use nodens_seeing::{Collector, Domains, Place, Places, Report, Surroundings, look, page};
@@ -141,7 +141,7 @@ impl Seer {
     /// What was counted, by whatever address.
     fn counted(&self) -> Report {
         let config = lock(&self.config).clone();
-        let is_stopped = |qname: &[u8]| NameRef::new(qname).is_ok_and(|name| config.denies(name));
+        let is_stopped = |qname: &[u8]| NameRef::new(qname).is_ok_and(|name| denies(&config, name));
         lock(&self.collector).report(&Surroundings {
             host: self.host.clone(),
             unix_s: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),

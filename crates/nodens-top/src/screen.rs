@@ -1,7 +1,7 @@
 //! A report in a terminal.
 
-use crate::page::{duration, kind_text, milliseconds, percent, rate, times, why};
-use crate::report::{Client, Leak, LeakKind, Moment, Name, Report, Source};
+use nodens_seeing::text::{duration, kind_text, milliseconds, percent, rate, times, why};
+use nodens_seeing::{Client, Leak, LeakKind, Moment, Name, Report, Source};
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What is shown below the leaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tab {
+pub(crate) enum Tab {
     /// Who asks most.
     #[default]
     Clients,
@@ -25,20 +25,20 @@ pub enum Tab {
 
 /// What the person at the terminal has chosen.
 #[derive(Clone, Debug, Default)]
-pub struct View {
+pub(crate) struct View {
     /// Which table.
-    pub tab: Tab,
+    pub(crate) tab: Tab,
     /// Which leak is explained.
-    pub selected: usize,
+    pub(crate) selected: usize,
     /// Why what is shown is not the newest; empty if it is.
-    pub trouble: String,
+    pub(crate) trouble: String,
     /// Whether the view stands still.
-    pub paused: bool,
+    pub(crate) paused: bool,
 }
 
 impl Tab {
     /// The next one.
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         match self {
             Self::Clients => Self::Names,
             Self::Names => Self::Slow,
@@ -48,7 +48,7 @@ impl Tab {
 }
 
 /// Draws everything.
-pub fn draw(frame: &mut Frame<'_>, report: &Report, view: &View) {
+pub(crate) fn draw(frame: &mut Frame<'_>, report: &Report, view: &View) {
     let leaks = (report.leaks.len() as u16).clamp(1, 8) + 3;
     let stopped = u16::from(!report.stopped.is_empty());
     let areas = Layout::vertical([
@@ -106,7 +106,7 @@ fn figures(frame: &mut Frame<'_>, area: Rect, report: &Report) {
     let of_all = |part: f64| format!(" {}", percent(part, now.questions));
     type Figure = (&'static str, Color, fn(&Moment) -> f64, String);
     let all: [Figure; 4] = [
-        (" Questions ", Color::Blue, |m| m.questions, String::new()),
+        (" Queries ", Color::Blue, |m| m.questions, String::new()),
         (" To upstreams ", Color::Magenta, |m| m.upstream, of_all(now.upstream)),
         (" NXDOMAIN ", Color::Yellow, |m| m.denied, of_all(now.denied)),
         (" Failures ", Color::Red, |m| m.failed, of_all(now.failed)),
@@ -134,9 +134,9 @@ fn figures(frame: &mut Frame<'_>, area: Rect, report: &Report) {
 }
 
 fn draw_leaks(frame: &mut Frame<'_>, area: Rect, report: &Report, view: &View) {
-    let block = panel(" Asked in vain, most costly first ");
+    let block = panel(" Wasted queries, most costly first ");
     if report.leaks.is_empty() {
-        let text = "Nothing: every name that is asked for exists.".green();
+        let text = "None: every name that clients query exists.".green();
         return frame.render_widget(Paragraph::new(text).block(block), area);
     }
     let row = |(index, leak): (usize, &Leak)| {
@@ -168,7 +168,7 @@ fn draw_leaks(frame: &mut Frame<'_>, area: Rect, report: &Report, view: &View) {
         Constraint::Length(7),
         Constraint::Fill(2),
     ];
-    let head = titles(&["name", "kind", "in vain/s", "upstream", "lookup", "who"]);
+    let head = titles(&["name", "kind", "wasted/s", "upstream", "lookup", "who"]);
     frame.render_widget(Table::new(rows, widths).header(head).column_spacing(2).block(block), area);
 }
 
@@ -225,7 +225,7 @@ fn clients(frame: &mut Frame<'_>, area: Rect, clients: &[Client]) {
     ];
     let head = titles(&["client", "address", "/s", "upstream", "NXDOMAIN", "failed"]);
     let table = Table::new(clients.iter().map(row), widths).header(head).column_spacing(2);
-    frame.render_widget(table.block(panel(" Who asks ")), area);
+    frame.render_widget(table.block(panel(" Top clients ")), area);
 }
 
 fn names_table(frame: &mut Frame<'_>, area: Rect, title: &str, names: &[Name]) {
@@ -266,7 +266,7 @@ fn right(text: String) -> Cell<'static> {
 }
 
 /// A report as lines of text, on a screen of `size` columns and rows.
-pub fn text(report: &Report, size: (u16, u16)) -> String {
+pub(crate) fn text(report: &Report, size: (u16, u16)) -> String {
     let Ok(mut terminal) = Terminal::new(TestBackend::new(size.0, size.1));
     _ = terminal
         .draw(|frame| draw(frame, report, &View { selected: usize::MAX, ..View::default() }));
@@ -282,7 +282,7 @@ pub fn text(report: &Report, size: (u16, u16)) -> String {
 
 /// What a person pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub(crate) enum Key {
     /// Enough seen.
     Quit,
     /// The leak above.
@@ -298,21 +298,21 @@ pub enum Key {
 }
 
 /// The terminal of this process, drawn on until the value is dropped.
-pub struct Screen(DefaultTerminal);
+pub(crate) struct Screen(DefaultTerminal);
 
 impl Screen {
     /// Takes over the terminal.
-    pub fn open() -> std::io::Result<Self> {
+    pub(crate) fn open() -> std::io::Result<Self> {
         Ok(Self(ratatui::try_init()?))
     }
 
     /// Draws a report.
-    pub fn draw(&mut self, report: &Report, view: &View) -> std::io::Result<()> {
+    pub(crate) fn draw(&mut self, report: &Report, view: &View) -> std::io::Result<()> {
         self.0.draw(|frame| draw(frame, report, view)).map(|_| ())
     }
 
     /// Waits for a key, at most for `time`.
-    pub fn wait(&mut self, time: Duration) -> std::io::Result<Option<Key>> {
+    pub(crate) fn wait(&mut self, time: Duration) -> std::io::Result<Option<Key>> {
         if !event::poll(time)? {
             return Ok(None);
         }
@@ -333,5 +333,20 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         ratatui::restore();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_has_its_size_whatever_is_drawn() {
+        let report: Report = serde_json::from_str(include_str!("../tests/report.json")).unwrap();
+        for size in [(1, 1), (20, 5), (120, 44), (500, 200)] {
+            for report in [&report, &Report::default()] {
+                assert_eq!(text(report, size).lines().count(), usize::from(size.1));
+            }
+        }
     }
 }
