@@ -1,9 +1,9 @@
 //! Runs a question through a server block's handlers: two plain loops and a stack of lookups.
 
 use crate::config::{Config, ServerBlock};
-use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
-use crate::handlers::{Handler, forward};
-use crate::job::{Asker, Job, Resolution};
+use crate::handler::{Cx, Event, Handle, Job, Lookup, Resolution, Scope, Step};
+use crate::handlers::Handler;
+use crate::job::Asker;
 use crate::time::Now;
 use crate::worker::WorkerState;
 use nodens_wire::Rcode;
@@ -66,7 +66,7 @@ pub fn run(
             Step::Lookup(lookup) => begin_lookup(config, worker, now, job, lookup),
             Step::Answered | Step::Fail(_) => {
                 // A job that is abandoned does not go through the handler it waited in.
-                forward::leave(&mut job.current, worker);
+                job.current.state.leave(worker);
                 settle(config, job, &step);
                 ascend(config, worker, now, job);
                 match job.outer.pop() {
@@ -84,6 +84,13 @@ pub fn run(
     }
 }
 
+/// Shows an answer as it is sent to those handlers that asked for it.
+pub(crate) fn note_sent(config: &Config, now: Now, job: &mut Job) {
+    job.tapped = false;
+    let Some(block) = config.blocks.get(job.current.block) else { return };
+    block.handlers.iter().for_each(|handler| handler.sent(now, job, block));
+}
+
 /// Chooses the server block for the current question and starts at its first handler.
 fn enter(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -> Step {
     match config.select(job) {
@@ -96,7 +103,7 @@ fn enter(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -> 
         }
         None => {
             if job.current.asker != Asker::Unwatched {
-                config.count_unserved(now, worker, job);
+                config.note_unserved(now, worker, job);
             }
             job.current.block = usize::MAX;
             Step::Fail(Rcode::REFUSED)

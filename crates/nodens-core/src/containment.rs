@@ -2,7 +2,7 @@
 
 use crate::chain::{self, Outcome, Start};
 use crate::config::Config;
-use crate::job::Job;
+use crate::handler::Job;
 use crate::log::Level;
 use crate::time::Now;
 use crate::worker::WorkerState;

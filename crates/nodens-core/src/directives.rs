@@ -1,100 +1,77 @@
 //! The directives in the order in which they act: that of CoreDNS 1.15.0, whatever the order in
 //! the Corefile, with our own among them.
 
-use crate::config::BlockBuilder;
+use crate::handler::Spec;
 use crate::handlers;
-use nodens_corefile::{Directive, Error};
-
-/// Reads one occurrence of a directive and adds what it asks for to the block.
-pub type Setup = fn(&Directive, &mut BlockBuilder<'_>) -> Result<(), Error>;
-
-/// A directive.
-pub struct Spec {
-    /// Its name in a Corefile.
-    pub name: &'static str,
-    /// How to read it; `None` if Nodens does not have it yet.
-    pub setup: Option<Setup>,
-}
-
-const fn has(name: &'static str, setup: Setup) -> Spec {
-    Spec { name, setup: Some(setup) }
-}
-
-const fn lacks(name: &'static str) -> Spec {
-    Spec { name, setup: None }
-}
-
-/// Handlers that answer questions of other classes than IN.
-pub const CHAOS_CLASS_DIRECTIVES: &[&str] = &["chaos", "forward"];
 
 /// Directives that CoreDNS does not have.
 pub const OWN: &[&str] = &["search"];
 
 /// Every directive, in order.
 pub static DIRECTIVES: &[Spec] = &[
-    has("root", handlers::root::setup),
-    has("metadata", handlers::metadata::setup),
-    lacks("geoip"),
-    has("cancel", handlers::cancel::setup),
-    lacks("proxyproto"),
-    lacks("quic"),
-    lacks("grpc_server"),
-    lacks("https"),
-    lacks("https3"),
-    has("timeouts", handlers::timeouts::setup),
-    has("multisocket", handlers::multisocket::setup),
-    has("reload", handlers::reload::setup),
-    has("nsid", handlers::nsid::setup),
-    has("bufsize", handlers::bufsize::setup),
-    has("bind", handlers::bind::setup),
-    has("debug", handlers::debug::setup),
-    lacks("trace"),
-    has("ready", handlers::ready::setup),
-    has("health", handlers::health::setup),
-    lacks("pprof"),
-    lacks("shed"),
-    has("prometheus", handlers::prometheus::setup),
-    has("errors", handlers::errors::setup),
-    has("log", handlers::log::setup),
-    has("dnstap", handlers::dnstap::setup),
-    has("local", handlers::local::setup),
-    has("dns64", handlers::dns64::setup),
-    lacks("siit"),
-    has("any", handlers::any::setup),
-    has("chaos", handlers::chaos::setup),
-    has("loadbalance", handlers::loadbalance::setup),
-    lacks("tsig"),
-    has("rewrite", handlers::rewrite::setup),
-    has("autopath", handlers::autopath::setup),
-    has("acl", handlers::acl::setup),
-    has("search", handlers::search::setup),
-    has("cache", handlers::cache::setup),
-    has("header", handlers::header::setup),
-    lacks("dnssec"),
-    lacks("tls"),
-    has("minimal", handlers::minimal::setup),
-    has("template", handlers::template::setup),
-    has("transfer", handlers::transfer::setup),
-    lacks("dynupdate"),
-    has("hosts", handlers::hosts::setup),
-    lacks("route53"),
-    lacks("azure"),
-    lacks("clouddns"),
-    has("k8s_external", handlers::k8s_external::setup),
-    has("kubernetes", handlers::kubernetes::setup),
-    lacks("file"),
-    lacks("auto"),
-    lacks("secondary"),
-    lacks("etcd"),
-    has("loop", handlers::loops::setup),
-    has("forward", handlers::forward::setup),
-    lacks("grpc"),
-    has("erratic", handlers::erratic::setup),
-    has("whoami", handlers::whoami::setup),
-    lacks("on"),
-    lacks("sign"),
-    has("view", handlers::view::setup),
-    lacks("nomad"),
+    handlers::root::SPEC,
+    handlers::metadata::SPEC,
+    Spec::lacking("geoip"),
+    handlers::cancel::SPEC,
+    Spec::lacking("proxyproto"),
+    Spec::lacking("quic"),
+    Spec::lacking("grpc_server"),
+    Spec::lacking("https"),
+    Spec::lacking("https3"),
+    handlers::timeouts::SPEC,
+    handlers::multisocket::SPEC,
+    handlers::reload::SPEC,
+    handlers::nsid::SPEC,
+    handlers::bufsize::SPEC,
+    handlers::bind::SPEC,
+    handlers::debug::SPEC,
+    Spec::lacking("trace"),
+    handlers::ready::SPEC,
+    handlers::health::SPEC,
+    Spec::lacking("pprof"),
+    Spec::lacking("shed"),
+    handlers::prometheus::SPEC,
+    handlers::errors::SPEC,
+    handlers::log::SPEC,
+    handlers::dnstap::SPEC,
+    handlers::local::SPEC,
+    handlers::dns64::SPEC,
+    Spec::lacking("siit"),
+    handlers::any::SPEC,
+    handlers::chaos::SPEC,
+    handlers::loadbalance::SPEC,
+    Spec::lacking("tsig"),
+    handlers::rewrite::SPEC,
+    handlers::autopath::SPEC,
+    handlers::acl::SPEC,
+    handlers::search::SPEC,
+    handlers::cache::SPEC,
+    handlers::header::SPEC,
+    Spec::lacking("dnssec"),
+    Spec::lacking("tls"),
+    handlers::minimal::SPEC,
+    handlers::template::SPEC,
+    handlers::transfer::SPEC,
+    Spec::lacking("dynupdate"),
+    handlers::hosts::SPEC,
+    Spec::lacking("route53"),
+    Spec::lacking("azure"),
+    Spec::lacking("clouddns"),
+    handlers::k8s_external::SPEC,
+    handlers::kubernetes::SPEC,
+    Spec::lacking("file"),
+    Spec::lacking("auto"),
+    Spec::lacking("secondary"),
+    Spec::lacking("etcd"),
+    handlers::loops::SPEC,
+    handlers::forward::SPEC,
+    Spec::lacking("grpc"),
+    handlers::erratic::SPEC,
+    handlers::whoami::SPEC,
+    Spec::lacking("on"),
+    Spec::lacking("sign"),
+    handlers::view::SPEC,
+    Spec::lacking("nomad"),
 ];
 
 /// The directive called `name`.

@@ -1,7 +1,7 @@
 //! What the expressions of `view` and `template` may ask about a question.
 
-use crate::handlers::metadata;
 use crate::job::Transport;
+use crate::metadata;
 use nodens_corefile::take::Cidr;
 use nodens_expr::{CallError, Context, Environment, Type, Value};
 use std::cell::OnceCell;

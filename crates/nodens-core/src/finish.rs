@@ -2,7 +2,8 @@
 
 use crate::config::Config;
 use crate::cookie;
-use crate::job::{Job, Transport};
+use crate::handler::Job;
+use crate::job::Transport;
 use crate::shared::Shared;
 use nodens_wire::edns::{code, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};

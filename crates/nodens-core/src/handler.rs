@@ -1,12 +1,76 @@
 //! The contract between the chain and a handler.
 
-use crate::config::{Config, ServerBlock};
-use crate::handlers::Handler;
-use crate::handlers::transfer::Source;
-use crate::job::{Job, Resolution};
+use crate::config::{BlockBuilder, Config, ServerBlock, Unserved};
+use crate::handlers::{Handler, HandlerStates};
+use crate::job;
+use crate::shared::Shared;
 use crate::time::Now;
 use crate::worker::WorkerState;
-use nodens_wire::{Class, Name, Rcode, Type};
+use crate::zones::Source;
+use nodens_corefile::{Directive, Error};
+use nodens_wire::{Class, Name, NameRef, Rcode, Type};
+
+/// Reads one occurrence of a directive and adds what it asks for to the block.
+pub type Setup = fn(&Directive, &mut BlockBuilder<'_>) -> Result<(), Error>;
+
+/// A directive, as it declares itself.
+pub struct Spec {
+    /// Its name in a Corefile.
+    pub name: &'static str,
+    /// How to read it; `None` if Nodens does not have it yet.
+    pub setup: Option<Setup>,
+    /// When it is read.
+    pub phase: Phase,
+    /// Whether a block that has it answers only some questions, so that another block may have the
+    /// same zone.
+    pub narrows: bool,
+    /// Called in its turn for each block, which may have the directive or not.
+    pub beside: Option<fn(&mut BlockBuilder<'_>)>,
+    /// Called when the chain of a block is complete.
+    pub chain_complete: Option<fn(&mut BlockBuilder<'_>)>,
+    /// Called when the configuration is complete.
+    pub complete: Option<fn(&mut Config, &Shared)>,
+    /// Makes what hears of the questions that no zone of a server matches; called with its label.
+    pub unserved: Option<fn(&Shared, &str) -> Unserved>,
+}
+
+/// When a directive is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Before all others: it says where its block listens. It sees no other setting.
+    Place,
+    /// Before the chain: it makes settings that handlers look at, wherever it acts.
+    Settings,
+    /// In the order in which directives act.
+    Chain,
+}
+
+impl Spec {
+    /// A directive that takes its turn and needs nothing else.
+    pub const fn new(name: &'static str, setup: Setup) -> Self {
+        Self { setup: Some(setup), ..Self::lacking(name) }
+    }
+
+    /// A directive that Nodens does not have yet.
+    pub const fn lacking(name: &'static str) -> Self {
+        Self {
+            name,
+            setup: None,
+            phase: Phase::Chain,
+            narrows: false,
+            beside: None,
+            chain_complete: None,
+            complete: None,
+            unserved: None,
+        }
+    }
+}
+
+/// A question in progress, with what handlers remember of it.
+pub type Job = job::Job<HandlerStates>;
+
+/// One resolution of a [`Job`].
+pub type Resolution = job::Resolution<HandlerStates>;
 
 /// What a handler did with a question on the way down.
 #[derive(Debug)]
@@ -72,7 +136,7 @@ pub enum Event<'e> {
     Shared {
         /// What was waited for.
         flight: u64,
-        /// The upstream's message; `None` if there is none to be had.
+        /// The upstream's message; `None` if the query failed.
         message: Option<&'e [u8]>,
     },
     /// The timer that the handler set has expired.
@@ -108,6 +172,17 @@ pub trait Handle {
     /// Whether it looks at questions; one that does not is passed without being called.
     const LOOKS_AT_QUESTIONS: bool = true;
 
+    /// Whether it only watches questions of clients or decorates what they get: it neither changes
+    /// nor gives an answer. It does not see what handlers look up for themselves.
+    const ONLY_WATCHES: bool = false;
+
+    /// Whether it has something to do on the way back where no response is sent: to count or log
+    /// the question, or to turn it back into what was asked.
+    const NOTES_DROPS: bool = false;
+
+    /// Whether it answers questions of other classes than IN.
+    const ANSWERS_OTHER_CLASSES: bool = false;
+
     /// Looks at the question.
     fn answer(&self, _cx: &mut Cx<'_>) -> Step {
         const { assert!(!Self::LOOKS_AT_QUESTIONS, "it has no `answer` of its own: say so") };
@@ -121,6 +196,15 @@ pub trait Handle {
 
     /// Looks at the response, written or not, on the way back.
     fn amend(&self, _cx: &mut Cx<'_>) {}
+
+    /// Sees the answer to a client as it is sent, where the job says [`Job::tapped`].
+    fn sent(&self, _now: Now, _job: &Job, _block: &ServerBlock) {}
+
+    /// The value of a metadata label for the current question of `job`, whose client asked for
+    /// `asked`; `None` if it does not know the label.
+    fn label(&self, _job: &Job, _asked: NameRef<'_>, _label: &str) -> Option<String> {
+        None
+    }
 
     /// The zones it can hand to `transfer`. Looked at once, when the chain is whole.
     fn zones(&self, _chain: &[Handler]) -> Vec<Source> {

@@ -1,24 +1,15 @@
 //! A question on its way to an answer: who asked, what is being resolved now, what has been
 //! decided. A job is reused, so that a hit allocates nothing.
 
-use crate::config::Config;
-use crate::handlers;
 use crate::limits::{LOOKUP_DEPTH_MAX, LOOKUPS_PER_JOB_MAX, SPARE_BUFFER_LEN};
 use crate::response::Response;
 use crate::time::Now;
+pub use crate::transport::Transport;
 use nodens_wire::edns::OPT_LEN;
 use nodens_wire::{Class, Flags, HEADER_LEN, Name, NameRef, Query, Rcode, Type};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// How a question arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Transport {
-    /// One datagram.
-    Udp,
-    /// A stream with two-octet lengths (RFC 7766).
-    Tcp,
-}
 
 /// Who asked, and where the answer has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +20,7 @@ pub struct Client {
     pub local: SocketAddr,
     /// How it asked.
     pub transport: Transport,
-    /// Index into [`Config::listeners`].
+    /// Index into `Config::listeners`.
     pub listener: u16,
     /// Names the connection to whoever owns the sockets; opaque here.
     pub token: u64,
@@ -76,11 +67,30 @@ pub enum Asker {
     Unwatched,
 }
 
+/// What the handlers of a chain remember of one resolution.
+pub trait States: fmt::Debug + Default {
+    /// The configuration that has the chain.
+    type Config: fmt::Debug;
+
+    /// Forgets everything but buffers.
+    fn clear(&mut self);
+
+    /// Octets of memory that the longest of those buffers has which answers may make long.
+    fn capacity(&self) -> usize;
+
+    /// The place in its chain of a handler that can answer the client with what it has, if there
+    /// is one.
+    fn early(&self) -> Option<usize>;
+
+    /// Divides the states at that handler: takes out its own and those of handlers in front of it.
+    fn part(&mut self) -> Self;
+}
+
 /// One resolution: a question, the place in a chain, and the response as far as it is.
 ///
 /// A nested lookup saves the whole value and starts with a fresh one.
 #[derive(Debug, Default)]
-pub struct Resolution {
+pub struct Resolution<S> {
     /// The name being looked up, in the case it was asked.
     pub qname: Name,
     /// QTYPE.
@@ -97,7 +107,7 @@ pub struct Resolution {
     pub edns: Option<RequestEdns>,
     /// The response.
     pub response: Response,
-    /// Index into [`Config::blocks`].
+    /// Index into `Config::blocks`.
     pub block: usize,
     /// Index into the block's zones: the one that matched.
     pub zone: usize,
@@ -105,19 +115,13 @@ pub struct Resolution {
     pub position: usize,
     /// The first position: amending stops here on the way back.
     pub floor: usize,
-    /// What `cache` remembers between a miss and the answer.
-    pub cache: handlers::cache::State,
-    /// What `forward` remembers between attempts.
-    pub forward: handlers::forward::State,
-    /// What `rewrite` has to undo.
-    pub rewrite: handlers::rewrite::State,
-    /// What a handler that does nested lookups remembers (`dns64`, `autopath`, `template`, …).
-    pub lookup: handlers::LookupState,
+    /// What the handlers remember of it.
+    pub state: S,
 }
 
 /// A question in progress.
 #[derive(Debug)]
-pub struct Job {
+pub struct Job<S: States> {
     /// Where the answer goes.
     pub recipient: Recipient,
     /// When the request was read from its socket.
@@ -127,11 +131,11 @@ pub struct Job {
     /// What admission read from it.
     pub query: Query,
     /// The resolution at work.
-    pub current: Resolution,
+    pub current: Resolution<S>,
     /// Resolutions that wait for the current one, outermost first.
-    pub outer: Vec<Resolution>,
+    pub outer: Vec<Resolution<S>>,
     /// The result of the nested lookup that just ended.
-    pub inner: Option<Box<Resolution>>,
+    pub inner: Option<Box<Resolution<S>>>,
     /// Lookups started so far.
     pub lookups: u32,
     /// Why the resolution failed, for `errors`; empty if it did not.
@@ -142,19 +146,19 @@ pub struct Job {
     pub timer_at: u64,
     /// When the client is to be answered with what `cache` has, monotonic nanoseconds; 0 if never.
     pub client_timer_at: u64,
-    /// The question was handed to `dnstap`, so its answer has to be.
+    /// A handler wants to see the answer as it is sent.
     pub(crate) tapped: bool,
     /// Set when the job has to end without an answer.
     pub abandoned: Option<Rcode>,
     /// The configuration the job started with, held while it waits.
-    pub config: Option<Arc<Config>>,
+    pub config: Option<Arc<S::Config>>,
 }
 
-impl Job {
+impl<S: States> Job<S> {
     /// Whether many like this may be kept for reuse.
     pub(crate) fn is_small(&self) -> bool {
-        let Resolution { response, cache, .. } = &self.current;
-        let longest = self.request.capacity().max(response.wire.capacity()).max(cache.capacity());
+        let Resolution { response, state, .. } = &self.current;
+        let longest = self.request.capacity().max(response.wire.capacity()).max(state.capacity());
         longest <= SPARE_BUFFER_LEN
     }
 
@@ -230,15 +234,17 @@ impl Job {
         self.recipient.client()
     }
 
-    /// Hands the client over to `early`, a job that stands at the `cache` handler and can answer
-    /// from there; this one goes on for nobody. False if there is nothing to answer with.
-    pub(crate) fn part_with_client(&mut self, early: &mut Job) -> bool {
+    /// Moves the client to `early`, a job at a handler that can answer at once. This job continues
+    /// without a client. False if no handler can answer.
+    pub(crate) fn part_with_client(&mut self, early: &mut Self) -> bool {
         let Recipient::Client(client) = self.recipient else { return false };
         let waiting = self.outer.iter_mut().chain([&mut self.current]);
-        let cached = waiting.enumerate().find(|(_, resolution)| resolution.cache.has_fallback());
-        let Some((depth, resolution)) = cached else { return false };
+        let able = waiting
+            .enumerate()
+            .find_map(|(depth, resolution)| Some((depth, resolution.state.early()?, resolution)));
+        let Some((depth, place, resolution)) = able else { return false };
         early.start(self.received, self.recipient, &self.request, self.query.clone());
-        early.current = resolution.part();
+        early.current = resolution.part(place);
         early.outer.extend(self.outer.drain(..depth));
         early.lookups = self.lookups;
         early.tapped = std::mem::take(&mut self.tapped);
@@ -252,13 +258,13 @@ impl Job {
     }
 }
 
-impl Default for Job {
+impl<S: States> Default for Job<S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Resolution {
+impl<S: States> Resolution<S> {
     /// Resets to a new question; buffers keep their capacity.
     pub fn begin(&mut self, qname: NameRef<'_>, qtype: Type, qclass: Class, flags: Flags) {
         self.qname.assign(qname);
@@ -269,28 +275,19 @@ impl Resolution {
         self.response.clear();
         self.position = 0;
         self.floor = 0;
-        self.cache.clear();
-        self.forward.clear();
-        self.rewrite.clear();
-        if !matches!(self.lookup, handlers::LookupState::None) {
-            self.lookup = handlers::LookupState::None;
-        }
+        self.state.clear();
     }
 
-    /// Divides the resolution at the `cache` handler, where it stands or passed: what is in front
+    /// Divides the resolution at the handler at `place`, where it stands or passed: what is in front
     /// goes into the result, what is behind stays and ends there.
-    fn part(&mut self) -> Self {
+    fn part(&mut self, place: usize) -> Self {
         let mut front = Self::default();
         front.begin(self.qname.view(), self.qtype, self.qclass, self.flags);
         front.edns.clone_from(&self.edns);
         (front.asker, front.asked_ns) = (self.asker, self.asked_ns);
         (front.block, front.zone, front.floor) = (self.block, self.zone, self.floor);
-        front.position = self.cache.position();
-        front.cache = self.cache.part();
-        front.rewrite = std::mem::take(&mut self.rewrite);
-        if !self.lookup.is_behind_cache() {
-            front.lookup = std::mem::take(&mut self.lookup);
-        }
+        front.position = place;
+        front.state = self.state.part();
         self.floor = front.position;
         front
     }

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod chain;
 pub mod cluster;
 pub mod config;
@@ -19,6 +20,7 @@ pub mod cookie;
 pub mod directives;
 pub mod expression;
 pub mod finish;
+pub mod flights;
 pub mod go_regex;
 pub mod handler;
 pub mod handlers;
@@ -26,6 +28,8 @@ pub mod job;
 pub mod kind;
 pub mod limits;
 pub mod log;
+mod lookup;
+pub mod metadata;
 pub mod metrics;
 pub mod presentation;
 pub mod response;
@@ -33,16 +37,21 @@ mod reverse;
 pub mod seeing;
 pub mod shared;
 pub mod stream;
+pub mod tap;
 #[doc(hidden)]
 pub mod testing;
+pub mod ticket;
 pub mod time;
+pub mod transport;
 pub mod upstream;
 pub mod worker;
 pub mod zones;
 
 pub use config::{Config, build};
-pub use job::{Client, Job, Transport};
+pub use handler::Job;
+pub use job::Client;
 pub use shared::Shared;
 pub use stream::Stream;
 pub use time::Now;
+pub use transport::Transport;
 pub use worker::{Action, Verdict, Worker};

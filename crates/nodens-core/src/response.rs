@@ -24,6 +24,9 @@ pub struct Response {
     /// It follows something that changes at any time and costs nothing to ask again, so `cache`
     /// does not keep it.
     pub live: bool,
+    /// An upstream's answer that another job received and handed on to this one, after its own
+    /// handlers had seen it.
+    pub handed_on: bool,
     /// EDNS options to send, as they stand in RDATA (NSID, EDE, cookie, …).
     pub options: Vec<u8>,
     /// The messages that follow `wire`, of an answer that has several.
@@ -40,6 +43,7 @@ impl Response {
         self.written = false;
         self.dropped = false;
         self.live = false;
+        self.handed_on = false;
         self.answered_by = None;
     }
 
@@ -59,6 +63,7 @@ impl Response {
         self.wire.extend_from_slice(message);
         self.rcode = self.flags().rcode();
         self.written = true;
+        self.handed_on = false;
     }
 
     /// Takes the message apart, lets `change` edit it, and writes it again.

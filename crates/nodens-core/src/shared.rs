@@ -1,13 +1,14 @@
 //! What all workers and all configurations of the process share.
 
 use crate::cookie::Secret;
+use crate::flights::Flights;
+pub use crate::flights::Mail;
 use crate::limits::{PENDING_OCTETS, PENDING_PER_WORKER_MAX, PENDING_PER_WORKER_MIN};
 use crate::log::Sink;
 use crate::metrics::{Counter, Registry};
 use crate::seeing::Seeing;
 use crate::stream::Transfers;
 use crate::upstream::Upstreams;
-use crate::worker::Ticket;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -21,13 +22,13 @@ pub struct Shared {
     /// The one pool of upstreams, whichever server blocks use them.
     pub upstreams: Upstreams,
     /// Answers kept for all server blocks.
-    pub cache: crate::handlers::cache::Store,
+    pub cache: crate::cache::Store,
     /// What is known of Kubernetes clusters.
     pub clusters: crate::cluster::Clusters,
     /// Zone transfers under way.
     pub transfers: Arc<Transfers>,
     /// Questions under way, for those who ask the same meanwhile.
-    pub flights: crate::handlers::forward::Flights,
+    pub flights: Flights,
     /// Counts panics that were contained.
     pub panics: Counter,
     /// The secret of DNS cookies, set by whoever has random numbers; without it none are given.
@@ -40,18 +41,6 @@ pub struct Shared {
     mailboxes: Vec<Mutex<Vec<Mail>>>,
 }
 
-/// A shared answer for a job of another worker.
-#[derive(Debug)]
-pub struct Mail {
-    /// The waiting job.
-    pub ticket: Ticket,
-    /// The flight it waited for. By the time this arrives, the job may wait for something else, or
-    /// have made place for another.
-    pub flight: u64,
-    /// The upstream's message; `None` if there is none to be had.
-    pub message: Option<Arc<[u8]>>,
-}
-
 impl Shared {
     /// For `workers` workers; one more writer of metrics is for watches of clusters, and one for
     /// everything else.
@@ -59,7 +48,7 @@ impl Shared {
         let registry = Registry::new(workers + 2);
         let help = "Faults of the program that were contained.";
         let panics = registry.counter("coredns_panics_total", help, &[]);
-        let help = "Questions refused because too many were waiting.";
+        let help = "Queries refused because too many were waiting.";
         let shed = registry.counter("nodens_questions_shed_total", help, &[]);
         Self {
             registry,
@@ -70,10 +59,10 @@ impl Shared {
             pending_max: AtomicUsize::new(PENDING_PER_WORKER_MAX),
             cookies: OnceLock::new(),
             upstreams: Upstreams::default(),
-            cache: crate::handlers::cache::Store::default(),
+            cache: crate::cache::Store::default(),
             clusters: crate::cluster::Clusters::default(),
             transfers: Arc::default(),
-            flights: crate::handlers::forward::Flights::default(),
+            flights: Flights::default(),
             mailboxes: (0..workers).map(|_| Mutex::default()).collect(),
         }
     }

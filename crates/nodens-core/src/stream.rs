@@ -21,7 +21,7 @@ const ORIGIN: &str = "transfer";
 /// The transfer cannot go on; the connection has to be closed, so that the client does not take
 /// what it has for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the transfer cannot go on")]
+#[error("the transfer failed")]
 pub struct Broken;
 
 /// The transfers of the process, counted.
@@ -116,7 +116,7 @@ impl Stream {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "a fault of the program".to_owned(),
         };
-        let text = format!("Outgoing transfer of zone {:?} cannot go on: {reason}", self.zone);
+        let text = format!("Outgoing transfer of zone {:?} failed: {reason}", self.zone);
         self.sink.line(Level::Error, ORIGIN, text);
         Err(Broken)
     }

@@ -1,8 +1,12 @@
 //! The zones a directive is limited to, and what `fallthrough` lets pass.
 
-use crate::config::BlockBuilder;
 use nodens_corefile::{Error, Token, take};
 use nodens_wire::{Name, NameRef};
+use nodens_zone::Zone;
+use std::sync::Arc;
+
+/// A zone that a server block can hand on, and its name.
+pub type Source = (Name, Arc<dyn Zone>);
 
 /// Zones in the order of the Corefile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,13 +15,13 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// The zones that `args` name; the block's own if there are none.
+    /// The zones that `args` name; `own`, those of the server block, if there are none.
     ///
     /// # Errors
     /// If an argument is not a zone: a domain name or a prefix that stands for reverse zones.
-    pub fn of(args: &[Token], block: &BlockBuilder<'_>) -> Result<Self, Error> {
+    pub fn of(args: &[Token], own: &[Name]) -> Result<Self, Error> {
         if args.is_empty() {
-            return Ok(Self { names: block.zones.clone() });
+            return Ok(Self { names: own.to_vec() });
         }
         let mut names = Vec::new();
         for arg in args {
@@ -59,10 +63,10 @@ impl Fallthrough {
     ///
     /// # Errors
     /// As [`Zones::of`].
-    pub fn of(args: &[Token], block: &BlockBuilder<'_>) -> Result<Self, Error> {
+    pub fn of(args: &[Token]) -> Result<Self, Error> {
         let zones = match args {
             [] => Zones { names: vec![Name::root()] },
-            _ => Zones::of(args, block)?,
+            _ => Zones::of(args, &[])?,
         };
         Ok(Self { zones })
     }

@@ -1,16 +1,9 @@
 //! Syntax tree → typed configuration → chains.
 
-use super::{
-    BlockSettings, BuildOptions, Config, Listener, Readiness, Server, ServerBlock, Services,
-};
+use super::{BlockSettings, BuildOptions, Config, Listener, Server, ServerBlock, Services, View};
 use crate::directives::{self, DIRECTIVES};
+use crate::handler::{Phase, Spec};
 use crate::handlers::Handler;
-use crate::handlers::loops;
-use crate::handlers::prometheus::ZoneSeries;
-use crate::handlers::search;
-use crate::handlers::transfer;
-use crate::handlers::view::View;
-use crate::limits::CACHE_MEMORY_DEFAULT;
 use crate::shared::Shared;
 use nodens_corefile::key::{Scheme, ZoneKey, parse_key};
 use nodens_corefile::overlap::{self, Overlaps};
@@ -74,18 +67,6 @@ impl BlockBuilder<'_> {
         self.view.as_ref().map_or_else(String::new, |view| view.name().to_owned())
     }
 
-    /// Makes `ready`, if the block has it, wait until `check` says yes.
-    pub fn ready_when(
-        &mut self,
-        directive: &'static str,
-        check: impl Fn() -> bool + Send + Sync + 'static,
-    ) {
-        if self.present.contains(&"ready") {
-            let check = Arc::new(check);
-            self.services.readiness.push(Readiness { directive, check, can_be_lost: false });
-        }
-    }
-
     /// `path` below the block's `root` unless it is absolute.
     pub fn path(&self, path: &str) -> std::path::PathBuf {
         self.settings.root.join(path)
@@ -122,21 +103,9 @@ pub fn build(
         let directives = &source.directives;
         blocks.push(compile(placement, directives, options, shared, &mut services)?);
     }
-    loops::watch_all(&blocks, &mut services);
     let mut config = assemble(placements, blocks, services, shared);
-    config.cache_memory = cache_memory(&config);
-    shared.cache.set_budget(config.cache_memory.unwrap_or(CACHE_MEMORY_DEFAULT));
+    DIRECTIVES.iter().filter_map(|spec| spec.complete).for_each(|act| act(&mut config, shared));
     Ok(config)
-}
-
-/// The most any `cache` asks for; all blocks share it.
-fn cache_memory(config: &Config) -> Option<usize> {
-    let handlers = config.blocks.iter().flat_map(|block| &block.handlers);
-    let asked = handlers.filter_map(|handler| match handler {
-        Handler::Cache(cache) => cache.memory(),
-        _ => None,
-    });
-    asked.max()
 }
 
 /// Refuses what is no directive in blocks that nobody is served by. CoreDNS knows the names of
@@ -212,9 +181,7 @@ fn settings_of(
     let mut services = Services::default();
     let listen = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), options.port);
     let mut builder = builder(listen, Vec::new(), 0, options, shared, &mut services);
-    for directive in block.directives.iter().filter(|d| d.name.text == "bind") {
-        crate::handlers::bind::setup(directive, &mut builder)?;
-    }
+    set_up_all(Phase::Place, &block.directives, &mut builder)?;
     Ok(builder.settings)
 }
 
@@ -222,7 +189,9 @@ fn check_overlap(corefile: &Corefile, placements: &[Placement]) -> Result<(), Er
     let mut overlaps = Overlaps::default();
     for placement in placements {
         let Some(block) = corefile.blocks.get(placement.source) else { continue };
-        let has_view = block.directives.iter().any(|directive| directive.name.text == "view");
+        let spec = |directive: &Directive| directives::find(&directive.name.text);
+        let narrows = |directive| spec(directive).is_some_and(|spec| spec.narrows);
+        let is_narrow = block.directives.iter().any(narrows);
         for zone in &placement.zones {
             let listener = overlap::Listener {
                 scheme: Scheme::Dns,
@@ -231,7 +200,7 @@ fn check_overlap(corefile: &Corefile, placements: &[Placement]) -> Result<(), Er
                 address: placement.bound.map(|ip| ip.to_string()).unwrap_or_default(),
             };
             if let (Err(conflict), Some(key)) =
-                (overlaps.add(listener, has_view), block.keys.first())
+                (overlaps.add(listener, is_narrow), block.keys.first())
             {
                 return Err(Error::at(key, conflict.into()));
             }
@@ -284,24 +253,14 @@ fn compile(
     let (listen, zones) = (placement.address, placement.zones.clone());
     let mut builder = builder(listen, zones, placement.source, options, shared, services);
     builder.fingerprint = fingerprint(placement, directives);
-    builder.settings.bind.clone_from(&placement.settings.bind);
-    let present = |spec: &&directives::Spec| directives.iter().any(|d| d.name.text == spec.name);
+    builder.settings.clone_from(&placement.settings);
+    let present = |spec: &&Spec| directives.iter().any(|d| d.name.text == spec.name);
     builder.present = DIRECTIVES.iter().filter(present).map(|spec| spec.name).collect();
-    // Settings that handlers look at come before the chain, wherever they act in it.
-    for name in ["root", "debug", "view"] {
-        set_up(name, directives, &mut builder)?;
-    }
-    for spec in DIRECTIVES {
-        if !matches!(spec.name, "root" | "debug" | "view" | "bind") {
-            set_up(spec.name, directives, &mut builder)?;
-        }
-        if spec.name == "search" && options.ends_search_paths {
-            search::switch_on(&mut builder);
-        }
-    }
-    transfer::link(&mut builder);
+    set_up_all(Phase::Settings, directives, &mut builder)?;
+    set_up_all(Phase::Chain, directives, &mut builder)?;
+    DIRECTIVES.iter().filter_map(|spec| spec.chain_complete).for_each(|act| act(&mut builder));
     let BlockBuilder { zones, server, source, handlers, settings, view, .. } = builder;
-    Ok(ServerBlock { zones, server, source, view, handlers, settings })
+    Ok(ServerBlock { zones, server, listen, source, view, handlers, settings })
 }
 
 /// A hash over everything the block says, positions left out.
@@ -321,16 +280,31 @@ fn fingerprint(placement: &Placement, directives: &[Directive]) -> u64 {
     hasher.finish()
 }
 
-fn set_up(
-    name: &str,
+/// Reads the directives of one phase, in the order in which they act.
+fn set_up_all(
+    phase: Phase,
     directives: &[Directive],
     builder: &mut BlockBuilder<'_>,
 ) -> Result<(), Error> {
-    let Some(setup) = directives::find(name).and_then(|spec| spec.setup) else { return Ok(()) };
-    directives
+    DIRECTIVES
         .iter()
-        .filter(|directive| directive.name.text == name)
-        .try_for_each(|directive| setup(directive, builder))
+        .filter(|spec| spec.phase == phase)
+        .try_for_each(|spec| set_up(spec, directives, builder))
+}
+
+fn set_up(
+    spec: &Spec,
+    directives: &[Directive],
+    builder: &mut BlockBuilder<'_>,
+) -> Result<(), Error> {
+    if let Some(setup) = spec.setup {
+        let mut written = directives.iter().filter(|directive| directive.name.text == spec.name);
+        written.try_for_each(|directive| setup(directive, builder))?;
+    }
+    if let Some(beside) = spec.beside {
+        beside(builder);
+    }
+    Ok(())
 }
 
 /// Where the server at `address` listens. `0.0.0.0` means all addresses of both families, as in Go:
@@ -373,7 +347,8 @@ fn assemble(
         let chains: Vec<_> = here.iter().map(|(_, (_, block))| *block).collect();
         let sockets = chains.iter().find_map(|block| block.settings.multisocket);
         let label = server_label(address);
-        let unserved = ZoneSeries::dropped(&shared.registry, &label);
+        let unserved = DIRECTIVES.iter().filter_map(|spec| spec.unserved);
+        let unserved = unserved.map(|make| make(shared, &label)).collect();
         let any_class = Config::serves_any_class(&chains);
         let listen = listen_at(address, &order);
         listeners.push(Listener { address: listen, server: servers.len(), sockets });

@@ -4,30 +4,28 @@ mod build;
 mod options;
 mod services;
 mod settings;
+mod unserved;
+mod view;
 
 pub use build::{BlockBuilder, build, check_unserved};
 pub use options::{BuildOptions, LookupHost, SearchMode};
 pub use services::{
     ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME,
-    LoopProbe, NotifyService, PrometheusService, Readiness, ReadyService, ReloadService, Services,
-    Task,
+    LoopProbe, LoopState, NotifyService, PrometheusService, Readiness, ReadyService, ReloadService,
+    Services, Task,
 };
 pub use settings::{BlockSettings, Timeouts};
+pub use unserved::Unserved;
+pub use view::View;
 
-use crate::directives::CHAOS_CLASS_DIRECTIVES;
+use crate::handler::Job;
 use crate::handlers::Handler;
-use crate::handlers::prometheus::ZoneSeries;
-use crate::handlers::view::View;
-use crate::job::Job;
 use crate::time::Now;
-use crate::upstream::{Carrier, Upstream};
 use crate::worker::WorkerState;
 use foldhash::fast::RandomState;
-use nodens_wire::{Class, Name, NameRef, Type};
+use nodens_wire::{Class, Name, Type};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// Everything a worker needs to answer questions.
 #[derive(Debug)]
@@ -55,27 +53,6 @@ pub struct Listener {
     pub sockets: Option<usize>,
 }
 
-/// A server that some `forward` asks.
-#[derive(Clone, Debug)]
-pub struct ForwardTarget {
-    /// It, with what is known of its health.
-    pub upstream: Arc<Upstream>,
-    /// How it is asked for a client that came over UDP.
-    pub carrier: Carrier,
-    /// The first zone of the server block that asks it.
-    pub zone: Name,
-    /// How long after their expiry that block serves answers that it has; zero without
-    /// `serve_stale`.
-    pub stale: Duration,
-}
-
-impl ForwardTarget {
-    fn is_same_as(&self, other: &Self) -> bool {
-        let what = |target: &Self| (target.upstream.id, target.carrier, target.stale);
-        what(self) == what(other) && self.zone == other.zone
-    }
-}
-
 /// The zones served at one address and port.
 #[derive(Debug)]
 pub struct Server {
@@ -89,8 +66,8 @@ pub struct Server {
     depths: u128,
     /// Whether questions of classes other than IN are looked at.
     any_class: bool,
-    /// Counts questions no zone matched.
-    unserved: ZoneSeries,
+    /// What hears of questions that no zone matched.
+    unserved: Vec<Unserved>,
 }
 
 /// A server block compiled for one server.
@@ -100,6 +77,8 @@ pub struct ServerBlock {
     pub zones: Vec<Name>,
     /// The server's label.
     pub server: String,
+    /// Where it listens; an unspecified IPv6 address stands for all addresses of both families.
+    pub listen: SocketAddr,
     /// Identifies the block in the Corefile, whatever the server: blocks share caches by it.
     pub source: usize,
     /// `view`: a condition on the question.
@@ -108,16 +87,6 @@ pub struct ServerBlock {
     pub handlers: Vec<Handler>,
     /// What the block says beside its chain.
     pub settings: BlockSettings,
-}
-
-impl ServerBlock {
-    /// What `search` does in it, if it has it, and whether that is written nowhere.
-    pub fn search(&self) -> Option<(bool, SearchMode)> {
-        self.handlers.iter().find_map(|handler| match handler {
-            Handler::Search(search) => Some(search.describe()),
-            _ => None,
-        })
-    }
 }
 
 impl Server {
@@ -198,61 +167,18 @@ impl Config {
         places.flatten().filter_map(|(block, zone)| self.blocks.get(*block)?.zones.get(*zone))
     }
 
-    /// Every server that some `forward` asks, and how, once for each zone.
-    pub fn forward_targets(&self) -> Vec<ForwardTarget> {
-        let mut targets: Vec<ForwardTarget> = Vec::new();
-        for block in &self.blocks {
-            let Some(zone) = block.zones.first() else { continue };
-            let windows = block.handlers.iter().filter_map(|handler| match handler {
-                Handler::Cache(cache) => Some(cache.stale_window()),
-                _ => None,
-            });
-            let stale = windows.max().unwrap_or_default();
-            for handler in &block.handlers {
-                let Handler::Forward(forward) = handler else { continue };
-                for (upstream, carrier) in forward.targets() {
-                    let (upstream, zone) = (upstream.clone(), zone.clone());
-                    let target = ForwardTarget { upstream, carrier, zone, stale };
-                    if !targets.iter().any(|known| known.is_same_as(&target)) {
-                        targets.push(target);
-                    }
-                }
-            }
-        }
-        targets
-    }
-
-    /// Counts a question that no zone matched.
-    pub fn count_unserved(&self, now: Now, worker: &mut WorkerState, job: &Job) {
+    /// Tells those who want to hear of it of a question that no zone matched.
+    pub fn note_unserved(&self, now: Now, worker: &mut WorkerState, job: &Job) {
         let listener = self.listeners.get(usize::from(job.client().listener));
         if let Some(server) = listener.and_then(|listener| self.servers.get(listener.server)) {
-            server.unserved.count_dropped(now, worker, job);
+            server.unserved.iter().for_each(|unserved| unserved.hear(now, worker, job));
         }
-    }
-
-    /// Whether the `template`s of the server blocks for `qname` refuse it with NXDOMAIN, whoever
-    /// asks for an address.
-    pub fn denies(&self, qname: NameRef<'_>) -> bool {
-        let labels = |block: &ServerBlock| {
-            let zones = block.zones.iter().filter(|zone| qname.is_in_domain(zone.view()));
-            zones.map(|zone| zone.view().label_count()).max()
-        };
-        let denies = |block: &ServerBlock| {
-            block.handlers.iter().any(|handler| match handler {
-                Handler::Template(template) => template.denies(qname, Type::A),
-                _ => false,
-            })
-        };
-        let closest = self.blocks.iter().filter_map(labels).max();
-        let mut concerned =
-            self.blocks.iter().filter(|b| labels(b).is_some() && labels(b) == closest).peekable();
-        concerned.peek().is_some() && concerned.all(denies)
     }
 
     /// Whether a block of this server answers classes other than IN.
     fn serves_any_class(blocks: &[&ServerBlock]) -> bool {
         let mut handlers = blocks.iter().flat_map(|block| &block.handlers);
-        handlers.any(|handler| CHAOS_CLASS_DIRECTIVES.contains(&handler.name()))
+        handlers.any(Handler::answers_other_classes)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a configuration depends on that is not in the Corefile.
 
-use crate::handlers::transfer::Source;
+use crate::zones::Source;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

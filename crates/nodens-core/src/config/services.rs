@@ -3,6 +3,7 @@
 
 use nodens_wire::{Builder, Class, Flags, Name, Type};
 use nodens_zone::Zone;
+use std::any::Any;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,11 +29,33 @@ pub struct Services {
     /// What has to be watched, each source once.
     pub clusters: Vec<ClusterService>,
     /// `dnstap`: what has to be written, each target once.
-    pub taps: Vec<Arc<crate::handlers::dnstap::Tap>>,
+    pub taps: Vec<Arc<crate::tap::Tap>>,
     /// What `ready` has to wait for.
     pub readiness: Vec<Readiness>,
-    /// `hosts` read so far, for the other addresses of their blocks.
-    pub(crate) hosts: Vec<crate::handlers::hosts::Loaded>,
+    /// What directives keep for the other addresses of their blocks.
+    pub(crate) kept: Kept,
+}
+
+/// Values of any type that directives keep while a configuration is built.
+#[derive(Default)]
+pub(crate) struct Kept(Vec<Box<dyn Any + Send + Sync>>);
+
+impl Kept {
+    /// All values of one type.
+    pub(crate) fn all<T: 'static>(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().filter_map(|value| value.downcast_ref())
+    }
+
+    /// Adds a value.
+    pub(crate) fn add<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.0.push(Box::new(value));
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({})", self.0.len())
+    }
 }
 
 /// `health`: an HTTP endpoint that says the process lives.
@@ -82,8 +105,8 @@ pub struct ClusterService {
     pub optional: bool,
 }
 
-/// `transfer`: servers that have to know when a zone changes. Whoever owns clocks and sockets runs
-/// a [`nodens_zone::Notifier`] for it.
+/// `transfer`: servers to notify when a zone changes. The program, which has clocks and sockets,
+/// runs a [`nodens_zone::Notifier`] for it.
 #[derive(Clone, Debug)]
 pub struct NotifyService {
     /// The zone, in lower case.
@@ -120,22 +143,36 @@ pub struct ReloadService {
     pub jitter: Duration,
 }
 
-/// `loop`: a question to ourselves that must not come back.
+/// `loop`: a query to this server that must not come back from an upstream.
 ///
-/// Whoever owns clocks and sockets calls [`State::begin`](crate::handlers::loops::State::begin),
-/// sends the [`question`](LoopProbe::question) to `target` over UDP (again each second, after a
-/// new `begin`, until there is an answer, for at most [`LOOP_PROBE_TIME`]), waits for
-/// [`LOOP_PROBE_GRACE`] and calls [`State::end`](crate::handlers::loops::State::end). If that
-/// says there is a loop, all of it again after [`LOOP_PROBE_INTERVAL`]. None of it before somebody can
-/// answer at `target`.
+/// The program, which has clocks and sockets, starts once the server answers at `target`:
+///
+/// 1. It calls [`LoopState::begin`] and sends the [`question`](LoopProbe::question) to `target` over UDP.
+///    Without a response it does so again each second, for at most [`LOOP_PROBE_TIME`].
+/// 2. It waits for [`LOOP_PROBE_GRACE`] and calls [`LoopState::end`].
+/// 3. If that reports a loop, it starts again after [`LOOP_PROBE_INTERVAL`].
 #[derive(Clone, Debug)]
 pub struct LoopProbe {
     /// Where to send it: an address of the same server block.
     pub target: SocketAddr,
-    /// Name of the question, and what came of it.
-    pub state: Arc<crate::handlers::loops::State>,
+    /// The name of the query, and its result.
+    pub state: Arc<dyn LoopState>,
     /// The server and the first zone of the block, as labels of metrics.
     pub labels: [String; 2],
+}
+
+/// The probes of a server block and their result.
+pub trait LoopState: fmt::Debug + Send + Sync {
+    /// The random name that is queried, so that no client can send a probe.
+    fn qname(&self) -> &Name;
+    /// Starts to count sightings from zero: a probe is about to be sent.
+    fn begin(&self);
+    /// Stops counting. True if the probe came back.
+    fn end(&self) -> bool;
+    /// Whether forwarded queries come back.
+    fn is_looped(&self) -> bool;
+    /// Counts a probe that arrived here; true if it came back.
+    fn note_sighting(&self) -> bool;
 }
 
 /// How long to try to get the probe answered.

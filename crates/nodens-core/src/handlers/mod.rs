@@ -3,7 +3,15 @@
 //!
 //! The set is closed: [`Handler`] has one variant per directive that takes part in a chain.
 
-use crate::handler::{Cx, Event, Handle, Step};
+use crate::config::ServerBlock;
+use crate::handler::{Cx, Event, Handle, Job, Step};
+use crate::time::Now;
+use crate::zones::Source;
+use nodens_wire::NameRef;
+
+mod states;
+
+pub use states::{HandlerStates, OfWorker};
 
 /// What a handler that does nested lookups remembers between them.
 #[derive(Debug, Default)]
@@ -33,7 +41,7 @@ impl LookupState {
 }
 
 macro_rules! handlers {
-    ($($module:ident::$variant:ident = $name:literal,)*) => {
+    ($($module:ident::$variant:ident,)*) => {
         $(pub mod $module;)*
 
         /// A directive at work in a chain.
@@ -41,11 +49,11 @@ macro_rules! handlers {
         #[allow(clippy::large_enum_variant)]
         #[derive(Debug)]
         pub enum Handler {
-            $(#[doc = concat!("`", $name, "`.")] $variant($module::$variant),)*
+            $(#[doc = concat!("See [`", stringify!($module), "`].")] $variant($module::$variant),)*
         }
 
         /// Names of the directives that take part in a chain, by [`Handler::index`].
-        pub const NAMES: &[&str] = &[$($name,)*];
+        pub const NAMES: &[&str] = &[$($module::SPEC.name,)*];
 
         #[derive(Clone, Copy)]
         enum Index {
@@ -68,10 +76,32 @@ macro_rules! handlers {
                 }
             }
 
+            /// See [`Handle::ONLY_WATCHES`].
+            #[inline]
+            pub(crate) fn only_watches(&self) -> bool {
+                match self {
+                    $(Self::$variant(_) => <$module::$variant as Handle>::ONLY_WATCHES,)*
+                }
+            }
+
+            /// See [`Handle::NOTES_DROPS`].
+            pub(crate) fn notes_drops(&self) -> bool {
+                match self {
+                    $(Self::$variant(_) => <$module::$variant as Handle>::NOTES_DROPS,)*
+                }
+            }
+
+            /// See [`Handle::ANSWERS_OTHER_CLASSES`].
+            pub(crate) fn answers_other_classes(&self) -> bool {
+                match self {
+                    $(Self::$variant(_) => <$module::$variant as Handle>::ANSWERS_OTHER_CLASSES,)*
+                }
+            }
+
             /// The directive's name.
             pub fn name(&self) -> &'static str {
                 match self {
-                    $(Self::$variant(_) => $name,)*
+                    $(Self::$variant(_) => $module::SPEC.name,)*
                 }
             }
         }
@@ -95,7 +125,19 @@ macro_rules! handlers {
                 }
             }
 
-            fn zones(&self, chain: &[Handler]) -> Vec<transfer::Source> {
+            fn sent(&self, now: Now, job: &Job, block: &ServerBlock) {
+                match self {
+                    $(Self::$variant(handler) => handler.sent(now, job, block),)*
+                }
+            }
+
+            fn label(&self, job: &Job, asked: NameRef<'_>, label: &str) -> Option<String> {
+                match self {
+                    $(Self::$variant(handler) => handler.label(job, asked, label),)*
+                }
+            }
+
+            fn zones(&self, chain: &[Handler]) -> Vec<Source> {
                 match self {
                     $(Self::$variant(handler) => handler.zones(chain),)*
                 }
@@ -111,56 +153,34 @@ macro_rules! handlers {
 }
 
 handlers! {
-    acl::Acl = "acl",
-    any::Any = "any",
-    autopath::Autopath = "autopath",
-    bufsize::Bufsize = "bufsize",
-    cache::Cache = "cache",
-    cancel::Cancel = "cancel",
-    chaos::Chaos = "chaos",
-    dns64::Dns64 = "dns64",
-    dnstap::Dnstap = "dnstap",
-    erratic::Erratic = "erratic",
-    errors::Errors = "errors",
-    forward::Forward = "forward",
-    header::HeaderRules = "header",
-    hosts::Hosts = "hosts",
-    k8s_external::K8sExternal = "k8s_external",
-    kubernetes::Kubernetes = "kubernetes",
-    loadbalance::Loadbalance = "loadbalance",
-    local::Local = "local",
-    log::Log = "log",
-    loops::Loop = "loop",
-    minimal::Minimal = "minimal",
-    nsid::Nsid = "nsid",
-    prometheus::Prometheus = "prometheus",
-    rewrite::Rewrite = "rewrite",
-    search::Search = "search",
-    template::Template = "template",
-    transfer::Transfer = "transfer",
-    whoami::Whoami = "whoami",
-}
-
-impl Handler {
-    /// Whether the directive only watches questions of clients or decorates what they get: it
-    /// neither changes nor gives an answer.
-    pub(crate) fn only_watches(&self) -> bool {
-        matches!(
-            self,
-            Self::Cancel(_)
-                | Self::Nsid(_)
-                | Self::Prometheus(_)
-                | Self::Errors(_)
-                | Self::Log(_)
-                | Self::Dnstap(_)
-        )
-    }
-
-    /// Whether the directive has something to do on the way back where no response is sent: to count
-    /// or log the question, which *rewrite* turns back into what was asked.
-    pub(crate) fn notes_drops(&self) -> bool {
-        matches!(self, Self::Prometheus(_) | Self::Log(_) | Self::Rewrite(_))
-    }
+    acl::Acl,
+    any::Any,
+    autopath::Autopath,
+    bufsize::Bufsize,
+    cache::Cache,
+    cancel::Cancel,
+    chaos::Chaos,
+    dns64::Dns64,
+    dnstap::Dnstap,
+    erratic::Erratic,
+    errors::Errors,
+    forward::Forward,
+    header::HeaderRules,
+    hosts::Hosts,
+    k8s_external::K8sExternal,
+    kubernetes::Kubernetes,
+    loadbalance::Loadbalance,
+    local::Local,
+    log::Log,
+    loops::Loop,
+    minimal::Minimal,
+    nsid::Nsid,
+    prometheus::Prometheus,
+    rewrite::Rewrite,
+    search::Search,
+    template::Template,
+    transfer::Transfer,
+    whoami::Whoami,
 }
 
 // Directives that change how a block is served and take no part in its chain.

@@ -3,8 +3,8 @@
 use super::{Cells, Counter, Histogram, Registry};
 use std::sync::OnceLock;
 
-/// Counters that are registered when they are first used, so that a label combination nobody
-/// needs makes no series. The set of combinations is fixed and small.
+/// Counters that are registered when they are first used, so that a label combination that does
+/// not occur makes no series. The set of combinations is fixed and small.
 #[derive(Debug)]
 pub struct LazyCounters {
     counters: Box<[OnceLock<Counter>]>,

@@ -2,7 +2,7 @@
 
 use super::sketch::Asked;
 use super::{COUNTED_WHOLE, Pane, SAMPLED};
-use crate::job::Job;
+use crate::job::{Job, States};
 use crate::time::Now;
 use nodens_wire::Rcode;
 use nodens_wire::name::NAME_LEN_MAX;
@@ -63,7 +63,7 @@ impl Watcher {
 
     /// Looks at an answer that was at hand.
     #[inline]
-    pub(crate) fn answered(&mut self, job: &Job) {
+    pub(crate) fn answered<S: States>(&mut self, job: &Job<S>) {
         let pace = match job.current.response.rcode {
             Rcode::NOERROR => &mut self.good,
             _ => &mut self.bad,
@@ -74,14 +74,14 @@ impl Watcher {
     }
 
     /// Looks at an answer that was waited for.
-    pub(crate) fn waited(&mut self, now: Now, job: &Job) {
+    pub(crate) fn waited<S: States>(&mut self, now: Now, job: &Job<S>) {
         let us = now.since(job.received.mono_ns).as_micros();
         self.count(job, Some(u32::try_from(us).unwrap_or(u32::MAX)), 1);
     }
 
     #[cold]
     #[inline(never)]
-    fn count(&mut self, job: &Job, waited_us: Option<u32>, weight: u32) {
+    fn count<S: States>(&mut self, job: &Job<S>, waited_us: Option<u32>, weight: u32) {
         let qname = job.query.qname(&job.request).as_wire();
         let mut folded = [0; NAME_LEN_MAX];
         let Some(folded) = folded.get_mut(..qname.len()) else { return };

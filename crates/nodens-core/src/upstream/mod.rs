@@ -10,7 +10,7 @@ pub use path::Path;
 pub use series::Series;
 
 use crate::metrics::Registry;
-use crate::worker::Ticket;
+use crate::ticket::Ticket;
 use nodens_wire::Name;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -40,7 +40,7 @@ impl Series {
         Self {
             requests: registry.counter(
                 "coredns_forward_requests_total",
-                "Questions sent to an upstream.",
+                "Queries sent to an upstream.",
                 &[("to", to)],
             ),
             probe_failures: registry.counter(
@@ -55,11 +55,11 @@ impl Series {
             ),
             conn_hits: per_carrier(
                 "coredns_proxy_conn_cache_hits_total",
-                "Questions sent over a connection or port that was open.",
+                "Queries sent over a connection or port that was open.",
             ),
             conn_misses: per_carrier(
                 "coredns_proxy_conn_cache_misses_total",
-                "Questions that opened a connection or port.",
+                "Queries that opened a connection or port.",
             ),
             responses: LazyCounters::new(RCODES + 1),
             durations: LazyHistograms::new(RCODES + 1),
@@ -128,6 +128,6 @@ impl Series {
 }
 
 fn duration(registry: &Registry, name: &'static str, labels: &[(&str, &str)]) -> Histogram {
-    let help = "Seconds from a question to an upstream to its response.";
+    let help = "Seconds from a query to an upstream to its response.";
     registry.histogram(name, help, labels, &DURATION_BOUNDS, 1e-9)
 }

@@ -1,7 +1,9 @@
 //! One worker: the questions of one thread, from octets to octets.
 
+mod landing;
 mod outgoing;
 mod pending;
+pub(crate) mod probes;
 mod state;
 mod timers;
 mod unsent;
@@ -10,10 +12,8 @@ use crate::chain::{Outcome, Start};
 use crate::config::Config;
 use crate::containment;
 use crate::finish;
-use crate::handler::Event;
-use crate::handlers::forward;
-use crate::handlers::forward::probes;
-use crate::job::{Client, Job, Recipient};
+use crate::handler::{Event, Job};
+use crate::job::{Client, Recipient};
 use crate::limits::{REFUSALS_SAID_EVERY, SPARE_JOBS_MAX};
 use crate::log::Level;
 use crate::metrics::Cells;
@@ -26,7 +26,8 @@ use nodens_wire::{Admission, Rcode, admit};
 use pending::Pending;
 use std::sync::Arc;
 
-pub use state::{Action, Background, Ticket, WorkerState};
+pub use crate::ticket::Ticket;
+pub use state::{Action, Background, WorkerState};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,7 +217,7 @@ impl Worker {
         if probes::is_probe(ticket) {
             return self.state.probes.message(ticket);
         }
-        self.job(ticket).map(|job| &mut job.current.forward.message)
+        self.job(ticket).map(|job| job.current.state.message())
     }
 
     #[cfg(test)]
@@ -249,13 +250,13 @@ impl Worker {
         let Some(job) = self.jobs.get(ticket) else { return };
         job.abandon(Rcode::SERVFAIL);
         let response = &mut job.outer.first_mut().unwrap_or(&mut job.current).response;
-        response.extended_error(extended_error::OTHER, "too many questions are waiting");
+        response.extended_error(extended_error::OTHER, "too many queries are waiting");
         self.jobs.note_loss(ticket);
         self.state.cells.add(self.state.shared.shed, 1);
         self.refused.unsaid += 1;
         if now.since(self.refused.said_at_ns) >= REFUSALS_SAID_EVERY {
             let count = std::mem::take(&mut self.refused.unsaid);
-            let text = format!("{count} questions refused: too many are waiting for upstreams");
+            let text = format!("{count} queries refused: too many are waiting for upstreams");
             self.state.sink.line(Level::Warning, "", text);
             self.refused.said_at_ns = now.mono_ns;
         }
@@ -280,14 +281,12 @@ impl Worker {
 
     fn recycle(&mut self, mut job: Box<Job>) {
         job.config = None;
-        job.current.cache.clear();
         if !job.outer.is_empty() {
             job.outer.clear();
         }
-        forward::leave(&mut job.current, &mut self.state);
-        job.current.forward.clear();
-        // As a rule there is none: each question takes one. Long answers that many waited for would
-        // else stay in the buffers of as many jobs.
+        job.current.state.release(&mut self.state);
+        // Usually the list is empty, for each query takes a job from it. Of several that are kept none
+        // may hold a long buffer: a long response that many clients waited for would stay in each.
         if self.spare.is_empty() || (self.spare.len() < self.spare_jobs_max() && job.is_small()) {
             self.spare.push(job);
         }
@@ -361,7 +360,7 @@ impl Worker {
 
     #[inline(never)]
     fn settle_rest(&mut self, now: Now) {
-        forward::finish_landing(&mut self.state);
+        self.state.finish_landing();
         while !self.state.local_mail.is_empty() && !self.has_much_to_send() {
             let Some(mail) = self.state.local_mail.pop() else { break };
             let Mail { ticket, flight, message } = mail;

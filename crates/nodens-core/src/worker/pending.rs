@@ -2,7 +2,8 @@
 //! most.
 
 use super::Ticket;
-use crate::job::{Job, Recipient};
+use crate::handler::Job;
+use crate::job::Recipient;
 use crate::limits::{CLIENTS_LOOKED_AT, LOSERS_REMEMBERED, LOSSES_REMEMBERED};
 use fastrand::Rng;
 use foldhash::fast::RandomState;

@@ -1,30 +1,24 @@
 //! What belongs to one worker alone, and what it wants done.
 
+use super::probes::Probes;
 use super::timers::Timers;
 use super::unsent::Unsent;
+use crate::chain;
 use crate::config::Config;
-use crate::handlers::dnstap;
-use crate::handlers::forward::probes::Probes;
-use crate::handlers::forward::{Budgets, Landing, Pause};
-use crate::job::{Client, Job, Resolution};
+use crate::flights::Landing;
+use crate::handler::{Job, Resolution};
+use crate::handlers::OfWorker;
+use crate::job::Client;
 use crate::log::Sink;
 use crate::metrics::Cells;
 use crate::seeing::Watcher;
 use crate::shared::{Mail, Shared};
 use crate::stream::Stream;
+use crate::ticket::Ticket;
 use crate::time::Now;
 use crate::upstream::Ask;
 use nodens_wire::Query;
 use std::sync::Arc;
-
-/// Names a waiting job. A ticket of a job that ended matches no later one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket {
-    /// Place in the worker's slab.
-    pub slot: u32,
-    /// Counts jobs that waited.
-    pub serial: u32,
-}
 
 /// What the owner of the sockets has to do.
 #[derive(Debug)]
@@ -112,14 +106,10 @@ pub struct WorkerState {
     pub(crate) probes: Probes,
     /// Room for octets that are needed only for a moment.
     pub(crate) scratch: Vec<u8>,
-    /// Room for what `kubernetes` finds for a question.
-    pub(crate) kubernetes: crate::handlers::kubernetes::Scratch,
     /// The flight whose answer is being decided.
     pub(crate) landing: Landing,
-    /// How often each `forward` may still ask again.
-    pub(crate) retries: Budgets,
-    /// When it was last said that an upstream's reply is malformed.
-    pub(crate) malformed: Pause,
+    /// What handlers keep.
+    pub(crate) own: OfWorker,
     /// Counts who asks for what, if anybody wants to see it.
     watcher: Option<Watcher>,
 }
@@ -143,10 +133,8 @@ impl WorkerState {
             attempts: 0,
             probes: Probes::default(),
             scratch: Vec::new(),
-            kubernetes: crate::handlers::kubernetes::Scratch::default(),
             landing: Landing::default(),
-            retries: Budgets::default(),
-            malformed: Pause::default(),
+            own: OfWorker::default(),
             watcher,
         }
     }
@@ -163,7 +151,7 @@ impl WorkerState {
     #[inline]
     pub(super) fn note_answer(&mut self, config: &Config, now: Now, job: &mut Job) {
         if job.tapped {
-            dnstap::answered(config, now, job);
+            chain::note_sent(config, now, job);
         }
         if let Some(watcher) = &mut self.watcher {
             watcher.answered(job);
@@ -173,7 +161,7 @@ impl WorkerState {
     /// Lets those who watch look at an answer that was waited for, ready to be sent.
     pub(super) fn note_late_answer(&mut self, config: &Config, now: Now, job: &mut Job) {
         if job.tapped {
-            dnstap::answered(config, now, job);
+            chain::note_sent(config, now, job);
         }
         if let Some(watcher) = &mut self.watcher {
             watcher.waited(now, job);

@@ -8,8 +8,8 @@ use nodens_corefile::{Directive, Error, Token, take};
 use nodens_wire::Type;
 
 /// Reads the directive; a repeated one adds a rule behind the earlier ones.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
-    let zones = Zones::of(directive.args(), block)?;
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    let zones = Zones::of(directive.args(), &block.zones)?;
     let policies = directive.lines().iter().map(policy).collect::<Result<_, _>>()?;
     let view = block.view_name();
     let names = zones.names().iter();
@@ -20,7 +20,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
         return Ok(());
     }
     let labels = [("server", &*block.server), ("view", &*view)];
-    let help = "Questions that acl let pass.";
+    let help = "Queries that acl let pass.";
     let registry = &block.shared.registry;
     let allowed = registry.counter("coredns_acl_allowed_requests_total", help, &labels);
     block.push(Acl { rules: vec![rule], allowed });
@@ -34,15 +34,15 @@ impl Counters {
         Self {
             blocked: counter(
                 "coredns_acl_blocked_requests_total",
-                "Questions that acl refused.",
+                "Queries that acl refused.",
             ),
             filtered: counter(
                 "coredns_acl_filtered_requests_total",
-                "Questions that acl answered without records.",
+                "Queries that acl answered without records.",
             ),
             dropped: counter(
                 "coredns_acl_dropped_requests_total",
-                "Questions that acl left without an answer.",
+                "Queries that acl left without an answer.",
             ),
         }
     }

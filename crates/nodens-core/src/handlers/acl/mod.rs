@@ -6,7 +6,7 @@
 mod config;
 mod networks;
 
-use crate::handler::{Cx, Handle, Step};
+use crate::handler::{Cx, Handle, Spec, Step};
 use crate::metrics::Counter;
 use crate::zones::Zones;
 use networks::Networks;
@@ -14,10 +14,13 @@ use nodens_wire::edns::extended_error;
 use nodens_wire::{Rcode, Type};
 use std::net::IpAddr;
 
-pub use config::setup;
+use config::setup;
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("acl", setup);
 
 /// The directive at work.
 #[derive(Debug)]

@@ -1,12 +1,15 @@
 //! `any`: a short answer to ANY questions (RFC 8482 section 4.2).
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle, Step};
+use crate::handler::{Cx, Handle, Spec, Step};
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Rcode, Section, Type};
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("any", setup);
 
 /// The directive at work.
 #[derive(Debug)]
@@ -18,7 +21,7 @@ const HINFO: &[u8] = b"\x0dANY obsoleted\x0cSee RFC 8482";
 const TTL: u32 = 8482;
 
 /// Reads `any`, which takes no arguments.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     directive.expect_no_args()?;
     directive.expect_no_body()?;
     block.push(Any);

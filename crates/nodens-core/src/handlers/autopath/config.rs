@@ -18,7 +18,7 @@ pub(super) fn read(
         return Err(directive.invalid(text));
     };
     if let Some(source) = file.text.strip_prefix('@') {
-        let zones = Zones::of(zones, block)?;
+        let zones = Zones::of(zones, &block.zones)?;
         let (node, lines) = pods(directive, block, source == "node")?;
         let pods = match source {
             "kubernetes" => Pods::OfBlock,
@@ -49,7 +49,7 @@ pub(super) fn read(
         let text = format!("{}: expected a domain name, found `{domain}`", file.text);
         Error::invalid(file, text)
     })?;
-    Ok((Zones::of(zones, block)?, Source::File(list)))
+    Ok((Zones::of(zones, &block.zones)?, Source::File(list)))
 }
 
 /// The search domains that pods have from their nodes: those of `node_search`, else those of this

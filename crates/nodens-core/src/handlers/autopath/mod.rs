@@ -4,7 +4,7 @@
 //! answer to the question it asked, with which it goes on by itself.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
+use crate::handler::{Cx, Event, Handle, Lookup, Scope, Spec, Step};
 use crate::handlers::{Handler, LookupState};
 use crate::limits::{SEARCH_NAMES_MAX, SEARCH_TIME_MAX};
 use crate::log::Level;
@@ -21,6 +21,9 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("autopath", setup);
+
 /// The directive at work.
 #[derive(Debug)]
 pub struct Autopath {
@@ -30,11 +33,11 @@ pub struct Autopath {
 }
 
 /// Reads `autopath [ZONES…] RESOLV-CONF|@kubernetes|@node`. The last one of a block counts.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let (zones, source) = config::read(directive, block)?;
     let success = block.shared.registry.counter(
         "coredns_autopath_success_total",
-        "Questions answered on the way down a search list.",
+        "Queries answered on the way down a search list.",
         &[("server", &block.server)],
     );
     if matches!(source, Source::Pods { pods: Pods::OfBlock, .. }) && !block.present.contains(&"kubernetes") {
@@ -73,7 +76,7 @@ impl Handle for Autopath {
 
     fn resumed(&self, cx: &mut Cx<'_>, _event: Event<'_>) -> Step {
         let Some(inner) = cx.job.inner.take() else { return Step::Fail(Rcode::SERVFAIL) };
-        let LookupState::Autopath(mut state) = std::mem::take(&mut cx.q().lookup) else {
+        let LookupState::Autopath(mut state) = std::mem::take(&mut cx.q().state.lookup) else {
             return Step::Fail(Rcode::SERVFAIL);
         };
         let response = inner.response;
@@ -144,13 +147,13 @@ fn scope(cx: &Cx<'_>) -> Option<Scope> {
     if job.current.is_clients() {
         return Some(if asked { Scope::Unwatched } else { Scope::Behind });
     }
-    let walking = job.outer.iter().any(|outer| matches!(outer.lookup, LookupState::Autopath(_)));
+    let walking = job.outer.iter().any(|outer| matches!(outer.state.lookup, LookupState::Autopath(_)));
     (asked && !walking).then_some(Scope::Unwatched)
 }
 
 fn look_up(cx: &mut Cx<'_>, state: State, qname: Name, scope: Scope) -> Step {
     let q = cx.q();
-    q.lookup = LookupState::Autopath(state);
+    q.state.lookup = LookupState::Autopath(state);
     Step::Lookup(Lookup { qname, qtype: q.qtype, qclass: q.qclass, scope })
 }
 

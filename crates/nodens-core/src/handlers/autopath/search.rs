@@ -3,7 +3,7 @@
 use crate::cluster::{Feed, Pod, SearchBase, Snapshot};
 use crate::handler::Cx;
 use crate::handlers::kubernetes::Kubernetes;
-use crate::handlers::kubernetes::compose::fold;
+use crate::lookup::compose::fold;
 use crate::zones::Zones;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};

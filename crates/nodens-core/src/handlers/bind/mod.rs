@@ -1,14 +1,18 @@
 //! `bind`: the addresses a server block listens on.
 
 use crate::config::BlockBuilder;
+use crate::handler::{Phase, Spec};
 use nodens_corefile::{Directive, Error, Token};
 use std::net::IpAddr;
 
 #[cfg(test)]
 mod tests;
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec { phase: Phase::Place, ..Spec::new("bind", setup) };
+
 /// Reads `bind ADDRESS|INTERFACE… { except ADDRESS|INTERFACE… }`; a repeated one adds to the first.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let wanted = addresses(directive, block)?;
     let mut except = Vec::new();
     for property in directive.lines() {

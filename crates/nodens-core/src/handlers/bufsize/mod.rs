@@ -1,13 +1,16 @@
 //! `bufsize`: limits the UDP payload size a client may announce.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle, Step};
+use crate::handler::{Cx, Handle, Spec, Step};
 use crate::handlers::Handler;
 use crate::limits::UDP_SIZE_DEFAULT;
 use nodens_corefile::{Directive, Error, take};
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("bufsize", setup);
 
 /// Sizes that may be configured, in octets.
 const SIZES: std::ops::RangeInclusive<u16> = 512..=4096;
@@ -20,7 +23,7 @@ pub struct Bufsize {
 }
 
 /// Reads `bufsize [SIZE]`. As in CoreDNS only the first one of a block counts.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     directive.expect_no_body()?;
     let size = match directive.expect_args_within(0..=1)? {
         [size] => take::parse_integer(size, SIZES)?,

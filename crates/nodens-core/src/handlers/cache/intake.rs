@@ -1,11 +1,11 @@
 //! What becomes of a response on its way back through the cache.
 
 use super::classify::{Question, Reply, assess, is_dnssec_ok};
-use super::entry::{self, Facts, Kind};
-use super::key::{Key, KeyOctets};
-use super::store::Scope;
+use crate::cache::entry::{self, Facts, Kind, View};
+use crate::cache::key::{Key, KeyOctets};
+use crate::cache::store::Scope;
 use super::{Cache, Phase, Reading, subnet};
-use crate::job::Resolution;
+use crate::handler::Resolution;
 use crate::kind::Kind as ResponseKind;
 use crate::time::Now;
 use crate::worker::WorkerState;
@@ -24,33 +24,35 @@ impl Cache {
         phase: Phase,
         hits: u64,
         now: Now,
-        worker: &WorkerState,
+        worker: &mut WorkerState,
     ) -> bool {
         let rcode = q.response.rcode;
-        let signed = q.cache.bits.dnssec_ok() && is_dnssec_ok(&q.response.wire);
+        let signed = q.state.cache.bits.dnssec_ok() && is_dnssec_ok(&q.response.wire);
         let signed_until = signed.then_some(now.unix_s);
         let question =
             Question { qname: q.qname.view(), qtype: q.qtype, qclass: q.qclass };
         let reply = shape(&mut q.response.wire, rcode, None, MESSAGE_LEN_MAX).and_then(|()| {
-            assess(&q.response.wire, rcode, question, signed_until, &mut q.cache.ttls_at)
+            assess(&q.response.wire, rcode, question, signed_until, &mut q.state.cache.ttls_at)
         });
         let Ok(reply) = reply else {
             worker.cells.add(self.counters.drops, 1);
             return false;
         };
         let ttl_s = self.ttl_s(&reply);
-        set_ttls(&mut q.response.wire, &q.cache.ttls_at, ttl_s);
+        set_ttls(&mut q.response.wire, &q.state.cache.ttls_at, ttl_s);
         let accepted = self.is_acceptable(&reply, rcode, phase);
-        let is_unwanted = q.cache.reading == Reading::NoDenials && rcode == Rcode::NXDOMAIN;
+        let is_unwanted = q.state.cache.reading == Reading::NoDenials && rcode == Rcode::NXDOMAIN;
         let is_kept = phase != Phase::Unshared && !is_unwanted;
         if reply.is_cacheable && ttl_s > 0 && !q.response.live && is_kept {
             if !reply.is_matching {
                 worker.cells.add(self.counters.drops, 1);
             } else if accepted || self.options.prefers_positive() {
+                // What is there when something is refreshed may be what is to be replaced.
+                q.response.handed_on &= phase == Phase::Miss;
                 self.store(q, &reply, ttl_s, if accepted { hits } else { 0 }, now, worker);
             }
         }
-        if !q.cache.bits.dnssec_ok() && !q.cache.client_ad {
+        if !q.state.cache.bits.dnssec_ok() && !q.state.cache.client_ad {
             let flags = q.response.flags();
             q.response.set_flags(flags.with(Flags::AD, false));
         }
@@ -93,7 +95,7 @@ impl Cache {
         ttl_s: u32,
         hits: u64,
         now: Now,
-        worker: &WorkerState,
+        worker: &mut WorkerState,
     ) {
         let kind = match reply.kind {
             ResponseKind::NameError | ResponseKind::NoData => Kind::Denial,
@@ -106,21 +108,31 @@ impl Cache {
             message: &q.response.wire,
             records_at: reply.records_at,
             counts: reply.counts,
-            ttls_at: &q.cache.ttls_at,
+            ttls_at: &q.state.cache.ttls_at,
             flags,
             kind,
             ttl_s,
             hits,
         };
-        let (bits, qname) = (q.cache.bits, q.qname.view());
+        let (bits, qname) = (q.state.cache.bits, q.qname.view());
         let subnet = subnet::of(&q.edns);
         let Some(octets) = KeyOctets::new(qname, subnet) else { return };
         let key = octets.key(q.qtype, q.qclass, bits);
-        self.insert(qname, &key, &facts, now, worker, &mut q.cache.scratch);
+        if q.response.handed_on && self.has(&key, kind, now, worker) {
+            return;
+        }
+        self.insert(qname, &key, &facts, now, worker);
+    }
+
+    /// Whether there is a fresh entry of `kind` for `key`.
+    fn has(&self, key: &Key<'_>, kind: Kind, now: Now, worker: &WorkerState) -> bool {
+        let (store, scope) = (&worker.shared.cache, self.lease.scope());
+        let rank = |view: View<'_>| u8::from(view.kind() == kind && !view.is_expired(now));
+        store.find(scope, key, store.hash(scope, key), 1, rank).is_some()
     }
 
     /// Remembers for a short time that there was no response at all.
-    pub(super) fn note_failure(&self, q: &mut Resolution, now: Now, worker: &WorkerState) {
+    pub(super) fn note_failure(&self, q: &mut Resolution, now: Now, worker: &mut WorkerState) {
         let ttl_s = u32::try_from(self.options.failure_ttl.as_secs()).unwrap_or(u32::MAX);
         if q.response.rcode != Rcode::SERVFAIL || ttl_s == 0 {
             return;
@@ -137,8 +149,8 @@ impl Cache {
         };
         let qname = q.qname.view();
         let Some(octets) = KeyOctets::new(qname, subnet::of(&q.edns)) else { return };
-        let key = octets.key(q.qtype, q.qclass, q.cache.bits);
-        self.insert(qname, &key, &facts, now, worker, &mut q.cache.scratch);
+        let key = octets.key(q.qtype, q.qclass, q.state.cache.bits);
+        self.insert(qname, &key, &facts, now, worker);
     }
 
     fn insert(
@@ -147,15 +159,14 @@ impl Cache {
         key: &Key<'_>,
         facts: &Facts<'_>,
         now: Now,
-        worker: &WorkerState,
-        scratch: &mut Vec<u8>,
+        worker: &mut WorkerState,
     ) {
         let kind = facts.kind;
         let class = self.options.class(kind.class());
         if !class.keeps(qname) {
             return;
         }
-        let entry = entry::make(self.lease.scope(), key, facts, now, scratch);
+        let entry = entry::make(self.lease.scope(), key, facts, now, &mut worker.scratch);
         let keeps_positive = self.options.prefers_positive();
         let replaces = |old: Kind| match kind {
             Kind::Success => true,

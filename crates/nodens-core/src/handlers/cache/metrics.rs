@@ -1,7 +1,7 @@
 //! The series of `cache`.
 
-use super::entry::Kind;
-use super::store::Lease;
+use crate::cache::entry::Kind;
+use crate::cache::store::Lease;
 use crate::config::BlockBuilder;
 use crate::metrics::Counter;
 use nodens_wire::Name;
@@ -45,16 +45,16 @@ impl Counters {
             })
         };
         Self {
-            requests: plain("coredns_cache_requests_total", "Questions asked of the cache."),
-            hits: by_class("coredns_cache_hits_total", "Questions answered from the cache."),
+            requests: plain("coredns_cache_requests_total", "Queries asked of the cache."),
+            hits: by_class("coredns_cache_hits_total", "Queries answered from the cache."),
             misses: plain(
                 "coredns_cache_misses_total",
-                "Questions not answered from the cache. Deprecated: requests less hits.",
+                "Queries not answered from the cache. Deprecated: requests less hits.",
             ),
             prefetches: plain("coredns_cache_prefetch_total", "Refreshes without a client."),
             drops: plain(
                 "coredns_cache_drops_total",
-                "Responses not cached because they do not belong to their question.",
+                "Responses not cached because they do not belong to their query.",
             ),
             served_stale: plain("coredns_cache_served_stale_total", "Expired answers served."),
             evictions: by_class("coredns_cache_evictions_total", "Entries evicted for others."),

@@ -1,41 +1,37 @@
 //! `cache`: keeps answers in wire form and serves them again, fresh and, if asked to, stale.
 
-use crate::config::BlockBuilder;
-use crate::handler::{Cx, Event, Handle, Step};
+use crate::cache::Refresh;
+use crate::cache::entry::{self, Entry, Kind, View};
+use crate::cache::key::{KeyBits, KeyOctets};
+use crate::cache::store::{Found, Lease};
+use crate::config::{BlockBuilder, Config};
+use crate::handler::{Cx, Event, Handle, Job, Resolution, Spec, Step};
 use crate::handlers::Handler;
-use crate::job::{Job, Resolution, Transport};
+use crate::job::Transport;
+use crate::limits::CACHE_MEMORY_DEFAULT;
+use crate::shared::Shared;
 use crate::time::Now;
 use crate::worker::{Background, WorkerState};
 use config::{Options, Stale};
-use entry::{Entry, Kind, View};
-use key::{KeyBits, KeyOctets};
 use metrics::Counters;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::edns::{self, extended_error};
 use nodens_wire::{Flags, Opcode, Rcode};
-use refresh::Refresh;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Found, Lease};
 
 mod classify;
 mod config;
-mod entry;
-mod evict;
 mod intake;
-mod key;
 mod metrics;
 mod query;
-mod refresh;
-mod store;
 mod subnet;
-mod table;
-mod warm;
 
 #[cfg(test)]
 mod tests;
 
-pub use store::Store;
+/// How the directive is read.
+pub const SPEC: Spec = Spec { complete: Some(set_budget), ..Spec::new("cache", setup) };
 
 /// The directive at work.
 #[derive(Debug)]
@@ -46,7 +42,7 @@ pub struct Cache {
 }
 
 /// Reads the directive.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     if block.handlers.iter().any(|handler| matches!(handler, Handler::Cache(_))) {
         return Err(directive.invalid("this plugin can only be used once per Server Block"));
     }
@@ -59,12 +55,18 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     Ok(())
 }
 
-impl Cache {
-    /// `memory`, if the directive has it.
-    pub(crate) fn memory(&self) -> Option<usize> {
-        self.options.memory
-    }
+/// Sets the budget of the cache, which all blocks share: the most that any of them asks for.
+fn set_budget(config: &mut Config, shared: &Shared) {
+    let handlers = config.blocks.iter().flat_map(|block| &block.handlers);
+    let asked = handlers.filter_map(|handler| match handler {
+        Handler::Cache(cache) => cache.options.memory,
+        _ => None,
+    });
+    config.cache_memory = asked.max();
+    shared.cache.set_budget(config.cache_memory.unwrap_or(CACHE_MEMORY_DEFAULT));
+}
 
+impl Cache {
     /// How long after its expiry an answer may be served.
     pub(crate) fn stale_window(&self) -> Duration {
         let window_s = self.options.stale.map_or(0, |stale| stale.window_s);
@@ -88,7 +90,6 @@ pub struct State {
     fallback: Option<Entry>,
     /// The refresh that this resolution does.
     refresh: Option<Refresh>,
-    scratch: Vec<u8>,
     ttls_at: Vec<u16>,
 }
 
@@ -133,15 +134,14 @@ impl State {
         }
     }
 
-    /// Octets of memory that its longest buffer has.
-    #[inline]
-    pub(crate) fn capacity(&self) -> usize {
-        self.scratch.capacity().max(self.ttls_at.capacity() * size_of::<u16>())
-    }
-
     #[cold]
     fn let_go(&mut self) {
         (self.fallback, self.refresh) = (None, None);
+    }
+
+    /// Octets of memory that its buffer has.
+    pub(crate) fn capacity(&self) -> usize {
+        self.ttls_at.capacity() * size_of::<u16>()
     }
 
     /// Whether a client that has waited long enough can be given something.
@@ -169,7 +169,7 @@ impl State {
 impl Handle for Cache {
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         let q = &mut cx.job.current;
-        let reading = q.cache.reading;
+        let reading = q.state.cache.reading;
         if q.flags.opcode() != Opcode::QUERY
             || !self.options.serves(q.qname.view())
             || reading == Reading::Nothing
@@ -181,7 +181,7 @@ impl Handle for Cache {
         }
         let is_shared = !query::says_more(cx.job);
         let q = &mut cx.job.current;
-        q.cache.bits = KeyBits::new(q.dnssec_ok(), q.flags);
+        q.state.cache.bits = KeyBits::new(q.dnssec_ok(), q.flags);
         let Some(octets) = KeyOctets::new(q.qname.view(), subnet::of(&q.edns)) else {
             return Step::Next;
         };
@@ -190,7 +190,7 @@ impl Handle for Cache {
             cx.worker.cells.add(self.counters.misses, 1);
             return self.pass_on(&mut cx.job.current, Phase::Unshared);
         }
-        let key = octets.key(q.qtype, q.qclass, q.cache.bits);
+        let key = octets.key(q.qtype, q.qclass, q.state.cache.bits);
         let (store, scope) = (&cx.worker.shared.cache, self.lease.scope());
         let hash = store.hash(scope, &key);
         match store.find(scope, &key, hash, self.enough(), |view| self.rank(view, reading, cx.now)) {
@@ -204,23 +204,23 @@ impl Handle for Cache {
 
     /// The client has waited long enough for something newer.
     fn resumed(&self, cx: &mut Cx<'_>, _event: Event<'_>) -> Step {
-        let Some(entry) = cx.job.current.cache.fallback.take() else {
+        let Some(entry) = cx.job.current.state.cache.fallback.take() else {
             return Step::Fail(Rcode::SERVFAIL);
         };
         let q = &mut cx.job.current;
-        q.flags = q.flags.with(Flags::AD, q.cache.client_ad);
+        q.flags = q.flags.with(Flags::AD, q.state.cache.client_ad);
         self.serve(q, entry::view(&entry), cx.now, cx.worker);
         Step::Answered
     }
 
     fn amend(&self, cx: &mut Cx<'_>) {
         let q = &mut cx.job.current;
-        let phase = std::mem::take(&mut q.cache.phase);
+        let phase = std::mem::take(&mut q.state.cache.phase);
         if phase == Phase::Idle {
             return;
         }
-        q.flags = q.flags.with(Flags::AD, q.cache.client_ad);
-        let (refresh, fallback) = (q.cache.refresh.take(), q.cache.fallback.take());
+        q.flags = q.flags.with(Flags::AD, q.state.cache.client_ad);
+        let (refresh, fallback) = (q.state.cache.refresh.take(), q.state.cache.fallback.take());
         let hits = refresh.as_ref().map_or(0, Refresh::hits);
         let accepted = if q.response.written {
             self.take_in(q, phase, hits, cx.now, cx.worker)
@@ -263,9 +263,9 @@ impl Cache {
 
     /// Lets the next handler answer; AD asks the upstream for the AD bit (RFC 6840 section 5.7).
     fn pass_on(&self, q: &mut Resolution, phase: Phase) -> Step {
-        q.cache.phase = phase;
-        q.cache.position = q.position;
-        q.cache.client_ad = q.flags.has(Flags::AD);
+        q.state.cache.phase = phase;
+        q.state.cache.position = q.position;
+        q.state.cache.client_ad = q.flags.has(Flags::AD);
         query::clear_unshared_bits(q);
         q.flags = q.flags.with(Flags::AD, true);
         Step::Next
@@ -308,7 +308,7 @@ impl Cache {
             (_, true) => view.ttl_s(),
             (_, false) => view.remaining_s(now),
         };
-        let wants_ad = q.cache.bits.dnssec_ok() || q.flags.has(Flags::AD);
+        let wants_ad = q.state.cache.bits.dnssec_ok() || q.flags.has(Flags::AD);
         let flags = Flags(q.flags.reply().0 | view.flags().0);
         let flags = flags.with(Flags::AD, flags.has(Flags::AD) && wants_ad);
         view.write(q.qname.as_wire(), flags, ttl_s, &mut q.response.wire);
@@ -331,11 +331,11 @@ impl Cache {
         let Some(entry) = found.keep() else { return false };
         if !stale.recheck.is_zero() || !stale.timeout.is_zero() {
             match Refresh::begin(entry.clone(), cx.now, stale.recheck) {
-                Some(refresh) => cx.job.current.cache.refresh = Some(refresh),
+                Some(refresh) => cx.job.current.state.cache.refresh = Some(refresh),
                 None => return false,
             }
         }
-        cx.job.current.cache.fallback = Some(entry);
+        cx.job.current.state.cache.fallback = Some(entry);
         if !stale.timeout.is_zero() {
             cx.worker.set_client_timer(cx.job, cx.now.plus(stale.timeout));
         }
@@ -366,10 +366,10 @@ fn background(job: &Job, phase: Phase, refresh: Refresh) -> Background {
     query::clear_unshared_bits(&mut resolution);
     (resolution.block, resolution.zone) = (q.block, q.zone);
     resolution.position = q.position;
-    resolution.cache.phase = phase;
-    resolution.cache.bits = q.cache.bits;
-    resolution.cache.client_ad = true;
-    resolution.cache.refresh = Some(refresh);
+    resolution.state.cache.phase = phase;
+    resolution.state.cache.bits = q.state.cache.bits;
+    resolution.state.cache.client_ad = true;
+    resolution.state.cache.refresh = Some(refresh);
     let mut client = *job.client();
     client.transport = Transport::Tcp;
     Background { client, request: job.request.clone(), query: job.query.clone(), resolution }

@@ -3,7 +3,7 @@
 //! An upstream may go by any of it. What is not in the key must not go upstream, or the answer must
 //! not be kept: else one client decides what others are told.
 
-use crate::job::{Job, Resolution};
+use crate::handler::{Job, Resolution};
 use nodens_wire::edns::{self, Options, code};
 use nodens_wire::Flags;
 

@@ -4,7 +4,8 @@
 //! option does not go upstream, and an option that does go there, because the operator wants it,
 //! is part of the key.
 
-use crate::job::{Job, RequestEdns};
+use crate::handler::Job;
+use crate::job::RequestEdns;
 use nodens_wire::edns::{self, Options, code};
 
 /// Removes from the question what the client itself said; an option that `rewrite` put in its

@@ -1,7 +1,7 @@
 //! `cancel`: limits the time a question may take.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle, Step};
+use crate::handler::{Cx, Handle, Spec, Step};
 use crate::handlers::Handler;
 use nodens_corefile::take::parse_go_duration;
 use nodens_corefile::{Directive, Error};
@@ -9,6 +9,9 @@ use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("cancel", setup);
 
 /// A little more than clients wait.
 const TIMEOUT_DEFAULT: Duration = Duration::from_millis(5001);
@@ -20,6 +23,8 @@ pub struct Cancel {
 }
 
 impl Handle for Cancel {
+    const ONLY_WATCHES: bool = true;
+
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         let deadline_ns = cx.now.plus(self.timeout);
         cx.job.deadline_ns = cx.job.deadline_ns.min(deadline_ns);
@@ -28,7 +33,7 @@ impl Handle for Cancel {
 }
 
 /// Reads `cancel [TIMEOUT]`; a later one replaces an earlier one.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     directive.expect_no_body()?;
     let timeout = match directive.expect_args_within(0..=1)? {
         [timeout] => {

@@ -1,13 +1,16 @@
 //! `chaos`: answers TXT questions of class CH about the server itself.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle, Step};
+use crate::handler::{Cx, Handle, Spec, Step};
 use crate::handlers::Handler;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Name, NameRef, Rcode, Section, Type};
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("chaos", setup);
 
 /// The longest character-string (RFC 1035 section 3.3), in octets.
 const TEXT_MAX: usize = 255;
@@ -23,7 +26,7 @@ pub struct Chaos {
 }
 
 /// Reads `chaos [VERSION] [AUTHOR…]`. As in CoreDNS only the first one of a block counts.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     if let Some(line) = directive.lines().first() {
         return Err(line.unknown_property(&[]));
     }
@@ -65,6 +68,8 @@ fn txt_rdata(text: &str) -> Vec<u8> {
 }
 
 impl Handle for Chaos {
+    const ANSWERS_OTHER_CLASSES: bool = true;
+
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         if cx.q().qclass != Class::CH || cx.q().qtype != Type::TXT {
             return Step::Next;

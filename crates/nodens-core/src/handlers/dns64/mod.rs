@@ -1,9 +1,8 @@
 //! `dns64`: makes AAAA records from A records (RFC 6147).
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
+use crate::handler::{Cx, Event, Handle, Lookup, Resolution, Scope, Spec, Step};
 use crate::handlers::{Handler, LookupState};
-use crate::job::Resolution;
 use crate::kind::{Kind, kind_of};
 use crate::response::Response;
 use crate::metrics::Counter;
@@ -14,6 +13,9 @@ use std::net::{IpAddr, Ipv6Addr};
 mod config;
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("dns64", setup);
 
 /// Seconds a synthetic record may be kept at most if the zone does not say (RFC 6147 5.1.7).
 const TTL_MAX: u32 = 600;
@@ -52,7 +54,7 @@ impl Prefix {
 }
 
 /// Reads `dns64`. Occurrences in one block add up.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let earlier = block.handlers.iter_mut().find_map(|handler| match handler {
         Handler::Dns64(dns64) => Some(dns64),
         _ => None,
@@ -93,14 +95,14 @@ impl Handle for Dns64 {
         if q.qtype != Type::AAAA || q.qclass != Class::IN || (v4 && !self.allow_ipv4) {
             return Step::Next;
         }
-        q.lookup = LookupState::Dns64(State::Asked);
+        q.state.lookup = LookupState::Dns64(State::Asked);
         lookup(q, Type::AAAA, Scope::Behind)
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, _event: Event<'_>) -> Step {
         let Some(inner) = cx.job.inner.take() else { return Step::Fail(Rcode::SERVFAIL) };
         let q = cx.q();
-        match std::mem::take(&mut q.lookup) {
+        match std::mem::take(&mut q.state.lookup) {
             LookupState::Dns64(State::Addresses { ttl_max }) => {
                 // A failure of this lookup becomes the answer, it is none of the question.
                 cx.job.error.clear();
@@ -111,7 +113,7 @@ impl Handle for Dns64 {
             _ if !inner.response.written => Step::Fail(inner.response.rcode),
             _ if self.wants(&inner.response) => {
                 let ttl_max = soa_ttl(&inner.response.wire).unwrap_or(TTL_MAX);
-                q.lookup = LookupState::Dns64(State::Addresses { ttl_max });
+                q.state.lookup = LookupState::Dns64(State::Addresses { ttl_max });
                 lookup(q, Type::A, Scope::Server)
             }
             _ => {

@@ -1,8 +1,9 @@
 //! `dnstap SOCKET [full] [WRITEBUFFER] [QUEUE] { identity, version, extra, skipverify }`.
 
-use super::{Dnstap, QUEUE, Spec, Tap, Target};
+use super::{Dnstap, QUEUE};
 use crate::config::BlockBuilder;
 use crate::handlers::Handler;
+use crate::tap::{Spec, Tap, Target};
 use nodens_corefile::take::parse_integer;
 use nodens_corefile::{Directive, Error, Token};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 const PROPERTIES: &[&str] = &["identity", "version", "extra", "skipverify"];
 
 /// Reads the directive; a repeated one is a further tap.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let args = directive.expect_args_within(1..=4)?;
     let Some(socket) = args.first() else { return Ok(()) };
     let mut spec = Spec {

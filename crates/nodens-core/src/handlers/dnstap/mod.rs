@@ -2,25 +2,26 @@
 
 mod config;
 
-use crate::config::Config;
-use crate::handler::{Cx, Handle, Step};
+use crate::config::ServerBlock;
+use crate::handler::{Cx, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
-use crate::handlers::log::{Format, QueryRecord};
-use crate::handlers::metadata;
-use crate::job::{Job, Transport};
+use crate::handlers::log::record;
+use crate::metadata;
+use crate::job::Transport;
+use crate::tap::{Kind, Message, Tap};
 use crate::time::Now;
 use crate::upstream::{Carrier, Upstream};
 use nodens_wire::{Header, header};
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-pub use config::setup;
+use config::setup;
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("dnstap", setup);
 
 /// Messages that may wait for a writer, times the `queue` of the Corefile.
 const QUEUE: usize = 10_000;
@@ -31,150 +32,9 @@ pub struct Dnstap {
     taps: Vec<Arc<Tap>>,
 }
 
-/// Where messages go.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// A unix socket, by its path.
-    Unix(String),
-    /// `HOST:PORT`
-    Tcp(String),
-    /// The same, with TLS.
-    Tls(String),
-}
-
-/// What one line of the Corefile asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
-    /// Where messages go.
-    pub target: Target,
-    /// Whether the messages of DNS themselves are wanted.
-    pub full: bool,
-    /// The buffer of the socket to write, in octets.
-    pub buffer: usize,
-    /// Messages that may wait.
-    pub queue: usize,
-    /// What the server is called.
-    pub identity: Vec<u8>,
-    /// What the program is called.
-    pub version: Vec<u8>,
-    /// What is sent beside each message, with the placeholders of `log`; empty for nothing.
-    pub extra: String,
-    /// Whether any certificate will do, with [`Target::Tls`].
-    pub skip_verify: bool,
-}
-
-/// A way to one writer. What does not fit is counted and dropped.
-#[derive(Debug)]
-pub struct Tap {
-    /// What is wanted.
-    pub spec: Spec,
-    extra: Option<Arc<Format>>,
-    sender: Sender<Message>,
-    waiting: Arc<Waiting>,
-    receiver: Mutex<Option<Receiver<Message>>>,
-}
-
-/// Counts of messages on their way. A bounded channel would take the memory for a full one at once.
-#[derive(Debug, Default)]
-struct Waiting {
-    now: AtomicUsize,
-    dropped: AtomicU64,
-}
-
-/// The messages for one writer.
-#[derive(Debug)]
-pub struct Messages {
-    receiver: Receiver<Message>,
-    waiting: Arc<Waiting>,
-}
-
-impl Messages {
-    /// The next message, after `patience` at the latest.
-    ///
-    /// # Errors
-    /// If there is none, or never will be.
-    pub fn next_within(&self, patience: Duration) -> Result<Message, RecvTimeoutError> {
-        self.receiver.recv_timeout(patience).inspect(|_| self.taken())
-    }
-
-    /// The messages that are there.
-    pub fn now(&self) -> impl Iterator<Item = Message> {
-        self.receiver.try_iter().inspect(|_| self.taken())
-    }
-
-    /// How many were dropped since the last call.
-    pub fn take_dropped(&self) -> u64 {
-        self.waiting.dropped.swap(0, Ordering::Relaxed)
-    }
-
-    fn taken(&self) {
-        self.waiting.now.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// What a message is about, by its number in dnstap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A client asked.
-    ClientQuery = 5,
-    /// A client was answered.
-    ClientResponse = 6,
-    /// An upstream was asked.
-    ForwarderQuery = 7,
-    /// An upstream answered.
-    ForwarderResponse = 8,
-}
-
-/// Something that was asked or answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// What it is about.
-    pub kind: Kind,
-    /// How it went.
-    pub transport: Transport,
-    /// Who asked, if that is known.
-    pub asker: Option<SocketAddr>,
-    /// Who was asked, if that is known.
-    pub asked: Option<SocketAddr>,
-    /// When it was asked, monotonic nanoseconds.
-    pub asked_ns: u64,
-    /// When it was answered, the same.
-    pub answered_ns: Option<u64>,
-    /// The message of DNS, if `full` is wanted.
-    pub wire: Option<Vec<u8>>,
-    /// What goes with it, if that is wanted.
-    pub extra: Option<String>,
-}
-
-impl Tap {
-    fn new(spec: Spec) -> Self {
-        let (sender, receiver) = channel();
-        let extra = (!spec.extra.is_empty()).then(|| Arc::new(Format::of_question(&spec.extra)));
-        let (waiting, receiver) = (Arc::default(), Mutex::new(Some(receiver)));
-        Self { spec, extra, sender, waiting, receiver }
-    }
-
-    /// The messages; once.
-    pub fn take_messages(&self) -> Option<Messages> {
-        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Messages { receiver, waiting: self.waiting.clone() })
-    }
-
-    fn send(&self, source: metadata::Source<'_>, mut message: Message, wire: &[u8]) {
-        if self.waiting.now.fetch_add(1, Ordering::Relaxed) >= self.spec.queue {
-            self.waiting.now.fetch_sub(1, Ordering::Relaxed);
-            self.waiting.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        message.wire = self.spec.full.then(|| wire.to_vec());
-        let extra = self.extra.as_ref();
-        message.extra = extra.map(|format| QueryRecord::new(format, source).line());
-        // Who takes no messages any more does not miss this one.
-        _ = self.sender.send(message);
-    }
-}
-
 impl Handle for Dnstap {
+    const ONLY_WATCHES: bool = true;
+
     /// Before anything is asked upstream, so that messages are in order.
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         if !cx.job.current.is_clients() {
@@ -183,9 +43,22 @@ impl Handle for Dnstap {
         cx.job.tapped = true;
         let message = client_message(cx.job, Kind::ClientQuery, None);
         let source = metadata::Source { job: cx.job, block: cx.block };
-        self.taps.iter().for_each(|tap| tap.send(source, message.clone(), &cx.job.request));
+        self.taps.iter().for_each(|tap| send(tap, source, message.clone(), &cx.job.request));
         Step::Next
     }
+
+    /// Hands on the answer if its question was.
+    fn sent(&self, now: Now, job: &Job, block: &ServerBlock) {
+        let message = client_message(job, Kind::ClientResponse, Some(now.mono_ns));
+        let source = metadata::Source { job, block };
+        for tap in &self.taps {
+            send(tap, source, message.clone(), &job.current.response.wire);
+        }
+    }
+}
+
+fn send(tap: &Tap, source: metadata::Source<'_>, message: Message, wire: &[u8]) {
+    tap.send(message, wire, |format| record(format, source).line());
 }
 
 fn client_message(job: &Job, kind: Kind, answered_ns: Option<u64>) -> Message {
@@ -200,17 +73,6 @@ fn client_message(job: &Job, kind: Kind, answered_ns: Option<u64>) -> Message {
         answered_ns,
         wire: None,
         extra: None,
-    }
-}
-
-/// Hands on the answer to a client as it is sent, if its question was.
-pub(crate) fn answered(config: &Config, now: Now, job: &mut Job) {
-    job.tapped = false;
-    let Some(block) = config.blocks.get(job.current.block) else { return };
-    let message = client_message(job, Kind::ClientResponse, Some(now.mono_ns));
-    let source = metadata::Source { job, block };
-    for tap in taps(&block.handlers) {
-        tap.send(source, message.clone(), &job.current.response.wire);
     }
 }
 
@@ -243,10 +105,10 @@ pub(crate) fn forwarded(
         let kind = Kind::ForwarderResponse;
         let response = Message { kind, answered_ns: Some(now_ns), ..query.clone() };
         // The ID is chosen where the question is sent, and the reply has the same.
-        let mut asked = cx.job.current.forward.message.clone();
+        let mut asked = cx.job.current.state.forward.message.clone();
         header::set_id(&mut asked, Header::read(reply).map_or(0, |header| header.id));
-        tap.send(source, query, &asked);
-        tap.send(source, response, reply);
+        send(tap, source, query, &asked);
+        send(tap, source, response, reply);
     }
 }
 

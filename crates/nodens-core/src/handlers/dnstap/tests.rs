@@ -1,5 +1,5 @@
-use super::{Kind, Messages, Target};
 use crate::job::Transport;
+use crate::tap::{Kind, Messages, Target};
 use crate::testing::{Bench, Reaction, request};
 use nodens_wire::{Flags, Message as Dns, Rcode};
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! `erratic`: answers badly on purpose, to test clients.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Event, Handle, Step};
+use crate::handlers::ready;
+use crate::handler::{Cx, Event, Handle, Spec, Step};
 use nodens_corefile::take::{parse_go_duration, parse_integer};
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Flags, Name, NameRef, Rcode, Section, Type, WireError};
@@ -15,6 +16,9 @@ mod tests;
 
 const ADDRESS_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
 const ADDRESS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53);
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("erratic", setup);
+
 /// Records of a `large` answer, which fits 512 octets only if names are compressed.
 const LARGE: usize = 30;
 
@@ -113,7 +117,7 @@ fn transfer(cx: &mut Cx<'_>, apex: NameRef<'_>, cut: bool) -> Result<(), WireErr
 
 /// Reads `erratic { drop [N] ; truncate [N] ; delay [N [DURATION]] ; large }`. Like CoreDNS it takes
 /// any arguments in front of the body, which mean nothing.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let mut erratic = Erratic {
         questions: Arc::default(),
         drop: 2,
@@ -155,7 +159,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     }
     // For tests of `ready`: it becomes ready, and stops being so.
     let questions = erratic.questions.clone();
-    block.ready_when("erratic", move || (3..5).contains(&questions.load(Ordering::Relaxed)));
+    ready::wait_for(block, "erratic", move || (3..5).contains(&questions.load(Ordering::Relaxed)));
     block.push(erratic);
     Ok(())
 }

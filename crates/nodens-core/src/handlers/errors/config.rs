@@ -1,16 +1,16 @@
 //! `errors [stdout] { stacktrace; consolidate DURATION REGEX [LEVEL] [show_first] }`.
 
-use super::{Errors, Pattern, Rules};
+use super::Errors;
 use crate::config::BlockBuilder;
 use crate::go_regex;
 use crate::handlers::Handler;
-use crate::log::Level;
+use crate::log::{Level, Pattern, Rules};
 use nodens_corefile::{Directive, Error, Token};
 use std::sync::Arc;
 
 
 /// Reads the directive, which may be used once.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     if block.handlers.iter().any(|handler| matches!(handler, Handler::Errors(_))) {
         let text = "this plugin can only be used once per Server Block";
         return Err(Error::invalid(&directive.name, text));

@@ -2,16 +2,17 @@
 
 mod config;
 
-use crate::go_regex::Regex;
-use crate::handler::{Cx, Handle};
-use crate::log::{Level, Record};
+use crate::handler::{Cx, Handle, Spec};
+use crate::log::{FailureRecord, Record, Rules};
 use std::sync::Arc;
-use std::time::Duration;
 
-pub use config::setup;
+use config::setup;
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("errors", setup);
 
 /// The directive at work.
 #[derive(Debug)]
@@ -19,39 +20,9 @@ pub struct Errors {
     rules: Arc<Rules>,
 }
 
-/// `consolidate` lines of one server block.
-#[derive(Debug, Default)]
-pub struct Rules {
-    /// In the order of the Corefile; the first that matches counts.
-    pub patterns: Vec<Pattern>,
-}
-
-/// Errors to count instead of writing each.
-#[derive(Debug)]
-pub struct Pattern {
-    /// What the error's text must match.
-    pub regex: Regex,
-    /// How long to count before one line is written.
-    pub period: Duration,
-    /// Level of that line.
-    pub level: Level,
-    /// Whether the first error of a period is written at once.
-    pub show_first: bool,
-}
-
-/// The facts of one error. The log writer applies the rules: it owns the clock they need.
-#[derive(Debug)]
-pub struct FailureRecord {
-    /// The rules of the server block.
-    pub rules: Arc<Rules>,
-    /// The line, without level and origin.
-    pub text: String,
-    /// The error alone, which the patterns are matched against.
-    pub error: String,
-}
-
 impl Handle for Errors {
     const LOOKS_AT_QUESTIONS: bool = false;
+    const ONLY_WATCHES: bool = true;
 
     fn amend(&self, cx: &mut Cx<'_>) {
         if cx.job.error.is_empty() {

@@ -8,14 +8,14 @@
 
 use super::retries::{self, Cause};
 use super::{Forward, flights};
+use crate::flights::Seat;
 use crate::handler::{Cx, Step};
 use crate::limits::{ATTEMPTS_PER_QUESTION_MAX, HEDGE_TIME_MAX, HEDGE_TIME_MIN, TRY_SUSPECT_EVERY};
 use crate::job::Transport;
 use crate::upstream::{Ask, Carrier, Fault, Upstream};
 use crate::worker::{Action, Ticket, WorkerState};
 use fastrand::Rng;
-use nodens_wire::Rcode;
-use nodens_wire::edns::extended_error;
+use nodens_wire::{Rcode, edns::extended_error};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct State {
     /// The upstream that answered; the metadata `forward/upstream`.
     pub answered: Option<Arc<Upstream>>,
     pub(super) ticket: Ticket,
-    pub(super) seat: flights::Seat,
+    pub(super) seat: Seat,
     pub(super) key: Vec<u8>,
     /// The job counts for `max_concurrent`.
     pub(super) concurrent: Option<Arc<std::sync::atomic::AtomicU32>>,
@@ -88,7 +88,7 @@ impl State {
         self.key.clear();
         self.answered = None;
         self.concurrent = None;
-        self.seat = flights::Seat::Alone;
+        self.seat = Seat::Alone;
         self.pending.clear();
         (self.started, self.failures, self.failovers) = (0, 0, 0);
         (self.cursor, self.hedge_at) = (0, 0);
@@ -110,7 +110,7 @@ impl State {
         Some(attempt)
     }
 
-    /// Any upstream of use, but nobody twice before everybody was asked, nor then unless `again`.
+    /// A random upstream that may still answer and was not asked yet, or after all were, if `again`.
     fn any_of(&mut self, upstreams: usize, again: bool, rng: &mut Rng) -> Option<usize> {
         let useful = |member: &usize| self.is_useful(*member);
         if again && (0..upstreams).filter(useful).all(|member| self.asked & bit(member) != 0) {
@@ -143,7 +143,7 @@ impl Forward {
     /// Gets ready to ask.
     pub(super) fn prepare(&self, cx: &mut Cx<'_>, carrier: Carrier) {
         let worker = &mut *cx.worker;
-        let state = &mut cx.job.current.forward;
+        let state = &mut cx.job.current.state.forward;
         state.clear();
         state.used = true;
         state.ticket = worker.ticket;
@@ -170,9 +170,9 @@ impl Forward {
     pub(super) fn ask_next(&self, cx: &mut Cx<'_>, cause: Cause) -> Step {
         let carrier = self.carrier(cx);
         let now = cx.now;
-        if self.may_start(&cx.job.current.forward) {
+        if self.may_start(&cx.job.current.state.forward) {
             // Attempts that fail at once must not follow each other without a pause for ever.
-            let state = &mut cx.job.current.forward;
+            let state = &mut cx.job.current.state.forward;
             if state.failures >= self.two_rounds() && state.hedge_at > now.mono_ns {
                 return self.wait(cx);
             }
@@ -181,7 +181,7 @@ impl Forward {
                 self.start(cx, member, carrier, false, cause);
                 let patience = self.patience(member, carrier);
                 let everybody = self.upstreams.len() as u32;
-                let state = &mut cx.job.current.forward;
+                let state = &mut cx.job.current.state.forward;
                 // Once everybody was asked, it is more likely the question that takes long.
                 state.hedge_wait = if state.started <= everybody {
                     patience
@@ -193,9 +193,9 @@ impl Forward {
             }
             self.give_back(cx, credit);
             // All are down; some may be up again when this question still waits.
-            cx.job.current.forward.hedge_at = now.plus(HEDGE_TIME_MAX);
+            cx.job.current.state.forward.hedge_at = now.plus(HEDGE_TIME_MAX);
         }
-        if cx.job.current.forward.waits() { self.wait(cx) } else { self.fail(cx) }
+        if cx.job.current.state.forward.waits() { self.wait(cx) } else { self.fail(cx) }
     }
 
     pub(super) fn start(
@@ -209,7 +209,7 @@ impl Forward {
         let Some(upstream) = self.upstreams.get(member) else { return };
         self.book(cx, cause);
         let worker = &mut *cx.worker;
-        let state = &mut cx.job.current.forward;
+        let state = &mut cx.job.current.state.forward;
         let number = worker.attempt_number();
         let same = |attempt: &Attempt| attempt.member == member && attempt.carrier == carrier;
         let elsewhere = elsewhere || state.pending.iter().any(same);
@@ -252,7 +252,7 @@ impl Forward {
     /// malformed.
     fn pick(&self, cx: &mut Cx<'_>, carrier: Carrier) -> Option<usize> {
         let worker = &mut *cx.worker;
-        let state = &mut cx.job.current.forward;
+        let state = &mut cx.job.current.state.forward;
         let mut all_down = true;
         for _ in 0..self.upstreams.len() {
             let member = state.order.get(state.cursor)?;
@@ -287,7 +287,7 @@ impl Forward {
 
     /// Sets the timer to whatever comes first.
     pub(super) fn wait(&self, cx: &mut Cx<'_>) -> Step {
-        let state = &cx.job.current.forward;
+        let state = &cx.job.current.state.forward;
         let timeout = u64::try_from(self.options.read_timeout.as_nanos()).unwrap_or(u64::MAX);
         let open = state.pending.iter().filter(|attempt| !attempt.given_up);
         let mut at = cx.job.deadline_ns;
@@ -304,12 +304,12 @@ impl Forward {
 
     pub(super) fn on_timer(&self, cx: &mut Cx<'_>) -> Step {
         let now = cx.now;
-        let state = &mut cx.job.current.forward;
+        let state = &mut cx.job.current.state.forward;
         if now.mono_ns >= cx.job.deadline_ns {
             state.timed_out = true;
             return self.fail(cx);
         }
-        if matches!(state.seat, flights::Seat::Waiter(_)) {
+        if matches!(state.seat, Seat::Waiter(_)) {
             return Step::Wait;
         }
         let ticket = state.ticket;
@@ -330,7 +330,7 @@ impl Forward {
 
     /// Notes an answer; `None` if nobody waits for it.
     pub(super) fn on_reply(&self, cx: &mut Cx<'_>, number: u32) -> Option<Answered> {
-        let attempt = cx.job.current.forward.take(number)?;
+        let attempt = cx.job.current.state.forward.take(number)?;
         let took = cx.now.since(attempt.sent_ns);
         attempt.upstream.path(attempt.carrier).answered(cx.now, took);
         let Attempt { member, carrier, upstream, .. } = attempt;
@@ -338,8 +338,8 @@ impl Forward {
     }
 
     pub(super) fn on_failure(&self, cx: &mut Cx<'_>, number: u32, fault: &Fault) -> Step {
-        let Some(attempt) = cx.job.current.forward.take(number) else { return Step::Wait };
-        let state = &mut cx.job.current.forward;
+        let Some(attempt) = cx.job.current.state.forward.take(number) else { return Step::Wait };
+        let state = &mut cx.job.current.state.forward;
         let bit = bit(attempt.member);
         let stale = attempt.carrier == Carrier::Tcp && matches!(fault, Fault::Broken(_));
         if stale && state.mended & bit == 0 && self.options.max_connect_attempts != Some(1) {
@@ -356,20 +356,20 @@ impl Forward {
     /// Ends without an answer.
     pub(super) fn fail(&self, cx: &mut Cx<'_>) -> Step {
         if cx.job.error.is_empty() {
-            cx.job.error = self.reason(&cx.job.current.forward);
+            cx.job.error = self.reason(&cx.job.current.state.forward);
         }
-        cx.job.error += cx.job.current.forward.put_off.remark();
+        cx.job.error += cx.job.current.state.forward.put_off.remark();
         let q = &mut cx.job.current;
-        let (code, text) = if q.forward.timed_out {
+        let (code, text) = if q.state.forward.timed_out {
             (extended_error::NO_REACHABLE_AUTHORITY, "upstreams did not answer in time")
         } else {
             (extended_error::NETWORK_ERROR, "no upstream could be asked")
         };
         q.response.extended_error(code, text);
-        if q.forward.seat != flights::Seat::Alone {
+        if q.state.forward.seat != Seat::Alone {
             self.remember_error(&cx.job.error);
         }
-        flights::crash(&mut cx.job.current.forward, cx.worker);
+        flights::crash(&mut cx.job.current.state.forward, cx.worker);
         Step::Fail(Rcode::SERVFAIL)
     }
 

@@ -75,7 +75,7 @@ fn place(second: u64) -> usize {
 }
 
 impl Window {
-    /// Goes on to this second and gives its counts.
+    /// Drops the counts of seconds that are over and gives those of this second.
     fn current(&mut self, now: Now) -> Option<&mut Counts> {
         let second = second_of(now);
         while self.second < second {
@@ -184,8 +184,8 @@ impl Budget {
 /// retry that its worker's queries have not earned comes here.
 #[derive(Debug, Default)]
 pub(super) struct Floor {
-    /// Until when there is none left, monotonic nanoseconds, while there are no more recoveries than
-    /// these: the many queries that wait need no lock to see that.
+    /// No retry is left before this time, in monotonic nanoseconds, unless an upstream recovers before
+    /// it (then there are more than `recoveries`). The many queries that wait see that without the lock.
     empty_until_ns: AtomicU64,
     recoveries: AtomicU32,
     taken: Mutex<Taken>,

@@ -86,7 +86,7 @@ impl Default for Options {
 
 /// Reads one `forward`. Several in a block are asked in their order; the first whose FROM
 /// contains the name has it.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let [from, to @ ..] = directive.expect_args_from(2)? else {
         return Err(directive.invalid("expected FROM and at least one TO"));
     };
@@ -293,17 +293,17 @@ impl Series {
         Self {
             all_down: registry.counter(
                 "coredns_forward_healthcheck_broken_total",
-                "Questions that found all upstreams down.",
+                "Queries that found all upstreams down.",
                 &[],
             ),
             rejects: registry.counter(
                 "coredns_forward_max_concurrent_rejects_total",
-                "Questions refused for max_concurrent.",
+                "Queries refused for max_concurrent.",
                 &[],
             ),
             retries: registry.counter(
                 "nodens_forward_retries_total",
-                "Attempts behind the first of a question, because of no answer or none of use.",
+                "Attempts after the first for a query, because of no response or no usable one.",
                 &[],
             ),
             put_off: registry.counter(

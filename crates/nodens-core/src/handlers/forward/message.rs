@@ -1,6 +1,6 @@
 //! The message that is asked, and what a reply says.
 
-use crate::job::Resolution;
+use crate::handler::Resolution;
 use crate::response::Response;
 use nodens_wire::edns::{Edns, Options, code, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
@@ -16,7 +16,7 @@ const HOP_BY_HOP: [u16; 3] = [code::COOKIE, code::TCP_KEEPALIVE, code::PADDING];
 
 /// Writes the question as the chain left it; the ID is 0. Gives the place of the question in it.
 pub(super) fn compose(q: &mut Resolution, scratch: &mut Vec<u8>) -> Range<usize> {
-    let out = &mut q.forward.message;
+    let out = &mut q.state.forward.message;
     let flags = q.flags.with(Flags::QR, false).with_rcode(Rcode::NOERROR);
     Builder::new(out, 0, flags).question(q.qname.view(), q.qtype, q.qclass);
     let question = HEADER_LEN..out.len();

@@ -1,7 +1,7 @@
 //! `forward`: asks other servers.
 //!
 //! This module decides what becomes of a question and of a reply; [`attempts`] whom to ask when,
-//! [`retries`] and [`budget`] whether again, [`policy`] in which order, [`flights`] who waits for whose answer, [`probes`] when an upstream
+//! [`retries`] and [`budget`] whether again, [`policy`] in which order, [`flights`] who waits for whose answer, the worker's `probes` when an upstream
 //! that failed is well again, [`outage`] what is said when all have failed. Sending is up to whoever owns the sockets.
 
 mod attempts;
@@ -12,21 +12,22 @@ mod flights;
 mod message;
 mod outage;
 mod policy;
-pub mod probes;
 mod retries;
+mod targets;
 
 pub use attempts::State;
-pub use config::setup;
-pub(crate) use flights::finish_landing;
-pub use flights::{Flights, Landing, Seat};
+pub(crate) use attempts::leave;
+use config::setup;
 pub(crate) use outage::Pause;
 pub use policy::Policy;
 pub(crate) use retries::Budgets;
+pub use targets::{Target, targets};
 
-use crate::handler::{Cx, Event, Handle, Step};
+use crate::flights::Seat;
+use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
 use crate::handlers::{dnstap, loops};
-use crate::job::{Resolution, Transport};
+use crate::job::Transport;
 use crate::metrics::Counter;
 use crate::upstream::{Carrier, Upstream};
 use crate::worker::WorkerState;
@@ -41,6 +42,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[cfg(test)]
 mod tests;
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("forward", setup);
+
 /// The directive at work.
 #[derive(Debug)]
 pub struct Forward {
@@ -50,7 +54,7 @@ pub struct Forward {
     options: Box<Options>,
     /// Questions under way, if they are limited.
     concurrent: Arc<AtomicU32>,
-    /// Tells this `forward` from others in [`Flights`].
+    /// Tells this `forward` from others in [`Flights`](crate::flights::Flights).
     instance: u64,
     /// Retries that all workers have together.
     floor: Floor,
@@ -71,6 +75,8 @@ struct Series {
 }
 
 impl Handle for Forward {
+    const ANSWERS_OTHER_CLASSES: bool = true;
+
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         if !self.wants(cx.job.current.qname.view()) {
             return Step::Next;
@@ -88,10 +94,10 @@ impl Handle for Forward {
         if !probes_loop {
             let [a, b, c, d, e, f, g, h] = self.instance.to_be_bytes();
             let scope = [a, b, c, d, e, f, g, h, u8::from(carrier == Carrier::Tcp)];
-            let state = &mut cx.job.current.forward;
+            let state = &mut cx.job.current.state.forward;
             flights::board(state, cx.worker, cx.now, &scope, question);
         }
-        match cx.job.current.forward.seat {
+        match cx.job.current.state.forward.seat {
             Seat::Waiter(_) => {
                 let deadline_ns = cx.job.deadline_ns;
                 cx.worker.set_timer(cx.job, deadline_ns);
@@ -106,16 +112,25 @@ impl Handle for Forward {
             Event::Reply { attempt, message } => self.replied(cx, attempt, message),
             Event::Failed { attempt, fault } => self.on_failure(cx, attempt, fault),
             Event::Timer => self.on_timer(cx),
-            Event::Shared { flight, .. } if cx.job.current.forward.seat != Seat::Waiter(flight) => {
+            Event::Shared { flight, .. } if cx.job.current.state.forward.seat != Seat::Waiter(flight) => {
                 Step::Wait
             }
             Event::Shared { message: Some(message), .. } => match message::examine(message) {
-                Ok(facts) => self.conclude(cx, message, &facts),
+                Ok(facts) => {
+                    let step = self.conclude(cx, message, &facts);
+                    cx.job.current.response.handed_on = matches!(step, Step::Answered);
+                    step
+                }
                 Err(_) => self.fail(cx),
             },
             Event::Shared { message: None, .. } => self.shared_nothing(cx),
             Event::LookedUp => Step::Wait,
         }
+    }
+
+    fn label(&self, job: &Job, _asked: NameRef<'_>, label: &str) -> Option<String> {
+        let upstream = job.current.state.forward.answered.as_ref()?;
+        (label == "forward/upstream").then(|| upstream.key.address.to_string())
     }
 }
 
@@ -124,6 +139,11 @@ impl Forward {
     pub(crate) fn targets(&self) -> impl Iterator<Item = (&Arc<Upstream>, Carrier)> {
         let carrier = if self.options.force_tcp { Carrier::Tcp } else { Carrier::Udp };
         self.upstreams.iter().map(move |upstream| (upstream, carrier))
+    }
+
+    /// What `loop` of the same server block knows.
+    pub(crate) fn loops(&self) -> Option<&Arc<loops::State>> {
+        self.loops.as_ref()
     }
 
     /// Whether questions for this name are forwarded here.
@@ -140,7 +160,7 @@ impl Forward {
             self.concurrent.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        cx.job.current.forward.concurrent = Some(self.concurrent.clone());
+        cx.job.current.state.forward.concurrent = Some(self.concurrent.clone());
         true
     }
 
@@ -168,7 +188,7 @@ impl Forward {
             Ok(facts) => facts,
             Err(error) => {
                 self.note_malformed(cx, &upstream, error);
-                cx.job.current.forward.note_malformed(answered.member);
+                cx.job.current.state.forward.note_malformed(answered.member);
                 return self.ask_next(cx, Cause::Retry);
             }
         };
@@ -182,10 +202,10 @@ impl Forward {
             return self.ask_again(cx, answered.member, Carrier::Tcp, Cause::Answer);
         }
         if self.options.failover.contains(&facts.rcode) && self.fails_over(cx) {
-            let waits = cx.job.current.forward.waits();
+            let waits = cx.job.current.state.forward.waits();
             return if waits { self.wait(cx) } else { self.ask_next(cx, Cause::Answer) };
         }
-        let state = &mut cx.job.current.forward;
+        let state = &mut cx.job.current.state.forward;
         state.answered = Some(upstream);
         flights::approach(state, cx.worker, message);
         self.conclude(cx, message, &facts)
@@ -201,8 +221,8 @@ impl Forward {
     fn conclude(&self, cx: &mut Cx<'_>, message: &[u8], facts: &message::Facts) -> Step {
         // Whatever failed on the way to this answer is no error of the question.
         cx.job.error.clear();
-        cx.job.current.forward.seat = Seat::Alone;
-        attempts::leave(&mut cx.job.current.forward, cx.worker);
+        cx.job.current.state.forward.seat = Seat::Alone;
+        attempts::leave(&mut cx.job.current.state.forward, cx.worker);
         let next = cx.block.handlers.get(cx.job.current.position + 1);
         let unwanted = self.options.next.contains(&facts.rcode)
             || (self.options.next_on_nodata && facts.no_data);
@@ -215,7 +235,7 @@ impl Forward {
 
     /// The job this one waited for has no answer.
     fn shared_nothing(&self, cx: &mut Cx<'_>) -> Step {
-        if flights::takes_over(&mut cx.job.current.forward, cx.worker) {
+        if flights::takes_over(&mut cx.job.current.state.forward, cx.worker) {
             return self.ask_next(cx, Cause::Retry);
         }
         cx.job.error.clone_from(&self.last_error.lock().unwrap_or_else(PoisonError::into_inner));
@@ -230,14 +250,8 @@ impl Forward {
 
 /// Forwarding would only bring the question back here.
 fn isolated(cx: &mut Cx<'_>) -> Step {
-    cx.job.error.push_str("loop detected: questions that are forwarded come back here");
+    cx.job.error.push_str("loop detected: forwarded queries come back here");
     let response = &mut cx.job.current.response;
     response.extended_error(extended_error::NETWORK_ERROR, "loop detected");
     Step::Fail(Rcode::SERVFAIL)
-}
-
-/// Lets go of what `forward` holds for a resolution that ends, however it ends.
-#[inline]
-pub(crate) fn leave(resolution: &mut Resolution, worker: &mut WorkerState) {
-    attempts::leave(&mut resolution.forward, worker);
 }

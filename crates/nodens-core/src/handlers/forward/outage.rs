@@ -66,8 +66,7 @@ impl Forward {
         let upstreams: Vec<&str> = self.upstreams.iter().map(|one| one.name.as_str()).collect();
         let (zones, upstreams) = (self.zones(block), upstreams.join(", "));
         let text = format!(
-            "no upstream of {zones} answers over {}: {upstreams}; what has to be asked there is \
-             answered with SERVFAIL until one does",
+            "all upstreams for {zones} are down over {}: {upstreams}; answering SERVFAIL for uncached names until one recovers",
             carrier.name()
         );
         worker.sink.line(Level::Error, "forward", text);
@@ -79,7 +78,7 @@ impl Forward {
         cx.job.error = format!("reply from {name} is malformed: {error}");
         let worker = &mut *cx.worker;
         worker.cells.add(upstream.series.malformed(), 1);
-        if !worker.malformed.is_over(cx.now, MALFORMED_SAID_EVERY) {
+        if !worker.own.malformed.is_over(cx.now, MALFORMED_SAID_EVERY) {
             return;
         }
         let q = &cx.job.current;
@@ -96,7 +95,7 @@ impl Forward {
     ) {
         let Some(since) = upstream.path(carrier).say_up() else { return };
         let (name, carrier, took) = (&upstream.name, carrier.name(), now.since(since));
-        let text = format!("upstream {name} answers over {carrier} again, after {took:.1?}");
+        let text = format!("upstream {name} has recovered over {carrier} after {took:.1?}");
         worker.sink.line(Level::Info, "forward", text);
     }
 

@@ -7,13 +7,14 @@
 //! upstream that has not failed.
 
 use super::budget::Budget;
-use super::{Forward, State, probes};
+use super::{Forward, State};
 use crate::handler::{Cx, Step};
 use crate::limits::{
     ATTEMPTS_PER_QUESTION_MAX, BUDGETS_KEPT, HEDGE_TIME_MIN, PUT_OFF_PAUSE_MAX, RETRY_WAIT_MAX,
 };
 use crate::time::Now;
 use crate::upstream::{Carrier, Path, Upstream};
+use crate::worker::probes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -75,11 +76,11 @@ impl Budgets {
 impl Forward {
     /// Takes from the budget what another attempt costs; `None` if it has no room for it.
     pub(super) fn take_credit(&self, cx: &mut Cx<'_>, cause: Cause) -> Option<Credit> {
-        if cx.job.current.forward.started == 0 || cause != Cause::Retry {
+        if cx.job.current.state.forward.started == 0 || cause != Cause::Retry {
             return Some(Credit::Nothing);
         }
         let now = cx.now;
-        let budget = cx.worker.retries.of(self, now);
+        let budget = cx.worker.own.retries.of(self, now);
         if budget.take(now) {
             return Some(Credit::Own);
         }
@@ -94,7 +95,7 @@ impl Forward {
     pub(super) fn give_back(&self, cx: &mut Cx<'_>, credit: Credit) {
         match credit {
             Credit::Nothing => {}
-            Credit::Own => cx.worker.retries.of(self, cx.now).give_back(cx.now),
+            Credit::Own => cx.worker.own.retries.of(self, cx.now).give_back(cx.now),
             Credit::Floor => self.floor.give_back(cx.now),
         }
     }
@@ -110,10 +111,10 @@ impl Forward {
 
     /// Takes an attempt that starts into account.
     pub(super) fn book(&self, cx: &mut Cx<'_>, cause: Cause) {
-        let state = &mut cx.job.current.forward;
+        let state = &mut cx.job.current.state.forward;
         state.put_off = PutOff::default();
         if state.started == 0 {
-            cx.worker.retries.of(self, cx.now).add_first(cx.now);
+            cx.worker.own.retries.of(self, cx.now).add_first(cx.now);
         } else if cause == Cause::Retry {
             cx.worker.cells.add(self.series.retries, 1);
         }
@@ -121,7 +122,7 @@ impl Forward {
 
     /// Waits with a retry until there is budget for it.
     pub(super) fn put_off(&self, cx: &mut Cx<'_>) -> Step {
-        let state = &mut cx.job.current.forward;
+        let state = &mut cx.job.current.state.forward;
         if !std::mem::replace(&mut state.put_off.waits, true) {
             cx.worker.cells.add(self.series.put_off, 1);
         }
@@ -133,14 +134,14 @@ impl Forward {
             return self.wait(cx);
         }
         let since = *state.put_off.alone_since.get_or_insert(cx.now.mono_ns);
-        if self.is_hopeless(&cx.job.current.forward, self.carrier(cx)) {
+        if self.is_hopeless(&cx.job.current.state.forward, self.carrier(cx)) {
             return self.fail(cx);
         }
         let end = since.saturating_add(u64::try_from(RETRY_WAIT_MAX.as_nanos()).unwrap_or(u64::MAX));
         if cx.now.mono_ns >= end {
             return self.fail(cx);
         }
-        let state = &mut cx.job.current.forward;
+        let state = &mut cx.job.current.state.forward;
         state.hedge_at = state.hedge_at.min(end);
         self.wait(cx)
     }
@@ -166,18 +167,18 @@ impl Forward {
         carrier: Carrier,
         cause: Cause,
     ) -> Step {
-        let state = &cx.job.current.forward;
+        let state = &cx.job.current.state.forward;
         // Its reply to another attempt may have been malformed meanwhile.
         if state.started >= ATTEMPTS_PER_QUESTION_MAX || !state.is_useful(member) {
             return self.ask_next(cx, cause);
         }
         self.start(cx, member, carrier, true, cause);
-        cx.job.current.forward.hedge_at = cx.now.plus(self.patience(member, carrier));
+        cx.job.current.state.forward.hedge_at = cx.now.plus(self.patience(member, carrier));
         self.wait(cx)
     }
 
     pub(super) fn mark_late(&self, cx: &mut Cx<'_>) {
-        for attempt in &mut cx.job.current.forward.pending {
+        for attempt in &mut cx.job.current.state.forward.pending {
             if attempt.late {
                 continue;
             }
@@ -192,7 +193,7 @@ impl Forward {
 
     /// An upstream failed to answer properly.
     pub(super) fn count_failure(&self, cx: &mut Cx<'_>, upstream: &Arc<Upstream>, carrier: Carrier) {
-        cx.job.current.forward.failures += 1;
+        cx.job.current.state.forward.failures += 1;
         upstream.path(carrier).failed();
         if self.options.max_fails > 0 {
             probes::start(cx.worker, cx.now, upstream, carrier);
@@ -201,7 +202,7 @@ impl Forward {
 
     /// The upstream answered with an RCODE of `failover`. Whether another is to be asked.
     pub(super) fn fails_over(&self, cx: &mut Cx<'_>) -> bool {
-        let state = &mut cx.job.current.forward;
+        let state = &mut cx.job.current.state.forward;
         state.failovers += 1;
         let useful = self.upstreams.len().saturating_sub(state.malformed.count_ones() as usize);
         state.failovers < useful

@@ -1,7 +1,7 @@
 //! `header`: sets or clears flags of requests and responses.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle, Step};
+use crate::handler::{Cx, Handle, Spec, Step};
 use crate::handlers::Handler;
 use crate::log::Level;
 use nodens_corefile::{Directive, Error};
@@ -10,6 +10,9 @@ use nodens_wire::Flags;
 mod config;
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("header", setup);
 
 /// The directive at work.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -44,7 +47,7 @@ impl Mask {
 }
 
 /// Reads `header`. As in CoreDNS only the first one of a block counts.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let rules = config::read(directive)?;
     if block.handlers.iter().any(|handler| matches!(handler, Handler::HeaderRules(_))) {
         let text = format!(

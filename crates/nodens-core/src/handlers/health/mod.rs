@@ -1,6 +1,7 @@
 //! `health`: an HTTP endpoint that says the process lives, and time to leave in peace.
 
 use crate::config::{BlockBuilder, HealthService};
+use crate::handler::Spec;
 use nodens_corefile::{Directive, Error, Token, take};
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -10,10 +11,13 @@ mod tests;
 
 const DEFAULT_ADDRESS: &str = ":8080";
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("health", setup);
+
 /// Reads `health [ADDRESS] { lameduck DURATION }`.
 ///
 /// Endpoints with the same address are one; it waits the longest of their times.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let address = match directive.expect_args_within(0..=1)? {
         [] => DEFAULT_ADDRESS.to_owned(),
         [address, ..] => listen_address(address, DEFAULT_ADDRESS)?,

@@ -30,13 +30,13 @@ struct Options {
 }
 
 /// Reads the directive, which may be used once.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let (path, zones) = match directive.args() {
         [] => (PathBuf::from(FILE_DEFAULT), &[][..]),
         [file, zones @ ..] => (path(file, block)?, zones),
     };
-    let zones = Zones::of(zones, block)?;
+    let zones = Zones::of(zones, &block.zones)?;
     let options = options(directive, block)?;
     let loaded = match known(block, &zones) {
         Some(loaded) => loaded,
@@ -50,7 +50,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
 
 /// What was read for another address of the same block.
 fn known(block: &BlockBuilder<'_>, zones: &Zones) -> Option<Loaded> {
-    let mut all = block.services.hosts.iter();
+    let mut all = block.services.kept.all::<Loaded>();
     all.find(|loaded| loaded.source == block.source && loaded.zones == *zones).cloned()
 }
 
@@ -76,7 +76,7 @@ fn load(path: PathBuf, zones: &Zones, options: &Options, block: &mut BlockBuilde
     }
     let (source, zones, inline) = (block.source, zones.clone(), Arc::new(inline));
     let loaded = Loaded { source, zones, file, inline };
-    block.services.hosts.push(loaded.clone());
+    block.services.kept.add(loaded.clone());
     loaded
 }
 
@@ -112,7 +112,7 @@ fn options(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Options, E
     for line in directive.lines() {
         line.expect_no_body()?;
         match line.name.text.as_str() {
-            "fallthrough" => options.fallthrough = Fallthrough::of(line.args(), block)?,
+            "fallthrough" => options.fallthrough = Fallthrough::of(line.args())?,
             "fallthrough_unsupported" => {
                 line.expect_no_args()?;
                 options.fallthrough_unsupported = true;

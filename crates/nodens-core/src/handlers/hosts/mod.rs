@@ -4,8 +4,7 @@ mod config;
 mod source;
 mod table;
 
-use crate::handler::{Cx, Handle, Step};
-use crate::job::Resolution;
+use crate::handler::{Cx, Handle, Resolution, Spec, Step};
 use crate::zones::{Fallthrough, Zones};
 use arc_swap::ArcSwap;
 use nodens_wire::name::NAME_LEN_MAX;
@@ -13,10 +12,13 @@ use nodens_wire::{Class, NameRef, Rcode, Section, Type};
 use std::sync::Arc;
 use table::Table;
 
-pub use config::setup;
+use config::setup;
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("hosts", setup);
 
 /// The directive at work.
 #[derive(Debug)]

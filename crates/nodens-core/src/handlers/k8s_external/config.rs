@@ -9,13 +9,13 @@ use nodens_wire::Name;
 const OPTIONS: [&str; 4] = ["apex", "ttl", "headless", "fallthrough"];
 
 /// Reads the directive, which may be used once and needs `kubernetes` in the same block.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     if !block.present.contains(&"kubernetes") {
         let text = "kubernetes plugin not loaded: expected kubernetes in the same block";
         return Err(directive.invalid(text));
     }
-    let zones = Zones::of(directive.args(), block)?;
+    let zones = Zones::of(directive.args(), &block.zones)?;
     let (mut ttl, mut headless, mut fallthrough) = (5, false, Fallthrough::default());
     let mut apex = b"\x03dns".to_vec();
     for line in directive.lines() {
@@ -28,7 +28,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
             }
             "apex" => apex = labels(line)?,
             "headless" => headless = true,
-            "fallthrough" => fallthrough = Fallthrough::of(line.args(), block)?,
+            "fallthrough" => fallthrough = Fallthrough::of(line.args())?,
             _ => return Err(line.unknown_property(&OPTIONS)),
         }
     }

@@ -2,13 +2,12 @@
 
 use super::K8sExternal;
 use crate::cluster::{External, Service};
-use crate::handler::{Cx, Lookup, Scope, Step};
+use crate::handler::{Cx, Lookup, Resolution, Scope, Step};
 use crate::handlers::LookupState;
-use crate::handlers::kubernetes::compose::Octets;
-use crate::handlers::kubernetes::find::ports;
-use crate::handlers::kubernetes::name::Asked;
-use crate::handlers::kubernetes::records::weight;
-use crate::job::Resolution;
+use crate::lookup::compose::Octets;
+use crate::lookup::find::ports;
+use crate::lookup::name::Asked;
+use crate::lookup::records::weight;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Section, Type};
 use std::collections::VecDeque;
@@ -153,7 +152,7 @@ impl Draft {
                 (Piece::Record(record), _) => self.additional.push(record),
                 (Piece::Lookup(qname, qtype), section) => {
                     self.under_way = Some(section);
-                    cx.q().lookup = LookupState::K8sExternal(super::State::Lookups(self));
+                    cx.q().state.lookup = LookupState::K8sExternal(super::State::Lookups(self));
                     let (qclass, scope) = (Class::IN, Scope::Server);
                     return Step::Lookup(Lookup { qname, qtype, qclass, scope });
                 }

@@ -7,26 +7,28 @@ mod lookups;
 mod zone;
 
 use crate::cluster::{External, Service, ServiceKind, Snapshot};
-use crate::handler::{Cx, Event, Handle, Step};
+use crate::handler::{Cx, Event, Handle, Resolution, Spec, Step};
 use crate::handlers::kubernetes::Kubernetes;
-use crate::handlers::kubernetes::compose::{Octets, fold, zone_of};
-use crate::handlers::kubernetes::find::{Naming, Scratch, View, Want, ports};
-use crate::handlers::kubernetes::name::{Asked, Labels, without_underscore};
-use crate::handlers::kubernetes::records::{self, Soa};
-use crate::handlers::kubernetes::servers::Side;
+use crate::lookup::compose::{Octets, fold, zone_of};
+use crate::lookup::find::{Naming, Scratch, View, Want, ports};
+use crate::lookup::name::{Asked, Labels, without_underscore};
+use crate::lookup::records::{self, Soa};
+use crate::lookup::servers::Side;
 use crate::handlers::kubernetes::wait::{self, Patience};
 use crate::handlers::{Handler, LookupState};
-use crate::job::Resolution;
 use crate::zones::{Fallthrough, Zones};
 use lookups::{Draft, Facts};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Name, NameRef, Rcode, Section, Type};
 use std::net::IpAddr;
 
-pub use config::setup;
+use config::setup;
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("k8s_external", setup);
 
 /// The directive at work.
 #[derive(Clone, Debug)]
@@ -81,7 +83,7 @@ impl Handle for K8sExternal {
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {
-        match (std::mem::take(&mut cx.q().lookup), event) {
+        match (std::mem::take(&mut cx.q().state.lookup), event) {
             (LookupState::K8sExternal(State::Waiting(patience)), Event::Timer) => {
                 match self.zones.longest(cx.q().qname.view()) {
                     Some(zone) => self.answer_when_known(cx, zone, Some(patience)),
@@ -96,7 +98,7 @@ impl Handle for K8sExternal {
         }
     }
 
-    fn zones(&self, chain: &[Handler]) -> Vec<crate::handlers::transfer::Source> {
+    fn zones(&self, chain: &[Handler]) -> Vec<crate::zones::Source> {
         self.transferable(chain)
     }
 }
@@ -114,7 +116,7 @@ impl K8sExternal {
         }
         match patience.unwrap_or_else(|| Patience::new(cx)).wait(cx) {
             Some(patience) => {
-                cx.q().lookup = LookupState::K8sExternal(State::Waiting(patience));
+                cx.q().state.lookup = LookupState::K8sExternal(State::Waiting(patience));
                 Step::Wait
             }
             None => wait::refuse(cx),
@@ -215,7 +217,7 @@ impl K8sExternal {
     /// The addresses this server can be reached at from outside.
     fn server_addresses(&self, asked: &Question<'_>, zone: NameRef<'_>) -> Vec<IpAddr> {
         let side = Side::Outside(self.headless);
-        let servers = asked.kubernetes.name_servers(asked.snapshot, side, zone);
+        let servers = asked.kubernetes.rules.name_servers(asked.snapshot, side, zone);
         let mut addresses: Vec<IpAddr> = Vec::new();
         for (_, address) in servers {
             if !addresses.contains(&address) {
@@ -230,7 +232,7 @@ impl K8sExternal {
         let shown = |service: &&std::sync::Arc<Service>| {
             let key = &service.key;
             let namespace = key.as_wire().get(key.name().len() + 1..).unwrap_or_default();
-            asked.kubernetes.exposes(asked.snapshot, namespace)
+            asked.kubernetes.rules.exposes(asked.snapshot, namespace)
         };
         let services = || asked.snapshot.external_at(address).iter().filter(shown);
         if services().next().is_none() {
@@ -253,7 +255,7 @@ impl K8sExternal {
     }
 
     fn answer_service(&self, cx: &mut Cx<'_>, question: &Question<'_>) -> Step {
-        let (q, scratch) = (&mut cx.job.current, &mut cx.worker.kubernetes);
+        let (q, scratch) = (&mut cx.job.current, &mut cx.worker.own.kubernetes);
         let Some(asked) = read(question.below) else {
             return self.deny(q, question, Rcode::NXDOMAIN);
         };
@@ -273,13 +275,13 @@ impl K8sExternal {
             Found::Listed => {
                 let entry = question.snapshot.service(asked.key);
                 let slices = entry.map(|entry| &*entry.slices).unwrap_or_default();
-                let (handler, labels) = (question.kubernetes, asked.key);
+                let (rules, labels) = (&*question.kubernetes.rules, asked.key);
                 let is_services = q.qtype == Type::SRV;
                 q.response.live = true;
                 q.reply_with(Rcode::NOERROR, true, |builder, owner| {
                     if is_services {
                         let zone = zone_of(owner, question.zone_len);
-                        let naming = Naming { handler, slices, labels, zone };
+                        let naming = Naming { rules, slices, labels, zone };
                         records::services(builder, owner, (ttl, own_ttl), scratch, &naming);
                     } else {
                         records::addresses(builder, own_ttl, &scratch.found);
@@ -299,7 +301,7 @@ impl K8sExternal {
     ) -> Found<'s> {
         scratch.found.clear();
         let snapshot = question.snapshot;
-        if !question.kubernetes.exposes(snapshot, asked.namespace) {
+        if !question.kubernetes.rules.exposes(snapshot, asked.namespace) {
             return Found::Unknown;
         }
         if asked.key.is_empty() {
@@ -315,7 +317,7 @@ impl K8sExternal {
         };
         let is_headless = service.kind == ServiceKind::Headless || !asked.endpoint.is_empty();
         let exists = if self.headless && service.external.is_empty() && is_headless {
-            let view = View { handler: question.kubernetes, snapshot, imports: false };
+            let view = View { rules: &question.kubernetes.rules, snapshot, imports: false };
             view.endpoints_of(asked, &entry.slices, false, want, scratch)
         } else {
             if Self::has_hosts(service) && ports_of(service, asked).next().is_some() {

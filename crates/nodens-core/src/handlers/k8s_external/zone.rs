@@ -6,7 +6,8 @@ use super::{K8sExternal, Question};
 use crate::cluster::Snapshot;
 use crate::handlers::kubernetes::Kubernetes;
 use crate::handlers::kubernetes::zone::{Names, Scope, is_reverse};
-use crate::handlers::{Handler, transfer};
+use crate::handlers::Handler;
+use crate::zones::Source;
 use nodens_wire::{Class, Name, Record, Type};
 use nodens_zone::{Soa, Version, Zone};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ struct ExternalZone {
 
 impl K8sExternal {
     /// The zones that can be handed on, each with its name, if the chain has the cluster.
-    pub(super) fn transferable(&self, chain: &[Handler]) -> Vec<transfer::Source> {
+    pub(super) fn transferable(&self, chain: &[Handler]) -> Vec<Source> {
         let kubernetes = chain.iter().find_map(|handler| match handler {
             Handler::Kubernetes(kubernetes) => Some(Arc::new(kubernetes.clone())),
             _ => None,
@@ -77,7 +78,7 @@ impl Zone for ExternalZone {
             outside: Some(handler.headless),
         };
         let origin = self.origin.clone();
-        let mut names = Names::new(self.kubernetes.clone(), snapshot, false, origin, scope);
+        let mut names = Names::new(self.kubernetes.rules.clone(), snapshot, false, origin, scope);
         let (apex, server) = (names.below(&[]), names.below(&[&handler.mname]));
         names.batch.push(&apex, (Type::NS, own_ttl), server.as_slice());
         for address in servers {

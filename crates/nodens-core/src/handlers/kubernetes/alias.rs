@@ -1,11 +1,10 @@
 //! Services that are another name for something (`ExternalName`).
 
-use super::find::{Scratch, View};
-use super::records;
+use crate::lookup::find::{Scratch, View};
+use crate::lookup::records;
 use super::{Found, Kubernetes, State};
-use crate::handler::{Cx, Lookup, Scope, Step};
+use crate::handler::{Cx, Lookup, Resolution, Scope, Step};
 use crate::handlers::LookupState;
-use crate::job::Resolution;
 use crate::limits::CLUSTER_ALIASES_MAX;
 use nodens_wire::{Builder, Class, Flags, Message, Name, NameRef, Rcode, Section, Type};
 
@@ -48,7 +47,7 @@ impl Kubernetes {
                     return self.deny(q, view, zone, Rcode::NOERROR);
                 };
                 let qtype = q.qtype;
-                q.lookup = LookupState::Kubernetes(State::Alias(targets));
+                q.state.lookup = LookupState::Kubernetes(State::Alias(targets));
                 Step::Lookup(Lookup { qname, qtype, qclass: Class::IN, scope: Scope::Server })
             }
             End::Nowhere => self.deny(q, view, zone, Rcode::NOERROR),

@@ -1,15 +1,17 @@
 //! `kubernetes [ZONES…] { options }`.
 
-use super::{Kubernetes, PodMode, selector};
+use super::{Kubernetes, selector};
 use crate::cluster::{Api, Source, Tls};
 use crate::config::{BlockBuilder, ClusterService};
-use crate::handlers::Handler;
+use crate::handlers::{Handler, ready};
 use crate::log::Level;
+use crate::lookup::{PodMode, Rules};
 use crate::zones::{Fallthrough, Zones};
 use nodens_corefile::{Directive, Error, Token, take};
 use nodens_wire::Name;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 const OPTIONS: [&str; 18] = [
@@ -68,9 +70,9 @@ impl Options {
 }
 
 /// Reads the directive, which may be used once.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
-    let zones = Zones::of(directive.args(), block)?;
+    let zones = Zones::of(directive.args(), &block.zones)?;
     let primary = primary(&zones).map(Name::to_folded);
     let Some(primary) = primary else {
         return Err(directive.invalid(
@@ -100,9 +102,9 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     let imports = imports.collect();
     let feed = block.shared.clusters.feed(&source);
     let (watched, startup_timeout) = (feed.clone(), options.startup_timeout);
-    block.ready_when("kubernetes", move || watched.synced());
+    ready::wait_for(block, "kubernetes", move || watched.synced());
     let clusters = &mut block.services.clusters;
-    match clusters.iter_mut().find(|known| std::sync::Arc::ptr_eq(&known.feed, &feed)) {
+    match clusters.iter_mut().find(|known| Arc::ptr_eq(&known.feed, &feed)) {
         Some(known) => known.startup_timeout = known.startup_timeout.max(startup_timeout),
         None => {
             let feed = feed.clone();
@@ -114,14 +116,16 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
         zones,
         imports,
         primary,
-        namespaces: options.namespaces,
-        pods: options.pods,
-        pod_names,
-        zonal,
-        ignore_empty: options.ignore_empty,
+        rules: Arc::new(Rules {
+            namespaces: options.namespaces,
+            pods: options.pods,
+            pod_names,
+            zonal,
+            ignore_empty: options.ignore_empty,
+            local,
+        }),
         ttl: options.ttl,
         fallthrough: options.fallthrough,
-        local,
         feed,
     });
     Ok(())
@@ -171,7 +175,7 @@ fn option(line: &Directive, options: &mut Options, block: &BlockBuilder<'_>) -> 
             line.expect_no_args()?;
             source.zones = true;
         }
-        "fallthrough" => options.fallthrough = Fallthrough::of(line.args(), block)?,
+        "fallthrough" => options.fallthrough = Fallthrough::of(line.args())?,
         "ignore" => match line.args() {
             [] => {}
             [what, ..] if what.text == "empty_service" => options.ignore_empty = true,
@@ -256,7 +260,7 @@ fn pods(line: &Directive) -> Result<PodMode, Error> {
 fn multicluster(line: &Directive, block: &BlockBuilder<'_>) -> Result<Vec<(Name, Token)>, Error> {
     let mut found = Vec::new();
     for arg in line.args() {
-        let zones = Zones::of(std::slice::from_ref(arg), block)?;
+        let zones = Zones::of(std::slice::from_ref(arg), &block.zones)?;
         found.extend(zones.names().iter().map(|zone| (zone.clone(), arg.clone())));
     }
     Ok(found)

@@ -1,8 +1,8 @@
 //! What the directive knows about a question, by label; see the README of `metadata`.
 
 use super::Kubernetes;
-use super::compose::fold;
-use super::name::{Asked, Kind, Shape};
+use crate::lookup::compose::fold;
+use crate::lookup::name::{Asked, Kind, Shape};
 use crate::cluster::Pod;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 impl Kubernetes {
     /// The value of `kubernetes/LABEL` for a question of `client` for `qname`; `None` if there is
     /// none.
-    pub(crate) fn label(&self, client: IpAddr, qname: NameRef<'_>, label: &str) -> Option<String> {
+    pub(super) fn fact(&self, client: IpAddr, qname: NameRef<'_>, label: &str) -> Option<String> {
         match label {
             "client-namespace" => self.of_client(client, |pod| Some(&pod.namespace)),
             "client-pod-name" => self.of_client(client, |pod| Some(&pod.name)),
@@ -43,7 +43,7 @@ impl Kubernetes {
         let folded = fold(qname, &mut buffer);
         let below = folded.get(..folded.len().checked_sub(zone_len)?)?;
         let imports = self.imports.get(zone).copied().unwrap_or_default();
-        let Some(asked) = Asked::read(below, Shape { imports, zonal: self.zonal }) else {
+        let Some(asked) = Asked::read(below, Shape { imports, zonal: self.rules.zonal }) else {
             return (label == "parse-error").then(|| "invalid query name".to_owned());
         };
         match label {
@@ -53,7 +53,7 @@ impl Kubernetes {
             "service" => Some(text(asked.service)),
             "namespace" => Some(labels(asked.namespace)),
             "cluster" if imports => Some(text(asked.cluster)),
-            "zone" if self.zonal => Some(labels(asked.zone)),
+            "zone" if self.rules.zonal => Some(labels(asked.zone)),
             "kind" => Some(match asked.kind {
                 Some(Kind::Service) => "svc".to_owned(),
                 Some(Kind::Pod) => "pod".to_owned(),

@@ -1,46 +1,43 @@
 //! `kubernetes`: the names of a cluster's services and pods (Kubernetes DNS-Based Service
 //! Discovery 1.1.0), from a live watch.
 //!
-//! This module says what becomes of a question; `name` takes QNAME apart, `find` looks up what
-//! there is under it, `records` writes it, `alias` follows `ExternalName`, `reverse` names
-//! addresses, `servers` knows who serves the zone. Whoever watches the cluster publishes
-//! [`Snapshot`]s; an answer takes the newest one, allocates nothing and takes no lock.
+//! This module says what becomes of a question; [`crate::lookup`] takes QNAME apart, looks up what
+//! there is under it and writes it, `alias` follows `ExternalName`, `reverse` names addresses.
+//! The watch of the cluster publishes [`Snapshot`]s. A query is answered from the newest one, without
+//! allocation and without a lock.
 
-mod address;
 mod alias;
-pub(crate) mod compose;
 mod config;
-pub(crate) mod find;
 mod metadata;
-pub(crate) mod name;
-pub(crate) mod records;
 mod reverse;
 mod selector;
-pub(crate) mod servers;
 pub(crate) mod wait;
 pub(crate) mod zone;
 
 use crate::cluster::{Feed, Snapshot};
-use crate::handler::{Cx, Event, Handle, Step};
+use crate::handler::{Cx, Event, Handle, Job, Resolution, Spec, Step};
 use crate::config::ServerBlock;
 use crate::handlers::{Handler, LookupState};
-use crate::job::Resolution;
+use crate::lookup::records::{self, Soa};
+use crate::lookup::{Rules, find};
 use crate::zones::{Fallthrough, Zones};
-use compose::{fold, zone_of};
-use find::{Naming, Outcome, View, Want};
-use name::{Asked, Shape};
+use crate::lookup::compose::{fold, zone_of};
+use crate::lookup::find::{Naming, Outcome, View, Want};
+use crate::lookup::name::{Asked, Shape};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Name, NameRef, Rcode, Section, Type};
-use records::Soa;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wait::Patience;
 
-pub use config::setup;
-pub(crate) use find::Scratch;
+use config::setup;
+pub(crate) use crate::lookup::find::Scratch;
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("kubernetes", setup);
 
 /// TTL of `dns-version`, in seconds.
 const VERSION_TTL: u32 = 28_800;
@@ -55,30 +52,11 @@ pub struct Kubernetes {
     imports: Vec<bool>,
     /// The zone that PTR records lead to: the first that is no reverse zone.
     primary: Name,
-    /// Labels in wire form, folded; none stands for every namespace.
-    namespaces: Vec<Box<[u8]>>,
-    pods: PodMode,
-    /// Endpoints are called as their pods.
-    pod_names: bool,
-    zonal: bool,
-    ignore_empty: bool,
+    pub(crate) rules: Arc<Rules>,
     /// Seconds.
     pub(crate) ttl: u32,
     fallthrough: Fallthrough,
-    /// Addresses that this server is reached at, without those of loopback.
-    local: Vec<IpAddr>,
     pub(crate) feed: Arc<Feed>,
-}
-
-/// `pods`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum PodMode {
-    #[default]
-    Disabled,
-    /// Every address is a pod's.
-    Insecure,
-    /// Pods are watched.
-    Verified,
 }
 
 /// What the handler remembers while it waits.
@@ -127,7 +105,7 @@ impl Handle for Kubernetes {
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {
-        match (std::mem::take(&mut cx.q().lookup), event) {
+        match (std::mem::take(&mut cx.q().state.lookup), event) {
             (LookupState::Kubernetes(State::Waiting(patience)), Event::Timer) => {
                 match self.zones.longest(cx.q().qname.view()) {
                     Some(zone) if self.feed.synced() => self.decide(cx, zone),
@@ -141,8 +119,12 @@ impl Handle for Kubernetes {
         }
     }
 
-    fn zones(&self, _chain: &[Handler]) -> Vec<crate::handlers::transfer::Source> {
+    fn zones(&self, _chain: &[Handler]) -> Vec<crate::zones::Source> {
         self.transferable()
+    }
+
+    fn label(&self, job: &Job, asked: NameRef<'_>, label: &str) -> Option<String> {
+        self.fact(job.client().peer.ip(), asked, label.strip_prefix("kubernetes/")?)
     }
 }
 
@@ -151,7 +133,7 @@ fn keep_waiting(cx: &mut Cx<'_>, patience: Option<Patience>) -> Step {
     let patience = patience.unwrap_or_else(|| Patience::new(cx));
     match patience.wait(cx) {
         Some(patience) => {
-            cx.q().lookup = LookupState::Kubernetes(State::Waiting(patience));
+            cx.q().state.lookup = LookupState::Kubernetes(State::Waiting(patience));
             Step::Wait
         }
         None => wait::refuse(cx),
@@ -171,7 +153,7 @@ impl Kubernetes {
     fn decide(&self, cx: &mut Cx<'_>, zone: usize) -> Step {
         let snapshot = self.feed.load();
         let view = self.view(&snapshot, zone);
-        let (q, scratch) = (&mut cx.job.current, &mut cx.worker.kubernetes);
+        let (q, scratch) = (&mut cx.job.current, &mut cx.worker.own.kubernetes);
         let Some(apex) = self.zones.names().get(zone) else { return Step::Next };
         let zone_len = apex.as_wire().len();
         match self.look(view, q.qname.view(), zone_len, q.qtype, scratch) {
@@ -199,7 +181,7 @@ impl Kubernetes {
                 });
                 Step::Answered
             }
-            Found::Reverse(address) if view.answer_reverse(q, address) => Step::Answered,
+            Found::Reverse(address) if self.answer_reverse(view, q, address) => Step::Answered,
             Found::Reverse(_) if self.fallthrough.lets_pass(q.qname.view()) => Step::Next,
             Found::Reverse(_) => self.deny(q, view, zone, Rcode::NXDOMAIN),
             Found::Alias(target) if q.qtype == Type::CNAME => {
@@ -219,7 +201,7 @@ impl Kubernetes {
     /// The cluster as a zone shows it.
     fn view<'s>(&'s self, snapshot: &'s Snapshot, zone: usize) -> View<'s> {
         let imports = self.imports.get(zone).copied().unwrap_or_default();
-        View { handler: self, snapshot, imports }
+        View { rules: &self.rules, snapshot, imports }
     }
 
     /// What there is of type `qtype` under `name`, which lies in a zone of `zone_len` octets.
@@ -250,7 +232,7 @@ impl Kubernetes {
         {
             return Found::Reverse(address);
         }
-        let shape = Shape { imports: view.imports, zonal: self.zonal };
+        let shape = Shape { imports: view.imports, zonal: self.rules.zonal };
         let Some(asked) = Asked::read(below, shape) else { return Found::Unknown };
         if asked.kind.is_some() && crate::reverse::is_below(folded) {
             return Found::Unknown;
@@ -311,7 +293,7 @@ impl Kubernetes {
         let mut buffer = [0; NAME_LEN_MAX];
         let folded = fold(q.qname.view(), &mut buffer);
         let below = folded.get(..folded.len().saturating_sub(zone_len)).unwrap_or_default();
-        let shape = Shape { imports: view.imports, zonal: self.zonal };
+        let shape = Shape { imports: view.imports, zonal: self.rules.zonal };
         let Some(asked) = Asked::read(below, shape) else { return Step::Fail(Rcode::SERVFAIL) };
         // Service, namespace, and `svc` or `pod`, up to the zone.
         let labels_at = below.len().saturating_sub(asked.key.len() + 4);
@@ -320,7 +302,7 @@ impl Kubernetes {
         q.response.live = true;
         q.reply_with(Rcode::NOERROR, true, |builder, owner| {
             let zone = zone_of(owner, zone_len);
-            let naming = Naming { handler: self, slices, labels, zone };
+            let naming = Naming { rules: &self.rules, slices, labels, zone };
             records::services(builder, owner, (self.ttl, self.ttl), scratch, &naming);
         });
         Step::Answered

@@ -1,20 +1,21 @@
 //! Names of addresses.
 
-use super::compose::Octets;
-use super::find::View;
-use crate::job::Resolution;
+use crate::lookup::compose::Octets;
+use super::Kubernetes;
+use crate::lookup::find::View;
+use crate::handler::Resolution;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Rcode, Section, Type};
 use std::net::IpAddr;
 
-impl View<'_> {
+impl Kubernetes {
     /// Writes PTR records for `address`: the service that has it, else every endpoint that does.
     /// False if nothing in the cluster has the address.
-    pub(super) fn answer_reverse(self, q: &mut Resolution, address: IpAddr) -> bool {
-        let (kubernetes, snapshot) = (self.handler, self.snapshot);
+    pub(super) fn answer_reverse(&self, view: View<'_>, q: &mut Resolution, address: IpAddr) -> bool {
+        let (rules, snapshot) = (view.rules, view.snapshot);
         let shown = |key: &crate::cluster::Key| {
             let namespace = key.as_wire().get(key.name().len() + 1..).unwrap_or_default();
-            kubernetes.exposes(snapshot, namespace)
+            rules.exposes(snapshot, namespace)
         };
         let mut services = snapshot.services_at(address).iter();
         let service = services.find(|service| shown(&service.key));
@@ -29,10 +30,10 @@ impl View<'_> {
             let mut write = |name: &mut Octets<NAME_LEN_MAX>, key: &[u8]| {
                 name.push(key);
                 name.push(b"\x03svc");
-                name.push(kubernetes.primary.as_wire());
+                name.push(self.primary.as_wire());
                 let known = seen.iter().any(|seen| seen == name.as_slice());
                 if name.name().is_some() && !known {
-                    let fields = (Type::PTR, Class::IN, kubernetes.ttl);
+                    let fields = (Type::PTR, Class::IN, self.ttl);
                     _ = builder.record(Section::Answer, owner, fields, name.as_slice());
                     seen.push(name.as_slice().to_vec());
                 }
@@ -43,7 +44,7 @@ impl View<'_> {
             }
             for slice in slices() {
                 for endpoint in slice.endpoints().filter(|endpoint| endpoint.address == address) {
-                    kubernetes.push_endpoint(slice, &endpoint, &mut name);
+                    rules.push_endpoint(slice, &endpoint, &mut name);
                     write(&mut name, slice.id().service.as_wire());
                 }
             }

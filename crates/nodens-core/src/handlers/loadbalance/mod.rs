@@ -1,7 +1,7 @@
 //! `loadbalance`: changes the order of addresses in responses.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle};
+use crate::handler::{Cx, Handle, Spec};
 use crate::handlers::Handler;
 use nodens_corefile::take::Cidr;
 use nodens_corefile::{Directive, Error};
@@ -16,6 +16,9 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod weights;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("loadbalance", setup);
 
 /// The directive at work.
 #[derive(Debug, Default)]
@@ -35,7 +38,7 @@ enum Policy {
 }
 
 /// Reads `loadbalance`. Occurrences in one block add up.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let at = block.handlers.iter().position(|h| matches!(h, Handler::Loadbalance(_)));
     let mut handler = match at.map(|at| block.handlers.remove(at)) {
         Some(Handler::Loadbalance(handler)) => handler,

@@ -1,7 +1,7 @@
 //! `local`: answers what should never leave the machine (RFC 6761 section 6.3, RFC 6303).
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle, Step};
+use crate::handler::{Cx, Handle, Spec, Step};
 use crate::handlers::Handler;
 use crate::metrics::Counter;
 use nodens_corefile::{Directive, Error};
@@ -10,6 +10,9 @@ use nodens_wire::{Class, Name, NameRef, Rcode, Section, Type};
 mod config;
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("local", setup);
 
 /// Seconds: one week.
 const TTL: u32 = 604_800;
@@ -34,7 +37,7 @@ struct Names {
 }
 
 /// Reads `local`. Occurrences in one block add up, the last word counts.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let earlier = block.handlers.iter_mut().find_map(|handler| match handler {
         Handler::Local(local) => Some(local),
         _ => None,
@@ -52,7 +55,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     };
     let prefix_requests = block.shared.registry.counter(
         "coredns_local_localhost_requests_total",
-        "Questions for names below localhost or with localhost as first label.",
+        "Queries for names below localhost or with localhost as first label.",
         &[],
     );
     block.push(Local { prefix, names, prefix_requests });

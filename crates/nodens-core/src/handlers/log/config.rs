@@ -1,16 +1,16 @@
 //! `log [NAME…] [FORMAT] { class CLASS… }`.
 
-use super::format::COMMON;
-use super::{Format, Log, Rule};
+use super::{Log, Rule};
 use crate::config::BlockBuilder;
 use crate::handlers::Handler;
 use crate::kind::ResponseClass;
+use crate::log::{COMMON, Format};
 use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::Name;
 use std::sync::Arc;
 
 /// Reads the directive; a repeated one adds rules, the first whose name matches counts.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let mut names = directive.args();
     let mut format = COMMON;
     if let [head @ .., last] = names

@@ -3,11 +3,11 @@
 //! A probe is a question for a name nobody can guess, sent to this server. Seen once, that is the
 //! probe itself; seen again and again, it was forwarded in a circle.
 
-use crate::config::{BlockBuilder, LoopProbe, Readiness, ServerBlock, Services};
-use crate::handler::{Cx, Handle, Step};
+use crate::config::{BlockBuilder, Config, LoopProbe, LoopState, Readiness};
+use crate::handler::{Cx, Handle, Resolution, Spec, Step};
 use crate::handlers::Handler;
-use crate::job::Resolution;
 use crate::log::Level;
+use crate::shared::Shared;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Name, Rcode, Type};
@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec { complete: Some(watch_all), ..Spec::new("loop", setup) };
 
 /// More sightings of a probe than this are a loop: upstreams may ask twice for good reasons.
 const SIGHTINGS_MAX: u32 = 2;
@@ -52,11 +55,6 @@ impl State {
         Self { qname, sightings, active, looped: AtomicBool::new(false) }
     }
 
-    /// The name that nobody can guess.
-    pub fn qname(&self) -> &Name {
-        &self.qname
-    }
-
     /// Whether questions that are forwarded come back.
     pub fn is_looped(&self) -> bool {
         self.looped.load(Relaxed)
@@ -66,15 +64,28 @@ impl State {
     pub fn is_probe(&self, q: &Resolution) -> bool {
         q.qtype == Type::HINFO && self.active.load(Relaxed) && q.qname == self.qname
     }
+}
 
-    /// Starts to count sightings from zero: a probe is about to be sent.
-    pub fn begin(&self) {
+impl LoopState for State {
+    fn qname(&self) -> &Name {
+        &self.qname
+    }
+
+    fn begin(&self) {
         self.sightings.store(0, Relaxed);
         self.active.store(true, Relaxed);
     }
 
-    /// Stops counting. Questions are forwarded again unless the probe came back; true if it did.
-    pub fn end(&self) -> bool {
+    fn is_looped(&self) -> bool {
+        Self::is_looped(self)
+    }
+
+    fn note_sighting(&self) -> bool {
+        self.sightings.fetch_add(1, Relaxed) + 1 > SIGHTINGS_MAX
+    }
+
+    /// Questions are forwarded again unless the probe came back.
+    fn end(&self) -> bool {
         self.active.store(false, Relaxed);
         let looped = self.sightings.load(Relaxed) > SIGHTINGS_MAX;
         self.looped.store(looped, Relaxed);
@@ -94,8 +105,7 @@ impl Handle for Loop {
         if !self.state.is_probe(&cx.job.current) {
             return Step::Next;
         }
-        let sightings = self.state.sightings.fetch_add(1, Relaxed) + 1;
-        if sightings <= SIGHTINGS_MAX {
+        if !self.state.note_sighting() {
             return Step::Next;
         }
         if !self.state.looped.swap(true, Relaxed) {
@@ -116,7 +126,7 @@ impl Handle for Loop {
 }
 
 /// Reads `loop`, which takes no arguments.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     directive.expect_no_args()?;
     directive.expect_no_body()?;
     if block.handlers.iter().any(|handler| handler.name() == "loop") {
@@ -142,9 +152,9 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
 ///
 /// CoreDNS ends then. A process that has names of its own goes on, and is ready: as long as its
 /// upstreams lead back, no other would answer more.
-pub(crate) fn watch_all(blocks: &[ServerBlock], services: &mut Services) {
+fn watch_all(config: &mut Config, _: &Shared) {
     let mut states = Vec::new();
-    for block in blocks {
+    for block in &config.blocks {
         let has = |names: &[&str]| block.handlers.iter().any(|own| names.contains(&own.name()));
         let state = block.handlers.iter().find_map(|handler| match handler {
             Handler::Loop(own) => Some(own.state()),
@@ -164,7 +174,7 @@ pub(crate) fn watch_all(blocks: &[ServerBlock], services: &mut Services) {
     }
     if !states.is_empty() {
         let check = Arc::new(move || states.iter().any(|state| !state.is_looped()));
-        services.readiness.push(Readiness { directive: "loop", check, can_be_lost: true });
+        config.services.readiness.push(Readiness { directive: "loop", check, can_be_lost: true });
     }
 }
 

@@ -1,19 +1,22 @@
 //! `minimal`: drops the sections of a positive response that nobody asked for.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle};
+use crate::handler::{Cx, Handle, Spec};
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Header, Opcode, Rcode, Records, Section, Type};
 
 #[cfg(test)]
 mod tests;
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("minimal", setup);
+
 /// The directive at work.
 #[derive(Debug)]
 pub struct Minimal;
 
 /// Reads `minimal`, which takes no arguments.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     directive.expect_no_args()?;
     directive.expect_no_body()?;
     block.push(Minimal);

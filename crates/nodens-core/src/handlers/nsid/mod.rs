@@ -1,13 +1,16 @@
 //! `nsid`: tells which server answered, to clients that ask for it (RFC 5001).
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle};
+use crate::handler::{Cx, Handle, Spec};
 use crate::handlers::Handler;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::edns::{Options, code, push_option};
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("nsid", setup);
 
 /// The directive at work.
 #[derive(Debug)]
@@ -16,7 +19,7 @@ pub struct Nsid {
 }
 
 /// Reads `nsid [WORD…]`.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     directive.expect_no_body()?;
     if block.handlers.iter().any(|handler| matches!(handler, Handler::Nsid(_))) {
         return Err(directive.invalid("'nsid' can only be used once per server block"));
@@ -32,6 +35,7 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
 
 impl Handle for Nsid {
     const LOOKS_AT_QUESTIONS: bool = false;
+    const ONLY_WATCHES: bool = true;
 
     /// Only a response that a handler wrote carries the option.
     fn amend(&self, cx: &mut Cx<'_>) {

@@ -1,10 +1,11 @@
 //! `prometheus`: counts questions and answers, and asks for the HTTP endpoint that shows them.
 
-use crate::config::{BlockBuilder, PrometheusService};
-use crate::handler::{Cx, Handle};
-use crate::job::{Job, Transport};
+use crate::config::{BlockBuilder, PrometheusService, Unserved};
+use crate::handler::{Cx, Handle, Job, Spec};
+use crate::job::Transport;
 use crate::handlers::NAMES;
 use crate::metrics::{Histogram, LazyCounters, Registry};
+use crate::shared::Shared;
 use crate::time::Now;
 use crate::worker::WorkerState;
 use nodens_corefile::{Directive, Error};
@@ -15,9 +16,12 @@ use std::net::IpAddr;
 mod tests;
 
 const REQUESTS: &str = "coredns_dns_requests_total";
-const REQUESTS_HELP: &str = "Questions received.";
+const REQUESTS_HELP: &str = "Queries received.";
 const RESPONSES: &str = "coredns_dns_responses_total";
 const RESPONSES_HELP: &str = "Responses sent, by RCODE.";
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec { unserved: Some(count_unserved), ..Spec::new("prometheus", setup) };
 
 /// Seconds: 250 µs doubled fifteen times.
 static DURATION_BOUNDS: [f64; 16] = [
@@ -65,7 +69,7 @@ pub struct Prometheus {
 
 /// The series of one zone.
 #[derive(Debug)]
-pub struct ZoneSeries {
+struct ZoneSeries {
     server: String,
     zone: String,
     view: String,
@@ -78,7 +82,7 @@ pub struct ZoneSeries {
 }
 
 /// Reads `prometheus [ADDRESS] { runtime_metrics }`.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let address = match directive.args() {
         [] => "localhost:9153".to_owned(),
@@ -109,6 +113,12 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
     Ok(())
 }
 
+/// Counts the questions that no zone of `server` matches, with the directive and without.
+fn count_unserved(shared: &Shared, server: &str) -> Unserved {
+    let series = ZoneSeries::dropped(&shared.registry, server);
+    Unserved::new(move |now, worker, job| series.count_dropped(now, worker, job))
+}
+
 /// `coredns_plugin_enabled`, once per directive and zone.
 fn enabled(block: &BlockBuilder<'_>, view: &str) {
     let help = "Always 1: the directive is in use there.";
@@ -129,7 +139,7 @@ impl ZoneSeries {
         let seconds = 1e-9;
         let duration = registry.histogram(
             "coredns_dns_request_duration_seconds",
-            "Seconds from a question to its response.",
+            "Seconds from a query to its response.",
             &labels,
             &DURATION_BOUNDS,
             seconds,
@@ -142,7 +152,7 @@ impl ZoneSeries {
         };
         let request_size = sizes(
             "coredns_dns_request_size_bytes",
-            "Octets of questions.",
+            "Octets of queries.",
         );
         let response_size = sizes(
             "coredns_dns_response_size_bytes",
@@ -162,12 +172,12 @@ impl ZoneSeries {
     }
 
     /// The series of questions that no zone of `server` matches.
-    pub fn dropped(registry: &Registry, server: &str) -> Self {
+    fn dropped(registry: &Registry, server: &str) -> Self {
         Self::new(registry, server, "dropped", "")
     }
 
     /// Counts the question of `job`, which got REFUSED because no zone matches it.
-    pub fn count_dropped(&self, now: Now, worker: &mut WorkerState, job: &Job) {
+    fn count_dropped(&self, now: Now, worker: &mut WorkerState, job: &Job) {
         self.count_request(worker, job);
         self.count_response(worker, Rcode::REFUSED, None);
         self.observe(now, worker, job, job.query.question_end());
@@ -203,7 +213,7 @@ impl ZoneSeries {
         };
         self.requests.add(series, &mut worker.cells, worker.index, registry, register);
         if job.query.dnssec_ok() {
-            let help = "Questions with the DO bit.";
+            let help = "Queries with the DO bit.";
             let register =
                 || registry.counter("coredns_dns_do_requests_total", help, &self.labels());
             self.do_requests.add(0, &mut worker.cells, worker.index, registry, register);
@@ -227,6 +237,8 @@ impl ZoneSeries {
 
 impl Handle for Prometheus {
     const LOOKS_AT_QUESTIONS: bool = false;
+    const ONLY_WATCHES: bool = true;
+    const NOTES_DROPS: bool = true;
 
     fn amend(&self, cx: &mut Cx<'_>) {
         let Some(series) = self.zones.get(cx.job.current.zone) else { return };

@@ -1,6 +1,7 @@
 //! `reload`: take up a changed Corefile.
 
 use crate::config::{BlockBuilder, ReloadService};
+use crate::handler::Spec;
 use nodens_corefile::{Directive, Error, take};
 use std::time::Duration;
 
@@ -12,8 +13,11 @@ const INTERVAL_LEAST: Duration = Duration::from_secs(2);
 const JITTER_DEFAULT: Duration = Duration::from_secs(15);
 const JITTER_LEAST: Duration = Duration::from_secs(1);
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("reload", setup);
+
 /// Reads `reload [INTERVAL] [JITTER]`; the last of all blocks counts.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     if let Some(line) = directive.lines().first() {
         return Err(line.unknown_property(&[]));
     }

@@ -2,7 +2,7 @@
 
 use super::Undo;
 use crate::handler::Cx;
-use crate::handlers::metadata;
+use crate::metadata;
 use crate::job::{RequestEdns, Transport};
 use nodens_wire::edns::{Options, code, push_option};
 use std::net::IpAddr;

@@ -5,9 +5,9 @@
 //! rest of the chain is a nested lookup.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
-use crate::handlers::{Handler, LookupState, metadata};
-use crate::job::Resolution;
+use crate::handler::{Cx, Event, Handle, Lookup, Resolution, Scope, Spec, Step};
+use crate::handlers::{Handler, LookupState};
+use crate::metadata;
 use crate::limits::REWRITTEN_CNAMES_MAX;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Message, Name, NameRef, Rcode, Type};
@@ -21,6 +21,9 @@ mod tests;
 mod text;
 mod undo;
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("rewrite", setup);
+
 /// The directive at work: all its rules of one server block.
 #[derive(Debug, Default)]
 pub struct Rewrite {
@@ -30,7 +33,7 @@ pub struct Rewrite {
 }
 
 /// Reads one `rewrite`; rules of one block act in the order of the Corefile.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let rule = config::read(directive)?;
     let at = block.handlers.iter().position(|handler| matches!(handler, Handler::Rewrite(_)));
     let mut handler = match at.map(|at| block.handlers.remove(at)) {
@@ -113,30 +116,32 @@ pub enum CnameState {
 }
 
 impl Handle for Rewrite {
+    const NOTES_DROPS: bool = true;
+
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
-        let mut state = std::mem::take(&mut cx.q().rewrite);
+        let mut state = std::mem::take(&mut cx.q().state.rewrite);
         state.clear();
         let valid = self.apply(cx, &mut state);
         let follows_cname = self.cname_rules(&state).next().is_some();
         let q = cx.q();
-        q.rewrite = state;
+        q.state.rewrite = state;
         if !valid {
             undo::restore(q);
-            q.rewrite.clear();
+            q.state.rewrite.clear();
             return Step::Fail(Rcode::SERVFAIL);
         }
         if !follows_cname || !cx.job.may_look_up() {
             return Step::Next;
         }
         let q = cx.q();
-        q.lookup = LookupState::Rewrite(CnameState::Chain);
+        q.state.lookup = LookupState::Rewrite(CnameState::Chain);
         let (qname, qtype, qclass) = (q.qname.clone(), q.qtype, q.qclass);
         Step::Lookup(Lookup { qname, qtype, qclass, scope: Scope::Behind })
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, _event: Event<'_>) -> Step {
         let Some(inner) = cx.job.inner.take() else { return Step::Fail(Rcode::SERVFAIL) };
-        match std::mem::take(&mut cx.q().lookup) {
+        match std::mem::take(&mut cx.q().state.lookup) {
             LookupState::Rewrite(CnameState::Target(message)) => {
                 let (answer, truncated) = undo::answers_of(&inner.response);
                 self.undo(cx, Some(undo::Followed { message, answer, truncated }));
@@ -217,7 +222,7 @@ impl Rewrite {
         let q = cx.q();
         q.response = inner.response;
         if let Some((message, target)) = self.new_target(q).filter(|_| may_look_up) {
-            q.lookup = LookupState::Rewrite(CnameState::Target(Box::new(message)));
+            q.state.lookup = LookupState::Rewrite(CnameState::Target(Box::new(message)));
             let (qtype, qclass) = (q.qtype, q.qclass);
             return Step::Lookup(Lookup { qname: target, qtype, qclass, scope: Scope::Server });
         }
@@ -237,7 +242,7 @@ impl Rewrite {
         let mut looked_at = message.answer.iter().enumerate().take(REWRITTEN_CNAMES_MAX);
         let found = looked_at.find_map(|(at, record)| {
             let old = rules::leading_name(&record.rdata)?;
-            let new = self.cname_rules(&q.rewrite).find_map(|rule| rule.new_target(old))?;
+            let new = self.cname_rules(&q.state.rewrite).find_map(|rule| rule.new_target(old))?;
             Some((at, new))
         });
         let (at, new) = found?;

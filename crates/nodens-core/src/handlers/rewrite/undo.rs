@@ -2,8 +2,7 @@
 
 use super::rules::{Change, change_value};
 use super::{Rewrite, State, Undo, edns};
-use crate::handler::Cx;
-use crate::job::Resolution;
+use crate::handler::{Cx, Resolution};
 use crate::response::Response;
 use nodens_wire::edns::{Options, push_option};
 use nodens_wire::message::Question;
@@ -24,7 +23,7 @@ pub(super) fn answers_of(response: &Response) -> (Vec<Record>, bool) {
 
 /// Gives the resolution its question back.
 pub(super) fn restore(q: &mut Resolution) -> bool {
-    let Some((qname, qtype, qclass)) = q.rewrite.original.take() else { return false };
+    let Some((qname, qtype, qclass)) = q.state.rewrite.original.take() else { return false };
     (q.qname, q.qtype, q.qclass) = (qname, qtype, qclass);
     true
 }
@@ -34,13 +33,13 @@ impl Rewrite {
     pub(super) fn undo(&self, cx: &mut Cx<'_>, followed: Option<Followed>) {
         let q = cx.q();
         let changed = restore(q);
-        let state = std::mem::take(&mut q.rewrite);
+        let state = std::mem::take(&mut q.state.rewrite);
         let engaged = state.stopped || !state.undo.is_empty();
         if q.response.written || engaged {
             self.change_response(q, &state, changed, followed);
             self.repeat_options(cx, &state);
         }
-        cx.q().rewrite = state;
+        cx.q().state.rewrite = state;
     }
 
     fn change_response(

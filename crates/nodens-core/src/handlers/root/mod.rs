@@ -1,6 +1,7 @@
 //! `root`: where the relative paths of a server block start.
 
 use crate::config::BlockBuilder;
+use crate::handler::{Phase, Spec};
 use crate::log::Level;
 use nodens_corefile::{Directive, Error};
 use std::io::ErrorKind;
@@ -8,8 +9,11 @@ use std::io::ErrorKind;
 #[cfg(test)]
 mod tests;
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec { phase: Phase::Settings, ..Spec::new("root", setup) };
+
 /// Reads `root PATH`; the last of several counts.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let [path] = directive.expect_args()?;
     directive.expect_no_body()?;
     match std::fs::metadata(&path.text) {

@@ -24,7 +24,7 @@ pub(super) struct Options {
 impl Options {
     /// What holds where the directive is not written.
     pub(super) fn of_block(block: &BlockBuilder<'_>) -> Option<Self> {
-        let zones = Zones::of(&[], block).ok()?;
+        let zones = Zones::of(&[], &block.zones).ok()?;
         // Services of other clusters (the Multi-Cluster Services API) are in no list of this one's.
         let clusterset = Name::parse("clusterset.local.").ok()?;
         let own = |zone: &Name| {
@@ -41,7 +41,7 @@ impl Options {
     }
 
     pub(super) fn read(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Self, Error> {
-        let zones = Zones::of(directive.args(), block)?;
+        let zones = Zones::of(directive.args(), &block.zones)?;
         if zones.names().iter().any(|zone| zone.view().is_root() || is_reverse(zone)) {
             let text = "the root and reverse zones have no search paths: expected zones of clusters, \
                         such as cluster.local";

@@ -2,7 +2,7 @@
 //! Service Discovery 1.1.0) and by the namespaces and services there are.
 
 use crate::cluster::Snapshot;
-use crate::handlers::kubernetes::name::Labels;
+use crate::lookup::name::Labels;
 
 /// Why a name does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

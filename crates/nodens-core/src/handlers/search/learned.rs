@@ -254,7 +254,7 @@ impl Learned {
     }
 }
 
-/// The SOA record's names as [`crate::handlers::kubernetes::records::Soa`] wants them.
+/// The SOA record's names as [`crate::lookup::records::Soa`] wants them.
 pub(super) const SOA_NAMES: (&[u8], &[u8]) = (MNAME, RNAME);
 
 fn name_time(now: Now) -> u32 {

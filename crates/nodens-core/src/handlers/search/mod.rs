@@ -15,13 +15,13 @@ mod series;
 mod tests;
 
 use crate::cluster::{Feed, Scope, Snapshot};
-use crate::config::{BlockBuilder, SearchMode};
-use crate::handler::{Cx, Handle, Step};
+use crate::config::{BlockBuilder, SearchMode, ServerBlock};
+use crate::handler::{Cx, Handle, Resolution, Spec, Step};
 use crate::handlers::cache::Reading;
-use crate::handlers::kubernetes::compose::fold;
-use crate::handlers::kubernetes::records::{self, Soa};
+use crate::lookup::compose::fold;
+use crate::lookup::records::{self, Soa};
 use crate::handlers::{Handler, NAMES};
-use crate::job::{Asker, Resolution};
+use crate::job::Asker;
 use crate::limits::{FRESH_TIME_MAX, FRESH_TIME_MIN, POPULATED_TIME, SEARCH_TIME, SURPRISE_TIME};
 use crate::time::Now;
 use crate::worker::Background;
@@ -39,6 +39,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec { beside: Some(switch_on), ..Spec::new("search", setup) };
 
 /// Between a Service's namespace and the zone.
 const SVC: &[u8] = b"\x03svc";
@@ -63,16 +66,19 @@ pub struct Search {
 }
 
 /// Reads `search [ZONES…] { … }`, which a block may have once.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let options = Options::read(directive, block)?;
     add(options, block);
     Ok(())
 }
 
-/// Adds the directive to a block that does not have it and asks other servers for zones that may
-/// be a cluster's. It does nothing until they turn out to be.
-pub(crate) fn switch_on(block: &mut BlockBuilder<'_>) {
+/// Adds the directive on a node to a block that does not have it and asks other servers for zones
+/// that may be a cluster's. It does nothing until they turn out to be.
+fn switch_on(block: &mut BlockBuilder<'_>) {
+    if !block.options.ends_search_paths {
+        return;
+    }
     let has = |name| block.present.contains(&name);
     if has("search") || has("kubernetes") || !has("forward") {
         return;
@@ -80,6 +86,14 @@ pub(crate) fn switch_on(block: &mut BlockBuilder<'_>) {
     if let Some(options) = Options::of_block(block) {
         add(options, block);
     }
+}
+
+/// What the directive does in a block that has it, and whether it is written nowhere.
+pub fn of(block: &ServerBlock) -> Option<(bool, SearchMode)> {
+    block.handlers.iter().find_map(|handler| match handler {
+        Handler::Search(search) => Some(search.describe()),
+        _ => None,
+    })
 }
 
 fn add(options: Options, block: &mut BlockBuilder<'_>) {
@@ -194,7 +208,7 @@ impl Ground {
 
 impl Search {
     /// Whether it is there without being written, and whether it only counts.
-    pub fn describe(&self) -> (bool, SearchMode) {
+    fn describe(&self) -> (bool, SearchMode) {
         (self.implicit, if self.is_dry_run { SearchMode::DryRun } else { SearchMode::On })
     }
 
@@ -270,7 +284,7 @@ impl Search {
         resolution.asker = Asker::Handler;
         resolution.asked_ns = cx.now.mono_ns;
         (resolution.block, resolution.zone, resolution.position) = (q.block, q.zone, q.position);
-        resolution.cache.reading = Reading::Nothing;
+        resolution.state.cache.reading = Reading::Nothing;
         let (client, request) = (*cx.job.client(), cx.job.request.clone());
         let query = cx.job.query.clone();
         cx.worker.background.push(Background { client, request, query, resolution });
@@ -327,7 +341,7 @@ impl Search {
         }
         let next = cx.job.current.position + 1;
         if matches!(cx.block.handlers.get(next), Some(Handler::Cache(_))) {
-            cx.job.current.cache.reading = Reading::NoDenials;
+            cx.job.current.state.cache.reading = Reading::NoDenials;
             cx.worker.cells.add(self.series.fresh, 1);
         }
     }

@@ -17,7 +17,7 @@ const PROPERTIES: [&str; 9] = [
 ];
 
 /// Reads the directive; a repeated one adds a rule behind the earlier ones.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let rule = rule(directive, block)?;
     if let Some(Handler::Template(template)) = block.handlers.last_mut() {
         template.rules.push(rule);
@@ -31,7 +31,7 @@ fn rule(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Rule, Error> 
     let [class, qtype, zones @ ..] = directive.expect_args_from(2)? else {
         return Err(directive.invalid("expected a class and a type"));
     };
-    let zones = Zones::of(zones, block)?;
+    let zones = Zones::of(zones, &block.zones)?;
     let series = Series::new(block.server.clone(), block.view_name(), zones.names().len());
     let mut rule = Rule {
         class: known(class, Class::mnemonic, "a class such as IN or ANY")?,
@@ -49,7 +49,7 @@ fn rule(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Rule, Error> 
     let mut environment = environment();
     for line in directive.lines() {
         line.expect_no_body()?;
-        property(line, &mut rule, &mut environment, block)?;
+        property(line, &mut rule, &mut environment)?;
     }
     Ok(rule)
 }
@@ -58,7 +58,6 @@ fn property(
     line: &Directive,
     rule: &mut Rule,
     environment: &mut Environment,
-    block: &BlockBuilder<'_>,
 ) -> Result<(), Error> {
     let [answer, authority, additional] = &mut rule.records;
     match line.name.text.as_str() {
@@ -77,7 +76,7 @@ fn property(
             rule.rcode = known(rcode, Rcode::mnemonic, "an RCODE such as NXDOMAIN")?;
         }
         "ederror" => rule.ederror = ederror(line)?,
-        "fallthrough" => rule.fallthrough = Fallthrough::of(line.args(), block)?,
+        "fallthrough" => rule.fallthrough = Fallthrough::of(line.args())?,
         // CoreDNS reads it and does nothing.
         "upstream" => {}
         _ => return Err(line.unknown_property(&PROPERTIES)),

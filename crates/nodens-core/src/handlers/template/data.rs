@@ -3,7 +3,7 @@
 use super::Rule;
 use super::matching::{Found, Groups};
 use crate::expression::Facts;
-use crate::handlers::metadata::Source;
+use crate::metadata::Source;
 use nodens_expr::Value as ExprValue;
 use nodens_gotemplate::{CallError, Object, Parameter, Shape, Value};
 use nodens_wire::{Class, Flags, Opcode, Rcode, Type};

@@ -3,7 +3,7 @@
 use super::{Failure, Pattern, Rule, Series};
 use crate::expression::{self, Facts};
 use crate::handler::Cx;
-use crate::handlers::metadata::Source;
+use crate::metadata::Source;
 use crate::metrics::LazyCounters;
 use nodens_expr::{CallError, Context, Environment, Text, Type as ExprType, Value};
 use nodens_wire::{Class, NameRef, Section, Type};
@@ -253,7 +253,7 @@ impl Series {
                 ("class", rule.class_text(qclass)),
                 ("type", rule.type_text(qtype)),
             ];
-            let help = "Questions that a template matched.";
+            let help = "Queries that a template matched.";
             registry.counter("coredns_template_matches_total", help, &labels)
         };
         self.matches.add(index, &mut worker.cells, worker.index, registry, register);

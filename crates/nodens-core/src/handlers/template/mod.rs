@@ -7,10 +7,11 @@ mod config;
 mod data;
 mod matching;
 
+use crate::config::{Config, ServerBlock};
 use crate::go_regex::Regex;
-use crate::handler::{Cx, Event, Handle, Lookup, Scope, Step};
-use crate::handlers::LookupState;
-use crate::handlers::metadata::Source;
+use crate::handler::{Cx, Event, Handle, Lookup, Scope, Spec, Step};
+use crate::handlers::{Handler, LookupState};
+use crate::metadata::Source;
 use crate::metrics::LazyCounters;
 use crate::presentation;
 use crate::zones::{Fallthrough, Zones};
@@ -19,16 +20,38 @@ use matching::{Found, Look};
 use nodens_expr::Program;
 use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Section, Type};
 
-pub use config::setup;
+use config::setup;
 
 #[cfg(test)]
 mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("template", setup);
 
 /// The directive at work.
 #[derive(Debug)]
 pub struct Template {
     /// In the order of the Corefile; the first that matches answers.
     rules: Vec<Rule>,
+}
+
+/// Whether all server blocks for `qname` have a `template` that answers a query for its address with
+/// NXDOMAIN.
+pub fn denies(config: &Config, qname: NameRef<'_>) -> bool {
+    let labels = |block: &ServerBlock| {
+        let zones = block.zones.iter().filter(|zone| qname.is_in_domain(zone.view()));
+        zones.map(|zone| zone.view().label_count()).max()
+    };
+    let refuses = |block: &ServerBlock| {
+        block.handlers.iter().any(|handler| match handler {
+            Handler::Template(template) => template.denies(qname, Type::A),
+            _ => false,
+        })
+    };
+    let closest = config.blocks.iter().filter_map(labels).max();
+    let mut concerned =
+        config.blocks.iter().filter(|b| labels(b).is_some() && labels(b) == closest).peekable();
+    concerned.peek().is_some() && concerned.all(refuses)
 }
 
 /// One `template` of the Corefile.
@@ -113,7 +136,7 @@ impl Handle for Template {
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {
-        let LookupState::Template(mut state) = std::mem::take(&mut cx.q().lookup) else {
+        let LookupState::Template(mut state) = std::mem::take(&mut cx.q().state.lookup) else {
             return Step::Fail(Rcode::SERVFAIL);
         };
         let (Event::LookedUp, Some(rule)) = (event, self.rules.get(state.rule)) else {
@@ -198,7 +221,7 @@ impl Rule {
         if follows_aliases(qtype)
             && let Some(qname) = state.next_target()
         {
-            cx.q().lookup = LookupState::Template(state);
+            cx.q().state.lookup = LookupState::Template(state);
             return Step::Lookup(Lookup { qname, qtype, qclass, scope: Scope::Server });
         }
         self.write(cx, state.records.iter().map(|records| records.iter()));

@@ -1,6 +1,7 @@
 //! `timeouts`: time limits of streams.
 
 use crate::config::BlockBuilder;
+use crate::handler::Spec;
 use nodens_corefile::{Directive, Error, Token, take};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,8 +12,11 @@ mod tests;
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(24 * 3600);
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("timeouts", setup);
+
 /// Reads `timeouts { read|write|idle DURATION; maxtcpqueries NUMBER }`.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     directive.expect_no_args()?;
     let timeouts = &mut block.settings.timeouts;
     for property in directive.lines() {

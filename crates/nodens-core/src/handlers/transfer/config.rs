@@ -1,10 +1,10 @@
 //! `transfer [ZONE…] { to ADDRESS…; source ADDRESS }`.
 
-use super::{Rule, Source, Transfer};
+use super::{Rule, Transfer};
 use crate::config::{BlockBuilder, NotifyService};
 use crate::handler::Handle;
 use crate::handlers::Handler;
-use crate::zones::Zones;
+use crate::zones::{Source, Zones};
 use nodens_corefile::{Directive, Error, Token, take};
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,8 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 const PORT: u16 = 53;
 
 /// Reads the directive; a repeated one adds a rule behind the earlier ones.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
-    let zones = Zones::of(directive.args(), block)?;
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    let zones = Zones::of(directive.args(), &block.zones)?;
     let mut rule = Rule { zones, anyone: false, to: Vec::new(), source: None };
     for line in directive.lines() {
         line.expect_no_body()?;
@@ -57,7 +57,7 @@ fn address(arg: &Token) -> Result<SocketAddr, Error> {
 }
 
 /// Lets `transfer` know what the other directives of the block can hand on, once all are set up.
-pub(crate) fn link(block: &mut BlockBuilder<'_>) {
+pub(super) fn link(block: &mut BlockBuilder<'_>) {
     let chain = block.handlers.as_slice();
     let given = block.options.zones.iter().cloned();
     let sources: Vec<Source> =

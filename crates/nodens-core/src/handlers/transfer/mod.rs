@@ -3,25 +3,24 @@
 
 mod config;
 
-use crate::handler::{Cx, Handle, Step};
+use crate::handler::{Cx, Handle, Spec, Step};
 use crate::job::{Recipient, Transport};
 use crate::limits::TRANSFER_TIME_MAX;
 use crate::stream::Stream;
-use crate::zones::Zones;
+use crate::zones::{Source, Zones};
 use nodens_wire::edns::extended_error;
-use nodens_wire::{Class, Flags, Name, NameRef, Rcode, Type};
+use nodens_wire::{Class, Flags, NameRef, Rcode, Type};
 use nodens_zone::{Question, Zone, requested_serial};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-pub(crate) use config::link;
-pub use config::setup;
+use config::{link, setup};
 
 #[cfg(test)]
 mod tests;
 
-/// A zone that a server block can hand on, and its name.
-pub type Source = (Name, Arc<dyn Zone>);
+/// How the directive is read.
+pub const SPEC: Spec = Spec { chain_complete: Some(link), ..Spec::new("transfer", setup) };
 
 /// The directive at work; one for all its occurrences in a block.
 #[derive(Debug)]
@@ -104,7 +103,7 @@ fn begin(source: &dyn Zone, is_stream: bool, cx: &mut Cx<'_>) -> Step {
     if q.qtype == Type::IXFR {
         known = requested_serial(&cx.job.request).ok().flatten();
         if known.is_none() {
-            "an IXFR question without the SOA record of the client".clone_into(&mut cx.job.error);
+            "an IXFR query without the SOA record of the client".clone_into(&mut cx.job.error);
             return Step::Fail(Rcode::SERVFAIL);
         }
     }

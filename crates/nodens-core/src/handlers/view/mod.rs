@@ -1,17 +1,20 @@
 //! `view`: a server block that answers only questions that meet its conditions.
 
-use crate::config::{BlockBuilder, ServerBlock};
+use crate::config::{BlockBuilder, ServerBlock, View};
 use crate::expression::{self, Facts};
-use crate::handlers::metadata;
-use crate::job::Job;
+use crate::handler::{Job, Phase, Spec};
+use crate::metadata;
 use nodens_corefile::{Directive, Error};
 use nodens_expr::Program;
 
 #[cfg(test)]
 mod tests;
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec { phase: Phase::Settings, narrows: true, ..Spec::new("view", setup) };
+
 /// Reads `view NAME { expr EXPRESSION… }`.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let [name] = directive.expect_args()?;
     let environment = expression::environment();
@@ -22,7 +25,12 @@ pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), 
             _ => return Err(property.unknown_property(&["expr"])),
         }
     }
-    block.view = Some(View { name: name.text.clone(), conditions });
+    // All must hold. One that has no value does not.
+    let wants = move |job: &Job, block: &ServerBlock| {
+        let facts = Facts::new(metadata::Source { job, block });
+        conditions.iter().all(|condition| condition.is_true(&facts))
+    };
+    block.view = Some(View::new(name.text.clone(), wants));
     Ok(())
 }
 
@@ -37,24 +45,4 @@ pub(crate) fn compile(
     // An expression has a word at least, so there is a place to point at.
     let at = words.first().unwrap_or(&line.name);
     Program::compile(&text, environment).map_err(|error| Error::invalid(at, error.to_string()))
-}
-
-/// Conditions on the question, which must all hold.
-#[derive(Debug)]
-pub struct View {
-    name: String,
-    conditions: Vec<Program>,
-}
-
-impl View {
-    /// The view's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Whether the view of `block` wants the question. A condition that has no value does not hold.
-    pub fn wants(&self, job: &Job, block: &ServerBlock) -> bool {
-        let facts = Facts::new(metadata::Source { job, block });
-        self.conditions.iter().all(|condition| condition.is_true(&facts))
-    }
 }

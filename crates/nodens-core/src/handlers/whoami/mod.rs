@@ -1,7 +1,7 @@
 //! `whoami`: tells the client its own address, port and transport.
 
 use crate::config::BlockBuilder;
-use crate::handler::{Cx, Handle, Step};
+use crate::handler::{Cx, Handle, Spec, Step};
 use crate::job::Transport;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Name, NameRef, Rcode, Section, Type};
@@ -10,12 +10,15 @@ use std::net::IpAddr;
 #[cfg(test)]
 mod tests;
 
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("whoami", setup);
+
 /// The directive at work.
 #[derive(Debug)]
 pub struct Whoami;
 
 /// Reads `whoami`, which takes no arguments.
-pub fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     directive.expect_args::<0>()?;
     directive.expect_no_body()?;
     block.push(Whoami);

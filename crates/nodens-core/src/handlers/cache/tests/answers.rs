@@ -1,6 +1,7 @@
 //! What is kept, for how long, and what comes out.
 
 use super::*;
+use crate::testing::request;
 
 #[test]
 fn every_record_gets_the_lowest_ttl_and_grows_old() {
@@ -50,6 +51,44 @@ fn flags_are_those_of_the_stored_response() {
         assert!(!norec.has(Flags::RD) && norec.has(Flags::RA));
     }
     assert_eq!(bench.asked, 4);
+}
+
+#[test]
+fn an_answer_that_many_wait_for_is_stored_once_for_each_key() {
+    let script = |q: &Message| after(10 * MS, reply(q, Rcode::NOERROR).a(60, 1).send());
+    let mut bench = bench("cache", script);
+    let insertions = |bench: &Bench| bench.shared.cache.insertions();
+    (0..100).for_each(|_| assert!(bench.ask_bytes(&request("www.example. A")).is_none()));
+    (0..10).for_each(|_| assert!(bench.ask_bytes(&request("www.example. A +do")).is_none()));
+    assert_eq!(bench.pass(10 * MS).len(), 110);
+    assert_eq!((bench.asked, insertions(&bench)), (2, 2));
+    // Both are there.
+    assert!(bench.ask_bytes(&request("www.example. A")).is_some());
+    assert!(bench.ask_bytes(&request("www.example. A +do")).is_some());
+    assert_eq!(bench.asked, 2);
+    // What is asked after it has expired is new.
+    bench.pass(61 * SECOND);
+    (0..10).for_each(|_| assert!(bench.ask_bytes(&request("www.example. A")).is_none()));
+    assert_eq!(bench.pass(10 * MS).len(), 10);
+    assert_eq!((bench.asked, insertions(&bench)), (3, 3));
+}
+
+#[test]
+fn of_those_who_wait_for_an_answer_each_stores_it_under_a_key_of_its_own() {
+    // With and without RD, upstreams are asked the same.
+    let corefile = ".:53 {\n cache\n header {\n  query set rd\n }\n forward . 192.0.2.9\n}";
+    let mut bench = Bench::new(corefile);
+    follow(&mut bench, |q| after(10 * MS, reply(q, Rcode::NOERROR).a(60, 1).send()));
+    let questions = ["www.example. A", "www.example. A +norec"];
+    for question in [questions, questions].as_flattened() {
+        assert!(bench.ask_bytes(&request(question)).is_none());
+    }
+    assert_eq!(bench.pass(10 * MS).len(), 4);
+    assert_eq!((bench.asked, bench.shared.cache.insertions()), (1, 2));
+    for question in questions {
+        assert_eq!(first(&bench.ask(question)), (1, 60));
+    }
+    assert_eq!(bench.asked, 1);
 }
 
 /// Asks the same twice, a second apart; the TTL of the second answer and whether it was kept.

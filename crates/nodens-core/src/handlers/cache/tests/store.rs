@@ -1,8 +1,8 @@
 //! The store alone: budget, eviction, keys, threads.
 
-use crate::handlers::cache::entry::{self, Entry, Facts, Kind};
-use crate::handlers::cache::key::{KeyBits, KeyOctets};
-use crate::handlers::cache::store::{Lease, Store};
+use crate::cache::entry::{self, Entry, Facts, Kind};
+use crate::cache::key::{KeyBits, KeyOctets};
+use crate::cache::store::{Lease, Store};
 use crate::metrics::Registry;
 use crate::time::Now;
 use nodens_wire::{Class, Flags, Name, Type};

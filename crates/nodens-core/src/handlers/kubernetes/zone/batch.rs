@@ -1,7 +1,7 @@
 //! Records that are about to be handed on.
 
 use crate::cluster::Port;
-use crate::handlers::kubernetes::compose::Octets;
+use crate::lookup::compose::Octets;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Class, Record, Type};
 use std::net::IpAddr;

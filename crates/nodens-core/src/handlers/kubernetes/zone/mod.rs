@@ -6,9 +6,9 @@ mod batch;
 mod names;
 
 use super::Kubernetes;
-use super::records::Soa;
+use crate::lookup::records::Soa;
 use crate::cluster::Snapshot;
-use crate::handlers::transfer;
+use crate::zones::Source;
 use nodens_wire::{Class, Name, Record, Type};
 use nodens_zone::{Version, Zone};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct ClusterZone {
 
 impl Kubernetes {
     /// The zones that can be handed on, each with its name.
-    pub(super) fn transferable(&self) -> Vec<transfer::Source> {
+    pub(super) fn transferable(&self) -> Vec<Source> {
         let handler = Arc::new(self.clone());
         let names = self.zones.names().iter().enumerate();
         let names = names.filter(|(_, name)| !is_reverse(name));
@@ -66,8 +66,8 @@ impl Zone for ClusterZone {
         let imports = self.handler.view(&snapshot, self.zone).imports;
         let ttl = self.handler.ttl;
         let scope = Scope { suffix: b"\x03svc", address_ttl: ttl, other_ttl: ttl, outside: None };
-        let (handler, origin) = (self.handler.clone(), self.origin.clone());
-        let mut names = Names::new(handler, snapshot, imports, origin, scope);
+        let (rules, origin) = (self.handler.rules.clone(), self.origin.clone());
+        let mut names = Names::new(rules, snapshot, imports, origin, scope);
         names.apex();
         Some(Version { soa, records: Box::new(names) })
     }

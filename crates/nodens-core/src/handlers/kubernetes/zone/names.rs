@@ -2,10 +2,11 @@
 
 use super::batch::{Batch, is_first, port_labels};
 use crate::cluster::{Entry, External, Port, Service, ServiceKind, Slice, Snapshot};
-use crate::handlers::kubernetes::compose::Octets;
-use crate::handlers::kubernetes::find::{View, ports};
-use crate::handlers::kubernetes::records::weight;
-use crate::handlers::kubernetes::{Kubernetes, VERSION, VERSION_TTL};
+use crate::lookup::compose::Octets;
+use crate::lookup::find::{View, ports};
+use crate::lookup::records::weight;
+use crate::handlers::kubernetes::{VERSION, VERSION_TTL};
+use crate::lookup::Rules;
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef, Type};
 use nodens_zone::{Advance, Cursor, RecordRef};
@@ -30,7 +31,7 @@ pub(crate) struct Scope {
 /// Goes through a zone, service by service, endpoint by endpoint. No record comes twice, because
 /// not everybody who takes a zone drops what he has already (RFC 2181 section 5).
 pub(crate) struct Names {
-    handler: Arc<Kubernetes>,
+    rules: Arc<Rules>,
     snapshot: Arc<Snapshot>,
     imports: bool,
     origin: Name,
@@ -85,7 +86,7 @@ impl Cursor for Names {
 impl Names {
     /// Goes through the services of `snapshot`, or through its imports, in a zone called `origin`.
     pub(crate) fn new(
-        handler: Arc<Kubernetes>,
+        rules: Arc<Rules>,
         snapshot: Arc<Snapshot>,
         imports: bool,
         origin: Name,
@@ -96,11 +97,11 @@ impl Names {
             false => Box::new(snapshot.each_service()),
         };
         let (headless, batch, at) = (None, Batch::default(), None);
-        Self { handler, snapshot, imports, origin, scope, services, headless, batch, at }
+        Self { rules, snapshot, imports, origin, scope, services, headless, batch, at }
     }
 
     fn view(&self) -> View<'_> {
-        View { handler: &self.handler, snapshot: &self.snapshot, imports: self.imports }
+        View { rules: &self.rules, snapshot: &self.snapshot, imports: self.imports }
     }
 
     /// A name below the zone.
@@ -115,7 +116,7 @@ impl Names {
     pub(super) fn apex(&mut self) {
         let (apex, ns) = (self.below(&[]), self.below(&[b"\x02ns\x03dns"]));
         let mut servers = self.view().name_servers(self.origin.view());
-        let ttl = self.handler.ttl;
+        let ttl = self.scope.other_ttl;
         let mut batch = Batch::default();
         let mut named: Vec<&Name> = Vec::new();
         for (name, _) in &servers {
@@ -172,7 +173,7 @@ impl Names {
         let is_bare = view.imports
             && service.kind == ServiceKind::ClusterIp
             && service.ports.is_empty();
-        view.handler.exposes(view.snapshot, namespace.as_slice()) && !is_empty && !is_bare
+        view.rules.exposes(view.snapshot, namespace.as_slice()) && !is_empty && !is_bare
     }
 
     /// Takes up the next service.
@@ -287,8 +288,8 @@ impl Names {
         };
         at.endpoint += 1;
         let mut own = Octets::new();
-        self.handler.push_endpoint(&slice, &endpoint, &mut own);
-        let is_named = self.handler.own_name(&endpoint).is_some();
+        self.rules.push_endpoint(&slice, &endpoint, &mut own);
+        let is_named = self.rules.own_name(&endpoint).is_some();
         let again = self.came_before(&at, &slice, endpoint.address);
         if !again {
             let service = self.below(&[at.service.key.as_wire(), self.scope.suffix]);

@@ -23,7 +23,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// The health checks one worker looks after.
 #[derive(Debug, Default)]
-pub struct Probes {
+pub(crate) struct Probes {
     running: Slab<Probe>,
 }
 
@@ -42,18 +42,18 @@ struct Probe {
 
 impl Probes {
     /// The message of the health check `ticket` names.
-    pub fn message(&mut self, ticket: Ticket) -> Option<&mut Vec<u8>> {
+    pub(crate) fn message(&mut self, ticket: Ticket) -> Option<&mut Vec<u8>> {
         self.running.get_mut(ticket.serial as usize).map(|probe| &mut probe.message)
     }
 }
 
 /// Whether `ticket` names a health check and not a job.
-pub fn is_probe(ticket: Ticket) -> bool {
+pub(crate) fn is_probe(ticket: Ticket) -> bool {
     ticket.slot == SLOT
 }
 
 /// Starts to check `upstream` over `carrier` unless some worker does so already.
-pub(super) fn start(
+pub(crate) fn start(
     worker: &mut WorkerState,
     now: Now,
     upstream: &Arc<Upstream>,
@@ -74,7 +74,7 @@ pub(super) fn start(
 }
 
 /// A health check was answered; by what does not matter.
-pub fn answered(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt: u32) {
+pub(crate) fn answered(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt: u32) {
     let index = ticket.serial as usize;
     let Some(probe) = worker.probes.running.get(index) else { return };
     let Some((asked, since_ns)) = probe.asked else { return };
@@ -87,7 +87,7 @@ pub fn answered(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt: u32
 }
 
 /// A health check failed.
-pub fn failed(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt: u32) {
+pub(crate) fn failed(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt: u32) {
     let index = ticket.serial as usize;
     let Some(probe) = worker.probes.running.get_mut(index) else { return };
     if probe.asked.is_none_or(|(asked, _)| asked != attempt) {
@@ -104,7 +104,7 @@ pub fn failed(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt: u32) 
 }
 
 /// The timer of a health check fired: the answer is overdue, or it is time to ask again.
-pub fn due(worker: &mut WorkerState, now: Now, ticket: Ticket) {
+pub(crate) fn due(worker: &mut WorkerState, now: Now, ticket: Ticket) {
     let index = ticket.serial as usize;
     let Some(probe) = worker.probes.running.get_mut(index) else { return };
     if probe.timer_ns > now.mono_ns {

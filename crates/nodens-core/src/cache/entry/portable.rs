@@ -6,8 +6,8 @@
 //! and whether it is on probation.
 
 use super::{Entry, Head, KeptFlags, Kind, PROBATION, VISITS_MAX, View, popularity};
-use crate::handlers::cache::key::{KeyMarks, SUBNET_LEN_MAX};
-use crate::handlers::cache::store::Scope;
+use crate::cache::key::{KeyMarks, SUBNET_LEN_MAX};
+use crate::cache::store::Scope;
 use crate::time::Now;
 use nodens_wire::{Class, MESSAGE_LEN_MAX, NameRef, Records, Type};
 use std::sync::Arc;
@@ -78,9 +78,9 @@ fn is_sound(view: View<'_>) -> bool {
     let mut wire = Vec::new();
     view.write(qname.as_wire(), view.flags(), 0, &mut wire);
     let (_, ttls_at) = view.records();
-    let mut told = ttls_at.chunks_exact(2).map(|at| {
-        at.first_chunk().map_or(0, |at| usize::from(u16::from_be_bytes(*at)))
-    });
+    let mut told = ttls_at
+        .chunks_exact(2)
+        .map(|at| at.first_chunk().map_or(0, |at| usize::from(u16::from_be_bytes(*at))));
     let Ok(records) = Records::of(&wire) else { return false };
     let mut records = records.map(|record| {
         let record = record?;

@@ -1,8 +1,8 @@
 //! All cached answers of the process: one table and one budget for all server blocks.
 
 use super::entry::{self, Entry, Kind, View};
-use super::key::Key;
 use super::evict::Goal;
+use super::key::Key;
 use super::table::{Held, SEGMENT_SIZE, Slot, Sweep, Table};
 use crate::limits::{CACHE_MEMORY_DEFAULT, CACHE_MEMORY_MAX, CACHE_MEMORY_MIN};
 use crate::metrics::Counter;
@@ -206,6 +206,12 @@ impl Store {
     /// How many entries there are, expired ones included.
     pub fn entries(&self) -> usize {
         self.ledger.entries.load(Relaxed)
+    }
+
+    /// How many entries were put here so far.
+    #[cfg(test)]
+    pub(crate) fn insertions(&self) -> usize {
+        self.ledger.broom.load(Relaxed)
     }
 
     /// The hash of a key: its place in the table.

@@ -1,5 +1,13 @@
 //! What the core has to say, as values: formatting and writing happen elsewhere.
 
+mod failure;
+mod format;
+mod query;
+
+pub use failure::{FailureRecord, Pattern, Rules};
+pub use format::{COMMON, EMPTY, Format};
+pub use query::QueryRecord;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -34,9 +42,9 @@ pub enum Record {
     /// What a process says of itself when it begins: whole lines, written as they are.
     Banner(String),
     /// A query log line, formatted by the log writer from these facts.
-    Query(Box<crate::handlers::log::QueryRecord>),
+    Query(Box<QueryRecord>),
     /// An error for `errors`, which may consolidate it.
-    Failure(Box<crate::handlers::errors::FailureRecord>),
+    Failure(Box<FailureRecord>),
 }
 
 /// Hands records to the log writer without waiting; what does not fit is counted.

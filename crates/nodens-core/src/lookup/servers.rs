@@ -1,8 +1,8 @@
 //! The name servers of a zone: the services whose endpoint this server is.
 
+use super::Rules;
 use super::compose::Octets;
 use super::find::View;
-use super::Kubernetes;
 use crate::cluster::{External, Service, ServiceKind, Slice, Snapshot};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};
@@ -17,7 +17,7 @@ pub(crate) enum Side {
     Outside(bool),
 }
 
-impl Kubernetes {
+impl Rules {
     /// Names and addresses of the name servers of `zone`. Without a service they are `ns.dns` and
     /// this host's own addresses.
     pub(crate) fn name_servers(
@@ -99,7 +99,7 @@ fn add(name: &Octets<NAME_LEN_MAX>, address: IpAddr, servers: &mut Vec<(Name, Ip
 
 impl View<'_> {
     /// The name servers of `zone` inside the cluster.
-    pub(super) fn name_servers(self, zone: NameRef<'_>) -> Vec<(Name, IpAddr)> {
-        self.handler.name_servers(self.snapshot, Side::Inside, zone)
+    pub(crate) fn name_servers(self, zone: NameRef<'_>) -> Vec<(Name, IpAddr)> {
+        self.rules.name_servers(self.snapshot, Side::Inside, zone)
     }
 }

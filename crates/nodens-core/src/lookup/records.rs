@@ -2,9 +2,9 @@
 
 use super::compose::Octets;
 use super::find::{Found, Naming, Scratch};
-use crate::job::Resolution;
-use nodens_wire::name::NAME_LEN_MAX;
+use crate::job::{Resolution, States};
 use nodens_wire::builder::pointer_to;
+use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Builder, Class, HEADER_LEN, NameRef, Rcode, Section, Type};
 use std::net::IpAddr;
 
@@ -30,7 +30,13 @@ pub(crate) struct Soa<'a> {
 impl<'a> Soa<'a> {
     /// That of a zone of `kubernetes`.
     pub(crate) fn of_cluster(serial: u32, ttl: u32) -> Soa<'static> {
-        Soa { serial, ttl, own_ttl: ttl.min(SOA_TTL_MAX), mname: b"\x02ns\x03dns", rname: b"\x0ahostmaster" }
+        Soa {
+            serial,
+            ttl,
+            own_ttl: ttl.min(SOA_TTL_MAX),
+            mname: b"\x02ns\x03dns",
+            rname: b"\x0ahostmaster",
+        }
     }
 
     /// RDATA in which names end with `zone` (RFC 1035 section 3.3.13).
@@ -66,7 +72,7 @@ impl<'a> Soa<'a> {
 }
 
 /// A response without an answer: NXDOMAIN, or NODATA (RFC 2308).
-pub(crate) fn deny(q: &mut Resolution, rcode: Rcode, zone_len: usize, soa: &Soa<'_>) {
+pub(crate) fn deny<S: States>(q: &mut Resolution<S>, rcode: Rcode, zone_len: usize, soa: &Soa<'_>) {
     q.response.live = true;
     q.reply_with(rcode, true, |builder, qname| {
         soa.write(builder, Section::Authority, qname, zone_len);
@@ -74,7 +80,7 @@ pub(crate) fn deny(q: &mut Resolution, rcode: Rcode, zone_len: usize, soa: &Soa<
 }
 
 /// The answer to a question for the SOA record of the zone.
-pub(crate) fn authority(q: &mut Resolution, soa: &Soa<'_>) {
+pub(crate) fn authority<S: States>(q: &mut Resolution<S>, soa: &Soa<'_>) {
     q.response.live = true;
     q.reply_with(Rcode::NOERROR, true, |builder, zone| {
         soa.write(builder, Section::Answer, zone, zone.as_wire().len());
@@ -92,7 +98,9 @@ pub(crate) fn address(
     // What does not fit into a message is left out; over UDP it is cut long before.
     _ = match address {
         IpAddr::V4(v4) => builder.record(section, owner, (Type::A, Class::IN, ttl), &v4.octets()),
-        IpAddr::V6(v6) => builder.record(section, owner, (Type::AAAA, Class::IN, ttl), &v6.octets()),
+        IpAddr::V6(v6) => {
+            builder.record(section, owner, (Type::AAAA, Class::IN, ttl), &v6.octets())
+        }
     };
 }
 

@@ -1,17 +1,16 @@
 //! Log formats: text with placeholders, read once, filled in per line.
 
 use super::QueryRecord;
-use crate::handlers::metadata;
 use nodens_wire::Flags;
 use std::fmt::Write;
 use std::net::SocketAddr;
 
 /// `{common}`, and what is used where no format is given.
-pub(super) const COMMON: &str = "{remote}:{port} - {>id} \"{type} {class} {name} {proto} {size} {>do} {>bufsize}\" {rcode} {>rflags} {rsize} {duration}";
+pub const COMMON: &str = "{remote}:{port} - {>id} \"{type} {class} {name} {proto} {size} {>do} {>bufsize}\" {rcode} {>rflags} {rsize} {duration}";
 /// What `{combined}` has more than `{common}`.
 const COMBINED_TAIL: &str = " \"{>opcode}\"";
 /// Stands for a value there is none of.
-const EMPTY: &str = "-";
+pub const EMPTY: &str = "-";
 
 /// A format, taken apart.
 #[derive(Debug)]
@@ -113,13 +112,12 @@ impl Format {
         format
     }
 
-    /// The values of the `{/label}` placeholders now.
-    pub(super) fn metadata(&self, source: metadata::Source<'_>) -> Vec<String> {
-        let labels = self.segments.iter().filter_map(|segment| match segment {
-            Segment::Metadata(label) => Some(label),
+    /// The labels of the `{/label}` placeholders.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Metadata(label) => Some(label.as_str()),
             _ => None,
-        });
-        labels.map(|label| source.value(label).unwrap_or_else(|| EMPTY.to_owned())).collect()
+        })
     }
 
     pub(super) fn render(&self, record: &QueryRecord) -> String {

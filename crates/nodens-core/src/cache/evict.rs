@@ -10,9 +10,7 @@
 use super::entry::{self, Entry, View};
 use super::store::{Scope, Store};
 use super::table::{Bucket, Sweep};
-use crate::limits::{
-    CACHE_PATIENCE, CACHE_PROBATION_SHARE, CACHE_STALE_SHARE, CACHE_TIDY_EVERY,
-};
+use crate::limits::{CACHE_PATIENCE, CACHE_PROBATION_SHARE, CACHE_STALE_SHARE, CACHE_TIDY_EVERY};
 use crate::time::Now;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -49,7 +47,12 @@ impl Store {
     }
 
     /// Moves the hand until `goal` is reached; gives up after one round and a bit.
-    pub(super) fn make_room(&self, goal: Goal<'_>, now: Now, evicted: &mut dyn FnMut(&Scope, usize)) {
+    pub(super) fn make_room(
+        &self,
+        goal: Goal<'_>,
+        now: Now,
+        evicted: &mut dyn FnMut(&Scope, usize),
+    ) {
         if self.is_reached(goal) {
             return;
         }

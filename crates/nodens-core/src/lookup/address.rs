@@ -8,7 +8,7 @@ const LABEL_LEN_MAX: usize = 63;
 
 /// A short text on the stack.
 #[derive(Clone, Copy)]
-pub(super) struct Label {
+pub(crate) struct Label {
     octets: [u8; LABEL_LEN_MAX],
     len: usize,
 }
@@ -17,7 +17,7 @@ impl Label {
     const EMPTY: Self = Self { octets: [0; LABEL_LEN_MAX], len: 0 };
 
     /// The octets.
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         self.octets.get(..self.len).unwrap_or_default()
     }
 }
@@ -33,7 +33,7 @@ impl Write for Label {
 }
 
 /// The label of an endpoint that has no name.
-pub(super) fn of_endpoint(address: IpAddr) -> Label {
+pub(crate) fn of_endpoint(address: IpAddr) -> Label {
     let mut label = of_pod(address);
     if address.is_ipv6() && label.as_bytes().ends_with(b"-") {
         // A label must not end with a dash.
@@ -56,13 +56,13 @@ fn of_pod(address: IpAddr) -> Label {
 }
 
 /// The endpoint without a name that `label`, which is folded, stands for.
-pub(super) fn endpoint(label: &[u8]) -> Option<IpAddr> {
+pub(crate) fn endpoint(label: &[u8]) -> Option<IpAddr> {
     let address = pod(label)?;
     (of_endpoint(address).as_bytes() == label).then_some(address)
 }
 
 /// The address that `label` stands for, in whatever form it is written.
-pub(super) fn pod(label: &[u8]) -> Option<IpAddr> {
+pub(crate) fn pod(label: &[u8]) -> Option<IpAddr> {
     let dashes = label.iter().filter(|octet| **octet == b'-').count();
     let is_v4 = dashes == 3 && !label.windows(2).any(|two| two == b"--");
     let (mut text, between) = (Label::EMPTY, if is_v4 { b'.' } else { b':' });
@@ -79,7 +79,7 @@ pub(super) fn pod(label: &[u8]) -> Option<IpAddr> {
 }
 
 /// As [`pod`], if the label is written as the address's normal form is.
-pub(super) fn pod_exactly(label: &[u8]) -> Option<IpAddr> {
+pub(crate) fn pod_exactly(label: &[u8]) -> Option<IpAddr> {
     pod(label).filter(|address| of_pod(*address).as_bytes() == label)
 }
 

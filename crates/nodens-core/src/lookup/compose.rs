@@ -83,7 +83,7 @@ impl<const N: usize> Octets<N> {
 
 /// Finds what is the same in a list, in time that grows with the list.
 #[derive(Debug, Default)]
-pub(super) struct Distinct {
+pub(crate) struct Distinct {
     /// Indices into the list, by hash; at least half are [`FREE`].
     slots: Vec<u32>,
     hasher: RandomState,
@@ -93,7 +93,7 @@ const FREE: u32 = u32::MAX;
 
 impl Distinct {
     /// Forgets everything and makes room for a list of `len`.
-    pub(super) fn begin(&mut self, len: usize) {
+    pub(crate) fn begin(&mut self, len: usize) {
         self.slots.clear();
         // One alone is like no other.
         if len > 1 {
@@ -102,7 +102,7 @@ impl Distinct {
     }
 
     /// Whether no index so far is the `same` as `index`; what is, has to have the same `key`.
-    pub(super) fn is_new(
+    pub(crate) fn is_new(
         &mut self,
         index: usize,
         key: impl Hash,

@@ -2,8 +2,8 @@
 
 use super::compose::{Distinct, Octets};
 use super::name::{Asked, Kind};
-use super::{Kubernetes, PodMode, address};
-use crate::cluster::{Endpoint, Entry, Port, Service, ServiceKind, Slice, Snapshot};
+use super::{PodMode, Rules, address};
+use crate::cluster::{Entry, Port, Service, ServiceKind, Slice, Snapshot};
 use nodens_wire::NameRef;
 use nodens_wire::name::NAME_LEN_MAX;
 use std::net::IpAddr;
@@ -55,7 +55,12 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Adds an address if it is wanted.
     pub(crate) fn add(
-        &mut self, want: Want, place: Option<(u32, u32)>, address: IpAddr, port: Option<u16>) {
+        &mut self,
+        want: Want,
+        place: Option<(u32, u32)>,
+        address: IpAddr,
+        port: Option<u16>,
+    ) {
         let address = address.to_canonical();
         let wanted = match want {
             Want::Existence => false,
@@ -87,10 +92,10 @@ impl Scratch {
     }
 }
 
-/// A snapshot as one zone of the directive shows it.
+/// A snapshot as one zone shows it.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'s> {
-    pub(crate) handler: &'s Kubernetes,
+    pub(crate) rules: &'s Rules,
     pub(crate) snapshot: &'s Snapshot,
     /// The zone shows service imports.
     pub(crate) imports: bool,
@@ -109,7 +114,7 @@ impl<'s> View<'s> {
     pub(crate) fn find(self, asked: &Asked<'_>, want: Want, scratch: &mut Scratch) -> Outcome<'s> {
         scratch.found.clear();
         let Some(kind) = asked.kind else { return Outcome::Known };
-        if !self.handler.exposes(self.snapshot, asked.namespace) {
+        if !self.rules.exposes(self.snapshot, asked.namespace) {
             return Outcome::Unknown;
         }
         let outcome = match kind {
@@ -124,13 +129,13 @@ impl<'s> View<'s> {
     }
 
     fn pods(self, asked: &Asked<'_>, want: Want, scratch: &mut Scratch) -> Outcome<'s> {
-        if self.handler.pods == PodMode::Disabled {
+        if self.rules.pods == PodMode::Disabled {
             return Outcome::Unknown;
         }
         if asked.key.is_empty() {
             return Outcome::Known;
         }
-        if self.handler.pods == PodMode::Insecure {
+        if self.rules.pods == PodMode::Insecure {
             let Some(address) = address::pod(asked.service) else { return Outcome::Unknown };
             scratch.add(want, None, address, Some(0));
             return Outcome::Known;
@@ -167,8 +172,8 @@ impl<'s> View<'s> {
     }
 
     /// `ignore empty_service`
-    pub(super) fn is_ignored(self, entry: &Entry) -> bool {
-        self.handler.ignore_empty && entry.slices.iter().all(|slice| slice.is_empty())
+    pub(crate) fn is_ignored(self, entry: &Entry) -> bool {
+        self.rules.ignore_empty && entry.slices.iter().all(|slice| slice.is_empty())
     }
 
     fn cluster_ips(
@@ -231,9 +236,10 @@ impl<'s> View<'s> {
                 continue;
             }
             for (e, endpoint) in slice.endpoints().enumerate() {
-                let is_outside = zoned && (endpoint.zone.is_empty() || !asked.is_zone(endpoint.zone));
+                let is_outside =
+                    zoned && (endpoint.zone.is_empty() || !asked.is_zone(endpoint.zone));
                 let is_other = !asked.endpoint.is_empty()
-                    && !self.handler.is_called(&endpoint, asked.endpoint, unnamed);
+                    && !self.rules.is_called(&endpoint, asked.endpoint, unnamed);
                 if is_outside || is_other {
                     continue;
                 }
@@ -279,53 +285,10 @@ pub(crate) fn ports<'p>(
     named.map(|port| port.number).chain(portless.then_some(None))
 }
 
-impl Kubernetes {
-    /// Whether names in a namespace are shown; `namespace` is its label in wire form, folded.
-    pub(crate) fn exposes(&self, snapshot: &Snapshot, namespace: &[u8]) -> bool {
-        let listed = self.namespaces.is_empty() || self.namespaces.iter().any(|n| **n == *namespace);
-        listed && snapshot.has_namespace(namespace)
-    }
-
-    /// Whether an endpoint has the label `label`; `unnamed` is the address that it stands for.
-    pub(crate) fn is_called(
-        &self,
-        endpoint: &Endpoint<'_>,
-        label: &[u8],
-        unnamed: Option<IpAddr>,
-    ) -> bool {
-        match self.own_name(endpoint) {
-            Some(name) => name.as_bytes().eq_ignore_ascii_case(label),
-            None => unnamed == Some(endpoint.address),
-        }
-    }
-
-    /// The name an endpoint has been given.
-    pub(super) fn own_name<'e>(&self, endpoint: &Endpoint<'e>) -> Option<&'e str> {
-        let pod = if self.pod_names { endpoint.pod } else { "" };
-        [endpoint.hostname, pod].into_iter().find(|name| !name.is_empty())
-    }
-
-    /// Adds the labels of an endpoint of `slice` to `name`.
-    pub(crate) fn push_endpoint(
-        &self,
-        slice: &Slice,
-        endpoint: &Endpoint<'_>,
-        name: &mut Octets<NAME_LEN_MAX>,
-    ) {
-        match self.own_name(endpoint) {
-            Some(own) => name.push_text(own.as_bytes()),
-            None => name.push_text(address::of_endpoint(endpoint.address).as_bytes()),
-        }
-        if !slice.cluster().is_empty() {
-            name.push_text(slice.cluster().as_bytes());
-        }
-    }
-}
-
 /// How what was found under a service or pod is called.
 #[derive(Clone, Copy)]
 pub(crate) struct Naming<'a> {
-    pub(crate) handler: &'a Kubernetes,
+    pub(crate) rules: &'a Rules,
     /// The slices that [`Found::endpoint`] is about.
     pub(crate) slices: &'a [Arc<Slice>],
     /// Labels of service and namespace, and `svc` or `pod` if the zone has it.
@@ -341,7 +304,7 @@ impl Naming<'_> {
             && let Some(slice) = self.slices.get(slice as usize)
             && let Some(endpoint) = slice.endpoints().nth(endpoint as usize)
         {
-            self.handler.push_endpoint(slice, &endpoint, name);
+            self.rules.push_endpoint(slice, &endpoint, name);
         }
         name.push(self.labels);
         name.push(self.zone.as_wire());
