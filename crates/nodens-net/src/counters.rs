@@ -58,7 +58,7 @@ impl Counters {
         let broken = closed("broken_answer");
         let help = "Counter of client connections accepted.";
         let accepted = registry.counter("nodens_tcp_accepted_total", help, &[]);
-        let help = "Counter of messages from upstreams that match no question.";
+        let help = "Counter of messages from upstreams that match no query.";
         let strays = registry.counter("nodens_upstream_strays_total", help, &[]);
         let help = "Seconds that the first datagram of a batch waited until the batch was read.";
         let name = "nodens_udp_batch_delay_seconds";

@@ -51,7 +51,7 @@ impl Notifications {
                 }
             }
             Err(error) => {
-                let text = format!("nobody can be notified of changes: {}", errno_text(&error));
+                let text = format!("cannot notify secondaries of changes: {}", errno_text(&error));
                 sink.line(Level::Error, ORIGIN, text);
             }
         };
@@ -160,7 +160,8 @@ impl Round {
             Ok(telling) => Some(telling),
             Err(error) => {
                 let (zone, reason) = (service.zone.to_string(), errno_text(&error));
-                let text = format!("nobody can be notified of changes to zone {zone:?}: {reason}");
+                let text =
+                    format!("cannot notify secondaries of changes to zone {zone:?}: {reason}");
                 sink.line(Level::Error, ORIGIN, text);
                 None
             }

@@ -21,7 +21,7 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
             }
             for (source, block) in loaded.tree.blocks.iter().enumerate() {
                 let compiled = config.blocks.iter().find(|compiled| compiled.source == source);
-                let search = compiled.and_then(nodens_core::config::ServerBlock::search);
+                let search = compiled.and_then(nodens_core::handlers::search::of);
                 print!("\n{}", render(block, search_note(flags, block, search)));
             }
             ExitCode::SUCCESS

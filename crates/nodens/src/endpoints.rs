@@ -2,7 +2,7 @@
 //! scrape delays no answer.
 
 mod address;
-mod bounded;
+pub(crate) mod bounded;
 mod probes;
 mod scrape;
 #[cfg(test)]
@@ -29,6 +29,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+/// Connections of one address at a time.
+const CONNECTIONS_MAX: usize = 128;
 
 /// What the endpoints tell, and who changes it.
 #[derive(Debug)]
@@ -317,7 +320,7 @@ impl Endpoints {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
             let app = Router::new().fallback(answer).with_state(state);
             let app = app.into_make_service_with_connect_info::<Peer>();
-            let serve = axum::serve(Bounded::new(listener), app).into_future();
+            let serve = axum::serve(Bounded::new(listener, CONNECTIONS_MAX), app).into_future();
             tokio::select! {
                 _ = serve => {}
                 _ = stopped => {}

@@ -106,7 +106,7 @@ impl Default for Flags {
             search: None,
             top: None,
             top_http: false,
-            top_socket: crate::seeing::DEFAULT_SOCKET.to_owned(),
+            top_socket: nodens_seeing::socket::DEFAULT.to_owned(),
         }
     }
 }
@@ -157,7 +157,7 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
     (
         "handover-trial",
         "TIME",
-        "how long a process is ready before it takes over, and the one before stands by after that, such as 500ms; if it ends, the one before goes on (default: 1s)",
+        "trial period before a process takes over, and after it, while its predecessor stands by, such as 500ms; if the process ends, the predecessor resumes (default: 1s)",
     ),
     ("log-format", "FORMAT", "text or json (default: text)"),
     (
@@ -169,7 +169,7 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
     (
         "pending-memory",
         "SIZE",
-        "memory for questions that wait for upstreams, such as 16MiB (default: a sixteenth of what there is, at most 256MiB)",
+        "memory for queries that wait for upstreams, such as 16MiB (default: a sixteenth of the available memory, at most 256MiB)",
     ),
     ("pidfile", "FILE", "where to write the process ID"),
     ("plugins", "", "list the directives that are built in"),
@@ -184,11 +184,11 @@ pub(crate) const HELP: &[(&str, &str, &str)] = &[
         "MODE",
         "on, off, or dry-run, which denies nothing and counts what would have been wrong: what search does in all server blocks, written or not (default: $NODENS_SEARCH, or on)",
     ),
-    ("top", "", "count who asks for what, for `nodens top` (default: in the node role)"),
+    ("top", "", "count queries by client and name, for `nodens top` (default: in the node role)"),
     ("top-http", "", "show it to this host at /debug/dns of the port of metrics or health, too"),
     ("top-socket", "ADDRESS", "unix socket for that, @ for an abstract one (default: @nodens/top)"),
     ("version", "", "tell version, platform, compiler and commit"),
-    ("workers", "NUMBER", "threads that answer questions (default: one per allowed CPU)"),
+    ("workers", "NUMBER", "threads that answer queries (default: one per allowed CPU)"),
 ];
 
 impl Flags {

@@ -4,8 +4,7 @@
 mod json;
 
 use crate::flags::LogFormat;
-use nodens_core::handlers::errors::{FailureRecord, Rules};
-use nodens_core::log::{Level, Record, Sink};
+use nodens_core::log::{FailureRecord, Level, Record, Rules, Sink};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -236,7 +235,7 @@ fn go_duration(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodens_core::handlers::errors::Pattern;
+    use nodens_core::log::Pattern;
     use std::sync::Mutex;
 
     #[derive(Clone, Default)]

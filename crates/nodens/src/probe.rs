@@ -48,31 +48,59 @@ fn show_loop(probe: &LoopProbe, shared: &Shared) {
 
 /// Asks ourselves the probe's question, and once more after a while as long as it came back.
 ///
-/// Begins when `begins` says so: before the node role has its addresses, nobody would answer, and
+/// Begins when `here` says so: before the node role has its addresses, nobody would answer, and
 /// before an upstream answers, nothing could come back.
-async fn watch_for_loop(probe: LoopProbe, begins: Option<Check>) {
-    while begins.as_ref().is_some_and(|begins| !begins()) {
-        if Arc::strong_count(&probe.state) == 1 {
-            // The configuration that wanted it is gone.
+///
+/// While the node role has left its addresses, a loop that leads through them cannot be seen. That it
+/// seems to be gone then is believed once, and checked as soon as queries come here again. If it is
+/// still there, only another configuration brings them back.
+async fn watch_for_loop(probe: LoopProbe, here: Option<Check>) {
+    let is_here = || here.as_ref().is_none_or(|here| here());
+    let mut is_believed = true;
+    if !wait_until(&is_here, &probe).await {
+        return;
+    }
+    loop {
+        let (was_here, was_looped) = (is_here(), probe.state.is_looped());
+        if look_for_loop(&probe).await {
+            tokio::time::sleep(LOOP_PROBE_INTERVAL).await;
+            if is_believed {
+                continue;
+            }
+        } else if was_here && is_here() {
             return;
+        } else if was_looped {
+            is_believed = false;
+        }
+        if !wait_until(&is_here, &probe).await {
+            return;
+        }
+    }
+}
+
+/// Waits until `is_so`; false if the configuration that wanted the probe is gone.
+async fn wait_until(is_so: impl Fn() -> bool, probe: &LoopProbe) -> bool {
+    while !is_so() {
+        if Arc::strong_count(&probe.state) == 1 {
+            return false;
         }
         tokio::time::sleep(LOOP_RETRY).await;
     }
-    loop {
-        let until = Instant::now() + LOOP_PROBE_TIME;
-        while Instant::now() < until {
-            probe.state.begin();
-            if ask_once(&probe).await.is_some() {
-                break;
-            }
-            tokio::time::sleep(LOOP_RETRY).await;
+    true
+}
+
+/// Sends the probe until it is answered; whether it came back.
+async fn look_for_loop(probe: &LoopProbe) -> bool {
+    let until = Instant::now() + LOOP_PROBE_TIME;
+    while Instant::now() < until {
+        probe.state.begin();
+        if ask_once(probe).await.is_some() {
+            break;
         }
-        tokio::time::sleep(LOOP_PROBE_GRACE).await;
-        if !probe.state.end() {
-            return;
-        }
-        tokio::time::sleep(LOOP_PROBE_INTERVAL).await;
+        tokio::time::sleep(LOOP_RETRY).await;
     }
+    tokio::time::sleep(LOOP_PROBE_GRACE).await;
+    probe.state.end()
 }
 
 async fn ask_once(probe: &LoopProbe) -> Option<()> {
@@ -160,8 +188,9 @@ async fn get(address: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodens_core::config::LoopState;
     use nodens_core::handlers::loops::State;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     #[tokio::test(start_paused = true)]
     async fn a_probe_for_loops_begins_when_it_may_however_late_that_is() {
@@ -181,6 +210,47 @@ mod tests {
         // Who waits for a configuration that is gone waits no longer.
         drop(state);
         watch_for_loop(probe, Some(Arc::new(|| false))).await;
+    }
+
+    async fn until(so: impl Fn() -> bool) {
+        while !so() {
+            tokio::time::sleep(LOOP_RETRY).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_leads_through_addresses_that_were_left_is_believed_to_be_gone_once() {
+        let us = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let state = Arc::new(State::new("1.2.example.".parse().unwrap()));
+        let target = us.local_addr().unwrap();
+        let (here, loops) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
+        let set = |value| [&here, &loops].map(|one| one.store(value, Ordering::Relaxed));
+        let (comes_back, seen) = (loops.clone(), state.clone());
+        tokio::spawn(async move {
+            let mut question = [0; 512];
+            while let Ok((len, from)) = us.recv_from(&mut question).await {
+                let times = if comes_back.load(Ordering::Relaxed) { 3 } else { 1 };
+                (0..times).for_each(|_| _ = seen.note_sighting());
+                _ = us.send_to(&question[..len], from).await;
+            }
+        });
+        let is_here = here.clone();
+        let check: Check = Arc::new(move || is_here.load(Ordering::Relaxed));
+        let probe = LoopProbe { target, state: state.clone(), labels: Default::default() };
+        let watch = tokio::spawn(watch_for_loop(probe, Some(check)));
+        until(|| state.is_looped()).await;
+        // The addresses are left, and the probe does not come back through them.
+        set(false);
+        until(|| !state.is_looped()).await;
+        // Queries come here again, and with them the loop.
+        set(true);
+        until(|| state.is_looped()).await;
+        set(false);
+        tokio::time::sleep(20 * LOOP_PROBE_INTERVAL).await;
+        assert!(state.is_looped(), "what was wrong once is not believed again");
+        here.store(true, Ordering::Relaxed);
+        until(|| !state.is_looped()).await;
+        watch.await.unwrap();
     }
 
     #[test]

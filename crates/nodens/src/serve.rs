@@ -89,7 +89,7 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
             }
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(error) => {
-                eprintln!("no thread to serve: {error}");
+                eprintln!("cannot start the server thread: {error}");
                 return ExitCode::FAILURE;
             }
         };
@@ -241,7 +241,7 @@ impl Server {
         match Notifications::start(&services.notifies, self.shared.sink.clone()) {
             Ok(notifications) => self.notifications = Some(notifications),
             Err(error) => {
-                let text = format!("nobody can be notified of changes: {error}");
+                let text = format!("cannot notify secondaries of changes: {error}");
                 self.shared.sink.line(Level::Error, "transfer", text);
             }
         }

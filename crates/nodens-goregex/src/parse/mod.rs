@@ -138,7 +138,7 @@ impl<'p> Parser<'p> {
     /// The same node, unless it is too deep.
     fn checked(&self, node: Node) -> Result<Node, Error> {
         if node.height() > NESTING {
-            let expected = "at most 100 parts inside each other";
+            let expected = "a nesting depth of at most 100";
             return Err(self.error_to_end(ErrorKind::TooDeep, 0, expected));
         }
         Ok(node)

@@ -66,8 +66,8 @@ impl Runtime {
         // Not before the others have ended: one of them may have stood in and wait at these sockets, of
         // which its epoll would go on to tell it.
         for worker in &left.stuck {
-            // Whoever has these sockets too would get only a share of what arrives at new ones of
-            // the same address, for as long as this process lives.
+            // They share their address with the sockets of the process that serves: as long as they
+            // are open, the kernel gives them a part of its queries.
             let Some(waker) = self.wakers.get(*worker) else { continue };
             let closed = self.vitals.close_listeners(*worker, waker.as_fd());
             left.unclosed = left.unclosed.or(closed.err());

@@ -8,14 +8,15 @@
 
 use crate::limits::{HELD_FREE, HELD_STEP};
 use crate::slots::Key;
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is reckoned as one: an IPv4 address, or the /64 an IPv6 address is in. One host may have
 /// all addresses of a /64; the pods of one node often share it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Network(u128);
 
 impl Network {
@@ -31,23 +32,20 @@ impl Network {
 /// A connection: its worker, and its key there.
 type Place = (usize, Key);
 
-/// What is held by the connections of one network.
-#[derive(Debug, Default)]
-struct Account {
-    octets: usize,
-    connections: HashMap<Place, Share>,
+/// What each of `T` holds, and in which order within its group.
+#[derive(Debug)]
+struct Ranking<G, T> {
+    octets: HashMap<T, usize>,
+    order: BTreeSet<(G, usize, T)>,
 }
 
-/// What one connection holds.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    client: IpAddr,
-    octets: usize,
-}
-
+/// Who holds what, without what is doomed already. Everything is kept in order of its size: a
+/// connection to be closed is chosen with the lock held, and there may be many.
 #[derive(Debug, Default)]
 struct Books {
-    networks: HashMap<Network, Account>,
+    networks: Ranking<(), Network>,
+    clients: Ranking<Network, IpAddr>,
+    connections: Ranking<IpAddr, Place>,
     /// Connections that are to be closed, and what they hold.
     doomed: HashMap<Place, usize>,
     /// The sum of that.
@@ -120,21 +118,12 @@ impl Unsent {
     /// Enters `new` octets in place of `old`; says whether a connection is doomed for it.
     fn enter(&self, client: IpAddr, place: Place, old: usize, new: usize) -> bool {
         let mut books = self.books();
-        let network = Network::of(client);
-        let account = books.networks.entry(network).or_default();
-        account.octets = account.octets - old + new;
-        if new == 0 {
-            account.connections.remove(&place);
-        } else {
-            account.connections.insert(place, Share { client, octets: new });
-        }
-        if account.connections.is_empty() {
-            books.networks.remove(&network);
-        }
-        if let Some(noted) = books.doomed.remove(&place) {
+        match books.doomed.remove(&place) {
             // It gave something back meanwhile, or is gone.
-            books.ending -= noted;
+            Some(noted) => books.ending -= noted,
+            None => books.change(client, place, |sum| sum - old),
         }
+        books.change(client, place, |sum| sum + new);
         // All changes are made with the lock held.
         let held = self.held.load(Ordering::Relaxed) - old + new;
         self.held.store(held, Ordering::Relaxed);
@@ -147,31 +136,59 @@ impl Unsent {
 }
 
 impl Books {
+    /// Changes what a connection holds, and with it what its client and its network hold.
+    fn change(&mut self, client: IpAddr, place: Place, change: impl Fn(usize) -> usize) {
+        let network = Network::of(client);
+        self.networks.change((), network, &change);
+        self.clients.change(network, client, &change);
+        self.connections.change(client, place, &change);
+    }
+
     /// Chooses the largest connection of the address that holds most in the network that holds
-    /// most; says whether there is one. What is doomed already counts for nobody.
+    /// most; says whether there is one.
     fn doom(&mut self) -> bool {
-        let doomed = &self.doomed;
-        let left = |account: &Account| {
-            let going = account.connections.keys().filter_map(|place| doomed.get(place));
-            account.octets - going.sum::<usize>()
-        };
-        let Some(most) = self.networks.values().max_by_key(|account| left(account)) else {
-            return false;
-        };
-        let stay = || most.connections.iter().filter(|(place, _)| !doomed.contains_key(place));
-        let mut clients: HashMap<IpAddr, usize> = HashMap::new();
-        for (_, share) in stay() {
-            *clients.entry(share.client).or_default() += share.octets;
-        }
-        let Some((greediest, _)) = clients.into_iter().max_by_key(|(_, octets)| *octets) else {
-            return false;
-        };
-        let own = stay().filter(|(_, share)| share.client == greediest);
-        let Some((place, share)) = own.max_by_key(|(_, share)| share.octets) else { return false };
-        let (place, octets) = (*place, share.octets);
+        let most = self.networks.largest((), Network(0)).and_then(|(_, network)| {
+            let (_, client) = self.clients.largest(network, Ipv4Addr::UNSPECIFIED.into())?;
+            Some((client, self.connections.largest(client, (0, Key::ONLY))?))
+        });
+        let Some((client, (octets, place))) = most else { return false };
+        self.change(client, place, |sum| sum - octets);
         self.doomed.insert(place, octets);
         self.ending += octets;
         true
+    }
+}
+
+impl<G, T> Default for Ranking<G, T> {
+    fn default() -> Self {
+        Self { octets: HashMap::new(), order: BTreeSet::new() }
+    }
+}
+
+impl<G: Copy + Ord, T: Copy + Ord + Hash> Ranking<G, T> {
+    /// Changes what `one` of `group` holds.
+    fn change(&mut self, group: G, one: T, change: impl Fn(usize) -> usize) {
+        let old = self.octets.get(&one).copied().unwrap_or_default();
+        let new = change(old);
+        self.order.remove(&(group, old, one));
+        if new == 0 {
+            self.octets.remove(&one);
+        } else {
+            self.octets.insert(one, new);
+            self.order.insert((group, new, one));
+        }
+    }
+
+    /// What the one of `group` holds that holds most, and which it is. `any` may be any: none that is
+    /// in order holds 0 octets, or all that there can be.
+    fn largest(&self, group: G, any: T) -> Option<(usize, T)> {
+        let mut of_group = self.order.range((group, 0, any)..(group, usize::MAX, any));
+        of_group.next_back().map(|(_, octets, one)| (*octets, *one))
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.octets.is_empty() && self.order.is_empty()
     }
 }
 
@@ -324,5 +341,77 @@ mod tests {
         assert_eq!((budget.held(), budget.doomed(1).len()), (13 * STEP, 1));
         assert!(budget.doomed(0).is_empty());
         drop(spread);
+    }
+    /// Numbers that look random, from 0 to below `end`.
+    fn random(state: &mut u64, end: usize) -> usize {
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize % end
+    }
+
+    /// What each connection holds, and who is doomed, found by looking at all of them.
+    #[derive(Default)]
+    struct Plain {
+        shares: HashMap<Place, (IpAddr, usize)>,
+        doomed: HashMap<Place, usize>,
+    }
+
+    impl Plain {
+        fn set(&mut self, client: IpAddr, place: Place, octets: usize, max: usize) {
+            if self.shares.get(&place).map_or(0, |(_, old)| *old) == octets {
+                return;
+            }
+            self.shares.insert(place, (client, octets));
+            self.doomed.remove(&place);
+            let held: usize = self.shares.values().map(|(_, octets)| octets).sum();
+            while held - self.doomed.values().sum::<usize>() > max {
+                let stay = |place: &Place| !self.doomed.contains_key(place);
+                let all = self.shares.iter().filter(|(place, _)| stay(place));
+                let all: Vec<_> = all.map(|(place, (ip, octets))| (*ip, *octets, *place)).collect();
+                let sum = |of: &dyn Fn(IpAddr) -> bool| -> usize {
+                    all.iter().filter(|(ip, ..)| of(*ip)).map(|(_, octets, _)| octets).sum()
+                };
+                let networks = all.iter().map(|(ip, ..)| Network::of(*ip));
+                let most = networks
+                    .max_by_key(|network| (sum(&|ip| Network::of(ip) == *network), *network));
+                let clients = all.iter().map(|(ip, ..)| *ip);
+                let clients = clients.filter(|ip| Some(Network::of(*ip)) == most);
+                let greediest = clients.max_by_key(|client| (sum(&|ip| ip == *client), *client));
+                let own = all.iter().filter(|(ip, ..)| Some(*ip) == greediest);
+                let (_, octets, place) =
+                    own.max_by_key(|(_, octets, place)| (*octets, *place)).unwrap();
+                self.doomed.insert(*place, *octets);
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_doomed_is_who_would_be_found_by_looking_at_all() {
+        const MAX: usize = 40 * STEP;
+        let addresses = ["192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"];
+        let (budget, keys, mut seed) = (Arc::new(Unsent::new(MAX)), keys(24), 1);
+        let mut plain = Plain::default();
+        let mut all: Vec<_> = (0..)
+            .zip(&keys)
+            .map(|(at, key)| holding(&budget, addresses[at % addresses.len()], at % 3, *key))
+            .collect();
+        for _ in 0..20_000 {
+            let one = random(&mut seed, all.len());
+            let octets = [0, random(&mut seed, 8) * STEP][random(&mut seed, 2)];
+            all[one].set(HELD_FREE + octets);
+            plain.set(all[one].client, all[one].place, octets, MAX);
+            let doomed = (0..3)
+                .flat_map(|worker| budget.doomed(worker).into_iter().map(move |key| (worker, key)));
+            let (mut doomed, mut expected) =
+                (doomed.collect::<Vec<_>>(), plain.doomed.keys().copied().collect::<Vec<_>>());
+            doomed.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(doomed, expected);
+        }
+        drop(all);
+        let books = budget.books();
+        assert!(books.clients.is_empty() && books.networks.is_empty());
+        assert!(books.connections.is_empty() && books.doomed.is_empty());
+        assert_eq!((books.ending, budget.held()), (0, 0));
     }
 }

@@ -26,7 +26,7 @@ pub enum NoEnvironment {
     #[error("the environment has no {0}")]
     Unset(String),
     /// The variable holds no address, as that of a headless service does not.
-    #[error("{variable} is {value:?}, which is no address")]
+    #[error("{variable} is {value:?}, which is not an address")]
     NotAnAddress {
         /// The variable.
         variable: String,
@@ -109,6 +109,6 @@ mod tests {
         let unset = Service::from_environment("kube-dns", get).unwrap_err();
         assert_eq!(unset.to_string(), "the environment has no KUBE_DNS_SERVICE_HOST");
         let none = Service::from_environment("headless", get).unwrap_err();
-        assert!(none.to_string().contains("\"None\", which is no address"), "{none}");
+        assert!(none.to_string().contains("\"None\", which is not an address"), "{none}");
     }
 }

@@ -6,7 +6,7 @@ use super::channel::{self, Channel};
 use super::limits::{ACCEPT_PAUSE, PROGRAM_LEN_MAX, VISIT_MAX, VISITORS_MAX};
 use super::message::{Greeting, Message, VERSION};
 use super::secret::{Claim, Nonce, Secret, nonce};
-use nodens_core::handlers::cache::Store;
+use nodens_core::cache::Store;
 use rustix::net::RecvFlags;
 use std::collections::VecDeque;
 use std::io;

@@ -152,7 +152,7 @@ impl Inheritance {
         self.channel.set_deadline(Some(SEND_PATIENCE));
         match self.channel.receive()?.0 {
             Message::Refused(why) => Err(Error::Refused(why)),
-            _ => Err(Error::Protocol("a word that nobody waited for")),
+            _ => Err(Error::Protocol("an unexpected message")),
         }
     }
 

@@ -77,7 +77,7 @@ pub enum Error {
     #[error("the other process does not know the secret of the hand-over's folder")]
     Secret,
     /// The running process serves, and cannot hand over now.
-    #[error("the running process takes up something else first")]
+    #[error("the running process applies a changed configuration first")]
     CalledOff,
     /// The other process belongs to somebody else.
     #[error("the other process belongs to the user with ID {0}")]

@@ -8,7 +8,7 @@ use super::message::{Item, Message};
 use super::secret::Secret;
 use super::sending::{pass_on, send_answers, send_estate};
 use super::{Error, Estate, Named};
-use nodens_core::handlers::cache::Store;
+use nodens_core::cache::Store;
 use nodens_net::HandedConnection;
 use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use std::io;

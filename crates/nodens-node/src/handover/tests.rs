@@ -318,7 +318,8 @@ fn a_successor_that_gets_ready_sees_at_once_that_the_predecessor_is_gone_and_how
         assert!(std::time::Instant::now() < until, "never");
         std::thread::sleep(Duration::from_millis(1));
     }
-    let why = "refused by the running process: the running process takes up something else first";
+    let why =
+        "refused by the running process: the running process applies a changed configuration first";
     assert_eq!(heir.last_word().to_string(), why);
     called_off.store(false, Ordering::Relaxed);
     let mut heir = place.claim();
@@ -490,7 +491,7 @@ fn a_successor_that_is_stopped_at_any_step_is_not_waited_for() {
         Message::Refused(why) => why,
         other => panic!("{other:?}"),
     };
-    assert_eq!(why, "the running process takes up something else first");
+    assert_eq!(why, "the running process applies a changed configuration first");
     called_off.store(false, Ordering::Relaxed);
     // Between the commit and its first query.
     let mut heir = place.claim();
@@ -513,7 +514,7 @@ fn a_successor_that_is_stopped_at_any_step_is_not_waited_for() {
     let slow = "resume: the other process does not answer";
     let expected = [
         "estate",
-        "resume: the running process takes up something else first",
+        "resume: the running process applies a changed configuration first",
         "estate",
         "pause",
         slow,

@@ -127,7 +127,9 @@ fn index(route: &Route, name: &str) -> Result<u32, String> {
 /// A link that does not end with this process.
 pub(crate) fn leased(index: u32) -> Result<Held, String> {
     let lease = Lease::start(index);
-    let lease = lease.map_err(|error| format!("nobody to renew addresses: {}", text(&error)))?;
+    let lease = lease.map_err(|error| {
+        format!("cannot start the thread that renews addresses: {}", text(&error))
+    })?;
     Ok(Held { index, owner: Owner::Nobody(lease) })
 }
 

@@ -17,7 +17,6 @@ pub(crate) fn no_rights(plan: &Plan) -> String {
         (false, _) => "the packet filter's rules".to_owned(),
     };
     format!(
-        "no right to make {what}: add the capability NET_ADMIN. Until then only questions that reach \
-         this process by themselves are answered here"
+        "no right to make {what}: add the capability NET_ADMIN. Until then only queries that are sent directly to this process are answered here"
     )
 }

@@ -120,7 +120,7 @@ impl State {
     /// Says that nobody looks after the network.
     pub(crate) fn cannot_watch(&mut self, error: &io::Error) {
         let text = format!(
-            "no thread to watch the network with ({}): what others take away is not put back",
+            "cannot start the network watcher ({}): removed addresses and rules will not be restored",
             text(error)
         );
         self.words.tell(Level::Error, &text);
@@ -206,7 +206,7 @@ impl State {
 
     fn summary(&self) -> String {
         let addresses: Vec<String> = self.plan.addresses.iter().map(IpAddr::to_string).collect();
-        let mut text = format!("questions to {} come here", addresses.join(", "));
+        let mut text = format!("taking over queries to {}", addresses.join(", "));
         if let Some(held) = &self.link {
             text += &format!("; link {} ({})", self.plan.interface, self.link_kind);
             match held.lease() {

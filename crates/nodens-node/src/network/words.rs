@@ -52,5 +52,5 @@ pub(crate) fn elsewhere(addresses: &[(IpAddr, String)]) -> String {
     let each = |(ip, link): &(IpAddr, String)| format!("{ip} is an address of the link {link} too");
     let all: Vec<String> = addresses.iter().map(each).collect();
     let all = all.join(", ");
-    format!("{all}: questions to it stay on this node even when nobody here answers them")
+    format!("{all}: queries to it stay on this node even while this server is down")
 }

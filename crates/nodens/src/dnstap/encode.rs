@@ -1,7 +1,7 @@
 //! dnstap.proto: the few fields there are, by hand.
 
 use nodens_core::Transport;
-use nodens_core::handlers::dnstap::{Kind, Message, Spec};
+use nodens_core::tap::{Kind, Message, Spec};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 

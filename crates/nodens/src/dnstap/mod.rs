@@ -5,8 +5,8 @@ mod stream;
 mod tls;
 
 use nodens_core::Shared;
-use nodens_core::handlers::dnstap::{Message, Messages, Spec, Tap};
 use nodens_core::log::Level;
+use nodens_core::tap::{Message, Messages, Spec, Tap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;

@@ -1,7 +1,7 @@
 //! Frame streams (fstrm): READY and ACCEPT, START, frames, STOP and FINISH.
 
 use super::tls::{self, TlsStream};
-use nodens_core::handlers::dnstap::{Spec, Target};
+use nodens_core::tap::{Spec, Target};
 use socket2::SockRef;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

@@ -19,7 +19,8 @@ pub(super) fn connect(stream: TcpStream, host: &str, skip_verify: bool) -> io::R
     let wrong = |text: String| io::Error::new(ErrorKind::InvalidInput, text);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned());
-    let name = name.map_err(|_| wrong(format!("{host} is no name that a certificate is for")))?;
+    let name =
+        name.map_err(|_| wrong(format!("{host} is not a valid server name for a certificate")))?;
     let config = Arc::new(config(skip_verify)?);
     let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
     let mut stream = StreamOwned::new(connection, stream);

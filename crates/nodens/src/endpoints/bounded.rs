@@ -10,15 +10,13 @@ use axum::serve::{IncomingStream, Listener};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-
-/// Connections of one address at a time.
-const CONNECTIONS_MAX: usize = 128;
 
 /// Large answers of the process that are not sent whole. Whoever reads is done in milliseconds, so
 /// more are only there if some do not read, and those are the oldest.
@@ -34,15 +32,17 @@ pub(super) struct Unsent(Mutex<VecDeque<oneshot::Sender<()>>>);
 type Sending = Arc<Mutex<Option<oneshot::Receiver<()>>>>;
 
 /// See the module.
-pub(super) struct Bounded {
-    listener: TcpListener,
+pub(crate) struct Bounded<L> {
+    listener: L,
+    /// Connections at a time.
+    max: usize,
     /// One for each connection, oldest first; a connection whose end is dropped ends.
     open: VecDeque<oneshot::Sender<()>>,
 }
 
 /// A connection of a [`Bounded`] listener.
-pub(super) struct Connection {
-    stream: TcpStream,
+pub(crate) struct Connection<S> {
+    stream: S,
     /// None once it has to end.
     ended: Option<oneshot::Receiver<()>>,
     sending: Sending,
@@ -73,20 +73,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Bounded {
-    pub(super) fn new(listener: TcpListener) -> Self {
-        Self { listener, open: VecDeque::new() }
+impl<L> Bounded<L> {
+    /// At most `max` connections of `listener` at a time.
+    pub(crate) fn new(listener: L, max: usize) -> Self {
+        Self { listener, max, open: VecDeque::new() }
     }
 }
 
-impl Listener for Bounded {
-    type Io = Connection;
-    type Addr = SocketAddr;
+impl<L: Listener<Io: AsFd>> Listener for Bounded<L> {
+    type Io = Connection<L::Io>;
+    type Addr = L::Addr;
 
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         let (stream, address) = Listener::accept(&mut self.listener).await;
         self.open.retain(|end| !end.is_closed());
-        if self.open.len() >= CONNECTIONS_MAX {
+        if self.open.len() >= self.max {
             self.open.pop_front();
         }
         let (end, ended) = oneshot::channel();
@@ -96,20 +97,20 @@ impl Listener for Bounded {
         (Connection { stream, ended: Some(ended), sending: Sending::default() }, address)
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
+    fn local_addr(&self) -> io::Result<Self::Addr> {
         self.listener.local_addr()
     }
 }
 
-impl Connected<IncomingStream<'_, Bounded>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Bounded>) -> Self {
+impl Connected<IncomingStream<'_, Bounded<TcpListener>>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Bounded<TcpListener>>) -> Self {
         Self { address: *stream.remote_addr(), sending: stream.io().sending.clone() }
     }
 }
 
-impl Connection {
+impl<S: Unpin> Connection<S> {
     /// The stream, if it has not ended; whoever asks is woken when it does.
-    fn stream(&mut self, cx: &mut Context<'_>) -> io::Result<Pin<&mut TcpStream>> {
+    fn stream(&mut self, cx: &mut Context<'_>) -> io::Result<Pin<&mut S>> {
         if let Some(ended) = &mut self.ended
             && Pin::new(ended).poll(cx).is_ready()
         {
@@ -130,7 +131,7 @@ impl Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -140,7 +141,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

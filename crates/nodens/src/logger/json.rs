@@ -1,7 +1,6 @@
 //! Log records as JSON, with the fields and their order of CoreDNS's `-log-format json`.
 
-use nodens_core::handlers::log::QueryRecord;
-use nodens_core::log::Level;
+use nodens_core::log::{Level, QueryRecord};
 use serde::Serialize;
 
 /// One record; a line of the log.

@@ -133,7 +133,7 @@ fn way(name: &str, shared: &Shared, watches: &mut Watches) -> Way {
         start_watch(&source, shared, watches).map(|feed| (feed, key))
     };
     let watched = match (own, namespace) {
-        (None, _) => Err("this is no pod that may ask the Kubernetes API".to_owned()),
+        (None, _) => Err("not running in a pod with access to the Kubernetes API".to_owned()),
         (Some(own), None) => start(&own),
         (Some(_), Some(namespace)) => start(&namespace),
     };

@@ -54,11 +54,11 @@ pub(crate) fn register(registry: &Registry, errors: &Arc<SetupErrors>, network: 
     put_back("addresses", Box::new(move || counts.counts().addresses_put_back));
     let counts = errors.clone();
     let help =
-        "Times that questions were left to the central servers because no upstream answered.";
+        "Times that queries were left to the central servers because all upstreams were down.";
     let read = Arc::new(move || counts.withdrawals.load(Ordering::Relaxed) as f64);
     registry.labelled_total("nodens_node_withdrawals_total", help, &[], read);
     let network = network.clone();
-    let help = "1 while the questions of the node's pods come here, else 0.";
+    let help = "1 while this server takes the queries of the node's pods, else 0.";
     let read = Arc::new(move || f64::from(u8::from(network.attracting())));
     registry.gauge("nodens_node_attracting", help, &[], read);
 }

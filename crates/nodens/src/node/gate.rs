@@ -146,14 +146,14 @@ impl Keeper {
                     let (network, address) = (target.carrier.name(), target.address);
                     let took = begun.elapsed();
                     self.say(Level::Info, format!(
-                        "upstream {address} answered over {network} after {took:.1?}: this node's questions come here now"
+                        "upstream {address} answered over {network} after {took:.1?}: taking over this node's queries"
                     ));
                     return true;
                 }
                 Err(why) if !said => {
                     said = true;
                     self.say(Level::Warning, format!(
-                        "waiting until an upstream answers, questions go to the central servers meanwhile: {why}"
+                        "waiting until an upstream answers, queries go to the central servers meanwhile: {why}"
                     ));
                 }
                 Err(_) => {}

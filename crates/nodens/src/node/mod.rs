@@ -134,7 +134,7 @@ impl Node {
             if say_at <= Instant::now() {
                 let (service, why) = (&self.flags.upstream, self.discovery.missing());
                 let text = format!(
-                    "waiting for the address of the upstream service {service}, questions go to the central servers meanwhile: {why}"
+                    "waiting for the address of the upstream service {service}, queries go to the central servers meanwhile: {why}"
                 );
                 self.sink.line(Level::Warning, "", text);
                 say_at += SAY_EVERY;
@@ -193,7 +193,7 @@ impl Node {
     /// Follows a configuration that was taken up: as soon as one of its upstreams answers, the
     /// node's questions come here.
     pub(crate) fn follow(&mut self, config: &Config) {
-        let asked = Asked::new(config, &self.upstreams);
+        let asked = Asked::new(config, &self.upstreams, self.network.shared());
         if let Some(gate) = &self.gate {
             gate.set(asked);
             return;
@@ -201,7 +201,7 @@ impl Node {
         match Gate::start(asked, self.setting.clone()) {
             Ok(gate) => self.gate = Some(gate),
             Err(error) => {
-                let text = format!("no thread to wait for an upstream: {error}");
+                let text = format!("cannot start the thread that waits for an upstream: {error}");
                 self.sink.line(Level::Error, "", text);
                 self.setting.answered.store(true, Ordering::Release);
                 if self.setting.clear.load(Ordering::Acquire) {
@@ -380,6 +380,6 @@ fn in_use(error: &impl Taken, network: &str, address: SocketAddr) -> String {
         "a process that cannot be seen from here".clone_into(&mut holders);
     }
     format!(
-        "{error}: {holders} has it; trying again every second, questions go to the central servers meanwhile"
+        "{error}: {holders} has it; trying again every second, queries go to the central servers meanwhile"
     )
 }

@@ -5,11 +5,14 @@
 //! not here, so it is left first and asked then. If nobody answers there, questions come back at once:
 //! what is cached, other zones and a reason for SERVFAIL are better than nothing.
 //!
+//! Upstreams that lead back here (`loop`) are none: what they are asked is SERVFAIL.
+//!
 //! Where somebody else directs questions here, as Cilium does, all that can be done is not to be ready,
 //! which whoever it is has to notice.
 //!
 //! As long as answers that have expired may be served (`serve_stale`), nothing is left to anybody.
 
+use super::asked::Asked;
 use super::gate::{Keeper, PAUSE, PAUSE_MAX};
 use super::probe::{Target, ask_any, serves};
 use nodens_core::log::Level;
@@ -96,17 +99,60 @@ impl Pace {
     }
 }
 
+/// Why no query can be passed on.
+enum Cause {
+    /// Upstreams do not answer; how asking the last one failed.
+    Silent(String),
+    /// Upstreams lead back here.
+    Looped,
+}
+
+impl Cause {
+    /// Why nothing can be passed on to those that are `asked`, if that is so.
+    fn of(asked: &Asked) -> Option<Self> {
+        if asked.are_looped() {
+            return Some(Self::Looped);
+        }
+        if asked.targets.is_empty() || !asked.are_doubted() {
+            return None;
+        }
+        ask_any(&asked.usable()).err().map(Self::Silent)
+    }
+
+    /// What is said of it once it `lasts` so long.
+    fn text(&self, lasts: Duration) -> String {
+        match self {
+            Self::Silent(_) => {
+                format!("all upstreams are down, none has answered for {lasts:.0?}")
+            }
+            Self::Looped => format!("all upstreams have led back here for {lasts:.0?} (loop)"),
+        }
+    }
+
+    /// What ends it, and more of it.
+    fn end(&self) -> String {
+        match self {
+            Self::Silent(why) => format!("until one recovers: {why}"),
+            Self::Looped => "until the loop is gone".to_owned(),
+        }
+    }
+
+    /// More of it.
+    fn detail(&self) -> &str {
+        match self {
+            Self::Silent(why) => why,
+            Self::Looped => "queries that would be forwarded are answered with SERVFAIL",
+        }
+    }
+}
+
 /// Sees to outages until the gate is gone.
 pub(super) fn watch(keeper: &Keeper) {
     let mut silence = Silence::default();
     let mut pace = Pace::default();
     while keeper.pause(LOOK_EVERY) {
         let asked = keeper.asked();
-        let answer = match asked.targets.is_empty() || !asked.are_doubted() {
-            true => None,
-            false => ask_any(&asked.targets).err(),
-        };
-        let Some(why) = answer else {
+        let Some(cause) = Cause::of(&asked) else {
             silence = Silence::default();
             (pace.stay, pace.stays) = (Duration::ZERO, None);
             continue;
@@ -122,7 +168,7 @@ pub(super) fn watch(keeper: &Keeper) {
             && !shared.is_empty()
         {
             let others = Others { addresses: shared.to_vec(), port: keeper.setting.dns_port, zone };
-            if others.take_over(keeper, &why, (&silence, &mut pace)) {
+            if others.take_over(keeper, &cause, (&silence, &mut pace)) {
                 others.answer_until_back(keeper, (&silence, &mut pace));
                 silence = Silence::default();
             }
@@ -138,14 +184,14 @@ struct Others {
 }
 
 impl Others {
-    /// Leaves questions to them; false if they do not answer, and questions come here again.
+    /// Leaves queries to them; false if they do not answer, and this node takes queries again.
     fn take_over(
         &self,
         keeper: &Keeper,
-        why: &str,
+        cause: &Cause,
         (silence, pace): (&Silence, &mut Pace),
     ) -> bool {
-        let (lasts, to) = (silence.lasts(), self.text());
+        let (what, to) = (cause.text(silence.lasts()), self.text());
         if !keeper.change(Network::step_back) {
             return false;
         }
@@ -154,9 +200,7 @@ impl Others {
             pace.left();
             keeper.say(
                 Level::Warning,
-                format!(
-                    "no upstream has answered for {lasts:.0?}: questions to {to} go to the central servers until one does: {why}"
-                ),
+                format!("{what}: queries to {to} go to the central servers {}", cause.end()),
             );
             return true;
         }
@@ -165,7 +209,8 @@ impl Others {
             keeper.say(
                 Level::Warning,
                 format!(
-                    "no upstream has answered for {lasts:.0?}, and without this node nobody answers at {to} either: questions stay here: {why}"
+                    "{what}, and the central servers are down at {to} too: queries stay on this node: {}",
+                    cause.detail()
                 ),
             );
         }
@@ -173,7 +218,7 @@ impl Others {
     }
 
     /// Waits until an upstream answers, or nobody does at the addresses that were left; then
-    /// questions come here again.
+    /// this node takes queries again.
     fn answer_until_back(&self, keeper: &Keeper, (silence, pace): (&Silence, &mut Pace)) {
         let mut time = PAUSE;
         let mut proven: Option<Instant> = None;
@@ -183,15 +228,15 @@ impl Others {
                 // What a successor brings here is its business.
                 keeper.change(Network::abandon);
             }
-            let targets = keeper.asked().targets;
-            let answer = ask_any(&targets);
-            if targets.is_empty() || answer.is_ok() {
+            let asked = keeper.asked();
+            let answer = ask_any(&asked.usable());
+            if asked.targets.is_empty() || answer.is_ok() {
                 time = PAUSE;
                 others = Silence::default();
                 if proven.get_or_insert_with(Instant::now).elapsed() < pace.proof {
                     continue;
                 }
-                let mut text = String::from("questions come here again");
+                let mut text = String::from("taking queries again");
                 if let Ok(target) = answer {
                     let (address, network) = (target.address, target.carrier.name());
                     _ = write!(text, ": upstream {address} answers over {network}");
@@ -213,7 +258,7 @@ impl Others {
                 keeper.say(
                     Level::Warning,
                     format!(
-                        "nobody answers at {to} any more: questions come here again, though no upstream answers either"
+                        "the central servers are down at {to}: taking queries again, although no upstream is usable"
                     ),
                 );
                 break;

@@ -37,7 +37,7 @@ pub(crate) fn ask_any(targets: &[Target]) -> Result<Target, String> {
         });
     }
     drop(sender);
-    let mut why = "there is nobody to ask".to_owned();
+    let mut why = "there is no upstream to query".to_owned();
     for (target, answer) in answers {
         match answer {
             Ok(_) => return Ok(target),
@@ -80,7 +80,7 @@ fn ask(target: &Target) -> io::Result<Rcode> {
         {
             Ok(Rcode((rcode & 0x0f).into()))
         }
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "what it sent is no answer")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "its response is malformed")),
     }
 }
 
@@ -152,8 +152,8 @@ mod tests {
             listener.accept().unwrap().0.write_all(b"\x00\x05hello").unwrap();
         });
         let why = ask_any(&[target(address, Carrier::Tcp)]).unwrap_err();
-        assert!(why.contains("no answer") || why.contains("reset"), "{why}");
+        assert!(why.contains("malformed") || why.contains("reset"), "{why}");
         talking.join().unwrap();
-        assert_eq!(ask_any(&[]), Err("there is nobody to ask".to_owned()));
+        assert_eq!(ask_any(&[]), Err("there is no upstream to query".to_owned()));
     }
 }

@@ -38,12 +38,12 @@ impl After {
         match self {
             Self::Wait(_) | Self::WaitToFail(_) if is_told => None,
             Self::Wait(Some(Meeting { name, .. })) => {
-                let text = format!("{until}, or until nobody serves as {name:?} any more");
+                let text = format!("{until}, or until no process serves as {name:?}");
                 Some((Level::Info, text))
             }
             Self::WaitToFail(Meeting { name, .. }) => {
                 let text = format!(
-                    "{until}; exits to be started anew once nobody serves as {name:?} any more, because workers are stuck"
+                    "{until}; exits for a restart once no process serves as {name:?}, because workers are stuck"
                 );
                 Some((Level::Warning, text))
             }
@@ -80,7 +80,7 @@ pub(crate) fn finish(
             None => Finished::End(ExitCode::SUCCESS),
             // The name is free again with the end of this process.
             Some(_) => Finished::Fail(format!(
-                "nobody serves as {:?} any more, and this process failed to end all its workers, which are stuck: exiting to be started anew",
+                "no process serves as {:?}, and this process failed to end all its workers, which are stuck: exiting for a restart",
                 meeting.name
             )),
         },

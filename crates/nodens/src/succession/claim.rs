@@ -130,7 +130,11 @@ pub(crate) fn claim(
 ) -> Result<Option<Inherited>, String> {
     let meeting = Meeting::of(flags, sink);
     if let Some(name) = taken {
-        sink.line(Level::Warning, "handover", "nobody serves any more, starting again".to_owned());
+        sink.line(
+            Level::Warning,
+            "handover",
+            "the serving process is gone, taking over again".to_owned(),
+        );
         let mut inherited = Inherited { meeting, ..Inherited::default() };
         keep(&mut inherited, name, sink);
         return Ok(Some(inherited));
@@ -155,7 +159,7 @@ pub(crate) fn claim(
 }
 
 fn no_thread(error: io::Error) -> String {
-    format!("no thread to take over with: {error}")
+    format!("cannot start the thread that takes over: {error}")
 }
 
 /// Our end of the connection to the process that started this one as its successor, once.

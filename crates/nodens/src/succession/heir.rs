@@ -50,7 +50,7 @@ impl Heir {
     /// The predecessor is stopped, or hangs. It has the addresses still, and what is asked there waits
     /// in sockets that are ours too.
     fn serve_beside(&mut self, trial: Trial, predecessor: u32) {
-        let text = "the running process does not answer, taking questions beside it";
+        let text = "the running process timed out, taking over queries beside it";
         self.shared.sink.line(Level::Error, "handover", text.to_owned());
         self.begin(Begun::default());
         match until_heard(|| trial.paused(LATE_PATIENCE)) {

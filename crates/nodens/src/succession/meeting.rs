@@ -39,7 +39,7 @@ impl Meeting {
             Ok(folder) => return Some(Self { folder, name }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let text = format!(
-                    "no hand-over between pods: there is no folder {} that those of this node share; questions go to the central servers while one follows another",
+                    "no hand-over between pods: there is no folder {} shared by the pods of this node; queries go to the central servers while a pod is replaced",
                     path.display()
                 );
                 sink.line(Level::Info, "handover", text);

@@ -185,7 +185,9 @@ impl Succession {
         let run = move || heir.take_over(inheritance);
         if let Err(error) = std::thread::Builder::new().name("heir".to_owned()).spawn(run) {
             // The connection closes, and the predecessor resumes.
-            _ = self.tell.send(Request::End(format!("no thread to take over: {error}")));
+            _ = self
+                .tell
+                .send(Request::End(format!("cannot start the thread that takes over: {error}")));
         }
     }
 
@@ -260,7 +262,7 @@ impl Succession {
     pub(crate) fn retire(&mut self) {
         self.retreat.retired = true;
         self.active = false;
-        let text = format!("the successor takes questions, standing by for {:?}", self.trial);
+        let text = format!("the successor takes queries, standing by for {:?}", self.trial);
         self.say(Level::Info, text);
     }
 
@@ -338,7 +340,7 @@ impl Succession {
         if self.steward.as_ref().is_none_or(JoinHandle::is_finished) {
             self.offer();
         }
-        let parent = self.parent.as_ref().ok_or("there is no thread to serve it")?;
+        let parent = self.parent.as_ref().ok_or("the hand-over thread failed to start")?;
         let (ours, theirs) = parent.connection().map_err(|error| error.to_string())?;
         let pid = self.successors.start(theirs)?;
         parent.expect(pid, ours);

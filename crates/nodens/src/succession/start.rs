@@ -44,7 +44,7 @@ impl Successors {
         let (reply, started) = sync_channel(1);
         let wanted = self.wanted.as_ref().map(|wanted| wanted.send((connection, reply)));
         if !matches!(wanted, Some(Ok(()))) {
-            return Err("there is no thread to start it".to_owned());
+            return Err("the thread that starts successors has failed".to_owned());
         }
         let last = started.recv().map_err(|error| error.to_string())??;
         let pid = last.0;

@@ -130,9 +130,11 @@ impl Holder for Steward {
 
     fn resume(&mut self, why: &Error) {
         let text = match (std::mem::take(&mut self.retired), why) {
-            (true, Error::Slow) => "the successor does not answer any more, going on".to_owned(),
-            (true, _) => "the successor has ended without a word, going on".to_owned(),
-            (false, _) => format!("the successor did not take over, going on: {why}"),
+            (true, Error::Slow) => "the successor timed out, resuming service".to_owned(),
+            (true, _) => {
+                "the successor exited without completing the hand-over, resuming service".to_owned()
+            }
+            (false, _) => format!("the successor failed to take over, continuing to serve: {why}"),
         };
         self.tell(Request::Resume(text));
     }

@@ -212,7 +212,7 @@ fn a_successor_that_ends_at_any_step_costs_no_question() {
                 drop(trial.paused(ANSWER).unwrap().unwrap());
             }
         }
-        server.wait_long_for("the successor did not take over, going on", ANSWER);
+        server.wait_long_for("the successor failed to take over, continuing to serve", ANSWER);
         load.goes_on();
     }
     load.stop();
@@ -235,7 +235,7 @@ fn successors_that_are_killed_cost_no_question() {
         wait_for(child.stdout.as_mut().unwrap(), text);
         child.kill().unwrap();
         child.wait().unwrap();
-        server.wait_long_for("the successor did not take over, going on", ANSWER);
+        server.wait_long_for("the successor failed to take over, continuing to serve", ANSWER);
         load.goes_on();
     }
     load.stop();
@@ -298,7 +298,7 @@ fn a_successor_that_cannot_start_leaves_the_server_as_it_was() {
     // Not a file event that `reload` would take up, but a text that no process can start with.
     std::fs::write(&server.conf, "test:PORT {\n no-such-directive\n").unwrap();
     server.signal("-USR2");
-    server.wait_long_for("the successor did not take over, going on", ANSWER);
+    server.wait_long_for("the successor failed to take over, continuing to serve", ANSWER);
     server.wait_long_for("ended: exit status: 1", ANSWER);
     load.goes_on();
     std::fs::write(&server.conf, good).unwrap();
@@ -575,7 +575,10 @@ fn a_changed_configuration_calls_off_a_successor_that_does_not_get_ready() {
     let server = start("called-off", &["-handover", &name]);
     let heir = claim(&name);
     server.signal("-USR1");
-    server.wait_long_for("going on: the running process takes up something else first", ANSWER);
+    server.wait_long_for(
+        "continuing to serve: the running process applies a changed configuration first",
+        ANSWER,
+    );
     server.wait_long_for("Reloading complete", ANSWER);
     drop(heir);
     assert!(server.end("-TERM").success());
@@ -656,8 +659,11 @@ fn a_successor_that_waits_ends_when_its_predecessor_goes_on_without_it() {
     let server = start("waits-off", &["-handover", &name]);
     let second = waits_for_a_cluster(&server, &name);
     server.signal("-USR1");
-    server.wait_long_for("going on: the running process takes up something else first", ANSWER);
-    assert_eq!(second.wait().code(), Some(1), "so that it is started anew");
+    server.wait_long_for(
+        "continuing to serve: the running process applies a changed configuration first",
+        ANSWER,
+    );
+    assert_eq!(second.wait().code(), Some(1), "so that it is restarted");
     assert!(ask_udp(server.address, "a.test", Type::A).is_some());
     assert!(server.end("-TERM").success());
 }

@@ -138,8 +138,8 @@ fn survives(name: &str, clients: u32) {
     assert!(after < before + GROWTH_MAX, "resident memory {before} -> {after}");
     let failed = metric(metrics, "coredns_dns_responses_total{") as usize;
     assert!(failed >= 10 * WAITING_MAX, "only {failed} responses counted");
-    server.wait_for("questions refused: too many are waiting for upstreams");
-    let said = server.count_seen("questions refused");
+    server.wait_for("queries refused: too many are waiting for upstreams");
+    let said = server.count_seen("queries refused");
     assert!(said as u64 <= started.elapsed().as_secs() + 2, "said {said} times");
 }
 

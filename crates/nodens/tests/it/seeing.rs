@@ -6,7 +6,7 @@ use nodens_wire::{Message, Rcode, Type};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
@@ -62,14 +62,9 @@ impl<'s> Client<'s> {
     }
 }
 
-fn top(socket: &Path, option: &str) -> Option<String> {
-    let output = nodens().args(["top", option, "-socket"]).arg(socket).output().unwrap();
-    output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
-}
-
 fn report(socket: &Path) -> Value {
-    let report = top(socket, "-json").and_then(|json| serde_json::from_str(&json).ok());
-    report.unwrap_or_default()
+    let output = nodens().args(["top", "-json", "-socket"]).arg(socket).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
 fn is_listed(list: &Value, name: &str) -> bool {
@@ -111,7 +106,6 @@ fn a_leak_is_seen_first_within_ten_seconds_and_gone_after_the_command() {
     assert_eq!(seen["sources"][0]["address"], "127.0.0.77", "{seen}");
     let amplification = seen["amplification"].as_f64().unwrap();
     assert!((10.0..=14.0).contains(&amplification), "{seen}");
-    assert!(top(&socket, "-once").unwrap().contains("db.bad.invalid."));
     shows_the_page(metrics);
 
     let command = seen["command"].as_str().unwrap();
@@ -180,6 +174,43 @@ fn a_port_shows_nothing_of_clients_unless_it_is_asked_to() {
         assert!(!text.contains("db.bad.invalid"), "{text}");
     }
     assert!(http_get(metrics, "/metrics").unwrap().0.contains("200"));
+}
+
+/// Status line of the response to `request` at `socket`, and the rest.
+fn respond(socket: &Path, request: &str) -> (String, String) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "{request} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (status, rest) = response.split_once("\r\n").unwrap();
+    (status.to_owned(), rest.to_owned())
+}
+
+#[test]
+fn the_local_socket_can_be_read_and_nothing_else() {
+    let folder = Folder::new("seeing-local");
+    let socket = folder.0.join("top");
+    let corefile = ".:PORT {\n bind 127.0.0.1\n whoami\n}";
+    let options = ["-top", "-top-socket", socket.to_str().unwrap()];
+    let server = Server::start_with("seeing-local-server", corefile, &options);
+    eventually("a report", || !report(&socket).is_null());
+    assert!(respond(&socket, "GET /debug/dns.json").0.contains(" 200 "));
+    for path in ["/", "/metrics", "/health", "/debug/dns.json/", "/debug/pprof/"] {
+        assert!(respond(&socket, &format!("GET {path}")).0.contains(" 404 "), "{path}");
+    }
+    for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"] {
+        let (status, rest) = respond(&socket, &format!("{method} /debug/dns.json"));
+        assert!(status.contains(" 405 ") && !rest.contains("leaks"), "{method}: {status} {rest}");
+    }
+    // Readers that stay without reading take no more than a few descriptors.
+    let files = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    let before = files();
+    let idle: Vec<_> = (0..100).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    assert!(!report(&socket).is_null());
+    eventually("the oldest connections end", || files() < before + 20);
+    drop(idle);
+    assert!(server.end("-TERM").success());
 }
 
 #[test]
@@ -280,4 +311,26 @@ fn lines_that_stop_a_leak_stand_in_their_block_and_in_no_snippet() {
     let (done, errors) = run();
     assert!(!done && !errors.is_empty());
     assert_eq!(std::fs::read_to_string(&conf).unwrap(), hidden);
+}
+
+#[test]
+fn the_program_that_draws_is_started_from_path_and_is_named_where_it_is_missing() {
+    let folder = Folder::new("seeing-screen");
+    let alone = folder.0.join("nodens");
+    std::fs::copy(nodens().get_program(), &alone).unwrap();
+    let run = || {
+        let mut command = std::process::Command::new(&alone);
+        command.args(["top", "-once", "-socket", "@some"]).env("PATH", &folder.0);
+        let output = command.output().unwrap();
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, _, error) = run();
+    assert_eq!(code, Some(1));
+    assert!(error.contains("nodens-top not found") && error.contains("-json"), "{error}");
+    let script = folder.0.join("nodens-top");
+    std::fs::write(&script, "#!/bin/sh\necho drawn with \"$@\"\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    assert_eq!(run(), (Some(0), "drawn with -once -socket @some\n".to_owned(), String::new()));
 }

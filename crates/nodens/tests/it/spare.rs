@@ -10,10 +10,10 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a predecessor says that stands by, one that goes on, and one that idles.
-const STANDS_BY: &str = "the successor takes questions, standing by for ";
-const GOES_ON: &str = "the successor has ended without a word, going on";
-const IDLES: &str = "idle until told to end, or until nobody serves as ";
-const AGAIN: &str = "nobody serves any more, starting again";
+const STANDS_BY: &str = "the successor takes queries, standing by for ";
+const GOES_ON: &str = "the successor exited without completing the hand-over, resuming service";
+const IDLES: &str = "idle until told to end, or until no process serves as ";
+const AGAIN: &str = "the serving process is gone, taking over again";
 const GONE: &str = "the process that ran before is gone";
 
 /// Longer than any test takes.

@@ -179,12 +179,12 @@ fn a_pod_with_a_stuck_worker_waits_and_exits_to_be_started_anew_when_nobody_serv
     let second = pod((&name, "second"), address, trial);
     second.wait_for("the process that ran before is gone");
     // One that ended now would be started anew, and take the queries from the new version.
-    first.wait_for("idle until told to end; exits to be started anew once nobody serves");
+    first.wait_for("idle until told to end; exits for a restart once no process serves");
     assert!(!has_sockets(first.pid(), address));
     assert_eq!(answered(address, 60, PATIENCE), 60);
     assert!(second.end("-TERM").success());
     frozen.ended();
-    assert_eq!(first.wait().code(), Some(1), "so that it is started anew");
+    assert_eq!(first.wait().code(), Some(1), "so that it is restarted");
 }
 
 #[test]
@@ -196,8 +196,7 @@ fn a_pod_with_a_stuck_worker_that_is_told_to_end_ends_well() {
         let frozen = Frozen::thread(first.pid(), "worker-1");
         first.wait_for("worker 1 is stuck: ");
         let second = pod((&name, "second"), address, "-handover-trial=50ms");
-        let waits =
-            if trial == "3600s" { "standing by for" } else { "exits to be started anew once" };
+        let waits = if trial == "3600s" { "standing by for" } else { "exits for a restart once" };
         first.wait_for(waits);
         first.signal("-TERM");
         second.wait_for("the process that ran before is gone");

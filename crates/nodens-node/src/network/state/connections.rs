@@ -100,12 +100,11 @@ impl State {
     /// What still works while there can be no new entries.
     fn without_new_connections(&self) -> String {
         if self.wanted != Wanted::All || !self.installed {
-            return "questions of pods need one, too, and are lost".to_owned();
+            return "queries of pods need one, too, and are lost".to_owned();
         }
         let addresses: Vec<String> = self.plan.addresses.iter().map(IpAddr::to_string).collect();
         format!(
-            "questions to {} need none and are answered, upstreams are asked over the connections \
-             that there are",
+            "queries to {} need none and are answered, upstreams are queried over the existing connections",
             addresses.join(", ")
         )
     }

@@ -91,8 +91,7 @@ impl State {
             Choice::Nowhere(why) => {
                 count(&self.counting.rules_errors, 1);
                 let text = format!(
-                    "no rules: {why}. Questions to addresses of Services still go to the central \
-                     servers, and those that come here are tracked"
+                    "no rules: {why}. Queries to addresses of Services still go to the central servers, and those that reach this node are tracked"
                 );
                 self.words.state(Topic::Rules, Level::Error, text);
                 Rules::Nowhere

@@ -7,7 +7,8 @@
 use super::place::{Place, UPSTREAM};
 use super::{CLUSTER_DNS, WEB, arguments};
 use crate::fixture::{Folder, Server, nodens};
-use std::net::SocketAddr;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -178,7 +179,7 @@ fn bring_to(step: Step, scene: &mut Scene) -> (Server, Server) {
             second.wait_long_for("ready, taking over", LONG);
         }
         Step::StandsBy => {
-            first.wait_long_for("the successor takes questions, standing by for", LONG);
+            first.wait_long_for("the successor takes queries, standing by for", LONG);
         }
     }
     (first, second)
@@ -253,6 +254,28 @@ fn play_all(rows: impl Fn(Step, Who) -> bool) {
             play(number, *row);
         }
     }
+}
+
+/// A successor that waits has nothing to answer with, and must not keep the kubelet from noticing.
+#[test]
+fn a_predecessor_that_is_stopped_while_its_successor_waits_fails_its_liveness_probe() {
+    let mut scene = Scene::new("follow-liveness");
+    let (first, second) = bring_to(Step::Waiting, &mut scene);
+    assert_eq!(scene.place.get("169.254.20.10:8080", "/health").unwrap().1, "OK");
+    stop(&first);
+    let read = scene.place.inside(|| {
+        let mut stream = TcpStream::connect(("169.254.20.10", 8080)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+        write!(stream, "GET /health HTTP/1.0\r\nHost: node\r\n\r\n").unwrap();
+        stream.read(&mut [0; 64]).map_err(|error| error.kind())
+    });
+    assert_eq!(read, Err(ErrorKind::WouldBlock), "somebody else answers for it");
+    // Unless what the successor waits for comes before the kubelet ends the other one.
+    scene.upstream = Some(scene.place.start_upstream("follow-liveness-upstream-again"));
+    scene.wait_for("an upstream", Answers::Node, LONG);
+    _ = first.end("-KILL");
+    assert!(second.end("-TERM").success());
+    scene.wait_for("the end", Answers::Central, LONG);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn questions_come_here_once_an_upstream_answers_and_leave_with_the_process() {
     let folder = Folder::new("node-role");
     let arguments = arguments(&folder);
     let server = place.start(folder, &borrowed(&arguments));
-    server.wait_for("waiting until an upstream answers, questions go to the central servers");
+    server.wait_for("waiting until an upstream answers, queries go to the central servers");
     assert!(!place.ip("address").contains(CLUSTER_DNS), "nothing diverts questions yet");
     let ready = || place.get("127.0.0.1:9353", "/ready").unwrap();
     assert!(ready().0.contains("503") && ready().1 == "node", "{:?}", ready());

@@ -36,7 +36,7 @@ impl Scene {
         let text = std::fs::read_to_string(&base).unwrap();
         std::fs::write(base, edit(&text)).unwrap();
         let server = place.start(folder, &borrowed(&arguments));
-        server.wait_long_for("questions come here now", LONG);
+        server.wait_long_for("taking over this node's queries", LONG);
         let scene = Self { server, place };
         in_time("the node answers", || scene.web() == [10, 1, 1, 1]);
         (scene, upstream)
@@ -79,9 +79,9 @@ fn without_upstreams_questions_go_to_the_central_servers_until_one_answers() {
     in_time("SERVFAIL", || scene.is_helpless());
     let died = Instant::now();
     // A central server that answers late is found the next time.
-    let text = "questions to 10.96.0.10 go to the central servers until one does: dial tcp";
+    let text = "queries to 10.96.0.10 go to the central servers until one recovers: dial tcp";
     let line = scene.server.wait_long_for(text, LONG);
-    assert!(line.contains("no upstream has answered for "), "{line}");
+    assert!(line.contains("all upstreams are down, none has answered for "), "{line}");
     assert!(died.elapsed() > Duration::from_secs(8), "after {:?}: {line}", died.elapsed());
     in_time("the central server answers", || scene.web() == [10, 1, 1, 9]);
     assert!(!scene.attracts() && scene.place.ip("address").contains("169.254.20.10"));
@@ -92,7 +92,7 @@ fn without_upstreams_questions_go_to_the_central_servers_until_one_answers() {
     assert!(scene.metric("nodens_node_attracting 0"));
 
     let upstream = scene.place.start_upstream("outage-upstream-again");
-    let line = scene.server.wait_long_for("questions come here again: ", LONG);
+    let line = scene.server.wait_long_for("taking queries again: ", LONG);
     assert!(line.contains("upstream 10.96.0.11:53 answers over tcp, after "), "{line}");
     in_time("the node answers again", || scene.attracts() && scene.web() == [10, 1, 1, 1]);
     in_time("ready", || scene.ready() == "OK");
@@ -112,7 +112,7 @@ fn whoever_directs_questions_here_sees_that_no_upstream_answers() {
     write_for_cilium(&folder);
     arguments.extend(FOR_CILIUM.map(str::to_owned));
     let server = place.start(folder, &borrowed(&arguments));
-    server.wait_long_for("questions come here now", LONG);
+    server.wait_long_for("taking over this node's queries", LONG);
     let scene = Scene { server, place };
     in_time("ready", || scene.ready() == "OK");
     assert_eq!(upstream.end("-TERM").code(), Some(0));
@@ -123,15 +123,50 @@ fn whoever_directs_questions_here_sees_that_no_upstream_answers() {
     });
     // What Cilium does then.
     let central = scene.place.start_central("outage-directed-central", CLUSTER_DNS);
-    let text = "questions to 10.96.0.10 go to the central servers until one does: dial tcp";
+    let text = "queries to 10.96.0.10 go to the central servers until one recovers: dial tcp";
     scene.server.wait_long_for(text, LONG);
     assert!(scene.ready() == "node" && scene.web() == [10, 1, 1, 9]);
     assert!(scene.metric("nodens_node_withdrawals_total 1"));
 
     let upstream = scene.place.start_upstream("outage-directed-upstream-again");
-    scene.server.wait_long_for("questions come here again: ", LONG);
+    scene.server.wait_long_for("taking queries again: ", LONG);
     in_time("ready again", || scene.ready() == "OK");
     assert!(!scene.place.ip("link").contains("nodelocaldns"), "nothing was made");
+    for server in [scene.server, upstream, central] {
+        assert_eq!(server.end("-TERM").code(), Some(0));
+    }
+}
+
+#[test]
+fn a_loop_leaves_questions_to_the_central_servers_until_a_reload_mends_it() {
+    let place = Place::new();
+    let central = place.start_central("outage-loop-central", CLUSTER_DNS);
+    let upstream = place.start_upstream("outage-loop-upstream");
+    let folder = Folder::new("outage-loop");
+    let mut arguments = arguments(&folder);
+    // The Service that this node's queries are for, in the place of the upstream service.
+    arguments.extend(["-upstreamsvc".to_owned(), CLUSTER_DNS.to_owned()]);
+    let base = folder.0.join("Corefile.base");
+    let text = std::fs::read_to_string(&base).unwrap();
+    // The central server is behind kube-proxy over UDP alone.
+    let text = text.replace("force_tcp", "prefer_udp");
+    std::fs::write(&base, &text).unwrap();
+    let scene = Scene { server: place.start(folder, &borrowed(&arguments)), place };
+    scene.server.wait_long_for("plugin/loop: Loop (", LONG);
+    assert!(scene.attracts());
+    let line = scene.server.wait_long_for("all upstreams have led back here for ", LONG);
+    let what = "(loop): queries to 10.96.0.10 go to the central servers until the loop is gone";
+    assert!(line.contains(what), "{line}");
+    in_time("the central server answers", || scene.web() == [10, 1, 1, 9]);
+    assert!(!scene.attracts());
+    in_time("not ready", || scene.ready().contains("node"));
+    assert!(scene.metric("nodens_node_withdrawals_total 1"));
+
+    std::fs::write(base, text.replace("__PILLAR__CLUSTER__DNS__", "10.96.0.11")).unwrap();
+    let line = scene.server.wait_long_for("taking queries again: ", LONG);
+    assert!(line.contains("upstream 10.96.0.11:53 answers over udp, after "), "{line}");
+    in_time("the node answers again", || scene.attracts() && scene.web() == [10, 1, 1, 1]);
+    in_time("ready", || scene.ready() == "OK");
     for server in [scene.server, upstream, central] {
         assert_eq!(server.end("-TERM").code(), Some(0));
     }
@@ -142,8 +177,8 @@ fn questions_stay_where_nobody_else_would_answer_them() {
     let (scene, upstream) = Scene::new("outage-alone", Place::new(), str::to_owned);
     assert_eq!(upstream.end("-TERM").code(), Some(0));
     in_time("SERVFAIL", || scene.is_helpless());
-    let line = scene.server.wait_long_for("no upstream has answered for ", LONG);
-    let why = "without this node nobody answers at 10.96.0.10 either: questions stay here: ";
+    let line = scene.server.wait_long_for("all upstreams are down, none has answered for ", LONG);
+    let why = "the central servers are down at 10.96.0.10 too: queries stay on this node: ";
     assert!(line.contains(why), "{line}");
     in_time("the node answers", || scene.is_helpless());
     in_time("it attracts and is ready", || scene.attracts() && scene.ready() == "OK");
@@ -163,7 +198,7 @@ fn questions_stay_while_stale_answers_may_be_served() {
     in_time("SERVFAIL", || scene.is_helpless());
     // Longer than it takes without: see above.
     std::thread::sleep(Duration::from_secs(20));
-    assert_eq!(scene.server.count_seen("no upstream has answered for "), 0);
+    assert_eq!(scene.server.count_seen("all upstreams are down"), 0);
     assert!(scene.attracts());
     in_time("what is known is served", || scene.web() == [10, 1, 1, 1]);
 }

@@ -58,7 +58,7 @@ fn pods_follow_each_other_and_the_network_stays_with_whoever_serves() {
     assert_eq!(second.count_seen("ready, taking over"), 0);
     let upstream = place.start_upstream("node-update-upstream-2");
     second.wait_long_for("the process that ran before is gone", ANSWER);
-    first.wait_long_for("idle until told to end, or until nobody serves as", ANSWER);
+    first.wait_long_for("idle until told to end, or until no process serves as", ANSWER);
     assert_eq!(link(&place), before);
     answers(&place);
 
@@ -70,10 +70,10 @@ fn pods_follow_each_other_and_the_network_stays_with_whoever_serves() {
     // A successor that crashes takes link and rules with it, until the one before is back.
     let third = pod(&place, &arguments, "node-update-3");
     third.wait_long_for("the process that ran before is gone", ANSWER);
-    second.wait_long_for("idle until told to end, or until nobody serves as", ANSWER);
+    second.wait_long_for("idle until told to end, or until no process serves as", ANSWER);
     assert_eq!(link(&place), before);
     assert!(!third.end("-KILL").success());
-    second.wait_long_for("nobody serves any more, starting again", ANSWER);
+    second.wait_long_for("the serving process is gone, taking over again", ANSWER);
     eventually("a link", || place.ip("link").contains("nodelocaldns"));
     answers(&place);
 
@@ -100,7 +100,7 @@ fn without_tun_links_the_addresses_stay_with_whoever_serves_too() {
     let before = link(&place);
     let second = pod_without_tun(&place, &arguments, "node-leased-2");
     second.wait_long_for("the process that ran before is gone", ANSWER);
-    first.wait_long_for("idle until told to end, or until nobody serves as", ANSWER);
+    first.wait_long_for("idle until told to end, or until no process serves as", ANSWER);
     assert_eq!(link(&place), before, "the link was not made anew");
     for pod in [&first, &second] {
         assert_eq!(pod.count_seen("Added interface"), 0, "neither quarrels with the other");
