@@ -183,8 +183,12 @@ impl Role {
         let before = self.hand_overs();
         let mut successor = self.successor()?;
         thread::sleep(after);
+        // Stopped, it cannot become the server between the look at the log and its end.
+        successor.signal(Signal::STOP)?;
+        thread::sleep(Duration::from_millis(20));
         if self.hand_overs() > before {
             // It is the server by now, and its end would be that of everything.
+            successor.signal(Signal::CONT)?;
             self.wait_for_end(&mut successor)?;
             self.process = Some(successor);
             return Ok(after);

@@ -29,7 +29,7 @@ const GOALS: [(&str, Questions, f64); 2] =
     [("pods", Questions::Pods, 0.97), ("search paths", Questions::Noise, 0.999)];
 
 const HEAD: [&str; 10] = [
-    "in the role",
+    "node cache",
     "p50",
     "p90",
     "p99",
@@ -37,7 +37,7 @@ const HEAD: [&str; 10] = [
     "lost",
     "failed",
     "first",
-    "central a second",
+    "central QPS",
     "denials of it",
 ];
 
@@ -106,7 +106,7 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     // A load goes on while its last answers are waited for.
     let [first, then] = [args.warm, args.seconds].map(|time| time + TIMEOUT.as_secs());
     println!(
-        "{} pods ask {} questions a second. Every cache begins empty: questions of the first {first} s are not measured, but \
+        "{} pods send {} queries per second. Every cache begins empty: queries of the first {first} s are not measured, but \
          those that reached the central servers are shown (first). The {then} s after them are measured.",
         args.setup.pods, args.setup.rate
     );
@@ -131,7 +131,7 @@ impl Stage {
                 table.row(row.cells.clone());
             }
             println!(
-                "\n{title}:\n{table}central questions fall by {falls:.2} % with Nodens, {beside:.2} % with CoreDNS"
+                "\n{title}:\n{table}central queries fall by {falls:.2} % with Nodens, {beside:.2} % with CoreDNS"
             );
             let failures = nodens.missed(&without, goal);
             missed.extend(failures.into_iter().map(|what| format!("{title}: {what}")));
@@ -178,7 +178,7 @@ impl Stage {
         questions: Questions,
         (pods, rate): (usize, f64),
     ) -> Result<Row> {
-        let name = role.map_or("nobody".to_owned(), |role| role.kind().to_string());
+        let name = role.map_or("none".to_owned(), |role| role.kind().to_string());
         let time = Duration::from_secs(self.args.warm + self.args.seconds);
         let words = role.map(Role::log_tail);
         let words = || words.map(|words| words()).unwrap_or_default();
@@ -215,7 +215,7 @@ impl Row {
         // No comparison holds for a fall that is no number.
         let fall = 1.0 - self.central / without.central;
         if fall.is_nan() || fall < goal {
-            missed.push(format!("central questions were to fall by {:.1} %", goal * 100.0));
+            missed.push(format!("central queries were to fall by {:.1} %", goal * 100.0));
         }
         if self.failed > 0 || self.lost > without.lost {
             missed.push(format!("{} lost and {} failed", self.lost, self.failed));

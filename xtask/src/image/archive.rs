@@ -73,11 +73,16 @@ impl Image {
 
     fn layer(&self) -> Result<Vec<u8>> {
         let mut layer = Builder::new(Vec::new());
+        let mut runs = true;
         for entry in &self.entries {
             match entry {
                 Entry::Program { path, program } => {
-                    let capability = ("SCHILY.xattr.security.capability", &NET_BIND_SERVICE[..]);
-                    layer.append_pax_extensions([capability])?;
+                    // Only what the image runs: another program with it would not start where the
+                    // container may not have it.
+                    if std::mem::take(&mut runs) {
+                        let name = "SCHILY.xattr.security.capability";
+                        layer.append_pax_extensions([(name, &NET_BIND_SERVICE[..])])?;
+                    }
                     append(&mut layer, path.trim_start_matches('/'), 0o755, program)?;
                 }
                 Entry::Link { path, target } => {

@@ -1,6 +1,6 @@
 //! `cargo xtask image`: the container image, without a container engine.
 //!
-//! One static program, so one layer with that file and nothing else. The archive is an OCI image layout that also
+//! Static programs, so one layer with the server, the program that draws `nodens top`, and nothing else. The archive is an OCI image layout that also
 //! carries the index of `docker save`: `docker load`, `podman load`, `ctr images import` and `skopeo` all read it. The
 //! same inputs give the same octets.
 
@@ -16,8 +16,8 @@ use archive::{Entry, Image};
 
 const HELP: &str = "\
 cargo xtask image [--role cluster|node] [--tag NAME:TAG] [--out FILE] [--profile NAME | --program FILE]
-    builds Nodens as one static program, or takes FILE, and writes its image: for the role cluster (the default)
-    target/nodens-image.tar, for the role node, which runs as root, target/nodens-node-image.tar
+    builds Nodens as static programs, or takes FILE and a nodens-top beside it, and writes its image: for the role
+    cluster (the default) target/nodens-image.tar, for the role node, which runs as root, target/nodens-node-image.tar
 cargo xtask image --file FILE:PATH… [--link PATH=TARGET]… [--command WORD]… [--user UID:GID] --tag NAME:TAG --out FILE
     writes an image of static programs that are there; the first one is what the image runs
 ";
@@ -64,7 +64,16 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
             Some(program) => program,
             None => build(options.profile.as_deref().unwrap_or("release"))?,
         };
+        let screen = program.with_file_name("nodens-top");
         options.files.push((program, "/nodens".to_owned()));
+        match std::fs::read(&screen).map_err(anyhow::Error::from).and_then(|file| is_static(&file))
+        {
+            Ok(()) => options.files.push((screen, "/nodens-top".to_owned())),
+            Err(error) => println!(
+                "without {} ({error}): in this image `nodens top` needs -json",
+                screen.display()
+            ),
+        }
         let links = LINKS.map(|path| (path.to_owned(), "nodens".to_owned()));
         options.links.extend(links);
     }
@@ -153,7 +162,8 @@ fn build(profile: &str) -> Result<PathBuf> {
     repo::run(
         Command::new(env!("CARGO"))
             .current_dir(repo::root())
-            .args(["build", "--quiet", "--package", "nodens", "--profile", profile])
+            .args(["build", "--quiet", "--package", "nodens", "--package", "nodens-top"])
+            .args(["--profile", profile])
             .args(["--target", target])
             .env("RUSTFLAGS", "-C target-feature=+crt-static"),
     )?;

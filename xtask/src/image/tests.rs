@@ -111,6 +111,7 @@ fn both_roles_have_all_names_of_the_program() {
     std::fs::create_dir_all(&folder).unwrap();
     let path = |name: &str| folder.join(name).display().to_string();
     std::fs::write(folder.join("program"), program(1)).unwrap();
+    std::fs::write(folder.join("nodens-top"), program(1)).unwrap();
     for (name, user) in [("cluster", "65532:65532"), ("node", "0:0")] {
         let arguments = ["--role", name, "--program", &path("program"), "--out", &path(name)]
             .map(str::to_owned);
@@ -121,10 +122,14 @@ fn both_roles_have_all_names_of_the_program() {
         let layer = &files[&named(&manifest["layers"][0])];
         let mut layer = tar::Archive::new(&layer[..]);
         let names = layer.entries().unwrap().map(|entry| {
-            let entry = entry.unwrap();
-            entry.path().unwrap().display().to_string()
+            let mut entry = entry.unwrap();
+            let is_privileged = entry.pax_extensions().unwrap().is_some();
+            (entry.path().unwrap().display().to_string(), is_privileged)
         });
-        assert_eq!(names.collect::<Vec<_>>(), ["nodens", "coredns", "node-cache"]);
+        let wanted =
+            [("nodens", true), ("nodens-top", false), ("coredns", false), ("node-cache", false)];
+        let wanted = wanted.map(|(name, is_privileged)| (name.to_owned(), is_privileged));
+        assert_eq!(names.collect::<Vec<_>>(), wanted);
     }
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(

@@ -82,6 +82,16 @@ impl Mutation {
         arguments
     }
 
+    /// Where the source of the test's program may be.
+    fn sources(&self) -> Vec<String> {
+        let parts = match &*self.target {
+            "lib" => vec!["src/lib.rs".to_owned()],
+            "bin" => vec!["src/main.rs".to_owned()],
+            name => vec![format!("tests/{name}.rs"), format!("tests/{name}/main.rs")],
+        };
+        parts.iter().map(|part| format!("lab/{}/{part}", self.package)).collect()
+    }
+
     /// `text` with the mutation; an error unless what it replaces stands there exactly once.
     pub(crate) fn apply(&self, text: &str) -> std::result::Result<String, String> {
         match text.matches(&self.from).count() {
@@ -144,6 +154,11 @@ pub(crate) fn check<'t>(
                 .ok_or_else(|| format!("there is no file {}", mutation.file))
                 .and_then(|code| mutation.apply(code));
             found.extend(applied.err().map(|message| (at, format!("{}: {message}", invariant.id))));
+            let programs = mutation.sources();
+            if programs.iter().all(|path| read(path).is_none()) {
+                let text = format!("{}: there is no file {}", invariant.id, programs.join(" or "));
+                found.push((at, text));
+            }
             let name = mutation.test.rsplit("::").next().unwrap_or_default();
             if !has_test(&mutation.package, name) {
                 let Mutation { package, .. } = mutation;
@@ -194,6 +209,10 @@ mod tests {
         let other = list(24, "a").replace("m::t", "m::u");
         assert!(found(&other, Some("a"))[0].contains("p has no test `u`"));
         assert!(found("what", None)[0].contains(LIST));
+        let no_program = |path: &str| (!path.ends_with("lib.rs")).then_some("a");
+        let page = page(&parse(&list(24, "a")).unwrap());
+        let found = check(&list(24, "a"), &page, no_program, |_, _| true);
+        assert!(found[0].1.contains("no file lab/p/src/lib.rs"), "{found:?}");
         let stale = check(&list(24, "a"), "old", |_| Some("a"), |_, _| true);
         assert!(stale[0].1.contains("--write"));
     }

@@ -31,6 +31,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nodens-kube", &["nodens-wire", "nodens-zone", "nodens-core"]),
     ("nodens-seeing", &["nodens-wire", "nodens-core"]),
     ("nodens-node", &["nodens-wire", "nodens-core", "nodens-net", "nodens-kube"]),
+    ("nodens-top", &["nodens-seeing"]),
     ("nodens", &["nodens-*"]),
     ("nodens-fuzz-bodies", &["nodens-*", "lab-workload"]),
     ("nodens-lab", &["nodens-wire", "lab-*"]),

@@ -4,16 +4,19 @@
 //! that its tests give it a bad sample and see that it fails.
 
 mod crates;
+mod deny;
 mod docs;
+mod floors;
 mod handlers;
 mod lengths;
 mod tokens;
 mod truth;
+mod words;
 
 use std::fmt;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::repo;
 
@@ -101,25 +104,33 @@ impl Tree {
 pub(crate) fn run(args: &[String]) -> Result<bool> {
     anyhow::ensure!(args.is_empty(), "tidy takes no arguments");
     let tree = Tree::read()?;
-    let metadata = repo::output(Command::new(env!("CARGO")).current_dir(repo::root()).args([
-        "metadata",
-        "--format-version=1",
-        "--no-deps",
-        "--offline",
-    ]))?;
-    let packages = crates::packages(&metadata)?;
+    let packages = crates::packages(&metadata(&["--no-deps".to_owned(), "--offline".to_owned()])?)?;
+    let rules = deny::rules(&tree.file(deny::RULES).context(deny::RULES)?.text)?;
+    let libraries = deny::libraries(&metadata(&rules.platforms())?)?;
+    let indexes = deny::Indexes::find();
 
     let mut findings = Vec::new();
     findings.extend(tokens::check(&tree));
     findings.extend(lengths::check(&tree));
     findings.extend(crates::check(&tree, &packages));
+    findings
+        .extend(deny::check(&rules, &libraries, |name, version| indexes.is_yanked(name, version)));
     findings.extend(handlers::check(&tree));
     findings.extend(docs::check(&tree));
+    findings.extend(floors::check(&tree));
     findings.extend(truth::check(&tree));
+    findings.extend(words::check(&tree));
     findings.sort();
     for finding in &findings {
         println!("{finding}");
     }
+    println!("tidy: {}", floors::summary(&tree));
     println!("tidy: {} files, {} findings", tree.paths.len(), findings.len());
     Ok(findings.is_empty())
+}
+
+fn metadata(arguments: &[String]) -> Result<String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(repo::root()).args(["metadata", "--format-version=1", "--locked"]);
+    repo::output(command.args(arguments))
 }

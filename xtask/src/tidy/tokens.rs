@@ -194,7 +194,7 @@ fn panicking_call(rest: &[TokenTree]) -> Option<&'static str> {
 }
 
 /// True at `#[cfg(test)]`, `#[cfg(all(test, …))]` and `#[cfg(any(test, …))]`.
-fn is_cfg_test(rest: &[TokenTree]) -> bool {
+pub(super) fn is_cfg_test(rest: &[TokenTree]) -> bool {
     let [hash, TokenTree::Group(attribute), ..] = rest else { return false };
     if !is_punct(Some(hash), '#') || attribute.delimiter() != Delimiter::Bracket {
         return false;
@@ -218,7 +218,7 @@ fn flatten(stream: TokenStream) -> Vec<String> {
 }
 
 /// Tokens of the item that starts here, attributes included: up to its braces or its semicolon.
-fn item_length(rest: &[TokenTree]) -> usize {
+pub(super) fn item_length(rest: &[TokenTree]) -> usize {
     let end = rest.iter().position(|token| is_punct(Some(token), ';') || brace(token).is_some());
     end.map_or(rest.len(), |end| end + 1)
 }
@@ -234,7 +234,7 @@ fn is_ident(token: Option<&TokenTree>, name: &str) -> bool {
     matches!(token, Some(TokenTree::Ident(ident)) if ident == name)
 }
 
-fn is_punct(token: Option<&TokenTree>, character: char) -> bool {
+pub(super) fn is_punct(token: Option<&TokenTree>, character: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == character)
 }
 

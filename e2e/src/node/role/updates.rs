@@ -22,7 +22,7 @@ const SUCCESSION: Duration = Duration::from_millis(1400);
 /// How long a line may take from a server to its pod's log.
 const LOGGED: Duration = Duration::from_millis(200);
 /// What a server says when it has been succeeded, or stands by in case that its successor crashes.
-const SUCCEEDED: [&str; 2] = ["the successor has taken over", "the successor takes questions"];
+const SUCCEEDED: [&str; 2] = ["the successor has taken over", "the successor takes queries"];
 /// A signal that comes while one server still follows another is refused: it is sent again.
 const AGAIN: Duration = Duration::from_secs(3);
 

@@ -170,7 +170,7 @@ pub(super) fn no_upstream(world: &mut World) -> Result<String> {
     for _ in 0..QUESTIONS {
         _ = told(&new_name());
     }
-    let again = "upstream … answers over tcp again, after …";
+    let again = "upstream … has recovered over tcp after …";
     hear(world, &[again])?;
     thread::sleep(A_WHILE);
     ensure_said_once(world, &[&forms[..], &[again]].concat())?;
