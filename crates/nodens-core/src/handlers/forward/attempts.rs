@@ -10,7 +10,7 @@ use super::retries::{self, Cause};
 use super::{Forward, flights};
 use crate::flights::Seat;
 use crate::handler::{Cx, Step};
-use crate::limits::{ATTEMPTS_PER_QUESTION_MAX, HEDGE_TIME_MAX, HEDGE_TIME_MIN, TRY_SUSPECT_EVERY};
+use crate::limits::{HEDGE_TIME_MAX, HEDGE_TIME_MIN, TRY_SUSPECT_EVERY};
 use crate::job::Transport;
 use crate::upstream::{Ask, Carrier, Fault, Upstream};
 use crate::worker::{Action, Ticket, WorkerState};
@@ -31,8 +31,8 @@ pub struct State {
     pub(super) key: Vec<u8>,
     /// The job counts for `max_concurrent`.
     pub(super) concurrent: Option<Arc<std::sync::atomic::AtomicU32>>,
-    order: super::policy::Order,
-    cursor: usize,
+    pub(super) order: super::policy::Order,
+    pub(super) cursor: usize,
     /// Attempts that may still be answered.
     pub(super) pending: Vec<Attempt>,
     pub(super) started: u32,
@@ -44,7 +44,7 @@ pub struct State {
     /// Upstreams (by bit) whose broken connection was made good once.
     mended: u64,
     /// Upstreams (by bit) that were asked, since all had been.
-    asked: u64,
+    pub(super) asked: u64,
     /// Upstreams (by bit) whose reply was malformed: they would send the same again.
     pub(super) malformed: u64,
     timed_out: bool,
@@ -176,26 +176,33 @@ impl Forward {
             if state.failures >= self.two_rounds() && state.hedge_at > now.mono_ns {
                 return self.wait(cx);
             }
+            if let Some(member) = self.substitute(&mut cx.job.current.state.forward, carrier) {
+                return self.ask_member(cx, member, carrier, Cause::Substitute);
+            }
             let Some(credit) = self.take_credit(cx, cause) else { return self.put_off(cx) };
             if let Some(member) = self.pick(cx, carrier) {
-                self.start(cx, member, carrier, false, cause);
-                let patience = self.patience(member, carrier);
-                let everybody = self.upstreams.len() as u32;
-                let state = &mut cx.job.current.state.forward;
-                // Once everybody was asked, it is more likely the question that takes long.
-                state.hedge_wait = if state.started <= everybody {
-                    patience
-                } else {
-                    patience.max((state.hedge_wait * 4).min(HEDGE_TIME_MAX))
-                };
-                state.hedge_at = now.plus(state.hedge_wait);
-                return self.wait(cx);
+                return self.ask_member(cx, member, carrier, cause);
             }
             self.give_back(cx, credit);
             // All are down; some may be up again when this question still waits.
             cx.job.current.state.forward.hedge_at = now.plus(HEDGE_TIME_MAX);
         }
         if cx.job.current.state.forward.waits() { self.wait(cx) } else { self.fail(cx) }
+    }
+
+    /// Asks this upstream, and another one as well when it takes longer than usual.
+    fn ask_member(&self, cx: &mut Cx<'_>, member: usize, carrier: Carrier, cause: Cause) -> Step {
+        self.start(cx, member, carrier, false, cause);
+        let patience = self.patience(member, carrier);
+        let state = &mut cx.job.current.state.forward;
+        // Once all were asked, it is more likely the query that takes long.
+        state.hedge_wait = if state.started as usize <= self.upstreams.len() {
+            patience
+        } else {
+            patience.max((state.hedge_wait * 4).min(HEDGE_TIME_MAX))
+        };
+        state.hedge_at = cx.now.plus(state.hedge_wait);
+        self.wait(cx)
     }
 
     pub(super) fn start(
@@ -229,22 +236,6 @@ impl Forward {
         });
         let ask = Ask { ticket, attempt: number, upstream, carrier, elsewhere };
         worker.actions.push(Action::Ask(ask));
-    }
-
-    /// Whether the limits allow another attempt.
-    fn may_start(&self, state: &State) -> bool {
-        state.started < ATTEMPTS_PER_QUESTION_MAX
-            && (0..self.upstreams.len().max(1)).any(|member| state.is_useful(member))
-            && match self.options.max_connect_attempts {
-                Some(0) => true,
-                Some(most) => state.started < most,
-                // As many failures as CoreDNS allows by default.
-                None => state.failures < self.two_rounds(),
-            }
-    }
-
-    fn two_rounds(&self) -> u32 {
-        2 * self.upstreams.len() as u32
     }
 
     /// The next upstream that is not down; if all are, any that was not asked yet, because the
@@ -348,6 +339,7 @@ impl Forward {
             return self.ask_again(cx, attempt.member, attempt.carrier, Cause::Repair);
         }
         state.timed_out = matches!(fault, Fault::Timeout(_));
+        state.put_off.has_credit |= retries::reached_nobody(attempt.carrier, fault);
         cx.job.error = fault.to_string();
         self.count_failure(cx, &attempt.upstream, attempt.carrier);
         self.ask_next(cx, Cause::Retry)

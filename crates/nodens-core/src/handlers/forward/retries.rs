@@ -7,13 +7,14 @@
 //! upstream that has not failed.
 
 use super::budget::Budget;
+use super::attempts::bit;
 use super::{Forward, State};
 use crate::handler::{Cx, Step};
 use crate::limits::{
     ATTEMPTS_PER_QUESTION_MAX, BUDGETS_KEPT, HEDGE_TIME_MIN, PUT_OFF_PAUSE_MAX, RETRY_WAIT_MAX,
 };
 use crate::time::Now;
-use crate::upstream::{Carrier, Path, Upstream};
+use crate::upstream::{Carrier, Fault, Path, Upstream};
 use crate::worker::probes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +29,19 @@ pub(super) enum Cause {
     /// A connection broke that may have been idle for long: most likely the upstream never saw the
     /// query. There is one for each upstream and query.
     Repair,
+    /// The attempt before it reached no upstream, and this one goes to an upstream that is not suspect and
+    /// was not queried yet: no upstream gets a query twice, so that none gets more than its share.
+    Substitute,
+}
+
+/// Whether the query of a failed attempt was received by nobody: there was no connection, or over UDP the host
+/// said that it cannot be delivered.
+pub(super) fn reached_nobody(carrier: Carrier, fault: &Fault) -> bool {
+    match fault {
+        Fault::Connect(_) | Fault::Send(_) => true,
+        Fault::Broken(_) => carrier == Carrier::Udp,
+        Fault::Timeout(_) => false,
+    }
 }
 
 /// A question's retry that was put off for lack of budget.
@@ -37,6 +51,8 @@ pub(super) struct PutOff {
     waits: bool,
     /// Since when there is no attempt to wait for beside it, monotonic nanoseconds.
     alone_since: Option<u64>,
+    /// An attempt failed that reached nobody: what it cost pays for a [`Cause::Substitute`].
+    pub(super) has_credit: bool,
 }
 
 impl PutOff {
@@ -74,6 +90,37 @@ impl Budgets {
 }
 
 impl Forward {
+    /// Whether the limits allow another attempt.
+    pub(super) fn may_start(&self, state: &State) -> bool {
+        state.started < ATTEMPTS_PER_QUESTION_MAX
+            && (0..self.upstreams.len().max(1)).any(|member| state.is_useful(member))
+            && match self.options.max_connect_attempts {
+                Some(0) => true,
+                Some(most) => state.started < most,
+                // As many failures as CoreDNS allows by default.
+                None => state.failures < self.two_rounds(),
+            }
+    }
+
+    pub(super) fn two_rounds(&self) -> u32 {
+        2 * self.upstreams.len() as u32
+    }
+
+    /// The upstream to query in place of one that the query did not reach.
+    pub(super) fn substitute(&self, state: &mut State, carrier: Carrier) -> Option<usize> {
+        if !state.put_off.has_credit {
+            return None;
+        }
+        let is_sound = |member: usize| {
+            let path = self.upstreams.get(member).map(|upstream| upstream.path(carrier));
+            let is_new = state.is_useful(member) && state.asked & bit(member) == 0;
+            is_new && path.is_some_and(|p| !p.is_suspect() && !p.is_down(self.options.max_fails))
+        };
+        let at = state.order.as_slice().iter().position(|member| is_sound((*member).into()))?;
+        state.cursor = at + 1;
+        state.order.get(at)
+    }
+
     /// Takes from the budget what another attempt costs; `None` if it has no room for it.
     pub(super) fn take_credit(&self, cx: &mut Cx<'_>, cause: Cause) -> Option<Credit> {
         if cx.job.current.state.forward.started == 0 || cause != Cause::Retry {

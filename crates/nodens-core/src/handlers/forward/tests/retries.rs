@@ -127,7 +127,9 @@ fn an_upstream_that_drops_everything_gets_a_fifth_more_and_no_more() {
 
 #[test]
 fn two_upstreams_that_refuse_everything_get_no_more_than_that() {
-    let load = load(bench(&to(2), ""), 400, 14, |ask, _| refused(ask));
+    let mut load = load(bench(&to(2), ""), 400, 14, |ask, _| refused(ask));
+    // The first query reaches neither of them, and of the second one nothing was known.
+    load.packets.remove(0);
     load.assert_bounded();
     assert_eq!(load.answers, 0);
 }
@@ -163,6 +165,23 @@ fn with_one_of_two_upstreams_dead_every_question_is_answered() {
             load.assert_bounded();
             assert_eq!(load.failures, 0, "{body}, silent: {silent}");
         }
+    }
+}
+
+#[test]
+fn beside_an_upstream_that_answers_no_query_fails_because_others_refuse() {
+    for body in ["", "force_tcp", "max_fails 0", "policy sequential"] {
+        let mut bench = bench(&to(3), body);
+        script(&mut bench, |ask, question| match number(ask) {
+            1 | 2 => after(MS, refused(ask)),
+            _ => after(40 * MS, replies(question)),
+        });
+        // Many more at once than there are free retries, before anything is known of the upstreams.
+        let rcodes = burst(&mut bench, 2000, 100 * MS);
+        let answered = rcodes.iter().filter(|rcode| **rcode == Rcode::NOERROR).count();
+        assert_eq!(answered, 2000, "{body}");
+        assert_eq!(metric(&bench, "nodens_forward_retries_suppressed_total"), 0.0, "{body}");
+        assert_eq!(metric(&bench, "coredns_forward_requests_total{to=\"192.0.2.3:53\"}"), 2000.0);
     }
 }
 
