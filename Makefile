@@ -37,7 +37,7 @@ demo: toolchain
 	@target/release/nodens-lab demo --nodens target/release/nodens --out target/demo
 
 test: setup
-	$(CARGO) test --workspace
+	@$(CARGO) xtask test
 
 check: toolchain
 	$(CARGO) fmt --all --check

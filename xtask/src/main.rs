@@ -15,6 +15,7 @@ mod mutations;
 mod node_cache;
 mod peers;
 mod repo;
+mod suite;
 mod tidy;
 
 use std::process::ExitCode;
@@ -67,6 +68,11 @@ const TASKS: &[Task] = &[
         name: "peers",
         help: "[--tests] [NAME…]  make CoreDNS and the Debian tools that checks compare with available",
         run: peers::run,
+    },
+    Task {
+        name: "test",
+        help: "[OPTION…]  run all tests, or those that `cargo test OPTION…` runs, and what failed once more alone",
+        run: suite::run,
     },
     Task {
         name: "tidy",
