@@ -12,6 +12,7 @@
 
 #![deny(unsafe_code)]
 
+mod ask;
 mod cgroup;
 pub mod clock;
 mod context;
@@ -39,6 +40,7 @@ mod udp;
 mod upstream;
 mod vitals;
 
+pub use ask::ask;
 pub use descriptors::{connections_max, connections_per_client};
 pub use fault::errno_text;
 pub use handover::{Adopter, Unresponsive};

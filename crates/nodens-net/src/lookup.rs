@@ -3,17 +3,15 @@
 //! This blocks. It is for the start and for reloads, where nothing answers questions yet or the
 //! old configuration still does.
 
-use crate::random::Random;
-use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Type};
+use crate::ask::ask;
+use nodens_core::upstream::Carrier;
+use nodens_wire::{Message, Name, Rcode, Type};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 /// How long one server has for one answer, as in CoreDNS.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most that is read of an answer; no EDNS is sent, so it has at most 512 octets.
-const ANSWER_LEN_MAX: usize = 4096;
-
 /// The names that this machine knows by itself.
 const HOSTS: &str = "/etc/hosts";
 
@@ -76,48 +74,14 @@ fn in_hosts(text: &str, host: &str) -> Vec<IpAddr> {
 
 /// A and AAAA. The second may fail if the first gave something.
 fn ask_both(qname: &Name, server: SocketAddr) -> io::Result<Vec<IpAddr>> {
-    let mut addresses = ask(qname, Type::A, server)?;
-    match ask(qname, Type::AAAA, server) {
+    let of = |qtype| addresses(&ask(server, Carrier::Udp, (qname.view(), qtype), PATIENCE)?);
+    let mut addresses = of(Type::A)?;
+    match of(Type::AAAA) {
         Ok(more) => addresses.extend(more),
         Err(error) if addresses.is_empty() => return Err(error),
         Err(_) => {}
     }
     Ok(addresses)
-}
-
-fn ask(qname: &Name, qtype: Type, server: SocketAddr) -> io::Result<Vec<IpAddr>> {
-    let local: IpAddr =
-        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((local, 0))?;
-    socket.connect(server)?;
-    let id = Random::new().u16();
-    let mut question = Vec::new();
-    Builder::new(&mut question, id, Flags(Flags::RD)).question(qname.view(), qtype, Class::IN);
-    socket.send(&question)?;
-    let until = Instant::now() + PATIENCE;
-    let mut buffer = [0; ANSWER_LEN_MAX];
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        socket.set_read_timeout(Some(left))?;
-        let len = match socket.recv(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            received => received?,
-        };
-        let message = buffer.get(..len).and_then(|octets| Message::parse(octets).ok());
-        if let Some(message) = message.filter(|message| answers(message, id, qname, qtype)) {
-            return addresses(&message);
-        }
-    }
-}
-
-fn answers(message: &Message, id: u16, qname: &Name, qtype: Type) -> bool {
-    let asked = message.questions.first();
-    message.id == id
-        && message.flags.has(Flags::QR)
-        && asked.is_some_and(|asked| asked.qname == *qname && asked.qtype == qtype)
 }
 
 fn addresses(message: &Message) -> io::Result<Vec<IpAddr>> {
@@ -137,7 +101,8 @@ fn addresses(message: &Message) -> io::Result<Vec<IpAddr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodens_wire::Record;
+    use nodens_wire::{Class, Record};
+    use std::net::{Ipv4Addr, UdpSocket};
 
     /// A server that knows one name; forged answers come first.
     fn server() -> SocketAddr {

@@ -1,17 +1,13 @@
 //! One question to an upstream, over the transport that `forward` is told to use.
 
 use nodens_core::upstream::Carrier;
-use nodens_wire::{Builder, Class, Flags, Name, Rcode, Type};
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use nodens_wire::{Name, Rcode, Type};
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long connecting, and how long an answer may take.
+/// How long connecting, and how long a response may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Octets of a header: what a message has to have to be an answer.
-const HEADER_LEN: usize = 12;
-/// The most that is read of an answer.
-const ANSWER_LEN_MAX: usize = 4096;
 
 /// A server to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,62 +53,16 @@ pub(crate) fn serves(target: &Target) -> bool {
 }
 
 fn ask(target: &Target) -> io::Result<Rcode> {
-    let id = fastrand::u16(..);
-    let mut question = Vec::with_capacity(64);
-    Builder::new(&mut question, id, Flags(Flags::RD)).question(
-        target.zone.view(),
-        Type::SOA,
-        Class::IN,
-    );
-    let answer = match target.carrier {
-        Carrier::Tcp => over_tcp(target.address, &question),
-        Carrier::Udp => over_udp(target.address, &question),
-    };
-    let answer = answer.map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            io::Error::new(io::ErrorKind::TimedOut, "i/o timeout")
-        }
-        _ => error,
-    })?;
-    match answer.first_chunk::<4>() {
-        Some([a, b, flags, rcode])
-            if [*a, *b] == id.to_be_bytes() && flags & 0x80 != 0 && answer.len() >= HEADER_LEN =>
-        {
-            Ok(Rcode((rcode & 0x0f).into()))
-        }
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "its response is malformed")),
-    }
-}
-
-fn over_tcp(address: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let len = u16::try_from(question.len()).unwrap_or(u16::MAX);
-    stream.write_all(&[&len.to_be_bytes(), question].concat())?;
-    let mut len = [0; 2];
-    stream.read_exact(&mut len)?;
-    let mut answer = vec![0; usize::from(u16::from_be_bytes(len)).min(ANSWER_LEN_MAX)];
-    stream.read_exact(&mut answer)?;
-    Ok(answer)
-}
-
-fn over_udp(address: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
-    let local: IpAddr =
-        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((local, 0))?;
-    socket.connect(address)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.send(question)?;
-    let mut answer = vec![0; ANSWER_LEN_MAX];
-    let len = socket.recv(&mut answer)?;
-    answer.truncate(len);
-    Ok(answer)
+    let question = (target.zone.view(), Type::SOA);
+    let response = nodens_net::ask(target.address, target.carrier, question, PATIENCE);
+    Ok(response?.flags.rcode())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::net::UdpSocket;
 
     fn target(address: SocketAddr, carrier: Carrier) -> Target {
         Target { address, carrier, zone: "cluster.local.".parse().unwrap() }

@@ -1,0 +1,179 @@
+//! One query and its response, for the few places that block: start, reload, and threads that check a server.
+//!
+//! What clients wait for goes through the workers' sockets instead, see [`crate::upstream`].
+
+use crate::random::Random;
+use nodens_core::upstream::Carrier;
+use nodens_wire::{Builder, Class, Flags, Message, NameRef, Type};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// The most that is read of a response; no EDNS is sent, so over UDP it has at most 512 octets.
+const RESPONSE_LEN_MAX: usize = 4096;
+
+/// Sends `server` a query for `qname` and `qtype` and waits for the response for as long as `patience` says; over TCP
+/// connecting may take as long before that. Over UDP, messages that do not belong to the query are skipped (RFC 5452, section 9).
+///
+/// # Errors
+/// What the system says, [`ErrorKind::TimedOut`], or over TCP [`ErrorKind::InvalidData`] for a message that is not
+/// the response.
+pub fn ask(
+    server: SocketAddr,
+    carrier: Carrier,
+    (qname, qtype): (NameRef<'_>, Type),
+    patience: Duration,
+) -> io::Result<Message> {
+    let query = Query { id: Random::new().u16(), qname, qtype };
+    let response = match carrier {
+        Carrier::Udp => query.over_udp(server, patience),
+        Carrier::Tcp => query.over_tcp(server, patience),
+    };
+    response.map_err(|error| match error.kind() {
+        // What a read says whose time is over.
+        ErrorKind::WouldBlock => ErrorKind::TimedOut.into(),
+        _ => error,
+    })
+}
+
+struct Query<'q> {
+    id: u16,
+    qname: NameRef<'q>,
+    qtype: Type,
+}
+
+impl Query<'_> {
+    fn message(&self) -> Vec<u8> {
+        let mut message = Vec::with_capacity(64);
+        let mut builder = Builder::new(&mut message, self.id, Flags(Flags::RD));
+        builder.question(self.qname, self.qtype, Class::IN);
+        message
+    }
+
+    /// The response in these octets, if they are one. A server that rejects the query may leave the question out.
+    fn response(&self, octets: &[u8]) -> Option<Message> {
+        let message = Message::parse(octets).ok()?;
+        let question = message.questions.first();
+        let is_same = question.is_none_or(|question| {
+            question.qname.view() == self.qname && question.qtype == self.qtype
+        });
+        (message.id == self.id && message.flags.has(Flags::QR) && is_same).then_some(message)
+    }
+
+    fn over_udp(&self, server: SocketAddr, patience: Duration) -> io::Result<Message> {
+        let local: IpAddr = match server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((local, 0))?;
+        socket.connect(server)?;
+        socket.send(&self.message())?;
+        let until = Instant::now() + patience;
+        let mut octets = [0; RESPONSE_LEN_MAX];
+        loop {
+            socket.set_read_timeout(Some(left(until)?))?;
+            let len = socket.recv(&mut octets)?;
+            if let Some(response) = self.response(octets.get(..len).unwrap_or_default()) {
+                return Ok(response);
+            }
+        }
+    }
+
+    fn over_tcp(&self, server: SocketAddr, patience: Duration) -> io::Result<Message> {
+        let mut stream = TcpStream::connect_timeout(&server, patience)?;
+        let until = Instant::now() + patience;
+        stream.set_write_timeout(Some(patience))?;
+        let message = self.message();
+        let len = u16::try_from(message.len()).unwrap_or(u16::MAX);
+        stream.write_all(&[&len.to_be_bytes(), &*message].concat())?;
+        let mut len = [0; 2];
+        read(&mut stream, &mut len, until)?;
+        let mut octets = vec![0; usize::from(u16::from_be_bytes(len)).min(RESPONSE_LEN_MAX)];
+        read(&mut stream, &mut octets, until)?;
+        let malformed = || io::Error::new(ErrorKind::InvalidData, "its response is malformed");
+        self.response(&octets).ok_or_else(malformed)
+    }
+}
+
+/// Fills `octets` before the time is over, however few of them come at once.
+fn read(stream: &mut TcpStream, octets: &mut [u8], until: Instant) -> io::Result<()> {
+    let mut at = 0;
+    while let Some(room) = octets.get_mut(at..).filter(|room| !room.is_empty()) {
+        stream.set_read_timeout(Some(left(until)?))?;
+        match stream.read(room) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(len) => at += len,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The time that is left; an error if there is none.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_wire::{Name, Rcode};
+    use std::net::TcpListener;
+
+    const PATIENCE: Duration = Duration::from_millis(300);
+
+    fn ask_here(server: SocketAddr, carrier: Carrier) -> io::Result<Message> {
+        let qname: Name = "www.example.".parse().unwrap();
+        ask(server, carrier, (qname.view(), Type::A), PATIENCE)
+    }
+
+    #[test]
+    fn forged_responses_are_skipped() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let server = socket.local_addr().unwrap();
+        let answering = std::thread::spawn(move || {
+            let mut octets = [0; 512];
+            let (len, client) = socket.recv_from(&mut octets).unwrap();
+            let query = Message::parse(&octets[..len]).unwrap();
+            let send = |change: fn(&mut Message)| {
+                let mut reply = query.clone();
+                reply.flags = reply.flags.reply().with_rcode(Rcode::NXDOMAIN);
+                change(&mut reply);
+                let mut out = Vec::new();
+                reply.write(&mut out).unwrap();
+                socket.send_to(&out, client).unwrap();
+            };
+            send(|reply| reply.id ^= 1);
+            send(|reply| reply.flags = Flags(0));
+            send(|reply| reply.questions[0].qname = "other.example.".parse().unwrap());
+            send(|reply| {
+                reply.questions.clear();
+                reply.flags = reply.flags.with_rcode(Rcode::REFUSED);
+            });
+        });
+        assert_eq!(ask_here(server, Carrier::Udp).unwrap().flags.rcode(), Rcode::REFUSED);
+        answering.join().unwrap();
+    }
+
+    #[test]
+    fn octets_that_come_one_by_one_do_not_prolong_the_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let talking = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(&[1, 0]).unwrap();
+            while stream.write_all(&[0]).is_ok() {
+                std::thread::sleep(PATIENCE / 5);
+            }
+        });
+        let error = ask_here(server, Carrier::Tcp).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        talking.join().unwrap();
+        assert_eq!(
+            ask_here(server, Carrier::Tcp).unwrap_err().kind(),
+            ErrorKind::ConnectionRefused
+        );
+    }
+}
