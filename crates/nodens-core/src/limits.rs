@@ -109,6 +109,32 @@ pub const TRANSFER_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
 /// Answers of one round that differ in when they were asked for, or in where they are counted, whose
 /// time is taken when they are sent; those beyond count as sent a little earlier. A batch has 64.
 pub const UNSENT_KINDS_MAX: usize = 128;
+/// Late answers in a row that make a path suspect.
+pub const STRIKES_MAX: u32 = 3;
+/// Overflows a bucket of the cache may have; each holds as many entries as the bucket.
+pub const OVERFLOWS_MAX: usize = 3;
+/// Segments of the cache there can be: 4 Mi buckets, 29 million entries. A fuller table only evicts earlier.
+pub const SEGMENTS_MAX: usize = 4096;
+/// The most octets of search domains, with a space behind each, that a kubelet writes.
+pub const SEARCH_LIST_LEN_MAX: usize = 2048;
+/// The most search domains that a kubelet writes.
+pub const SEARCH_LIST_DOMAINS_MAX: usize = 32;
+/// The longest pause between two looks at a cluster that is not known yet.
+pub const SYNC_PAUSE_MAX: Duration = Duration::from_millis(160);
+/// Octets of a word in a hosts file; a longer one cannot be a name.
+pub const HOSTS_FIELD_LEN_MAX: usize = 1024;
+/// Records that `loadbalance` orders in place, which takes quadratic time at worst.
+pub const SHUFFLED_RECORDS_MAX: usize = 64;
+/// Zones named in a log line about upstreams that are down; a block may have hundreds.
+pub const ZONES_NAMED_MAX: usize = 3;
+/// Octets of the longest name in presentation format: each octet as `\DDD`, and the dots.
+pub const NAME_TEXT_MAX: usize = 1024;
+/// The most elements of a list that a variable may hold.
+pub const TEMPLATE_ELEMENTS_MAX: usize = 1 << 16;
+/// To how many times the first the interval between health checks of an upstream that stays down grows.
+pub const PROBE_INTERVAL_FACTOR_MAX: u32 = 4;
+/// More sightings of a probe than this are a loop: upstreams may ask twice for good reasons.
+pub const SIGHTINGS_MAX: u32 = 2;
 
 const _: () = assert!(SPARE_JOBS_MAX <= PENDING_PER_WORKER_MAX);
 const _: () = assert!(SEARCH_NAMES_MAX <= LOOKUPS_PER_JOB_MAX as usize / 2);

@@ -2,15 +2,13 @@
 //!
 //! What clients wait for goes through the workers' sockets instead, see [`crate::upstream`].
 
+use crate::limits::RESPONSE_LEN_MAX;
 use crate::random::Random;
 use nodens_core::upstream::Carrier;
 use nodens_wire::{Builder, Class, Flags, Message, NameRef, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
-
-/// The most that is read of a response; no EDNS is sent, so over UDP it has at most 512 octets.
-const RESPONSE_LEN_MAX: usize = 4096;
 
 /// Sends `server` a query for `qname` and `qtype` and waits for the response for as long as `patience` says; over TCP
 /// connecting may take as long before that. Over UDP, messages that do not belong to the query are skipped (RFC 5452, section 9).

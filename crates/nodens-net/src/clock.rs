@@ -1,5 +1,6 @@
 //! The clock: the only place where time is read.
 
+use crate::limits::DISTANCE_AGE_MAX;
 use nodens_core::Now;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -22,10 +23,6 @@ fn nanoseconds(clock: ClockId) -> u64 {
     let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
-
-/// For how long the distance of the clocks is taken for the same, in nanoseconds. A clock that is
-/// slewed runs 0.05 % faster or slower: 50 µs in that time.
-const DISTANCE_AGE_MAX: u64 = 100_000_000;
 
 /// Translates the kernel's stamps, which are dates, into readings of the monotonic clock.
 #[derive(Debug, Default)]

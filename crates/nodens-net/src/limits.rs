@@ -132,6 +132,13 @@ pub const SWEEP: Duration = Duration::from_millis(250);
 pub const NOTIFY_ROUND: Duration = Duration::from_secs(1);
 /// The longest answer to a notification that is read, in octets.
 pub const NOTIFY_MESSAGE_LEN: usize = 512;
+/// Places for connections that are kept free for clients that have none, at most.
+pub const RESERVE_MAX: usize = 64;
+/// For how long the distance of the clocks is taken for the same, in nanoseconds. A clock that is
+/// slewed runs 0.05 % faster or slower: 50 µs in that time.
+pub const DISTANCE_AGE_MAX: u64 = 100_000_000;
+/// The most that is read of a response; no EDNS is sent, so over UDP it has at most 512 octets.
+pub const RESPONSE_LEN_MAX: usize = 4096;
 
 const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 // IDs are drawn at random until one is free, which is quick only while most are.

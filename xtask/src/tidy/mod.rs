@@ -9,6 +9,7 @@ mod docs;
 mod floors;
 mod handlers;
 mod lengths;
+mod limits;
 mod tokens;
 mod truth;
 mod words;
@@ -118,6 +119,7 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     findings.extend(handlers::check(&tree));
     findings.extend(docs::check(&tree));
     findings.extend(floors::check(&tree));
+    findings.extend(limits::check(&tree));
     findings.extend(truth::check(&tree));
     findings.extend(words::check(&tree));
     findings.sort();

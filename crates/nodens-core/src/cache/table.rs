@@ -8,20 +8,17 @@
 //! An empty slot keeps the tag of its last entry: the table remembers for a while what it held.
 
 use super::entry::Entry;
+use crate::limits::{OVERFLOWS_MAX, SEGMENTS_MAX};
 use arc_swap::{ArcSwapAny, ArcSwapOption, Guard};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Entries of a bucket.
 pub(crate) const BUCKET_SLOTS: usize = 10;
-/// Overflows a bucket may have; each holds as many entries as the bucket.
-const OVERFLOWS_MAX: usize = 3;
 /// Entries per bucket at which the table grows.
 const LOAD: usize = 7;
 /// Buckets that are allocated at once.
 const SEGMENT_BUCKETS: usize = 1024;
-/// Segments there can be: 4 Mi buckets, 29 million entries. A fuller table only evicts earlier.
-const SEGMENTS_MAX: usize = 4096;
 /// Locks; a power of two that divides the smallest table, so that a bucket and the one it is
 /// split into share a lock.
 const STRIPES: usize = 64;

@@ -1,6 +1,6 @@
 //! What is known about asking one upstream over one carrier.
 
-use crate::limits::OUTAGE_MIN;
+use crate::limits::{OUTAGE_MIN, STRIKES_MAX};
 use crate::time::Now;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -13,8 +13,6 @@ const HALVE_AT: u32 = 1024;
 /// The quantile is worked out anew at each of the first this many observations, then every
 /// this many.
 const REFRESH_EVERY: u32 = 32;
-/// Late answers in a row that make a path suspect.
-const STRIKES_MAX: u32 = 3;
 
 /// Answer times and health over one carrier.
 ///

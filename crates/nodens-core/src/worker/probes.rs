@@ -2,7 +2,7 @@
 //!
 //! A health check is an ordinary question to the owner of the sockets. Its ticket names no job.
 
-use crate::limits::PROBE_TIME_MAX;
+use crate::limits::{PROBE_INTERVAL_FACTOR_MAX, PROBE_TIME_MAX};
 use crate::time::Now;
 use crate::upstream::{Ask, Carrier, Upstream};
 use crate::worker::{Action, Ticket, WorkerState};
@@ -15,8 +15,6 @@ use std::time::Duration;
 const SLOT: u32 = u32::MAX;
 /// After this many failures in a row the time between two checks begins to double.
 const PATIENCE: u32 = 8;
-/// How far it doubles.
-const INTERVAL_FACTOR_MAX: u32 = 4;
 
 /// `health_check 0` must not keep a worker busy.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
@@ -154,6 +152,6 @@ fn ticket(index: usize) -> Ticket {
 }
 
 fn interval(first: Duration, failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(PATIENCE).min(INTERVAL_FACTOR_MAX.ilog2());
+    let doublings = failures.saturating_sub(PATIENCE).min(PROBE_INTERVAL_FACTOR_MAX.ilog2());
     first.max(INTERVAL_MIN) * (1 << doublings)
 }

@@ -1,5 +1,6 @@
 //! How many client connections there may be: in all, and from one address.
 
+use crate::limits::RESERVE_MAX;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// closed instead, so that a worker which has none of its own can take a new connection until
 /// others have made room.
 const RESERVE_SHARE: usize = 8;
-/// The most places kept free.
-const RESERVE_MAX: usize = 64;
 
 /// Counts the connections of all workers. Touched when a connection opens or closes, never by a
 /// question.

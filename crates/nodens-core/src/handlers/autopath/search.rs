@@ -1,5 +1,6 @@
 //! Which search list a client has, and whether a question is the first of a walk along it.
 
+use crate::limits::{SEARCH_LIST_DOMAINS_MAX, SEARCH_LIST_LEN_MAX};
 use crate::cluster::{Feed, Pod, SearchBase, Snapshot};
 use crate::handler::Cx;
 use crate::handlers::kubernetes::Kubernetes;
@@ -9,10 +10,6 @@ use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};
 use std::sync::Arc;
 
-/// The most octets of search domains, with a space behind each, that a kubelet writes.
-const LIST_LEN_MAX: usize = 2048;
-/// The most search domains that a kubelet writes.
-const LIST_DOMAINS_MAX: usize = 32;
 
 /// Where search lists come from.
 #[derive(Debug)]
@@ -158,7 +155,7 @@ fn of_cluster(
         }
         // In wire form a name has as many octets as in text with a space behind it, and one more.
         len += domain.as_wire().len() - 1;
-        if list.len() == LIST_DOMAINS_MAX || len > LIST_LEN_MAX {
+        if list.len() == SEARCH_LIST_DOMAINS_MAX || len > SEARCH_LIST_LEN_MAX {
             break;
         }
         list.push(domain.clone());

@@ -5,7 +5,7 @@ use super::attempts::bit;
 use super::{Forward, State};
 use crate::config::ServerBlock;
 use crate::handler::Cx;
-use crate::limits::MALFORMED_SAID_EVERY;
+use crate::limits::{MALFORMED_SAID_EVERY, ZONES_NAMED_MAX};
 use crate::log::Level;
 use crate::time::Now;
 use crate::upstream::{Carrier, Upstream};
@@ -13,8 +13,6 @@ use crate::worker::WorkerState;
 use nodens_wire::WireError;
 use std::time::Duration;
 
-/// Zones named in a line; a block may have hundreds.
-const ZONES_NAMED_MAX: usize = 3;
 
 /// When something was said last that must not be said for every question.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! Entries of one source, made for lookups: by name, and by address.
 
+use crate::limits::HOSTS_FIELD_LEN_MAX;
 use crate::zones::Zones;
 use foldhash::fast::RandomState;
 use nodens_wire::Name;
@@ -8,8 +9,6 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
 
-/// A longer word cannot be a name.
-const FIELD_LEN_MAX: usize = 1024;
 
 /// Entries, immutable. Addresses of a host stand side by side, in the order of the source.
 #[derive(Debug, Default)]
@@ -165,7 +164,7 @@ fn address(field: &[u8]) -> Option<IpAddr> {
 }
 
 fn name(field: &[u8]) -> Option<Name> {
-    let text = std::str::from_utf8(field).ok().filter(|text| text.len() <= FIELD_LEN_MAX)?;
+    let text = std::str::from_utf8(field).ok().filter(|text| text.len() <= HOSTS_FIELD_LEN_MAX)?;
     Name::parse(text).ok().map(|name| name.to_folded())
 }
 

@@ -1,15 +1,13 @@
 //! Patience until the cluster is known for the first time.
 
 use crate::handler::{Cx, Step};
-use crate::limits::SYNC_TIME_MAX;
+use crate::limits::{SYNC_PAUSE_MAX, SYNC_TIME_MAX};
 use nodens_wire::Rcode;
 use nodens_wire::edns::extended_error;
 use std::time::Duration;
 
 /// The first pause between two looks; each is twice as long as the one before it.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
-/// The longest.
-const PAUSE_MAX: Duration = Duration::from_millis(160);
 
 /// A question that waits for the first whole snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +30,7 @@ impl Patience {
         }
         let at_ns = cx.now.plus(self.pause).min(self.until_ns);
         cx.worker.set_timer(cx.job, at_ns);
-        self.pause = PAUSE_MAX.min(2 * self.pause);
+        self.pause = SYNC_PAUSE_MAX.min(2 * self.pause);
         Some(self)
     }
 }

@@ -1,12 +1,11 @@
 //! Addresses of a message that can be reordered where they are.
 
+use crate::limits::SHUFFLED_RECORDS_MAX;
 use super::ip_of;
 use nodens_wire::{Header, Name, Reader, RecordView, Records, Section, Type};
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// More rows than this are not ordered in place, which takes quadratic time at worst.
-const ROWS_MAX: usize = 64;
 
 /// What there is to order in a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,7 +63,7 @@ pub(super) fn find(wire: &[u8], rest_moves: bool) -> Place {
         match (&start, &mut found) {
             (None, _) => start = Some(record),
             (Some(first), Some(block)) if addresses > 2 => {
-                if addresses > ROWS_MAX || !alike(wire, first, &record, block.range.end) {
+                if addresses > SHUFFLED_RECORDS_MAX || !alike(wire, first, &record, block.range.end) {
                     return Place::Scattered;
                 }
                 block.range.end = record.end();

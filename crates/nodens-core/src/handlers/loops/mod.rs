@@ -3,6 +3,7 @@
 //! A probe is a question for a name nobody can guess, sent to this server. Seen once, that is the
 //! probe itself; seen again and again, it was forwarded in a circle.
 
+use crate::limits::SIGHTINGS_MAX;
 use crate::config::{BlockBuilder, Config, LoopProbe, LoopState, Readiness};
 use crate::handler::{Cx, Handle, Resolution, Spec, Step};
 use crate::handlers::Handler;
@@ -21,8 +22,6 @@ mod tests;
 /// How the directive is read.
 pub const SPEC: Spec = Spec { complete: Some(watch_all), ..Spec::new("loop", setup) };
 
-/// More sightings of a probe than this are a loop: upstreams may ask twice for good reasons.
-const SIGHTINGS_MAX: u32 = 2;
 
 /// Directives that have names of their own. Beside a `forward` most of them have a few that differ
 /// from what upstreams say, and only a cluster counts.

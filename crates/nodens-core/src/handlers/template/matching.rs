@@ -1,5 +1,6 @@
 //! Whether a rule applies to a question, its variables and conditions, and its metrics.
 
+use crate::limits::{NAME_TEXT_MAX, TEMPLATE_ELEMENTS_MAX};
 use super::{Failure, Pattern, Rule, Series};
 use crate::expression::{self, Facts};
 use crate::handler::Cx;
@@ -11,12 +12,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Octets of the longest name in presentation format: each octet as `\DDD`, and the dots.
-const NAME_TEXT_MAX: usize = 1024;
 /// The number of the function `group`; variables are told by their place.
 const GROUP: usize = expression::FUNCTIONS_END;
-/// The most elements of a list that a variable may hold.
-const ELEMENTS_MAX: usize = 1 << 16;
 
 /// What a rule thinks of a question.
 pub(super) enum Look {
@@ -185,7 +182,7 @@ fn own(value: &Value<'_>) -> Option<Value<'static>> {
         Value::Float(value) => Value::Float(*value),
         Value::Str(text) => Value::from(text.to_string()),
         Value::Range(..) | Value::Array(_) => {
-            let length = value.array_len().filter(|length| *length <= ELEMENTS_MAX)?;
+            let length = value.array_len().filter(|length| *length <= TEMPLATE_ELEMENTS_MAX)?;
             let elements = (0..length).map(|at| value.element(at).and_then(|value| own(&value)));
             Value::from(elements.collect::<Option<Vec<_>>>()?)
         }
