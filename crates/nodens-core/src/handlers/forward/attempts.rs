@@ -350,7 +350,8 @@ impl Forward {
         if cx.job.error.is_empty() {
             cx.job.error = self.reason(&cx.job.current.state.forward);
         }
-        cx.job.error += cx.job.current.state.forward.put_off.remark();
+        let remark = cx.job.current.state.forward.put_off.remark();
+        cx.job.error.insert_str(0, remark);
         let q = &mut cx.job.current;
         let (code, text) = if q.state.forward.timed_out {
             (extended_error::NO_REACHABLE_AUTHORITY, "upstreams did not answer in time")

@@ -56,9 +56,10 @@ pub(super) struct PutOff {
 }
 
 impl PutOff {
-    /// What an error should say of it.
+    /// What an error should begin with. Not what it ends with: patterns of `errors consolidate` look for the
+    /// ends of CoreDNS's texts, such as `i/o timeout$`.
     pub(super) fn remark(self) -> &'static str {
-        if self.waits { " (not retried: retries have reached their limit)" } else { "" }
+        if self.waits { "no retry left: " } else { "" }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::log::Record;
 
-fn errors(bench: &Bench) -> Vec<String> {
+pub(super) fn errors(bench: &Bench) -> Vec<String> {
     let errors = bench.log.try_iter().filter_map(|record| match record {
         Record::Failure(failure) => Some(failure.text),
         _ => None,

@@ -1,5 +1,6 @@
 //! How much more than the questions upstreams get when they do not answer.
 
+use super::attempts::errors;
 use super::*;
 use crate::limits::{QUERIES_PER_RETRY, RETRIES_FREE, RETRY_WINDOW_S};
 use crate::shared::Shared;
@@ -448,6 +449,17 @@ fn what_a_lone_upstream_refused_waits_a_moment_for_it_to_recover() {
     let sent = bench.pass(700 * MS);
     let answered = sent.iter().filter(|(_, wire)| nodens_wire::header::flags(wire).rcode() == Rcode::NOERROR);
     assert!(answered.count() >= 72, "as many as the budget allows");
+}
+
+#[test]
+fn an_error_ends_as_that_of_coredns_whether_retries_are_left_or_not() {
+    let mut bench = Bench::new(".:53 {\n errors\n forward . 192.0.2.1\n}");
+    script(&mut bench, |ask, _| refused(ask));
+    burst(&mut bench, 200, 3000 * MS);
+    let errors = errors(&bench);
+    assert!(errors.iter().all(|text| text.ends_with(": connection refused")), "{errors:?}");
+    let is_limited = |text: &&String| text.contains(" A: no retry left: read udp ");
+    assert!(errors.iter().filter(is_limited).count() > 50, "{errors:?}");
 }
 
 #[test]
