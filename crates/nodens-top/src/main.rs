@@ -6,8 +6,8 @@
 
 mod screen;
 
-use nodens_seeing::Report;
-use nodens_seeing::socket::{DEFAULT, fetch};
+use nodens_insight::Report;
+use nodens_insight::socket::{DEFAULT, fetch};
 use screen::{Key, Screen, View};
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! A report in a terminal.
 
-use nodens_seeing::text::{duration, kind_text, milliseconds, percent, rate, times, why};
-use nodens_seeing::{Client, Leak, LeakKind, Moment, Name, Report, Source};
+use nodens_insight::text::{duration, kind_text, milliseconds, percent, rate, times, why};
+use nodens_insight::{Client, Leak, LeakKind, Moment, Name, Report, Source};
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};

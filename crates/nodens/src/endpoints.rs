@@ -8,7 +8,7 @@ mod scrape;
 #[cfg(test)]
 mod tests;
 
-use crate::seeing::{self, Seer};
+use crate::insight::{self, Insight};
 use address::{listen, resolve};
 use axum::Router;
 use axum::extract::{ConnectInfo, State};
@@ -43,7 +43,7 @@ pub(crate) struct Facts {
     /// Set when shutdown begins.
     pub(crate) stopping: AtomicBool,
     /// Who asks for what, if that is counted.
-    pub(crate) seer: OnceLock<Arc<Seer>>,
+    pub(crate) insight: OnceLock<Arc<Insight>>,
     /// Whether the workers live, once there are any.
     pub(crate) vitals: OnceLock<Arc<Vitals>>,
     unsent: Arc<Unsent>,
@@ -53,8 +53,8 @@ impl Facts {
     /// Of a process that begins.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (ready, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (seer, vitals, unsent) = (OnceLock::new(), OnceLock::new(), Arc::default());
-        Self { shared, ready, stopping, seer, vitals, unsent }
+        let (insight, vitals, unsent) = (OnceLock::new(), OnceLock::new(), Arc::default());
+        Self { shared, ready, stopping, insight, vitals, unsent }
     }
 }
 
@@ -383,9 +383,9 @@ async fn answer(
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
-    if let Some(seer) = facts.seer.get() {
+    if let Some(insight) = facts.insight.get() {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        if let Some(shown) = seeing::answer(seer, uri.path(), Some(peer.address), host).await {
+        if let Some(shown) = insight::answer(insight, uri.path(), Some(peer.address), host).await {
             return shown;
         }
     }

@@ -106,7 +106,7 @@ impl Default for Flags {
             search: None,
             top: None,
             top_http: false,
-            top_socket: nodens_seeing::socket::DEFAULT.to_owned(),
+            top_socket: nodens_insight::socket::DEFAULT.to_owned(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod endpoints;
 mod events;
 mod face;
 mod flags;
+mod insight;
 mod load;
 mod logger;
 mod node;
@@ -19,7 +20,6 @@ mod pidfile;
 mod probe;
 mod process;
 mod reload;
-mod seeing;
 mod serve;
 mod succession;
 mod tasks;
@@ -35,8 +35,8 @@ fn main() -> ExitCode {
     let mut args = std::env::args();
     let program = args.next().unwrap_or_default();
     match args.next().as_deref() {
-        Some("top") => return seeing::top(args),
-        Some("blackhole") => return seeing::blackhole(args),
+        Some("top") => return insight::top(args),
+        Some("blackhole") => return insight::blackhole(args),
         _ => {}
     }
     let flags = Flags::parse(&program, std::env::args().skip(1));

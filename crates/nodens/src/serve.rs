@@ -18,7 +18,7 @@ use crate::node::Node;
 use crate::reload::Reloads;
 use crate::succession::{self, After, Finished, Succession, Successors, Waiting};
 use crate::tasks::Tasks;
-use crate::{clusters, face, pidfile, probe, seeing};
+use crate::{clusters, face, insight, pidfile, probe};
 use nodens_core::config::{Services, Task};
 use nodens_core::log::{Level, Record};
 use nodens_core::{Config, Shared};
@@ -165,7 +165,7 @@ impl Server {
         let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
         endpoints.inherit(std::mem::take(&mut waiting.inherited.http));
         node.iter().for_each(|node| serve_node(&mut endpoints, node));
-        seeing::start(&flags, &facts, &endpoints, &config);
+        insight::start(&flags, &facts, &endpoints, &config);
         clusters::watch(&mut watches, &config.services, &shared)?;
         let what = (&shared, &config, &budget);
         let started = starting::run(what, node.as_ref(), &mut endpoints, &mut waiting)?;
@@ -217,8 +217,8 @@ impl Server {
             self.shared.sink.line(Level::Warning, "", format!("memory: {text}"));
         }
         let config = self.config.clone();
-        if let Some(seer) = self.facts.seer.get() {
-            seer.take_up(config.clone());
+        if let Some(insight) = self.facts.insight.get() {
+            insight.take_up(config.clone());
         }
         let services = &config.services;
         self.taps = Taps::start(&services.taps, &self.shared);

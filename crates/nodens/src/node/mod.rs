@@ -53,7 +53,7 @@ pub(crate) struct Node {
     /// The addresses of the upstream service at the last look, and whether that found others.
     upstreams: Vec<String>,
     moved: bool,
-    /// Who asks here, for [`crate::seeing`].
+    /// Who asks here, for [`crate::insight`].
     pods: Option<Arc<Feed>>,
     network: Arc<Network>,
     gate: Option<Gate>,

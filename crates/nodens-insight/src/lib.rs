@@ -1,4 +1,4 @@
-//! Who asks for what, and what of it is waste.
+//! Query insight: top clients and names, and wasted queries.
 //!
 //! Workers count into sketches ([`nodens_core::seeing`]). A [`Collector`] empties them once a
 //! second into a [`Ledger`], whose counts fade; a [`Report`] is what the ledger says at one moment:

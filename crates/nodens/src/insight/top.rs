@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "this is the program's output")]
 
 use super::options::{Known, Options, usage};
-use nodens_seeing::socket::{DEFAULT, fetch};
+use nodens_insight::socket::{DEFAULT, fetch};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

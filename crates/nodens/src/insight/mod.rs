@@ -1,4 +1,4 @@
-//! What this process sees of who asks for what, for `nodens top`, `/debug/dns` and anything else
+//! Query insight: top clients and wasted queries, for `nodens top`, `/debug/dns` and anything else
 //! that reads JSON from a local socket. And what stops a leak: `nodens blackhole`.
 
 mod blackhole;
@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use nodens_core::handlers::template::denies;
 use nodens_core::log::Level;
 use nodens_core::{Config, Shared};
-use nodens_seeing::{Collector, Domains, Place, Places, Report, Surroundings, look, page};
+use nodens_insight::{Collector, Domains, Place, Places, Report, Surroundings, look, page};
 use nodens_wire::{Name, NameRef};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -34,8 +34,8 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// The zone of most clusters, known even where no server block says it.
 const USUAL_CLUSTER: &str = "cluster.local.";
 
-/// What this process sees.
-pub(crate) struct Seer {
+/// What this process has counted, and what is known of the addresses in it.
+pub(crate) struct Insight {
     shared: Arc<Shared>,
     collector: Mutex<Collector>,
     places: Mutex<Places>,
@@ -45,9 +45,9 @@ pub(crate) struct Seer {
     over_tcp: bool,
 }
 
-impl std::fmt::Debug for Seer {
+impl std::fmt::Debug for Insight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Seer")
+        f.write_str("Insight")
     }
 }
 
@@ -59,13 +59,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// been made yet.
 pub(crate) fn start(flags: &Flags, facts: &Facts, endpoints: &Endpoints, config: &Arc<Config>) {
     if flags.top.unwrap_or(flags.node.is_some()) {
-        let seer = Seer::open(&facts.shared, config.clone(), load::hostname(), flags.top_http);
-        endpoints.spawn(seer.clone().run(flags.top_socket.clone()));
-        _ = facts.seer.set(seer);
+        let insight =
+            Insight::open(&facts.shared, config.clone(), load::hostname(), flags.top_http);
+        endpoints.spawn(insight.clone().run(flags.top_socket.clone()));
+        _ = facts.insight.set(insight);
     }
 }
 
-impl Seer {
+impl Insight {
     /// Lets the workers of `shared`, which must not have been made yet, count.
     fn open(shared: &Arc<Shared>, config: Arc<Config>, host: String, over_tcp: bool) -> Arc<Self> {
         shared.seeing.open(shared.workers());
@@ -129,10 +130,10 @@ impl Seer {
         if !lock(&self.places).begin(addresses) {
             return;
         }
-        let seer = self.clone();
+        let insight = self.clone();
         let looked = tokio::task::spawn_blocking(move || {
             let found = look(Path::new("/proc"));
-            lock(&seer.places).take_up(found);
+            lock(&insight.places).take_up(found);
         });
         // What comes later is in the next report.
         _ = tokio::time::timeout(LOOK_PATIENCE, looked).await;
@@ -186,7 +187,7 @@ fn domains(config: &Config) -> Domains {
 /// unless `-top-http` says so; and then to this host alone, and not to pages that a browser here was
 /// led to by a name of their own (DNS rebinding).
 pub(crate) async fn answer(
-    seer: &Arc<Seer>,
+    insight: &Arc<Insight>,
     path: &str,
     peer: Option<SocketAddr>,
     host: Option<&str>,
@@ -196,7 +197,7 @@ pub(crate) async fn answer(
         "/debug/dns" | "/debug/dns/" => false,
         _ => return None,
     };
-    if peer.is_some() && !seer.over_tcp {
+    if peer.is_some() && !insight.over_tcp {
         let text = "what clients ask for is not shown here: see `nodens top`, or start with \
              -top-http to show it to every process of this host\n";
         return Some((StatusCode::FORBIDDEN, text).into_response());
@@ -208,7 +209,7 @@ pub(crate) async fn answer(
              (kubectl port-forward), or with `nodens top`\n";
         return Some((StatusCode::FORBIDDEN, text).into_response());
     }
-    let report = seer.report().await;
+    let report = insight.report().await;
     let (kind, body) = match is_json {
         true => ("application/json", serde_json::to_string(&report).unwrap_or_default()),
         false => ("text/html; charset=utf-8", page::render(&report)),

@@ -73,15 +73,15 @@ fn is_listed(list: &Value, name: &str) -> bool {
 
 #[test]
 fn a_leak_is_seen_first_within_ten_seconds_and_gone_after_the_command() {
-    let folder = Folder::new("seeing-socket");
+    let folder = Folder::new("insight-socket");
     let socket = folder.0.join("top");
     let metrics = free_port();
-    let central = Server::start("seeing-central", CENTRAL);
+    let central = Server::start("insight-central", CENTRAL);
     let corefile = NODE
         .replace("CENTRAL", &central.address.to_string())
         .replace("METRICS", &metrics.to_string());
     let options = ["-top", "-top-http", "-top-socket", socket.to_str().unwrap()];
-    let node = Server::start_with("seeing-node", &corefile, &options);
+    let node = Server::start_with("insight-node", &corefile, &options);
     let pod = Client::at("127.0.0.77", &node);
     let others = ["127.0.0.78", "127.0.0.79"].map(|address| Client::at(address, &node));
     let live = || {
@@ -157,15 +157,15 @@ fn shows_the_page(port: u16) {
 
 #[test]
 fn a_port_shows_nothing_of_clients_unless_it_is_asked_to() {
-    let folder = Folder::new("seeing-port");
+    let folder = Folder::new("insight-port");
     let socket = folder.0.join("top");
     let metrics = free_port();
-    let central = Server::start("seeing-port-central", CENTRAL);
+    let central = Server::start("insight-port-central", CENTRAL);
     let corefile = NODE
         .replace("CENTRAL", &central.address.to_string())
         .replace("METRICS", &metrics.to_string());
     let options = ["-top", "-top-socket", socket.to_str().unwrap()];
-    let node = Server::start_with("seeing-port-node", &corefile, &options);
+    let node = Server::start_with("insight-port-node", &corefile, &options);
     Client::at("127.0.0.77", &node).look_up(BAD);
     eventually("a report", || report(&socket)["leaks"][0]["name"] == "db.bad.invalid.");
     for path in ["/debug/dns", "/debug/dns.json"] {
@@ -189,11 +189,11 @@ fn respond(socket: &Path, request: &str) -> (String, String) {
 
 #[test]
 fn the_local_socket_can_be_read_and_nothing_else() {
-    let folder = Folder::new("seeing-local");
+    let folder = Folder::new("insight-local");
     let socket = folder.0.join("top");
     let corefile = ".:PORT {\n bind 127.0.0.1\n whoami\n}";
     let options = ["-top", "-top-socket", socket.to_str().unwrap()];
-    let server = Server::start_with("seeing-local-server", corefile, &options);
+    let server = Server::start_with("insight-local-server", corefile, &options);
     eventually("a report", || !report(&socket).is_null());
     assert!(respond(&socket, "GET /debug/dns.json").0.contains(" 200 "));
     for path in ["/", "/metrics", "/health", "/debug/dns.json/", "/debug/pprof/"] {
@@ -215,7 +215,7 @@ fn the_local_socket_can_be_read_and_nothing_else() {
 
 #[test]
 fn what_is_no_report_is_neither_kept_nor_printed() {
-    let folder = Folder::new("seeing-strange");
+    let folder = Folder::new("insight-strange");
     let head = "HTTP/1.0 200 OK\r\n\r\n";
     let endless = format!("{head}\"{}", "x".repeat(64 << 20));
     for (name, response) in [("endless", &*endless), ("escapes", &format!("{head}\x1b[2J{{}}"))] {
@@ -244,7 +244,7 @@ fn what_is_no_report_is_neither_kept_nor_printed() {
 
 #[test]
 fn lines_that_stop_a_leak_are_printed_and_nothing_is_changed() {
-    let folder = Folder::new("seeing-blackhole");
+    let folder = Folder::new("insight-blackhole");
     let corefile =
         NODE.replace("PORT", "5300").replace("CENTRAL", "192.0.2.1").replace("METRICS", "9");
     let conf = folder.write("Corefile", &corefile);
@@ -288,7 +288,7 @@ fn lines_that_stop_a_leak_are_printed_and_nothing_is_changed() {
 
 #[test]
 fn lines_that_stop_a_leak_stand_in_their_block_and_in_no_snippet() {
-    let folder = Folder::new("seeing-snippets");
+    let folder = Folder::new("insight-snippets");
     let corefile = "(inner) {\n    errors\n}\n(shared) {\n    import inner\n}\n\
                     bad.invalid:5300 {\n    import shared\n    whoami\n}\n\
                     .:5300 {\n    import shared\n    whoami\n}\n";
@@ -315,7 +315,7 @@ fn lines_that_stop_a_leak_stand_in_their_block_and_in_no_snippet() {
 
 #[test]
 fn the_program_that_draws_is_started_from_path_and_is_named_where_it_is_missing() {
-    let folder = Folder::new("seeing-screen");
+    let folder = Folder::new("insight-screen");
     let alone = folder.0.join("nodens");
     std::fs::copy(nodens().get_program(), &alone).unwrap();
     let run = || {

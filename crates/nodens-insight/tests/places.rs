@@ -1,6 +1,6 @@
 //! Whose an address is, as processes of this host tell it. Needs root and network namespaces.
 
-use nodens_seeing::{Place, look};
+use nodens_insight::{Place, look};
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::path::Path;

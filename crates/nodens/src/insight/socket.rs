@@ -1,13 +1,13 @@
-//! The local socket that [`nodens_seeing::socket`] reads from.
+//! The local socket that [`nodens_insight::socket`] reads from.
 
-use super::{Seer, answer};
+use super::{Insight, answer};
 use crate::endpoints::bounded::Bounded;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use nodens_seeing::socket::address;
+use nodens_insight::socket::address;
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -44,14 +44,14 @@ fn is_left_behind(text: &str) -> bool {
 /// Gives reports to whoever is allowed to read them: root, and who this process runs as. An abstract
 /// name has no permissions, so they are looked at here. Nothing can be changed by way of it, and the
 /// oldest connection gives way to a new one, so that its readers cannot take much from the server.
-pub(super) async fn serve(listener: UnixListener, seer: Arc<Seer>) {
+pub(super) async fn serve(listener: UnixListener, insight: Arc<Insight>) {
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
-    let app = Router::new().fallback(get(respond)).with_state(seer);
+    let app = Router::new().fallback(get(respond)).with_state(insight);
     _ = axum::serve(Bounded::new(Guarded(listener), CONNECTIONS_MAX), app).await;
 }
 
-async fn respond(State(seer): State<Arc<Seer>>, uri: Uri) -> Response {
-    let found = answer(&seer, uri.path(), None, None).await;
+async fn respond(State(insight): State<Arc<Insight>>, uri: Uri) -> Response {
+    let found = answer(&insight, uri.path(), None, None).await;
     found.unwrap_or_else(|| (StatusCode::NOT_FOUND, "404 page not found\n").into_response())
 }
 
