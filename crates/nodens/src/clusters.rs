@@ -1,6 +1,6 @@
 //! The wait for what `kubernetes` has to know before questions can be answered.
 
-use crate::succession::{Waited, Waiting};
+use crate::handover::{Waited, Waiting};
 use nodens_core::Shared;
 use nodens_core::cluster::Feed;
 use nodens_core::config::{ClusterService, Services};
@@ -79,8 +79,8 @@ pub(crate) fn wait(services: &Services, shared: &Shared, waiting: &mut Waiting<'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Event, Later};
-    use crate::succession::Inherited;
+    use crate::events::{Deferred, Event};
+    use crate::handover::Inherited;
     use nodens_core::cluster::{Api, Source};
     use nodens_core::log::{Record, Sink};
     use signal_hook::consts::{SIGTERM, SIGUSR1};
@@ -103,7 +103,8 @@ mod tests {
         let (sender, lines) = sync_channel(100);
         let shared = Arc::new(Shared::new(1, Sink::new(sender)));
         let (_events, events) = channel();
-        let waiting = &mut Waiting::new(&events, Later::default(), Inherited::default(), &shared);
+        let waiting =
+            &mut Waiting::new(&events, Deferred::default(), Inherited::default(), &shared);
         let said = || {
             let text = |record| match record {
                 Record::Line { text, .. } => text,
@@ -134,9 +135,9 @@ mod tests {
             sender.send(event).unwrap();
         }
         let services = services(&shared, &[3_600_000]);
-        let mut waiting = Waiting::new(&events, Later::default(), Inherited::default(), &shared);
+        let mut waiting = Waiting::new(&events, Deferred::default(), Inherited::default(), &shared);
         assert_eq!(wait(&services, &shared, &mut waiting), Waited::Ended);
-        let kept: Vec<_> = std::iter::from_fn(|| waiting.later.next()).collect();
+        let kept: Vec<_> = std::iter::from_fn(|| waiting.deferred.next()).collect();
         assert_eq!(kept, [Event::Signal(SIGTERM), Event::Look, reload]);
     }
 }

@@ -261,13 +261,13 @@ impl Endpoints {
     }
 
     /// Takes `listeners` of a predecessor where they are wanted. It serves them until
-    /// [`Endpoints::resume`].
+    /// [`Endpoints::serve_inherited`].
     pub(crate) fn inherit(&mut self, listeners: Vec<(SocketAddr, TcpListener)>) {
         self.inherited = listeners;
     }
 
     /// Serves what a predecessor has served so far.
-    pub(crate) fn resume(&mut self) {
+    pub(crate) fn serve_inherited(&mut self) {
         self.inherited.clear();
         for serve in std::mem::take(&mut self.held) {
             self.spawn(serve);
@@ -286,13 +286,13 @@ impl Endpoints {
         self.running.clear();
     }
 
-    /// Accepts nothing until [`Endpoints::go_on`]; a successor does.
+    /// Accepts nothing until [`Endpoints::resume`]; a successor does.
     pub(crate) fn pause(&mut self) {
         self.running.values_mut().for_each(|running| running.stop = None);
     }
 
     /// Serves again.
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn resume(&mut self) {
         for (address, running) in std::mem::take(&mut self.running) {
             match running {
                 Running { routes, listener: Some(listener), stop: None } => {

@@ -35,11 +35,11 @@ pub(crate) enum Event {
 
 /// What came while something else was waited for: each once, what ends the process first.
 #[derive(Debug, Default)]
-pub(crate) struct Later(VecDeque<Event>);
+pub(crate) struct Deferred(VecDeque<Event>);
 
-impl Later {
+impl Deferred {
     /// For a start. The node role takes long enough for files to change meanwhile.
-    pub(crate) fn begin(flags: &Flags) -> Self {
+    pub(crate) fn at_start(flags: &Flags) -> Self {
         Self(flags.node.iter().map(|_| Event::Look).collect())
     }
 
@@ -93,13 +93,13 @@ fn say_last(line: String) {
 
 /// Does `work` on a thread called `name`, and waits for it. Gives nothing if a signal to end comes
 /// first: the thread may go on for as long as the process lives, and nobody hears what came of it.
-/// All else that comes meanwhile is for `later`.
+/// All else that comes meanwhile is for `deferred`.
 ///
 /// # Errors
 /// There is no thread to be had.
 pub(crate) fn unless_ended<T: Send + 'static>(
     events: &Receiver<Event>,
-    later: &mut Later,
+    deferred: &mut Deferred,
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Option<T>> {
@@ -109,7 +109,7 @@ pub(crate) fn unless_ended<T: Send + 'static>(
             Ok(Event::Signal(SIGTERM | SIGINT | SIGQUIT)) | Err(RecvTimeoutError::Disconnected) => {
                 return Ok(None);
             }
-            Ok(event) => later.push(event),
+            Ok(event) => deferred.push(event),
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
@@ -153,12 +153,12 @@ mod tests {
 
     #[test]
     fn what_is_put_off_is_not_lost_and_an_end_comes_first() {
-        let mut later = Later::default();
+        let mut deferred = Deferred::default();
         for signal in [SIGUSR1, SIGUSR2, SIGUSR1, SIGTERM] {
-            later.push(Event::Signal(signal));
+            deferred.push(Event::Signal(signal));
         }
-        later.push(Event::Look);
-        let all: Vec<_> = std::iter::from_fn(|| later.next()).collect();
+        deferred.push(Event::Look);
+        let all: Vec<_> = std::iter::from_fn(|| deferred.next()).collect();
         let signals = [SIGTERM, SIGUSR1, SIGUSR2].map(Event::Signal);
         assert_eq!(all, [&signals[..], &[Event::Look]].concat());
     }
@@ -168,14 +168,14 @@ mod tests {
         let (sender, events) = channel();
         let reload = Event::Signal(SIGUSR1);
         sender.send(reload).unwrap();
-        let mut later = Later::default();
+        let mut deferred = Deferred::default();
         let work = || std::thread::sleep(20 * ROUND);
-        assert_eq!(unless_ended(&events, &mut later, "work", work).unwrap(), Some(()));
+        assert_eq!(unless_ended(&events, &mut deferred, "work", work).unwrap(), Some(()));
         // It may not have been looked at yet.
-        assert_eq!(later.next().or(events.try_recv().ok()), Some(reload));
+        assert_eq!(deferred.next().or(events.try_recv().ok()), Some(reload));
         sender.send(Event::Signal(SIGTERM)).unwrap();
         let work = || std::thread::sleep(SETTLE_MAX);
-        assert_eq!(unless_ended(&events, &mut later, "work", work).unwrap(), None);
+        assert_eq!(unless_ended(&events, &mut deferred, "work", work).unwrap(), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod endpoints;
 mod events;
 mod face;
 mod flags;
+mod handover;
 mod insight;
 mod load;
 mod logger;
@@ -21,7 +22,6 @@ mod probe;
 mod process;
 mod reload;
 mod serve;
-mod succession;
 mod tasks;
 mod watch;
 

@@ -35,7 +35,7 @@ impl Reloads {
     }
 
     /// Follows a configuration that was just taken up.
-    pub(crate) fn follow(&mut self, loaded: &Loaded, services: &Services) {
+    pub(crate) fn configure(&mut self, loaded: &Loaded, services: &Services) {
         self.seen.clone_from(&loaded.hash);
         self.service = services.reload.filter(|_| loaded.source.path.is_some());
         self.schedule();

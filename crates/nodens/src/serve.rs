@@ -1,6 +1,6 @@
 //! Start, events, shutdown.
 
-mod handover;
+mod handing_over;
 mod memory;
 mod reloading;
 mod starting;
@@ -10,13 +10,13 @@ pub(crate) use memory::budget;
 use crate::budget::{Budget, Cache};
 use crate::dnstap::Taps;
 use crate::endpoints::{Endpoints, Facts};
-use crate::events::{Event, Later, settle, watch_signals};
+use crate::events::{Deferred, Event, settle, watch_signals};
 use crate::flags::Flags;
+use crate::handover::{self, AtEnd, Finished, Handover, Successors, Waiting};
 use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
 use crate::node::Node;
 use crate::reload::Reloads;
-use crate::succession::{self, After, Finished, Succession, Successors, Waiting};
 use crate::tasks::Tasks;
 use crate::{clusters, face, insight, pidfile, probe};
 use nodens_core::config::{Services, Task};
@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The stack of the thread that reads configurations: as much as the first thread of a process has.
 const STACK_LEN: usize = 8 << 20;
 /// How often it is seen whether questions may be taken beside a predecessor.
-const TOGETHER: Duration = Duration::from_millis(20);
+const SHARED_ROUND: Duration = Duration::from_millis(20);
 
 /// The running server.
 struct Server {
@@ -57,10 +57,10 @@ struct Server {
     node: Option<Node>,
     lameduck: Duration,
     /// What came while something else was waited for.
-    later: Later,
-    succession: Succession,
+    deferred: Deferred,
+    handover: Handover,
     /// What the process does at the end.
-    after: After,
+    at_end: AtEnd,
 }
 
 /// Serves until a signal ends it.
@@ -76,16 +76,16 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
     loop {
         let (own_flags, own_sender) = (flags.clone(), sender.clone());
         let life = move || {
-            let (after, code) = live(&own_flags, own_sender, &events, name);
-            (after, code, events)
+            let (at_end, code) = live(&own_flags, own_sender, &events, name);
+            (at_end, code, events)
         };
         // The thread becomes nicer in time, which cannot be undone, and this one must not: what it
         // starts next is to be as the first.
         let thread = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK_LEN);
-        let (after, code) = match thread.spawn(life).map(JoinHandle::join) {
-            Ok(Ok((after, code, back))) => {
+        let (at_end, code) = match thread.spawn(life).map(JoinHandle::join) {
+            Ok(Ok((at_end, code, back))) => {
                 events = back;
-                (after, code)
+                (at_end, code)
             }
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(error) => {
@@ -95,7 +95,7 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
         };
         // What has ended may have left much, and this process may wait for long.
         nodens_net::memory::give_back();
-        match succession::finish(after, code, &sender, &events) {
+        match handover::finish(at_end, code, &sender, &events) {
             Finished::End(code) => return code,
             Finished::Fail(why) => {
                 face::start_error(flags.log_format, &why);
@@ -113,14 +113,14 @@ fn live(
     sender: Sender<Event>,
     events: &Receiver<Event>,
     name: Option<Name>,
-) -> (After, ExitCode) {
+) -> (AtEnd, ExitCode) {
     let logger = Logger::start(flags.log_format, std::io::stdout());
-    let mut after = After::Exit;
+    let mut at_end = AtEnd::Exit;
     let code = match Server::start(flags.clone(), &logger, (sender, events), name) {
         Ok(Some(mut server)) => {
             server.greet();
             let code = server.live(events);
-            after = server.after.clone();
+            at_end = server.at_end.clone();
             code
         }
         Ok(None) => ExitCode::SUCCESS,
@@ -133,7 +133,7 @@ fn live(
         pidfile::remove(path);
     }
     logger.stop();
-    (after, code)
+    (at_end, code)
 }
 
 impl Server {
@@ -147,15 +147,15 @@ impl Server {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let (shared, budget) = memory::shared(&flags, logger);
         let successors = Successors::prepare(shared.sink.clone());
-        let claimed = succession::claim(&flags, &shared.sink, name, events)?;
+        let claimed = handover::claim(&flags, &shared.sink, name, events)?;
         let Some(inherited) = claimed else { return Ok(None) };
-        let mut waiting = Waiting::new(events, Later::begin(&flags), inherited, &shared);
+        let mut waiting = Waiting::new(events, Deferred::at_start(&flags), inherited, &shared);
         let mut watches = Watches::new(shared.clone(), memory::moments());
         let (all, with) = (&mut watches, (&sender, &mut waiting));
-        let begin = |node| Node::begin(&flags, node, &shared, all, with);
-        let node = match flags.node.as_ref().map(begin) {
+        let prepare = |node| Node::prepare(&flags, node, &shared, all, with);
+        let node = match flags.node.as_ref().map(prepare) {
             Some(None) => return waiting.inherited.ended(),
-            begun => begun.flatten(),
+            prepared => prepared.flatten(),
         };
         let source = source(&flags, node.as_ref()).map_err(|error| text(&error))?;
         let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
@@ -169,14 +169,14 @@ impl Server {
         clusters::watch(&mut watches, &config.services, &shared)?;
         let what = (&shared, &config, &budget);
         let started = starting::run(what, node.as_ref(), &mut endpoints, &mut waiting)?;
-        let Waiting { inherited, later, .. } = waiting;
+        let Waiting { inherited, deferred, .. } = waiting;
         let Some(runtime) = started else { return inherited.ended() };
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();
         let reloads = Reloads::new(shared.clone(), sender.clone());
-        let succession = Succession::new(&flags, &shared, sender, inherited, successors);
+        let handover = Handover::new(&flags, &shared, sender, inherited, successors);
         let mut server = Self {
-            later,
+            deferred,
             flags,
             shared,
             budget,
@@ -191,16 +191,16 @@ impl Server {
             reloads,
             node,
             lameduck: Duration::ZERO,
-            succession,
-            after: After::Exit,
+            handover,
+            at_end: AtEnd::Exit,
         };
-        server.begin_unless_pending()?;
-        server.follow(&loaded);
+        server.announce_ready_unless_pending()?;
+        server.configure_services(&loaded);
         Ok(Some(server))
     }
 
     /// Questions are taken from now on.
-    fn begin(&self) -> Result<(), String> {
+    fn announce_ready(&self) -> Result<(), String> {
         if let Some(path) = &self.flags.pidfile {
             pidfile::write(path)?;
         }
@@ -209,7 +209,7 @@ impl Server {
     }
 
     /// What has to happen after a configuration was taken up.
-    fn follow(&mut self, loaded: &Loaded) {
+    fn configure_services(&mut self, loaded: &Loaded) {
         for warning in &loaded.tree.warnings {
             self.shared.sink.line(Level::Warning, "", warning.to_string());
         }
@@ -228,10 +228,10 @@ impl Server {
         probe::watch_for_loops(&services.loops, begins, &self.endpoints);
         let runtime = self.runtime.iter();
         runtime.for_each(|runtime| _ = self.facts.vitals.set(runtime.vitals().clone()));
-        self.reloads.follow(loaded, services);
+        self.reloads.configure(loaded, services);
         self.notify(services);
         if let Some(node) = &mut self.node {
-            node.follow(&config);
+            node.configure(&config);
         }
     }
 
@@ -265,19 +265,20 @@ impl Server {
             if let Some(code) = self.hand_over() {
                 return code;
             }
-            if self.succession.is_overdue() {
+            if self.handover.is_overdue() {
                 self.say("SIGTERM: Terminating without the successor");
                 return self.stop();
             }
-            let wait = self.succession.is_together().then_some(TOGETHER).or(self.reloads.wait());
-            let event = match (self.later.next(), wait) {
+            let wait =
+                self.handover.shares_listeners().then_some(SHARED_ROUND).or(self.reloads.wait());
+            let event = match (self.deferred.next(), wait) {
                 (Some(event), _) => Ok(event),
                 (None, Some(wait)) => events.recv_timeout(wait),
                 (None, None) => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match event {
                 Ok(Event::Signal(signal @ (SIGTERM | SIGINT | SIGQUIT)))
-                    if self.succession.hurry(signal) => {}
+                    if self.handover.defer_stop(signal) => {}
                 Ok(Event::Signal(SIGTERM)) => {
                     self.say("SIGTERM: Shutting down servers then terminating");
                     return self.stop();
@@ -288,13 +289,13 @@ impl Server {
                 }
                 Ok(Event::Signal(SIGQUIT)) => {
                     self.say("SIGQUIT: Quitting process immediately");
-                    self.succession.farewell();
+                    self.handover.announce_end();
                     return ExitCode::SUCCESS;
                 }
                 Ok(event @ (Event::Signal(SIGUSR1) | Event::Look))
-                    if self.succession.is_together() =>
+                    if self.handover.shares_listeners() =>
                 {
-                    self.succession.put_off(event);
+                    self.handover.put_off(event);
                 }
                 Ok(Event::Signal(SIGUSR1)) => {
                     self.say("SIGUSR1: Reloading");
@@ -308,11 +309,11 @@ impl Server {
                 Ok(Event::Signal(_) | Event::Handover) => {}
                 Ok(Event::Look) => {
                     if let Some(event) = settle(events) {
-                        self.later.push(event);
+                        self.deferred.push(event);
                     }
                     self.look(events);
                 }
-                Err(RecvTimeoutError::Timeout) if self.succession.is_together() => {}
+                Err(RecvTimeoutError::Timeout) if self.handover.shares_listeners() => {}
                 Err(RecvTimeoutError::Timeout) => {
                     self.look(events);
                     self.reloads.schedule();
@@ -325,7 +326,7 @@ impl Server {
     /// Says so, keeps answering for the lameduck time, then ends what is under way.
     fn stop(&mut self) -> ExitCode {
         self.notifications = None;
-        if self.succession.is_together() {
+        if self.handover.shares_listeners() {
             return self.stop_beside();
         }
         self.facts.stopping.store(true, Ordering::Relaxed);

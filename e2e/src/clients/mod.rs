@@ -116,12 +116,12 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
         }
         pod.disconnect()?;
     }
-    let heir = inherit(&client, &pods).await?;
-    println!("\npod {}, with the address of pod {}", heir.name, pods[0].name);
-    heir.connect()?;
-    become_known(&folder, &heir, &programs[0], &mut places[0], &expected).await?;
-    check(&folder, &heir, &programs[0], &mut places, &expected, &mut faults).await?;
-    heir.disconnect()?;
+    let successor = inherit(&client, &pods).await?;
+    println!("\npod {}, with the address of pod {}", successor.name, pods[0].name);
+    successor.connect()?;
+    become_known(&folder, &successor, &programs[0], &mut places[0], &expected).await?;
+    check(&folder, &successor, &programs[0], &mut places, &expected, &mut faults).await?;
+    successor.disconnect()?;
     for fault in &faults {
         println!("{fault}");
     }
@@ -131,11 +131,12 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
 
 /// Deletes the first pod and gives its address to another one, in another namespace.
 async fn inherit(client: &Client, pods: &[Pod]) -> Result<Pod> {
-    let heir = pods::heir();
-    let first = pods.iter().find(|pod| pod.address == heir.address).context("no such address")?;
+    let successor = pods::successor();
+    let first =
+        pods.iter().find(|pod| pod.address == successor.address).context("no such address")?;
     first.delete(client).await?;
-    heir.create(client).await?;
-    Ok(heir)
+    successor.create(client).await?;
+    Ok(successor)
 }
 
 /// Looks names up until the server knows whose the address is now. Until then, too, what is found is what the pod's

@@ -68,10 +68,10 @@ pub(super) fn all() -> Vec<Pod> {
 }
 
 /// A pod in another namespace that is given the address of the first.
-pub(super) fn heir() -> Pod {
+pub(super) fn successor() -> Pod {
     let cluster = ["other.svc.cluster.local", CLUSTER[1], CLUSTER[2]];
     Pod {
-        name: "heir",
+        name: "successor",
         namespace: "other",
         address: "10.244.0.10",
         spec: json!({}),

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(crate) const DESCRIPTORS_MAX: usize = 200;
 /// Descriptors in all: a thousand listeners' sockets on a machine with a hundred CPUs would be more,
 /// and more than a process may have open.
-pub(crate) const ESTATE_MAX: usize = 65_536;
+pub(crate) const STATE_DESCRIPTORS_MAX: usize = 65_536;
 /// The longest message, in octets: the longest cached answer and the longest input of a
 /// connection fit.
 pub(crate) const MESSAGE_LEN_MAX: usize = 128 << 10;
@@ -21,14 +21,14 @@ pub(crate) const ANSWERS_LEN: usize = MESSAGE_LEN_MAX / 2;
 pub(crate) const BACKLOG: i32 = 16;
 /// Connections that have been accepted and have not shown yet that they know the secret. The oldest
 /// gives way to a new one: a successor answers the challenge at once.
-pub(crate) const VISITORS_MAX: usize = 8;
+pub(crate) const CANDIDATES_MAX: usize = 8;
 /// How long such a connection may last.
-pub(crate) const VISIT_MAX: Duration = Duration::from_secs(2);
+pub(crate) const AUTHENTICATION_MAX: Duration = Duration::from_secs(2);
 /// How long a successor waits until the process at the other end has shown who it is. One that does not
 /// is stopped, or hangs, or is a stranger.
 pub(crate) const GREETING_MAX: Duration = Duration::from_secs(3);
 /// How long passing on descriptors may take in all.
-pub(crate) const ESTATE_TIME: Duration = Duration::from_secs(10);
+pub(crate) const STATE_TIME: Duration = Duration::from_secs(10);
 /// How long a successor may take to get ready in all: the ten minutes of the manifests' startup probe.
 pub(crate) const PREPARE_MAX: Duration = Duration::from_secs(600);
 /// How long the connections of the predecessor may take to be passed on, of which it bounds the last

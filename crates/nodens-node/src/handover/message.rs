@@ -56,9 +56,9 @@ pub(crate) enum Message {
         input: Vec<u8>,
     },
     /// Predecessor: I am gone.
-    Bye,
+    Left,
     /// Successor: I am about to end, on purpose. Or at least I say no more.
-    Farewell,
+    Ending,
 }
 
 /// What both sides have to know of each other.
@@ -147,8 +147,8 @@ impl Message {
                 out.extend(asked.to_be_bytes());
                 push(&mut out, input);
             }
-            Self::Bye => out.push(b'b'),
-            Self::Farewell => out.push(b'F'),
+            Self::Left => out.push(b'b'),
+            Self::Ending => out.push(b'F'),
         }
         out
     }
@@ -181,8 +181,8 @@ impl Message {
                 let (listener, asked) = (rest.address()?, u32::from_be_bytes(rest.take()?));
                 Self::Connection { listener, asked, input: rest.octets()?.to_vec() }
             }
-            b'b' => Self::Bye,
-            b'F' => Self::Farewell,
+            b'b' => Self::Left,
+            b'F' => Self::Ending,
             _ => return None,
         };
         rest.0.is_empty().then_some(message)
@@ -299,8 +299,8 @@ mod tests {
             Message::Stay,
             Message::Alive,
             Message::Connection { listener: b, asked: 9, input: vec![0, 20, 1] },
-            Message::Bye,
-            Message::Farewell,
+            Message::Left,
+            Message::Ending,
         ];
         for message in messages {
             let octets = message.encode();

@@ -1,7 +1,7 @@
 //! How a running server passes what it holds to its successor, so that no query is lost.
 //!
 //! The *predecessor* listens under a name in a [`Folder`] ([`Offer`]), or starts the successor itself.
-//! The *successor* asks there ([`Inheritance::claim`]). Both show that they know the secret of the
+//! The *successor* asks there ([`Takeover::claim`]). Both show that they know the secret of the
 //! folder; nothing else of another process is looked at before. The successor is given every listening
 //! socket, with what waits in it, and the cache. It builds what it needs beside the running server,
 //! which answers meanwhile. Then:
@@ -12,7 +12,7 @@
 //! | | takes no more queries; `Paused`, with the descriptors that the node's network hangs on |
 //! | takes queries; `Stay` | |
 //! | | stays as it is for a while |
-//! | | answers what it had taken, passes on its connections, each once nothing is owed to it; `Bye` |
+//! | | answers what it had taken, passes on its connections, each once nothing is owed to it; `Left` |
 //!
 //! The sockets are the same in both processes: each query goes to one of the two, whichever
 //! takes it, and what nobody takes waits. What brings queries to the node is the predecessor's alone
@@ -23,27 +23,27 @@
 //! the last thread of the other process, and nobody else has its end; that it is stopped shows when
 //! it says `Alive` no more. A predecessor that resumes says `Refused`, and a successor that reads that
 //! ends, whatever it has said or done before. One that reads the end of the connection is alone.
-//! After `Stay` the predecessor does not resume if the successor has said `Farewell`.
+//! After `Stay` the predecessor does not resume if the successor has said `Ending`.
 
+mod busy;
 mod channel;
-mod door;
-mod doorkeeper;
 mod folder;
-mod inheritance;
 mod limits;
+mod listener;
 mod message;
 mod offer;
 mod secret;
 mod sending;
+mod takeover;
 
 #[cfg(test)]
 mod tests;
 
-pub use doorkeeper::Doorkeeper;
+pub use busy::BusyResponder;
 pub use folder::{Folder, Name};
-pub use inheritance::{Claimed, Goodbye, Inheritance, Trial};
 pub use message::VERSION;
-pub use offer::{Heir, Holder, Offer, Parent};
+pub use offer::{Holder, Offer, Parent, Successor};
+pub use takeover::{Claimed, EndNotice, Takeover, Trial};
 
 use nodens_net::InheritedListener;
 use std::io;
@@ -51,7 +51,7 @@ use std::os::fd::OwnedFd;
 
 /// What passes from one process to the next before it takes questions.
 #[derive(Debug, Default)]
-pub struct Estate {
+pub struct HandoverState {
     /// The listeners for questions.
     pub listeners: Vec<InheritedListener>,
     /// Everything else, by name.

@@ -1,13 +1,13 @@
 //! The side of the predecessor.
 
 use super::channel::{self, Channel};
-use super::door::{Door, Guest, Visitor};
 use super::folder::{Folder, Name};
-use super::limits::{ESTATE_TIME, IN_TIME, LEAVE_MAX, PREPARE_MAX, ROUND, SILENT_ROUNDS};
+use super::limits::{IN_TIME, LEAVE_MAX, PREPARE_MAX, ROUND, SILENT_ROUNDS, STATE_TIME};
+use super::listener::{Candidate, Listener, Peer};
 use super::message::{Item, Message};
 use super::secret::Secret;
-use super::sending::{pass_on, send_answers, send_estate};
-use super::{Error, Estate, Named};
+use super::sending::{pass_on, send_answers, send_state};
+use super::{Error, HandoverState, Named};
 use nodens_core::cache::Store;
 use nodens_net::HandedConnection;
 use rustix::event::{EventfdFlags, PollFlags, eventfd};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 pub trait Holder {
     /// What there is to pass on. The server answers meanwhile, and changes none of it until
     /// [`Holder::resume`] or [`Holder::leave`].
-    fn estate(&mut self) -> Result<Estate, String>;
+    fn state(&mut self) -> Result<HandoverState, String>;
     /// Shows `visit` every answer of the cache until it says false.
     fn answers(&mut self, visit: &mut dyn FnMut(&[u8]) -> bool);
     /// Whether the server has something to do that does not wait until a successor is ready. Set by
@@ -40,16 +40,16 @@ pub trait Holder {
     fn resume(&mut self, why: &Error);
     /// A process was turned away before it was given or asked anything.
     fn refused(&mut self, why: &Error);
-    /// Begins to end. What arrives at `kept` is for the successor; connections go to `heir`, until
+    /// Begins to end. What arrives at `kept` is for the successor; connections go to `successor`, until
     /// it is dropped.
-    fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>);
-    /// Whether that is done. A part of the server that is stuck may keep `heir` for ever.
+    fn leave(&mut self, kept: Vec<SocketAddr>, successor: Sender<HandedConnection>);
+    /// Whether that is done. A part of the server that is stuck may keep `successor` for ever.
     fn has_left(&mut self) -> bool;
 }
 
 /// Who has taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heir {
+pub enum Successor {
     /// The child with this process ID.
     Child(u32),
     /// A process that was started by others.
@@ -59,7 +59,7 @@ pub enum Heir {
 /// Where successors find this process: under a name, or as the parent that started them.
 #[derive(Debug)]
 pub struct Offer {
-    named: Option<(Name, Door)>,
+    named: Option<(Name, Listener)>,
     children: Receiver<(u32, OwnedFd)>,
     parent: Parent,
 }
@@ -101,14 +101,14 @@ impl Offer {
     ///
     /// The system refuses.
     pub fn new(name: Option<Name>) -> io::Result<Self> {
-        let door = |name: Name| {
-            let door = Door::new(name.listen()?, name.folder.secret.clone());
-            io::Result::Ok((name, door))
+        let listener = |name: Name| {
+            let listener = Listener::new(name.listen()?, name.folder.secret.clone());
+            io::Result::Ok((name, listener))
         };
-        Self::of(name.map(door).transpose()?)
+        Self::of(name.map(listener).transpose()?)
     }
 
-    fn of(named: Option<(Name, Door)>) -> io::Result<Self> {
+    fn of(named: Option<(Name, Listener)>) -> io::Result<Self> {
         let (tell, children) = channel();
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { named, children, parent: Parent { tell, wake: Arc::new(wake) } })
@@ -119,13 +119,9 @@ impl Offer {
     /// # Errors
     ///
     /// No descriptor is free.
-    pub fn inherited(
-        folder: Folder,
-        name: &str,
-        [lock, listener]: [OwnedFd; 2],
-    ) -> io::Result<Self> {
-        let door = Door::new(listener, folder.secret.clone());
-        Self::of(Some((Name { folder, name: name.to_owned(), lock }, door)))
+    pub fn inherited(folder: Folder, name: &str, [lock, socket]: [OwnedFd; 2]) -> io::Result<Self> {
+        let listener = Listener::new(socket, folder.secret.clone());
+        Self::of(Some((Name { folder, name: name.to_owned(), lock }, listener)))
     }
 
     /// Of the name, for a successor; none without one.
@@ -134,8 +130,8 @@ impl Offer {
     ///
     /// No descriptor is free.
     pub fn descriptors(&self) -> io::Result<Option<[OwnedFd; 2]>> {
-        let both = |(name, door): &(Name, Door)| {
-            io::Result::Ok([name.lock.try_clone()?, door.listener.try_clone()?])
+        let both = |(name, listener): &(Name, Listener)| {
+            io::Result::Ok([name.lock.try_clone()?, listener.socket.try_clone()?])
         };
         self.named.as_ref().map(both).transpose()
     }
@@ -151,12 +147,12 @@ impl Offer {
     /// # Errors
     ///
     /// Nobody can ask any more.
-    pub fn serve(&mut self, holder: &mut dyn Holder, program: &str) -> io::Result<Heir> {
+    pub fn serve(&mut self, holder: &mut dyn Holder, program: &str) -> io::Result<Successor> {
         loop {
-            let (guest, heir) = self.next(holder)?;
-            let channel = &guest.channel;
-            match self.hand_over(&guest, holder, program) {
-                Ok(()) => return Ok(heir),
+            let (peer, successor) = self.next(holder)?;
+            let channel = &peer.channel;
+            match self.hand_over(&peer, holder, program) {
+                Ok(()) => return Ok(successor),
                 Err(error) => {
                     // It learns of it in any case, because the connection closes; but that alone
                     // would mean that this process is gone.
@@ -168,23 +164,23 @@ impl Offer {
     }
 
     /// Waits for the next process that may succeed.
-    fn next(&mut self, holder: &mut dyn Holder) -> io::Result<(Guest, Heir)> {
+    fn next(&mut self, holder: &mut dyn Holder) -> io::Result<(Peer, Successor)> {
         loop {
             if let Ok((pid, ours)) = self.children.try_recv() {
-                let guest = Visitor::challenge(Channel::of(ours))
+                let peer = Candidate::challenge(Channel::of(ours))
                     .and_then(|child| child.admit(&Secret::INHERITED));
-                match guest {
-                    Ok(guest) => return Ok((guest, Heir::Child(pid))),
+                match peer {
+                    Ok(peer) => return Ok((peer, Successor::Child(pid))),
                     Err(error) => holder.refused(&error),
                 }
                 continue;
             }
             let mut refused = |error: &Error| holder.refused(error);
-            let guest = self.named.as_mut().map(|(_, door)| door.look(&mut refused));
-            if let Some(guest) = guest.transpose()?.flatten() {
-                return Ok((guest, Heir::Other));
+            let peer = self.named.as_mut().map(|(_, listener)| listener.look(&mut refused));
+            if let Some(peer) = peer.transpose()?.flatten() {
+                return Ok((peer, Successor::Other));
             }
-            let time = self.named.as_ref().and_then(|(_, door)| door.wait_max());
+            let time = self.named.as_ref().and_then(|(_, listener)| listener.wait_max());
             self.wait(None, time.unwrap_or(Duration::from_secs(3600)));
             _ = rustix::io::read(&*self.parent.wake, &mut [0; 8]);
         }
@@ -192,38 +188,38 @@ impl Offer {
 
     /// Waits until somebody has something to say, or `channel` is ready.
     pub(crate) fn wait(&self, channel: Option<(&Channel, PollFlags)>, time: Duration) {
-        let door = self.named.iter().flat_map(|(_, door)| door.fds());
+        let listener = self.named.iter().flat_map(|(_, listener)| listener.fds());
         let own = channel.iter().map(|(channel, flags)| (channel.as_fd(), *flags));
         // Children are not served meanwhile.
         let wake = channel.is_none().then_some((self.parent.wake.as_fd(), PollFlags::IN));
-        channel::wait(door.map(|fd| (fd, PollFlags::IN)).chain(own).chain(wake), time);
+        channel::wait(listener.map(|fd| (fd, PollFlags::IN)).chain(own).chain(wake), time);
     }
 
     /// Tells others that come to wait.
     pub(crate) fn turn_away(&mut self, refused: &mut dyn FnMut(&Error)) {
-        if let Some((_, door)) = &mut self.named {
-            door.turn_away(refused);
+        if let Some((_, listener)) = &mut self.named {
+            listener.turn_away(refused);
         }
     }
 
     /// One hand-over. On an error the holder has to resume.
     fn hand_over(
         &mut self,
-        guest: &Guest,
+        peer: &Peer,
         holder: &mut dyn Holder,
         program: &str,
     ) -> Result<(), Error> {
-        let channel = &guest.channel;
-        channel.set_deadline(Some(ESTATE_TIME));
-        guest.welcome(program)?;
-        let estate = holder.estate().map_err(Error::Holder)?;
-        send_estate(channel, &estate)?;
+        let channel = &peer.channel;
+        channel.set_deadline(Some(STATE_TIME));
+        peer.welcome(program)?;
+        let state = holder.state().map_err(Error::Holder)?;
+        send_state(channel, &state)?;
         // It has them, or nobody: here they would stay open for as long as the hand-over takes.
-        drop(estate);
+        drop(state);
         channel.set_deadline(Some(PREPARE_MAX));
         let called_off = holder.called_off();
         let until = Instant::now() + PREPARE_MAX;
-        if guest.greeting.answers == Store::FORMAT {
+        if peer.greeting.answers == Store::FORMAT {
             // It takes the answers once it has read its configuration, which may have to be waited for.
             send_answers(channel, holder, &mut || {
                 self.attend(channel, PollFlags::OUT, (&called_off, until), &mut |_| {})
@@ -269,7 +265,7 @@ impl Offer {
 
     /// Takes no more queries, until the successor does. What brings them passes now, and not before.
     fn give_up_queries(&mut self, channel: &Channel, holder: &mut dyn Holder) -> Result<(), Error> {
-        channel.set_deadline(Some(ESTATE_TIME));
+        channel.set_deadline(Some(STATE_TIME));
         let network = holder.pause().map_err(Error::Holder)?;
         let items = network.iter().map(|(name, _)| Item::Named(name.clone())).collect();
         let fds: Vec<_> = network.iter().map(|(_, fd)| fd.as_fd()).collect();

@@ -4,22 +4,22 @@ use super::channel::Channel;
 use super::limits::{ANSWERS_LEN, DESCRIPTORS_MAX, LEAVE_MAX, ROUND};
 use super::message::{Item, Message};
 use super::offer::Holder;
-use super::{Error, Estate};
+use super::{Error, HandoverState};
 use nodens_net::HandedConnection;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 /// Sends the descriptors, with what they are.
-pub(super) fn send_estate(channel: &Channel, estate: &Estate) -> Result<(), Error> {
-    let pairs = estate.listeners.iter().flat_map(|listener| {
+pub(super) fn send_state(channel: &Channel, state: &HandoverState) -> Result<(), Error> {
+    let pairs = state.listeners.iter().flat_map(|listener| {
         listener
             .pairs
             .iter()
             .map(|(udp, tcp)| (Item::Pair(listener.address), vec![udp.as_fd(), tcp.as_fd()]))
     });
     let others =
-        estate.others.iter().map(|(name, fd)| (Item::Named(name.clone()), vec![fd.as_fd()]));
+        state.others.iter().map(|(name, fd)| (Item::Named(name.clone()), vec![fd.as_fd()]));
     let (mut items, mut fds): (Vec<Item>, Vec<BorrowedFd<'_>>) = (Vec::new(), Vec::new());
     for (item, own) in pairs.chain(others) {
         if fds.len() + own.len() > DESCRIPTORS_MAX {
@@ -79,5 +79,5 @@ pub(super) fn pass_on(
             return;
         }
     }
-    _ = channel.send(&Message::Bye, &[]);
+    _ = channel.send(&Message::Left, &[]);
 }

@@ -1,8 +1,8 @@
 //! The protocol between two sides, and every way in which one of them can end.
 
 use super::channel::{Channel, accept};
-use super::door::{Door, greeting};
-use super::limits::{ACCEPT_PAUSE, GREETING_LEN_MAX, ROUND, UNHEARD_MAX, VISITORS_MAX};
+use super::limits::{ACCEPT_PAUSE, CANDIDATES_MAX, GREETING_LEN_MAX, ROUND, UNHEARD_MAX};
+use super::listener::{Listener, greeting};
 use super::message::Message;
 use super::secret::{Claim, Nonce, Secret, nonce};
 use super::*;
@@ -42,14 +42,14 @@ impl Place {
     }
 
     fn try_claim(&self) -> Result<Claimed, Error> {
-        Inheritance::claim(&self.folder, NAME, "test")
+        Takeover::claim(&self.folder, NAME, "test")
     }
 
     /// Takes over, or waits until it can.
-    fn claim(&self) -> Inheritance {
+    fn claim(&self) -> Takeover {
         loop {
             match self.try_claim() {
-                Ok(Claimed::Heir(heir)) => return *heir,
+                Ok(Claimed::Successor(successor)) => return *successor,
                 // It may hand over to another one in this moment.
                 Ok(Claimed::Busy) | Err(Error::Gone) => {
                     std::thread::sleep(Duration::from_millis(5));
@@ -122,8 +122,8 @@ impl Owner {
 }
 
 impl Holder for Owner {
-    fn estate(&mut self) -> Result<Estate, String> {
-        self.told.push("estate".to_owned());
+    fn state(&mut self) -> Result<HandoverState, String> {
+        self.told.push("state".to_owned());
         // More sockets than fit into one message.
         let pairs = |udp: &UdpSocket, tcp: &TcpListener| {
             let pair = |_| (udp.try_clone().unwrap().into(), tcp.try_clone().unwrap().into());
@@ -133,7 +133,7 @@ impl Holder for Owner {
             address: *address,
             pairs: pairs(udp, tcp),
         });
-        Ok(Estate { listeners: listeners.collect(), others: Vec::new() })
+        Ok(HandoverState { listeners: listeners.collect(), others: Vec::new() })
     }
 
     fn answers(&mut self, visit: &mut dyn FnMut(&[u8]) -> bool) {
@@ -167,14 +167,14 @@ impl Holder for Owner {
         self.told.push(format!("refused: {why}"));
     }
 
-    fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>) {
+    fn leave(&mut self, kept: Vec<SocketAddr>, successor: Sender<HandedConnection>) {
         self.told.push(format!("leave {}", kept.len()));
         let listener = self.listeners[0].0;
         for stream in self.clients.drain(..) {
             let (stream, input) = (stream.into(), vec![0, 12, 7]);
-            heir.send(HandedConnection { stream, listener, input, asked: 3 }).unwrap();
+            successor.send(HandedConnection { stream, listener, input, asked: 3 }).unwrap();
         }
-        self.stuck.iter_mut().for_each(|stuck| stuck.push(heir.clone()));
+        self.stuck.iter_mut().for_each(|stuck| stuck.push(successor.clone()));
     }
 
     fn has_left(&mut self) -> bool {
@@ -185,7 +185,7 @@ impl Holder for Owner {
 /// Serves in the background; gives the owner back with what it was told, and the offer.
 fn serve(mut offer: Offer, mut owner: Owner) -> JoinHandle<(Owner, Offer)> {
     std::thread::spawn(move || {
-        assert_eq!(offer.serve(&mut owner, "test").unwrap(), Heir::Other);
+        assert_eq!(offer.serve(&mut owner, "test").unwrap(), Successor::Other);
         (owner, offer)
     })
 }
@@ -208,8 +208,8 @@ fn hello(channel: &Channel, secret: &Secret) {
 }
 
 /// Takes questions, and gives what passes with that.
-fn take_over(heir: Inheritance, kept: &[SocketAddr]) -> (Trial, Named) {
-    let trial = heir.commit(kept).unwrap();
+fn take_over(successor: Takeover, kept: &[SocketAddr]) -> (Trial, Named) {
+    let trial = successor.commit(kept).unwrap();
     let named = trial.paused(PATIENCE).unwrap().expect("a pause");
     (trial, named)
 }
@@ -236,11 +236,11 @@ fn everything_passes_to_the_successor() {
     }
     let known = owner.answers.clone();
     let owner = serve(place.offer(), owner);
-    let mut heir = place.claim();
-    assert_eq!(heir.predecessor(), (std::process::id(), "test"));
-    let there: Vec<_> = heir.estate.listeners.iter().map(|listener| listener.address).collect();
+    let mut successor = place.claim();
+    assert_eq!(successor.predecessor(), (std::process::id(), "test"));
+    let there: Vec<_> = successor.state.listeners.iter().map(|listener| listener.address).collect();
     assert_eq!(there, addresses);
-    for InheritedListener { address, pairs } in &heir.estate.listeners {
+    for InheritedListener { address, pairs } in &successor.state.listeners {
         assert_eq!(pairs.len(), 150);
         for (udp, tcp) in pairs {
             let udp = UdpSocket::from(udp.try_clone().unwrap());
@@ -251,15 +251,15 @@ fn everything_passes_to_the_successor() {
             );
         }
     }
-    assert!(heir.estate.others.is_empty(), "the network is the predecessor's still");
+    assert!(successor.state.others.is_empty(), "the network is the predecessor's still");
     let mut answers = Vec::new();
-    heir.answers(|answer| answers.push(answer.to_vec())).unwrap();
+    successor.answers(|answer| answers.push(answer.to_vec())).unwrap();
     assert_eq!(answers, known);
     let mut adopted = Vec::new();
-    let (trial, named) = take_over(heir, &addresses);
+    let (trial, named) = take_over(successor, &addresses);
     assert_eq!(named.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["network"]);
     trial.stay(|connection| adopted.push(connection)).unwrap();
-    assert_eq!(told(owner), ["estate", "pause", "retire", "leave 2"]);
+    assert_eq!(told(owner), ["state", "pause", "retire", "leave 2"]);
     assert_eq!(adopted.len(), clients.len());
     for (connection, client) in adopted.into_iter().zip(&mut clients) {
         let facts = (connection.listener, connection.asked, &connection.input[..]);
@@ -278,12 +278,12 @@ fn a_part_of_the_predecessor_that_hangs_does_not_keep_the_rest_from_leaving() {
     let accepted = (0..3).map(|_| owner.listeners[0].2.accept().unwrap().0);
     owner.clients.extend(accepted.collect::<Vec<_>>());
     let owner = serve(place.offer(), owner);
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
     let mut adopted = 0;
-    take_over(heir, &[address]).0.stay(|_| adopted += 1).unwrap();
+    take_over(successor, &[address]).0.stay(|_| adopted += 1).unwrap();
     assert_eq!(adopted, 3, "what could be passed on has been");
-    assert_eq!(told(owner), ["estate", "pause", "retire", "leave 1"]);
+    assert_eq!(told(owner), ["state", "pause", "retire", "leave 1"]);
 }
 
 #[test]
@@ -293,13 +293,13 @@ fn the_last_word_to_a_predecessor_that_is_stopped_has_room_behind_the_others() {
     // Far more rounds than words.
     let silence = ROUND * (2 * UNHEARD_MAX);
     assert!(matches!(trial.receive(drop, silence), Err(Error::Slow)));
-    let goodbye = trial.goodbye().unwrap();
-    goodbye.say();
-    drop((trial, goodbye));
+    let end_notice = trial.end_notice().unwrap();
+    end_notice.send();
+    drop((trial, end_notice));
     let words: Vec<_> =
         std::iter::from_fn(|| theirs.receive().ok()).map(|(word, _)| word).collect();
     let (first, last) = (words.first().unwrap(), words.last().unwrap());
-    assert_eq!((first, last), (&Message::Stay, &Message::Farewell));
+    assert_eq!((first, last), (&Message::Stay, &Message::Ending));
     assert_eq!(words.len(), 2 + UNHEARD_MAX as usize, "{words:?}");
 }
 
@@ -309,22 +309,22 @@ fn a_successor_that_gets_ready_sees_at_once_that_the_predecessor_is_gone_and_how
     let owner = Owner::new();
     let called_off = owner.called_off.clone();
     let owner = serve(place.offer(), owner);
-    let heir = place.claim();
+    let successor = place.claim();
     // The answers of its cache wait, which is no end.
-    assert!(!heir.is_closed());
+    assert!(!successor.is_closed());
     called_off.store(true, Ordering::Relaxed);
     let until = std::time::Instant::now() + PATIENCE;
-    while !heir.is_closed() {
+    while !successor.is_closed() {
         assert!(std::time::Instant::now() < until, "never");
         std::thread::sleep(Duration::from_millis(1));
     }
     let why =
         "refused by the running process: the running process applies a changed configuration first";
-    assert_eq!(heir.last_word().to_string(), why);
+    assert_eq!(successor.last_word().to_string(), why);
     called_off.store(false, Ordering::Relaxed);
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
-    take_over(heir, &[]).0.stay(drop).unwrap();
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
+    take_over(successor, &[]).0.stay(drop).unwrap();
     told(owner);
     // One that dies says nothing.
     let (theirs, end) = Channel::pair().unwrap();
@@ -332,21 +332,21 @@ fn a_successor_that_gets_ready_sees_at_once_that_the_predecessor_is_gone_and_how
     assert!(!channel.is_closed());
     theirs.send(&Message::Answers(Vec::new()), &[]).unwrap();
     drop(theirs);
-    let (predecessor, estate) = (greeting(""), Estate::default());
-    let heir = Inheritance { channel, predecessor, estate };
-    assert!(heir.is_closed() && matches!(heir.last_word(), Error::Gone));
+    let (predecessor, state) = (greeting(""), HandoverState::default());
+    let successor = Takeover { channel, predecessor, state };
+    assert!(successor.is_closed() && matches!(successor.last_word(), Error::Gone));
 }
 
 #[test]
 fn a_predecessor_that_resumes_is_heard_however_long_its_successor_took_to_get_ready() {
     let (theirs, end) = Channel::pair().unwrap();
-    let (predecessor, estate) = (greeting(""), Estate::default());
-    let heir = Inheritance { channel: Channel::of(end), predecessor, estate };
-    heir.channel.set_deadline(Some(Duration::ZERO));
+    let (predecessor, state) = (greeting(""), HandoverState::default());
+    let successor = Takeover { channel: Channel::of(end), predecessor, state };
+    successor.channel.set_deadline(Some(Duration::ZERO));
     theirs.send(&Message::Answers(Vec::new()), &[]).unwrap();
     theirs.send(&Message::Refused("too late".to_owned()), &[]).unwrap();
     drop(theirs);
-    assert!(matches!(heir.last_word(), Error::Refused(why) if why == "too late"));
+    assert!(matches!(successor.last_word(), Error::Refused(why) if why == "too late"));
 }
 
 #[test]
@@ -355,12 +355,12 @@ fn a_listener_that_cannot_accept_is_not_asked_again_at_once() {
     let folder = Folder::open(&files.path().join("shared"), true).unwrap();
     // A socket at which nobody listens refuses each time, as one of a process without descriptors does.
     let (not_listening, _other) = Channel::pair().unwrap();
-    let mut door = Door::new(not_listening.into(), folder.secret.clone());
+    let mut listener = Listener::new(not_listening.into(), folder.secret.clone());
     let mut refused = Vec::new();
     for rounds in 1..=2 {
         let begun = std::time::Instant::now();
-        let guest = door.look(&mut |error| refused.push(error.to_string()));
-        assert!(guest.unwrap().is_none(), "nobody comes in, and the door stays");
+        let peer = listener.look(&mut |error| refused.push(error.to_string()));
+        assert!(peer.unwrap().is_none(), "no process is admitted, and the listener stays");
         assert!(begun.elapsed() >= ACCEPT_PAUSE);
         assert_eq!(refused.len(), rounds, "said once each time: {refused:?}");
     }
@@ -374,25 +374,24 @@ fn a_successor_that_ends_at_any_step_leaves_the_predecessor_as_it_was() {
     challenge(&channel);
     hello_and_leave(&place);
     drop(place.claim());
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
-    drop(heir);
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
-    drop(take_over(heir, &[]));
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
+    drop(successor);
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
+    drop(take_over(successor, &[]));
     drop(channel);
     // Whoever comes next takes over.
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
-    take_over(heir, &[]).0.stay(drop).unwrap();
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
+    take_over(successor, &[]).0.stay(drop).unwrap();
     let told = told(owner);
     let told: Vec<_> = told.iter().filter(|told| !told.starts_with("refused: ")).collect();
     let gone = "resume: the other process is gone";
     let expected = [
-        "estate", gone, "estate", gone, "estate",
-        gone, // with the descriptors; with the answers
-        "estate", "pause", gone, // after the commit
-        "estate", "pause", "retire", "leave 0",
+        "state", gone, "state", gone, "state", gone, // with the descriptors; with the answers
+        "state", "pause", gone, // after the commit
+        "state", "pause", "retire", "leave 0",
     ];
     assert_eq!(told, expected);
 }
@@ -408,7 +407,7 @@ fn a_process_that_does_not_know_the_secret_is_given_nothing_and_keeps_nobody_wai
     let place = Place::new();
     let owner = serve(place.offer(), Owner::new());
     // Many that say nothing, and stay.
-    let idle: Vec<_> = (0..3 * VISITORS_MAX).map(|_| place.connect()).collect();
+    let idle: Vec<_> = (0..3 * CANDIDATES_MAX).map(|_| place.connect()).collect();
     let file = std::fs::File::open("/dev/null").unwrap();
     for garbage in [&b"?"[..], b"H", b"", &[b'A'; GREETING_LEN_MAX + 1]] {
         let channel = place.connect();
@@ -428,13 +427,13 @@ fn a_process_that_does_not_know_the_secret_is_given_nothing_and_keeps_nobody_wai
         channel.send(&Message::Hello(greeting(""), nonces[1], proof), &[]).unwrap();
         is_gone(&channel);
     }
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
-    take_over(heir, &[]).0.stay(drop).unwrap();
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
+    take_over(successor, &[]).0.stay(drop).unwrap();
     let told = told(owner);
     let (refused, others): (Vec<_>, Vec<_>) =
         told.iter().partition(|told| told.starts_with("refused: "));
-    assert_eq!(others, ["estate", "pause", "retire", "leave 0"]);
+    assert_eq!(others, ["state", "pause", "retire", "leave 0"]);
     let secret = "refused: the other process does not know the secret of the hand-over's folder";
     assert_eq!(refused.iter().filter(|told| **told == secret).count(), 4);
     drop(idle);
@@ -494,35 +493,35 @@ fn a_successor_that_is_stopped_at_any_step_is_not_waited_for() {
     assert_eq!(why, "the running process applies a changed configuration first");
     called_off.store(false, Ordering::Relaxed);
     // Between the commit and its first query.
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
-    let (trial, _) = take_over(heir, &[]);
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
+    let (trial, _) = take_over(successor, &[]);
     std::thread::sleep(Duration::from_secs(2));
     assert!(matches!(trial.stay(drop), Err(Error::Refused(_))), "it must not stay after that");
     // After it.
     let channel = place.stayed();
     while !matches!(channel.receive().unwrap().0, Message::Refused(_)) {}
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
-    let (trial, _) = take_over(heir, &[]);
-    let goodbye = trial.goodbye().unwrap();
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
+    let (trial, _) = take_over(successor, &[]);
+    let end_notice = trial.end_notice().unwrap();
     let stays = std::thread::spawn(move || trial.stay(drop));
     // One that lives is waited for.
     std::thread::sleep(Duration::from_secs(2));
-    goodbye.say();
+    end_notice.send();
     stays.join().unwrap().unwrap();
     let slow = "resume: the other process does not answer";
     let expected = [
-        "estate",
+        "state",
         "resume: the running process applies a changed configuration first",
-        "estate",
+        "state",
         "pause",
         slow,
-        "estate",
+        "state",
         "pause",
         "retire",
         slow,
-        "estate",
+        "state",
         "pause",
         "retire",
         "leave 0",
@@ -534,8 +533,8 @@ fn a_successor_that_is_stopped_at_any_step_is_not_waited_for() {
 fn a_predecessor_that_is_stopped_does_not_hold_its_successor() {
     let place = Place::new();
     let (theirs, end) = Channel::pair().unwrap();
-    let heir = std::thread::spawn(move || match Inheritance::from_parent(end, "test").unwrap() {
-        Claimed::Heir(heir) => heir,
+    let successor = std::thread::spawn(move || match Takeover::from_parent(end, "test").unwrap() {
+        Claimed::Successor(successor) => successor,
         other => panic!("{other:?}"),
     });
     let nonces = [[1; 32], [0; 32]];
@@ -545,9 +544,9 @@ fn a_predecessor_that_is_stopped_does_not_hold_its_successor() {
     let proof = Secret::INHERITED.prove(Claim::Predecessor, &[nonces[0], nonce]);
     theirs.send(&Message::Welcome(greeting(""), proof), &[]).unwrap();
     theirs.send(&Message::Whole, &[]).unwrap();
-    let heir = *heir.join().unwrap();
-    assert!(!heir.is_over());
-    let trial = heir.commit(&[]).unwrap();
+    let successor = *successor.join().unwrap();
+    assert!(!successor.is_over());
+    let trial = successor.commit(&[]).unwrap();
     assert!(trial.paused(Duration::from_millis(50)).unwrap().is_none());
     // It is late, and has its say all the same.
     theirs.send(&Message::Paused(Vec::new()), &[]).unwrap();
@@ -606,13 +605,13 @@ fn a_successor_that_ends_without_a_word_while_the_predecessor_stands_by_is_stood
     let other = channel.try_clone().unwrap();
     drop(channel);
     drop(other);
-    // One that has said goodbye is not.
+    // One that has given notice of its end is not.
     let channel = place.stayed();
-    channel.send(&Message::Farewell, &[]).unwrap();
-    while channel.receive().unwrap().0 != Message::Bye {}
+    channel.send(&Message::Ending, &[]).unwrap();
+    while channel.receive().unwrap().0 != Message::Left {}
     let gone = "resume: the other process is gone";
-    let expected = ["estate", "pause", "retire", gone];
-    let expected = [&expected[..], &expected, &["estate", "pause", "retire", "leave 0"]].concat();
+    let expected = ["state", "pause", "retire", gone];
+    let expected = [&expected[..], &expected, &["state", "pause", "retire", "leave 0"]].concat();
     assert_eq!(told(owner), expected);
 }
 
@@ -621,15 +620,15 @@ fn nothing_but_the_end_of_a_successor_that_stays_wakes_the_predecessor() {
     type Say = fn(&Channel);
     let nonsense: Say = |channel| channel.send_octets(b"?", &[]).unwrap();
     let again: Say = |channel| channel.send(&Message::Stay, &[]).unwrap();
-    let goodbye: Say = |channel| channel.send(&Message::Farewell, &[]).unwrap();
-    for say in [nonsense, again, goodbye] {
+    let end_notice: Say = |channel| channel.send(&Message::Ending, &[]).unwrap();
+    for say in [nonsense, again, end_notice] {
         let place = Place::new();
         let owner = Owner { grace: 10 * PATIENCE, ..Owner::new() };
         let owner = serve(place.offer(), owner);
         let channel = place.stayed();
         say(&channel);
         drop(channel);
-        assert_eq!(told(owner), ["estate", "pause", "retire", "leave 0"]);
+        assert_eq!(told(owner), ["state", "pause", "retire", "leave 0"]);
     }
 }
 
@@ -647,27 +646,27 @@ fn a_predecessor_in_a_hurry_does_not_stand_by() {
     let owner = Owner { grace: 1000 * PATIENCE, ..Owner::new() };
     let (hurried, retired) = (owner.hurried.clone(), owner.retired.clone());
     let owner = serve(place.offer(), owner);
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
-    let trial = take_over(heir, &[]).0;
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
+    let trial = take_over(successor, &[]).0;
     let stay = std::thread::spawn(move || trial.stay(drop));
     until_set(&retired);
     hurried.store(true, Ordering::Relaxed);
     stay.join().unwrap().unwrap();
-    assert_eq!(told(owner), ["estate", "pause", "retire", "leave 0"]);
+    assert_eq!(told(owner), ["state", "pause", "retire", "leave 0"]);
 }
 
 #[test]
 fn two_successors_at_once_come_one_after_the_other() {
     let place = Arc::new(Place::new());
     let first = serve(place.offer(), Owner::new());
-    let heirs: Vec<_> = (0..4)
+    let successors: Vec<_> = (0..4)
         .map(|_| {
             let place = place.clone();
             std::thread::spawn(move || {
-                let mut heir = place.claim();
-                heir.answers(|_| {}).unwrap();
-                take_over(heir, &[]).0.stay(drop).unwrap();
+                let mut successor = place.claim();
+                successor.answers(|_| {}).unwrap();
+                take_over(successor, &[]).0.stay(drop).unwrap();
             })
         })
         .collect();
@@ -681,14 +680,14 @@ fn two_successors_at_once_come_one_after_the_other() {
         drop(offer);
         assert!(Name::take(&place.folder, NAME).is_err(), "the name is taken throughout");
         let offer = Offer::inherited(place.folder.clone(), NAME, descriptors).unwrap();
-        server = serve(Doorkeeper::of(offer).unwrap().finish().unwrap(), Owner::new());
+        server = serve(BusyResponder::of(offer).unwrap().finish().unwrap(), Owner::new());
     }
-    heirs.into_iter().for_each(|heir| heir.join().unwrap());
+    successors.into_iter().for_each(|successor| successor.join().unwrap());
     assert_eq!(all.iter().filter(|told| *told == "leave 0").count(), 4);
     drop(place.claim());
-    let mut heir = place.claim();
-    heir.answers(|_| {}).unwrap();
-    take_over(heir, &[]).0.stay(drop).unwrap();
+    let mut successor = place.claim();
+    successor.answers(|_| {}).unwrap();
+    take_over(successor, &[]).0.stay(drop).unwrap();
     let told = told(server);
     assert_eq!(told.iter().filter(|told| told.starts_with("resume")).count(), 1);
 }
@@ -708,21 +707,22 @@ fn a_child_takes_over_without_a_name() {
     let (ours, silent) = parent.connection().unwrap();
     parent.expect(2, ours);
     let (ours, theirs) = parent.connection().unwrap();
-    let heir = std::thread::spawn(move || {
-        let Claimed::Heir(mut heir) = Inheritance::from_parent(theirs, "test").unwrap() else {
+    let successor = std::thread::spawn(move || {
+        let Claimed::Successor(mut successor) = Takeover::from_parent(theirs, "test").unwrap()
+        else {
             panic!("no hand-over")
         };
-        heir.answers(|_| {}).unwrap();
-        take_over(*heir, &[]).0.stay(drop).unwrap();
+        successor.answers(|_| {}).unwrap();
+        take_over(*successor, &[]).0.stay(drop).unwrap();
     });
     parent.expect(3, ours);
-    heir.join().unwrap();
-    let (heir, told) = served.join().unwrap();
-    assert_eq!(heir, Heir::Child(3));
+    successor.join().unwrap();
+    let (successor, told) = served.join().unwrap();
+    assert_eq!(successor, Successor::Child(3));
     let expected = [
         "refused: the other process is gone",
         "refused: the other process does not answer",
-        "estate",
+        "state",
         "pause",
         "retire",
         "leave 0",
@@ -744,7 +744,7 @@ fn a_predecessor_that_cannot_or_will_not_is_understood() {
     let messages = [
         Message::Challenge { version: 99, nonce: [0; 32] }.encode(),
         Message::Refused("no".to_owned()).encode(),
-        Message::Bye.encode(),
+        Message::Left.encode(),
         vec![b'W'; GREETING_LEN_MAX + 9],
         Vec::new(),
     ];

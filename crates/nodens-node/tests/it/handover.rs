@@ -1,7 +1,7 @@
 //! Who may take over from whom.
 
 use nodens_net::HandedConnection;
-use nodens_node::handover::{Error, Estate, Folder, Holder, Inheritance, Name, Named, Offer};
+use nodens_node::handover::{Error, Folder, HandoverState, Holder, Name, Named, Offer, Takeover};
 use rustix::process::Uid;
 use rustix::thread::set_thread_uid;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ const NOBODY: u32 = 65_534;
 struct Owner(Sender<String>);
 
 impl Holder for Owner {
-    fn estate(&mut self) -> Result<Estate, String> {
+    fn state(&mut self) -> Result<HandoverState, String> {
         _ = self.0.send("asked".to_owned());
         Err("nothing".to_owned())
     }
@@ -65,7 +65,7 @@ fn a_process_of_another_user_is_given_nothing_and_takes_nothing() {
     let (told, tells) = channel();
     // For as long as the process lives.
     std::thread::spawn(move || offer.serve(&mut Owner(told), "test").map(drop));
-    let claim = move || Inheritance::claim(&folder, "name", "test");
+    let claim = move || Takeover::claim(&folder, "name", "test");
     let as_stranger = || {
         let claim = claim.clone();
         let stranger = std::thread::spawn(move || {

@@ -33,7 +33,7 @@ pub(crate) struct Setting {
     /// Whether questions have been brought here.
     pub(crate) open: Arc<AtomicBool>,
     /// Whether another process has our listeners and our network too.
-    pub(crate) together: Arc<AtomicBool>,
+    pub(crate) listeners_shared: Arc<AtomicBool>,
     /// The port of questions.
     pub(crate) dns_port: u16,
     pub(crate) counts: Arc<SetupErrors>,

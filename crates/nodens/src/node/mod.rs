@@ -16,8 +16,8 @@ mod template;
 
 use crate::events::Event;
 use crate::flags::{Flags, NodeFlags};
+use crate::handover::{Inherited, Waited, Waiting};
 use crate::load::{self, LoadError, Source};
-use crate::succession::{Inherited, Waited, Waiting};
 use crate::watch::FileWatch;
 use asked::Asked;
 use discovery::Discovery;
@@ -77,7 +77,7 @@ impl Node {
     /// Finds the upstream service and makes the Corefile. Gives nothing if a signal came before
     /// that was done. Where this process has a predecessor that serves, no question is brought here
     /// before [`Node::inherit`].
-    pub(crate) fn begin(
+    pub(crate) fn prepare(
         flags: &Flags,
         node: &NodeFlags,
         shared: &Arc<Shared>,
@@ -98,7 +98,7 @@ impl Node {
             answered: Arc::default(),
             clear: Arc::new(AtomicBool::new(!waiting.inherited.is_some())),
             open: Arc::default(),
-            together: Arc::default(),
+            listeners_shared: Arc::default(),
             dns_port: flags.port,
             counts: errors,
             sink: sink.clone(),
@@ -111,7 +111,7 @@ impl Node {
                 None
             }
         };
-        let mut begun = Self {
+        let mut prepared = Self {
             flags: node.clone(),
             template,
             discovery: Discovery::start(&node.upstream, sender.clone(), shared, watches),
@@ -124,7 +124,7 @@ impl Node {
             _watch: watch,
             sink,
         };
-        begun.wait_for_corefile(waiting).then_some(begun)
+        prepared.wait_for_corefile(waiting).then_some(prepared)
     }
 
     /// Waits for what the template cannot do without; false if the process has to end.
@@ -192,7 +192,7 @@ impl Node {
 
     /// Follows a configuration that was taken up: as soon as one of its upstreams answers, the
     /// node's questions come here.
-    pub(crate) fn follow(&mut self, config: &Config) {
+    pub(crate) fn configure(&mut self, config: &Config) {
         let asked = Asked::new(config, &self.upstreams, self.network.shared());
         if let Some(gate) = &self.gate {
             gate.set(asked);
@@ -213,8 +213,8 @@ impl Node {
     }
 
     /// Says whether another process has our listeners and our network too.
-    pub(crate) fn set_together(&self, together: bool) {
-        self.setting.together.store(together, Ordering::Release);
+    pub(crate) fn set_listeners_shared(&self, listeners_shared: bool) {
+        self.setting.listeners_shared.store(listeners_shared, Ordering::Release);
     }
 
     /// Whether an upstream has answered, so that questions may come here.

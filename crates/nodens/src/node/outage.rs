@@ -160,11 +160,11 @@ pub(super) fn watch(keeper: &Keeper) {
         silence.note();
         let shared = keeper.setting.network.shared();
         // Two processes with the same addresses must not disagree about them.
-        let together = keeper.setting.together.load(Ordering::Acquire);
+        let listeners_shared = keeper.setting.listeners_shared.load(Ordering::Acquire);
         let zone = asked.targets.first().map(|target| target.zone.clone()).unwrap_or_default();
         if silence.is(OUTAGE.max(asked.stale))
             && pace.may_leave()
-            && !together
+            && !listeners_shared
             && !shared.is_empty()
         {
             let others = Others { addresses: shared.to_vec(), port: keeper.setting.dns_port, zone };
@@ -224,7 +224,7 @@ impl Others {
         let mut proven: Option<Instant> = None;
         let mut others = Silence::default();
         while keeper.pause(time) {
-            if keeper.setting.together.load(Ordering::Acquire) {
+            if keeper.setting.listeners_shared.load(Ordering::Acquire) {
                 // What a successor brings here is its business.
                 keeper.change(Network::abandon);
             }

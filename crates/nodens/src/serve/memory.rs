@@ -2,10 +2,10 @@
 
 use crate::budget::{Budget, Wishes};
 use crate::flags::Flags;
+use crate::handover::Inherited;
 use crate::logger::Logger;
 use crate::node::Node;
 use crate::process;
-use crate::succession::Inherited;
 use nodens_core::{Config, Shared};
 use nodens_kube::Moments;
 use nodens_net::{InheritedListener, Options, Runtime, StartError, cpu, memory};

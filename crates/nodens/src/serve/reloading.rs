@@ -3,9 +3,9 @@
 use super::{Server, compile, source};
 use crate::clusters;
 use crate::events::Event;
+use crate::handover::{Inherited, Waiting};
 use crate::load::{self, Loaded};
 use crate::node::Node;
-use crate::succession::{Inherited, Waiting};
 use crate::tasks::Tasks;
 use nodens_core::log::Level;
 use std::sync::mpsc::Receiver;
@@ -53,7 +53,7 @@ impl Server {
         match &result {
             Ok(()) => self.say("Reloading complete"),
             Err(error) => {
-                // What was begun to be watched for it is not wanted.
+                // The watches started for it are not wanted.
                 self.watches.retain(&clusters::feeds(&self.config.services));
                 let text = format!("Restart failed: {error}");
                 self.shared.sink.line(Level::Error, "", text);
@@ -68,10 +68,10 @@ impl Server {
             .map_err(|error| error.brief())?;
         clusters::watch(&mut self.watches, &config.services, &self.shared)?;
         // The old configuration answers meanwhile. What comes is obeyed right after the reload.
-        let later = std::mem::take(&mut self.later);
-        let mut waiting = Waiting::new(events, later, Inherited::default(), &self.shared);
+        let deferred = std::mem::take(&mut self.deferred);
+        let mut waiting = Waiting::new(events, deferred, Inherited::default(), &self.shared);
         clusters::wait(&config.services, &self.shared, &mut waiting);
-        self.later = waiting.later;
+        self.deferred = waiting.deferred;
         self.endpoints.apply(&config.services).map_err(|error| text(&error))?;
         let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
         match applied {
@@ -89,7 +89,7 @@ impl Server {
         self.config = config;
         self.tasks = Tasks::start(tasks);
         self.watches.retain(&clusters::feeds(&self.config.services));
-        self.follow(&loaded);
+        self.configure_services(&loaded);
         Ok(())
     }
 }

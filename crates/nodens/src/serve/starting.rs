@@ -4,8 +4,8 @@ use super::memory;
 use crate::budget::Budget;
 use crate::clusters;
 use crate::endpoints::Endpoints;
+use crate::handover::{Inherited, Waited, Waiting};
 use crate::node::{self, Node};
-use crate::succession::{Inherited, Waited, Waiting};
 use nodens_core::{Config, Shared};
 use nodens_net::Runtime;
 use std::sync::Arc;
@@ -59,6 +59,6 @@ pub(super) fn run(
 /// Serves what the predecessor served so far, if that one is gone.
 fn resume_alone(endpoints: &mut Endpoints, inherited: &Inherited) {
     if !inherited.is_some() {
-        endpoints.resume();
+        endpoints.serve_inherited();
     }
 }

@@ -3,7 +3,8 @@
 use super::fixture::{Folder, Server, ask_udp, eventually, free_port, http_get, nodens, request};
 use nodens_net::HandedConnection;
 use nodens_node::handover::{
-    Claimed, Doorkeeper, Error, Estate, Folder as Shared, Holder, Inheritance, Name, Named, Offer,
+    BusyResponder, Claimed, Error, Folder as Shared, HandoverState, Holder, Name, Named, Offer,
+    Takeover,
 };
 use nodens_wire::{Message, Rcode, Type};
 use std::io::{Read, Write};
@@ -113,25 +114,25 @@ pub(crate) fn name(what: &str) -> String {
 }
 
 /// The folder in which all servers of these tests find each other.
-pub(crate) fn meeting() -> String {
+pub(crate) fn rendezvous() -> String {
     concat!(env!("CARGO_TARGET_TMPDIR"), "/handover").to_owned()
 }
 
 /// As a program that shares the folder.
 fn shared() -> Shared {
-    Shared::open(meeting().as_ref(), true).unwrap()
+    Shared::open(rendezvous().as_ref(), true).unwrap()
 }
 
 /// Asks the server with this name, as a successor does.
-fn claim(name: &str) -> Inheritance {
-    match Inheritance::claim(&shared(), name, "test").unwrap() {
-        Claimed::Heir(heir) => *heir,
+fn claim(name: &str) -> Takeover {
+    match Takeover::claim(&shared(), name, "test").unwrap() {
+        Claimed::Successor(successor) => *successor,
         other => panic!("{other:?}"),
     }
 }
 
 fn start(what: &str, more: &[&str]) -> Server {
-    let folder = meeting();
+    let folder = rendezvous();
     let arguments = [&["-handover-trial", "50ms", "-handover-dir", &folder], more].concat();
     Server::start_with(&format!("handover-{what}"), COREFILE, &arguments)
 }
@@ -162,7 +163,7 @@ fn fifty_servers_started_by_hand_follow_each_other_and_lose_no_question() {
     for _ in 0..50 {
         let mut command = nodens();
         command.args(["-p", &address.port().to_string(), "-quiet", "-handover-trial", "10ms"]);
-        command.args(["-handover", &name, "-handover-dir", &meeting(), "-conf"]);
+        command.args(["-handover", &name, "-handover-dir", &rendezvous(), "-conf"]);
         command.arg(&conf).stdout(Stdio::piped());
         command.env_remove("KUBERNETES_SERVICE_HOST");
         let mut child = command.spawn().unwrap();
@@ -198,17 +199,17 @@ fn a_successor_that_ends_at_any_step_costs_no_question() {
     let server = start("steps", &["-handover", &name]);
     let load = Load::start(server.address);
     for round in 0..9 {
-        let mut heir = claim(&name);
+        let mut successor = claim(&name);
         match round % 3 {
-            0 => drop(heir),
+            0 => drop(successor),
             1 => {
-                heir.answers(|_| {}).unwrap();
-                drop(heir);
+                successor.answers(|_| {}).unwrap();
+                drop(successor);
             }
             _ => {
-                heir.answers(|_| {}).unwrap();
+                successor.answers(|_| {}).unwrap();
                 // It says that it takes questions, and ends before it takes any.
-                let trial = heir.commit(&[]).unwrap();
+                let trial = successor.commit(&[]).unwrap();
                 drop(trial.paused(ANSWER).unwrap().unwrap());
             }
         }
@@ -229,7 +230,7 @@ fn successors_that_are_killed_cost_no_question() {
     {
         let mut command = nodens();
         command.args(["-p", &server.address.port().to_string(), "-handover-trial", "60s"]);
-        command.args(["-quiet", "-handover", &name, "-handover-dir", &meeting(), "-conf"]);
+        command.args(["-quiet", "-handover", &name, "-handover-dir", &rendezvous(), "-conf"]);
         command.arg(&server.conf);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         wait_for(child.stdout.as_mut().unwrap(), text);
@@ -249,7 +250,7 @@ fn a_server_that_is_told_to_end_lets_its_successor_take_over_first() {
     let load = Load::start(server.address);
     let mut command = nodens();
     command.args(["-p", &server.address.port().to_string(), "-handover-trial", "1s"]);
-    command.args(["-quiet", "-handover", &name, "-handover-dir", &meeting(), "-conf"]);
+    command.args(["-quiet", "-handover", &name, "-handover-dir", &rendezvous(), "-conf"]);
     command.arg(&server.conf);
     let mut successor = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut output = successor.stdout.take().unwrap();
@@ -271,11 +272,11 @@ fn a_server_that_is_told_to_end_lets_its_successor_take_over_first() {
 fn a_server_that_is_told_to_end_does_so_when_its_successor_is_gone() {
     let name = name("gone");
     let server = start("gone", &["-handover", &name]);
-    let heir = claim(&name);
+    let successor = claim(&name);
     server.signal("-TERM");
     server.wait_long_for("told to end: after the hand-over", ANSWER);
     assert!(ask_udp(server.address, "a.test", Type::A).is_some());
-    drop(heir);
+    drop(successor);
     assert!(server.wait().success());
 }
 
@@ -283,11 +284,11 @@ fn a_server_that_is_told_to_end_does_so_when_its_successor_is_gone() {
 fn a_server_that_is_told_to_end_does_not_wait_for_ever() {
     let name = name("slow");
     let server = start("slow", &["-handover", &name]);
-    let heir = claim(&name);
+    let successor = claim(&name);
     server.signal("-TERM");
     server.wait_long_for("SIGTERM: Terminating without the successor", ANSWER);
     assert!(server.wait().success());
-    drop(heir);
+    drop(successor);
 }
 
 #[test]
@@ -375,14 +376,14 @@ fn a_changed_corefile_is_taken_up_right_after_a_hand_over() {
     let name = name("changed");
     let server = start("changed", &["-handover", &name]);
     server.wait_long_for("Running configuration SHA512", ANSWER);
-    let heir = claim(&name);
+    let successor = claim(&name);
     let changed = std::fs::read_to_string(&server.conf).unwrap().replace("192.0.2.1", "192.0.2.2");
     std::fs::write(&server.conf, changed).unwrap();
     server.signal("-USR1");
     // Long enough for the signal, and for the file that `reload` watches.
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(server.count_seen("Reloading"), 0);
-    drop(heir);
+    drop(successor);
     server.wait_long_for("Reloading complete", ANSWER);
     assert!(server.end("-TERM").success());
 }
@@ -422,8 +423,8 @@ fn the_http_port_is_open_throughout() {
 struct Slow(std::sync::mpsc::Receiver<()>);
 
 impl Holder for Slow {
-    fn estate(&mut self) -> Result<Estate, String> {
-        Ok(Estate::default())
+    fn state(&mut self) -> Result<HandoverState, String> {
+        Ok(HandoverState::default())
     }
 
     fn answers(&mut self, _: &mut dyn FnMut(&[u8]) -> bool) {
@@ -463,7 +464,7 @@ fn ends_while_it_waits(name: &str, thread: &str) {
     let folder = Folder::new(name);
     let (port, conf) = (free_port(), folder.write("Corefile", COREFILE));
     let mut command = nodens();
-    command.args(["-p", &port.to_string(), "-handover", name, "-handover-dir", &meeting()]);
+    command.args(["-p", &port.to_string(), "-handover", name, "-handover-dir", &rendezvous()]);
     command.arg("-conf").arg(conf);
     let server = Server::run(command, folder, SocketAddr::from(([127, 0, 0, 1], port)));
     let waits = |task: std::path::PathBuf| {
@@ -483,7 +484,7 @@ fn ends_while_it_waits(name: &str, thread: &str) {
 fn a_process_that_waits_for_another_ends_at_once_when_it_is_told_to() {
     // One that has the name, and nothing to offer yet.
     let starting = name("starting");
-    let held = Doorkeeper::start(Name::take(&shared(), &starting).unwrap()).unwrap();
+    let held = BusyResponder::start(Name::take(&shared(), &starting).unwrap()).unwrap();
     ends_while_it_waits(&starting, "claim");
     drop(held);
     // One that hangs while it hands over its cache.
@@ -501,7 +502,7 @@ fn beside(server: &Server, name: &str) -> Server {
     let folder = Folder::new(&format!("beside-{name}"));
     let mut command = nodens();
     command.args(["-p", &server.address.port().to_string(), "-handover", name]);
-    command.args(["-handover-dir", &meeting(), "-handover-trial", "10ms", "-conf"]);
+    command.args(["-handover-dir", &rendezvous(), "-handover-trial", "10ms", "-conf"]);
     command.arg(&server.conf);
     Server::run(command, folder, server.address)
 }
@@ -538,7 +539,7 @@ fn an_idle_stranger_blocks_neither_reloads_nor_a_successor() {
     let name = name("stranger");
     let server = start("stranger", &["-handover", &name]);
     // It has come by the socket, and not by the secret.
-    let files = std::fs::read_dir(meeting()).unwrap().flatten().map(|file| file.path());
+    let files = std::fs::read_dir(rendezvous()).unwrap().flatten().map(|file| file.path());
     let own = |path: &std::path::PathBuf| {
         let name = format!("{name}.");
         path.extension().is_some_and(|kind| kind == "socket")
@@ -546,7 +547,7 @@ fn an_idle_stranger_blocks_neither_reloads_nor_a_successor() {
     };
     let path = files.into_iter().find(own).expect("a socket");
     // In few enough octets for an address.
-    let folder = std::fs::File::open(meeting()).unwrap();
+    let folder = std::fs::File::open(rendezvous()).unwrap();
     let file = path.file_name().unwrap().to_str().unwrap();
     let path = format!("/proc/self/fd/{}/{file}", std::os::fd::AsRawFd::as_raw_fd(&folder));
     let address = SocketAddrUnix::new(path).unwrap();
@@ -573,14 +574,14 @@ fn an_idle_stranger_blocks_neither_reloads_nor_a_successor() {
 fn a_changed_configuration_calls_off_a_successor_that_does_not_get_ready() {
     let name = name("called-off");
     let server = start("called-off", &["-handover", &name]);
-    let heir = claim(&name);
+    let successor = claim(&name);
     server.signal("-USR1");
     server.wait_long_for(
         "continuing to serve: the running process applies a changed configuration first",
         ANSWER,
     );
     server.wait_long_for("Reloading complete", ANSWER);
-    drop(heir);
+    drop(successor);
     assert!(server.end("-TERM").success());
 }
 
@@ -616,7 +617,9 @@ fn waits_for_a_cluster(server: &Server, name: &str) -> Server {
     let corefile = COREFILE.replace("PORT", &port).replace(" cache 30", kubernetes);
     let conf = folder.write("Corefile", &corefile);
     let mut command = nodens();
-    command.args(["-p", &port, "-handover", name, "-handover-dir", &meeting(), "-conf"]).arg(conf);
+    command
+        .args(["-p", &port, "-handover", name, "-handover-dir", &rendezvous(), "-conf"])
+        .arg(conf);
     let successor = Server::run(command, folder, server.address);
     successor.wait_long_for("waiting for Kubernetes API before starting server", ANSWER);
     successor
@@ -649,7 +652,9 @@ fn waits_for_nothing(address: SocketAddr, name: &str) -> Server {
     let port = address.port().to_string();
     let conf = folder.write("Corefile", &COREFILE.replace("PORT", &port));
     let mut command = nodens();
-    command.args(["-p", &port, "-handover", name, "-handover-dir", &meeting(), "-conf"]).arg(conf);
+    command
+        .args(["-p", &port, "-handover", name, "-handover-dir", &rendezvous(), "-conf"])
+        .arg(conf);
     Server::run(command, folder, address)
 }
 

@@ -20,7 +20,7 @@ mod readmes;
 mod reload;
 mod scrape;
 mod search;
-mod spare;
+mod standby;
 mod stuck;
 mod unread;
 mod upstreams;

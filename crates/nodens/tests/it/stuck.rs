@@ -1,8 +1,8 @@
 //! One worker of many does not run any more, and its clients are served all the same.
 
 use crate::fixture::{Folder, Server, ask_udp, eventually, free_port, nodens, request};
-use crate::handover::{meeting, name};
-use crate::spare::has_sockets;
+use crate::handover::{name, rendezvous};
+use crate::standby::has_sockets;
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -161,7 +161,7 @@ fn pod((name, what): (&str, &str), address: SocketAddr, trial: &str) -> Server {
     let port = address.port();
     let conf = folder.write("Corefile", &format!(".:{port} {{\n bind 127.0.0.1\n whoami\n}}"));
     let mut command = nodens();
-    command.args(["-workers=3", trial, "-handover", name, "-handover-dir", &meeting()]);
+    command.args(["-workers=3", trial, "-handover", name, "-handover-dir", &rendezvous()]);
     command.args(["-p", &port.to_string(), "-conf"]).arg(conf);
     command.env("KUBERNETES_SERVICE_HOST", "192.0.2.99");
     let pod = Server::run(command, folder, address);

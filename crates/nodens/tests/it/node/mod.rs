@@ -1,6 +1,6 @@
 //! The node role: node-cache's arguments on a node that is a network namespace.
 
-mod follow;
+mod handover;
 mod hang;
 mod outage;
 mod place;
@@ -24,7 +24,7 @@ fn arguments(folder: &Folder) -> Vec<String> {
         ("-basecorefile", write_template(folder)),
         ("-kubednscm", at("kube-dns")),
         // Names in it belong to a node.
-        ("-handover-dir", crate::handover::meeting()),
+        ("-handover-dir", crate::handover::rendezvous()),
     ];
     std::fs::create_dir_all(folder.0.join("kube-dns")).unwrap();
     pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()

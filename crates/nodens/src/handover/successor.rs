@@ -1,45 +1,45 @@
 //! The thread of a successor that speaks to its predecessor while the main thread serves.
 
-use super::meeting::{Meeting, name_after};
-use super::steward::{Begun, Request};
+use super::predecessor::{Request, TakenOver};
+use super::rendezvous::{Rendezvous, name_after};
 use super::{LATE_PATIENCE, PAUSE_PATIENCE};
 use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::log::Level;
 use nodens_net::Adopter;
-use nodens_node::handover::{Error, Inheritance, Name, Trial};
+use nodens_node::handover::{Error, Name, Takeover, Trial};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
 use std::time::Duration;
 
 /// What it needs.
-pub(super) struct Heir {
+pub(super) struct SuccessorThread {
     pub(super) kept: Vec<SocketAddr>,
     pub(super) adopter: Adopter,
-    pub(super) meeting: Option<Meeting>,
+    pub(super) rendezvous: Option<Rendezvous>,
     pub(super) trial: Duration,
     pub(super) tell: Sender<Request>,
     pub(super) events: Sender<Event>,
     pub(super) shared: Arc<Shared>,
 }
 
-impl Heir {
+impl SuccessorThread {
     /// Takes over. A predecessor that says that it resumes has the last word; without one this process
     /// serves as if it were the first.
-    pub(super) fn take_over(mut self, inheritance: Inheritance) {
-        let (predecessor, _) = inheritance.predecessor();
-        let trial = inheritance.rehearse(self.trial).and_then(|()| inheritance.commit(&self.kept));
+    pub(super) fn take_over(mut self, takeover: Takeover) {
+        let (predecessor, _) = takeover.predecessor();
+        let trial = takeover.rehearse(self.trial).and_then(|()| takeover.commit(&self.kept));
         match trial.and_then(|trial| Ok((trial.paused(PAUSE_PATIENCE)?, trial))) {
             Ok((Some(named), trial)) => {
-                let goodbye = trial.goodbye().ok();
-                self.begin(Begun { named, goodbye, name: None });
+                let end_notice = trial.end_notice().ok();
+                self.serve(TakenOver { named, end_notice, name: None });
                 self.stay(trial);
             }
             Ok((None, trial)) => self.serve_beside(trial, predecessor),
             Err(error) => match self.name_after(predecessor, error) {
                 Ok(name) => {
-                    self.begin(Begun { name, ..Begun::default() });
+                    self.serve(TakenOver { name, ..TakenOver::default() });
                     self.tell(Request::Alone(Err(Error::Gone)));
                 }
                 Err(why) => self.tell(Request::End(why)),
@@ -52,16 +52,16 @@ impl Heir {
     fn serve_beside(&mut self, trial: Trial, predecessor: u32) {
         let text = "the running process timed out, taking over queries beside it";
         self.shared.sink.line(Level::Error, "handover", text.to_owned());
-        self.begin(Begun::default());
+        self.serve(TakenOver::default());
         match until_heard(|| trial.paused(LATE_PATIENCE)) {
             Ok(named) => {
-                let goodbye = trial.goodbye().ok();
-                self.tell(Request::Inherit(Begun { named, goodbye, name: None }));
+                let end_notice = trial.end_notice().ok();
+                self.tell(Request::TakeLate(TakenOver { named, end_notice, name: None }));
                 self.stay(trial);
             }
             Err(error) => match self.name_after(predecessor, error) {
                 Ok(name) => {
-                    self.tell(Request::Inherit(Begun { name, ..Begun::default() }));
+                    self.tell(Request::TakeLate(TakenOver { name, ..TakenOver::default() }));
                     self.tell(Request::Alone(Err(Error::Gone)));
                 }
                 Err(why) => self.tell(Request::End(why)),
@@ -79,12 +79,12 @@ impl Heir {
     }
 
     fn name_after(&self, predecessor: u32, error: Error) -> Result<Option<Name>, String> {
-        name_after(self.meeting.as_ref(), predecessor, error)
+        name_after(self.rendezvous.as_ref(), predecessor, error)
     }
 
-    fn begin(&self, begun: Begun) {
+    fn serve(&self, taken: TakenOver) {
         let (done, is_done) = sync_channel(1);
-        self.tell(Request::Begin(done, begun));
+        self.tell(Request::Serve(done, taken));
         _ = is_done.recv();
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Says in the environment of a server which process stays when servers follow each other.
-pub(super) const REAPER: &str = "NODENS_REAPER";
+pub(super) const SUBREAPER: &str = "NODENS_REAPER";
 
 /// Whether this process takes the exit codes of its children by now.
 pub(super) static STAYS: AtomicBool = AtomicBool::new(false);
@@ -22,14 +22,14 @@ const GENERATIONS_MAX: usize = 64;
 const LOOKS_MAX: usize = 10;
 
 /// Stays until the last child is gone.
-pub(super) fn reap(sender: Sender<Event>, events: &Receiver<Event>) -> ExitCode {
+pub(super) fn wait_for_children(sender: Sender<Event>, events: &Receiver<Event>) -> ExitCode {
     STAYS.store(true, Ordering::Release);
     let (report, ended) = channel();
     let run = move || {
         _ = report.send(collect());
         _ = sender.send(Event::Handover);
     };
-    if std::thread::Builder::new().name("reaper".to_owned()).spawn(run).is_err() {
+    if std::thread::Builder::new().name("subreaper".to_owned()).spawn(run).is_err() {
         return ExitCode::FAILURE;
     }
     for event in events {

@@ -1,15 +1,15 @@
 //! Taking over what a predecessor holds, if there is one.
 
-use super::HTTP;
-use super::meeting::{Meeting, name_after};
+use super::descriptors;
+use super::rendezvous::{Rendezvous, name_after};
 use super::start::PREDECESSOR;
 use crate::VERSION;
-use crate::events::{Event, Later, unless_ended};
+use crate::events::{Deferred, Event, unless_ended};
 use crate::flags::Flags;
 use nodens_core::log::{Level, Sink};
 use nodens_core::{Now, Shared};
 use nodens_net::InheritedListener;
-use nodens_node::handover::{Claimed, Doorkeeper, Error, Inheritance, Name};
+use nodens_node::handover::{BusyResponder, Claimed, Error, Name, Takeover};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -28,13 +28,13 @@ const ROUND: Duration = Duration::from_millis(100);
 /// What a predecessor passed on, sorted.
 #[derive(Default)]
 pub(crate) struct Inherited {
-    pub(super) inheritance: Option<Inheritance>,
+    pub(super) takeover: Option<Takeover>,
     pub(crate) listeners: Vec<InheritedListener>,
     pub(crate) http: Vec<(SocketAddr, TcpListener)>,
     /// Where processes that follow each other find each other.
-    pub(super) meeting: Option<Meeting>,
+    pub(super) rendezvous: Option<Rendezvous>,
     /// The name, where nobody had it.
-    pub(super) door: Option<Doorkeeper>,
+    pub(super) responder: Option<BusyResponder>,
     /// Why this process has to end although it has not begun.
     refused: Option<String>,
 }
@@ -42,19 +42,19 @@ pub(crate) struct Inherited {
 impl Inherited {
     /// Whether there is a predecessor.
     pub(crate) fn is_some(&self) -> bool {
-        self.inheritance.is_some()
+        self.takeover.is_some()
     }
 
     /// Lets go of what the predecessor passed on if that one is gone, and takes its name; or has to end, if
     /// that one goes on without this process or another has the name. Says whether it is so just now.
     pub(super) fn let_go(&mut self, sink: &Sink) -> bool {
-        let gone = self.inheritance.take_if(|inheritance| inheritance.is_closed());
-        let Some(inheritance) = gone else { return false };
+        let gone = self.takeover.take_if(|takeover| takeover.is_closed());
+        let Some(takeover) = gone else { return false };
         // Each with what waits in it, for which it is better to be refused than to wait.
         self.listeners.clear();
         self.http.clear();
-        let (pid, _) = inheritance.predecessor();
-        match name_after(self.meeting.as_ref(), pid, inheritance.last_word()) {
+        let (pid, _) = takeover.predecessor();
+        match name_after(self.rendezvous.as_ref(), pid, takeover.last_word()) {
             Ok(name) => {
                 let text = "the process that ran before ended early; its sockets are closed until this process serves";
                 sink.line(Level::Warning, "handover", text.to_owned());
@@ -81,7 +81,7 @@ impl Inherited {
     }
 
     /// Fills the cache from that of the predecessor; false if a signal ends the wait for it. All else
-    /// that comes meanwhile is for `later`.
+    /// that comes meanwhile is for `deferred`.
     ///
     /// # Errors
     /// There is no thread to be had.
@@ -90,23 +90,23 @@ impl Inherited {
         shared: &Arc<Shared>,
         now: Now,
         events: &Receiver<Event>,
-        later: &mut Later,
+        deferred: &mut Deferred,
     ) -> Result<bool, String> {
-        let Some(mut inheritance) = self.inheritance.take() else { return Ok(true) };
+        let Some(mut takeover) = self.takeover.take() else { return Ok(true) };
         let cache = shared.clone();
         let take = move || {
             let mut count = 0;
-            let taken = inheritance.answers(|packed| {
+            let taken = takeover.answers(|packed| {
                 count += usize::from(cache.cache.import(packed, now));
             });
-            (inheritance, count, taken)
+            (takeover, count, taken)
         };
-        let Some((inheritance, count, taken)) =
-            unless_ended(events, later, "warm", take).map_err(no_thread)?
+        let Some((takeover, count, taken)) =
+            unless_ended(events, deferred, "warm", take).map_err(no_thread)?
         else {
             return Ok(false);
         };
-        self.inheritance = Some(inheritance);
+        self.takeover = Some(takeover);
         let text = match taken {
             Ok(()) => format!("{count} answers of the running process are in the cache"),
             Err(error) => format!("only {count} answers of the running process came: {error}"),
@@ -128,34 +128,34 @@ pub(crate) fn claim(
     taken: Option<Name>,
     events: &Receiver<Event>,
 ) -> Result<Option<Inherited>, String> {
-    let meeting = Meeting::of(flags, sink);
+    let rendezvous = Rendezvous::of(flags, sink);
     if let Some(name) = taken {
         sink.line(
             Level::Warning,
             "handover",
             "the serving process is gone, taking over again".to_owned(),
         );
-        let mut inherited = Inherited { meeting, ..Inherited::default() };
+        let mut inherited = Inherited { rendezvous, ..Inherited::default() };
         keep(&mut inherited, name, sink);
         return Ok(Some(inherited));
     }
     let parent = connection_to_parent().map_err(|error| format!("{PREDECESSOR}: {error}"))?;
-    if parent.is_none() && meeting.is_none() {
+    if parent.is_none() && rendezvous.is_none() {
         return Ok(Some(Inherited::default()));
     }
     let sink = sink.clone();
     // The Corefile is still to be read: nothing that comes before has to be done later.
-    let later = &mut Later::default();
+    let deferred = &mut Deferred::default();
     let ask = move || {
-        let mut inherited = match (parent, &meeting) {
+        let mut inherited = match (parent, &rendezvous) {
             (Some(end), _) => ask_parent(end, &sink)?,
-            (None, Some(meeting)) => ask(meeting, &sink),
+            (None, Some(rendezvous)) => ask(rendezvous, &sink),
             (None, None) => Inherited::default(),
         };
-        inherited.meeting = meeting;
+        inherited.rendezvous = rendezvous;
         Ok(inherited)
     };
-    unless_ended(events, later, "claim", ask).map_err(no_thread)?.transpose()
+    unless_ended(events, deferred, "claim", ask).map_err(no_thread)?.transpose()
 }
 
 fn no_thread(error: io::Error) -> String {
@@ -173,8 +173,8 @@ fn connection_to_parent() -> io::Result<Option<OwnedFd>> {
 
 fn ask_parent(end: OwnedFd, sink: &Sink) -> Result<Inherited, String> {
     let refused = |why: &str| format!("no hand-over from the process that started this one: {why}");
-    match Inheritance::from_parent(end, VERSION) {
-        Ok(Claimed::Heir(inheritance)) => Ok(sort(*inheritance, sink)),
+    match Takeover::from_parent(end, VERSION) {
+        Ok(Claimed::Successor(takeover)) => Ok(sort(*takeover, sink)),
         Ok(Claimed::Nobody | Claimed::Busy) => Err(refused("it is busy")),
         Err(error) => Err(refused(&error.to_string())),
     }
@@ -182,14 +182,14 @@ fn ask_parent(end: OwnedFd, sink: &Sink) -> Result<Inherited, String> {
 
 /// Asks whoever has the name. One that has shown that it belongs here is waited for; all else is over in
 /// seconds.
-fn ask(meeting: &Meeting, sink: &Sink) -> Inherited {
-    let name = &meeting.name;
+fn ask(rendezvous: &Rendezvous, sink: &Sink) -> Inherited {
+    let name = &rendezvous.name;
     let say = |level, text| sink.line(level, "handover", text);
     let begun = Instant::now();
     let (mut heard, mut said, mut over) = (begun, false, false);
     loop {
-        let why = match Inheritance::claim(&meeting.folder, name, VERSION) {
-            Ok(Claimed::Heir(inheritance)) => return sort(*inheritance, sink),
+        let why = match Takeover::claim(&rendezvous.folder, name, VERSION) {
+            Ok(Claimed::Successor(takeover)) => return sort(*takeover, sink),
             Ok(Claimed::Busy) => {
                 heard = Instant::now();
                 if !std::mem::replace(&mut said, true) {
@@ -205,7 +205,7 @@ fn ask(meeting: &Meeting, sink: &Sink) -> Inherited {
             // It may have handed over to another one in this moment.
             Ok(Claimed::Nobody) | Err(Error::Gone) => {
                 let mut inherited = Inherited::default();
-                match meeting.take() {
+                match rendezvous.take() {
                     Ok(name) => {
                         keep(&mut inherited, name, sink);
                         return inherited;
@@ -241,8 +241,8 @@ fn ask(meeting: &Meeting, sink: &Sink) -> Inherited {
 
 /// Keeps the name for when there is something to take over.
 fn keep(inherited: &mut Inherited, name: Name, sink: &Sink) {
-    match Doorkeeper::start(name) {
-        Ok(door) => inherited.door = Some(door),
+    match BusyResponder::start(name) {
+        Ok(responder) => inherited.responder = Some(responder),
         Err(error) => {
             let why = nodens_net::errno_text(&error);
             let text = format!("no successor can take over from this process: {why}");
@@ -251,19 +251,13 @@ fn keep(inherited: &mut Inherited, name: Name, sink: &Sink) {
     }
 }
 
-fn sort(mut inheritance: Inheritance, sink: &Sink) -> Inherited {
-    let estate = std::mem::take(&mut inheritance.estate);
-    let mut inherited = Inherited { listeners: estate.listeners, ..Inherited::default() };
-    for (name, descriptor) in estate.others {
-        if let Some(address) = name.strip_prefix(HTTP)
-            && let Ok(address) = address.parse()
-        {
-            inherited.http.push((address, descriptor.into()));
-        }
-    }
-    let (pid, version) = inheritance.predecessor();
+fn sort(mut takeover: Takeover, sink: &Sink) -> Inherited {
+    let state = std::mem::take(&mut takeover.state);
+    let http = descriptors::http(state.others);
+    let mut inherited = Inherited { listeners: state.listeners, http, ..Inherited::default() };
+    let (pid, version) = takeover.predecessor();
     let text = format!("taking over from process {pid}, version {version}");
     sink.line(Level::Info, "handover", text);
-    inherited.inheritance = Some(inheritance);
+    inherited.takeover = Some(takeover);
     inherited
 }

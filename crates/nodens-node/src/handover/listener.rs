@@ -1,9 +1,9 @@
-//! Where successors come in: who connects has to show that it knows the secret, and has little time
-//! and little room for it. Nobody waits for anybody here.
+//! Authentication of successors: a process that connects has to show that it knows the secret, and has
+//! little time and little room for it. Nothing here blocks.
 
 use super::Error;
 use super::channel::{self, Channel};
-use super::limits::{ACCEPT_PAUSE, PROGRAM_LEN_MAX, VISIT_MAX, VISITORS_MAX};
+use super::limits::{ACCEPT_PAUSE, AUTHENTICATION_MAX, CANDIDATES_MAX, PROGRAM_LEN_MAX};
 use super::message::{Greeting, Message, VERSION};
 use super::secret::{Claim, Nonce, Secret, nonce};
 use nodens_core::cache::Store;
@@ -13,17 +13,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The listener of a name.
+/// The socket of a name, and the processes that have connected and not authenticated yet.
 #[derive(Debug)]
-pub(crate) struct Door {
-    pub(crate) listener: OwnedFd,
+pub(crate) struct Listener {
+    pub(crate) socket: OwnedFd,
     secret: Secret,
-    visitors: VecDeque<Visitor>,
+    candidates: VecDeque<Candidate>,
 }
 
 /// A process of which nothing is known yet.
 #[derive(Debug)]
-pub(crate) struct Visitor {
+pub(crate) struct Candidate {
     channel: Channel,
     nonce: Nonce,
     until: Instant,
@@ -31,14 +31,14 @@ pub(crate) struct Visitor {
 
 /// A process that has shown that it knows the secret.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct Peer {
     pub(crate) channel: Channel,
     pub(crate) greeting: Greeting,
     nonces: [Nonce; 2],
     secret: Secret,
 }
 
-impl Visitor {
+impl Candidate {
     /// Asks who it is.
     pub(crate) fn challenge(channel: Channel) -> Result<Self, Error> {
         let peer = channel.check_peer();
@@ -48,18 +48,18 @@ impl Visitor {
         peer?;
         let nonce = nonce()?;
         channel.send_at_once(&Message::Challenge { version: VERSION, nonce });
-        Ok(Self { channel, nonce, until: Instant::now() + VISIT_MAX })
+        Ok(Self { channel, nonce, until: Instant::now() + AUTHENTICATION_MAX })
     }
 
     /// What has come of it; nothing as long as it may still answer.
-    fn look(&self, secret: &Secret) -> Option<Result<Guest, Error>> {
+    fn look(&self, secret: &Secret) -> Option<Result<Peer, Error>> {
         match self.answer(secret) {
             Ok(None) if Instant::now() < self.until => None,
-            answer => Some(answer.and_then(|guest| guest.ok_or(Error::Slow))),
+            answer => Some(answer.and_then(|peer| peer.ok_or(Error::Slow))),
         }
     }
 
-    fn answer(&self, secret: &Secret) -> Result<Option<Guest>, Error> {
+    fn answer(&self, secret: &Secret) -> Result<Option<Peer>, Error> {
         let Some(message) = self.channel.receive_greeting(RecvFlags::DONTWAIT)? else {
             return Ok(None);
         };
@@ -71,11 +71,11 @@ impl Visitor {
             return Err(Error::Secret);
         }
         let (channel, secret) = (self.channel.try_clone()?, secret.clone());
-        Ok(Some(Guest { channel, greeting, nonces, secret }))
+        Ok(Some(Peer { channel, greeting, nonces, secret }))
     }
 
     /// Waits for its answer.
-    pub(crate) fn admit(&self, secret: &Secret) -> Result<Guest, Error> {
+    pub(crate) fn admit(&self, secret: &Secret) -> Result<Peer, Error> {
         loop {
             self.channel.has_word(self.until.saturating_duration_since(Instant::now()));
             if let Some(answer) = self.look(secret) {
@@ -85,7 +85,7 @@ impl Visitor {
     }
 }
 
-impl Guest {
+impl Peer {
     /// Shows that this process knows the secret too, and serves.
     pub(crate) fn welcome(&self, program: &str) -> Result<(), Error> {
         let proof = self.secret.prove(Claim::Predecessor, &self.nonces);
@@ -106,33 +106,33 @@ pub(crate) fn greeting(program: &str) -> Greeting {
     Greeting { answers: Store::FORMAT, pid: std::process::id(), program }
 }
 
-impl Door {
-    pub(crate) fn new(listener: OwnedFd, secret: Secret) -> Self {
-        Self { listener, secret, visitors: VecDeque::new() }
+impl Listener {
+    pub(crate) fn new(socket: OwnedFd, secret: Secret) -> Self {
+        Self { socket, secret, candidates: VecDeque::new() }
     }
 
-    /// What there is to wait for, beside [`Door::wait_max`].
+    /// What there is to wait for, beside [`Listener::wait_max`].
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let visitors = self.visitors.iter().map(|visitor| visitor.channel.as_fd());
-        std::iter::once(self.listener.as_fd()).chain(visitors)
+        let candidates = self.candidates.iter().map(|candidate| candidate.channel.as_fd());
+        std::iter::once(self.socket.as_fd()).chain(candidates)
     }
 
     /// How long may be waited, if not for ever.
     pub(crate) fn wait_max(&self) -> Option<Duration> {
-        let until = self.visitors.iter().map(|visitor| visitor.until).min();
+        let until = self.candidates.iter().map(|candidate| candidate.until).min();
         until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Lets in who waits outside. Gives a process that has shown that it knows the secret; tells
+    /// Accepts connections. Gives a process that has shown that it knows the secret; tells
     /// `refused` why others are turned away.
     ///
     /// # Errors
     ///
-    /// Nobody can come in any more.
-    pub(crate) fn look(&mut self, refused: &mut dyn FnMut(&Error)) -> io::Result<Option<Guest>> {
+    /// No process can connect any more.
+    pub(crate) fn look(&mut self, refused: &mut dyn FnMut(&Error)) -> io::Result<Option<Peer>> {
         // No more at once than can wait here: those inside have their turn in between.
-        for _ in 0..VISITORS_MAX {
-            let channel = match channel::accept(&self.listener) {
+        for _ in 0..CANDIDATES_MAX {
+            let channel = match channel::accept(&self.socket) {
                 Ok(Some(channel)) => channel,
                 Ok(None) => break,
                 // Out of descriptors or memory, which passes; who waits is heard then.
@@ -142,32 +142,32 @@ impl Door {
                     break;
                 }
             };
-            match Visitor::challenge(channel) {
-                Ok(visitor) => self.visitors.push_back(visitor),
+            match Candidate::challenge(channel) {
+                Ok(candidate) => self.candidates.push_back(candidate),
                 Err(error) => refused(&error),
             }
         }
-        let mut guest = None;
+        let mut peer = None;
         let mut staying = VecDeque::new();
-        for visitor in self.visitors.drain(..) {
-            match visitor.look(&self.secret).filter(|_| guest.is_none()) {
-                None => staying.push_back(visitor),
-                Some(Ok(admitted)) => guest = Some(admitted),
+        for candidate in self.candidates.drain(..) {
+            match candidate.look(&self.secret).filter(|_| peer.is_none()) {
+                None => staying.push_back(candidate),
+                Some(Ok(admitted)) => peer = Some(admitted),
                 Some(Err(error)) => refused(&error),
             }
         }
-        while staying.len() > VISITORS_MAX {
+        while staying.len() > CANDIDATES_MAX {
             _ = staying.pop_front();
             refused(&Error::Slow);
         }
-        self.visitors = staying;
-        Ok(guest)
+        self.candidates = staying;
+        Ok(peer)
     }
 
     /// Tells everybody who comes that there is no hand-over now.
     pub(crate) fn turn_away(&mut self, refused: &mut dyn FnMut(&Error)) {
-        while let Ok(Some(guest)) = self.look(refused) {
-            guest.turn_away();
+        while let Ok(Some(peer)) = self.look(refused) {
+            peer.turn_away();
         }
     }
 }

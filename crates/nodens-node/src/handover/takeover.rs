@@ -1,12 +1,14 @@
 //! The side of the successor.
 
 use super::channel::Channel;
-use super::door::greeting;
 use super::folder::Folder;
-use super::limits::{ESTATE_MAX, GREETING_MAX, PREPARE_MAX, ROUND, SILENCE_MAX, UNHEARD_MAX};
+use super::limits::{
+    GREETING_MAX, PREPARE_MAX, ROUND, SILENCE_MAX, STATE_DESCRIPTORS_MAX, UNHEARD_MAX,
+};
+use super::listener::greeting;
 use super::message::{Greeting, Item, Message, VERSION};
 use super::secret::{Claim, Secret, nonce};
-use super::{Error, Estate, Named};
+use super::{Error, HandoverState, Named};
 use nodens_net::{HandedConnection, InheritedListener};
 use rustix::net::RecvFlags;
 use std::collections::VecDeque;
@@ -15,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// How long the predecessor may take to gather its descriptors: its main thread may be busy.
-const ESTATE_PATIENCE: Duration = Duration::from_secs(30);
+const STATE_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a message of ours may wait to be taken.
 const SEND_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -27,16 +29,16 @@ pub enum Claimed {
     /// It serves, or is about to, and cannot hand over now.
     Busy,
     /// It hands over.
-    Heir(Box<Inheritance>),
+    Successor(Box<Takeover>),
 }
 
 /// What the predecessor passes on, while it serves.
 #[derive(Debug)]
-pub struct Inheritance {
+pub struct Takeover {
     pub(super) channel: Channel,
     pub(super) predecessor: Greeting,
     /// The descriptors.
-    pub estate: Estate,
+    pub state: HandoverState,
 }
 
 /// The moment in which nobody takes queries, until [`Trial::stay`]: the predecessor resumes if this
@@ -46,7 +48,7 @@ pub struct Trial {
     pub(super) channel: Channel,
 }
 
-impl Inheritance {
+impl Takeover {
     /// Asks the process that listens under `name`. `program` is our version, for people.
     ///
     /// # Errors
@@ -76,17 +78,17 @@ impl Inheritance {
         let Some(predecessor) = greet(&channel, secret, program)? else {
             return Ok(Claimed::Busy);
         };
-        channel.set_deadline(Some(ESTATE_PATIENCE));
-        let mut estate = Estate::default();
+        channel.set_deadline(Some(STATE_PATIENCE));
+        let mut state = HandoverState::default();
         let mut count = 0;
         loop {
             match channel.receive()? {
                 (Message::Descriptors(items), fds) => {
                     count += fds.len();
-                    if count > ESTATE_MAX {
+                    if count > STATE_DESCRIPTORS_MAX {
                         return Err(Error::Protocol("too many descriptors"));
                     }
-                    add(&mut estate, items, fds)?;
+                    add(&mut state, items, fds)?;
                 }
                 (Message::Whole, _) => break,
                 (Message::Refused(why), _) => return Err(Error::Refused(why)),
@@ -94,7 +96,7 @@ impl Inheritance {
             }
         }
         channel.set_deadline(Some(PREPARE_MAX));
-        Ok(Claimed::Heir(Box::new(Self { channel, predecessor, estate })))
+        Ok(Claimed::Successor(Box::new(Self { channel, predecessor, state })))
     }
 
     /// Who it was: its process ID, in its own namespace, and its version.
@@ -103,7 +105,7 @@ impl Inheritance {
     }
 
     /// Shows `take` every answer that the predecessor has in its cache. Once, and before
-    /// [`Inheritance::commit`].
+    /// [`Takeover::commit`].
     ///
     /// # Errors
     ///
@@ -119,7 +121,7 @@ impl Inheritance {
         }
     }
 
-    /// Whether the predecessor has said something after [`Inheritance::answers`], or is gone: it is not
+    /// Whether the predecessor has said something after [`Takeover::answers`], or is gone: it is not
     /// worth it to get ready first.
     pub fn is_over(&self) -> bool {
         self.channel.has_word(Duration::ZERO)
@@ -194,14 +196,14 @@ fn greet(channel: &Channel, secret: &Secret, program: &str) -> Result<Option<Gre
     }
 }
 
-/// A last word to the predecessor.
+/// Tells the predecessor that this process ends.
 #[derive(Debug)]
-pub struct Goodbye(Channel);
+pub struct EndNotice(Channel);
 
-impl Goodbye {
+impl EndNotice {
     /// Says that this process ends on purpose, so that the predecessor does not take it for a crash.
-    pub fn say(&self) {
-        self.0.send_at_once(&Message::Farewell);
+    pub fn send(&self) {
+        self.0.send_at_once(&Message::Ending);
     }
 }
 
@@ -211,8 +213,8 @@ impl Trial {
     /// # Errors
     ///
     /// No descriptor is free.
-    pub fn goodbye(&self) -> Result<Goodbye, Error> {
-        Ok(Goodbye(self.channel.try_clone()?))
+    pub fn end_notice(&self) -> Result<EndNotice, Error> {
+        Ok(EndNotice(self.channel.try_clone()?))
     }
 
     /// Waits until the predecessor takes no more queries: they wait in the sockets. Gives what brings
@@ -225,9 +227,9 @@ impl Trial {
         self.channel.set_deadline(Some(patience));
         match self.channel.receive() {
             Ok((Message::Paused(items), fds)) => {
-                let mut estate = Estate::default();
-                add(&mut estate, items, fds)?;
-                Ok(Some(estate.others))
+                let mut state = HandoverState::default();
+                add(&mut state, items, fds)?;
+                Ok(Some(state.others))
             }
             Ok((Message::Refused(why), _)) => Err(Error::Refused(why)),
             Ok(_) => Err(Error::Protocol("no pause")),
@@ -245,7 +247,7 @@ impl Trial {
         let outcome = self.receive(adopt, SILENCE_MAX);
         if !matches!(outcome, Ok(()) | Err(Error::Refused(_))) {
             // That the connection closes must not be taken for the end of this process.
-            self.channel.send_at_once(&Message::Farewell);
+            self.channel.send_at_once(&Message::Ending);
         }
         outcome
     }
@@ -281,7 +283,7 @@ impl Trial {
                     };
                     adopt(HandedConnection { stream, listener, input, asked });
                 }
-                (Message::Bye, _) => return Ok(()),
+                (Message::Left, _) => return Ok(()),
                 (Message::Refused(why), _) => return Err(Error::Refused(why)),
                 _ => return Err(Error::Protocol("no connections")),
             }
@@ -303,19 +305,23 @@ fn last_word(channel: &Channel, error: Error) -> Error {
     error
 }
 
-fn add(estate: &mut Estate, items: Vec<Item>, mut fds: VecDeque<OwnedFd>) -> Result<(), Error> {
+fn add(
+    state: &mut HandoverState,
+    items: Vec<Item>,
+    mut fds: VecDeque<OwnedFd>,
+) -> Result<(), Error> {
     if items.iter().map(Item::count).sum::<usize>() != fds.len() {
         return Err(Error::Protocol("other descriptors than announced"));
     }
     let mut next = || fds.pop_front().ok_or(Error::Protocol("a descriptor is missing"));
     for item in items {
         match item {
-            Item::Named(name) => estate.others.push((name, next()?)),
+            Item::Named(name) => state.others.push((name, next()?)),
             Item::Pair(address) => {
                 let pair = (next()?, next()?);
-                match estate.listeners.last_mut() {
+                match state.listeners.last_mut() {
                     Some(last) if last.address == address => last.pairs.push(pair),
-                    _ => estate.listeners.push(InheritedListener { address, pairs: vec![pair] }),
+                    _ => state.listeners.push(InheritedListener { address, pairs: vec![pair] }),
                 }
             }
         }

@@ -4,7 +4,7 @@ use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::log::Level;
 use nodens_net::{HandedConnection, clock};
-use nodens_node::handover::{Error, Estate, Goodbye, Holder, Name, Named};
+use nodens_node::handover::{EndNotice, Error, HandoverState, Holder, Name, Named};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const REFUSED_QUIET: Duration = Duration::from_secs(60);
 /// What the main thread is to do for a hand-over.
 pub(crate) enum Request {
     /// Say what there is to pass on, and change none of it.
-    Estate(SyncSender<Result<Estate, String>>),
+    State(SyncSender<Result<HandoverState, String>>),
     /// Take no more questions, and give what brings them here.
     Pause(SyncSender<Result<Named, String>>),
     /// Leave all to the successor, and be ready to go on.
@@ -30,9 +30,9 @@ pub(crate) enum Request {
     /// The last is dropped when that is done.
     Leave(Vec<SocketAddr>, Sender<HandedConnection>, Sender<()>),
     /// Take questions from now on; answer when it is so.
-    Begin(SyncSender<()>, Begun),
+    Serve(SyncSender<()>, TakenOver),
     /// What the predecessor gives late.
-    Inherit(Begun),
+    TakeLate(TakenOver),
     /// The predecessor is gone, or not.
     Alone(Result<(), Error>),
     /// End, because another process serves.
@@ -41,26 +41,32 @@ pub(crate) enum Request {
 
 /// What a process has that begins to take questions.
 #[derive(Default)]
-pub(crate) struct Begun {
-    /// What the predecessor gave with its last word, if it said one.
+pub(crate) struct TakenOver {
+    /// What the predecessor gave with its last message, if it sent one.
     pub(super) named: Named,
     /// The name, where the predecessor has ended and left none.
     pub(super) name: Option<Name>,
     /// What to say before an end on purpose.
-    pub(super) goodbye: Option<Goodbye>,
+    pub(super) end_notice: Option<EndNotice>,
 }
 
 /// Serves successors.
-pub(super) struct Steward {
-    tell: Sender<Request>,
-    events: Sender<Event>,
-    shared: Arc<Shared>,
+pub(super) struct PredecessorThread {
+    pub(super) tell: Sender<Request>,
+    pub(super) events: Sender<Event>,
+    pub(super) shared: Arc<Shared>,
     /// How long this server stands by, and whether there is no time for it.
-    grace: Duration,
-    hurry: Arc<AtomicBool>,
+    pub(super) trial: Duration,
+    pub(super) urgent: Arc<AtomicBool>,
     /// Whether a reload does not wait any longer.
-    called_off: Arc<AtomicBool>,
-    /// Whether it stands by.
+    pub(super) called_off: Arc<AtomicBool>,
+    pub(super) progress: Progress,
+}
+
+/// How far it has come.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Whether the server stands by.
     retired: bool,
     /// When it was said that a process was turned away.
     refused: Option<Instant>,
@@ -68,18 +74,7 @@ pub(super) struct Steward {
     left: Option<Receiver<()>>,
 }
 
-impl Steward {
-    pub(super) fn new(
-        tell: Sender<Request>,
-        events: Sender<Event>,
-        shared: Arc<Shared>,
-        grace: Duration,
-        [hurry, called_off]: [Arc<AtomicBool>; 2],
-    ) -> Self {
-        let (retired, refused, left) = (false, None, None);
-        Self { tell, events, shared, grace, hurry, called_off, retired, refused, left }
-    }
-
+impl PredecessorThread {
     fn tell(&self, request: Request) {
         _ = self.tell.send(request);
         _ = self.events.send(Event::Handover);
@@ -100,10 +95,10 @@ impl Steward {
     }
 }
 
-impl Holder for Steward {
-    fn estate(&mut self) -> Result<Estate, String> {
+impl Holder for PredecessorThread {
+    fn state(&mut self) -> Result<HandoverState, String> {
         self.say(Level::Info, "a successor asks for what this process holds".to_owned());
-        self.ask(Request::Estate)
+        self.ask(Request::State)
     }
 
     fn answers(&mut self, visit: &mut dyn FnMut(&[u8]) -> bool) {
@@ -119,17 +114,17 @@ impl Holder for Steward {
     }
 
     fn retire(&mut self) -> Duration {
-        self.retired = true;
+        self.progress.retired = true;
         self.tell(Request::Retire);
-        self.grace
+        self.trial
     }
 
     fn is_hurried(&self) -> bool {
-        self.hurry.load(Ordering::Relaxed)
+        self.urgent.load(Ordering::Relaxed)
     }
 
     fn resume(&mut self, why: &Error) {
-        let text = match (std::mem::take(&mut self.retired), why) {
+        let text = match (std::mem::take(&mut self.progress.retired), why) {
             (true, Error::Slow) => "the successor timed out, resuming service".to_owned(),
             (true, _) => {
                 "the successor exited without completing the hand-over, resuming service".to_owned()
@@ -140,21 +135,24 @@ impl Holder for Steward {
     }
 
     fn refused(&mut self, why: &Error) {
-        if self.refused.is_none_or(|at| at.elapsed() >= REFUSED_QUIET) {
-            self.refused = Some(Instant::now());
+        if self.progress.refused.is_none_or(|at| at.elapsed() >= REFUSED_QUIET) {
+            self.progress.refused = Some(Instant::now());
             let text = format!("refused a process that asked to take over: {why}");
             self.say(Level::Warning, text);
         }
     }
 
-    fn leave(&mut self, kept: Vec<SocketAddr>, heir: Sender<HandedConnection>) {
+    fn leave(&mut self, kept: Vec<SocketAddr>, successor: Sender<HandedConnection>) {
         self.say(Level::Info, "the successor has taken over".to_owned());
         let (leaving, left) = channel();
-        self.left = Some(left);
-        self.tell(Request::Leave(kept, heir, leaving));
+        self.progress.left = Some(left);
+        self.tell(Request::Leave(kept, successor, leaving));
     }
 
     fn has_left(&mut self) -> bool {
-        self.left.as_ref().is_none_or(|left| left.try_recv() == Err(TryRecvError::Disconnected))
+        self.progress
+            .left
+            .as_ref()
+            .is_none_or(|left| left.try_recv() == Err(TryRecvError::Disconnected))
     }
 }

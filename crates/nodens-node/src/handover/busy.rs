@@ -1,4 +1,4 @@
-//! Who answers under a name before there is anything to take over.
+//! Answers under a name before there is anything to take over.
 
 use super::folder::Name;
 use super::limits::ROUND;
@@ -11,13 +11,13 @@ use std::thread::JoinHandle;
 /// Tells who asks under a name that there is nothing to take over yet, and that it is worth waiting: the
 /// process that has the name is starting.
 #[derive(Debug)]
-pub struct Doorkeeper {
+pub struct BusyResponder {
     stop: Arc<AtomicBool>,
     wake: Parent,
     thread: JoinHandle<Offer>,
 }
 
-impl Doorkeeper {
+impl BusyResponder {
     /// Begins to, with `name`.
     ///
     /// # Errors

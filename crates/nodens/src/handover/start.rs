@@ -1,10 +1,10 @@
 //! Successors that this process starts itself.
 
-use super::Meeting;
-use super::after::After;
-use super::reaper::{LAST_CODE, REAPER, STAYS, is_ancestor};
+use super::Rendezvous;
+use super::at_end::AtEnd;
+use super::subreaper::{LAST_CODE, STAYS, SUBREAPER, is_ancestor};
 use nodens_core::log::{Level, Sink};
-use nodens_node::handover::Heir;
+use nodens_node::handover::Successor;
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -59,15 +59,15 @@ impl Successors {
 
     /// What this process has to do once `successor` has taken over; `name` is what it could serve
     /// under once more.
-    pub(super) fn after(&self, successor: Option<Heir>, name: Option<Meeting>) -> After {
-        let heir = |pid: &u32| successor == Some(Heir::Child(*pid));
-        let own = self.last.as_ref().is_some_and(|(pid, _)| heir(pid));
-        let is_reaped = reaper() != std::process::id();
+    pub(super) fn at_end(&self, successor: Option<Successor>, name: Option<Rendezvous>) -> AtEnd {
+        let successor = |pid: &u32| successor == Some(Successor::Child(*pid));
+        let own = self.last.as_ref().is_some_and(|(pid, _)| successor(pid));
+        let is_reaped = subreaper() != std::process::id();
         match (own, is_reaped) {
-            (true, true) => After::Exit,
-            (true, false) => After::Reap,
-            (false, _) if in_pod() || is_reaped => After::Wait(name),
-            (false, _) => After::Exit,
+            (true, true) => AtEnd::Exit,
+            (true, false) => AtEnd::WaitForChildren,
+            (false, _) if in_pod() || is_reaped => AtEnd::Standby(name),
+            (false, _) => AtEnd::Exit,
         }
     }
 }
@@ -96,11 +96,11 @@ fn spawn(connection: OwnedFd) -> Result<Child, String> {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
-    let reaper = reaper().to_string();
+    let subreaper = subreaper().to_string();
     let spawn = |command: &mut Command| {
         // No other program that is started meanwhile inherits it.
         command.stdin(connection.try_clone()?);
-        command.args(&arguments).env(PREDECESSOR, "stdin").env(REAPER, &reaper).spawn()
+        command.args(&arguments).env(PREDECESSOR, "stdin").env(SUBREAPER, &subreaper).spawn()
     };
     // The file of that name may be a newer one; if it is gone, the one that runs will do.
     let child = spawn(&mut Command::new(&program))
@@ -110,8 +110,8 @@ fn spawn(connection: OwnedFd) -> Result<Child, String> {
 
 /// The process that stays when others follow each other: the one that does so already, unless we
 /// do not descend from it, else this one.
-fn reaper() -> u32 {
-    let told = std::env::var(REAPER).ok().and_then(|pid| pid.parse().ok());
+fn subreaper() -> u32 {
+    let told = std::env::var(SUBREAPER).ok().and_then(|pid| pid.parse().ok());
     told.filter(|pid| is_ancestor(*pid)).unwrap_or(std::process::id())
 }
 

@@ -1,4 +1,4 @@
-//! How a process that has a successor comes to its end.
+//! A signal to end that waits until the hand-over is done.
 
 use signal_hook::consts::SIGTERM;
 use std::sync::Arc;
@@ -6,34 +6,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a process that is told to end waits for a successor that is getting ready.
-const HEIR_PATIENCE: Duration = Duration::from_secs(10);
+const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How far the end has come.
+/// Whether there is a successor, and a signal that waits for it.
 #[derive(Debug, Default)]
-pub(super) struct Retreat {
+pub(super) struct DeferredStop {
     /// A successor has what is ours, and gets ready.
-    pub(super) has_heir: bool,
-    /// It takes questions, and this process could still go on: until it ends without a word, or
+    pub(super) has_successor: bool,
+    /// It takes questions, and this process could still go on: until it ends without notice, or
     /// this one is in haste.
     pub(super) retired: bool,
-    in_haste: Arc<AtomicBool>,
+    urgent: Arc<AtomicBool>,
     /// The signal to end, and until when it can wait.
     signal: Option<i32>,
     ends_by: Option<Instant>,
 }
 
-impl Retreat {
+impl DeferredStop {
     /// Whether a signal to end is obeyed only after the hand-over: because this process stands by,
     /// or because a successor that `may_wait` says is worth it gets ready. Without a readiness
     /// probe an update counts a new pod as ready before it is, and ends the old one.
-    pub(super) fn hurry(&mut self, signal: i32, may_wait: bool) -> bool {
-        let has_heir = self.has_heir && signal == SIGTERM && may_wait;
-        if !self.retired && !has_heir {
+    pub(super) fn defer(&mut self, signal: i32, may_wait: bool) -> bool {
+        let has_successor = self.has_successor && signal == SIGTERM && may_wait;
+        if !self.retired && !has_successor {
             return false;
         }
-        self.ends_by.get_or_insert_with(|| Instant::now() + HEIR_PATIENCE);
+        self.ends_by.get_or_insert_with(|| Instant::now() + SUCCESSOR_PATIENCE);
         self.signal = Some(signal);
-        self.in_haste.store(true, Ordering::Relaxed);
+        self.urgent.store(true, Ordering::Relaxed);
         true
     }
 
@@ -43,14 +43,14 @@ impl Retreat {
     }
 
     /// Whether there is no time to stand by; may change at any time.
-    pub(super) fn in_haste(&self) -> Arc<AtomicBool> {
-        self.in_haste.clone()
+    pub(super) fn urgent(&self) -> Arc<AtomicBool> {
+        self.urgent.clone()
     }
 
     /// Nobody gets ready any more, or somebody has taken over. Gives the signal that waited.
     pub(super) fn call_off(&mut self) -> Option<i32> {
-        (self.has_heir, self.ends_by) = (false, None);
-        self.in_haste.store(false, Ordering::Relaxed);
+        (self.has_successor, self.ends_by) = (false, None);
+        self.urgent.store(false, Ordering::Relaxed);
         self.signal.take()
     }
 }

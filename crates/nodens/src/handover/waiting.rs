@@ -2,7 +2,7 @@
 //! its sockets from early on and reads them only at the end; nobody else would read them then.
 
 use super::Inherited;
-use crate::events::{Event, Later};
+use crate::events::{Deferred, Event};
 use nodens_core::Shared;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) enum Waited {
 pub(crate) struct Waiting<'w> {
     events: &'w Receiver<Event>,
     /// What came meanwhile, but for a predecessor's end.
-    pub(crate) later: Later,
+    pub(crate) deferred: Deferred,
     /// What a predecessor passed on.
     pub(crate) inherited: Inherited,
     shared: Arc<Shared>,
@@ -36,11 +36,11 @@ pub(crate) struct Waiting<'w> {
 impl<'w> Waiting<'w> {
     pub(crate) fn new(
         events: &'w Receiver<Event>,
-        later: Later,
+        deferred: Deferred,
         inherited: Inherited,
         shared: &Arc<Shared>,
     ) -> Self {
-        Self { events, later, inherited, shared: shared.clone() }
+        Self { events, deferred, inherited, shared: shared.clone() }
     }
 
     /// Waits for `time`, or until something comes.
@@ -54,7 +54,7 @@ impl<'w> Waiting<'w> {
             let round = if self.inherited.is_some() { left.min(ROUND) } else { left };
             match self.events.recv_timeout(round) {
                 Ok(event) => {
-                    self.later.push(event);
+                    self.deferred.push(event);
                     let ends = matches!(event, Event::Signal(SIGTERM | SIGINT | SIGQUIT));
                     return if ends { Waited::Ended } else { Waited::On };
                 }
@@ -71,6 +71,6 @@ impl<'w> Waiting<'w> {
     /// There is no thread to be had.
     pub(crate) fn warm(&mut self) -> Result<bool, String> {
         let now = nodens_net::clock::now();
-        self.inherited.warm(&self.shared, now, self.events, &mut self.later)
+        self.inherited.warm(&self.shared, now, self.events, &mut self.deferred)
     }
 }

@@ -2,7 +2,7 @@
 //! somebody would start them again. If the successor is gone, they serve.
 
 use super::fixture::{Folder, Server, ask_udp, eventually, http_get, need, nodens, request};
-use super::handover::{ANSWER, Load, connect, exchange, meeting, name};
+use super::handover::{ANSWER, Load, connect, exchange, name, rendezvous};
 use nodens_wire::{Message, Rcode, Type};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ struct Line {
 
 impl Line {
     fn new(what: &str) -> Self {
-        let folder = Folder::new(&format!("spare-{what}"));
+        let folder = Folder::new(&format!("standby-{what}"));
         let (port, http) = (super::fixture::free_port(), super::fixture::free_port());
         // On a busy machine a client may be idle for long.
         let timeouts = "timeouts {\n read 1h\n idle 1h\n }";
@@ -46,7 +46,7 @@ impl Line {
     /// The arguments of a server that tries for as long as `trial`, and stands by for as long.
     fn arguments(&self, trial: &str) -> Vec<String> {
         let (port, conf) = (self.address.port().to_string(), self.conf.display().to_string());
-        let (name, folder) = (&self.name, &meeting());
+        let (name, folder) = (&self.name, &rendezvous());
         let all = [
             "-p",
             &port,
@@ -66,7 +66,7 @@ impl Line {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         command.env_remove("NODENS_PREDECESSOR").env_remove("NODENS_REAPER");
-        let folder = Folder::new(&format!("spare-server-{number}"));
+        let folder = Folder::new(&format!("standby-server-{number}"));
         Server::run(command, folder, self.address)
     }
 

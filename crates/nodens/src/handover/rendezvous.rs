@@ -1,7 +1,7 @@
 //! Where processes that follow each other find each other.
 
-use super::reaper::is_ancestor;
 use super::start::in_pod;
+use super::subreaper::is_ancestor;
 use crate::flags::Flags;
 use nodens_core::log::{Level, Sink};
 use nodens_node::handover::{Error, Folder, Name};
@@ -20,12 +20,12 @@ const NAME_ROUND: Duration = Duration::from_millis(5);
 
 /// A name in a folder that they share.
 #[derive(Clone, Debug)]
-pub(crate) struct Meeting {
+pub(crate) struct Rendezvous {
     pub(super) folder: Folder,
     pub(super) name: String,
 }
 
-impl Meeting {
+impl Rendezvous {
     /// The one that the flags say, if any. Says where there is none although it is wanted.
     pub(super) fn of(flags: &Flags, sink: &Sink) -> Option<Self> {
         let node = flags.node.as_ref().map(|node| node.interface.clone());
@@ -61,7 +61,7 @@ impl Meeting {
 
 /// The name, after the predecessor with this process ID is gone; or why this process has to end.
 pub(super) fn name_after(
-    meeting: Option<&Meeting>,
+    rendezvous: Option<&Rendezvous>,
     predecessor: u32,
     error: Error,
 ) -> Result<Option<Name>, String> {
@@ -69,7 +69,7 @@ pub(super) fn name_after(
         return Err(error.to_string());
     }
     let until = Instant::now() + NAME_PATIENCE;
-    let Some(meeting) = meeting else {
+    let Some(rendezvous) = rendezvous else {
         // Without a name it has started this process. One that dies closes its descriptors first.
         while is_ancestor(predecessor) {
             if Instant::now() >= until {
@@ -81,7 +81,7 @@ pub(super) fn name_after(
         return Ok(None);
     };
     loop {
-        match meeting.take() {
+        match rendezvous.take() {
             // A process that dies closes one descriptor after the other.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 if Instant::now() >= until {

@@ -3,49 +3,44 @@
 //! Listeners are shared while both processes run. Until one of them is alone, no configuration is
 //! taken up, and neither of them does to a socket what the other would feel.
 
-mod after;
+mod at_end;
 mod claim;
-mod heir;
-mod meeting;
-mod reaper;
-mod retreat;
-mod spare;
+mod deferred_stop;
+mod descriptors;
+mod predecessor;
+mod rendezvous;
+mod standby;
 mod start;
-mod steward;
+mod subreaper;
+mod successor;
 mod waiting;
 
-pub(crate) use after::{After, Finished, finish};
+pub(crate) use at_end::{AtEnd, Finished, finish};
 pub(crate) use claim::{Inherited, claim};
+pub(crate) use descriptors::state;
 pub(crate) use start::Successors;
 
 use crate::VERSION;
 use crate::events::Event;
 use crate::flags::Flags;
-use meeting::Meeting;
+use deferred_stop::DeferredStop;
 use nodens_core::Shared;
 use nodens_core::log::Level;
 use nodens_net::{Left, Runtime};
 use nodens_node::handover::{
-    self, Doorkeeper, Error, Goodbye, Heir, Inheritance, Named, Offer, Parent,
+    BusyResponder, EndNotice, Error, Named, Offer, Parent, Successor, Takeover,
 };
-use retreat::Retreat;
+use predecessor::{PredecessorThread, Progress};
+pub(crate) use predecessor::{Request, TakenOver};
+use rendezvous::Rendezvous;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use steward::Steward;
-pub(crate) use steward::{Begun, Request};
 pub(crate) use waiting::{Waited, Waiting};
-
-/// What HTTP listeners and the network's descriptors are called on the way.
-const HTTP: &str = "http/";
-const NETWORK: &str = "network/";
-/// The lock of the name, and its socket.
-const NAME: [&str; 2] = ["name/lock", "name/socket"];
 
 /// How long a predecessor may take to stop taking questions before it counts as stopped itself.
 const PAUSE_PATIENCE: Duration = Duration::from_secs(1);
@@ -54,25 +49,25 @@ const LATE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a changed configuration waits for a successor to get ready.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What becomes of the running server.
-pub(crate) struct Succession {
-    meeting: Option<Meeting>,
+/// The state of hand-overs, to and from this process.
+pub(crate) struct Handover {
+    rendezvous: Option<Rendezvous>,
     trial: Duration,
     shared: Arc<Shared>,
     events: Sender<Event>,
     tell: Sender<Request>,
     requests: Receiver<Request>,
-    pending: Option<Inheritance>,
+    pending: Option<Takeover>,
     /// Another process has our listeners too.
-    together: bool,
+    shares_listeners: bool,
     /// Whether it is this process that takes questions, and brings them to itself.
     active: bool,
     /// Tells successors to wait until there is something to take over.
-    door: Option<Doorkeeper>,
+    responder: Option<BusyResponder>,
     /// The descriptors of the name, and the thread that serves successors.
     offered: Option<[OwnedFd; 2]>,
     parent: Option<Parent>,
-    steward: Option<JoinHandle<Option<Heir>>>,
+    thread: Option<JoinHandle<Option<Successor>>>,
     successors: Successors,
     /// What was to be done while another process had our listeners too.
     put_off: Option<Event>,
@@ -82,13 +77,13 @@ pub(crate) struct Succession {
     /// Whether the Corefile can be read once more, by another server of this process.
     repeatable: bool,
     /// What the predecessor has to hear if this process ends on purpose.
-    goodbye: Option<Goodbye>,
+    end_notice: Option<EndNotice>,
     /// The workers that did not end with the others.
     stuck: Vec<usize>,
-    retreat: Retreat,
+    deferred_stop: DeferredStop,
 }
 
-impl Succession {
+impl Handover {
     pub(crate) fn new(
         flags: &Flags,
         shared: &Arc<Shared>,
@@ -97,34 +92,34 @@ impl Succession {
         successors: Successors,
     ) -> Self {
         let (tell, requests) = channel();
-        let together = inherited.inheritance.is_some();
-        let mut succession = Self {
-            meeting: inherited.meeting,
+        let shares_listeners = inherited.takeover.is_some();
+        let mut handover = Self {
+            rendezvous: inherited.rendezvous,
             trial: flags.handover_trial,
             shared: shared.clone(),
             events,
             tell,
             requests,
-            pending: inherited.inheritance,
-            together,
-            active: !together,
-            door: inherited.door,
+            pending: inherited.takeover,
+            shares_listeners,
+            active: !shares_listeners,
+            responder: inherited.responder,
             offered: None,
             parent: None,
-            steward: None,
+            thread: None,
             successors,
             put_off: None,
             put_off_since: None,
             called_off: Arc::default(),
             repeatable: flags.conf != "stdin",
-            goodbye: None,
+            end_notice: None,
             stuck: Vec::new(),
-            retreat: Retreat::default(),
+            deferred_stop: DeferredStop::default(),
         };
-        if !together && succession.door.is_some() {
-            succession.offer();
+        if !shares_listeners && handover.responder.is_some() {
+            handover.offer();
         }
-        succession
+        handover
     }
 
     /// Whether it is this process that takes questions, although another one may have our listeners.
@@ -133,8 +128,8 @@ impl Succession {
     }
 
     /// Whether another process has our listeners too.
-    pub(crate) fn is_together(&self) -> bool {
-        self.together
+    pub(crate) fn shares_listeners(&self) -> bool {
+        self.shares_listeners
     }
 
     /// Whether a predecessor waits for us to take questions.
@@ -144,7 +139,7 @@ impl Succession {
 
     /// Whether that predecessor is gone, or wants us to end.
     pub(crate) fn is_over(&self) -> bool {
-        self.pending.as_ref().is_some_and(Inheritance::is_over)
+        self.pending.as_ref().is_some_and(Takeover::is_over)
     }
 
     /// The next thing to be done for a hand-over.
@@ -168,32 +163,31 @@ impl Succession {
         }
     }
 
-    /// After the trial the predecessor stops, and questions are taken here: [`Request::Begin`]. In
+    /// After the trial the predecessor stops, and questions are taken here: [`Request::Serve`]. In
     /// the background its connections come, and at last [`Request::Alone`].
     pub(crate) fn take_over(&mut self, runtime: &Runtime) {
-        let Some(inheritance) = self.pending.take() else { return };
-        let heir = heir::Heir {
+        let Some(takeover) = self.pending.take() else { return };
+        let successor = successor::SuccessorThread {
             kept: runtime.local_addresses(),
             adopter: runtime.adopter(),
-            meeting: self.meeting.clone(),
+            rendezvous: self.rendezvous.clone(),
             trial: self.trial,
             tell: self.tell.clone(),
             events: self.events.clone(),
             shared: self.shared.clone(),
         };
         self.say(Level::Info, format!("ready, taking over after a trial of {:?}", self.trial));
-        let run = move || heir.take_over(inheritance);
-        if let Err(error) = std::thread::Builder::new().name("heir".to_owned()).spawn(run) {
+        let run = move || successor.take_over(takeover);
+        if let Err(error) = std::thread::Builder::new().name("takeover".to_owned()).spawn(run) {
             // The connection closes, and the predecessor resumes.
-            _ = self
-                .tell
-                .send(Request::End(format!("cannot start the thread that takes over: {error}")));
+            let why = format!("cannot start the thread that takes over: {error}");
+            _ = self.tell.send(Request::End(why));
         }
     }
 
     /// The predecessor is gone: from here on others may succeed.
     pub(crate) fn taken_over(&mut self, outcome: Result<(), Error>) {
-        self.goodbye = None;
+        self.end_notice = None;
         match outcome {
             Ok(()) => self.say(Level::Info, "the process that ran before is gone".to_owned()),
             Err(Error::Gone) => {
@@ -205,43 +199,30 @@ impl Succession {
             }
         }
         self.alone();
-        if self.door.is_some() {
+        if self.responder.is_some() {
             self.offer();
         }
     }
 
-    /// This process takes questions. Gives what brings them here.
-    pub(crate) fn begun(&mut self, begun: Begun) -> Named {
+    /// This process takes questions. Keeps the name, and gives what brings questions here.
+    pub(crate) fn serving(&mut self, taken: TakenOver) -> Named {
         self.active = true;
-        self.goodbye = begun.goodbye;
-        let named = self.inherit(begun.named);
-        if let Some(name) = begun.name {
-            self.keep(Doorkeeper::start(name));
+        self.end_notice = taken.end_notice;
+        let (network, name) = descriptors::sort(taken.named);
+        if let (Some(descriptors), Some(rendezvous)) = (name, &self.rendezvous) {
+            let Rendezvous { folder, name } = rendezvous.clone();
+            let offer = Offer::inherited(folder, &name, descriptors);
+            self.keep(offer.and_then(BusyResponder::of));
         }
-        named
-    }
-
-    /// Sorts what the predecessor gave with its last word: keeps the name, and gives the rest.
-    pub(crate) fn inherit(&mut self, named: Named) -> Named {
-        let (mut network, mut name) = (Named::new(), NAME.map(|_| None));
-        for (what, descriptor) in named {
-            if let Some(what) = what.strip_prefix(NETWORK) {
-                network.push((what.to_owned(), descriptor));
-            } else if let Some(place) = NAME.iter().position(|name| *name == what) {
-                name.get_mut(place).map(|name| name.replace(descriptor));
-            }
-        }
-        if let ([Some(lock), Some(socket)], Some(meeting)) = (name, &self.meeting) {
-            let Meeting { folder, name } = meeting.clone();
-            let offer = Offer::inherited(folder, &name, [lock, socket]);
-            self.keep(offer.and_then(Doorkeeper::of));
+        if let Some(name) = taken.name {
+            self.keep(BusyResponder::start(name));
         }
         network
     }
 
-    fn keep(&mut self, door: io::Result<Doorkeeper>) {
-        match door {
-            Ok(door) => self.door = Some(door),
+    fn keep(&mut self, responder: io::Result<BusyResponder>) {
+        match responder {
+            Ok(responder) => self.responder = Some(responder),
             Err(error) => self.cannot_offer(&error),
         }
     }
@@ -252,15 +233,15 @@ impl Succession {
     }
 
     /// This process ends on purpose.
-    pub(crate) fn farewell(&mut self) {
-        if let Some(goodbye) = self.goodbye.take() {
-            goodbye.say();
+    pub(crate) fn announce_end(&mut self) {
+        if let Some(end_notice) = self.end_notice.take() {
+            end_notice.send();
         }
     }
 
     /// A successor takes questions, and this process stands by.
     pub(crate) fn retire(&mut self) {
-        self.retreat.retired = true;
+        self.deferred_stop.retired = true;
         self.active = false;
         let text = format!("the successor takes queries, standing by for {:?}", self.trial);
         self.say(Level::Info, text);
@@ -268,15 +249,15 @@ impl Succession {
 
     /// Whether this process stood by, which it does not any more.
     pub(crate) fn take_retired(&mut self) -> bool {
-        self.active |= self.retreat.retired;
-        std::mem::take(&mut self.retreat.retired)
+        self.active |= self.deferred_stop.retired;
+        std::mem::take(&mut self.deferred_stop.retired)
     }
 
-    /// Whether a signal to end is obeyed only after the hand-over. Standing by is cut short.
-    pub(crate) fn hurry(&mut self, signal: i32) -> bool {
+    /// Whether a signal to end is obeyed only after the hand-over. It cuts the trial period short.
+    pub(crate) fn defer_stop(&mut self, signal: i32) -> bool {
         // A successor of our own was meant as well.
-        let waits = self.retreat.hurry(signal, !self.successors.is_starting());
-        if waits && !self.retreat.retired {
+        let waits = self.deferred_stop.defer(signal, !self.successors.is_starting());
+        if waits && !self.deferred_stop.retired {
             self.say(Level::Info, "told to end: after the hand-over, or in 10 s".to_owned());
         }
         waits
@@ -284,31 +265,29 @@ impl Succession {
 
     /// Whether this process was told to end, and its successor has taken too long.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.retreat.is_overdue()
+        self.deferred_stop.is_overdue()
     }
 
     /// A successor has what is ours, from here on.
     pub(crate) fn share(&mut self) {
-        self.together = true;
-        self.retreat.has_heir = true;
+        self.shares_listeners = true;
+        self.deferred_stop.has_successor = true;
     }
 
     /// Nobody else has our listeners any more.
     pub(crate) fn alone(&mut self) {
-        self.together = false;
+        self.shares_listeners = false;
         self.put_off_since = None;
         self.called_off.store(false, Ordering::Relaxed);
-        if let Some(signal) = self.retreat.call_off() {
-            _ = self.events.send(Event::Signal(signal));
-        }
+        self.end_deferral();
         // Files may have changed meanwhile.
         _ = self.events.send(self.put_off.take().unwrap_or(Event::Look));
     }
 
     /// Begins to offer what we have to successors, under the name if we have it.
     fn offer(&mut self) {
-        let offer = match self.door.take() {
-            Some(door) => door.finish(),
+        let offer = match self.responder.take() {
+            Some(responder) => responder.finish(),
             None => Offer::new(None),
         };
         if let Err(error) = offer.and_then(|offer| self.serve(offer)) {
@@ -319,11 +298,17 @@ impl Succession {
     fn serve(&mut self, mut offer: Offer) -> io::Result<()> {
         self.offered = offer.descriptors()?;
         self.parent = Some(offer.parent());
-        let (tell, events) = (self.tell.clone(), self.events.clone());
-        let flags = [self.retreat.in_haste(), self.called_off.clone()];
-        let mut steward = Steward::new(tell, events, self.shared.clone(), self.trial, flags);
-        let run = move || offer.serve(&mut steward, VERSION).ok();
-        self.steward = Some(std::thread::Builder::new().name("handover".to_owned()).spawn(run)?);
+        let mut holder = PredecessorThread {
+            tell: self.tell.clone(),
+            events: self.events.clone(),
+            shared: self.shared.clone(),
+            trial: self.trial,
+            urgent: self.deferred_stop.urgent(),
+            called_off: self.called_off.clone(),
+            progress: Progress::default(),
+        };
+        let run = move || offer.serve(&mut holder, VERSION).ok();
+        self.thread = Some(std::thread::Builder::new().name("handover".to_owned()).spawn(run)?);
         Ok(())
     }
 
@@ -334,10 +319,10 @@ impl Succession {
                         again"
                 .to_owned());
         }
-        if self.together {
+        if self.shares_listeners {
             return Err("a hand-over is under way".to_owned());
         }
-        if self.steward.as_ref().is_none_or(JoinHandle::is_finished) {
+        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             self.offer();
         }
         let parent = self.parent.as_ref().ok_or("the hand-over thread failed to start")?;
@@ -347,21 +332,9 @@ impl Succession {
         Ok(pid)
     }
 
-    /// What this process holds that a successor needs to get ready.
-    pub(crate) fn estate(runtime: &Runtime, http: Vec<(SocketAddr, OwnedFd)>) -> handover::Estate {
-        let listeners = runtime.export();
-        let http = http.into_iter().map(|(address, fd)| (format!("{HTTP}{address}"), fd));
-        handover::Estate { listeners, others: http.collect() }
-    }
-
     /// What belongs to the process that takes questions: the name, and what brings questions to it.
-    pub(crate) fn last_estate(&self, network: Named) -> io::Result<Named> {
-        let network = network.into_iter().map(|(name, fd)| (format!("{NETWORK}{name}"), fd));
-        let mut last: Named = network.collect();
-        for (what, fd) in NAME.iter().zip(self.offered.iter().flatten()) {
-            last.push(((*what).to_owned(), fd.try_clone()?));
-        }
-        Ok(last)
+    pub(crate) fn last_descriptors(&self, network: Named) -> io::Result<Named> {
+        descriptors::last(network, self.offered.as_ref())
     }
 
     /// Workers hang and did not end with the server.
@@ -378,20 +351,23 @@ impl Succession {
     }
 
     /// Waits until everything is passed on; gives what this process has to do then.
-    pub(crate) fn finish(&mut self) -> After {
-        let successor = self.steward.take().and_then(|steward| steward.join().ok().flatten());
-        let meeting = self.meeting.clone().filter(|_| self.repeatable);
+    pub(crate) fn finish(&mut self) -> AtEnd {
+        let successor = self.thread.take().and_then(|thread| thread.join().ok().flatten());
+        let rendezvous = self.rendezvous.clone().filter(|_| self.repeatable);
         // The name is the successor's.
         self.offered = None;
-        let after = self.successors.after(successor, meeting).with_stuck(&self.stuck);
-        let signal = self.retreat.call_off();
-        if let Some(signal) = signal {
-            _ = self.events.send(Event::Signal(signal));
-        }
-        if let Some((level, text)) = after.text(signal.is_some()) {
+        let at_end = self.successors.at_end(successor, rendezvous).with_stuck(&self.stuck);
+        let is_told = self.end_deferral();
+        if let Some((level, text)) = at_end.text(is_told) {
             self.say(level, text);
         }
-        after
+        at_end
+    }
+
+    /// Sends the signal that waited for the hand-over; says whether there was one.
+    fn end_deferral(&mut self) -> bool {
+        let signal = self.deferred_stop.call_off();
+        signal.is_some_and(|signal| self.events.send(Event::Signal(signal)).is_ok())
     }
 
     fn say(&self, level: Level, text: String) {

@@ -1,6 +1,6 @@
 //! What becomes of a process whose server has ended.
 
-use super::{Meeting, reaper, spare};
+use super::{Rendezvous, standby, subreaper};
 use crate::events::Event;
 use nodens_core::log::Level;
 use nodens_node::handover::Name;
@@ -9,26 +9,26 @@ use std::sync::mpsc::{Receiver, Sender};
 
 /// What a process does after its server has ended.
 #[derive(Clone, Debug)]
-pub(crate) enum After {
+pub(crate) enum AtEnd {
     /// Ends.
     Exit,
     /// Stays for as long as servers that descend from it run.
-    Reap,
+    WaitForChildren,
     /// Stays until it is told to end, because whoever watches it would start it again. If there is
     /// nobody with that name any more, it serves again.
-    Wait(Option<Meeting>),
+    Standby(Option<Rendezvous>),
     /// Stays as well, but cannot serve again: workers hang in it, which may hold locks. If there is nobody
     /// with that name any more, it ends with a failure: whoever watches it starts it anew.
-    WaitToFail(Meeting),
+    StandbyToFail(Rendezvous),
 }
 
-impl After {
+impl AtEnd {
     /// The same after the end of a server of which the workers `stuck` are left.
     pub(super) fn with_stuck(self, stuck: &[usize]) -> Self {
         match self {
-            Self::Wait(Some(meeting)) if !stuck.is_empty() => Self::WaitToFail(meeting),
+            Self::Standby(Some(rendezvous)) if !stuck.is_empty() => Self::StandbyToFail(rendezvous),
             // One that stays for its children is what their supervisor watches.
-            after => after,
+            at_end => at_end,
         }
     }
 
@@ -36,19 +36,19 @@ impl After {
     pub(super) fn text(&self, is_told: bool) -> Option<(Level, String)> {
         let until = "idle until told to end";
         match self {
-            Self::Wait(_) | Self::WaitToFail(_) if is_told => None,
-            Self::Wait(Some(Meeting { name, .. })) => {
+            Self::Standby(_) | Self::StandbyToFail(_) if is_told => None,
+            Self::Standby(Some(Rendezvous { name, .. })) => {
                 let text = format!("{until}, or until no process serves as {name:?}");
                 Some((Level::Info, text))
             }
-            Self::WaitToFail(Meeting { name, .. }) => {
+            Self::StandbyToFail(Rendezvous { name, .. }) => {
                 let text = format!(
                     "{until}; exits for a restart once no process serves as {name:?}, because workers are stuck"
                 );
                 Some((Level::Warning, text))
             }
-            Self::Wait(None) => Some((Level::Info, until.to_owned())),
-            Self::Exit | Self::Reap => None,
+            Self::Standby(None) => Some((Level::Info, until.to_owned())),
+            Self::Exit | Self::WaitForChildren => None,
         }
     }
 }
@@ -66,22 +66,24 @@ pub(crate) enum Finished {
 
 /// Does it. Signals have come as `events` all along, so that none is lost.
 pub(crate) fn finish(
-    after: After,
+    at_end: AtEnd,
     code: ExitCode,
     sender: &Sender<Event>,
     events: &Receiver<Event>,
 ) -> Finished {
-    match after {
-        After::Exit => Finished::End(code),
-        After::Reap => Finished::End(reaper::reap(sender.clone(), events)),
-        After::Wait(meeting) => spare::wait(meeting.as_ref(), events)
+    match at_end {
+        AtEnd::Exit => Finished::End(code),
+        AtEnd::WaitForChildren => {
+            Finished::End(subreaper::wait_for_children(sender.clone(), events))
+        }
+        AtEnd::Standby(rendezvous) => standby::wait(rendezvous.as_ref(), events)
             .map_or(Finished::End(ExitCode::SUCCESS), Finished::Again),
-        After::WaitToFail(meeting) => match spare::wait(Some(&meeting), events) {
+        AtEnd::StandbyToFail(rendezvous) => match standby::wait(Some(&rendezvous), events) {
             None => Finished::End(ExitCode::SUCCESS),
             // The name is free again with the end of this process.
             Some(_) => Finished::Fail(format!(
                 "no process serves as {:?}, and this process failed to end all its workers, which are stuck: exiting for a restart",
-                meeting.name
+                rendezvous.name
             )),
         },
     }

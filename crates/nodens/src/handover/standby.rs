@@ -2,7 +2,7 @@
 //! a pod that an update has not ended yet. It holds nothing and does nothing, but for one thing: if
 //! nobody serves any more, it does. The successor may have crashed, or been taken back.
 
-use super::Meeting;
+use super::Rendezvous;
 use crate::events::Event;
 use nodens_node::handover::Name;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
@@ -17,11 +17,11 @@ const NOBODY: Duration = Duration::from_secs(1);
 
 /// Waits until the process is told to end, or gives the name once nobody else has it. Without a name
 /// it only waits.
-pub(super) fn wait(meeting: Option<&Meeting>, events: &Receiver<Event>) -> Option<Name> {
+pub(super) fn wait(rendezvous: Option<&Rendezvous>, events: &Receiver<Event>) -> Option<Name> {
     let mut free_since = None;
     let mut look_at = Instant::now() + LOOK;
     loop {
-        let event = match meeting {
+        let event = match rendezvous {
             Some(_) => events.recv_timeout(look_at.saturating_duration_since(Instant::now())),
             None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
@@ -32,7 +32,7 @@ pub(super) fn wait(meeting: Option<&Meeting>, events: &Receiver<Event>) -> Optio
             Ok(_) => continue,
             Err(RecvTimeoutError::Timeout) => look_at = Instant::now() + LOOK,
         }
-        let taken = meeting.and_then(|meeting| meeting.take().ok());
+        let taken = rendezvous.and_then(|rendezvous| rendezvous.take().ok());
         match (taken, free_since) {
             (Some(taken), Some(since)) if Instant::now() >= since + NOBODY => return Some(taken),
             // Given back at once: others come first.

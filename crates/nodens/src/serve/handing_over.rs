@@ -1,11 +1,11 @@
-//! What the main thread does when servers follow each other.
+//! What the main thread does in a hand-over.
 
 use super::{GRACE, Server};
+use crate::handover::{self, Request, TakenOver};
 use crate::node::Node;
-use crate::succession::{Begun, Request, Succession};
 use nodens_core::log::Level;
 use nodens_net::{HandedConnection, Runtime};
-use nodens_node::handover::{Estate, Named};
+use nodens_node::handover::{HandoverState, Named};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::mpsc::{Sender, channel};
@@ -17,34 +17,34 @@ const DRAIN: Duration = Duration::from_millis(50);
 impl Server {
     /// Does what a hand-over wants done; gives the exit code if this process has handed over.
     pub(super) fn hand_over(&mut self) -> Option<ExitCode> {
-        self.succession.keep_time();
+        self.handover.keep_time();
         let has_answer = self.node.as_ref().is_none_or(Node::has_answer);
-        let is_due = has_answer || self.succession.is_over();
+        let is_due = has_answer || self.handover.is_over();
         if let Some(runtime) = self.runtime.as_ref().filter(|_| is_due) {
-            self.succession.take_over(runtime);
+            self.handover.take_over(runtime);
         }
-        while let Some(request) = self.succession.request() {
+        while let Some(request) = self.handover.request() {
             match request {
-                Request::Estate(reply) => _ = reply.send(self.estate()),
+                Request::State(reply) => _ = reply.send(self.state()),
                 Request::Pause(reply) => _ = reply.send(self.pause()),
                 Request::Retire => self.retire(),
                 Request::Resume(text) => {
-                    self.go_on();
+                    self.resume();
                     self.shared.sink.line(Level::Warning, "handover", text);
                 }
-                Request::Leave(kept, heir, leaving) => {
-                    self.leave(&kept, heir);
+                Request::Leave(kept, successor, leaving) => {
+                    self.leave(&kept, successor);
                     drop(leaving);
-                    self.succession.take_retired();
-                    self.after = self.succession.finish();
+                    self.handover.take_retired();
+                    self.at_end = self.handover.finish();
                     return Some(ExitCode::SUCCESS);
                 }
-                Request::Begin(done, begun) => {
-                    self.inherit(begun);
+                Request::Serve(done, taken) => {
+                    self.take_descriptors(taken);
                     self.take_questions();
                     _ = done.send(());
                 }
-                Request::Inherit(begun) => self.inherit(begun),
+                Request::TakeLate(taken) => self.take_descriptors(taken),
                 Request::End(why) => {
                     let text = format!("another process serves, ending: {why}");
                     self.shared.sink.line(Level::Error, "handover", text);
@@ -60,12 +60,12 @@ impl Server {
                     if let Some(node) = &self.node {
                         node.put_right();
                     }
-                    self.succession.taken_over(outcome);
+                    self.handover.taken_over(outcome);
                 }
             }
         }
         if let Some(node) = &self.node {
-            node.set_together(self.succession.is_together());
+            node.set_listeners_shared(self.handover.shares_listeners());
         }
         None
     }
@@ -74,7 +74,7 @@ impl Server {
     fn pause(&mut self) -> Result<Named, String> {
         let network = self.node.as_ref().map(Node::descriptors).transpose();
         let last =
-            network.and_then(|network| self.succession.last_estate(network.unwrap_or_default()));
+            network.and_then(|network| self.handover.last_descriptors(network.unwrap_or_default()));
         let last = last.map_err(|error| error.to_string())?;
         if let Some(Err(error)) = self.runtime.as_ref().map(Runtime::pause) {
             // It takes nothing either way, and a successor is what helps its clients.
@@ -84,9 +84,9 @@ impl Server {
         Ok(last)
     }
 
-    /// Has what the predecessor gave with its last word.
-    fn inherit(&mut self, begun: Begun) {
-        let network = self.succession.begun(begun);
+    /// Has what the predecessor gave with its last message.
+    fn take_descriptors(&mut self, taken: TakenOver) {
+        let network = self.handover.serving(taken);
         if let Some(node) = &self.node {
             node.inherit(network);
         }
@@ -94,7 +94,7 @@ impl Server {
 
     /// Leaves to a successor what both would do, so that this process can still go on.
     fn retire(&mut self) {
-        self.succession.retire();
+        self.handover.retire();
         self.endpoints.pause();
         if let Some(node) = &mut self.node {
             node.abandon();
@@ -102,24 +102,24 @@ impl Server {
     }
 
     /// Goes on, because the successor is gone.
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         // A worker that does not answer goes on when it comes back.
         _ = self.runtime.as_mut().map(Runtime::resume);
-        if self.succession.take_retired() {
-            self.endpoints.go_on();
+        if self.handover.take_retired() {
+            self.endpoints.resume();
             if let Some(node) = &mut self.node {
-                node.follow(&self.config);
+                node.configure(&self.config);
             }
-            if let Err(error) = self.begin() {
+            if let Err(error) = self.announce_ready() {
                 self.shared.sink.line(Level::Error, "", error);
             }
         }
-        self.succession.alone();
+        self.handover.alone();
     }
 
     /// Begins, unless a predecessor answers still.
-    pub(super) fn begin_unless_pending(&self) -> Result<(), String> {
-        if self.succession.is_pending() { Ok(()) } else { self.begin() }
+    pub(super) fn announce_ready_unless_pending(&self) -> Result<(), String> {
+        if self.handover.is_pending() { Ok(()) } else { self.announce_ready() }
     }
 
     /// Takes questions, which the predecessor does not do any more.
@@ -127,41 +127,41 @@ impl Server {
         let Some(runtime) = &mut self.runtime else { return };
         // A worker that does not answer takes its questions when it comes back.
         _ = runtime.resume();
-        self.endpoints.resume();
-        if let Err(error) = self.begin() {
+        self.endpoints.serve_inherited();
+        if let Err(error) = self.announce_ready() {
             self.shared.sink.line(Level::Error, "", error);
         }
     }
 
     /// What a successor needs, which stays as it is until it has taken over or given up.
-    fn estate(&mut self) -> Result<Estate, String> {
+    fn state(&mut self) -> Result<HandoverState, String> {
         let Some(runtime) = &self.runtime else { return Err("the server ends".to_owned()) };
-        if self.succession.is_together() {
+        if self.handover.shares_listeners() {
             return Err("a hand-over is under way".to_owned());
         }
-        let estate = Succession::estate(runtime, self.endpoints.export());
-        self.succession.share();
-        Ok(estate)
+        let state = handover::state(runtime, self.endpoints.export());
+        self.handover.share();
+        Ok(state)
     }
 
     /// Ends, and leaves what arrives at the listeners `kept` to another process.
-    fn leave(&mut self, kept: &[SocketAddr], heir: Sender<HandedConnection>) {
+    fn leave(&mut self, kept: &[SocketAddr], successor: Sender<HandedConnection>) {
         self.notifications = None;
         self.endpoints.close();
         if let Some(node) = &mut self.node {
             node.let_go();
         }
         if let Some(runtime) = self.runtime.take() {
-            let left = runtime.leave(kept, &heir, GRACE);
-            self.succession.left_behind(left);
+            let left = runtime.leave(kept, &successor, GRACE);
+            self.handover.left_behind(left);
         }
         self.taps.finish();
     }
 
     /// Ends on purpose, while another process has our listeners too.
     pub(super) fn stop_beside(&mut self) -> ExitCode {
-        self.succession.farewell();
-        if let Some(node) = self.node.as_mut().filter(|_| self.succession.is_active()) {
+        self.handover.announce_end();
+        if let Some(node) = self.node.as_mut().filter(|_| self.handover.is_active()) {
             // The other one has nothing yet that brings questions to it: they go to the central servers.
             node.withdraw();
             std::thread::sleep(DRAIN);
@@ -178,7 +178,7 @@ impl Server {
     }
 
     pub(super) fn start_successor(&mut self) {
-        match self.succession.start_successor(&self.flags) {
+        match self.handover.start_successor(&self.flags) {
             Ok(pid) => self.say(&format!("SIGUSR2: Starting successor, process {pid}")),
             Err(error) => {
                 let text = format!("SIGUSR2: no successor: {error}");
