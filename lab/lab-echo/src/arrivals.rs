@@ -1,4 +1,4 @@
-//! How evenly questions arrived: a generator's pacing as its receiver saw it.
+//! How evenly queries arrived: a generator's pacing as its receiver saw it.
 
 use lab_histogram::Histogram;
 
@@ -16,7 +16,7 @@ pub struct Spacing {
     pub mean: f64,
     /// The standard deviation of the gaps over their mean: 0 for even, 1 for Poisson.
     pub cv: f64,
-    /// The correlation of each gap with the next: negative if a late question is followed by one on
+    /// The correlation of each gap with the next: negative if a late query is followed by one on
     /// time, 0 for Poisson.
     pub lag1: f64,
     /// The fewest and the most arrivals in a whole [`WINDOW`].

@@ -52,7 +52,7 @@ struct Pipe {
     tls: ServerConnection,
 }
 
-/// The pipe as `h2` wants it. Nobody is woken: the loop polls when the socket is ready.
+/// The pipe as `h2` wants it. No task is woken: the loop polls when the socket is ready.
 #[derive(Clone)]
 struct PipeIo(Rc<RefCell<Pipe>>);
 
@@ -68,7 +68,7 @@ struct Connection {
     serial: u64,
     /// Requests that are not whole yet.
     requests: Vec<Request>,
-    /// Questions that are lost on purpose: their streams stay open until the client gives them up.
+    /// Queries that are lost on purpose: their streams stay open until the client gives them up.
     lost: Vec<SendResponse<Bytes>>,
     answers: u64,
     interest: Interest,
@@ -134,7 +134,7 @@ impl Serve for Server {
         }
     }
 
-    /// Lets a connection read and write, and decides on every whole question that it has brought.
+    /// Lets a connection read and write, and decides on every whole query that it has brought.
     fn turn(&mut self, key: usize) {
         loop {
             let Some(connection) = self.connections.get_mut(key) else { return };
@@ -148,7 +148,7 @@ impl Serve for Server {
             let (serial, now) = (connection.serial, self.front.now());
             for (mut message, respond) in whole {
                 let Some(fate) = self.front.injector.decide(now, &message, Medium::Stream) else {
-                    // A message that is no question, or one to be lost: no answer.
+                    // A message that is no query, or one to be lost: no answer.
                     self.keep(key, respond);
                     continue;
                 };
@@ -205,7 +205,7 @@ impl Server {
             sent.and_then(|mut body| body.send_data(held.message.into(), true)).is_ok()
         });
         if !sent {
-            // The client has given the question up.
+            // The client has given the query up.
             truth.unsent += 1;
             return;
         }
@@ -221,7 +221,7 @@ impl Server {
 }
 
 impl Connection {
-    /// Lets HTTP/2 read and write. The questions that have become whole; `None` if it has ended.
+    /// Lets HTTP/2 read and write. The queries that have become whole; `None` if it has ended.
     fn poll(&mut self) -> Option<Vec<(Vec<u8>, SendResponse<Bytes>)>> {
         let mut context = Context::from_waker(Waker::noop());
         if let State::Greeting(shake) = &mut self.state {
@@ -252,7 +252,7 @@ impl Connection {
     }
 }
 
-/// Answers a request that carries no question.
+/// Answers a request that carries no query.
 fn refuse(mut respond: SendResponse<Bytes>, status: StatusCode) {
     let mut response = Response::new(());
     *response.status_mut() = status;

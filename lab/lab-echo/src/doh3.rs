@@ -27,7 +27,7 @@ type Task<T> = Pin<Box<dyn Future<Output = T>>>;
 type Http = Connection<Quic, Bytes>;
 /// Where an answer goes.
 type Respond = RequestStream<Stream, Bytes>;
-/// Where the answer goes, and the question.
+/// Where the answer goes, and the query.
 type Asked = (Respond, Vec<u8>);
 
 struct Doh3 {
@@ -36,7 +36,7 @@ struct Doh3 {
     requests: Vec<Task<Option<Asked>>>,
     /// Answers that the client has no room for yet.
     answering: Vec<Task<bool>>,
-    /// Questions that are lost on purpose: their streams stay open until the client gives them up.
+    /// Queries that are lost on purpose: their streams stay open until the client gives them up.
     lost: Vec<Respond>,
     /// Answers after which the client is to leave.
     close_after: u64,
@@ -147,7 +147,7 @@ impl Doh3 {
     }
 }
 
-/// The question of a request, once it is whole; requests without one are refused.
+/// The query of a request, once it is whole; requests without one are refused.
 async fn asked(request: RequestResolver<Quic, Bytes>) -> Option<Asked> {
     let (request, mut stream) = request.resolve_request().await.ok()?;
     let mut message = match question(&request) {
@@ -170,7 +170,7 @@ async fn asked(request: RequestResolver<Quic, Bytes>) -> Option<Asked> {
     Some((stream, message))
 }
 
-/// Sends an answer; false if the client has given the question up.
+/// Sends an answer; false if the client has given the query up.
 async fn respond(mut stream: Respond, message: Bytes) -> bool {
     let response = Response::builder()
         .header(header::CONTENT_TYPE, MEDIA_TYPE)

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Numbers that one decision draws.
 const DRAWS: u64 = 8;
 
-/// A time during which the server does nothing, in nanoseconds after its first question.
+/// A time during which the server does nothing, in nanoseconds after its first query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freeze {
     /// When it starts.
@@ -105,7 +105,7 @@ impl Rcodes {
 /// What a decision follows from, besides the seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Key {
-    /// How many questions came before on the same thread: draws are independent.
+    /// How many queries came before on the same thread: draws are independent.
     #[default]
     Arrival,
     /// The octets of the message, ID included: the same message always has the same fate, on any
@@ -118,7 +118,7 @@ pub enum Key {
 pub struct Injection {
     /// How long answers are held back; at once without it.
     pub latency: Option<Latency>,
-    /// The part of the questions without an answer.
+    /// The part of the queries without an answer.
     pub loss: f64,
     /// The part of the answers that are sent twice.
     pub duplicate: f64,
@@ -128,7 +128,7 @@ pub struct Injection {
     pub rcodes: Rcodes,
     /// Times without answers.
     pub freezes: Vec<Freeze>,
-    /// CPU time spent on each question in a datagram, besides what it takes to answer.
+    /// CPU time spent on each query in a datagram, besides what it takes to answer.
     pub work: Duration,
     /// Seed of all of it.
     pub seed: u64,
@@ -137,7 +137,7 @@ pub struct Injection {
 }
 
 impl Injection {
-    /// Whether every question is to be answered at once and as it is.
+    /// Whether every query is to be answered at once and as it is.
     pub fn is_plain(&self) -> bool {
         let Self { latency, loss, duplicate, truncate, rcodes, freezes, work, seed: _, key: _ } =
             self;
@@ -158,7 +158,7 @@ pub enum Medium {
     Stream,
 }
 
-/// What becomes of one question.
+/// What becomes of one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// How often it is answered: 0, 1 or 2 times.
@@ -171,20 +171,20 @@ pub struct Fate {
     pub rcode: Rcode,
 }
 
-/// Decides for one thread what becomes of its questions, and counts it.
+/// Decides for one thread what becomes of its queries, and counts it.
 #[derive(Clone, Debug)]
 pub struct Injector {
     injection: Arc<Injection>,
     seed: u64,
     next: u64,
-    /// When the first question of any thread came.
+    /// When the first query of any thread came.
     first: Arc<OnceLock<u64>>,
     /// What was decided and what happened.
     pub truth: Truth,
 }
 
 impl Injector {
-    /// CPU time that each question in a datagram is to cost besides.
+    /// CPU time that each query in a datagram is to cost besides.
     pub(crate) fn work(&self) -> Duration {
         self.injection.work
     }
@@ -204,7 +204,7 @@ impl Injector {
         (0..threads as u64).map(one).collect()
     }
 
-    /// Decides the fate of a question that arrived at `now`; `None` if `message` is none.
+    /// Decides the fate of a query that arrived at `now`; `None` if `message` is none.
     ///
     /// A response is none: two echoes must never answer each other for ever.
     pub fn decide(&mut self, now: u64, message: &[u8], medium: Medium) -> Option<Fate> {
@@ -260,7 +260,7 @@ impl Injector {
     }
 }
 
-/// Turns a question into its answer.
+/// Turns a query into its answer.
 pub fn answer(message: &mut [u8], fate: &Fate) {
     let Ok(header) = Header::read(message) else { return };
     let flags = header.flags.with(Flags::QR, true).with(Flags::TC, fate.truncated);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn only_questions_are_answered() {
+    fn only_queries_are_answered() {
         let mut injector = injector(Injection::default());
         let mut response = QUESTION;
         response[2] |= 0x80;
@@ -408,7 +408,7 @@ mod tests {
         let freeze = |text: &str| text.parse::<Freeze>().unwrap_err().to_string();
         assert!(freeze("at=5s").contains("expected for=TIME"));
         assert!(freeze("from=5s,for=1s").contains("`from=5s` in"));
-        assert!(freeze("at=5,for=1s").contains("`5` is no duration"));
+        assert!(freeze("at=5,for=1s").contains("`5` is not a duration"));
         assert!(freeze("at=5s,for=2s,every=1s").contains("longer than for"));
         let rcodes = |text: &str| text.parse::<Rcodes>().unwrap_err().to_string();
         assert!(rcodes("SERVFAIL").contains("expected PART:RCODE"));

@@ -212,9 +212,9 @@ mod tests {
         assert!(message("99%:200us,2%:50ms").contains("add up to 101.0000 %, expected 100 %"));
         assert!(message("200us,50ms").contains("`50ms` in `200us,50ms`: expected a duration"));
         assert!(message("gamma:3").contains("expected a duration, exp:MEAN"));
-        assert!(message("5").contains("`5` is no duration"));
+        assert!(message("5").contains("`5` is not a duration"));
         assert!(message("uniform:3ms-1ms").contains("expected"));
         assert!(message("lognormal:1ms:-1").contains("expected"));
-        assert!(message("").contains("`` is no duration"));
+        assert!(message("").contains("`` is not a duration"));
     }
 }

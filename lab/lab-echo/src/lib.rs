@@ -1,4 +1,4 @@
-//! A server that answers every question with itself: the baseline that no server can beat, and,
+//! A server that answers every query with itself: the baseline that no server can beat, and,
 //! told to delay, lose or spoil answers, the known truth that a load generator is tested against.
 //!
 //! What it injects follows from a seed ([`inject`]), leaves on an absolute schedule ([`queue`]),
@@ -7,7 +7,7 @@
 //! [`stream`] (TCP, and DoT with the certificate of an [`identity`]), [`doh`], [`quic`] (DoQ) and [`doh3`]
 //! have both.
 //!
-//! What is deliberately absent: any look at names or types. A question is answered whatever it asks.
+//! What is deliberately absent: any look at names or types. A query is answered whatever it asks.
 
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 /// Binds `count` sockets to `address`, where port 0 is a free one, and says which it is. An address
 /// that others have is refused, even if they would share it: two servers would each get a part of
-/// the questions and take it for all.
+/// the queries and take it for all.
 pub(crate) fn on_one_port(
     address: SocketAddr,
     kind: Type,
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn every_thread_gets_questions() {
+    fn every_thread_gets_queries() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let (address, sockets) = on_one_port(any, Type::DGRAM, 2).unwrap();
         let clients: Vec<_> = (0..64).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();

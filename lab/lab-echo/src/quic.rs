@@ -1,6 +1,6 @@
 //! The loop over connections of QUIC: `quinn-proto` is a state machine without socket and clock; this
 //! gives it both. What is spoken on them is a [`Protocol`]: DNS over QUIC, or HTTP/3 ([`crate::doh3`]), each
-//! with one question per stream.
+//! with one query per stream.
 
 mod doq;
 
@@ -76,13 +76,13 @@ pub(crate) trait Protocol {
     /// Begins; after `close_after` answers the client is to leave, if there is a way to tell it.
     fn new(connection: Shared, close_after: u64) -> Self;
 
-    /// Reads and writes as far as it goes, and returns the questions that have become whole.
+    /// Reads and writes as far as it goes, and returns the queries that have become whole.
     fn turn(&mut self) -> Vec<(Self::Stream, Vec<u8>)>;
 
     /// Sends an answer; false if the client does not take it any more.
     fn answer(&mut self, stream: Self::Stream, message: &[u8]) -> bool;
 
-    /// Leaves a question without an answer.
+    /// Leaves a query without an answer.
     fn lose(&mut self, stream: Self::Stream);
 
     /// The client wants no answer on this stream any more.
@@ -269,7 +269,7 @@ impl<P: Protocol> Server<P> {
         _ = self.socket.send_to(datagram, transmit.destination);
     }
 
-    /// Lets a connection go on: its streams, its datagrams, its end.
+    /// Lets a connection continue: its streams, its datagrams, its end.
     fn drive(&mut self, handle: ConnectionHandle) {
         loop {
             let Some(client) = self.clients.get_mut(&handle) else { return };
@@ -293,14 +293,14 @@ impl<P: Protocol> Server<P> {
         }
     }
 
-    /// Decides on every question that is whole.
+    /// Decides on every query that is whole.
     fn read(&mut self, handle: ConnectionHandle) {
         let now = self.now();
         let Some(client) = self.clients.get_mut(&handle) else { return };
         let serial = client.serial;
         for (stream, mut message) in client.protocol.turn() {
             let Some(fate) = self.injector.decide(now, &message, Medium::Stream) else {
-                // A message that is no question, or one to be lost: no answer.
+                // A message that is no query, or one to be lost: no answer.
                 self.lose(handle, stream);
                 continue;
             };

@@ -140,7 +140,7 @@ impl Serve for Server {
 }
 
 impl Server {
-    /// Decides on every whole question that a connection has brought.
+    /// Decides on every whole query that a connection has brought.
     fn answer(&mut self, key: usize) {
         let now = self.front.now();
         let Some(connection) = self.connections.get_mut(key) else { return };
@@ -252,7 +252,7 @@ impl Connection {
         }
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            // Whoever does not read it has gone already.
+            // If it is not read, the peer has gone already.
             _ = flush_tls(tls, &mut self.socket);
         }
         _ = self.socket.shutdown(std::net::Shutdown::Write);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn every_question_on_a_connection_is_answered_and_counted() {
+    fn every_query_on_a_connection_is_answered_and_counted() {
         let any = "127.0.0.1:0".parse().unwrap();
         let latency = Some("2ms".parse().unwrap());
         let injection =

@@ -5,19 +5,19 @@ use lab_histogram::Histogram;
 /// Counts of one thread or of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// Messages that are questions.
+    /// Messages that are queries.
     pub questions: u64,
     /// Messages that are not, and were not answered.
     pub ignored: u64,
-    /// Questions that were left without an answer on purpose.
+    /// Queries that were left without an answer on purpose.
     pub lost: u64,
-    /// Questions that were answered twice.
+    /// Queries that were answered twice.
     pub duplicated: u64,
-    /// Questions that were answered with the TC bit.
+    /// Queries that were answered with the TC bit.
     pub truncated: u64,
-    /// Questions whose answer waited for the end of a freeze.
+    /// Queries whose answer waited for the end of a freeze.
     pub frozen: u64,
-    /// Answered questions by RCODE, duplicates not counted.
+    /// Answered queries by RCODE, duplicates not counted.
     pub rcodes: [u64; 16],
     /// Messages handed to the kernel, duplicates among them.
     pub sent: u64,
@@ -27,7 +27,7 @@ pub struct Truth {
     pub overflowed: u64,
     /// Answers still held back at the end.
     pub unfinished: u64,
-    /// For every answered question, how long it was to be held back, in nanoseconds.
+    /// For every answered query, how long it was to be held back, in nanoseconds.
     pub chosen: Histogram,
     /// For every message sent, how long after its arrival it was handed to the kernel.
     pub held: Histogram,

@@ -45,7 +45,7 @@ pub struct Options {
 pub struct Report {
     /// Counts of what was injected.
     pub truth: Truth,
-    /// When questions reached the socket, in nanoseconds since the start, in order.
+    /// When queries reached the socket, in nanoseconds since the start, in order.
     pub arrivals: Vec<u64>,
 }
 
@@ -119,7 +119,7 @@ impl Drop for Echo {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // Whoever wants the result asks for it with `stop`.
+            // The result is available with `stop`.
             _ = thread.join();
         }
     }
@@ -310,7 +310,7 @@ fn hold(queue: &mut Queue<Held>, mut held: Held, fate: &Fate, truth: &mut Truth)
     }
 }
 
-/// Turns questions into answers and drops everything else, so that two echoes never answer each
+/// Turns queries into answers and drops everything else, so that two echoes never answer each
 /// other for ever.
 fn keep_questions(batch: &mut Batch) {
     let fate = Fate { copies: 1, at: 0, truncated: false, rcode: Rcode::NOERROR };
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_become_answers_and_the_rest_is_dropped() {
+    fn queries_become_answers_and_the_rest_is_dropped() {
         let mut answer = QUESTION;
         answer[2] |= 0x80;
         let mut batch = Batch::connected(4, 64);

@@ -226,7 +226,7 @@ fn part_of<'w>(
     Cow::Owned(part)
 }
 
-/// The plan at [`HEADROOM`] times its rate, for a short time; `None` for a closed loop. Questions come
+/// The plan at [`HEADROOM`] times its rate, for a short time; `None` for a closed loop. Queries come
 /// in the same way, so that bursts are as much larger as the rate is higher.
 fn faster<'w>(config: &Config, workload: &'w Workload) -> Option<(Config, Cow<'w, Workload>)> {
     let Pace::Open { rate, arrivals } = config.pace else { return None };
@@ -258,8 +258,8 @@ pub fn judge(
         if counts.lost() > 0 {
             let (lost, sent) = (counts.lost(), counts.sent);
             verdict.invalid.push(format!(
-                "{lost} of {sent} questions to the echo {when} the load were lost: the generator \
-                 or the way loses questions"
+                "{lost} of {sent} queries to the echo {when} the load were lost: the generator \
+                 or the path loses queries"
             ));
         }
         if let Some(why) = run.verdict.invalid.first() {
@@ -269,8 +269,7 @@ pub fn judge(
         let median = load.tally.response.quantile(0.5).nanos().unwrap_or(u64::MAX);
         if slow as f64 > PART_OF_MEDIAN * median as f64 {
             verdict.notes.push(format!(
-                "p99.9 of the echo {when} the load, {}, is more than a fifth of the server's \
-                 median: look at both curves, and do not subtract one from the other",
+                "p99.9 of the echo {when} the load, {}, is more than a fifth of the server's median: compare both curves, do not subtract one from the other",
                 three_digits(slow)
             ));
         }
@@ -285,11 +284,11 @@ pub fn judge(
     };
     if bound {
         verdict.invalid.push(format!(
-            "the generator cannot do {HEADROOM} times this load with an echo: the limit may be its own"
+            "the generator cannot reach {HEADROOM} times this load with an echo: the limit may be the generator's"
         ));
     }
     if !same_path {
-        let text = "the echo ran on this machine and not at the end of the way to the server";
+        let text = "the echo ran on this machine and not on the path to the server";
         verdict.notes.push(text.to_owned());
     }
     verdict

@@ -12,7 +12,7 @@ const FAILURES_MAX: usize = 16;
 pub struct Connections {
     /// Connections asked for.
     pub attempts: u64,
-    /// Set up as far as to carry questions, handshake included.
+    /// Set up as far as to carry queries, handshake included.
     pub opened: u64,
     /// Not set up: the server, or its host, refused (RST to the SYN, ICMP).
     pub refused: u64,
@@ -40,20 +40,20 @@ pub struct Connections {
     pub early_offered: u64,
     /// Those on which the server took it.
     pub early_accepted: u64,
-    /// Questions that went out as early data.
+    /// Queries that went out as early data.
     pub early_questions: u64,
     /// Those of them that the server took.
     pub early_questions_taken: u64,
-    /// Questions cut by the end of their connection: some of their octets had left, not all. They
-    /// are among the questions lost with their connection.
+    /// Queries cut by the end of their connection: some of their octets had left, not all. They
+    /// are among the queries lost with their connection.
     pub half_written: u64,
-    /// Questions that went back to their client because a connection ended before any of their
+    /// Queries that went back to their client because a connection ended before any of their
     /// octets had left; they were asked on another.
     pub asked_again: u64,
-    /// Questions whose stream ended without an answer: an HTTP status other than 200, a reset
-    /// stream, a body that is no message. They are among the questions lost with their connection.
+    /// Queries whose stream ended without an answer: an HTTP status other than 200, a reset
+    /// stream, a body that is no message. They are among the queries lost with their connection.
     pub rejected: u64,
-    /// How often a question had to wait because the server allows no more streams at once.
+    /// How often a query had to wait because the server allows no more streams at once.
     pub stream_waits: u64,
     /// The lowest and the highest number of streams at once that servers allowed (SETTINGS of
     /// HTTP/2, transport parameters of QUIC as far as seen).
@@ -67,7 +67,7 @@ pub struct Connections {
     pub tcp: Histogram,
     /// From there to the end of TLS's; with QUIC, whose handshakes are one, from asking.
     pub tls: Histogram,
-    /// From when a question was handed to its client until the first of its octets left: waiting
+    /// From when a query was handed to its client until the first of its octets left: waiting
     /// for a connection, for an answer on it, or for room.
     pub waited: Histogram,
     /// By second of the event.
@@ -85,7 +85,7 @@ pub struct Second {
     pub resumed: u64,
     /// Not set up, whatever the cause.
     pub failed: u64,
-    /// Ended after having been set up, whoever ended them.
+    /// Ended after having been set up, by either side.
     pub closed: u64,
 }
 

@@ -44,7 +44,7 @@ counts! {
     answered,
     /// Sent items that were not.
     timed_out,
-    /// Sent items that an ICMP message said nobody listens to.
+    /// Sent items that an ICMP message said no process listens to.
     refused,
     /// Sent items whose connection ended before the answer.
     connection_failed,

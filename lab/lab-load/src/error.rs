@@ -1,4 +1,4 @@
-//! Why a run could not start or go on.
+//! Why a run could not start or continue.
 
 use crate::ports::TooFewPorts;
 use crate::stream::TlsError;
@@ -10,21 +10,21 @@ fn list(cpus: &[usize]) -> String {
     cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a run could not start or go on.
+/// Why a run could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No question.
-    #[error("the workload has no question")]
+    /// No query.
+    #[error("the workload has no query")]
     NoQuestion,
     /// A rate, window or number of clients that is not positive.
     #[error("{0} must be positive")]
     NotPositive(&'static str),
     /// Arrivals or a profile that no schedule can be made of.
-    #[error("no schedule can be made of {0}")]
+    #[error("cannot make a schedule of {0}")]
     Schedule(String),
     /// A source address of the other family.
     #[error(
-        "--source: {address} cannot be the source of questions to {server}, expected an {} address",
+        "--source: {address} cannot be the source of queries to {server}, expected an {} address",
         if server.is_ipv4() { "IPv4" } else { "IPv6" }
     )]
     Source {
@@ -33,15 +33,15 @@ pub enum RunError {
         /// The server.
         server: SocketAddr,
     },
-    /// More questions in flight than IDs.
+    /// More queries in flight than IDs.
     #[error(
-        "{rate:.0} questions a second with a timeout of {timeout:?} need at least {clients} clients: \
+        "{rate:.0} QPS with a timeout of {timeout:?} need at least {clients} clients: \
          half of the 65,536 IDs of each may be in flight"
     )]
     TooFewClients {
-        /// Questions a second.
+        /// QPS.
         rate: f64,
-        /// When a question is given up.
+        /// When a query has timed out.
         timeout: Duration,
         /// How many clients would do.
         clients: usize,

@@ -1,12 +1,12 @@
-//! What became of every single question, for who wants to see each of them.
+//! What became of every single query, for who wants to see each of them.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Fates that may wait to be looked at. Beyond that the load waits for its reader, as a program does
-/// that prints a line itself: the questions are late then, and the verdict says so.
+/// that prints a line itself: the queries are late then, and the verdict says so.
 const WAITING_MAX: usize = 1 << 16;
 
-/// How one question ended.
+/// How one query ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// The item of the workload.
@@ -17,7 +17,7 @@ pub struct Fate {
     pub end: End,
 }
 
-/// What became of a question.
+/// What became of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Answered in time.
@@ -37,7 +37,7 @@ pub enum End {
 #[derive(Clone, Debug)]
 pub struct Fates {
     sender: SyncSender<Fate>,
-    /// Whether answered questions are wanted, too.
+    /// Whether answered queries are wanted, too.
     answers: bool,
 }
 

@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn own_addresses_are_local_and_others_are_not() {
         assert!(is_local("127.3.2.1:53".parse().unwrap()));
-        // TEST-NET-1 (RFC 5737) is nobody's address, whether or not there is a route.
+        // TEST-NET-1 (RFC 5737) is assigned to no host, whether or not there is a route.
         assert!(!is_local("192.0.2.1:53".parse().unwrap()));
     }
 

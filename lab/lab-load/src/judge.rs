@@ -4,11 +4,11 @@ use crate::run::{Config, Outcome, Pace, ThreadReport};
 use crate::tally::RATE_STEP;
 use crate::{SECOND, tally};
 
-/// Questions later than this were not sent on schedule.
+/// Queries later than this were not sent on schedule.
 const LATE: u64 = 1_000_000;
-/// The part of all questions that may be late.
+/// The part of all queries that may be late.
 const LATE_PART: f64 = 0.01;
-/// How far the sent questions of a whole second may be from the planned ones.
+/// How far the sent queries of a whole second may be from the planned ones.
 const SECOND_ERROR: f64 = 0.005;
 /// How far those of a tenth of a second may be.
 const STEP_ERROR: f64 = 0.02;
@@ -26,7 +26,7 @@ const BUSY: f64 = 0.8;
 pub struct Verdict {
     /// Why the numbers are no measurement of the server; empty if they are.
     pub invalid: Vec<String>,
-    /// Whether all of them are about when questions left: latencies are biased then, and not what an
+    /// Whether all of them are about when queries left: latencies are biased then, and not what an
     /// answer costs the server.
     pub only_late: bool,
     /// What a reader should know and what does not spoil the run.
@@ -44,20 +44,20 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
     let mut verdict = Verdict::default();
     let (tally, counts) = (&outcome.tally, &outcome.tally.counts);
     for what in tally.contradictions() {
-        verdict.invalid.push(format!("the generator has a fault: {what} do not add up"));
+        verdict.invalid.push(format!("internal error of the generator: {what} do not add up"));
     }
     let dropped: u64 = outcome.threads.iter().map(|thread| thread.dropped).sum();
     if dropped > 0 {
-        let text = "answers were dropped because the generator did not fetch them in time";
+        let text = "answers were dropped because the generator did not read them in time";
         verdict.invalid.push(format!("{dropped} {text}"));
     }
     judge_connections(&tally.connections, &mut verdict);
     if counts.send_errors > 0 {
-        verdict.invalid.push(format!("{} questions could not be sent", counts.send_errors));
+        verdict.invalid.push(format!("{} queries could not be sent", counts.send_errors));
     }
     let no_id = counts.skipped.saturating_sub(counts.overdue);
     if no_id > 0 && !outcome.interrupted {
-        verdict.invalid.push(format!("{no_id} questions found no free ID"));
+        verdict.invalid.push(format!("{no_id} queries found no free ID"));
     }
     verdict.invalid.extend(overdue(tally));
     // The best latency and the least loss are those of no query at all.
@@ -97,7 +97,8 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
     }
     let unstamped = sum(|thread| thread.unstamped);
     if unstamped > 0 {
-        let text = "answers had no usable stamp of the kernel and were stamped when fetched";
+        let text =
+            "answers had no usable timestamp of the kernel and were stamped when they were read";
         verdict.notes.push(format!("{unstamped} {text}"));
     }
     verdict.notes.extend(machine(outcome, dropped));
@@ -116,7 +117,7 @@ fn nothing_listens(config: &Config, outcome: &Outcome) -> Option<String> {
             format!("nothing listens at {server}: {} connections were refused", connections.refused)
         }
         refused => format!(
-            "nothing listens at {server}: {refused} of {} questions came back as refused by ICMP",
+            "nothing listens at {server}: {refused} of {} queries were refused (ICMP)",
             counts.sent
         ),
     })
@@ -128,7 +129,7 @@ fn overdue(tally: &tally::Tally) -> Option<String> {
     let more = if tally.uncounted { ", and there was no time to count the rest" } else { "" };
     (count > 0 || tally.uncounted).then(|| {
         format!(
-            "{count} of {all} questions had not been sent when the run was over{more}: this \
+            "{count} of {all} queries had not been sent when the run was over{more}: this \
              generator cannot send at that rate"
         )
     })
@@ -146,7 +147,7 @@ fn machine(outcome: &Outcome, dropped: u64) -> Vec<String> {
             if outcome.server_is_local { "the server's among them" } else { "none of this run's" };
         notes.push(format!(
             "{others} datagrams were dropped by full receive buffers of other sockets on this \
-             machine, {whose}: a loss may have happened there"
+             machine, {whose}: queries may have been lost there"
         ));
     }
     if host.udp_send_full > 0 {
@@ -186,7 +187,7 @@ fn judge_connections(connections: &tally::Connections, verdict: &mut Verdict) {
     if connections.not_tried > 0 {
         let whys: Vec<_> = connections.failures.keys().map(String::as_str).collect();
         let (count, whys) = (connections.not_tried, whys.join("; "));
-        verdict.invalid.push(format!("{count} connections could not be asked for: {whys}"));
+        verdict.invalid.push(format!("this machine could not open {count} connections: {whys}"));
     } else if connections.failed() + connections.broken > 0 {
         for (why, count) in &connections.failures {
             verdict.notes.push(format!("{count} connections failed: {why}"));
@@ -199,12 +200,12 @@ fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {
     let part = late as f64 / (tally.lateness.recorded() as f64).max(1.0);
     if part > LATE_PART {
         let percent = part * 100.0;
-        let text = "of the questions left more than 1 ms after their time";
+        let text = "of the queries left more than 1 ms after their time";
         verdict.invalid.push(format!("{percent:.1} % {text}"));
     }
     if let Some(off) = off_span(tally) {
         let (sent, percent) = (tally.counts.sent, off * 100.0);
-        verdict.invalid.push(format!("the rate of all {sent} questions was off by {percent:.0} %"));
+        verdict.invalid.push(format!("the rate of all {sent} queries was off by {percent:.0} %"));
     }
     let steps = (SECOND / RATE_STEP) as usize;
     for (size, error, what) in
@@ -220,21 +221,21 @@ fn judge_schedule(tally: &tally::Tally, verdict: &mut Verdict) {
     }
 }
 
-/// By what part the rate of a whole run, from its first to its last question, is off, if that is too
-/// much. A run of few questions may be over before its lateness or a tenth of a second tell.
+/// By what part the rate of a whole run, from its first to its last query, is off, if that is too
+/// much. A run of few queries may be over before its lateness or a tenth of a second tell.
 fn off_span(tally: &tally::Tally) -> Option<f64> {
     let span = tally.span?;
     let planned = span.intended.1 - span.intended.0;
     let took = span.sent.1 - span.sent.0;
-    // Two questions are always allowed here, too.
+    // Two queries are always allowed here, too.
     let two = 2 * planned / tally.counts.sent.max(1);
     let off = took.abs_diff(planned).saturating_sub(two + SPAN_SLACK) as f64;
     let off = off / planned.max(took).max(1) as f64;
     (off > STEP_ERROR).then_some(off)
 }
 
-/// In how many groups of `size` steps the sent questions are further than `error` from the planned
-/// ones; two questions are always allowed, a group's edge may fall between planning and sending.
+/// In how many groups of `size` steps the sent queries are further than `error` from the planned
+/// ones; two queries are always allowed, a group's edge may fall between planning and sending.
 fn off_rate(rate: &[tally::RateStep], size: usize, error: f64) -> (usize, usize) {
     let groups = rate.chunks(size).map(|steps| {
         let planned: u64 = steps.iter().map(|step| step.planned).sum();
@@ -251,7 +252,7 @@ fn little(config: &Config, outcome: &Outcome) -> String {
     let product = outcome.answer_rate() * mean;
     let all = window * config.clients;
     format!(
-        "closed loop: rate x mean latency = {product:.0} of {all} questions in flight; the latency \
+        "closed loop: rate x mean latency = {product:.0} of {all} queries in flight; the latency \
          says how full the window was, not how fast the server is"
     )
 }

@@ -1,20 +1,20 @@
-//! Load on a DNS server, and what it did to the questions.
+//! Load on a DNS server, and what it did to the queries.
 //!
-//! Truthful before fast. The default is an *open loop*: every question has an intended time on an
+//! Truthful before fast. The default is an *open loop*: every query has an intended time on an
 //! absolute schedule, and is sent then whether or not earlier ones were answered. Two latencies are
 //! kept: *response* (from the intended time, what a client suffers) and *service* (from the system
-//! call that sent the question). A question that times out stays in the percentiles as
-//! right-censored. Every question ends in exactly one outcome, every datagram in exactly one
+//! call that sent the query). A query that times out stays in the percentiles as
+//! right-censored. Every query ends in exactly one outcome, every datagram in exactly one
 //! counter ([`tally`]), and a run that the generator itself has spoilt says so ([`judge`]).
 //!
 //! The layers, lowest first:
 //!
 //! - `rng` (the crate `lab-random`): seeded numbers by position, the same on every machine and for
 //!   any number of threads;
-//! - `lab-workload` (another crate): which questions are asked, and by which client;
+//! - `lab-workload` (another crate): which queries are asked, and by which client;
 //! - [`schedule`] says when each of them is sent;
-//! - `table`, `session`: questions in flight, matched by socket, ID and question; no I/O, no clock;
-//! - [`transport`], [`life`]: how questions travel, and how long connections live;
+//! - `table`, `session`: queries in flight, matched by socket, ID and question; no I/O, no clock;
+//! - [`transport`], [`life`]: how queries travel, and how long connections live;
 //! - `shard`, `udp`, `stream`: one thread, and the loops that send and receive;
 //! - [`mod@run`]: pre-flight checks, threads, progress, the merged [`run::Outcome`].
 //!

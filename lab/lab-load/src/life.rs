@@ -1,4 +1,4 @@
-//! How long a client keeps a connection: questions, time, idle time, each fixed or drawn.
+//! How long a client keeps a connection: queries, time, idle time, each fixed or drawn.
 
 use lab_random as rng;
 use std::fmt;
@@ -47,7 +47,7 @@ impl Amount {
     fn parse(text: &str, number: impl Fn(&str) -> Option<f64>) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no amount, expected one as 10, exp:10 or uniform:5-20 (durations with a unit, as 2s)"
+                "`{text}` is not an amount, expected one such as 10, exp:10 or uniform:5-20 (durations with a unit, such as 2s)"
             )
         };
         let positive = |text| number(text).filter(|value| *value > 0.0 && value.is_finite());
@@ -69,11 +69,11 @@ impl Amount {
 /// the server lets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Life {
-    /// After this many questions; 1 is a new connection for each.
+    /// After this many queries; 1 is a new connection for each.
     pub questions: Option<Amount>,
     /// This many seconds after it was asked for.
     pub seconds: Option<Amount>,
-    /// After this many seconds without a question or an answer.
+    /// After this many seconds without a query or an answer.
     pub idle: Option<Amount>,
 }
 
@@ -83,7 +83,7 @@ impl Life {
         *self == Self::default()
     }
 
-    /// Connections that are needed each second to ask `rate` questions a second by `clients`
+    /// Connections that are needed each second to ask `rate` QPS by `clients`
     /// clients, on average, at most.
     pub fn connection_rate(&self, rate: f64, clients: usize) -> f64 {
         let questions = self.questions.map_or(0.0, |questions| rate / questions.mean().max(1.0));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_a_second_follow_from_questions_and_times() {
+    fn connections_a_second_follow_from_queries_and_times() {
         let rate = |text: &str| text.parse::<Life>().unwrap().connection_rate(1_000.0, 10);
         assert_eq!(rate("queries=1"), 1_000.0);
         assert_eq!(rate("queries=exp:20"), 50.0);

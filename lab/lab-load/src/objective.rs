@@ -17,16 +17,16 @@ struct Limit {
     strict: bool,
 }
 
-/// Latency is response time, from the intended time of a question.
+/// Latency is response time, from the intended time of a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
-    /// This part of all questions is answered within these nanoseconds; lost ones are not.
+    /// This part of all queries is answered within these nanoseconds; lost ones are not.
     Quantile(f64, u64),
-    /// At most this part of the questions is lost.
+    /// At most this part of the queries is lost.
     Loss(f64),
 }
 
-/// The questions of a load: those that were lost among those that were sent.
+/// The queries of a load: those that were lost among those that were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Without an answer in time.
@@ -60,8 +60,7 @@ pub struct Check {
 /// A text that is no objective.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{word}` in `{text}`: expected limits as p99.9=5ms, p50<200us, max<=1s or loss=0.1%, several \
-     with commas"
+    "`{word}` in `{text}`: expected limits such as p99.9=5ms, p50<200us, max<=1s or loss=0.1%, separated by commas"
 )]
 pub struct ObjectiveError {
     /// What is wrong.
@@ -147,7 +146,7 @@ impl fmt::Display for Objective {
     }
 }
 
-/// `p99.9`, or `max` for all questions.
+/// `p99.9`, or `max` for all queries.
 fn name(part: f64) -> String {
     if part >= 1.0 { "max".to_owned() } else { format!("p{}", percent(part)) }
 }
@@ -176,12 +175,12 @@ fn short(nanos: u64) -> String {
 }
 
 impl Objective {
-    /// How a load with these response times and lost questions did at each limit.
+    /// How a load with these response times and lost queries did at each limit.
     pub fn check(&self, response: &Histogram, lost: Lost) -> Vec<Check> {
         self.0.iter().map(|limit| limit.check(response, lost)).collect()
     }
 
-    /// How many questions a probe must have for its percentiles to rest on 10 at least.
+    /// How many queries a probe must have for its percentiles to rest on 10 at least.
     pub fn questions_needed(&self) -> f64 {
         let needed = self.0.iter().map(|limit| match limit.what {
             What::Quantile(part, _) if part < 1.0 => 10.0 / (1.0 - part),
@@ -208,12 +207,12 @@ mod tests {
         for text in wrong.into_iter().chain(["p99>5ms", "p99<<5ms", "p99==5ms", "loss<0", "p9<0s"])
         {
             let error = text.parse::<Objective>().unwrap_err().to_string();
-            assert!(error.contains("expected limits as p99.9=5ms"), "{error}");
+            assert!(error.contains("expected limits such as p99.9=5ms"), "{error}");
         }
     }
 
     #[test]
-    fn a_percentile_among_lost_questions_meets_no_limit_and_is_a_bound() {
+    fn a_percentile_among_lost_queries_meets_no_limit_and_is_a_bound() {
         let mut response = Histogram::new();
         response.record_n(1_000_000, 98);
         (0..2).for_each(|_| response.record_censored(2_000_000_000));

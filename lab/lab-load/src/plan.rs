@@ -6,8 +6,8 @@ use crate::tally::Tally;
 use crate::workload::PlanHash;
 use std::time::Duration;
 
-/// How long questions were sent. Without a number of them that was reached, silence up to the end is a
-/// part of the load; what nobody answered is not waited for.
+/// How long queries were sent. Without a number of them that was reached, silence up to the end is a
+/// part of the load; what no server answered is not waited for.
 pub(crate) fn sending(config: &Config, tally: &Tally, elapsed: Duration) -> Duration {
     match config.queries.filter(|queries| tally.counts.scheduled >= *queries) {
         Some(_) => Duration::from_nanos(tally.span.map_or(0, |span| span.sent.1)),

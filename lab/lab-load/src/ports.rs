@@ -1,6 +1,6 @@
 //! Before the start: whether the local ports suffice for the connections that clients will open.
 //!
-//! Whoever closes a TCP connection first keeps its port in TIME_WAIT for a minute (RFC 9293 section
+//! The side that closes a TCP connection first keeps its port in TIME_WAIT for a minute (RFC 9293 section
 //! 3.6.1; 60 s on Linux), so clients that leave their connections use up ports.
 
 use crate::run::{Config, Pace};

@@ -1,20 +1,20 @@
-//! What a run brings while it goes on: each second as it ends, and again when it is final.
+//! What a run brings while it continues: each second as it ends, and again when it is final.
 
 use crate::SECOND;
 use crate::session::Session;
 use crate::tally::{Cohort, Counts};
 use std::sync::mpsc;
 
-/// What one second brought, while the run goes on.
+/// What one second brought, while the run continues.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// The second, counted from 0.
     pub second: u64,
     /// What was counted during this second.
     pub counts: Counts,
-    /// Questions in flight at its end.
+    /// Queries in flight at its end.
     pub in_flight: u64,
-    /// The questions intended for this second, as far as known: answers may still come.
+    /// The queries intended for this second, as far as known: answers may still come.
     pub cohort: Cohort,
     /// Seconds that became final since the last report, with their numbers.
     pub finals: Vec<(u64, Cohort)>,

@@ -24,19 +24,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-/// What decides when the next question is sent.
+/// What decides when the next query is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// A schedule that no answer and no loss of one can delay.
     Open {
-        /// Questions a second, over all clients; their mean if [`Config::profile`] changes it.
+        /// QPS, over all clients; their mean if [`Config::profile`] changes it.
         rate: f64,
         /// How they are spread.
         arrivals: Arrivals,
     },
-    /// Each client keeps this many questions in flight: for maximum rates, not for latency.
+    /// Each client keeps this many queries in flight: for maximum rates, not for latency.
     Closed {
-        /// Questions in flight per client.
+        /// Queries in flight per client.
         window: usize,
     },
 }
@@ -44,7 +44,7 @@ pub enum Pace {
 /// What a thread does while it has nothing to send or receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spin {
-    /// Looks again at once if the next question is near, else sleeps.
+    /// Looks again at once if the next query is near, else sleeps.
     Auto,
     /// Always looks again at once: the sharpest stamps for one CPU per thread.
     Always,
@@ -67,7 +67,7 @@ pub enum Stamps {
 pub struct Config {
     /// The server.
     pub server: SocketAddr,
-    /// How questions travel, if `mix` does not say otherwise.
+    /// How queries travel, if `mix` does not say otherwise.
     pub transport: Transport,
     /// The transports of a run that mixes several, each with a server of its own; empty for one.
     pub mix: Vec<Share>,
@@ -77,11 +77,11 @@ pub struct Config {
     pub pace: Pace,
     /// How the rate of an open loop changes.
     pub profile: Profile,
-    /// How long new questions are sent.
+    /// How long new queries are sent.
     pub duration: Duration,
-    /// Stop after this many questions even before `duration` is over.
+    /// Stop after this many queries even before `duration` is over.
     pub queries: Option<u64>,
-    /// When a question is given up.
+    /// When a query has timed out.
     pub timeout: Duration,
     /// Clients, each with a socket or connection of its own.
     pub clients: usize,
@@ -100,12 +100,12 @@ pub struct Config {
     pub stamps: Stamps,
     /// Seed of everything random.
     pub seed: u64,
-    /// Who wants to know what became of every question.
+    /// Who wants to know what became of every query.
     pub fates: Option<Fates>,
 }
 
 impl Config {
-    /// An open loop over UDP at `rate` questions a second for ten seconds, and defaults for the rest.
+    /// An open loop over UDP at `rate` QPS for ten seconds, and defaults for the rest.
     pub fn new(server: SocketAddr, rate: f64) -> Self {
         Self {
             server,
@@ -159,14 +159,14 @@ impl Config {
     }
 }
 
-/// How many clients it takes for `rate` questions a second, each given up after `timeout`, to find
+/// How many clients it takes for `rate` QPS, each given up after `timeout`, to find
 /// IDs: half of the 65,536 of a client may be in flight.
 pub fn clients_needed(rate: f64, timeout: Duration) -> usize {
     shard::clients_needed(rate, timeout)
 }
 
 /// Refuses more clients than this machine has sockets for. A run does so itself; what is made for each
-/// client before it, as its questions, may need more memory than there is.
+/// client before it, as its queries, may need more memory than there is.
 pub fn check_clients(config: &Config) -> Result<(), RunError> {
     preflight::clients(config)
 }
@@ -176,7 +176,7 @@ pub fn check(config: &Config, workload: &Workload) -> Result<(), RunError> {
     preflight::all(config, workload)
 }
 
-/// The most questions a second, each given up after `timeout`, that one client finds IDs for.
+/// The highest QPS, each given up after `timeout`, that one client finds IDs for.
 pub fn client_rate_max(timeout: Duration) -> f64 {
     shard::client_rate_max(timeout)
 }
@@ -223,7 +223,7 @@ pub struct Outcome {
     pub threads: Vec<ThreadReport>,
     /// How long after sending an answer still counted as late; its ID rested as long.
     pub late_end: Duration,
-    /// Names the plan: questions, order, schedule, seed.
+    /// Names the plan: queries, order, schedule, seed.
     pub plan_hash: u64,
     /// Whether the run was ended from outside.
     pub interrupted: bool,
@@ -247,7 +247,7 @@ impl Outcome {
             && (counts.refused > 0 || connections.refused > 0)
     }
 
-    /// The part of the sent questions that was lost; unknown if nothing was sent.
+    /// The part of the sent queries that was lost; unknown if nothing was sent.
     pub fn loss(&self) -> Option<f64> {
         let counts = &self.tally.counts;
         (counts.sent > 0).then(|| counts.lost() as f64 / counts.sent as f64)

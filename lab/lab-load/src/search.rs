@@ -6,7 +6,7 @@
 //! server that meets an objective at one rate meets it at lower ones; where a run is near the edge,
 //! chance decides, which is why a search is repeated and the spread of its results is told.
 //!
-//! A probe that the generator does not vouch for says nothing about the server. It is taken again,
+//! A probe that is INVALID says nothing about the server. It is taken again,
 //! and then other rates are tried; it is no bound of the result as long as a valid probe can be one.
 
 pub use crate::objective::{Check, Objective, ObjectiveError};
@@ -18,11 +18,11 @@ pub enum Said {
     Met,
     /// It did not.
     Missed,
-    /// The generator does not vouch for the probe: nothing is known about the server.
+    /// The probe is INVALID: nothing is known about the server.
     Invalid,
 }
 
-/// Bounds of a search, in questions a second.
+/// Bounds of a search, in QPS.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// The lowest rate that is tried.
@@ -34,13 +34,13 @@ pub struct Bounds {
     pub precision: f64,
 }
 
-/// Why a search did not go on above its result.
+/// Why a search did not continue above its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Above {
     /// The server missed the objective.
     Server,
     /// The server missed the objective, but at a rate further above than the precision asks for:
-    /// the generator does not vouch for what was tried between.
+    /// the probes in between were INVALID.
     Between,
     /// The generator could not go faster.
     Generator,
@@ -54,7 +54,7 @@ pub struct Found {
     /// The highest rate that met the objective; `None` if not even the floor did.
     pub highest: Option<f64>,
     /// The lowest rate above it at which the server missed it; without one, the lowest that the
-    /// generator does not vouch for.
+    /// generator declared INVALID.
     pub above: Option<f64>,
     /// What was there.
     pub why: Above,
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn invalid_probes_below_a_valid_miss_are_no_bound_and_do_not_make_the_generator_the_limit() {
-        // The server does 30,000; around 20,000 to 27,000, the generator vouches for nothing.
+        // The server does 30,000; around 20,000 to 27,000, the run is INVALID.
         let (found, _) = search_by(16_000.0, |rate, _| match rate {
             20_000.0..27_000.0 => Said::Invalid,
             rate if rate > 30_000.0 => Said::Missed,

@@ -1,4 +1,4 @@
-//! One thread's clients: questions issued, messages matched, timeouts. No I/O and no clock.
+//! One thread's clients: queries issued, messages matched, timeouts. No I/O and no clock.
 
 use crate::fates::{End, Fate, Fates};
 use crate::table::{Rest, Slot, State, Table};
@@ -27,7 +27,7 @@ pub(crate) struct Limits {
     pub(crate) ids: usize,
     /// IDs of a socket whose client asks more than others.
     pub(crate) ids_max: usize,
-    /// Nanoseconds until a question is given up.
+    /// Nanoseconds until a query is given up.
     pub(crate) timeout: u64,
     pub(crate) rest: Rest,
     pub(crate) seed: u64,
@@ -44,12 +44,12 @@ impl<'w> Session<'w> {
         Self { workload, tables, ids_max, timeout, late_end, started_unix_s, fates, tally }
     }
 
-    /// Questions of `client` in flight.
+    /// Queries of `client` in flight.
     pub(crate) fn waiting(&self, client: usize) -> usize {
         self.tables.get(client).map_or(0, Table::waiting)
     }
 
-    /// Questions of all clients in flight.
+    /// Queries of all clients in flight.
     pub(crate) fn all_waiting(&self) -> usize {
         self.tables.iter().map(Table::waiting).sum()
     }
@@ -108,14 +108,14 @@ impl<'w> Session<'w> {
         Some(id)
     }
 
-    /// Takes back a question that could not be sent.
+    /// Takes back a query that could not be sent.
     pub(crate) fn withdraw(&mut self, client: usize, id: u16) {
         if let Some(table) = self.tables.get_mut(client) {
             table.withdraw(id);
         }
     }
 
-    /// Notes that a question was sent at `now`.
+    /// Notes that a query was sent at `now`.
     pub(crate) fn sent(&mut self, client: usize, id: u16, now: u64) {
         let Some(table) = self.tables.get_mut(client) else { return };
         let Some(slot) = table.find(id) else { return };
@@ -178,7 +178,7 @@ impl<'w> Session<'w> {
         }
     }
 
-    /// Counts a message with a known ID that does not answer its question.
+    /// Counts a message with a known ID that does not answer its query.
     fn mismatch(&mut self, header: Header, len: usize) {
         let counts = &mut self.tally.counts;
         if header.counts[0] > 0 && len <= HEADER_LEN {
@@ -263,7 +263,7 @@ impl<'w> Session<'w> {
         self.lose(header.id, slot, Loss::Refused);
     }
 
-    /// Whether `client` has a question that would be given up at `now`.
+    /// Whether `client` has a query that would be given up at `now`.
     pub(crate) fn is_overdue(&mut self, client: usize, now: u64) -> bool {
         let timeout = self.timeout;
         let table = self.tables.get_mut(client);
@@ -341,7 +341,7 @@ impl Loss {
     }
 }
 
-/// The QTYPE of `message`; 0 if it has no question.
+/// The QTYPE of `message`; 0 if it has no query.
 fn qtype(message: &[u8]) -> Type {
     let mut reader = Reader::new(message, HEADER_LEN);
     let read = reader.skip_name().and_then(|()| reader.u16("QTYPE"));

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How IDs of answered questions rest in a closed loop, where the rate is not known beforehand.
+/// How IDs of answered queries rest in a closed loop, where the rate is not known beforehand.
 const CLOSED_LOOP_REST: u64 = SECOND / 50;
 /// IDs of a client of a closed loop to begin with: 50,000 answers a second can rest.
 const CLOSED_LOOP_IDS: usize = 1 << 10;
@@ -86,7 +86,7 @@ impl Shard<'_> {
         Some(SocketAddr::new(address, u16::try_from(port).unwrap_or(0)))
     }
 
-    /// Whether the run asks as many questions as `item` needs.
+    /// Whether the run asks as many queries as `item` needs.
     pub(crate) fn has(&self, item: u64) -> bool {
         self.config.queries.is_none_or(|queries| item < queries)
     }
@@ -239,17 +239,17 @@ const RESTING_PART: f64 = 0.85;
 /// IDs of one socket.
 const IDS: f64 = 65_536.0;
 
-/// How many clients it takes for `rate` questions a second to find IDs.
+/// How many clients it takes for `rate` QPS to find IDs.
 pub(crate) fn clients_needed(rate: f64, timeout: Duration) -> usize {
     (rate / client_rate_max(timeout)).ceil() as usize
 }
 
-/// The most questions a second that one client finds IDs for.
+/// The highest QPS that one client finds IDs for.
 pub(crate) fn client_rate_max(timeout: Duration) -> f64 {
     IDS * IN_FLIGHT_PART / timeout.as_secs_f64()
 }
 
-/// How long after it was sent a question can still be answered late, and its ID rests: three
+/// How long after it was sent a query can still be answered late, and its ID rests: three
 /// timeouts, or as long as the IDs of the busiest client last, but not less than the timeout.
 pub(crate) fn late_end(config: &Config, workload: &Workload) -> Duration {
     let wanted = config.timeout.saturating_mul(3);

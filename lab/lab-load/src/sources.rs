@@ -10,8 +10,7 @@ const ADDRESSES_MAX: u128 = 65_536;
 pub enum SourceError {
     /// No address, range or prefix.
     #[error(
-        "`{0}` is no source, expected an address, a range (127.0.0.2-127.0.0.9) or a prefix \
-         (10.0.0.0/28), several with commas"
+        "`{0}` is not a source address, expected an address, a range (127.0.0.2-127.0.0.9) or a prefix (10.0.0.0/28), separated by commas"
     )]
     NoSource(String),
     /// Too many of them.

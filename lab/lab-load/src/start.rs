@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 /// Time between the moment at which all threads are ready and the start of the schedule.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// How often an observer hears of connections that are opened before the schedule.
+/// How often an observer is told of connections that are opened before the schedule.
 const OPENING_STEP: Duration = Duration::from_secs(1);
 
 /// Where threads wait for each other.
@@ -65,7 +65,7 @@ impl StartLine {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Starts the clock of all threads when it is dropped, so that they never wait in vain.
+    /// Starts the clock of all threads when it is dropped, so that they never wait forever.
     pub(crate) fn starter(&self) -> Starter<'_> {
         Starter(self)
     }
@@ -137,8 +137,7 @@ impl Opening {
         let (skipped, (_, all)) = (self.skipped.load(Ordering::Relaxed), self.so_far());
         (skipped > 0).then(|| {
             format!(
-                "{skipped} of {all} connections were not asked for before the schedule began: \
-                 opening them timed out after {patience:?}"
+                "{skipped} of {all} connections were not attempted before the schedule began: opening them timed out after {patience:?}"
             )
         })
     }

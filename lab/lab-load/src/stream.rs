@@ -1,13 +1,13 @@
 //! The loop over connections: which client asks on which of its connections, and when clients open
 //! and leave them.
 //!
-//! A question belongs to its client from its intended time on, and counts as *sent* from then: what
+//! A query belongs to its client from its intended time on, and counts as *sent* from then: what
 //! it waits for afterwards (a handshake, an answer that a pipelining limit waits for, room on the
 //! way) is what the server makes it wait for, and stays in its response time. Service time counts
 //! from when its first octet was given to the kernel.
 //!
 //! The contract between this loop and one connection is in `carrier`. TCP and DoT are `framed`;
-//! `doh`, `doq` and `doh3` have one question per stream; `pipe`, `tls` and `quic` are the octets below
+//! `doh`, `doq` and `doh3` have one query per stream; `pipe`, `tls` and `quic` are the octets below
 //! them. `dial` makes connections, `course` is how they begin and end.
 
 mod carrier;
@@ -41,7 +41,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
-/// Questions given to a connection before it is driven.
+/// Queries given to a connection before it is driven.
 const BATCH: usize = 32;
 /// Items taken from the schedule before connections are looked at again.
 const DUE_PER_TURN: usize = 256;
@@ -50,14 +50,14 @@ const RECONNECT: u64 = 100_000_000;
 
 #[derive(Default)]
 struct Client {
-    /// Questions that no connection has taken yet.
+    /// Queries that no connection has taken yet.
     hand: VecDeque<Handed>,
-    /// The connection that takes new questions.
+    /// The connection that takes new queries.
     current: Option<usize>,
     /// Connections so far.
     lanes: u32,
     tickets: Tickets,
-    /// When a closed loop goes on.
+    /// When a closed loop continues.
     rests_until: u64,
     /// Whether it is among the clients with something to do.
     is_dirty: bool,
@@ -75,12 +75,12 @@ struct Connection {
     status: Status,
     /// Tells connections that had the same place one after the other apart.
     serial: u64,
-    /// Questions asked, in order; those with an outcome are dropped lazily.
+    /// Queries asked, in order; those with an outcome are dropped lazily.
     asked: VecDeque<u16>,
-    /// When questions were sent that have timed out, and their IDs: the carrier may still keep them.
+    /// When queries were sent that have timed out, and their IDs: the carrier may still keep them.
     given_up: VecDeque<(u64, u16)>,
     limits: Limits,
-    /// Questions that it may still take.
+    /// Queries that it may still take.
     left: u64,
     /// Whether its client asks elsewhere by now.
     is_left: bool,
@@ -252,7 +252,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Hands a question to its client: from now on it waits for its answer.
+    /// Hands a query to its client: from now on it waits for its answer.
     fn hand(&mut self, client: usize, item: (u64, u64)) {
         let (now, mut message) = (self.shard.now(), Vec::new());
         let Some(id) = self.session.issue(client, now, item, &mut message) else {
@@ -282,7 +282,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The next question in hand that has no outcome yet.
+    /// The next query in hand that has no outcome yet.
     fn front(&mut self, client: usize) -> Option<u16> {
         let it = self.clients.get_mut(client)?;
         while let Some(handed) = it.hand.front() {
@@ -294,7 +294,7 @@ impl<'a> Engine<'a> {
         None
     }
 
-    /// Gives up to [`BATCH`] questions to a connection, and returns how many.
+    /// Gives up to [`BATCH`] queries to a connection, and returns how many.
     fn give(&mut self, client: usize, key: usize) -> usize {
         let (mut given, now) = (0, self.shard.now());
         let limit = self.shard.config.streams.pipelining.map(usize::from);

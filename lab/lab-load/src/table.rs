@@ -1,4 +1,4 @@
-//! The questions in flight on one socket, by ID, and the IDs that must rest before they are reused.
+//! The queries in flight on one socket, by ID, and the IDs that must rest before they are reused.
 
 use crate::rng;
 use nodens_wire::Type;
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// How many IDs are looked at for a free one before giving up for now.
 const SCAN_MAX: usize = 256;
 
-/// What became of the question that last used an ID.
+/// What became of the query that last used an ID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// Never used.
@@ -59,7 +59,7 @@ const UNUSED: Slot = Slot {
     salt: 0,
 };
 
-/// How long IDs rest, in nanoseconds from when their question was sent.
+/// How long IDs rest, in nanoseconds from when their query was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
     /// After an answer.
@@ -72,7 +72,7 @@ pub(crate) struct Table {
     slots: Vec<Slot>,
     bits: u32,
     next: usize,
-    /// `(ID, sent)` in the order of sending; entries of settled questions are dropped lazily.
+    /// `(ID, sent)` in the order of sending; entries of settled queries are dropped lazily.
     order: VecDeque<(u16, u64)>,
     waiting: usize,
     rest: Rest,
@@ -116,7 +116,7 @@ impl Table {
         true
     }
 
-    /// How many questions are in flight.
+    /// How many queries are in flight.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -159,7 +159,7 @@ impl Table {
         None
     }
 
-    /// Notes the QTYPE of the question with `id`.
+    /// Notes the QTYPE of the query with `id`.
     pub(crate) fn describe(&mut self, id: u16, qtype: Type, octets: u16) {
         if let Some(slot) = self.find_mut(id) {
             slot.qtype = qtype;
@@ -167,26 +167,26 @@ impl Table {
         }
     }
 
-    /// Notes which connection the question with `id` is asked on.
+    /// Notes which connection the query with `id` is asked on.
     pub(crate) fn assign(&mut self, id: u16, lane: u32) {
         if let Some(slot) = self.find_mut(id) {
             slot.lane = lane;
         }
     }
 
-    /// Notes that the first octet of the question with `id` left at `now`.
+    /// Notes that the first octet of the query with `id` left at `now`.
     pub(crate) fn wrote(&mut self, id: u16, now: u64) {
         if let Some(slot) = self.find_mut(id) {
             slot.wrote = now;
         }
     }
 
-    /// The question with `id`, if it is asked on `lane` and has no outcome yet.
+    /// The query with `id`, if it is asked on `lane` and has no outcome yet.
     pub(crate) fn waits(&self, id: u16, lane: u32) -> Option<Slot> {
         self.find(id).filter(|slot| slot.state == State::Waiting && slot.lane == lane)
     }
 
-    /// Takes back an ID whose question was not sent.
+    /// Takes back an ID whose query was not sent.
     pub(crate) fn withdraw(&mut self, id: u16) {
         if let Some(slot) = self.find_mut(id).filter(|slot| slot.state == State::Waiting) {
             slot.state = State::Free;
@@ -194,7 +194,7 @@ impl Table {
         }
     }
 
-    /// Notes that the question with `id` went out at `now`.
+    /// Notes that the query with `id` went out at `now`.
     pub(crate) fn sent(&mut self, id: u16, now: u64) {
         if let Some(slot) = self.find_mut(id) {
             slot.sent = now;
@@ -222,7 +222,7 @@ impl Table {
         usize::from(id) & (self.slots.len() - 1)
     }
 
-    /// Changes what became of the question with `id`.
+    /// Changes what became of the query with `id`.
     pub(crate) fn settle(&mut self, id: u16, state: State) {
         if let Some(slot) = self.find_mut(id) {
             let was_waiting = slot.state == State::Waiting;
@@ -231,7 +231,7 @@ impl Table {
         }
     }
 
-    /// The oldest question without an outcome.
+    /// The oldest query without an outcome.
     fn oldest(&mut self) -> Option<(u16, Slot)> {
         while let Some(&(id, sent)) = self.order.front() {
             let current = self.find(id).filter(|s| s.state == State::Waiting && s.sent == sent);
@@ -243,12 +243,12 @@ impl Table {
         None
     }
 
-    /// Whether a question that was sent before `deadline` has no outcome.
+    /// Whether a query that was sent before `deadline` has no outcome.
     pub(crate) fn is_overdue(&mut self, deadline: u64) -> bool {
         self.oldest().is_some_and(|(_, slot)| slot.sent < deadline)
     }
 
-    /// Gives up the oldest question if it was sent before `deadline`, and returns it.
+    /// Gives up the oldest query if it was sent before `deadline`, and returns it.
     pub(crate) fn expire(&mut self, deadline: u64) -> Option<(u16, Slot)> {
         let (id, slot) = self.oldest().filter(|(_, slot)| slot.sent < deadline)?;
         self.order.pop_front();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_grows_forgets_no_question_and_no_rest() {
+    fn a_table_that_grows_forgets_no_query_and_no_rest() {
         let mut table = Table::new(16, REST, 1);
         let mut asked = Vec::new();
         for item in 0..200 {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_was_not_sent_leaves_no_trace() {
+    fn a_query_that_was_not_sent_leaves_no_trace() {
         let mut table = Table::new(16, REST, 1);
         let id = table.issue(0, 1, 0).unwrap();
         table.withdraw(id);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_question_does_not_stop_the_others() {
+    fn one_lost_query_does_not_stop_the_others() {
         let mut table = Table::new(16, Rest { answered: 5, given_up: 1_000_000 }, 1);
         let lost = table.issue(0, 0, 0).unwrap();
         table.sent(lost, 0);

@@ -186,7 +186,7 @@ pub struct Tally {
     /// Connections asked for and not got.
     pub connect_failures: u64,
     /// From the stamp of sending to the end of the system call, once per call: the last of the
-    /// questions it sent left by this much later than their stamp says.
+    /// queries it sent left by this much later than their stamp says.
     pub send_call: Histogram,
     /// From the kernel's receive stamp to the time at which this program had the datagram.
     pub receive_wait: Histogram,

@@ -1,4 +1,4 @@
-//! How questions travel: the transports, their shares of the clients, and what connections are like.
+//! How queries travel: the transports, their shares of the clients, and what connections are like.
 
 use crate::life::Life;
 use lab_random as rng;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The stream of random numbers that clients get their transports by.
 const PURPOSE: u64 = 0x7472_616e;
 
-/// How questions travel.
+/// How queries travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Transport {
     /// One connected UDP socket per client.
@@ -72,7 +72,7 @@ impl FromStr for Transport {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|transport| transport.name() == text);
         found.ok_or_else(|| {
-            format!("no transport `{text}`, expected udp, tcp, dot, doh, doq or doh3")
+            format!("`{text}` is not a transport, expected udp, tcp, dot, doh, doq or doh3")
         })
     }
 }
@@ -93,13 +93,13 @@ pub struct Share {
 pub struct Streams {
     /// When a client leaves a connection for a new one.
     pub life: Life,
-    /// Questions without an answer on one connection at once; `None` sets no limit of our own.
+    /// Queries without an answer on one connection at once; `None` sets no limit of our own.
     pub pipelining: Option<NonZeroUsize>,
     /// Whether each client has its first connection before the schedule starts; `None` where
     /// connections persist.
     pub connect_first: Option<bool>,
     /// How long setting up a connection may take, handshake included; `None` is the timeout of
-    /// questions.
+    /// queries.
     pub set_up_timeout: Option<Duration>,
     /// TLS of DoT, DoH, DoQ and HTTP/3.
     pub tls: Tls,
@@ -123,14 +123,14 @@ pub struct Tls {
     pub name: Option<String>,
     /// Whether every connection starts with a full handshake, even if the client has a ticket.
     pub no_resumption: bool,
-    /// Whether questions are sent as early data (0-RTT) where a ticket allows it (DoQ, HTTP/3).
+    /// Whether queries are sent as early data (0-RTT) where a ticket allows it (DoQ, HTTP/3).
     pub early_data: bool,
 }
 
 /// Whose certificates are taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Those that the system's certificate authorities vouch for.
+    /// Those that the system's certificate authorities have signed.
     #[default]
     System,
     /// Those that a certificate in this PEM file vouches for, and those certificates themselves.
@@ -154,7 +154,7 @@ impl Default for Doh {
     }
 }
 
-/// How DoH carries a question (RFC 8484 section 4.1).
+/// How DoH carries a query (RFC 8484 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// In the URI.

@@ -259,7 +259,7 @@ impl<'a> Udp<'a> {
         }
     }
 
-    /// Puts one question into the batch; false if no ID is free.
+    /// Puts one query into the batch; false if no ID is free.
     fn push(&mut self, client: usize, now: u64, item: u64, intended: u64) -> bool {
         self.message.clear();
         let issued = self.session.issue(client, now, (item, intended), &mut self.message);
@@ -269,7 +269,7 @@ impl<'a> Udp<'a> {
         true
     }
 
-    /// Sends up to `room` new questions, intended for when they are sent.
+    /// Sends up to `room` new queries, intended for when they are sent.
     fn top_up(&mut self, client: usize, room: usize, item: &mut u64, now: u64) {
         self.out.clear();
         self.batch.clear();

@@ -33,7 +33,7 @@ pub struct Sample {
     pub answers_per_second: f64,
     /// CPU of the server in microseconds.
     pub cpu_us_per_answer: f64,
-    /// Questions sent.
+    /// Queries sent.
     pub sent: u64,
     /// Of these, lost.
     pub lost: u64,
@@ -43,7 +43,7 @@ pub struct Sample {
     /// Octets of memory of the server.
     #[serde(default)]
     pub resident: Option<u64>,
-    /// Why the generator does not vouch for it.
+    /// Why its measurement is INVALID.
     #[serde(default)]
     pub invalid_because: Vec<String>,
 }
@@ -78,7 +78,7 @@ struct Measure {
 const MEASURES: [Measure; 5] = [
     Measure {
         id: "rate",
-        name: "answers a second",
+        name: "answers per second",
         better: "more is better",
         of: |sample| Some(sample.answers_per_second),
         text: text::rate,

@@ -77,7 +77,7 @@ fn name(cell: &Cell) -> String {
     }
 }
 
-/// A difference as text: a part of A, or B − A of parts of all questions.
+/// A difference as text: a part of A, or B − A of parts of all queries.
 fn change(finding: &Finding, value: f64) -> String {
     let unit = if finding.scale == "ratio" { "%" } else { "points" };
     let percent = value * 100.0;
@@ -86,7 +86,7 @@ fn change(finding: &Finding, value: f64) -> String {
     format!("{sign}{:.digits$} {unit}", percent.abs())
 }
 
-/// The estimated difference, as far as it is known: a value among lost questions is only a bound.
+/// The estimated difference, as far as it is known: a value among lost queries is only a bound.
 fn estimate(finding: &Finding) -> String {
     finding.shift().sign(&change(finding, finding.estimate))
 }
@@ -112,13 +112,13 @@ pub(crate) fn findings(file: &ComparisonFile, at: usize) -> Markup {
     let keys = [
         Key::line("interval", "interval"),
         Key::dot("estimate", "estimate"),
-        Key::filled("margin", "margin: what does not matter"),
+        Key::filled("margin", "margin: differences that do not matter"),
     ];
     html! {
         (legend(&keys))
         (intervals(&file.findings, &format!("findings{at}"), [&file.a.name, &file.b.name]))
         @if !file.omitted.is_empty() {
-            details { summary { "Planned and not shown: " (file.omitted.len()) }
+            details { summary { "Planned but not shown: " (file.omitted.len()) }
                 ul { @for omitted in &file.omitted {
                     li { (omitted.cell.set) ", " (omitted.cell.load) ", " (name(&omitted.cell)) ": " (omitted.reason) }
                 } }
@@ -130,7 +130,7 @@ pub(crate) fn findings(file: &ComparisonFile, at: usize) -> Markup {
         }
         @if !file.noise.is_empty() {
             h3 { (file.a.name) " compared with itself" }
-            p.lead { "What the same test says when there is no difference." }
+            p.lead { "The result of the same test when there is no difference." }
             (intervals(&file.noise, &format!("noise{at}"), ["once", "again"]))
         }
     }
@@ -302,7 +302,7 @@ pub(crate) fn distributions(file: &ComparisonFile, at: usize) -> Markup {
             };
             @let (a, b) = (of("a"), of("b"));
             @if a.recorded() + b.recorded() > 0 {
-                h3 { (load.set) ", " (load.name) ": " (text::rate(load.rate)) " questions a second" }
+                h3 { (load.set) ", " (load.name) ": " (text::rate(load.rate)) " QPS" }
                 (percentiles::plot(
                     &format!("both{at}-{number}"),
                     &format!("Response time of both servers, {}, {}", load.set, load.name),

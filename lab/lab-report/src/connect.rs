@@ -35,7 +35,7 @@ pub(crate) fn connections(runs: &[Run<'_>]) -> Markup {
                 @if runs.len() > 1 { h3.who { (headline::key(run).sign()) (run.label) } }
                 (facts(&numbers(run, fates)))
                 @if !fates.failures.is_empty() {
-                    details { summary { "What failures said" }
+                    details { summary { "Reasons of failures" }
                         ul { @for (text, times) in &fates.failures { li { (text) ": " (text::count(*times)) } } }
                     }
                 }
@@ -47,7 +47,7 @@ pub(crate) fn connections(runs: &[Run<'_>]) -> Markup {
 /// What the section is about.
 pub(crate) fn lead() -> Markup {
     plain(
-        "A question that waits for its connection is late by that wait: it is part of its response time.",
+        "A query that waits for its connection is late by that wait: it is part of its response time.",
     )
 }
 
@@ -65,29 +65,29 @@ fn numbers(run: &Run<'_>, fates: &ConnectionFates) -> Vec<(&'static str, String)
     let waited = |part| text::quantile(fates.waited.quantile(part));
     let mut facts = vec![
         ("life", fates.life.clone()),
-        ("asked for", text::count(all.attempted)),
+        ("attempted", text::count(all.attempted)),
         ("opened", text::count(all.opened)),
         ("failed to open", text::count(all.failed)),
         ("refused", some(fates.refused)),
         ("reset during the handshake", some(fates.reset)),
         ("TLS failed", some(fates.handshake_failed)),
-        ("not set up in time", some(fates.timed_out)),
-        ("this machine could not ask", some(fates.not_tried)),
+        ("handshake timed out", some(fates.timed_out)),
+        ("not opened by this machine", some(fates.not_tried)),
         ("unfinished at the end", some(fates.unfinished)),
         ("resumed sessions", some(all.resumed)),
-        ("questions as early data", some(all.early_data_sent)),
+        ("queries sent as early data", some(all.early_data_sent)),
         ("closed by the server", text::count(fates.closed_by_server)),
         ("closed by the client", text::count(fates.closed_by_client)),
-        ("ended out of order", some(fates.broken)),
+        ("broken", some(fates.broken)),
         ("open at the end", some(fates.left_open)),
-        ("questions asked on another one", some(fates.asked_again)),
-        ("questions cut by an end", some(fates.half_written)),
+        ("queries sent again on another connection", some(fates.asked_again)),
+        ("queries cut by the end of a connection", some(fates.half_written)),
         ("streams without an answer", some(fates.rejected)),
         ("waits for a free stream", some(fates.stream_waits)),
     ];
     if has_values(&fates.waited) {
         let text = format!("p50 {}, p99 {}, at most {}", waited(0.5), waited(0.99), waited(1.0));
-        facts.push(("questions waited for theirs", text));
+        facts.push(("queries that waited for a connection", text));
     }
     let http: Vec<String> =
         fates.http.iter().map(|(status, n)| format!("{status}: {}", text::count(*n))).collect();

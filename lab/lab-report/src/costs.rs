@@ -15,7 +15,7 @@ const HEIGHT: f64 = 220.0;
 pub(crate) fn costs(file: &ComparisonFile, at: usize) -> Markup {
     let head = [
         "server",
-        "questions",
+        "queries",
         "CPU per answer",
         "interval",
         "idle CPU",
@@ -77,7 +77,7 @@ fn lines(file: &ComparisonFile, at: usize) -> Markup {
     }
     let mut table = Table::new(
         format!("points{at}"),
-        ["server and questions", "answers a second", "CPU"].map(Head::plain).into(),
+        ["server and queries", "answers per second", "CPU"].map(Head::plain).into(),
     );
     for cost in &file.costs {
         for [rate, cpu] in &cost.points {
@@ -88,7 +88,7 @@ fn lines(file: &ComparisonFile, at: usize) -> Markup {
     let plot = Plot {
         height: HEIGHT,
         name: "CPU by rate, with the fitted lines".to_owned(),
-        x_name: "answers a second".to_owned(),
+        x_name: "answers per second".to_owned(),
         y_name: "CPU, % of one core".to_owned(),
         x: x.ticks(text::rate),
         y: y.ticks(|value| format!("{} %", text::trimmed(value, 2))),

@@ -1,4 +1,4 @@
-//! Response times by kind of question and answer.
+//! Response times by kind of query and answer.
 
 use crate::headline;
 use crate::run::{Run, name_of_transport};

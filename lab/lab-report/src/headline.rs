@@ -37,10 +37,10 @@ fn verdict(run: &Run<'_>, named: bool) -> Markup {
                 @if verdict.valid {
                     p { "The generator kept its schedule and lost nothing itself: the numbers are the server’s." }
                 } @else {
-                    p { "The generator does not vouch for these numbers:" }
+                    p { "INVALID: the generator disturbed this measurement:" }
                     ul { @for why in &verdict.invalid_because { li { (why) } } }
                 }
-                @if run.result.run.interrupted { p { "The run was interrupted; what was measured until then is whole." } }
+                @if run.result.run.interrupted { p { "The run was interrupted; the numbers up to then are complete." } }
                 @if !verdict.notes.is_empty() {
                     ul.notes { @for note in &verdict.notes { li { (note) } } }
                 }
@@ -59,12 +59,12 @@ fn sentence(result: &ResultFile) -> Markup {
     let counts = &result.counts;
     let at = |part| text::quantile(result.response.quantile(part));
     let half = match result.response.quantile(0.5) {
-        Quantile::Empty => return html! { "No question was sent." },
+        Quantile::Empty => return html! { "No query was sent." },
         Quantile::Value(_) => {
-            html! { "Half of " b { (text::count(counts.sent)) " questions" } " were answered within " b { (at(0.5)) } }
+            html! { "Half of " b { (text::count(counts.sent)) " queries" } " were answered within " b { (at(0.5)) } }
         }
         Quantile::AtLeast(_) => {
-            html! { "Most of " b { (text::count(counts.sent)) " questions" } " got no answer" }
+            html! { "Most of " b { (text::count(counts.sent)) " queries" } " got no answer" }
         }
     };
     let tail = match result.response.quantile(0.99) {
@@ -103,7 +103,7 @@ fn tiles(result: &ResultFile) -> Markup {
         }
     };
     let lost =
-        if counts.lost() > 0 { causes(result) } else { "every question was answered".to_owned() };
+        if counts.lost() > 0 { causes(result) } else { "every query was answered".to_owned() };
     let mut tiles: Vec<(&str, String, String, bool)> = [0, 2, 3]
         .into_iter()
         .filter_map(|at| PERCENTILES.get(at))
@@ -114,9 +114,9 @@ fn tiles(result: &ResultFile) -> Markup {
         })
         .collect();
     let slowest = text::quantile(result.response.quantile(1.0));
-    tiles.push(("slowest", slowest, "of all questions".to_owned(), counts.lost() > 0));
+    tiles.push(("slowest", slowest, "of all queries".to_owned(), counts.lost() > 0));
     tiles.push(("lost", text::share(counts.lost(), counts.sent), lost, counts.lost() > 0));
-    tiles.push(("answers a second", text::rate(result.answer_rate()), offered, false));
+    tiles.push(("answers per second", text::rate(result.answer_rate()), offered, false));
     html! {
         div.tiles { @for (name, value, about, bad) in &tiles {
             div.tile.bad[*bad] { span.name { (name) } span.value { (value) } span.about { (about) } }

@@ -8,7 +8,7 @@ use crate::text;
 use lab_result::{ResultFile, Thread};
 use maud::{Markup, html};
 
-/// Nanoseconds after its time when a question counts as late; the generator judges itself by it.
+/// Nanoseconds after its time when a query counts as late; the generator judges itself by it.
 const LATE: u64 = 1_000_000;
 
 /// The health of the generator in `run`.
@@ -20,12 +20,12 @@ pub(crate) fn health(run: &Run<'_>) -> Markup {
         (facts(&numbers(result)))
         (percentiles::plot(
             &format!("lateness{}", run.at),
-            &format!("How late questions were sent, {}", run.label),
+            &format!("How late queries were sent, {}", run.label),
             &curves,
             180.0,
         ))
         @if !result.threads.is_empty() { (threads(run.at, &result.threads).render()) }
-        @if let Some(step) = fidelity(result) { (folded(&step, "Planned and sent questions where they differ most")) }
+        @if let Some(step) = fidelity(result) { (folded(&step, "Planned and sent queries where they differ most")) }
     }
 }
 
@@ -38,13 +38,13 @@ fn numbers(result: &ResultFile) -> Vec<(&'static str, String)> {
     let host = &result.provenance.host;
     let part = |part: Option<f64>| part.map(text::percent).unwrap_or_default();
     vec![
-        ("sent late by", format!("p50 {}, p99 {}, at most {}", at(0.5), at(0.99), at(1.0))),
+        ("lateness", format!("p50 {}, p99 {}, at most {}", at(0.5), at(0.99), at(1.0))),
         ("more than 1 ms late", text::share(late, result.lateness.recorded())),
-        ("answers it dropped itself", text::count(dropped)),
+        ("answers dropped by the generator", text::count(dropped)),
         ("times the kernel had no room", text::count(blocked)),
-        ("questions without a free ID", text::count(counts.skipped.saturating_sub(counts.overdue))),
-        ("questions not sent by the end", text::count(counts.overdue)),
-        ("questions that could not be sent", text::count(counts.send_errors)),
+        ("queries without a free ID", text::count(counts.skipped.saturating_sub(counts.overdue))),
+        ("queries not sent by the end", text::count(counts.overdue)),
+        ("queries that could not be sent", text::count(counts.send_errors)),
         ("all CPUs of the machine busy", part(host.busy)),
         ("CPU taken by the hypervisor", part(host.steal)),
     ]
@@ -73,7 +73,7 @@ fn threads(at: usize, threads: &[Thread]) -> Table {
     table
 }
 
-/// The steps in which sent and planned questions differ most; nothing if none does.
+/// The steps in which sent and planned queries differ most; nothing if none does.
 fn fidelity(result: &ResultFile) -> Option<Table> {
     const SHOWN: usize = 10;
     let off = |[planned, sent]: &[u64; 2]| planned.abs_diff(*sent);

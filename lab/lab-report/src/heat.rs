@@ -1,4 +1,4 @@
-//! The heat map: seconds across, response times upright, and how many questions lie where.
+//! The heat map: seconds across, response times upright, and how many queries lie where.
 
 use crate::overtime::OverTime;
 use crate::plot::{Key, Latencies, Plot};
@@ -12,7 +12,7 @@ use std::fmt::Write;
 const ROWS: usize = 70;
 /// Classes of cells, `h1` to `h10`: each stands for twice to four times the part of the one before.
 const LEVELS: i32 = 10;
-/// Classes of the band of lost questions, `l1` to `l5`.
+/// Classes of the band of lost queries, `l1` to `l5`.
 const LOST_LEVELS: i32 = 5;
 
 /// The plot; `columns` of the table are read beside the cell.
@@ -37,7 +37,7 @@ pub(crate) fn plot(
     let plot = Plot {
         height,
         name: format!("Heat map of response times over time, {}", over.run.label),
-        x_name: "seconds since the start, by the time at which a question was due".to_owned(),
+        x_name: "seconds since the start, by the time at which a query was due".to_owned(),
         y_name: "response time".to_owned(),
         x: over.ticks(),
         y: axis.ticks(),
@@ -52,7 +52,7 @@ pub(crate) fn plot(
 fn ramp(axis: &Latencies) -> Markup {
     html! {
         p.ramp {
-            "part of the second’s questions in a cell: " span { "0.003 %" }
+            "part of the second’s queries in a cell: " span { "0.003 %" }
             @for level in 1..=LEVELS { (Key::filled(format!("h{level}"), "").sign()) }
             span { "all" }
             @if axis.band().is_some() {
@@ -65,7 +65,7 @@ fn ramp(axis: &Latencies) -> Markup {
     }
 }
 
-/// The questions of a column by row, counted from the bottom.
+/// The queries of a column by row, counted from the bottom.
 fn rows(column: &crate::run::Column, axis: &Latencies) -> BTreeMap<usize, u64> {
     let mut rows = BTreeMap::new();
     for (low, high, count) in column.response.buckets() {
@@ -76,12 +76,12 @@ fn rows(column: &crate::run::Column, axis: &Latencies) -> BTreeMap<usize, u64> {
     rows
 }
 
-/// The class of a cell with this part of a second's questions.
+/// The class of a cell with this part of a second's queries.
 fn level(part: f64) -> i32 {
     (LEVELS + (2.0 * part.log10()).round() as i32).clamp(1, LEVELS)
 }
 
-/// The class of a second that lost this part of its questions.
+/// The class of a second that lost this part of its queries.
 fn lost_level(part: f64) -> i32 {
     (LOST_LEVELS + 1 + part.log10().floor() as i32).clamp(1, LOST_LEVELS)
 }

@@ -70,7 +70,7 @@ impl<'r> OverTime<'r> {
         Plot {
             height: HEIGHT,
             name: format!("{what}, {}", self.run.label),
-            x_name: "seconds since the start, by the time at which a question was due".to_owned(),
+            x_name: "seconds since the start, by the time at which a query was due".to_owned(),
             y_name: "response time".to_owned(),
             x: self.ticks(),
             y: axis.ticks(),

@@ -54,8 +54,8 @@ pub fn page(sources: &[Source], title: Option<&str>) -> String {
                     @for section in &all { (section.render()) }
                 }
                 footer { p {
-                    "Made by nodens-lab from the result files alone. Times are from when a question was due "
-                    "(response) or sent (on the wire); lost questions rank as slower than every answer."
+                    "Made by nodens-lab from the result files alone. Times are from when a query was due "
+                    "(response) or sent (on the wire); lost queries rank as slower than every answer."
                 } }
                 div #tip role="status" hidden {}
                 script { (PreEscaped(SCRIPT)) }
@@ -193,7 +193,7 @@ fn subtitle(runs: &[Run<'_>]) -> Markup {
     let result = first.result;
     let pace = match &result.plan.pace {
         lab_result::Pace::Open { rate, arrivals, .. } => {
-            format!("{} questions a second, {arrivals}", text::asked_rate(*rate))
+            format!("{} QPS, {arrivals}", text::asked_rate(*rate))
         }
         lab_result::Pace::Closed { .. } => "closed loop".to_owned(),
     };
@@ -242,8 +242,8 @@ fn of_runs(runs: &[Run<'_>]) -> Vec<Section> {
 
 fn percentile_lead() -> Markup {
     plain(
-        "Read it from the left: all questions, the slower half, the slowest tenth, down to the single \
-         slowest one. Both axes are logarithmic. Lost questions are slower than anything measured and lie \
+        "Read it from the left: all queries, the slower half, the slowest tenth, down to the single \
+         slowest one. Both axes are logarithmic. Lost queries are slower than anything measured and lie \
          in the band at the top.",
     )
 }
@@ -251,7 +251,7 @@ fn percentile_lead() -> Markup {
 fn time_lead(runs: &[Run<'_>]) -> Markup {
     let step = runs.iter().map(|run| run.step).max().unwrap_or(1);
     html! {
-        "A question belongs to the second in which it was due, whenever its answer came or its loss was noticed."
+        "A query belongs to the second in which it was due, whenever its answer came or its loss was noticed."
         @if step > 1 { " Each column stands for " (step) " seconds." }
     }
 }
@@ -276,12 +276,7 @@ fn curves(runs: &[Run<'_>]) -> Markup {
             curves.push(Curve { histogram: &baseline.response, key });
         }
     }
-    percentiles::plot(
-        "curves",
-        "Response time of the slowest part of all questions",
-        &curves,
-        400.0,
-    )
+    percentiles::plot("curves", "Response time of the slowest part of all queries", &curves, 400.0)
 }
 
 /// Base64 with padding (RFC 4648, section 4).

@@ -1,4 +1,4 @@
-//! The slowest percent of all questions against their response time, both logarithmic: the plot that
+//! The slowest percent of all queries against their response time, both logarithmic: the plot that
 //! shows an outlier in a million as well as the median.
 
 use crate::plot::{Key, Latencies, Places, Plot, Readout, folded};
@@ -39,7 +39,7 @@ pub(crate) fn plot(id: &str, name: &str, curves: &[Curve<'_>], height: f64) -> M
     let plot = Plot {
         height,
         name: name.to_owned(),
-        x_name: "the slowest part of all questions, and the percentile where it begins".to_owned(),
+        x_name: "the slowest part of all queries, and the percentile where it begins".to_owned(),
         y_name: "time".to_owned(),
         x: slowest.ticks(),
         y: axis.ticks(),
@@ -79,7 +79,7 @@ fn draw(drawing: &mut Drawing, curve: &Curve<'_>, slowest: &Slowest, axis: &Late
     }
     let (mut line, mut lost, mut end) = (Path::default(), Path::default(), Path::default());
     if let (Some((x, _)), Some(&(_, y))) = (known.last().copied(), censored.first()) {
-        // Up to the band where the first lost question has its rank.
+        // Up to the band where the first lost query has its rank.
         censored.insert(0, (x, y));
         known.push((x, y));
     }

@@ -7,7 +7,7 @@ use crate::table::Table;
 use lab_histogram::Quantile;
 use maud::{Markup, PreEscaped, html};
 
-/// Units of height of the band above an axis of latencies, where lost questions lie.
+/// Units of height of the band above an axis of latencies, where lost queries lie.
 const BAND: f64 = 22.0;
 /// Units between this band and the axis.
 const GAP: f64 = 6.0;
@@ -204,7 +204,7 @@ pub(crate) fn folded(table: &Table, summary: &str) -> Markup {
     }
 }
 
-/// An axis of response times; lost questions, whose time is only known to be at least something,
+/// An axis of response times; lost queries, whose time is only known to be at least something,
 /// lie in a band above it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latencies {

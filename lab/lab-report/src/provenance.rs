@@ -16,7 +16,7 @@ pub(crate) fn provenance(run: &Run<'_>) -> Markup {
             div { h3 { "Run" } (facts(&about(result))) }
             div { h3 { "Machine" } (facts(&machine(result))) }
         }
-        @if !argv.is_empty() { p { "The same again:" } pre { code { (argv) } } }
+        @if !argv.is_empty() { p { "To repeat it:" } pre { code { (argv) } } }
         @if !result.provenance.sysctls.is_empty() {
             details { summary { "Kernel settings before the run" }
                 dl.facts.dense { @for (name, value) in &result.provenance.sysctls {
@@ -56,8 +56,8 @@ fn plan(result: &ResultFile) -> Vec<(&'static str, String)> {
         ("server", plan.server.clone()),
         ("transports", transports.join(", ")),
         ("pace", pace),
-        ("questions", plan.workload.source.clone()),
-        ("different questions", optional(plan.workload.questions)),
+        ("queries", plan.workload.source.clone()),
+        ("different queries", optional(plan.workload.questions)),
         ("repeats after", optional(plan.workload.period)),
         ("sends for", text::nanos(plan.duration_ns as f64)),
         ("or until it has sent", optional(plan.queries)),
@@ -76,7 +76,7 @@ fn plan(result: &ResultFile) -> Vec<(&'static str, String)> {
 /// What connections are like, in a few words.
 fn connecting(plan: &Connecting) -> String {
     let first = if plan.connect_first { "before the schedule" } else { "as the schedule begins" };
-    let pipelining = plan.pipelining.map(|most| format!(", {most} queries on one at once"));
+    let pipelining = plan.pipelining.map(|most| format!(", {most} queries in flight on each"));
     let resumption = if plan.resumption { "" } else { ", never resumed" };
     let early = if plan.early_data { ", early data" } else { "" };
     let (life, pipelining) = (&plan.life, pipelining.unwrap_or_default());
@@ -96,7 +96,7 @@ fn about(result: &ResultFile) -> Vec<(&'static str, String)> {
         ("active", text::nanos(result.run.active_ns as f64)),
         ("ended after", text::nanos(result.run.elapsed_ns as f64)),
         ("measured by", format!("{} {}", result.generator.name, result.generator.version)),
-        ("server says it is", result.provenance.server_version.clone().unwrap_or_default()),
+        ("server version", result.provenance.server_version.clone().unwrap_or_default()),
     ];
     let numbers = [
         ("scheduled", counts.scheduled),
@@ -121,7 +121,7 @@ fn about(result: &ResultFile) -> Vec<(&'static str, String)> {
         numbers.iter().enumerate().map(|(at, (name, number))| (*name, shown((at, *number)))),
     );
     let mean = |octets: u64, of: u64| octets.checked_div(of).map(text::octets).unwrap_or_default();
-    about.push(("mean question", mean(counts.question_octets, counts.sent)));
+    about.push(("mean query", mean(counts.question_octets, counts.sent)));
     about.push(("mean answer", mean(counts.answer_octets, counts.answered)));
     if let Some(cost) = &result.server_cost {
         let per = cost.cpu_ns.checked_div(counts.answered).map(|nanos| text::nanos(nanos as f64));

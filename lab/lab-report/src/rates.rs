@@ -142,7 +142,7 @@ fn rates(over: &mut OverTime<'_>) -> Markup {
     ];
     let unsent = over.run.columns.iter().any(|column| column.unsent > 0);
     let series = series.into_iter().filter(|one| unsent || one.key.text != "due").collect();
-    draw(over, ("Questions and answers a second", "a second"), HEIGHT, series, Shape::Lines)
+    draw(over, ("Queries and answers per second", "per second"), HEIGHT, series, Shape::Lines)
 }
 
 fn losses(over: &mut OverTime<'_>) -> Markup {
@@ -158,9 +158,9 @@ fn losses(over: &mut OverTime<'_>) -> Markup {
     series.push(Series::new(Key::filled("cause4", "cut short"), over, |column| column.interrupted));
     series.retain(|one| !one.is_zero());
     if series.is_empty() {
-        return html! { p.none { "No question was lost in any second." } };
+        return html! { p.none { "No query was lost in any second." } };
     }
-    let name = ("Lost questions a second by cause", "lost a second");
+    let name = ("Lost queries per second by cause", "lost per second");
     draw(over, name, LOW, series, Shape::Stacked)
 }
 
@@ -181,7 +181,7 @@ fn rcodes(over: &mut OverTime<'_>) -> Markup {
     if series.is_empty() {
         return html! {};
     }
-    draw(over, ("RCODEs of answers a second", "RCODEs a second"), LOW, series, Shape::Stacked)
+    draw(over, ("RCODEs of answers per second", "RCODEs per second"), LOW, series, Shape::Stacked)
 }
 
 fn connections(over: &mut OverTime<'_>) -> Markup {
@@ -207,6 +207,6 @@ fn connections(over: &mut OverTime<'_>) -> Markup {
     html! {
         h3 { "Connections" }
         (draw(over, ("Connections", "connections"), LOW, vec![active], Shape::Lines))
-        (draw(over, ("New connections a second", "new a second"), LOW, series, Shape::Lines))
+        (draw(over, ("New connections per second", "new per second"), LOW, series, Shape::Lines))
     }
 }

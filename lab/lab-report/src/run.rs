@@ -27,17 +27,17 @@ pub(crate) struct Run<'a> {
     pub(crate) columns: Vec<Column>,
 }
 
-/// The questions intended for one or more seconds.
+/// The queries intended for one or more seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Column {
     /// The first second.
     pub(crate) first: u64,
     /// How many seconds; the last column may have fewer than the others.
     pub(crate) seconds: u64,
-    /// How long questions of this column were sent, in seconds: less than the column where the run ended
+    /// How long queries of this column were sent, in seconds: less than the column where the run ended
     /// in it.
     pub(crate) length: f64,
-    /// Whether some question has no outcome, because the run was interrupted.
+    /// Whether some query has no outcome, because the run was interrupted.
     pub(crate) is_partial: bool,
     /// Counts as in [`Second`].
     pub(crate) sent: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Column {
     pub(crate) interrupted: u64,
     /// Answers by RCODE mnemonic.
     pub(crate) rcodes: BTreeMap<String, u64>,
-    /// Response times, lost questions censored.
+    /// Response times, lost queries censored.
     pub(crate) response: Histogram,
     /// Connections, if the transport has any; `active` is that of the last second.
     pub(crate) connections: Option<Connections>,
@@ -66,7 +66,7 @@ impl Column {
         self.lost.iter().sum()
     }
 
-    /// Questions that were due.
+    /// Queries that were due.
     pub(crate) fn offered(&self) -> u64 {
         self.sent + self.unsent
     }
@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
     pub(crate) fn new(result: &'a ResultFile, label: String, at: usize, all: usize) -> Self {
         let most = if all > MANY { COLUMNS_OF_MANY } else { COLUMNS };
         let step = result.seconds.len().div_ceil(most).max(1);
-        // Sending ends by the plan, or before by its number of questions or the user.
+        // Sending ends by the plan, or before by its number of queries or the user.
         let sending = result.plan.duration_ns.min(result.run.active_ns) as f64 / 1e9;
         let columns = result.seconds.chunks(step).map(|seconds| {
             let first = seconds.first().map_or(0, |second| second.second);

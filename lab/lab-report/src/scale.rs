@@ -119,14 +119,14 @@ impl Linear {
     }
 }
 
-/// The slowest part of all questions in percent, from 100 (left) to `least` (right).
+/// The slowest part of all queries in percent, from 100 (left) to `least` (right).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slowest {
     decades: f64,
 }
 
 impl Slowest {
-    /// For `total` questions: down to the single slowest one, but between 1 % and 0.000 01 %.
+    /// For `total` queries: down to the single slowest one, but between 1 % and 0.000 01 %.
     pub(crate) fn of(total: u64) -> Self {
         let decades = (total.max(1) as f64).log10().clamp(2.0, 7.0);
         Self { decades }

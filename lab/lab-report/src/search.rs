@@ -29,8 +29,7 @@ fn found(file: &SearchFile) -> (&'static str, String, String) {
     };
     if median == 0.0 && limited == Some("generator") {
         let sentence = format!(
-            "Whether {server} meets {objective} at {floor}/s is not known: the generator could not keep \
-             that schedule itself."
+            "Whether {server} meets {objective} at {floor}/s is not known: the generator itself could not keep that schedule."
         );
         return ("invalid", "INVALID".to_owned(), sentence);
     }
@@ -66,9 +65,9 @@ pub(crate) fn verdict(file: &SearchFile) -> Markup {
             div {
                 p { (sentence) }
                 @match limited {
-                    Some("generator") => { p { "The generator was the limit and not the server: the server may do more." } }
-                    Some("between") => { p { "The server missed it at a higher rate; the generator vouches for nothing between the two." } }
-                    Some("ceiling") => { p { "The search was told to go no higher: the server may do more." } }
+                    Some("generator") => { p { "The generator was the limit and not the server: the server may reach more." } }
+                    Some("between") => { p { "The server missed it at a higher rate; no probe between the two was valid." } }
+                    Some("ceiling") => { p { "The search was limited to this rate: the server may reach more." } }
                     _ => {}
                 }
                 @if file.interrupted { p { "The search was interrupted; the numbers are of the finished searches." } }
@@ -83,7 +82,7 @@ pub(crate) fn probes(file: &SearchFile, at: usize) -> Markup {
     let plan = [
         ("objective", file.objective.clone()),
         ("server", format!("{} {}", file.server, file.transport)),
-        ("questions", file.workload.source.clone()),
+        ("queries", file.workload.source.clone()),
         ("arrivals", file.arrivals.clone()),
         ("length of a probe", text::nanos(file.probe_ns as f64)),
         ("from", format!("{} a second", text::rate(file.floor))),
@@ -145,7 +144,7 @@ fn picture(file: &SearchFile) -> Markup {
     Plot {
         height: HEIGHT,
         name: "p99 of every probe by its rate".to_owned(),
-        x_name: "questions a second".to_owned(),
+        x_name: "QPS".to_owned(),
         y_name: "p99".to_owned(),
         x: ticks,
         y: y.ticks(),

@@ -34,7 +34,7 @@ pub enum SourceError {
     #[error(transparent)]
     Result(#[from] ReadError),
     /// It is a broken benchmark.
-    #[error("{}: line {line}, column {column}: no benchmark of nodens-lab: {message}", path.display())]
+    #[error("{}: line {line}, column {column}: not a benchmark result of nodens-lab: {message}", path.display())]
     Bench {
         /// The file.
         path: PathBuf,

@@ -68,7 +68,7 @@ fn comparison() -> Value {
         "costs": [{ "side": "a", "set": "internal", "idle": 1e6, "per_answer": 4e3, "r_squared": 0.9,
             "idle_interval": [0.9e6, 1.1e6], "per_answer_interval": [3e3, 5e3],
             "points": [[1000.0, 5e6], [2000.0, 9e6]], "memory_growth": -12.0 }],
-        "omitted": [{ "cell": cell, "reason": "too few questions" }],
+        "omitted": [{ "cell": cell, "reason": "too few queries" }],
         "blocks": [block("a"), block("b")],
     })
 }
@@ -275,13 +275,13 @@ fn a_comparison_is_told_by_its_primary_metric_and_by_no_other() {
     let (verdict, pairs) = told(&|file| {
         file["findings"].as_array_mut().unwrap().pop();
     });
-    let reason = "p99, internal, 50 %, decides and was not measured: too few questions";
+    let reason = "p99, internal, 50 %, decides and was not measured: too few queries";
     assert!(verdict.contains(reason) && !verdict.contains("p50"), "{verdict}");
     assert!(!pairs.contains("Every pair"), "{pairs}");
 }
 
 #[test]
-fn a_value_among_lost_questions_is_a_bound_and_so_is_the_difference() {
+fn a_value_among_lost_queries_is_a_bound_and_so_is_the_difference() {
     let cells = |a: bool, b: bool| {
         let mut file = comparison();
         let finding = &mut file["findings"][0];
@@ -475,13 +475,13 @@ fn a_result_of_nothing_is_a_page_without_numbers_that_are_none() {
         let html = check(&page);
         let text: String = select(&html, "main")[0].text().collect();
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-        assert!(text.contains("No question was sent"));
+        assert!(text.contains("No query was sent"));
     }
     check(&page(&[], Some("<nothing>")));
 }
 
 #[test]
-fn only_lost_questions_are_a_page_too() {
+fn only_lost_queries_are_a_page_too() {
     let mut dead = result();
     dead.response = Histogram::new();
     dead.seconds.truncate(1);

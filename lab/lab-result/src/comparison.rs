@@ -1,7 +1,7 @@
 //! The file of a comparison of two servers (`nodens-lab ab`): plan, every block, every finding.
 //!
 //! Side A is the one compared with, B the one in question. Of every metric less is better. A finding
-//! is about one metric of one question set at one load; its `differences` are those of the pairs, in
+//! is about one metric of one query set at one load; its `differences` are those of the pairs, in
 //! the order of time, and everything else in it can be computed from them again.
 
 mod csv;
@@ -88,7 +88,7 @@ pub struct Party {
 /// What was fixed before the first block.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparisonPlan {
-    /// Seed of questions, order, resamples and sign patterns.
+    /// Seed of queries, order, resamples and sign patterns.
     pub seed: u64,
     /// The one metric that decides.
     pub primary: Cell,
@@ -108,11 +108,11 @@ pub struct ComparisonPlan {
     pub block_ns: u64,
     /// Load before each block that is not measured.
     pub warm_up_ns: u64,
-    /// When a question is given up.
+    /// When a query is given up.
     pub timeout_ns: u64,
     /// Clients, each with a socket of its own.
     pub clients: usize,
-    /// Question sets.
+    /// Query sets.
     pub sets: Vec<SetPlan>,
     /// Loads.
     pub loads: Vec<Load>,
@@ -131,7 +131,7 @@ pub struct ComparisonPlan {
 /// One metric of one set at one load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// Question set.
+    /// Query set.
     pub set: String,
     /// Name of the load.
     pub load: String,
@@ -148,17 +148,17 @@ pub struct MetricPlan {
     pub margin: f64,
 }
 
-/// A question set.
+/// A query set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SetPlan {
     /// Its name.
     pub name: String,
-    /// Where its questions come from.
+    /// Where its queries come from.
     pub source: String,
-    /// Different questions; absent if no question comes twice.
+    /// Different queries; absent if no query comes twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub questions: Option<u64>,
-    /// Names the questions and their order.
+    /// Names the queries and their order.
     pub hash: String,
 }
 
@@ -167,9 +167,9 @@ pub struct SetPlan {
 pub struct Load {
     /// Its name: `50 %` of the smaller capacity, or `2000/s`.
     pub name: String,
-    /// Question set.
+    /// Query set.
     pub set: String,
-    /// Questions a second.
+    /// QPS.
     pub rate: f64,
 }
 
@@ -193,7 +193,7 @@ pub enum Verdict {
 pub struct Finding {
     /// Which metric, of which set, at which load.
     pub cell: Cell,
-    /// Questions a second.
+    /// QPS.
     pub rate: f64,
     /// Unit of the values of both sides: `ns`, `part`, `octets`.
     pub unit: String,
@@ -204,13 +204,13 @@ pub struct Finding {
     pub primary: bool,
     /// Pairs that had the metric.
     pub pairs: usize,
-    /// Neighbouring blocks that were merged into one value, because one had too few questions.
+    /// Neighbouring blocks that were merged into one value, because one had too few queries.
     pub pooled: usize,
     /// Median of A's blocks.
     pub a: f64,
     /// Median of B's blocks.
     pub b: f64,
-    /// Whether `a` is only a bound: the quantile lies among the lost questions, and A's value is at
+    /// Whether `a` is only a bound: the quantile lies among the lost queries, and A's value is at
     /// least the timeout, which stands in its place. Estimate and interval are then too high.
     #[serde(default)]
     pub a_is_bound: bool,
@@ -259,7 +259,7 @@ pub struct Finding {
 pub struct Cost {
     /// `a` or `b`.
     pub side: String,
-    /// Question set.
+    /// Query set.
     pub set: String,
     /// CPU without load, in nanoseconds per second.
     pub idle: f64,
@@ -303,17 +303,17 @@ pub struct Block {
     pub first: bool,
     /// `a` or `b`; in the noise phase `b` is A's twin.
     pub side: String,
-    /// Question set; empty in a block without load.
+    /// Query set; empty in a block without load.
     pub set: String,
     /// Name of the load; `idle` without one.
     pub load: String,
-    /// Questions a second that were asked for.
+    /// QPS that were asked for.
     pub rate: f64,
     /// How often the pair was measured before.
     pub attempt: usize,
     /// Faults of the machine or the generator; the pair was measured again or kept with a note.
     pub faults: Vec<String>,
-    /// Whether its faults are only that questions left late: latencies are biased then, and not what
+    /// Whether its faults are only that queries left late: latencies are biased then, and not what
     /// an answer costs the server.
     #[serde(default)]
     pub only_late: bool,
@@ -323,7 +323,7 @@ pub struct Block {
     pub started_unix_ns: u64,
     /// From the first reading of the counters to the second.
     pub elapsed_ns: u64,
-    /// Questions sent.
+    /// Queries sent.
     pub sent: u64,
     /// Answered in time.
     pub answered: u64,

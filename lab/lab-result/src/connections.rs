@@ -33,17 +33,17 @@ pub struct ConnectionFates {
     pub broken: u64,
     /// Open at the end of the run.
     pub left_open: u64,
-    /// Connections on which questions were sent as early data (0-RTT).
+    /// Connections on which queries were sent as early data (0-RTT).
     pub early_offered: u64,
     /// Those on which the server took them.
     pub early_accepted: u64,
-    /// Questions cut by the end of their connection; they are among `connection_failed`.
+    /// Queries cut by the end of their connection; they are among `connection_failed`.
     pub half_written: u64,
-    /// Questions asked on another connection because theirs ended before it brought them out.
+    /// Queries asked on another connection because theirs ended before it brought them out.
     pub asked_again: u64,
-    /// Questions whose stream ended without an answer; they are among `connection_failed`.
+    /// Queries whose stream ended without an answer; they are among `connection_failed`.
     pub rejected: u64,
-    /// Questions that waited because the server allows no more streams at once.
+    /// Queries that waited because the server allows no more streams at once.
     pub stream_waits: u64,
     /// The lowest and highest number of streams at once that servers were seen to allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct ConnectionFates {
     #[serde(with = "crate::histogram")]
     #[schemars(with = "Buckets")]
     pub tls: Histogram,
-    /// From when a question was handed to its client until its first octet left: it waited for a
+    /// From when a query was handed to its client until its first octet left: it waited for a
     /// connection, for its turn on one, or for room. Part of `response` and not of `service`.
     #[serde(with = "crate::histogram")]
     #[schemars(with = "Buckets")]

@@ -21,7 +21,7 @@ pub struct About {
     pub generator: Generator,
     /// Machine, route, settings.
     pub provenance: Provenance,
-    /// Which questions.
+    /// Which queries.
     pub workload: Workload,
 }
 
@@ -217,7 +217,7 @@ fn by_qtype(tally: &tally::Tally) -> Vec<Group> {
     groups.collect()
 }
 
-/// A question without an answer has no RCODE, so all that were sent are answered.
+/// A query without an answer has no RCODE, so all that were sent are answered.
 fn by_rcode(tally: &tally::Tally) -> Vec<Group> {
     let groups = tally.by_rcode.iter().map(|(rcode, times)| Group {
         name: Rcode(rcode).to_string(),

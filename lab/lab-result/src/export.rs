@@ -54,7 +54,7 @@ impl fmt::Display for Format {
 /// A name of no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no format, expected dnsperf, dnsperf-json, shotgun, dns-metrics, csv, json or hgrm"
+    "`{0}` is not an output format, expected dnsperf, dnsperf-json, shotgun, dns-metrics, csv, json or hgrm"
 )]
 pub struct UnknownFormat(String);
 

@@ -23,15 +23,15 @@ pub struct ResultFile {
     pub run: Run,
     /// Whether the generator vouches for the numbers.
     pub verdict: Verdict,
-    /// Outcomes of questions and of received messages.
+    /// Outcomes of queries and of received messages.
     pub counts: Counts,
     /// Answers by RCODE mnemonic; they add up to `counts.answered`.
     pub rcodes: BTreeMap<String, u64>,
-    /// From the intended time of sending to the answer; lost questions are censored.
+    /// From the intended time of sending to the answer; lost queries are censored.
     #[serde(with = "crate::histogram")]
     #[schemars(with = "Buckets")]
     pub response: Histogram,
-    /// From the sending to the answer; lost questions are censored.
+    /// From the sending to the answer; lost queries are censored.
     #[serde(with = "crate::histogram")]
     #[schemars(with = "Buckets")]
     pub service: Histogram,
@@ -56,16 +56,16 @@ pub struct ResultFile {
     /// By QTYPE mnemonic.
     #[serde(default)]
     pub by_qtype: Vec<Group>,
-    /// By RCODE mnemonic; lost questions have none.
+    /// By RCODE mnemonic; lost queries have none.
     #[serde(default)]
     pub by_rcode: Vec<Group>,
     /// By transport, of a run that mixes several.
     #[serde(default)]
     pub by_transport: Vec<Group>,
-    /// By second of the intended time: everything of a question stands in that second, whenever it
+    /// By second of the intended time: everything of a query stands in that second, whenever it
     /// happened.
     pub seconds: Vec<Second>,
-    /// Planned and sent questions in short steps.
+    /// Planned and sent queries in short steps.
     pub rate: Rate,
     /// The generator's threads.
     pub threads: Vec<Thread>,
@@ -122,33 +122,33 @@ pub struct Verdict {
 /// malformed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
-    /// Questions whose intended time came.
+    /// Queries whose intended time came.
     pub scheduled: u64,
-    /// Questions never sent because no ID had rested long enough, or the run was over or stopped before.
+    /// Queries never sent because no ID had rested long enough, or the run was over or stopped before.
     pub skipped: u64,
-    /// Of the skipped questions: those that the generator had not sent by the end of the run.
+    /// Of the skipped queries: those that the generator had not sent by the end of the run.
     #[serde(default)]
     pub overdue: u64,
-    /// Questions that the operating system refused to send.
+    /// Queries that the operating system refused to send.
     pub send_errors: u64,
-    /// Questions sent.
+    /// Queries sent.
     pub sent: u64,
-    /// Sent questions answered within the timeout.
+    /// Sent queries answered within the timeout.
     pub answered: u64,
-    /// Sent questions that were not.
+    /// Sent queries that were not.
     pub timed_out: u64,
-    /// Sent questions that an ICMP message said nobody listens to.
+    /// Sent queries that an ICMP message said no process listens to.
     #[serde(rename = "icmp_refused", alias = "refused")]
     pub refused: u64,
-    /// Sent questions whose connection ended before the answer.
+    /// Sent queries whose connection ended before the answer.
     pub connection_failed: u64,
-    /// Sent questions still in flight when the run was interrupted.
+    /// Sent queries still in flight when the run was interrupted.
     pub interrupted: u64,
     /// Messages received.
     pub received: u64,
-    /// Messages that answer a question after it had timed out.
+    /// Messages that answer a query after it had timed out.
     pub late: u64,
-    /// Messages that answer a question again.
+    /// Messages that answer a query again.
     pub duplicate: u64,
     /// Messages with a known ID that are no response or have another question.
     pub mismatched: u64,
@@ -160,13 +160,13 @@ pub struct Counts {
     pub truncated: u64,
     /// Octets of answers.
     pub answer_octets: u64,
-    /// Octets of questions sent.
+    /// Octets of queries sent.
     #[serde(default)]
     pub question_octets: u64,
 }
 
 impl Counts {
-    /// Sent questions without an answer in time, whatever the cause; interrupted ones are not among
+    /// Sent queries without an answer in time, whatever the cause; interrupted ones are not among
     /// them.
     pub fn lost(&self) -> u64 {
         self.timed_out + self.refused + self.connection_failed
@@ -186,13 +186,13 @@ pub struct Connections {
     pub failed: u64,
     /// Got by resuming an earlier TLS or QUIC session.
     pub resumed: u64,
-    /// Questions sent as early data (0-RTT).
+    /// Queries sent as early data (0-RTT).
     pub early_data_sent: u64,
     /// Of these, answered.
     pub early_data_answered: u64,
 }
 
-/// Questions that have something in common.
+/// Queries that have something in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
     /// What they have in common.
@@ -203,18 +203,18 @@ pub struct Group {
     pub answered: u64,
     /// Lost.
     pub lost: u64,
-    /// From the intended time of sending to the answer; lost questions are censored.
+    /// From the intended time of sending to the answer; lost queries are censored.
     #[serde(with = "crate::histogram")]
     #[schemars(with = "Buckets")]
     pub response: Histogram,
 }
 
-/// The questions intended for one second.
+/// The queries intended for one second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Second {
     /// The second, counted from 0 at the start of the run.
     pub second: u64,
-    /// Whether every question has its outcome. False only in an interrupted run.
+    /// Whether every query has its outcome. False only in an interrupted run.
     #[serde(rename = "final")]
     pub is_final: bool,
     /// Sent.
@@ -236,11 +236,11 @@ pub struct Second {
     pub unsent: u64,
     /// Answers by RCODE mnemonic.
     pub rcodes: BTreeMap<String, u64>,
-    /// From the intended time of sending to the answer; lost questions are censored.
+    /// From the intended time of sending to the answer; lost queries are censored.
     #[serde(with = "crate::histogram")]
     #[schemars(with = "Buckets")]
     pub response: Histogram,
-    /// From the sending to the answer; lost questions are censored.
+    /// From the sending to the answer; lost queries are censored.
     #[serde(default, with = "crate::histogram")]
     #[schemars(with = "Buckets")]
     pub service: Histogram,
@@ -258,7 +258,7 @@ pub struct Second {
     pub connections: Option<Connections>,
 }
 
-/// Planned and sent questions in short steps.
+/// Planned and sent queries in short steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
     /// Length of a step.
@@ -299,7 +299,7 @@ pub struct BaselineRun {
     pub when: String,
     /// Wall-clock time of its start since 1970-01-01 UTC.
     pub started_unix_ns: u64,
-    /// Questions sent.
+    /// Queries sent.
     pub sent: u64,
     /// Of these, lost.
     pub lost: u64,
@@ -318,7 +318,7 @@ pub struct ServerCost {
     pub cpu_ns: u64,
     /// Time over which it was used.
     pub wall_ns: u64,
-    /// CPU time used for each answered question; absent without an answer.
+    /// CPU time used for each answered query; absent without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_answer_ns: Option<u64>,
     /// Octets of memory before, if known.
@@ -336,7 +336,7 @@ impl ResultFile {
         if seconds > 0.0 { self.counts.answered as f64 / seconds } else { 0.0 }
     }
 
-    /// The part of the sent questions that was lost; `None` if nothing was sent.
+    /// The part of the sent queries that was lost; `None` if nothing was sent.
     pub fn loss(&self) -> Option<f64> {
         (self.counts.sent > 0).then(|| self.counts.lost() as f64 / self.counts.sent as f64)
     }

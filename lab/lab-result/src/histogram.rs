@@ -16,7 +16,7 @@ pub struct Buckets {
     pub per_octave: u32,
     /// How many values there are; the counts of all buckets add up to it.
     pub recorded: u64,
-    /// How many further values are only known to be at least `floor`: lost questions.
+    /// How many further values are only known to be at least `floor`: lost queries.
     pub censored: u64,
     /// The lowest such bound; 0 without one.
     pub floor: u64,
@@ -29,11 +29,11 @@ pub struct Buckets {
     /// The buckets in use as `[lowest, highest, count]`, both bounds inclusive. Below twice `per_octave`
     /// every value has a bucket.
     pub buckets: Vec<(u64, u64, u64)>,
-    /// `p50`, `p90`, `p99`, `p99.9` and `max`, lost questions among the slowest: for readers that do not
+    /// `p50`, `p90`, `p99`, `p99.9` and `max`, lost queries among the slowest: for readers that do not
     /// want to add up buckets. Made from these when a file is written, and not read.
     #[serde(default, skip_deserializing)]
     pub percentiles: BTreeMap<&'static str, u64>,
-    /// Those of the percentiles that lie among lost questions: at least that long.
+    /// Those of the percentiles that lie among lost queries: at least that long.
     #[serde(default, skip_deserializing)]
     pub at_least: Vec<&'static str>,
 }

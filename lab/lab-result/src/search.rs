@@ -17,7 +17,7 @@ pub const SCHEMA: u32 = 2;
 /// The oldest layout that can be read: it does not tell bounds from values.
 const SCHEMA_OLDEST: u32 = 1;
 
-/// A search. All times are nanoseconds, all rates questions a second.
+/// A search. All times are nanoseconds, all rates QPS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchFile {
     /// Always `search`.
@@ -38,7 +38,7 @@ pub struct SearchFile {
     pub workload: Workload,
     /// The objective in words of the command line.
     pub objective: String,
-    /// How long each probe sent questions.
+    /// How long each probe sent queries.
     pub probe_ns: u64,
     /// The lowest rate that may be tried.
     pub floor: f64,
@@ -66,7 +66,7 @@ pub struct SearchFile {
     pub counted: Option<usize>,
     /// What the searches ran into: `server`, `between`, `generator` or `ceiling`. Only with `server` is
     /// the result a limit of the server; with `between` the server missed the objective at a higher
-    /// rate, and the generator vouches for nothing between the two.
+    /// rate, and the run is INVALID between the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
 }
@@ -80,21 +80,21 @@ pub struct Probe {
     pub rate: f64,
     /// `met`, `missed` or `invalid`.
     pub said: String,
-    /// What was missed, or why the generator does not vouch for it.
+    /// What was missed, or why it is INVALID.
     pub because: Vec<String>,
     /// Answers a second.
     pub answered_per_second: f64,
-    /// Questions sent.
+    /// Queries sent.
     pub sent: u64,
     /// The part of them that was lost.
     pub loss: f64,
-    /// Response time at 50 % of the questions; a bound if they were lost, as in the others.
+    /// Response time at 50 % of the queries; a bound if they were lost, as in the others.
     pub p50: Option<u64>,
     /// At 99 %.
     pub p99: Option<u64>,
     /// At 99.9 %.
     pub p999: Option<u64>,
-    /// Which of `p50`, `p99` and `p99.9` lie among lost questions: their times are lower bounds.
+    /// Which of `p50`, `p99` and `p99.9` lie among lost queries: their times are lower bounds.
     #[serde(default)]
     pub at_least: Vec<String>,
     /// Names the plan of the probe.
@@ -122,7 +122,7 @@ pub struct Found {
     /// The highest rate that met the objective; absent if none did.
     pub highest: Option<f64>,
     /// The lowest rate at which the server missed the objective; if it never did, the lowest that the
-    /// generator does not vouch for.
+    /// generator declared INVALID.
     pub above: Option<f64>,
     /// What was there: `server`, `between`, `generator` or `ceiling`.
     pub limited_by: String,

@@ -88,27 +88,27 @@ pub struct Route {
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// Names the plan: the same hash is the same questions in the same order at the same times.
+    /// Names the plan: the same hash is the same queries in the same order at the same times.
     pub hash: String,
     /// Seed of everything random.
     pub seed: u64,
     /// Address and port of the server.
     pub server: String,
-    /// What decides when a question is sent.
+    /// What decides when a query is sent.
     pub pace: Pace,
-    /// Which questions.
+    /// Which queries.
     pub workload: Workload,
     /// Transports with their shares, which add up to 1.
     pub transports: Vec<Share>,
-    /// How long questions are sent.
+    /// How long queries are sent.
     pub duration_ns: u64,
     /// The part of it at the start that is sent but not measured.
     #[serde(default)]
     pub warm_up_ns: u64,
-    /// The number of questions after which the run ends early.
+    /// The number of queries after which the run ends early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queries: Option<u64>,
-    /// When a question is given up.
+    /// When a query is given up.
     pub timeout_ns: u64,
     /// Clients, each with sockets or connections of its own.
     pub clients: usize,
@@ -142,14 +142,14 @@ pub struct Connecting {
     /// When a client leaves a connection for a new one, in words of the command line: `persistent`, or
     /// limits like `queries=20`.
     pub life: String,
-    /// Questions without an answer on one connection at once; absent without a limit.
+    /// Queries without an answer on one connection at once; absent without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipelining: Option<usize>,
     /// How long setting up a connection may take.
     pub set_up_timeout_ns: u64,
     /// Whether sessions are resumed.
     pub resumption: bool,
-    /// Whether questions are sent as early data where a ticket allows it.
+    /// Whether queries are sent as early data where a ticket allows it.
     pub early_data: bool,
     /// The server's name in its certificate and in SNI; absent if it is its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,13 +162,13 @@ pub struct Connecting {
     pub doh_method: String,
 }
 
-/// What decides when a question is sent.
+/// What decides when a query is sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "loop", rename_all = "lowercase")]
 pub enum Pace {
     /// A schedule that no answer and no loss of one can delay.
     Open {
-        /// Questions a second, on average over the run.
+        /// QPS, on average over the run.
         rate: f64,
         /// How they are spread: `uniform`, `poisson` or another process with its parameters.
         arrivals: String,
@@ -176,22 +176,22 @@ pub enum Pace {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         profile: Option<String>,
     },
-    /// Each client keeps this many questions in flight.
+    /// Each client keeps this many queries in flight.
     Closed {
-        /// Questions in flight per client.
+        /// Queries in flight per client.
         window_per_client: usize,
     },
 }
 
-/// Which questions.
+/// Which queries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// Where they come from, in a few words.
     pub source: String,
-    /// Different questions; absent if every one is new.
+    /// Different queries; absent if every one is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub questions: Option<u64>,
-    /// Questions until the order repeats; absent if it never does.
+    /// Queries until the order repeats; absent if it never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<u64>,
 }
@@ -201,7 +201,7 @@ pub struct Workload {
 pub struct Share {
     /// `udp`, `tcp`, `dot`, `doh`, `doq` or `doh3`.
     pub transport: String,
-    /// The part of all questions, 0 to 1.
+    /// The part of all queries, 0 to 1.
     pub share: f64,
     /// Address and port where the server takes it; absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]

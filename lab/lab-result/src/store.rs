@@ -20,7 +20,7 @@ pub enum ReadError {
         source: io::Error,
     },
     /// It has no `schema`.
-    #[error("{}: no result of nodens-lab: expected a JSON object with a field `schema`", path.display())]
+    #[error("{}: not a result of nodens-lab, expected a JSON object with a field `schema`", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -41,15 +41,15 @@ pub enum ReadError {
         written_by: Option<String>,
     },
     /// It ends early.
-    #[error("{}: ends in line {line} in the middle of a result: it was cut or not written to its end", path.display())]
+    #[error("{}: ends in line {line} in the middle of a result: it was truncated or not completely written", path.display())]
     Cut {
         /// The file.
         path: PathBuf,
         /// The last line, counted from 1.
         line: usize,
     },
-    /// It is no JSON.
-    #[error("{}: line {line}, column {column}: no JSON: {message}; expected a result file of nodens-lab", path.display())]
+    /// It is not JSON.
+    #[error("{}: line {line}, column {column}: not JSON: {message}; expected a result file of nodens-lab", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,

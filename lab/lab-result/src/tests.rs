@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const TIMEOUT: u64 = 2 * SECOND;
 
-/// Three seconds of 400 questions each, with a slow tail and a timeout in every second; all
+/// Three seconds of 400 queries each, with a slow tail and a timeout in every second; all
 /// numbers add up as those of a run do.
 pub(crate) fn example() -> ResultFile {
     let mut all = Sums::default();
@@ -253,17 +253,17 @@ fn a_file_that_is_no_result_is_refused_with_the_reason() {
     let cases = [
         (
             String::new(),
-            "r.json: no result of nodens-lab: expected a JSON object with a field `schema`",
+            "r.json: not a result of nodens-lab, expected a JSON object with a field `schema`",
         ),
         (
             "{}".into(),
-            "r.json: no result of nodens-lab: expected a JSON object with a field `schema`",
+            "r.json: not a result of nodens-lab, expected a JSON object with a field `schema`",
         ),
         (
             "[1, 2]".into(),
-            "r.json: no result of nodens-lab: expected a JSON object with a field `schema`",
+            "r.json: not a result of nodens-lab, expected a JSON object with a field `schema`",
         ),
-        ("hello".into(), "r.json: line 1, column 1: no JSON: expected value"),
+        ("hello".into(), "r.json: line 1, column 1: not JSON: expected value"),
         (
             text.replacen("\"schema\": 4", "\"schema\": 9", 1),
             "r.json: layout 9, expected 4: use the nodens-lab that wrote it (nodens-lab 0.1.0)",
@@ -292,7 +292,7 @@ fn a_cut_file_is_called_cut_wherever_it_ends() {
     let whole = text.trim_end().len();
     for len in (1..whole).step_by(97).chain([whole - 1]) {
         let found = error(&text[..len]);
-        assert!(found.contains("cut or not written to its end"), "{len}: {found}");
+        assert!(found.contains("truncated or not completely written"), "{len}: {found}");
     }
 }
 
@@ -336,7 +336,7 @@ proptest! {
 }
 
 #[test]
-fn percentiles_stand_beside_the_buckets_and_those_among_lost_questions_are_named() {
+fn percentiles_stand_beside_the_buckets_and_those_among_lost_queries_are_named() {
     let mut result = example();
     result.response = Histogram::new();
     result.response.record_n(1_000, 98);

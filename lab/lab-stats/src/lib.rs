@@ -1,6 +1,6 @@
 //! Statistics for comparing two servers by blocks of load.
 //!
-//! The unit is a *block*, never a question: questions of one second share queues, caches and the
+//! The unit is a *block*, never a query: queries of one second share queues, caches and the
 //! scheduler's moods, and millions of them would make any shift significant. Blocks come in pairs,
 //! one of each server next to each other in an order drawn by a coin, and all that is used of a pair
 //! is the difference `d`, for most metrics the logarithm of B over A.

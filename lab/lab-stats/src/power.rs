@@ -81,7 +81,7 @@ impl Plan {
     }
 }
 
-/// Experiments drawn for each question to [`Resampled`].
+/// Experiments drawn for each query to [`Resampled`].
 const EXPERIMENTS: usize = 300;
 /// The most pairs that are tried by drawing.
 const DRAWN_MAX: usize = 3_000;

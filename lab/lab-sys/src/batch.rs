@@ -31,13 +31,13 @@ pub struct Batch {
     peer_lens: Vec<libc::socklen_t>,
     vectors: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
-    /// Room for what the kernel says about each datagram; empty if nobody asked.
+    /// Room for what the kernel says about each datagram; empty if not wanted.
     controls: Vec<[u64; CONTROL_WORDS]>,
     stamps: Vec<Option<Duration>>,
     /// What datagrams need that leave as segments.
     segmented: Segmented,
     used: usize,
-    /// Headers from here on are as a receive needs them: nobody has used them since the last one.
+    /// Headers from here on are as a receive needs them: they were not used since the last one.
     touched: usize,
 }
 

@@ -49,7 +49,7 @@ impl Poller {
         // SAFETY: the call takes no pointer.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         crate::check(libc::c_long::from(fd))?;
-        // SAFETY: `fd` was just opened and belongs to nobody else.
+        // SAFETY: `fd` was just opened and has no other owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
         let events = vec![libc::epoll_event { events: 0, u64: 0 }; capacity.max(1)];
         Ok(Self { epoll, events, ready: 0, precise: true })

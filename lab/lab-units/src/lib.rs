@@ -10,18 +10,22 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// No duration.
-    #[error("`{0}` is no duration, expected a number and ns, us, ms, s, min or h, as in 200us")]
+    #[error(
+        "`{0}` is not a duration, expected a number and ns, us, ms, s, min or h, such as 200us"
+    )]
     Duration(String),
     /// No duration, where a bare number is seconds.
     #[error(
-        "`{0}` is no duration, expected seconds or a number and ns, us, ms, s, min or h, as in 10 or 500ms"
+        "`{0}` is not a duration, expected seconds, or a number and ns, us, ms, s, min or h, such as 10 or 500ms"
     )]
     Seconds(String),
     /// No rate.
-    #[error("`{0}` is no rate, expected a number a second, as in 500, 20k, 1.5M or 20000/s")]
+    #[error("`{0}` is not a rate, expected a number per second, such as 500, 20k, 1.5M or 20000/s")]
     Rate(String),
     /// No part.
-    #[error("`{0}` is no part, expected percent or a number from 0 to 1, as in 0.1% or 0.001")]
+    #[error(
+        "`{0}` is not a proportion, expected percent or a number from 0 to 1, such as 0.1% or 0.001"
+    )]
     Part(String),
 }
 
@@ -135,7 +139,7 @@ mod tests {
         for text in ["", "-1", "10x", "inf", "1 fortnight"] {
             assert_eq!(seconds(text), Err(UnitError::Seconds(text.to_owned())), "{text}");
         }
-        assert!(seconds("soon").unwrap_err().to_string().contains("expected seconds or a number"));
+        assert!(seconds("soon").unwrap_err().to_string().contains("expected seconds, or a number"));
     }
 
     #[test]

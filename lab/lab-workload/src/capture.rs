@@ -1,9 +1,9 @@
-//! The questions in a packet capture (pcap or pcapng), in order, with the clients that asked them and
+//! The queries in a packet capture (pcap or pcapng), in order, with the clients that asked them and
 //! their times.
 //!
 //! Taken are messages that are no responses and that were sent to the port of DNS, over UDP or TCP.
-//! What is broken is named by the number of its packet and left out; everything else goes on. In a TCP
-//! connection of which octets are missing, what follows them is left out, since nobody knows where the
+//! What is broken is named by the number of its packet and left out; everything else continues. In a TCP
+//! connection of which octets are missing, what follows them is left out, since it is not known where the
 //! next message starts. Fragments of IP are not put together.
 
 mod file;
@@ -18,7 +18,7 @@ use std::net::IpAddr;
 
 /// A capture that cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("octet 0: no packet capture, expected one in the format pcap or pcapng")]
+#[error("not a packet capture at octet 0, expected the format pcap or pcapng")]
 pub struct NoCapture;
 
 /// A packet that is broken.
@@ -46,7 +46,7 @@ pub enum Fault {
         what: &'static str,
     },
     /// A link layer that is not known here.
-    #[error("link type {0}, expected Ethernet, Linux cooked, loopback or raw IP")]
+    #[error("link type {0} is not supported, expected Ethernet, Linux cooked, loopback or raw IP")]
     Link(i32),
     /// Headers that make no sense, or are cut.
     #[error("{0}")]
@@ -58,7 +58,7 @@ pub enum Fault {
     #[error("a message of {0} octets, expected at least 12")]
     NoMessage(usize),
     /// A segment of a connection whose start cannot be a message.
-    #[error("a connection whose first octets are no DNS message, left out")]
+    #[error("a connection whose first octets are not a DNS message, left out")]
     NoStream,
     /// Octets of a connection that the capture does not have.
     #[error("octets of its TCP connection are missing before it, the rest is left out")]
@@ -68,7 +68,7 @@ pub enum Fault {
     Unfinished(usize),
 }
 
-/// A question as it was captured.
+/// A query as it was captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     /// Nanoseconds since 1970, or since anything else.
@@ -82,11 +82,11 @@ pub struct Captured {
 /// What was found in a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
-    /// The questions, in the order of their times.
+    /// The queries, in the order of their times.
     pub questions: Vec<Captured>,
     /// Packets in the file.
     pub packets: u64,
-    /// Packets that have nothing to do with questions: responses, other protocols and ports.
+    /// Packets that have nothing to do with queries: responses, other protocols and ports.
     pub others: u64,
     /// Broken packets.
     pub faults: Vec<PacketError>,
@@ -175,7 +175,7 @@ impl Reader {
 }
 
 impl Capture {
-    /// The questions as a workload, in order and by client. With `speed`, each has its time from the
+    /// The queries as a workload, in order and by client. With `speed`, each has its time from the
     /// first, divided by `speed`.
     pub fn workload(&self, seed: u64, speed: Option<f64>) -> Workload {
         let mut workload = Workload::new(seed);

@@ -1,7 +1,7 @@
-//! The questions of one Kubernetes node: pods that look names up through a search list.
+//! The queries of one Kubernetes node: pods that look names up through a search list.
 //!
 //! A pod's stub resolver (glibc, `ndots:5`) does not ask for the name an application gives it. It
-//! appends each suffix of the search list in turn, asks for A and AAAA together, and goes on while
+//! appends each suffix of the search list in turn, asks for A and AAAA together, and continues while
 //! the answer is NXDOMAIN; a name with fewer than five dots is tried as it is only at the end. In an
 //! open loop no answer is waited for, so the walk is computed from the names known to exist.
 //!
@@ -117,12 +117,12 @@ impl Cluster {
     }
 }
 
-/// Makes the questions of `pods` pods, at least `questions` of them unless that is 0.
+/// Makes the queries of `pods` pods, at least `questions` of them unless that is 0.
 pub fn mix(cluster: &Cluster, pods: usize, questions: usize, seed: u64) -> Mix {
     mix_with(cluster, pods, questions, seed, &Style::default())
 }
 
-/// As [`mix`], with questions that look like `style`.
+/// As [`mix`], with queries that look like `style`.
 pub fn mix_with(cluster: &Cluster, pods: usize, questions: usize, seed: u64, style: &Style) -> Mix {
     let mut maker = Maker {
         cluster,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mix_repeats_with_its_seed_and_counts_its_questions() {
+    fn the_mix_repeats_with_its_seed_and_counts_its_queries() {
         let cluster = Cluster::default();
         let hash = |seed| {
             let mix = mix(&cluster, 24, 20_000, seed);

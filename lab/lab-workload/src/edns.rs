@@ -1,4 +1,4 @@
-//! EDNS of questions: size, DO and options (RFC 6891).
+//! EDNS of queries: size, DO and options (RFC 6891).
 
 use lab_random as rng;
 use nodens_wire::Type;
@@ -6,13 +6,13 @@ use nodens_wire::edns::{self, code, push_option};
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The UDP payload size that questions announce if nothing else is asked for: what passes every
+/// The UDP payload size that queries announce if nothing else is asked for: what passes every
 /// path without fragments (DNS flag day 2020).
 pub const UDP_SIZE: u16 = 1232;
-/// The most octets that all options together may take, so that a question stays a small datagram.
+/// The most octets that all options together may take, so that a query stays a small datagram.
 const OPTIONS_LEN_MAX: usize = 4_096;
 
-/// EDNS of a question.
+/// EDNS of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edns {
     /// Octets of UDP payload that the client says it takes.
@@ -53,19 +53,19 @@ impl Edns {
 
     /// Adds a client cookie made from `seed` (RFC 7873 section 4.1).
     ///
-    /// It is the same in every question, as all clients of a run share their address, and no server
+    /// It is the same in every query, as all clients of a run share their address, and no server
     /// cookie is ever learnt: the octets of a plan must not depend on answers.
     pub fn push_cookie(&mut self, seed: u64) -> Result<(), EdnsError> {
         let data = rng::at(seed, COOKIE_STREAM).to_be_bytes().to_vec();
         self.push(&EdnsOption { code: code::COOKIE, data })
     }
 
-    /// Says on whose behalf the questions are asked (RFC 7871).
+    /// Says on whose behalf the queries are asked (RFC 7871).
     pub fn set_subnets(&mut self, subnets: Subnets) {
         self.subnets = Some(subnets);
     }
 
-    /// Whether the subnet differs from question to question.
+    /// Whether the subnet differs from query to query.
     pub(crate) fn drawn_subnets(&self) -> Option<Subnets> {
         self.subnets.filter(|subnets| subnets.are_drawn())
     }
@@ -99,10 +99,12 @@ const SUBNET_STREAM: u64 = 201;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EdnsError {
     /// Not `CODE:HEX`.
-    #[error("`{0}` is no EDNS option, expected CODE:HEX as 10:0123456789abcdef")]
+    #[error("`{0}` is not an EDNS option, expected CODE:HEX, such as 10:0123456789abcdef")]
     Option(String),
     /// Not `ADDRESS/BITS`.
-    #[error("`{0}` is no client subnet, expected ADDRESS/BITS as 192.0.2.0/24 or 2001:db8::/56")]
+    #[error(
+        "`{0}` is not a client subnet, expected ADDRESS/BITS, such as 192.0.2.0/24 or 2001:db8::/56"
+    )]
     Subnet(String),
     /// Bits beyond what the address has, or fewer at random than in the prefix.
     #[error("`{0}` has lengths that do not fit, expected PREFIX/BITS,SOURCE with BITS <= SOURCE")]
@@ -148,7 +150,7 @@ fn octets_of_hex(hex: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// Client subnets: one, or drawn from a prefix by the position of the question.
+/// Client subnets: one, or drawn from a prefix by the position of the query.
 ///
 /// As text `ADDRESS/BITS` (one), or `ADDRESS/BITS,SOURCE`: networks of SOURCE bits out of the given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

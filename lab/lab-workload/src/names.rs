@@ -20,7 +20,7 @@ use std::borrow::Cow;
 /// Purpose of the stream that types of lines without a type come from.
 const TYPE_STREAM: u64 = 202;
 
-/// A line that is not a question.
+/// A line that is not a query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {fault}")]
 pub struct LineError {
@@ -39,22 +39,21 @@ pub enum Fault {
     #[error("{0}, expected a domain name")]
     Name(#[from] NameError),
     /// The second column.
-    #[error("`{0}` is no type, expected a mnemonic as A or TYPEnnn")]
+    #[error("`{0}` is not a record type, expected a mnemonic such as A, or TYPEnnn")]
     Type(String),
     /// The third column.
     #[error(
-        "`{0}` in the third column, expected E (EDNS), D (EDNS with DO) or a client subnet as \
-         192.0.2.0/24"
+        "`{0}` in the third column, expected E (EDNS), D (EDNS with DO) or a client subnet such as 192.0.2.0/24"
     )]
     Third(String),
     /// One too many.
-    #[error("`{0}` behind the third column, expected the end of the line")]
+    #[error("`{0}` after the third column, expected the end of the line")]
     Fourth(String),
 }
 
-/// Appends the questions in `text` to `workload` and returns the lines that are none.
+/// Appends the queries in `text` to `workload` and returns the lines that are none.
 ///
-/// Questions look like `style`, but for what their third column says. Lines without a type get one from
+/// Queries look like `style`, but for what their third column says. Lines without a type get one from
 /// `types`, drawn with `seed` by the number of the line.
 pub fn read(
     text: &[u8],
@@ -78,10 +77,10 @@ pub fn read(
     errors
 }
 
-/// A question and how it looks.
+/// A query and how it looks.
 type Question<'s> = (Name, Type, Cow<'s, Style>);
 
-/// The question of a line, `None` if the line has none, or the column and what is wrong with it.
+/// The query of a line, `None` if the line has none, or the column and what is wrong with it.
 fn read_line<'s>(
     line: &str,
     style: &'s Style,
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn good_lines_are_questions_and_bad_lines_are_named() {
+    fn good_lines_are_queries_and_bad_lines_are_named() {
         let text = b"; comment\n\nwww.example.com A\nexample.com.\tTYPE64 D\r\n\
             a..b A\n  example.org NOPE\nexample.org A x\n example.net ; behind\n\
             a.example https 192.0.2.0/24 y\n\\.\\097\xe9\\\xe8 any";
@@ -149,10 +148,9 @@ mod tests {
             errors,
             [
                 "5:1: name has an empty label, expected a domain name",
-                "6:15: `NOPE` is no type, expected a mnemonic as A or TYPEnnn",
-                "7:15: `x` in the third column, expected E (EDNS), D (EDNS with DO) or a client \
-                 subnet as 192.0.2.0/24",
-                "9:30: `y` behind the third column, expected the end of the line",
+                "6:15: `NOPE` is not a record type, expected a mnemonic such as A, or TYPEnnn",
+                "7:15: `x` in the third column, expected E (EDNS), D (EDNS with DO) or a client subnet such as 192.0.2.0/24",
+                "9:30: `y` after the third column, expected the end of the line",
             ]
         );
         assert_eq!(
@@ -199,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_line_is_a_question_or_named_or_empty(
+        fn every_line_is_a_query_or_named_or_empty(
             lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..20),
         ) {
             let text = lines.join(&b'\n');
@@ -213,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn written_questions_are_read(name in "[a-z]{1,20}(\\.[a-z]{1,20}){0,3}\\.?", qtype: u16) {
+        fn written_queries_are_read(name in "[a-z]{1,20}(\\.[a-z]{1,20}){0,3}\\.?", qtype: u16) {
             let (workload, errors) = read_all(format!("{name}\t TYPE{qtype}\n").as_bytes());
             prop_assert_eq!(errors, Vec::<String>::new());
             let name = Name::parse(&name).unwrap();

@@ -1,7 +1,7 @@
 //! What one lookup of an application becomes on the wire: the walk along the search path that the
 //! stub resolvers of glibc, musl and Go take.
 //!
-//! The questions after the first depend on answers, and in an open loop no answer is waited for. So a
+//! The queries after the first depend on answers, and in an open loop no answer is waited for. So a
 //! walk is laid out beforehand, from a statement about which names exist: every candidate before the
 //! first that ends the walk is taken to be denied. If the server answers otherwise, the plan asks more or
 //! less than that resolver would; the answers' RCODEs in the result tell.
@@ -12,11 +12,11 @@
 //! |---|---|---|---|
 //! | `ndots` dots or more | as it is, then the search list | as it is only | as glibc |
 //! | fewer | the search list, then as it is | same | same |
-//! | no data at a candidate (NOERROR) | goes on | ends | goes on |
+//! | no data at a candidate (NOERROR) | continues | ends | continues |
 //! | a candidate that is too long | ends the list, then as it is | leaves it out | leaves it out |
-//! | anything but letters, digits, `-`, `_`, `.` | no question at all | asked | no question at all |
+//! | anything but letters, digits, `-`, `_`, `.` | no query at all | asked | no query at all |
 //! | search list in `resolv.conf` | any length | line up to 255 octets, else none | any length |
-//! | `NAME.onion` as it is (RFC 7686) | asked | asked | no question |
+//! | `NAME.onion` as it is (RFC 7686) | asked | asked | no query |
 //! | EDNS | none | none | of 1232 octets |
 //! | A and AAAA of a candidate | both at once, A first | same | both at once, any order |
 //!
@@ -45,7 +45,7 @@ pub enum Libc {
     Go,
 }
 
-/// What a server says to a question for addresses of a name.
+/// What a server says to a query for addresses of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Addresses of one type or both.
@@ -67,7 +67,7 @@ pub struct Resolver {
     pub ndots: usize,
 }
 
-/// A name that one lookup tries, and whether the list goes on behind it.
+/// A name that one lookup tries, and whether the list continues behind it.
 enum Candidate {
     Name(Name),
     TooLong,
@@ -87,7 +87,7 @@ impl Resolver {
         names
     }
 
-    /// How its questions look.
+    /// How its queries look.
     pub fn style(&self) -> Style {
         let edns = (self.libc == Libc::Go).then(Edns::default);
         Style { edns, ..Style::default() }
@@ -124,7 +124,7 @@ impl Resolver {
         }
     }
 
-    /// Whether there is any question for `text`.
+    /// Whether there is any query for `text`.
     fn is_looked_up(&self, text: &str) -> bool {
         let labels = text.strip_suffix('.').unwrap_or(text);
         let plain =
@@ -256,7 +256,7 @@ pub struct Looked {
     pub text: String,
     /// How often it was looked up.
     pub lookups: u64,
-    /// The questions that this took.
+    /// The queries that this took.
     pub questions: u64,
     /// Whether any of them could be answered.
     pub exists: bool,
@@ -265,9 +265,9 @@ pub struct Looked {
 /// A workload and the lookups behind it.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// The questions, in order, by client.
+    /// The queries, in order, by client.
     pub workload: Workload,
-    /// Per name, the most questions first.
+    /// Per name, the most queries first.
     pub looked: Vec<Looked>,
 }
 
@@ -277,22 +277,22 @@ impl Mix {
         self.looked.iter().map(|looked| looked.lookups).sum()
     }
 
-    /// Questions sent for them.
+    /// Queries sent for them.
     pub fn questions(&self) -> u64 {
         self.looked.iter().map(|looked| looked.questions).sum()
     }
 }
 
-/// How lookups become questions.
+/// How lookups become queries.
 #[derive(Clone, Debug)]
 pub struct Weave<'a> {
     /// How many clients look names up at the same time.
     pub clients: usize,
-    /// At least so many questions are made, if there is any client.
+    /// At least so many queries are made, if there is any client.
     pub questions: usize,
     /// The types asked for at each name, one right after the other.
     pub types: &'a [Type],
-    /// How questions look.
+    /// How queries look.
     pub style: &'a Style,
     /// The plan's seed.
     pub seed: u64,
@@ -309,7 +309,7 @@ impl Weave<'_> {
         let mut looked: HashMap<String, Looked> = HashMap::new();
         let mut walks = vec![Vec::new().into_iter(); self.clients];
         let mut steps = Vec::with_capacity(self.questions + self.types.len() * self.clients);
-        // Lookups without a question, as of invalid names, must not keep this from ending.
+        // Lookups without a query, as of invalid names, must not keep this from ending.
         let (mut fruitless, patience) = (0, 1_000 + 10 * self.clients);
         while steps.len() < self.questions && fruitless < patience && self.clients > 0 {
             for (client, walk) in walks.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! Templates of names: `{zipf:names.txt}.{rand:8}.example.`
 //!
 //! A template is a name in presentation format with fields in braces. Every field is drawn by the
-//! position of the question and the seed, so the name of item `n` depends on nothing else.
+//! position of the query and the seed, so the name of item `n` depends on nothing else.
 //!
 //! | field | becomes |
 //! |---|---|

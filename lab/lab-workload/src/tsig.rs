@@ -18,19 +18,21 @@ const SECRET_LEN_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// Not `[ALGORITHM:]NAME:SECRET`.
-    #[error("expected [ALGORITHM:]NAME:SECRET with the secret in base 64")]
+    #[error("expected [ALGORITHM:]NAME:SECRET with the secret in base64")]
     Form,
     /// No algorithm that is known.
     #[error(
-        "`{0}` is no algorithm, expected hmac-md5, hmac-sha1, hmac-sha224, hmac-sha256, hmac-sha384 \
+        "`{0}` is not a TSIG algorithm, expected hmac-md5, hmac-sha1, hmac-sha224, hmac-sha256, hmac-sha384 \
          or hmac-sha512"
     )]
     Algorithm(String),
     /// The name of the key.
     #[error("key `{0}`: {1}")]
     Name(String, NameError),
-    /// Not base 64 or too long. The secret itself is not repeated.
-    #[error("the secret is no base 64 of 1 to {SECRET_LEN_MAX} octets")]
+    /// Not base64 or too long. The secret itself is not repeated.
+    #[error(
+        "the secret of the key is not valid base64, expected base64 of 1 to {SECRET_LEN_MAX} octets"
+    )]
     Secret,
 }
 
@@ -87,7 +89,7 @@ impl Key {
     }
 
     /// A word of a command line without this key's secret, however the key is spelt there: nothing
-    /// that is written in base 64 contains a colon, and nothing follows the secret.
+    /// that is written in base64 contains a colon, and nothing follows the secret.
     #[must_use]
     pub fn conceal(&self, word: String) -> String {
         match word.rsplit_once(':') {
@@ -270,10 +272,10 @@ mod tests {
     fn what_is_no_key_is_named_and_secrets_are_not() {
         for (text, part) in [
             ("secret", "expected [ALGORITHM:]NAME:SECRET"),
-            ("hmac-none:a:c2VjcmV0", "`hmac-none` is no algorithm"),
+            ("hmac-none:a:c2VjcmV0", "`hmac-none` is not a TSIG algorithm"),
             ("a..b:c2VjcmV0", "key `a..b`: name has an empty label"),
-            ("name:c2Vjc.mV0", "the secret is no base 64"),
-            ("name:", "the secret is no base 64"),
+            ("name:c2Vjc.mV0", "the secret of the key is not valid base64"),
+            ("name:", "the secret of the key is not valid base64"),
         ] {
             let error = text.parse::<Key>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -15,13 +15,15 @@ pub struct TypeMix {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TypeMixError {
     /// Neither a mnemonic nor TYPEnnn.
-    #[error("`{0}` is no type, expected a mnemonic as A or TYPEnnn")]
+    #[error("`{0}` is not a record type, expected a mnemonic such as A, or TYPEnnn")]
     Type(String),
     /// Not a positive number.
-    #[error("`{0}` is no weight, expected a positive number as in A=70,AAAA=30")]
+    #[error(
+        "`{0}` is not a weight of a record type, expected a positive number, such as A=70,AAAA=30"
+    )]
     Weight(String),
     /// Some types have weights and others have none.
-    #[error("either all types have a weight or none, as A=70,AAAA=30 or A,AAAA")]
+    #[error("either all types have a weight or none, such as A=70,AAAA=30 or A,AAAA")]
     Mixed,
 }
 
@@ -111,11 +113,11 @@ mod tests {
     #[test]
     fn what_is_no_mix_is_named() {
         for (text, part) in [
-            ("NOPE", "`NOPE` is no type"),
-            ("", "`` is no type"),
-            ("A=0", "`0` is no weight"),
-            ("A=x", "`x` is no weight"),
-            ("A=nan", "`nan` is no weight"),
+            ("NOPE", "`NOPE` is not a record type"),
+            ("", "`` is not a record type"),
+            ("A=0", "`0` is not a weight of a record type"),
+            ("A=x", "`x` is not a weight of a record type"),
+            ("A=nan", "`nan` is not a weight of a record type"),
             ("A=1,AAAA", "either all types"),
         ] {
             let error = text.parse::<TypeMix>().unwrap_err().to_string();

@@ -43,10 +43,10 @@ pub struct UpdateError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The first word of a line.
-    #[error("`{0}` is no command, expected require, prohibit, add, delete or send")]
+    #[error("`{0}` is not a command of an update, expected require, prohibit, add, delete or send")]
     Command(String),
     /// A prerequisite behind a change.
-    #[error("a prerequisite behind a change, expected add, delete or send")]
+    #[error("a prerequisite after a change, expected add, delete or send")]
     Order,
     /// A line that is too short.
     #[error("the line ends, expected {0}")]
@@ -55,13 +55,13 @@ pub enum Fault {
     #[error("{0}, expected a domain name")]
     Name(#[from] NameError),
     /// A TTL.
-    #[error("`{0}` is no TTL, expected seconds as 3600 or units as 1h30m")]
+    #[error("`{0}` is not a TTL, expected seconds such as 3600, or units such as 1h30m")]
     Ttl(String),
     /// A type.
-    #[error("`{0}` is no type, expected a mnemonic as A or TYPEnnn")]
+    #[error("`{0}` is not a record type, expected a mnemonic such as A, or TYPEnnn")]
     Type(String),
     /// The data of a record.
-    #[error("`{text}` is no data of type {rtype}: {reason}")]
+    #[error("`{text}` is not valid data of a record of type {rtype}: {reason}")]
     Rdata {
         /// The type.
         rtype: Type,
@@ -77,7 +77,7 @@ pub enum Fault {
     #[error("the file ends within an update, expected send")]
     Unsent,
     /// More octets or records than a message can have.
-    #[error("the update is longer than a message can be")]
+    #[error("the update is longer than a DNS message can be")]
     TooLong,
 }
 
@@ -288,7 +288,7 @@ fn seconds(text: &str) -> Option<u32> {
 }
 
 /// The character strings of a TXT record, quoted or not (RFC 1035 section 5.1). Parentheses, which
-/// only matter where data goes on in the next line, are space.
+/// only matter where data continues in the next line, are space.
 ///
 /// Not read by `domain` as other types are: 0.11 panics where a string is missing or not closed.
 fn character_strings(text: &str) -> Result<Vec<u8>, &'static str> {
@@ -333,7 +333,7 @@ fn character_string(mut rest: &[u8], quoted: bool) -> Result<(Vec<u8>, &[u8]), &
                 let number = 100 * digit(a) + 10 * digit(b) + digit(c);
                 (u8::try_from(number).map_err(|_| "an escape is above \\255")?, after)
             }
-            [b'\\'] => return Err("an escape of nothing"),
+            [b'\\'] => return Err("a backslash at the end"),
             [b'\\', octet, after @ ..] | [octet, after @ ..] => (*octet, after),
         };
         string.push(octet);
@@ -423,16 +423,16 @@ mod tests {
         let (workload, errors) = read_all(text);
         assert_eq!(workload.len(), 1);
         let expected = [
-            "2:7: `x` is no TTL, expected seconds as 3600 or units as 1h30m",
-            "9:1: `frob` is no command, expected require, prohibit, add, delete or send",
+            "2:7: `x` is not a TTL, expected seconds such as 3600, or units such as 1h30m",
+            "9:1: `frob` is not a command of an update, expected require, prohibit, add, delete or send",
             "10:4: the line ends, expected a name",
             "11:6: the line ends, expected a TTL",
             "12:8: the line ends, expected a type",
             "13:10: the line ends, expected the data of the record",
-            "14:9: `NOPE` is no type, expected a mnemonic as A or TYPEnnn",
-            "15:11: `nope` is no data of type A: ",
+            "14:9: `NOPE` is not a record type, expected a mnemonic such as A, or TYPEnnn",
+            "15:11: `nope` is not valid data of a record of type A: ",
             "16:14: `1.2.3.4`, expected the end of the line",
-            "18:1: a prerequisite behind a change, expected add, delete or send",
+            "18:1: a prerequisite after a change, expected add, delete or send",
             "19:5: name has an empty label, expected a domain name",
             "21:1: name has an empty label, expected a domain name",
             "25:1: the file ends within an update, expected send",
@@ -451,7 +451,7 @@ mod tests {
             (";", Err("nothing there")),
             ("( )", Err("nothing there")),
             ("\"a", Err("a quote is not closed")),
-            ("a\\", Err("an escape of nothing")),
+            ("a\\", Err("a backslash at the end")),
             ("\\256", Err("an escape is above \\255")),
             (&"a".repeat(255), Ok(&[&[255][..], &[b'a'; 255]].concat())),
             (&"a".repeat(256), Err("a string has more than 255 octets")),

@@ -1,4 +1,4 @@
-//! Which questions are asked: messages, and the order in which they are used.
+//! Which queries are asked: messages, and the order in which they are used.
 
 mod order;
 mod question;
@@ -26,14 +26,14 @@ mod stream {
     pub(super) const MISSES: u64 = 5;
 }
 
-/// How questions look but for their name and type.
+/// How queries look but for their name and type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Style {
     /// The flags of the header.
     pub flags: Flags,
     /// The class.
     pub class: Class,
-    /// EDNS, if questions have it.
+    /// EDNS, if queries have it.
     pub edns: Option<Edns>,
 }
 
@@ -44,7 +44,7 @@ impl Default for Style {
     }
 }
 
-/// Questions and their order. The question of item `n` depends on nothing but `n` and the seed.
+/// Queries and their order. The query of item `n` depends on nothing but `n` and the seed.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// Whole messages with ID 0, one after the other.
@@ -88,12 +88,12 @@ impl Workload {
         }
     }
 
-    /// Appends a question of class IN with RD set and returns its index.
+    /// Appends a query of class IN with RD set and returns its index.
     pub fn push(&mut self, qname: NameRef<'_>, qtype: Type, edns: Option<Edns>) -> u32 {
         self.push_question(qname, qtype, &Style { edns, ..Style::default() })
     }
 
-    /// Appends a question and returns its index.
+    /// Appends a query and returns its index.
     pub fn push_question(&mut self, qname: NameRef<'_>, qtype: Type, style: &Style) -> u32 {
         let start = self.messages.len();
         self.messages.extend(header(style));

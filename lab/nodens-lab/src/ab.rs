@@ -117,7 +117,7 @@ fn bench<'a>(
         let (servers, load) = allowed.split_at(allowed.len() - args.threads);
         (server_cpus, cpus) = (servers.to_vec(), load.to_vec());
     }
-    let probe = sets.first().context("there are no questions")?.workload.clone();
+    let probe = sets.first().context("there are no queries")?.workload.clone();
     let scratch = Scratch::new()?;
     let generator = Generator {
         clients: args.clients,
@@ -174,7 +174,7 @@ fn announce(folder: &Path, plan: &ComparisonPlan, retries: usize) -> Result<Stri
     let again = match retries {
         0 => String::new(),
         _ => format!(
-            ", up to {} min if every pair is disturbed and asked again {}",
+            ", up to {} min if every pair is disturbed and measured again {}",
             minutes(plan::longest(plan, retries)),
             if retries == 1 { "once".to_owned() } else { format!("{retries} times") }
         ),
@@ -193,7 +193,7 @@ fn announce(folder: &Path, plan: &ComparisonPlan, retries: usize) -> Result<Stri
     let power = lab_stats::power::Plan { alpha: plan.alpha / others as f64, power: plan.power };
     if plan.pairs < power.fewest() {
         term::out(&format!(
-            "of the {others} other metrics together, fewer than {} pairs can show nothing (Holm)",
+            "of the {others} other metrics together, fewer than {} pairs cannot show any difference (Holm)",
             power.fewest()
         ));
     }
@@ -255,8 +255,7 @@ fn conclude(
     notes.extend(found.notes);
     let twin = quiet.all.first().filter(|twin| twin.primary);
     if twin.is_some_and(|twin| matches!(twin.verdict, Verdict::Faster | Verdict::Slower)) {
-        let text = "A differs from itself in the primary metric: by chance in one of twenty cases, \
-                    else something moves the machine";
+        let text = "A differs from itself in the primary metric: this happens by chance in one of twenty cases, otherwise the machine is disturbed";
         notes.push(text.to_owned());
     }
     let verdict = primary.map_or(Verdict::Inconclusive, |finding| finding.verdict);

@@ -41,7 +41,7 @@ pub(crate) enum Data {
     Everything,
 }
 
-/// Times a question was asked, by name and type.
+/// Times a query was asked, by name and type.
 pub(crate) type Asked = HashMap<(Name, Type), u64>;
 
 /// A running authority; it ends with the value.
@@ -83,7 +83,7 @@ impl Authority {
         Ok(Self { address, shared, thread: Some(thread) })
     }
 
-    /// Questions so far.
+    /// Queries so far.
     pub(crate) fn questions(&self) -> u64 {
         self.shared.questions.load(Ordering::Relaxed)
     }

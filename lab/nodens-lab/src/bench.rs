@@ -44,17 +44,17 @@ const NAMES_OF_MEMORY: usize = 100_000;
 /// The name that the servers know by themselves, and its address.
 const INTERNAL: &str = "svc.internal.example.";
 const INTERNAL_ADDRESS: &str = "192.0.2.53";
-/// Questions in flight at the maximum, over all clients: more would overflow the receive buffer
+/// Queries in flight at the maximum, over all clients: more would overflow the receive buffer
 /// that Linux gives a server by default.
 const IN_FLIGHT: usize = 128;
 const CLIENTS: usize = 32;
-/// Questions a second at which a node's bill for CPU is read.
+/// QPS at which the CPU use of a node is read.
 const LOW_RATE: f64 = 2_000.0;
 /// How busy the upstream may be before it is the limit.
 const UPSTREAM_BUSY: f64 = 0.85;
 /// How long filling a cache may take.
 const WARM_MAX: Duration = Duration::from_secs(30);
-/// Questions a second that one load thread sends on time beside what it receives.
+/// QPS that one load thread sends on time beside what it receives.
 const RATE_PER_THREAD: f64 = 200_000.0;
 
 /// Arguments of `bench`.
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     /// The CoreDNS program (default: where `cargo xtask peers` puts it, or in PATH).
     #[arg(long, value_name = "PROGRAM")]
     coredns: Option<PathBuf>,
-    /// Servers to measure (default: all that are here).
+    /// Servers to measure (default: all that are installed).
     #[arg(long, value_delimiter = ',')]
     servers: Vec<String>,
     /// What to measure (default: everything).
@@ -78,10 +78,10 @@ pub(crate) struct Args {
     /// How long each measurement takes.
     #[arg(short = 'l', long, value_name = "TIME", default_value = "2s", value_parser = lab_units::whole_seconds)]
     seconds: f64,
-    /// Questions a second of the latency measurements, the same for all.
+    /// QPS of the latency measurements, the same for all.
     #[arg(short = 'Q', long, value_name = "RATE", default_value = "20k", value_parser = lab_units::rate)]
     rate: f64,
-    /// How often a measurement is taken again because others used the server's CPU.
+    /// How often a measurement is repeated because other processes used the server's CPU.
     #[arg(long, default_value_t = 1)]
     retries: usize,
     /// Seed of everything random.
@@ -106,13 +106,13 @@ struct Bench<'a> {
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if args.repeats == 0 || args.seconds.is_nan() || args.seconds < 0.1 || args.rate < 1.0 {
-        bail!("expected at least one repeat, 0.1 seconds and one question a second");
+        bail!("expected at least one repeat, 0.1 seconds and 1 QPS");
     }
     let programs = Programs { nodens: args.nodens.as_deref(), coredns: args.coredns.as_deref() };
     let wanted = if args.servers.is_empty() { peers::names() } else { args.servers.clone() };
     let (found, mut missing) = peers::find(&wanted, &programs)?;
     if found.is_empty() {
-        bail!("none of the servers is here");
+        bail!("none of the servers is installed");
     }
     let cpus = Cpus::choose()?;
     let none = Duration::ZERO..Duration::ZERO;
@@ -228,7 +228,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Half of the most questions a second that this server answered, as far as is known by now.
+    /// Half of the highest QPS that this server answered, as far as is known by now.
     fn half(&self, under_test: &UnderTest<'_>, samples: &[Sample]) -> f64 {
         let mine = samples.iter().filter(|sample| sample.server == under_test.name);
         let mut rates = mine.filter(|sample| sample.cell == Cell::ManyNames).map(Sample::rate);

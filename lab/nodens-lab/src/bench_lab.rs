@@ -3,7 +3,7 @@
 //! Every generator gets one CPU, the echo two others (as far as there are so many). What a generator
 //! did is not taken from its own report: the echo counts the answers and stamps the arrivals, and the
 //! kernel says how much CPU the generator's process used. Only the latency floor is the generator's
-//! own word, for nobody else can know it. Repeats are interleaved and start with another generator
+//! own word, for no other program can know it. Repeats are interleaved and start with another generator
 //! each, so that what drifts on the machine hits all of them.
 
 mod network;
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Seconds of each measurement.
     #[arg(short = 'l', long, default_value_t = 3)]
     seconds: u32,
-    /// Questions a second where pacing is measured.
+    /// QPS where pacing is measured.
     #[arg(short = 'Q', long, default_value_t = 20_000)]
     rate: u32,
     /// Leave out the measurements across a veth pair.
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 /// What is measured, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cell {
-    /// As many questions as go through, 256 of them in flight.
+    /// As many queries as go through, 256 of them in flight.
     Maximum,
     /// A fixed rate, evenly.
     Pacing,
@@ -62,7 +62,7 @@ enum Cell {
     Floor,
 }
 
-/// Where the questions travel.
+/// Where the queries travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     Loopback,
@@ -78,7 +78,7 @@ struct Sample {
     answered: u64,
     /// CPU time of the generator's process.
     cpu: Duration,
-    /// How the questions arrived.
+    /// How the queries arrived.
     spacing: Option<Spacing>,
     /// Nanoseconds: the lowest and the median latency.
     floor: Option<(u64, u64)>,
@@ -111,7 +111,7 @@ struct Bench<'a> {
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if args.repeats == 0 || args.seconds == 0 || args.rate == 0 {
-        bail!("expected at least one repeat, one second and one query a second");
+        bail!("expected at least one repeat, one second and 1 QPS");
     }
     if let Some(path) = &args.docs {
         report::check(path)?;
@@ -288,7 +288,7 @@ impl Echo {
         }
         self.child.wait()?;
         let report: serde_json::Value =
-            serde_json::from_str(&text).context("the echo has left no report")?;
+            serde_json::from_str(&text).context("the echo wrote no report")?;
         report["sent"].as_u64().context("the echo's report has no count of answers")
     }
 }
@@ -315,5 +315,5 @@ fn spacing(file: &Path) -> Result<Option<Spacing>> {
 fn tail(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
-    line.unwrap_or("it said nothing").trim().to_owned()
+    line.unwrap_or("it printed nothing").trim().to_owned()
 }

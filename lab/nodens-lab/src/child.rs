@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// How long a server may take until it answers.
 const START_MAX: Duration = Duration::from_secs(20);
-/// How long one question of the start-up check is waited for.
+/// How long one query of the start-up check is waited for.
 const ASK_MAX: Duration = Duration::from_millis(200);
 /// How much of a log is shown when a server does not start.
 const LOG_TAIL: usize = 12;
@@ -102,7 +102,7 @@ impl Server {
                 bail!("interrupted");
             }
             let mut response = [0; 512];
-            // Refused while nobody listens yet: asking again is all there is to do.
+            // Refused while no process listens yet: asking again is all there is to do.
             let got = socket.send(query).and_then(|_| socket.recv(&mut response));
             let rcode = response.get(3).map_or(15, |octet| octet & 15);
             if got.is_ok_and(|len| len >= 12) && accept(rcode) {

@@ -10,7 +10,7 @@ use lab_stats::{holm, paired, unpaired};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Seconds with fewer questions have no percentiles worth the name.
+/// Seconds with fewer queries have no percentiles worth the name.
 const QUESTIONS_MIN: u64 = 20;
 /// The quantiles that are compared.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (mut a, mut b) = (units(&before), units(&after));
     let precision = level(&mut a, &mut b);
     if a.is_empty() || b.is_empty() {
-        bail!("a run has no second with {QUESTIONS_MIN} questions: there is nothing to compare");
+        bail!("a run has no second with {QUESTIONS_MIN} queries: there is nothing to compare");
     }
     term::out(&table(&a, &b).framed());
     for note in notes(&before, &after).into_iter().chain(precision) {
@@ -88,7 +88,7 @@ fn level(a: &mut [Unit], b: &mut [Unit]) -> Option<String> {
     ))
 }
 
-/// The values of the units; what lies among lost questions is only a bound, the timeout.
+/// The values of the units; what lies among lost queries is only a bound, the timeout.
 struct Values {
     all: Vec<f64>,
     /// The values that are bounds.
@@ -184,7 +184,7 @@ fn notes(before: &[ResultFile], after: &[ResultFile]) -> Vec<String> {
         values.len() > 1
     };
     let checks: [(&str, Part); 4] = [
-        ("plans (questions, times, seed)", |file| file.plan.hash.clone()),
+        ("plans (queries, times, seed)", |file| file.plan.hash.clone()),
         ("CPUs", |file| format!("{:?}", file.provenance.host.cpu_model)),
         ("kernels", |file| file.provenance.host.kernel.clone()),
         ("versions of nodens-lab", |file| file.generator.version.clone()),
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn lost_questions_count_as_the_timeout() {
+    fn lost_queries_count_as_the_timeout() {
         let a: Vec<_> = (0..4).map(|_| unit(100, 0)).collect();
         let b: Vec<_> = (0..4).map(|_| unit(100, 60)).collect();
         let text = table(&a, &b).markdown();
         let row = |name: &str| {
             text.lines().find(|line| line.starts_with(&format!("| {name} "))).unwrap().to_owned()
         };
-        // A percentile in the timed-out questions is no value, and neither is the shift to it.
+        // A percentile in the timed-out queries is no value, and neither is the shift to it.
         assert!(row("p50").contains("| 100 µs | ≥ 2.00 s | ≥ +2.00 s |"), "{text}");
         assert!(text.contains("| loss | 0 % | 60.0 % | +60.0 %"), "{text}");
         let text = table(&b, &a).markdown();

@@ -91,7 +91,7 @@ impl Counters {
         let own = std::process::id();
         match self {
             // To the kernel, 0 is the process that asks.
-            Self::Process(0) => bail!("process 0 is no server"),
+            Self::Process(0) => bail!("process 0 cannot be a server, expected the ID of a process"),
             Self::Process(pid) if leader(*pid) == Some(own) => {
                 bail!("process {pid} is this load generator and not the server")
             }
@@ -278,7 +278,10 @@ mod tests {
     fn counters_that_hold_those_of_the_generator_are_refused() {
         let own = std::process::id();
         let refused = |counters: Counters| counters.refuse_own().unwrap_err().to_string();
-        assert_eq!(refused(Counters::Process(0)), "process 0 is no server");
+        assert_eq!(
+            refused(Counters::Process(0)),
+            "process 0 cannot be a server, expected the ID of a process"
+        );
         assert!(refused(Counters::Process(own)).contains("is this load generator"));
         assert!(Counters::Process(std::os::unix::process::parent_id()).refuse_own().is_ok());
         let folder = tempfile::tempdir().unwrap();

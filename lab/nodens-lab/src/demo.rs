@@ -1,4 +1,4 @@
-//! `nodens-lab demo`: the same questions of a node's pods, first to the cluster's DNS directly and
+//! `nodens-lab demo`: the same queries of a node's pods, first to the cluster's DNS directly and
 //! then through a Nodens cache on the node.
 
 mod leaks;
@@ -27,7 +27,7 @@ const UPSTREAM_DELAY: std::ops::Range<Duration> =
     Duration::from_micros(300)..Duration::from_micros(2_000);
 /// The part of the measured time that goes to the comparison without a cache.
 const BEFORE_PART: f64 = 0.4;
-/// Nanoseconds after its time when a question counts as late here.
+/// Nanoseconds after its time when a query counts as late here.
 const LATE: u64 = 1_000_000;
 
 /// Arguments of `demo`.
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// How long with the cache, as 10s; the comparison before takes less than half of that.
     #[arg(short = 'l', long, value_name = "TIME", default_value = "10s", value_parser = lab_units::whole_seconds)]
     seconds: f64,
-    /// Questions a second [default: as many of 4,000 as this machine sends on time].
+    /// QPS [default: as many of 4,000 as this machine sends on time].
     #[arg(short = 'Q', long, value_name = "RATE", value_parser = lab_units::rate)]
     rate: Option<f64>,
     /// Pods on the node.
@@ -57,7 +57,7 @@ pub(crate) struct Args {
 struct Phase {
     config: Config,
     outcome: Outcome,
-    /// Questions that the cluster's DNS was asked meanwhile.
+    /// Queries that the cluster's DNS was asked meanwhile.
     upstream: u64,
 }
 
@@ -71,7 +71,7 @@ impl Phase {
         sent / self.outcome.active.as_secs_f64().max(1e-9)
     }
 
-    /// The part of the questions that did not reach the cluster's DNS.
+    /// The part of the queries that did not reach the cluster's DNS.
     fn saved(&self) -> f64 {
         let sent = (self.outcome.tally.counts.sent as f64).max(1.0);
         (1.0 - self.upstream as f64 / sent).max(0.0)
@@ -108,8 +108,8 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
             Taken::Again(next) => {
                 live.clear();
                 let rate = term::count(next.rate as u64);
-                let text = "  The machine was too busy to ask on time; once more, with up to";
-                term::out(&term::paint(Style::Dim, &format!("{text} {rate} questions/s.")));
+                let text = "  The machine was too busy to send on time; trying again with at most";
+                term::out(&term::paint(Style::Dim, &format!("{text} {rate} QPS.")));
                 setting = next;
             }
         }
@@ -190,7 +190,7 @@ fn show(program: &Path, take: &Take) {
         .memory
         .map_or("n/a".to_owned(), |octets| format!("{:.1} MiB", octets as f64 / (1 << 20) as f64));
     term::out(&format!(
-        "  The cache used {} of CPU per question and holds {memory} of memory.",
+        "  The cache used {} of CPU per query and holds {memory} of memory.",
         term::nanos(per_question)
     ));
     leaks::show(&take.mix, &take.asked);
@@ -206,7 +206,7 @@ fn program(given: Option<&Path>) -> Result<PathBuf> {
     };
     if !path.is_file() {
         bail!(
-            "no program at {}; build it with `cargo build --release -p nodens` or name one with \
+            "{} is missing; build it with `cargo build --release -p nodens` or name one with \
              --nodens",
             path.display()
         );
@@ -293,7 +293,7 @@ fn picture(args: &Args, rate: f64) -> String {
         dim("── TCP ──▶"),
         bold("cluster DNS"),
         dim(&format!(
-            "{} questions/s with search lists (ndots:5); an embedded cluster DNS that takes 0.3 to 2 ms",
+            "{} QPS with search lists (ndots:5); an embedded cluster DNS that takes 0.3 to 2 ms",
             term::count(rate as u64)
         )),
     )
@@ -312,16 +312,16 @@ fn comparison(before: &Phase, after: &Phase) -> Table {
         table.row(vec![name, term::quantile(old), term::quantile(new), change]);
     }
     let lost = |phase: &Phase| term::count(phase.outcome.tally.counts.lost());
-    table.row(vec!["questions lost".into(), lost(before), lost(after), String::new()]);
+    table.row(vec!["queries lost".into(), lost(before), lost(after), String::new()]);
     let sent = |phase: &Phase| term::count(phase.sent_rate() as u64);
-    table.row(vec!["questions/s from pods".into(), sent(before), sent(after), String::new()]);
+    table.row(vec!["QPS from pods".into(), sent(before), sent(after), String::new()]);
     let saved = |phase: &Phase| term::percent(phase.saved());
     table.row(vec!["answered on the node".into(), saved(before), saved(after), String::new()]);
     let (old, new) = (before.upstream_rate(), after.upstream_rate());
     table.styled(
         Style::Good,
         vec![
-            "questions/s reaching cluster DNS".into(),
+            "QPS reaching cluster DNS".into(),
             term::count(old as u64),
             term::count(new as u64),
             change(new / old.max(1e-9)),
@@ -336,7 +336,7 @@ fn change(ratio: f64) -> String {
     if percent < 0.0 { format!("−{:.0} %", -percent) } else { format!("+{percent:.0} %") }
 }
 
-/// Says so if the generator does not vouch for a phase: how many questions left late if that is all there
+/// The reason if a phase is INVALID: how many queries left late if that is all there
 /// is against both, else what is gravest.
 fn verdict(before: &Phase, after: &Phase) {
     let verdicts = [before, after].map(|phase| &phase.outcome.verdict);
@@ -356,7 +356,7 @@ fn spoilt(verdicts: [&Verdict; 2], late: [String; 2]) -> Option<String> {
     match worst.invalid.first() {
         Some(why) if !worst.only_late => Some(why.clone()),
         _ => Some(format!(
-            "this machine is too busy, {before} and {after} of the questions left more than 1 ms late"
+            "this machine is too busy, {before} and {after} of the queries left more than 1 ms late"
         )),
     }
 }
@@ -365,9 +365,9 @@ fn next_steps(program: &Path) {
     let program = program.display();
     let lab = std::env::args().next().unwrap_or_else(|| "nodens-lab".to_owned());
     let dim = |text: &str| term::paint(Style::Dim, text);
-    term::out(&format!("\n  {}", term::paint(Style::Bold, "Next, with the Corefile you have:")));
+    term::out(&format!("\n  {}", term::paint(Style::Bold, "Next steps with your own Corefile:")));
     let steps = [
-        (format!("{program} -check -conf Corefile"), "is it accepted?"),
+        (format!("{program} -check -conf Corefile"), "checks whether it is accepted"),
         (format!("{program} -conf Corefile -dns.port 1053"), "serve it"),
         (format!("{lab} load -p 1053 -d names.txt -Q 2000"), "measure it"),
     ];
@@ -389,10 +389,10 @@ mod tests {
             only_late,
             notes: Vec::new(),
         };
-        let (valid, slow) = (Verdict::default(), verdict(true, "3 % of the questions left late"));
+        let (valid, slow) = (Verdict::default(), verdict(true, "3 % of the queries left late"));
         let dropped = verdict(false, "7 answers were dropped");
         assert_eq!(spoilt([&valid, &valid], late()), None);
-        assert!(spoilt([&slow, &valid], late()).unwrap().contains("1 % and 2 % of the questions"));
+        assert!(spoilt([&slow, &valid], late()).unwrap().contains("1 % and 2 % of the queries"));
         assert_eq!(spoilt([&slow, &dropped], late()).unwrap(), "7 answers were dropped");
     }
 }

@@ -3,8 +3,8 @@
 //! What differs from dnsperf, each because the number would not be true otherwise or because our
 //! engine has no such moment:
 //!
-//! - `-Q` is an open loop: questions leave on schedule and do not wait for answers, where dnsperf
-//!   stops at `-q` outstanding ones and becomes a closed loop without a word.
+//! - `-Q` is an open loop: queries leave on schedule and do not wait for answers, where dnsperf
+//!   stops at `-q` outstanding ones and becomes a closed loop silently.
 //! - `-q` is divided over the clients; with more clients than `-q`, only `-q` of them are used.
 //! - Whatever nodens-lab itself has to say goes to standard error, never into dnsperf's text.
 

@@ -1,4 +1,4 @@
-//! `nodens-lab echo`: answers every question with itself, as late and as wrongly as it is told.
+//! `nodens-lab echo`: answers every query with itself, as late and as wrongly as it is told.
 
 mod transports;
 
@@ -41,14 +41,14 @@ pub(crate) struct Args {
     /// End after this time (such as 30s); default: with Ctrl-C.
     #[arg(long, value_name = "TIME", value_parser = lab_units::nanos)]
     duration: Option<u64>,
-    /// Hold answers back, as in 200us, exp:1ms, lognormal:1ms:0.5, uniform:1ms-2ms, or a mixture:
+    /// Delay answers, as in 200us, exp:1ms, lognormal:1ms:0.5, uniform:1ms-2ms, or a mixture:
     /// 99%:200us,1%:50ms.
     #[arg(long, value_name = "MIXTURE")]
     latency: Option<Latency>,
-    /// Leave this part of the questions without an answer, as in 0.1%.
+    /// Do not answer this part of the queries, as in 0.1%.
     #[arg(long, value_name = "PART", default_value = "0", value_parser = lab_units::part)]
     loss: f64,
-    /// Answer this part of the questions twice.
+    /// Answer this part of the queries twice.
     #[arg(long, value_name = "PART", default_value = "0", value_parser = lab_units::part)]
     duplicate: f64,
     /// Set the TC bit in this part of the answers.
@@ -57,20 +57,20 @@ pub(crate) struct Args {
     /// Answer with these RCODEs, as in 1%:SERVFAIL,2%:NXDOMAIN.
     #[arg(long, value_name = "PARTS")]
     rcode: Option<Rcodes>,
-    /// Do nothing for some time, counted from the first question: at=5s,for=1s[,every=10s].
+    /// Do nothing for some time, counted from the first query: at=5s,for=1s[,every=10s].
     #[arg(long, value_name = "WHEN")]
     freeze: Vec<Freeze>,
-    /// Use this much CPU time more for each question over UDP.
+    /// Use this much CPU time more for each query over UDP.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = lab_units::nanos)]
     work: u64,
     /// Seed of what is injected.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What the fate of a question follows from: how many came before it on its thread, or its ID
+    /// What the fate of a query follows from: how many came before it on its thread, or its ID
     /// and octets (then the same message has the same fate each time).
     #[arg(long, value_enum, default_value = "arrival")]
     fate: FateBy,
-    /// Report at the end how evenly the questions arrived, by the kernel's clock.
+    /// Report at the end how evenly the queries arrived, by the kernel's clock.
     #[arg(long)]
     arrivals: bool,
     /// Write the arrival times to this file, in nanoseconds since the first, one per line.
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if !report.truth.adds_up() {
-        bail!("the echo has a fault: its counts do not add up: {:?}", report.truth);
+        bail!("internal error: the counts of the echo do not add up: {:?}", report.truth);
     }
     let spacing = Spacing::of(&report.arrivals);
     if args.json {
@@ -158,27 +158,27 @@ fn arrivals_text(arrivals: &[u64]) -> String {
 fn print(truth: &Truth, spacing: Option<&Spacing>, plain: bool) {
     let answered: u64 = truth.rcodes.iter().sum();
     let counts = [
-        ("not answered on purpose", truth.lost),
+        ("dropped on purpose", truth.lost),
         ("answered twice", truth.duplicated),
         ("answered with TC", truth.truncated),
         ("delayed by a freeze", truth.frozen),
-        ("not taken by the kernel", truth.unsent),
-        ("given up, too many waiting", truth.overflowed),
-        ("still held back", truth.unfinished),
-        ("no questions", truth.ignored),
+        ("not accepted by the kernel", truth.unsent),
+        ("dropped, too many were waiting", truth.overflowed),
+        ("still delayed at the end", truth.unfinished),
+        ("no queries", truth.ignored),
     ];
-    let mut parts = vec![format!("{} questions answered", term::count(answered))];
+    let mut parts = vec![format!("{} queries answered", term::count(answered))];
     let shown = counts.iter().filter(|(_, count)| *count > 0);
     parts.extend(shown.map(|(what, count)| format!("{what} {}", term::count(*count))));
     let rcodes = truth.rcodes.iter().zip(0..).filter(|(count, code)| **count > 0 && *code > 0);
     parts.extend(rcodes.map(|(count, code)| format!("{} {}", Rcode(code), term::count(*count))));
     term::out(&parts.join("  "));
     if !plain {
-        let mut header = vec!["held back"];
+        let mut header = vec!["delay"];
         header.extend(PERCENTILES.iter().map(|(name, _)| *name));
         header.extend(["mean", "max"]);
         let mut table = term::Table::new(&header);
-        for (what, histogram) in [("as drawn", &truth.chosen), ("as it was", &truth.held)] {
+        for (what, histogram) in [("as drawn", &truth.chosen), ("measured", &truth.held)] {
             let mut row = vec![what.to_owned()];
             row.extend(PERCENTILES.iter().map(|(_, p)| term::quantile(histogram.quantile(*p))));
             row.push(histogram.mean().map_or("n/a".into(), term::nanos));

@@ -43,7 +43,7 @@ const UNIT_MIN: u64 = 1_000;
 
 fn unit(text: &str) -> Result<u64> {
     let nanos = lab_units::nanos(text)?;
-    anyhow::ensure!(nanos >= UNIT_MIN, "`{text}` is too fine, expected at least 1us");
+    anyhow::ensure!(nanos >= UNIT_MIN, "`{text}` is too short, expected at least 1us");
     Ok(nanos)
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn only_tables(what: &str, formats: impl Iterator<Item = Format>) -> 
 /// Reads `FORMAT=FILE`.
 pub(crate) fn format_and_file(text: &str) -> Result<(Format, PathBuf)> {
     let Some((format, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
-        bail!("`{text}` names no file, expected FORMAT=FILE as in csv=seconds.csv");
+        bail!("`{text}` has no file, expected FORMAT=FILE, such as csv=seconds.csv");
     };
     Ok((format.parse()?, path.into()))
 }
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Document::Load(result) => Kept::Load(&result).export(format, options)?,
         Document::Search(file) => Kept::Search(&file).export(format, options)?,
         Document::Comparison(file) => Kept::Comparison(&file).export(format, options)?,
-        Document::Bench(_) => bail!("{}: a benchmark has no export", args.file.display()),
+        Document::Bench(_) => bail!("{}: a benchmark cannot be exported", args.file.display()),
     };
     match &args.out {
         Some(path) => lab_result::write_text(path, &text)?,

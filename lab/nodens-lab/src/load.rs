@@ -1,4 +1,4 @@
-//! `nodens-lab load`: questions to one server, and what became of them.
+//! `nodens-lab load`: queries to one server, and what became of them.
 
 mod baseline;
 mod cost;
@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Clients if nobody says how many.
+/// Clients by default.
 const CLIENTS: usize = 32;
 
 /// Arguments of `load`.
@@ -42,10 +42,10 @@ pub(crate) struct Args {
     /// and that is said.
     #[arg(short, long, default_value = "127.0.0.1")]
     server: Server,
-    /// Questions a second, sent on schedule whether or not answers come (open loop), as 500 or 20k.
+    /// QPS, sent on schedule whether or not answers come (open loop), as 500 or 20k.
     #[arg(short = 'Q', long, value_name = "RATE", default_value = "1000", value_parser = lab_units::rate)]
     rate: f64,
-    /// How questions are spread: uniform, poisson, bursty:SHAPE (Gamma distributed gaps, the lower
+    /// How queries are spread: uniform, poisson, bursty:SHAPE (Gamma distributed gaps, the lower
     /// the shape the burstier), on-off:ON/OFF (as 100ms/900ms).
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
     arrivals: Arrivals,
@@ -55,16 +55,16 @@ pub(crate) struct Args {
     /// From one rate to another over the duration: 1000:50k.
     #[arg(long, value_name = "RATE:RATE", conflicts_with_all = ["rate", "steps", "closed_loop"])]
     ramp: Option<String>,
-    /// Keep this many questions in flight per client instead of a rate (closed loop, for maxima).
+    /// Keep this many queries in flight per client instead of a rate (closed loop, for maxima).
     #[arg(short = 'q', long, value_name = "WINDOW", conflicts_with = "rate")]
     closed_loop: Option<usize>,
     /// How long to send, as 10s or 5min; a bare number is seconds.
     #[arg(short = 'l', long, value_name = "TIME", default_value = "10s", value_parser = lab_units::seconds)]
     duration: u64,
-    /// Stop after this many questions.
+    /// Stop after this many queries.
     #[arg(short = 'n', long)]
     queries: Option<u64>,
-    /// When a question is given up, as 2s or 500ms; a bare number is seconds.
+    /// When a query has timed out, as 2s or 500ms; a bare number is seconds.
     #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = lab_units::seconds)]
     timeout: u64,
     /// Clients, each with a socket or connection of its own [default: 32, or as many as it takes to
@@ -281,7 +281,7 @@ fn clients(args: &Args, config: &Config) -> usize {
     args.clients.unwrap_or_else(|| CLIENTS.max(clients_needed(config.peak_rate(), config.timeout)))
 }
 
-/// Questions of the whole run; a closed loop asks as many as are answered.
+/// Queries of the whole run; a closed loop asks as many as are answered.
 fn planned(config: &Config) -> f64 {
     match config.pace {
         Pace::Open { rate, .. } => rate * config.duration.as_secs_f64(),
@@ -302,9 +302,10 @@ fn transports(config: &Config) -> String {
 fn heading(args: &Args, config: &Config, workload: &Workload) -> String {
     let title = format!("{} {}", config.server, transports(config));
     let title = term::paint(Style::Bold, &title);
-    let questions =
-        workload.period().map_or("all new".to_owned(), |_| term::count(workload.len() as u64));
-    format!("{title}  {}, {questions} questions", plan(args, config))
+    let queries = workload.period().map_or("no query twice".to_owned(), |_| {
+        format!("{} different queries", term::count(workload.len() as u64))
+    });
+    format!("{title}  {}, {queries}", plan(args, config))
 }
 
 /// At which rate, for how long and from how many clients; a search finds the rate and the clients.

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Exit code of a run whose numbers the generator does not vouch for.
+/// Exit code of a run whose numbers the generator declared INVALID.
 const EXIT_INVALID: u8 = 3;
 /// Exit code of a run that found no server: its host said so.
 const EXIT_NOTHING_LISTENS: u8 = 4;
@@ -47,21 +47,21 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Send questions to a server and report latency, loss and whether the numbers can be trusted.
+    /// Send queries to a server and report latency, loss and whether the numbers can be trusted.
     Load(Box<load::Args>),
     /// Make one page of pictures and tables from result files; it opens without a network.
     Report(report::Args),
     /// Write a result file in the format of dnsperf, Shotgun, dns-metrics or others.
     Export(export::Args),
-    /// Take dnsperf's options and print what it prints.
+    /// Accept dnsperf's options and print its output.
     Dnsperf(dnsperf::Args),
-    /// Answer every UDP question with itself: the baseline that no server can beat.
+    /// Answer every UDP query with itself: the baseline that no server can beat.
     Echo(Box<echo::Args>),
     /// Compare two servers in randomized pairs of blocks: faster, slower, equivalent or inconclusive.
     Ab(Box<ab::Args>),
-    /// Describe how results of other days differ; `ab` decides, this does not.
+    /// Describe how results of different days differ, without a verdict (see `ab`).
     Compare(compare::Args),
-    /// Show what a Nodens cache on a node does to the questions of its pods.
+    /// Show what a Nodens cache on a node does to the queries of its pods.
     Demo(demo::Args),
     /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
     Bench(bench::Args),

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Some(first) = args.files.first() else { bail!("expected a result file") };
     let out = args.out.clone().unwrap_or_else(|| first.with_extension("html"));
     if args.files.contains(&out) {
-        bail!("the page would take the place of {}: name another with --out", out.display());
+        bail!("the page would overwrite {}: name another file with --out", out.display());
     }
     write(&out, &sources, args.title.as_deref())?;
     Ok(ExitCode::SUCCESS)

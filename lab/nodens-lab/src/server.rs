@@ -24,7 +24,7 @@ impl fmt::Display for NoServer {
         let Self { text, why } = self;
         write!(
             f,
-            "`{text}`: {why}; expected an address or a name, with a port or without, as 10.0.0.10, \
+            "`{text}`: {why}; expected an address or a name, with a port or without, such as 10.0.0.10, \
              [2001:db8::1]:53, localhost:1053 or kube-dns.kube-system.svc"
         )
     }
@@ -39,20 +39,20 @@ impl FromStr for Server {
         let error = |why| NoServer { text: text.to_owned(), why };
         let port_of = |port: &str| match port.parse::<u16>() {
             Ok(port) if port > 0 => Ok(port),
-            _ => Err(error("the port is no number from 1 to 65535")),
+            _ => Err(error("the port is not a number from 1 to 65535")),
         };
         if text.contains("//") {
-            return Err(error("a URL names no DNS server (--doh-path has the path)"));
+            return Err(error("a URL is not accepted here (--doh-path takes the path)"));
         }
         if let Some(rest) = text.strip_prefix('[') {
             let (host, rest) = rest.split_once(']').ok_or_else(|| error("a `]` is missing"))?;
             if !is_v6(host) {
-                return Err(error("only an IPv6 address stands in brackets"));
+                return Err(error("only an IPv6 address can stand in brackets"));
             }
             let port = match rest.strip_prefix(':') {
                 Some(port) => Some(port_of(port)?),
                 None if rest.is_empty() => None,
-                None => return Err(error("behind `]` there is no `:PORT`")),
+                None => return Err(error("only `:PORT` may follow `]`")),
             };
             return Ok(Self { host: host.to_owned(), port });
         }
@@ -61,20 +61,20 @@ impl FromStr for Server {
         }
         let (host, port) = match text.split_once(':') {
             Some((_, rest)) if rest.contains(':') => {
-                return Err(error("this is no IPv6 address, and a name has one `:` at most"));
+                return Err(error("not an IPv6 address, and a name has one `:` at most"));
             }
             Some((host, port)) => (host, Some(port_of(port)?)),
             None => (text, None),
         };
         let in_name = |c: char| c.is_alphanumeric() || "-_.".contains(c);
         if host.is_empty() || host.starts_with(['-', '.']) || !host.chars().all(in_name) {
-            return Err(error("this is neither an address nor a name"));
+            return Err(error("neither an address nor a name"));
         }
         // The system would take `127.1` or `300.1.1.1` for something, but hardly for what is meant.
         let is_number = |label: &str| label.bytes().all(|octet| octet.is_ascii_digit());
         let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
         if is_number(last) && host.parse::<IpAddr>().is_err() {
-            return Err(error("this is no IPv4 address, and no name ends in a number"));
+            return Err(error("not an IPv4 address, and no name ends in a number"));
         }
         Ok(Self { host: host.to_owned(), port })
     }
@@ -83,20 +83,21 @@ impl FromStr for Server {
 /// Reads a port.
 pub(crate) fn port(text: &str) -> Result<u16, String> {
     let port = text.parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| format!("`{text}` is no port, expected a number from 1 to 65535"))
+    port.ok_or_else(|| format!("`{text}` is not a port, expected a number from 1 to 65535"))
 }
 
 /// Reads an address to listen on.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        let expected = "expected an address of this machine with a port, as 127.0.0.1:5300";
-        format!("`{text}` is no place to listen on, {expected} or [::1]:5300")
+        let expected = "expected an address of this machine with a port, such as 127.0.0.1:5300";
+        format!("`{text}` is not an address to listen on, {expected} or [::1]:5300")
     })
 }
 
 /// Reads the number of a CPU.
 pub(crate) fn cpu(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("`{text}` is no CPU, expected numbers of CPUs, as 2,3"))
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a CPU number, expected numbers of CPUs, such as 2,3"))
 }
 
 /// Whether it is an IPv6 address, possibly with a zone, as `fe80::1%eth0`.
@@ -131,9 +132,8 @@ impl Server {
     /// The first of the addresses that the system has found, which sorts them (RFC 6724).
     fn choose(&self, found: io::Result<Vec<SocketAddr>>) -> Result<Found> {
         let host = &self.host;
-        let mut all = found.with_context(|| {
-            format!("cannot resolve `{host}`: it has no address that this system finds")
-        })?;
+        let mut all = found
+            .with_context(|| format!("cannot resolve `{host}`: this system finds no address"))?;
         let mut seen = Vec::new();
         all.retain(|address| {
             !seen.contains(address) && {
@@ -201,14 +201,14 @@ mod tests {
             ("", "neither an address nor a name"),
             ("[10.0.0.1]:53", "only an IPv6 address"),
             ("[::1", "a `]` is missing"),
-            ("[::1]53", "behind `]`"),
-            ("localhost:dns", "the port is no number"),
-            ("localhost:0", "the port is no number"),
-            ("localhost:70000", "the port is no number"),
-            ("a:b:c", "no IPv6 address"),
+            ("[::1]53", "may follow `]`"),
+            ("localhost:dns", "the port is not a number"),
+            ("localhost:0", "the port is not a number"),
+            ("localhost:70000", "the port is not a number"),
+            ("a:b:c", "not an IPv6 address"),
             ("https://dns.example/dns-query", "a URL"),
-            ("10.0.0.300", "no IPv4 address"),
-            ("127.1", "no IPv4 address"),
+            ("10.0.0.300", "not an IPv4 address"),
+            ("127.1", "not an IPv4 address"),
             ("two words", "neither an address nor a name"),
             ("-x", "neither an address nor a name"),
         ] {

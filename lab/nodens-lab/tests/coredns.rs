@@ -89,7 +89,7 @@ fn load(server: &CoreDns, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn coredns_answers_every_question_on_every_transport() {
+fn coredns_answers_every_query_on_every_transport() {
     let server = start();
     let [plain, tls, https, quic, https3] = server.ports.map(|port| port.to_string());
     let ways = [
@@ -140,7 +140,7 @@ fn coredns_answers_gets_and_posts_over_http_3_and_refuses_other_paths() {
 }
 
 #[test]
-fn sessions_with_coredns_are_resumed_and_questions_sent_early() {
+fn sessions_with_coredns_are_resumed_and_queries_sent_early() {
     let server = start();
     let [_, tls, https, quic, https3] = server.ports.map(|port| port.to_string());
     for (mode, port) in [("dot", &tls), ("doh", &https)] {
@@ -151,7 +151,7 @@ fn sessions_with_coredns_are_resumed_and_questions_sent_early() {
         let life = ["-m", mode, "-p", port, "--conn-life", "queries=4"];
         let late = load(&server, &life);
         assert_eq!(late["connection_fates"]["early_offered"], 0);
-        // Whether early data is taken is the server's choice; every question is answered all the same.
+        // Whether early data is taken is the server's choice; every query is answered all the same.
         let early = load(&server, &[&life[..], &["--early-data"]].concat());
         assert!(early["connection_fates"]["early_offered"].as_u64() > Some(0), "{early:#}");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Requests that carry questions (RFC 8484 section 4.1).
+//! Requests that carry queries (RFC 8484 section 4.1).
 
 use super::refuse;
 use base64::Engine;
@@ -14,7 +14,7 @@ pub(crate) const MEDIA_TYPE: &str = "application/dns-message";
 /// The longest message, as anywhere in DNS.
 pub(crate) const MESSAGE_LEN_MAX: usize = 65_535;
 
-/// A question of which a part has come.
+/// A query of which a part has come.
 pub(super) struct Request {
     pub(super) message: Vec<u8>,
     pub(super) respond: SendResponse<Bytes>,
@@ -23,7 +23,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A request that may carry a question; others are refused.
+    /// A request that may carry a query; others are refused.
     pub(super) fn new(
         request: http::Request<RecvStream>,
         respond: SendResponse<Bytes>,
@@ -37,7 +37,7 @@ impl Request {
         }
     }
 
-    /// Reads on; ready when the question is whole (true) or will never be (false).
+    /// Reads on; ready when the query is whole (true) or will never be (false).
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         loop {
             match self.body.poll_data(context) {
@@ -56,7 +56,7 @@ impl Request {
     }
 }
 
-/// The question in the head of a request: all of it with GET, nothing yet with POST. Every path is the
+/// The query in the head of a request: all of it with GET, nothing yet with POST. Every path is the
 /// right one.
 pub(crate) fn question<T>(request: &http::Request<T>) -> Result<Vec<u8>, StatusCode> {
     match *request.method() {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_in_the_path_or_in_a_body_of_its_type() {
+    fn a_query_is_in_the_path_or_in_a_body_of_its_type() {
         let asked = |method: &str, uri: &str, kind: &str| {
             let request = http::Request::builder().method(method).uri(uri);
             question(&request.header(header::CONTENT_TYPE, kind).body(()).unwrap())

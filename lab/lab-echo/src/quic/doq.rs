@@ -1,4 +1,4 @@
-//! DNS over QUIC (RFC 9250): one question per stream.
+//! DNS over QUIC (RFC 9250): one query per stream.
 
 use super::Protocol;
 use lab_http3::Shared;

@@ -46,10 +46,10 @@ fn a_quiet_echo_vouches_for_a_load() {
 }
 
 #[test]
-fn an_echo_that_lost_a_question_makes_the_load_invalid() {
+fn an_echo_that_lost_a_query_makes_the_load_invalid() {
     for (at, when) in [(0, "before"), (1, "after")] {
         let (why, _) = judged(|runs| lose(&mut runs[at]));
-        let wanted = format!("1 of 1000 questions to the echo {when} the load were lost");
+        let wanted = format!("1 of 1000 queries to the echo {when} the load were lost");
         assert!(why.starts_with(&wanted), "{why}");
         let (why, _) = judged(|runs| runs[at].verdict.invalid.push("a fault".to_owned()));
         assert!(
@@ -61,7 +61,7 @@ fn an_echo_that_lost_a_question_makes_the_load_invalid() {
 
 #[test]
 fn a_generator_that_cannot_do_half_as_much_again_makes_the_load_invalid() {
-    let wanted = "the generator cannot do 1.5 times this load";
+    let wanted = "the generator cannot reach 1.5 times this load";
     assert!(judged(|runs| lose(&mut runs[2])).0.contains(wanted));
     let late = |runs: &mut [Outcome; 3]| runs[2].verdict.invalid.push("late".to_owned());
     assert!(judged(late).0.contains(wanted));
@@ -84,7 +84,7 @@ fn an_echo_that_is_not_much_faster_than_the_server_is_remarked_and_nothing_subtr
     assert!(notes.starts_with("p99.9 of the echo after the load, 20"), "{notes}");
     let load = outcome(1_000_000);
     let verdict = judge(&config(), &load, [&outcome(10), &outcome(10)], None, false);
-    assert!(verdict.notes[0].contains("not at the end of the way"), "{verdict:?}");
+    assert!(verdict.notes[0].contains("not on the path"), "{verdict:?}");
     assert_eq!(load.tally.response.max(), Some(1_000_000));
 }
 
@@ -115,7 +115,7 @@ fn the_check_of_the_headroom_is_at_half_as_much_again_of_the_highest_rate() {
 fn recorded_times_are_those_of_the_echo_too_and_half_as_fast_again_for_the_headroom() {
     let mut workload = Workload::new(1);
     workload.push(Name::parse("a.example.").unwrap().view(), Type::A, None);
-    // A question every 100 ms for a second, then one every 10 ms.
+    // A query every 100 ms for a second, then one every 10 ms.
     let step = Step { message: 0, client: 0 };
     let times = (0..10).map(|n| n * 100).chain((0..40).map(|n| 1_000 + n * 10));
     let times: Vec<u64> = times.map(|millis| millis * 1_000_000).collect();

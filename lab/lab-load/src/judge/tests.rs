@@ -115,7 +115,7 @@ fn a_stall_shows_in_the_rate_and_a_late_edge_does_not() {
 
 #[test]
 fn a_rate_that_is_off_makes_the_run_invalid() {
-    // Six questions of a thousand, from one second into the next: 0.6 %.
+    // Six queries of a thousand, from one second into the next: 0.6 %.
     let (why, _) = judged(|outcome| {
         for second in [2, 6] {
             outcome.tally.rate[10 * second].sent -= 6;
@@ -133,8 +133,8 @@ fn a_rate_that_is_off_makes_the_run_invalid() {
 }
 
 #[test]
-fn the_rate_of_a_few_questions_is_judged_from_the_first_to_the_last() {
-    // 300 questions planned within 300 µs, all of them less than 1 ms late.
+fn the_rate_of_a_few_queries_is_judged_from_the_first_to_the_last() {
+    // 300 queries planned within 300 µs, all of them less than 1 ms late.
     let took = |nanos: u64| {
         let mut outcome = outcome_of(Tally::default());
         outcome.tally.rate = vec![RateStep { planned: 300, sent: 300 }];
@@ -143,15 +143,15 @@ fn the_rate_of_a_few_questions_is_judged_from_the_first_to_the_last() {
         outcome.tally.span = Some(Span { intended: (0, 300_000), sent: (50_000, 50_000 + nanos) });
         judge(&config(), &outcome).invalid.join("; ")
     };
-    let wanted = "the rate of all 300 questions was off by";
+    let wanted = "the rate of all 300 queries was off by";
     assert!(!took(300_000).contains(wanted) && !took(400_000).contains(wanted));
-    assert!(took(1_020_000).contains("the rate of all 300 questions was off by 61 %"));
+    assert!(took(1_020_000).contains("the rate of all 300 queries was off by 61 %"));
     // Too fast is no better.
     assert!(took(100_000).contains(wanted));
 }
 
 #[test]
-fn questions_that_left_late_make_the_run_invalid() {
+fn queries_that_left_late_make_the_run_invalid() {
     let late = |part: u64| {
         judged(|outcome| {
             outcome.tally.lateness.clear();
@@ -209,7 +209,7 @@ fn what_the_generator_dropped_or_could_not_send_makes_the_run_invalid() {
         (cohort.scheduled, cohort.send_errors, cohort.skipped) = (1_007, 3, 4);
         outcome.tally.rate[0].planned += 7;
     });
-    assert!(why.contains("3 questions could not be sent; 4 questions found no free ID"), "{why}");
+    assert!(why.contains("3 queries could not be sent; 4 queries found no free ID"), "{why}");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_run_that_sent_no_query_is_invalid_unless_it_was_interrupted() {
 #[test]
 fn numbers_that_do_not_add_up_are_a_fault_of_the_generator() {
     let (why, _) = judged(|outcome| outcome.tally.counts.answered -= 1);
-    assert!(why.contains("the generator has a fault: sent items do not add up"), "{why}");
+    assert!(why.contains("internal error of the generator: sent items do not add up"), "{why}");
     let (why, _) = judged(|outcome| outcome.tally.cohorts[3].response.record(5));
     assert!(why.contains("response times of all seconds, bucket by bucket"), "{why}");
 }
@@ -265,7 +265,7 @@ fn what_the_machine_did_is_disclosed() {
         "the server runs on this machine",
         "load thread 0 waited 5 % of the time for a CPU",
         "wait for the kernel 9 times",
-        "8 answers had no usable stamp",
+        "8 answers had no usable timestamp",
         "5 datagrams were dropped by full receive buffers of other sockets",
         "the server's among them",
         "6 datagrams were dropped by full send buffers",

@@ -1,23 +1,23 @@
-//! What only connections need: questions that wait in their client's hand for one (lane 0), are
+//! What only connections need: queries that wait in their client's hand for one (lane 0), are
 //! asked on one, go back, or fail with it.
 
 use super::{Loss, Session};
 use crate::table::State;
 
 impl Session<'_> {
-    /// Whether a question of `client` on `lane` has no outcome yet.
+    /// Whether a query of `client` on `lane` has no outcome yet.
     pub(crate) fn waits(&self, client: usize, lane: u32, id: u16) -> bool {
         self.tables.get(client).is_some_and(|table| table.waits(id, lane).is_some())
     }
 
-    /// Notes which connection a question is asked on.
+    /// Notes which connection a query is asked on.
     pub(crate) fn assign(&mut self, client: usize, id: u16, lane: u32) {
         if let Some(table) = self.tables.get_mut(client) {
             table.assign(id, lane);
         }
     }
 
-    /// Takes a question from its connection and back into hand, and appends its message to `out`;
+    /// Takes a query from its connection and back into hand, and appends its message to `out`;
     /// false if it has its outcome already.
     pub(crate) fn recall(&mut self, client: usize, lane: u32, id: u16, out: &mut Vec<u8>) -> bool {
         let Some(table) = self.tables.get_mut(client) else { return false };
@@ -27,7 +27,7 @@ impl Session<'_> {
         true
     }
 
-    /// Notes that the first octet of a question left at `now`.
+    /// Notes that the first octet of a query left at `now`.
     pub(crate) fn wrote(&mut self, client: usize, lane: u32, id: u16, now: u64) {
         let Some(table) = self.tables.get_mut(client) else { return };
         let Some(slot) = table.waits(id, lane) else { return };
@@ -35,7 +35,7 @@ impl Session<'_> {
         self.tally.connections.waited.record(now.saturating_sub(slot.sent));
     }
 
-    /// Gives up a question because its connection failed, or ended; false if it has its outcome.
+    /// Gives up a query because its connection failed, or ended; false if it has its outcome.
     pub(crate) fn fail(&mut self, client: usize, lane: u32, id: u16) -> bool {
         let Some(table) = self.tables.get_mut(client) else { return false };
         let Some(slot) = table.waits(id, lane) else { return false };
@@ -44,7 +44,7 @@ impl Session<'_> {
         true
     }
 
-    /// Whether an answer at `now` to a question sent at `sent` is not even late: its ID may be issued again.
+    /// Whether an answer at `now` to a query sent at `sent` is not even late: its ID may be issued again.
     pub(crate) fn is_past(&self, sent: u64, now: u64) -> bool {
         now >= sent.saturating_add(self.late_end)
     }

@@ -114,7 +114,7 @@ fn a_loss_belongs_to_the_second_that_it_was_intended_for() {
 }
 
 #[test]
-fn an_answer_belongs_to_the_second_that_its_question_was_intended_for() {
+fn an_answer_belongs_to_the_second_that_its_query_was_intended_for() {
     let workload = workload();
     let mut session = session(&workload);
     let end = crate::SECOND - 10;
@@ -165,7 +165,7 @@ fn answers_are_counted_by_qtype_and_by_the_whole_rcode() {
     let mut session = session(&workload);
     let opt = |upper: u8| [&[0, 0, 41, 4, 208, upper][..], &[0; 5]].concat();
     let record = [&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4][..], &[192, 0, 2, 1]].concat();
-    // Item, flags, records behind the question and their counts, and the RCODE they make.
+    // Item, flags, records behind the query and their counts, and the RCODE they make.
     let badvers = 1;
     for (at, (item, flags, tail, counts, rcode)) in [
         (0, Flags::QR, record.clone(), [1_u8, 0, 0], 0),
@@ -254,7 +254,7 @@ proptest! {
     // Up to 200 events each: enough for every pair of them, and quick without optimisation.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a server does to the questions, every count adds up and no late answer is moved
+    /// Whatever a server does to the queries, every count adds up and no late answer is moved
     /// back to the answered.
     #[test]
     fn counts_add_up_under_any_treatment(events in prop::collection::vec((0_usize..2, 0_u8..9, 1_u64..600), 1..200)) {

@@ -19,15 +19,15 @@ pub(super) trait Carrier {
     /// What to watch.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// Takes a question, to be written as soon as possible; possibly before the connection is set
+    /// Takes a query, to be written as soon as possible; possibly before the connection is set
     /// up. The message is complete and has the ID it is known by.
     fn ask(&mut self, id: u16, message: &[u8]) -> Taken;
 
-    /// Drops these questions if it still has them: no answer is waited for. What is sent for that, the next
+    /// Drops these queries if it still has them: no answer is waited for. What is sent for that, the next
     /// [`Carrier::drive`] sends.
     fn forget(&mut self, ids: &HashSet<u16>);
 
-    /// Goes on with whatever there is to do: called after [`Carrier::ask`], when the descriptor is
+    /// Continues with whatever there is to do: called after [`Carrier::ask`], when the descriptor is
     /// ready, and at [`Carrier::deadline`]. An error is the end of the connection.
     fn drive(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End>;
 
@@ -45,25 +45,25 @@ pub(super) trait Carrier {
         0
     }
 
-    /// Says goodbye, as the protocol has it.
+    /// Ends the connection in the protocol's own way.
     fn close(&mut self, now: Instant);
 
-    /// Of the questions taken: what left of them before the end.
+    /// Of the queries taken: what left of them before the end.
     fn leftover(&mut self) -> Leftover;
 }
 
-/// Whether a question was taken.
+/// Whether a query was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Yes.
     Yes,
     /// No: the server allows no more at once.
     Full,
-    /// No: the server takes no more questions on this connection.
+    /// No: the server takes no more queries on this connection.
     Over,
 }
 
-/// Questions that a connection which has ended did not bring out.
+/// Queries that a connection which has ended did not bring out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Leftover {
     /// Not one octet of these has left.
@@ -129,7 +129,7 @@ impl End {
                 format!("the server does not speak {name} here (no ALPN {alpn})")
             }
             Self::Protocol(how) => how.clone(),
-            Self::Silence => "the server fell silent".to_owned(),
+            Self::Silence => "the server stopped responding".to_owned(),
         }
     }
 }
@@ -151,11 +151,11 @@ pub(super) struct Status {
     pub(super) began: u64,
     /// When TCP's handshake was over.
     pub(super) connected: Option<u64>,
-    /// When it could carry questions.
+    /// When it could carry queries.
     pub(super) opened: Option<u64>,
-    /// The last question or answer.
+    /// The last query or answer.
     pub(super) active: u64,
-    /// Questions that go back to their client.
+    /// Queries that go back to their client.
     pub(super) returned: Vec<u16>,
 }
 
@@ -203,13 +203,13 @@ impl Sink<'_, '_> {
         }
     }
 
-    /// The first octets of a question leave at `now`, taken just before they did.
+    /// The first octets of a query leave at `now`, taken just before they did.
     pub(super) fn wrote(&mut self, id: u16, now: u64) {
         self.status.active = now;
         self.session.wrote(self.status.client, self.status.lane, id, now);
     }
 
-    /// A message came that names its question by ID.
+    /// A message came that names its query by ID.
     pub(super) fn message(&mut self, message: &[u8], now: u64) {
         self.status.active = now;
         let answered = self.session.tally.counts.answered;
@@ -219,7 +219,7 @@ impl Sink<'_, '_> {
         }
     }
 
-    /// A message came on the stream of question `id`, with ID 0 as RFC 8484 section 4.1 wants and
+    /// A message came on the stream of query `id`, with ID 0 as RFC 8484 section 4.1 wants and
     /// RFC 9250 section 4.2.1 demands. Nothing more comes on that stream.
     pub(super) fn stream_message(&mut self, id: u16, message: &mut [u8]) {
         let now = self.clock.now();
@@ -234,7 +234,7 @@ impl Sink<'_, '_> {
         self.rejected(id);
     }
 
-    /// The stream of question `id` is over; if it is not answered, it will not be.
+    /// The stream of query `id` is over; if it is not answered, it will not be.
     pub(super) fn rejected(&mut self, id: u16) {
         if self.session.fail(self.status.client, self.status.lane, id) {
             self.session.tally.connections.rejected += 1;
@@ -251,7 +251,7 @@ impl Sink<'_, '_> {
         self.session.tally.connections.allow(streams);
     }
 
-    /// So many questions were sent before the handshake was over; whether the server took them.
+    /// So many queries were sent before the handshake was over; whether the server took them.
     pub(super) fn early_data(&mut self, questions: u64, accepted: bool) {
         let connections = &mut self.session.tally.connections;
         connections.early_offered += 1;
@@ -260,7 +260,7 @@ impl Sink<'_, '_> {
         connections.early_questions_taken += if accepted { questions } else { 0 };
     }
 
-    /// The server did not look at question `id`; it can be asked again.
+    /// The server did not look at query `id`; it can be asked again.
     pub(super) fn returned(&mut self, id: u16) {
         self.status.returned.push(id);
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 
 impl Engine<'_> {
-    /// Asks for a connection; if that fails at once, so do the questions in hand.
+    /// Asks for a connection; if that fails at once, so do the queries in hand.
     pub(super) fn dial(&mut self, client: usize) -> Option<usize> {
         let (now, seed) = (self.shard.now(), self.shard.config.seed);
         let it = self.clients.get_mut(client)?;
@@ -81,7 +81,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Lets a connection go on, and does what follows from that.
+    /// Lets a connection continue, and does what follows from that.
     pub(super) fn drive(&mut self, key: usize) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let mut sink = Sink {
@@ -114,7 +114,7 @@ impl Engine<'_> {
         self.close_if_done(key);
     }
 
-    /// Puts questions that nobody has looked at back in their client's hand, the oldest first.
+    /// Puts queries that nobody has looked at back to their client, the oldest first.
     pub(super) fn take_back(&mut self, client: usize, lane: u32, questions: Vec<u16>) {
         for id in questions.into_iter().rev() {
             let mut message = Vec::new();
@@ -158,7 +158,7 @@ impl Engine<'_> {
         Some(connection)
     }
 
-    /// Whether any question asked on a connection has no outcome yet.
+    /// Whether any query asked on a connection has no outcome yet.
     pub(super) fn is_waiting(&mut self, key: usize) -> bool {
         let Some(connection) = self.connections.get_mut(key) else { return false };
         let (client, lane) = (connection.status.client, connection.status.lane);
@@ -233,7 +233,7 @@ impl Engine<'_> {
         connection.timer = u64::MAX;
         let (status, limits) = (&mut connection.status, connection.limits);
         if status.opened.is_none() && now >= status.began.saturating_add(self.set_up_timeout) {
-            let error = io::Error::new(io::ErrorKind::TimedOut, "setting up took too long");
+            let error = io::Error::new(io::ErrorKind::TimedOut, "the handshake timed out");
             return self.end(key, &End::Io(error));
         }
         let is_over = now >= status.began.saturating_add(limits.time);

@@ -1,6 +1,6 @@
-//! DNS over HTTPS (RFC 8484) on HTTP/2: one stream per question.
+//! DNS over HTTPS (RFC 8484) on HTTP/2: one stream per query.
 //!
-//! `h2` is driven by hand: it is polled whenever its socket is ready or a question was asked, so it
+//! `h2` is driven by hand: it is polled whenever its socket is ready or a query was asked, so it
 //! needs no runtime, and its times are those of the loop.
 
 mod requests;
@@ -26,7 +26,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Questions taken before the connection is set up; RFC 9113 section 6.5.2 wants servers to allow
+/// Queries taken before the connection is set up; RFC 9113 section 6.5.2 wants servers to allow
 /// no fewer streams.
 const EARLY_MAX: usize = 100;
 
@@ -38,12 +38,12 @@ pub(super) struct Doh {
     pipe: Rc<RefCell<Pipe>>,
     requests: Arc<Requests>,
     state: State,
-    /// Questions without a stream yet.
+    /// Queries without a stream yet.
     waiting: VecDeque<(u16, Vec<u8>)>,
     streams: Slab<Stream>,
     /// Streams that something happened to.
     woken: Arc<Woken>,
-    /// Whether the server takes no more questions.
+    /// Whether the server takes no more queries.
     is_over: bool,
     /// Whether streams were dropped that `h2` may still count.
     has_reset: bool,
@@ -140,7 +140,7 @@ impl Doh {
         self.streams.len() + self.waiting.len() < limit
     }
 
-    /// Opens streams for the questions that wait for one.
+    /// Opens streams for the queries that wait for one.
     fn send(&mut self, sink: &mut Sink<'_, '_>) {
         let State::Open(opened) = &mut self.state else { return };
         while self.streams.len() < opened.0.current_max_send_streams() {
@@ -250,7 +250,7 @@ impl Stream {
     }
 }
 
-/// What the error of a stream says about its question (RFC 9113 section 8.7).
+/// What the error of a stream says about its query (RFC 9113 section 8.7).
 fn fate_of(error: &h2::Error) -> Fate {
     let untouched = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR)
         || error.reason() == Some(Reason::REFUSED_STREAM);
@@ -281,7 +281,7 @@ impl Carrier for Doh {
             return Taken::Full;
         }
         let mut message = message.to_vec();
-        // RFC 8484 section 4.1: the same question should be the same request.
+        // RFC 8484 section 4.1: the same query should be the same request.
         message.iter_mut().take(2).for_each(|octet| *octet = 0);
         self.waiting.push_back((id, message));
         Taken::Yes
@@ -328,7 +328,7 @@ impl Carrier for Doh {
     }
 }
 
-/// The pipe as `h2` wants it. Nobody is woken: the loop polls when the socket is ready.
+/// The pipe as `h2` wants it. No task is woken: the loop polls when the socket is ready.
 struct PipeIo(Rc<RefCell<Pipe>>);
 
 impl AsyncRead for PipeIo {

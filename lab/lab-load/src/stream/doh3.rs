@@ -1,6 +1,6 @@
-//! DNS over HTTPS (RFC 8484) on HTTP/3 (RFC 9114): one stream per question.
+//! DNS over HTTPS (RFC 8484) on HTTP/3 (RFC 9114): one stream per query.
 //!
-//! `h3` is polled by hand: a question's exchange when something happens to its stream, the connection
+//! `h3` is polled by hand: a query's exchange when something happens to its stream, the connection
 //! whenever it is driven. So it needs no runtime, and its times are those of the loop.
 
 use super::carrier::{End, Sink, Taken};
@@ -31,7 +31,7 @@ pub(super) struct Doh3 {
     exchanges: HashMap<StreamId, Exchange>,
     /// Exchanges that were over as soon as they began.
     over: Vec<(Exchange, Result<Vec<u8>, Loss>)>,
-    /// Whether the server takes no more questions.
+    /// Whether the server takes no more queries.
     is_closing: bool,
 }
 
@@ -41,7 +41,7 @@ enum State {
     Open(Box<Http>),
 }
 
-/// A question and what becomes of it.
+/// A query and what becomes of it.
 struct Exchange {
     id: u16,
     course: Pin<Box<dyn Future<Output = Result<Vec<u8>, Loss>>>>,
@@ -52,7 +52,7 @@ struct Exchange {
 /// Why there is no answer.
 enum Loss {
     Rejected,
-    /// The server has not looked at the question.
+    /// The server has not looked at the query.
     Returned,
 }
 
@@ -106,7 +106,7 @@ fn starting(connection: &Shared, slot: &Slot) -> State {
     }))
 }
 
-/// Sends a question and takes the response.
+/// Sends a query and takes the response.
 async fn exchange(
     mut http: SendRequest<Opener, Bytes>,
     request: Request<()>,

@@ -1,4 +1,4 @@
-//! DNS over QUIC (RFC 9250): one stream per question, ID 0.
+//! DNS over QUIC (RFC 9250): one stream per query, ID 0.
 
 use super::carrier::{End, Sink, Taken};
 use super::quic::Protocol;
@@ -63,7 +63,7 @@ impl Doq {
         }
     }
 
-    /// Gives the octets of a question to its stream, as far as the server lets us.
+    /// Gives the octets of a query to its stream, as far as the server lets us.
     fn write(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let mut connection = self.connection.borrow_mut();
@@ -75,7 +75,7 @@ impl Doq {
                 Err(_) => return,
             }
         }
-        // RFC 9250 section 4.2: the end of the stream says that there is no other question.
+        // RFC 9250 section 4.2: the end of the stream says that there is no other query.
         _ = sending.finish();
     }
 }

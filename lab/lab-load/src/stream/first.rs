@@ -1,5 +1,5 @@
-//! Connections before questions: those of the start, opened before the schedule begins, so that their
-//! handshakes neither delay questions nor cost the generator its schedule. What they took stays in the
+//! Connections before queries: those of the start, opened before the schedule begins, so that their
+//! handshakes neither delay queries nor cost the generator its schedule. What they took stays in the
 //! times of connecting, and their events count in the first second.
 
 use super::Engine;
@@ -18,7 +18,7 @@ const LOOK_STEP: Duration = Duration::from_millis(5);
 
 impl Engine<'_> {
     /// Opens a connection for each client, if that is wanted, and waits for the start. A connection
-    /// that cannot be had is asked for again by the first question that needs it.
+    /// that cannot be had is asked for again by the first query that needs it.
     pub(super) fn start(&mut self) -> Result<Used, RunError> {
         let used = if self.shard.config.streams.connects_first() {
             self.connect_all().and_then(|()| self.tend_until_start()).map_err(RunError::Thread)?;
@@ -108,7 +108,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Goes on with connections whose time has come.
+    /// Continues with connections whose time has come.
     pub(super) fn look_at_timers(&mut self, now: u64) {
         while let Some(Reverse((_, key, serial))) =
             self.timers.peek().copied().filter(|Reverse((at, ..))| *at <= now)

@@ -19,7 +19,7 @@ pub(super) struct Framed {
     taken: usize,
     /// How many octets the pipe took before those in `out`.
     before: u64,
-    /// `(ID, first octet, last octet + 1)` of questions that the kernel does not have as a whole.
+    /// `(ID, first octet, last octet + 1)` of queries that the kernel does not have as a whole.
     pending: VecDeque<(u16, u64, u64)>,
     /// How many of `pending` were said to be written.
     announced: usize,
@@ -114,7 +114,7 @@ impl Carrier for Framed {
         Taken::Yes
     }
 
-    /// What timed out takes no room on a stream of octets, and an answer names its question by ID.
+    /// What timed out takes no room on a stream of octets, and an answer names its query by ID.
     fn forget(&mut self, _: &HashSet<u16>) {}
 
     fn drive(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End> {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_written_from_its_first_octet_and_whole_with_its_last() {
+    fn a_query_is_written_from_its_first_octet_and_whole_with_its_last() {
         let mut workload = Workload::new(1);
         workload.push(Name::parse("a-name-of-some-length.example.").unwrap().view(), Type::A, None);
         let rest = Rest { answered: 1, given_up: 1 };

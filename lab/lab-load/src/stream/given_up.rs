@@ -1,6 +1,6 @@
-//! Questions that have timed out, and what connections still keep of them.
+//! Queries that have timed out, and what connections still keep of them.
 //!
-//! A connection keeps the stream of such a question, so that a late answer is seen as one. It forgets it
+//! A connection keeps the stream of such a query, so that a late answer is seen as one. It forgets it
 //! when the server allows no other stream, and at the latest before its ID is used again.
 
 use super::carrier::Taken;
@@ -10,7 +10,7 @@ use super::{Connection, Engine, Handed};
 const EXPIRE_STEP: u64 = 1_000_000;
 
 impl Connection {
-    /// Asks a question. `is_past` says whether an answer to what was sent at a time would not even be late.
+    /// Asks a query. `is_past` says whether an answer to what was sent at a time would not even be late.
     pub(super) fn ask(&mut self, handed: &Handed, is_past: impl Fn(u64) -> bool) -> Taken {
         let past = self.given_up.partition_point(|(sent, _)| is_past(*sent));
         self.forget(past);
@@ -23,7 +23,7 @@ impl Connection {
         }
     }
 
-    /// Lets the carrier forget the first `count` of the questions that have timed out.
+    /// Lets the carrier forget the first `count` of the queries that have timed out.
     fn forget(&mut self, count: usize) {
         if count > 0 {
             let ids = self.given_up.drain(..count).map(|(_, id)| id).collect();
@@ -40,7 +40,7 @@ impl Engine<'_> {
             let any = self.give_up(now);
             self.next_expire = now + EXPIRE_STEP;
             self.close_left();
-            // Where a question was given up, there may be room for another.
+            // Where a query was given up, there may be room for another.
             for client in 0..if any { self.clients.len() } else { 0 } {
                 if self.with_client(client, |it| !it.hand.is_empty()) == Some(true) {
                     self.mark(client);

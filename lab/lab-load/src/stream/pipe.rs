@@ -68,7 +68,7 @@ impl Pipe {
         self.tls.as_ref().and_then(|tls| tls.alpn_protocol())
     }
 
-    /// Goes on with setting up; true when that is done. The caller says when it is `opened`.
+    /// Continues with setting up; true when that is done. The caller says when it is `opened`.
     pub(super) fn establish(&mut self, sink: &mut Sink<'_, '_>) -> Result<bool, End> {
         if self.phase == Phase::Connecting {
             if let Some(error) = self.socket.take_error()? {
@@ -180,7 +180,7 @@ impl Pipe {
     pub(super) fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            // Whoever does not read it has gone already.
+            // If it is not read, the peer has gone already.
             _ = self.flush();
         }
     }

@@ -1,6 +1,6 @@
 //! A connection of QUIC: `quinn-proto` is a state machine without socket and clock; the loop gives it both.
 //!
-//! What is spoken on it is a [`Protocol`]: DNS over QUIC or HTTP/3, each with one question per stream.
+//! What is spoken on it is a [`Protocol`]: DNS over QUIC or HTTP/3, each with one query per stream.
 
 use super::carrier::{Carrier, End, Handshake, Leftover, Sink, Taken};
 use super::tls::Settings;
@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Questions taken before the connection is set up; then the server says how many.
+/// Queries taken before the connection is set up; then the server says how many.
 const EARLY_MAX: usize = 100;
 /// Datagrams received before others have their turn.
 const DATAGRAMS_PER_TURN: usize = 64;
@@ -35,26 +35,26 @@ pub(super) trait Protocol {
     /// The code of an orderly end.
     const NO_ERROR: VarInt;
 
-    /// Does what comes before questions; whether that is done.
+    /// Does what comes before queries; whether that is done.
     fn start(&mut self) -> Result<bool, End>;
 
-    /// Sends a question on a stream of its own.
+    /// Sends a query on a stream of its own.
     fn send(&mut self, id: u16, message: &[u8]) -> Taken;
 
-    /// Cancels the streams of these questions, as far as there are any.
+    /// Cancels the streams of these queries, as far as there are any.
     fn forget(&mut self, ids: &HashSet<u16>);
 
     /// Something can be read or written on a stream, or the server takes no more on it.
     fn on_stream(&mut self, event: StreamEvent, sink: &mut Sink<'_, '_>);
 
-    /// Goes on with what concerns no single stream.
+    /// Continues with what concerns no single stream.
     fn turn(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End>;
 
-    /// Whether no question waits for its answer.
+    /// Whether no query waits for its answer.
     fn is_idle(&self) -> bool;
 
     /// The server has not taken early data, so no stream exists for it. Starts again, and returns the
-    /// questions in the order of their streams.
+    /// queries in the order of their streams.
     fn start_again(&mut self) -> Vec<u16>;
 }
 
@@ -87,19 +87,19 @@ pub(super) struct Quic<P> {
     handle: ConnectionHandle,
     connection: Shared,
     protocol: P,
-    /// Questions without a stream yet.
+    /// Queries without a stream yet.
     waiting: VecDeque<(u16, Vec<u8>)>,
-    /// Questions whose octets go out with the next datagrams.
+    /// Queries whose octets go out with the next datagrams.
     fresh: Vec<u16>,
     /// A datagram that the kernel had no room for.
     blocked: Option<Vec<u8>>,
-    /// Whether questions go out before the handshake is over.
+    /// Whether queries go out before the handshake is over.
     is_early: bool,
     /// How many of them.
     early: u64,
     /// The handshake, once it is over.
     handshake: Option<Handshake>,
-    /// Whether questions can be sent.
+    /// Whether queries can be sent.
     is_open: bool,
     deadline: Option<Instant>,
 }
@@ -199,7 +199,7 @@ impl<P: Protocol> Quic<P> {
         self.handshake = Some(if accepted { Handshake::Resumed } else { Handshake::Full });
     }
 
-    /// Once the handshake is over, starts what is spoken; then questions can be sent.
+    /// Once the handshake is over, starts what is spoken; then queries can be sent.
     fn start(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End> {
         let Some(handshake) = self.handshake.filter(|_| !self.is_open) else { return Ok(()) };
         self.is_open = self.protocol.start()?;
@@ -218,7 +218,7 @@ impl<P: Protocol> Quic<P> {
         taken
     }
 
-    /// Sends the questions that wait for a stream, as far as the server lets us.
+    /// Sends the queries that wait for a stream, as far as the server lets us.
     fn send_waiting(&mut self, sink: &mut Sink<'_, '_>) {
         while let Some((id, message)) = self.waiting.pop_front() {
             match self.send(id, &message) {

@@ -33,10 +33,10 @@ pub enum TlsError {
     )]
     NoRoots(String),
     /// Not a name that a certificate could have.
-    #[error("`{0}` is no name for a TLS server, expected a domain name or an address")]
+    #[error("`{0}` is not a name of a TLS server, expected a domain name or an address")]
     Name(String),
     /// Not a path of a resource.
-    #[error("`{0}` is no path for DNS over HTTPS, expected one as /dns-query")]
+    #[error("`{0}` is not a path for DNS over HTTPS, expected one such as /dns-query")]
     Path(String),
     /// rustls refuses.
     #[error("TLS cannot be set up: {0}")]
@@ -124,7 +124,7 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// Takes what the certificates in a file vouch for, and those certificates themselves: the usual
+/// Accepts what the certificates in a file have signed, and those certificates themselves: the usual
 /// self-signed one of a test server says that it is an authority, and no authority may be a server.
 #[derive(Debug)]
 struct Known {

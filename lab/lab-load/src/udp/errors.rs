@@ -22,7 +22,7 @@ pub(super) fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Gives every question that came back in an ICMP message its outcome.
+/// Gives every query that came back in an ICMP message its outcome.
 pub(super) fn take_refusals(socket: BorrowedFd<'_>, client: usize, session: &mut Session<'_>) {
     let mut datagram = [0; REFUSED_LEN];
     while let Ok(len) = lab_sys::socket::take_error(socket, &mut datagram) {

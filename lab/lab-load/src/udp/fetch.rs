@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Full batches taken from one socket before the others have their turn.
 pub(super) const BATCHES_PER_TURN: usize = 4;
-/// Full batches taken from one socket before its questions are given up: more than a receive buffer
+/// Full batches taken from one socket before its queries are given up: more than a receive buffer
 /// holds, and not without end.
 const BATCHES_OVERDUE: usize = 1 << 12;
 
@@ -69,7 +69,7 @@ impl Udp<'_> {
         false
     }
 
-    /// Fetches what the kernel says came in time, before its questions are given up: after a pause of
+    /// Fetches what the kernel says came in time, before its queries are given up: after a pause of
     /// this program it may still be in the sockets.
     pub(super) fn fetch_overdue(&mut self, now: u64) {
         if self.shard.config.stamps != Stamps::Kernel {

@@ -48,7 +48,7 @@ fn with_loop(stamps: Stamps, use_it: impl FnOnce(&mut Udp<'_>, &UdpSocket)) {
     use_it(&mut udp, &server);
 }
 
-/// Sends a question and returns it as the server got it, with QR set, and where it came from.
+/// Sends a query and returns it as the server got it, with QR set, and where it came from.
 fn ask(udp: &mut Udp<'_>, server: &UdpSocket) -> (Vec<u8>, std::net::SocketAddr) {
     udp.enqueue(Due { item: 0, intended: 0, client: 0 });
     udp.send_queues();
@@ -172,7 +172,7 @@ fn what_waits_to_be_sent_when_the_run_is_stopped_is_skipped_and_what_is_in_fligh
 }
 
 #[test]
-fn questions_are_stamped_before_the_kernel_has_them() {
+fn queries_are_stamped_before_the_kernel_has_them() {
     const QUESTIONS: usize = 200;
     with_loop(Stamps::User, |udp, server| {
         lab_sys::socket::stamp_arrivals(server.as_fd()).unwrap();
@@ -193,7 +193,7 @@ fn questions_are_stamped_before_the_kernel_has_them() {
         early.sort_unstable();
         // The median, since the two clocks cannot be read at once and a machine may be busy.
         assert!(early[QUESTIONS / 2] > 0, "{early:?}");
-        // One system call per question was timed: that bounds how far the stamps may be off.
+        // One system call per query was timed: that bounds how far the stamps may be off.
         assert_eq!(udp.session.tally.send_call.recorded(), QUESTIONS as u64);
     });
 }

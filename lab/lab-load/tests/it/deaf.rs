@@ -1,5 +1,5 @@
 //! Runs against servers that accept connections and then read nothing: the way is full after a while,
-//! and no question is ever answered.
+//! and no query is ever answered.
 
 use lab_echo::identity::Identity;
 use lab_load::schedule::Arrivals;
@@ -44,7 +44,7 @@ fn greet(mut stream: &TcpStream, tls: Option<Arc<ServerConfig>>) -> Option<Serve
     Some(connection)
 }
 
-/// Questions of a load: with names as long as can be, more octets than find room on the way of one
+/// Queries of a load: with names as long as can be, more octets than find room on the way of one
 /// connection, which the kernel gives up to [`ROOM`].
 const QUESTIONS: u64 = 20_000;
 /// Octets that a connection may have on its way by Linux's own settings.
@@ -78,7 +78,7 @@ fn ends(what: &str, config: Config, stop_after: Option<Duration>) -> Outcome {
     let name = ["a-label-of-63-octets".repeat(4).split_at(63).0; 3].join(".");
     workload.push(Name::parse(&name).unwrap().view(), Type::A, None);
     std::thread::spawn(move || {
-        // Nobody waits any more if that took too long.
+        // The client has timed out if that took too long.
         done.send(run(&config, &workload, &told, |_| {}).unwrap()).is_ok()
     });
     if let Some(after) = stop_after {

@@ -21,7 +21,7 @@ enum Seen {
 
 type Log = Arc<Mutex<Vec<Seen>>>;
 
-/// A server of TLS that takes one connection after the other, slowly, and answers with the question.
+/// A server of TLS that takes one connection after the other, slowly, and answers with the query.
 fn slow_server(tls: Arc<ServerConfig>) -> (SocketAddr, Log) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, log) = (listener.local_addr().unwrap(), Log::default());
@@ -62,15 +62,15 @@ fn config(transport: Transport, server: SocketAddr) -> Config {
 }
 
 #[test]
-fn connections_are_there_before_the_first_question_and_their_times_are_kept() {
+fn connections_are_there_before_the_first_query_and_their_times_are_kept() {
     let identity = Identity::make(&["127.0.0.1".to_owned()]).unwrap();
     let (server, log) = slow_server(identity.config("dot").unwrap());
     let outcome = measure(&config(Transport::Dot, server));
     let log = log.lock().unwrap();
     let first = log.iter().position(|seen| *seen == Seen::Question).unwrap();
-    assert_eq!(first, 20, "a question came before all connections were asked for: {log:?}");
+    assert_eq!(first, 20, "a query came before all connections were asked for: {log:?}");
     assert_eq!(outcome.tally.counts.answered, 160);
-    // The last of them waited for the 19 before it; no question did.
+    // The last of them waited for the 19 before it; no query did.
     let (tally, connections) = (&outcome.tally, &outcome.tally.connections);
     assert_eq!((tally.connect.recorded(), connections.opened, connections.attempts), (20, 20, 20));
     assert!(tally.connect.max() >= Some(200_000_000), "{:?}", tally.connect.max());
@@ -85,14 +85,14 @@ fn without_it_connections_are_asked_for_as_the_schedule_begins() {
     config.streams.connect_first = Some(false);
     let outcome = measure(&config);
     assert_eq!(outcome.tally.counts.answered, 160);
-    // The last connection is had 300 ms after the start at the earliest, so questions waited for it.
+    // The last connection is had 300 ms after the start at the earliest, so queries waited for it.
     assert!(outcome.tally.connections.waited.max() >= Some(100_000_000));
     assert_eq!(log.lock().unwrap().iter().filter(|seen| **seen == Seen::Connection).count(), 20);
 }
 
 #[test]
-fn a_connection_that_cannot_be_had_first_is_asked_for_by_its_first_question() {
-    // Nobody listens: each connection is refused, before the start and again.
+fn a_connection_that_cannot_be_had_first_is_asked_for_by_its_first_query() {
+    // no process listens: each connection is refused, before the start and again.
     let server = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut config = config(Transport::Tcp, server);
     config.streams.tls = Default::default();
@@ -112,10 +112,10 @@ fn against_a_server_that_never_shakes_hands_the_schedule_begins_all_the_same() {
     config.streams.set_up_timeout = Some(Duration::from_millis(200));
     let outcome = measure(&config);
     // As many as are set up at once, all of them until the time for the first is over, and that of the
-    // only question; without that bound 300 and one.
+    // only query; without that bound 300 and one.
     assert_eq!(outcome.tally.connections.attempts, 65);
     let notes = outcome.verdict.notes.join("; ");
-    assert!(notes.contains("236 of 300 connections were not asked for"), "{notes}");
+    assert!(notes.contains("236 of 300 connections were not attempted"), "{notes}");
     assert_eq!(outcome.tally.contradictions(), [""; 0]);
 }
 

@@ -36,7 +36,7 @@ fn options() -> quic::Options {
     quic::Options::new(identity().quic_config("h3").unwrap())
 }
 
-/// 8 clients that POST, `rate` questions a second, evenly, for `millis`.
+/// 8 clients that POST, `rate` QPS, evenly, for `millis`.
 fn load(server: SocketAddr, life: &str, rate: f64, millis: u64) -> Config {
     let pace = Pace::Open { rate, arrivals: Arrivals::Uniform };
     let duration = Duration::from_millis(millis);
@@ -49,7 +49,7 @@ fn load(server: SocketAddr, life: &str, rate: f64, millis: u64) -> Config {
     config
 }
 
-/// `queries` questions of one client, each of which waits for the answer to the one before it.
+/// `queries` queries of one client, each of which waits for the answer to the one before it.
 fn one_by_one(server: SocketAddr, life: &str, queries: u64) -> Config {
     let (pace, queries) = (Pace::Closed { window: 1 }, Some(queries));
     let base = load(server, life, 1.0, 0);
@@ -65,7 +65,7 @@ fn error(config: &Config) -> String {
 }
 
 #[test]
-fn questions_over_http_3_have_a_stream_each_and_none_is_unaccounted_for() {
+fn queries_over_http_3_have_a_stream_each_and_none_is_unaccounted_for() {
     let injection =
         Injection { latency: Some("20ms".parse().unwrap()), loss: 0.1, ..Injection::default() };
     let echo = echo(quic::Options { injection, threads: 2, ..options() });
@@ -86,7 +86,7 @@ fn questions_over_http_3_have_a_stream_each_and_none_is_unaccounted_for() {
 }
 
 #[test]
-fn a_life_of_some_questions_ends_connections_and_loses_nothing() {
+fn a_life_of_some_queries_ends_connections_and_loses_nothing() {
     let echo = echo(options());
     for (life, queries, opened) in [("queries=1", 20, 20), ("queries=10", 40, 4)] {
         let outcome = measure(&one_by_one(echo.address, life, queries));
@@ -97,7 +97,7 @@ fn a_life_of_some_questions_ends_connections_and_loses_nothing() {
 }
 
 #[test]
-fn questions_go_out_early_with_a_ticket_and_again_where_they_are_not_taken() {
+fn queries_go_out_early_with_a_ticket_and_again_where_they_are_not_taken() {
     let echo = echo(options());
     let mut config = one_by_one(echo.address, "queries=1", 20);
     config.streams.tls.early_data = true;
@@ -134,7 +134,7 @@ fn connections_are_there_before_the_schedule_or_with_it() {
 }
 
 #[test]
-fn a_server_that_says_goodbye_loses_no_question_that_waits_for_its_answer() {
+fn a_server_that_says_goodbye_loses_no_query_that_waits_for_its_answer() {
     let echo = echo(quic::Options { close_after: Some(5), ..options() });
     let outcome = measure(&one_by_one(echo.address, "persistent", 50));
     let (seen, counts) = (connections(&outcome), outcome.tally.counts);
@@ -243,7 +243,7 @@ fn long(message: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn a_question_that_the_server_has_not_looked_at_is_asked_again_on_another_connection() {
+fn a_query_that_the_server_has_not_looked_at_is_asked_again_on_another_connection() {
     let server = Server::start(Settings::default(), |number, message| match number {
         3 => Reply::Reset(Code::H3_REQUEST_REJECTED),
         _ => Reply::Message(message),
@@ -255,7 +255,7 @@ fn a_question_that_the_server_has_not_looked_at_is_asked_again_on_another_connec
 }
 
 #[test]
-fn an_answer_before_the_question_is_read_is_an_answer() {
+fn an_answer_before_the_query_is_read_is_an_answer() {
     let server = Server::start(Settings { is_rash: true, ..Settings::default() }, |_, _| {
         Reply::Response(404, "text/plain", Vec::new(), None)
     });
@@ -265,10 +265,10 @@ fn an_answer_before_the_question_is_read_is_an_answer() {
 }
 
 #[test]
-fn a_connection_that_both_sides_gave_up_as_idle_is_opened_again_with_the_next_question() {
+fn a_connection_that_both_sides_gave_up_as_idle_is_opened_again_with_the_next_query() {
     let settings = Settings { idle: Duration::from_millis(500), ..Settings::default() };
     let server = Server::start(settings, |_, message| Reply::Message(message));
-    // A question at once and one after two seconds.
+    // A query at once and one after two seconds.
     let config = load(server.address, "persistent", 0.5, 4_000);
     let outcome = measure(&Config { clients: 1, ..config });
     let seen = connections(&outcome);

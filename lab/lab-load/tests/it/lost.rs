@@ -1,4 +1,4 @@
-//! Questions that are lost on streams of their own do not take the room of those after them.
+//! Queries that are lost on streams of their own do not take the room of those after them.
 
 use crate::measure;
 use lab_echo::identity::Identity;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const STREAMS: u32 = 8;
 const QUESTIONS: u64 = 120;
 
-/// An echo that loses 30 of 100 questions.
+/// An echo that loses 30 of 100 queries.
 fn echo(transport: Transport) -> Echo {
     let identity = Identity::make(&["127.0.0.1".to_owned()]).unwrap();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -30,7 +30,7 @@ fn echo(transport: Transport) -> Echo {
     start(any, options).unwrap()
 }
 
-/// One client with `window` questions out at once.
+/// One client with `window` queries out at once.
 fn check(transport: Transport, window: usize) {
     let echo = echo(transport);
     let base = Config::new(echo.address, 1.0);
@@ -59,16 +59,16 @@ fn check(transport: Transport, window: usize) {
 }
 
 #[test]
-fn lost_questions_leave_their_streams_of_http_2_to_others() {
+fn lost_queries_leave_their_streams_of_http_2_to_others() {
     check(Transport::Doh, 8);
 }
 
 #[test]
-fn lost_questions_leave_their_streams_of_quic_to_others() {
+fn lost_queries_leave_their_streams_of_quic_to_others() {
     check(Transport::Doq, 8);
 }
 
 #[test]
-fn lost_questions_leave_their_streams_of_http_3_to_others() {
+fn lost_queries_leave_their_streams_of_http_3_to_others() {
     check(Transport::Doh3, 8);
 }

@@ -58,12 +58,12 @@ fn percentiles_and_loss_are_those_that_the_server_says_it_made() {
     let outcome = measure(&config);
     let truth = echo.stop().unwrap().truth;
     let (tally, counts) = (&outcome.tally, &outcome.tally.counts);
-    // On a busy machine, questions may be lost on their way to the server, too.
+    // On a busy machine, queries may be lost on their way to the server, too.
     let unseen = counts.sent - truth.questions;
     assert!(truth.lost > 0 && counts.timed_out >= truth.lost + unseen, "{counts:?} {truth:?}");
     assert_eq!(counts.timed_out + counts.answered, counts.sent);
     for part in [0.1, 0.5, 0.9, 0.98, 0.995] {
-        // The same rank, with the lost questions behind the slowest answer.
+        // The same rank, with the lost queries behind the slowest answer.
         let rank = part * counts.sent as f64 / truth.held.recorded() as f64;
         let held = truth.held.quantile(rank).nanos().unwrap() as f64;
         let Quantile::Value(found) = tally.service.quantile(part) else { panic!("{part}") };
@@ -98,11 +98,11 @@ fn a_run_against_silence_ends_after_its_duration_and_timeout() {
     assert!((outcome.loss(), outcome.answer_rate()) == (Some(1.0), 0.0));
 }
 
-/// The real counterpart of the simulated freeze. How late questions leave depends on the machine;
+/// The real counterpart of the simulated freeze. How late queries leave depends on the machine;
 /// that they leave although nothing is answered does not.
 #[test]
-fn a_frozen_server_does_not_stop_the_questions() {
-    // Frozen until so many questions wait: a closed loop with a window of 8 would never send them.
+fn a_frozen_server_does_not_stop_the_queries() {
+    // Frozen until so many queries wait: a closed loop with a window of 8 would never send them.
     const WAITING: usize = 200;
     let (mut held, mut seen) = (Vec::new(), 0);
     let server = Server::udp(move |socket, message, peer| {

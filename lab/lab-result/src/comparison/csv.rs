@@ -21,7 +21,7 @@ pub fn csv(comparison: &ComparisonFile) -> String {
         let number = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
         let quantiles = [0.5, 0.9, 0.99, 0.999].map(|part| block.response.quantile(part));
         quantiles.iter().for_each(|it| _ = write!(text, ",{}", number(it.nanos())));
-        // What lies among lost questions is at least this.
+        // What lies among lost queries is at least this.
         let bound = (block.response.censored() > 0).then(|| block.response.to_parts().floor);
         _ = write!(text, ",{},{},{}", number(bound), number(block.cpu_ns), number(block.memory));
         let is_bound = |it: &Quantile| matches!(it, Quantile::AtLeast(_));

@@ -7,9 +7,9 @@ use super::{Finding, Verdict};
 pub enum Shift {
     /// It is the estimate.
     Known,
-    /// B lies among the lost questions: it is at least the estimate.
+    /// B lies among the lost queries: it is at least the estimate.
     AtLeast,
-    /// A lies among the lost questions: it is at most the estimate.
+    /// A lies among the lost queries: it is at most the estimate.
     AtMost,
     /// Both do: nothing.
     Unknown,

@@ -53,7 +53,7 @@ mod tests {
     use crate::tests::example;
     use std::path::Path;
 
-    /// A second of 2,000 questions with times from 50 µs to 50 ms, another one each time.
+    /// A second of 2,000 queries with times from 50 µs to 50 ms, another one each time.
     fn second(second: u64) -> Second {
         let mut random = lab_load::rng::Stream::new(1, second);
         let mut times = |least: f64| {

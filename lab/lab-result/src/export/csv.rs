@@ -13,7 +13,7 @@ const HEADER: &str = "second,start_unix,final,sent,answered,lost,timed_out,icmp_
 
 /// Latencies are response times, from the intended time; a cell without a value is empty. The last
 /// column names the percentiles of which only a lower bound is known, since they lie among the lost
-/// questions.
+/// queries.
 pub(super) fn text(result: &ResultFile) -> String {
     let mut out = format!("{HEADER}\n");
     for second in &result.seconds {

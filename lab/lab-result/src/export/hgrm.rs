@@ -4,8 +4,8 @@ use super::moments::Moments;
 use lab_histogram::Histogram;
 use std::fmt::Write as _;
 
-/// A line per bucket. Lost questions count in every percentile, so if there are any the table ends
-/// below 1: nobody knows how long they took.
+/// A line per bucket. Lost queries count in every percentile, so if there are any the table ends
+/// below 1: it is not known how long they took.
 pub(super) fn text(histogram: &Histogram) -> String {
     let mut out = "       Value     Percentile TotalCount 1/(1-Percentile)\n\n".to_owned();
     let total = histogram.recorded() + histogram.censored();

@@ -2,8 +2,8 @@
 //! and merge-data.py read.
 //!
 //! Its intervals are cohorts as ours are: answers, RCODEs and latencies belong to the interval in
-//! which the question was meant to be sent. Its latencies are an array whose index is the
-//! millisecond and whose last element counts the questions without an answer.
+//! which the query was meant to be sent. Its latencies are an array whose index is the
+//! millisecond and whose last element counts the queries without an answer.
 
 use crate::{Connections, ResultFile};
 use lab_histogram::Histogram;

@@ -273,11 +273,11 @@ fn check_shotgun(text: &str) -> Value {
 }
 
 #[test]
-fn shotguns_tools_find_every_field_and_all_questions_in_their_milliseconds() {
+fn shotguns_tools_find_every_field_and_all_queries_in_their_milliseconds() {
     let data = check_shotgun(&made(&example(), Format::Shotgun));
     let sum = latency(&data["stats_sum"]);
     assert_eq!((sum.len(), data["timeout_ms"].as_u64()), (2_001, Some(2_000)));
-    assert_eq!(sum[2_000], 3, "lost questions are in the last element");
+    assert_eq!(sum[2_000], 3, "lost queries are in the last element");
     let slowest = sum.iter().take(2_000).rposition(|count| *count > 0).unwrap();
     assert_eq!(slowest, 7, "the slowest took 7.669 ms");
     check_shotgun(&made(&over_tcp(), Format::Shotgun));

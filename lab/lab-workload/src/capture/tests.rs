@@ -95,7 +95,7 @@ fn faults(capture: &Capture) -> Vec<String> {
     capture.faults.iter().map(ToString::to_string).collect()
 }
 
-/// Packets of all kinds: questions of three clients, responses, others, and broken ones.
+/// Packets of all kinds: queries of three clients, responses, others, and broken ones.
 fn mixed() -> Vec<Vec<u8>> {
     let mut cut = udp(1, 53, &query("cut.example"));
     cut.truncate(50);
@@ -114,7 +114,7 @@ fn mixed() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn questions_are_taken_with_clients_and_times_and_broken_packets_named() {
+fn queries_are_taken_with_clients_and_times_and_broken_packets_named() {
     for file in [
         pcap(&mixed(), false),
         pcap(&mixed(), true),
@@ -204,7 +204,7 @@ fn missing_octets_end_a_connection_and_name_the_packet_behind_them() {
     let middle = read(&pcap(&[tcp(5, false, &message[9..])], false), 53).unwrap();
     assert_eq!(
         faults(&middle),
-        ["packet 1: a connection whose first octets are no DNS message, left out"]
+        ["packet 1: a connection whose first octets are not a DNS message, left out"]
     );
 }
 

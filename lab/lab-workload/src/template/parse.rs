@@ -23,11 +23,13 @@ pub struct TemplateError {
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// `{` without `}`.
-    #[error("`{{` without a `}}` behind it, expected a field as {{rand:8}} (a brace is \\{{)")]
+    #[error(
+        "`{{` without a `}}` after it, expected a field such as {{rand:8}} (write a literal brace as \\{{)"
+    )]
     Open,
     /// No field has this name.
     #[error(
-        "`{0}` is no field, expected seq, rand:N, hex:N, A-B, choice:WORDS, uniform:FILE, \
+        "`{0}` is not a template field, expected seq, rand:N, hex:N, A-B, choice:WORDS, uniform:FILE, \
          zipf:FILE or turn:FILE"
     )]
     Field(String),
@@ -51,7 +53,7 @@ pub enum Fault {
         fault: NameError,
     },
     /// A file without a word.
-    #[error("{0} has no name, expected one a line")]
+    #[error("{0} contains no name, expected one name per line")]
     Empty(String),
     /// Some choice of words gives a label of more than 63 octets.
     #[error("a label can become {0} octets long, expected at most 63")]

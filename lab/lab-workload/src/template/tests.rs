@@ -71,8 +71,8 @@ fn faults_have_a_column_and_say_what_was_expected() {
     let long = format!("{{choice:{}}}{{rand:20}}", "x".repeat(50));
     let whole = "{rand:60}.".repeat(5);
     for (text, message) in [
-        ("a.{rand:8", "template, column 3: `{` without a `}` behind it"),
-        ("{nope}.x", "column 1: `nope` is no field, expected seq"),
+        ("a.{rand:8", "template, column 3: `{` without a `}` after it"),
+        ("{nope}.x", "column 1: `nope` is not a template field, expected seq"),
         ("{rand:0}", "column 1: `0`, expected a length from 1 to 63"),
         ("a{rand:x}", "column 2: `x`, expected a length"),
         ("{hex:64}", "`64`, expected a length"),
@@ -80,7 +80,7 @@ fn faults_have_a_column_and_say_what_was_expected() {
         ("{uniform:0}", "`0`, expected a count from 1"),
         ("{zipf(11):5}", "`11`, expected an exponent"),
         ("{zipf:no.txt}", "cannot read no.txt"),
-        ("{zipf:empty.txt}", "empty.txt has no name"),
+        ("{zipf:empty.txt}", "empty.txt contains no name"),
         ("{zipf:bad.txt}", "bad.txt, line 3: name has an empty label"),
         ("{choice:a,,b}", "column 1: name has an empty label"),
         ("", "column 1: name has an empty label"),

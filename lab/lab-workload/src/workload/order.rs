@@ -54,7 +54,7 @@ impl Workload {
         self.draw(length, types, |_| zipf.draw(&mut stream));
     }
 
-    /// Questions a second of the client that asks most, if all `clients` together ask `rate`; in its
+    /// QPS of the client that asks most, if all `clients` together ask `rate`; in its
     /// busiest second if items have times.
     pub fn busiest_client(&self, clients: usize, rate: f64) -> f64 {
         let even = rate / clients.max(1) as f64;
@@ -63,7 +63,7 @@ impl Workload {
         rates(steps, &self.times, clients, rate).into_iter().fold(0.0, f64::max)
     }
 
-    /// If a client of the script asks more than `most` questions a second when all of them together
+    /// If a client of the script asks more than `most` QPS when all of them together
     /// ask `rate`: gives each of `clients`, among which those of the script wrap around, as many
     /// places as it takes to ask less from each. It asks from them in turn. Returns how many of the
     /// run's clients the script uses then.
@@ -85,7 +85,7 @@ impl Workload {
             return total_places;
         }
         if self.times.is_empty() {
-            // Each time a short script begins again, it goes on with other places.
+            // Each time a short script begins again, it continues with other places.
             let steps_needed = TURNS_MIN * total_places;
             *steps = steps.repeat(steps_needed.div_ceil(steps.len().max(1)));
         }
@@ -136,7 +136,7 @@ fn known(steps: &[Step]) -> usize {
     steps.iter().map(|step| step.client as usize + 1).max().unwrap_or(0)
 }
 
-/// Questions a second of each client, if all together ask `rate`; in its busiest second if items have
+/// QPS of each client, if all together ask `rate`; in its busiest second if items have
 /// times.
 fn rates(steps: &[Step], times: &[u64], clients: usize, rate: f64) -> Vec<f64> {
     let clients = clients.max(1);

@@ -1,4 +1,4 @@
-//! The octets of one question: where they are, or how they are made.
+//! The octets of one query: where they are, or how they are made.
 
 use super::stream;
 use crate::template::{NameBuffer, Template};
@@ -16,7 +16,7 @@ pub(super) struct Span {
     pub(super) end: usize,
     /// Octets of header and question; 0 if the message has no readable question.
     pub(super) question_len: u16,
-    /// Octets of the name in the question.
+    /// Octets of the name in the query.
     pub(super) name_len: u8,
     /// Whether its client subnet is drawn by position.
     pub(super) drawn_subnet: bool,
@@ -47,7 +47,7 @@ pub(super) fn question_of(message: &[u8]) -> Option<(u16, u8)> {
     lens.filter(|_| plain && header.counts[0] == 1)
 }
 
-/// A question being written, on the stack: no item allocates.
+/// A query being written, on the stack: no item allocates.
 pub(super) struct QuestionBuffer {
     octets: [u8; NAME_LEN_MAX + 4],
     len: usize,
@@ -70,7 +70,7 @@ impl QuestionBuffer {
         self.octets.get(..self.len).unwrap_or_default()
     }
 
-    /// The question that a template makes.
+    /// The query that a template makes.
     pub(super) fn made(&mut self, seed: u64, n: u64, made: &Made) -> &[u8] {
         let mut name = NameBuffer::new();
         made.template.write(seed, n, &mut name);

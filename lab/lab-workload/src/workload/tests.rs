@@ -122,7 +122,7 @@ fn groups_of_types_are_drawn_by_name_and_type() {
 }
 
 #[test]
-fn made_questions_match_by_item_and_draw_their_subnet() {
+fn made_queries_match_by_item_and_draw_their_subnet() {
     let template = Template::parse("{seq}.{rand:8}.example.", |_| unreachable!()).unwrap();
     let mut edns = Edns::default();
     edns.set_subnets("10.0.0.0/8,24".parse().unwrap());
@@ -190,7 +190,7 @@ proptest! {
     }
 }
 
-/// Questions of three clients: one asks eight of ten.
+/// Queries of three clients: one asks eight of ten.
 fn lopsided() -> Workload {
     let mut workload = Workload::new(1);
     workload.push(name("a.example.").view(), Type::A, None);
@@ -206,7 +206,7 @@ fn the_busiest_client_is_found_over_the_order_or_in_its_busiest_second() {
     assert_eq!(workload.busiest_client(1, 1_000.0), 1_000.0);
     // Clients 0 and 2 are one socket.
     assert_eq!(workload.busiest_client(2, 1_000.0), 900.0);
-    // The last three questions of client 0 come within a second.
+    // The last three queries of client 0 come within a second.
     let seconds = [0, 1, 2, 3, 4, 5, 6, 7, 7, 7];
     workload.set_times(seconds.map(|second| second * 1_000_000_000).to_vec());
     assert_eq!(workload.busiest_client(32, 1_000.0), 2.0);
@@ -221,7 +221,7 @@ fn a_client_that_asks_too_much_for_one_is_split_and_the_others_are_not() {
     assert_eq!(workload.split_clients(32, 1_000.0, 300.0), 5, "three and two");
     let clients: Vec<_> = (0..10).map(|n| workload.client(n, 5)).collect();
     assert_eq!(clients, [0, 1, 3, 2, 0, 1, 2, 4, 0, 1]);
-    // The next round goes on where this one ended.
+    // The next round continues where this one ended.
     assert_eq!(workload.client(10, 5), 2);
     assert!(workload.busiest_client(5, 1_000.0) < 270.0);
 }
@@ -255,7 +255,7 @@ fn more_places_than_any_machine_has_are_counted_and_not_made() {
 }
 
 #[test]
-fn the_busiest_part_of_a_recording_keeps_its_questions_clients_and_gaps() {
+fn the_busiest_part_of_a_recording_keeps_its_queries_clients_and_gaps() {
     let mut workload = lopsided();
     assert_eq!(workload.busiest_part(3, 1.0).period(), Some(10), "nothing was recorded");
     workload.set_times(vec![0, 40, 50, 52, 56, 58, 90, 92, 94, 120]);

@@ -224,7 +224,7 @@ fn hold(libc: Libc, folder: &Path, program: &Path) {
                 messages.get(first).map(|message| message.escape_ascii().to_string())
             };
             panic!(
-                "{libc:?}, case {at}: {} questions asked, {} planned, question {first}:\n{:?}\n{:?}",
+                "{libc:?}, case {at}: {} queries asked, {} planned, query {first}:\n{:?}\n{:?}",
                 asked.len(),
                 planned.len(),
                 show(&asked),

@@ -59,19 +59,19 @@ pub(crate) struct Args {
     /// Metrics page with B's CPU and memory.
     #[arg(long, value_name = "URL")]
     pub(crate) b_prometheus: Option<String>,
-    /// Questions the server answers itself: a file of names and types, or a suffix to make names for.
+    /// Queries the server answers itself: a file of names and types, or a suffix to make names for.
     #[arg(long, value_name = "FILE|SUFFIX")]
     pub(crate) internal: Option<String>,
-    /// Questions the server has to forward, likewise; measured apart.
+    /// Queries the server has to forward, likewise; measured apart.
     #[arg(long, value_name = "FILE|SUFFIX")]
     pub(crate) external: Option<String>,
-    /// Any questions, likewise (default: the mix of a Kubernetes node).
+    /// Any queries, likewise (default: the mix of a Kubernetes node).
     #[arg(short = 'd', long = "names", value_name = "FILE|SUFFIX")]
     pub(crate) names: Option<String>,
     /// Loads in percent of the smaller capacity of the two, which is searched for.
     #[arg(long, value_delimiter = ',', default_value = "10,50,80")]
     pub(crate) loads: Vec<f64>,
-    /// Loads in questions a second instead, as 500,20k.
+    /// Loads in QPS instead, as 500,20k.
     #[arg(long, value_delimiter = ',', value_parser = lab_units::rate, conflicts_with = "loads")]
     pub(crate) rates: Vec<f64>,
     /// Pairs of blocks.
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     /// Load before each block that is not measured (default: 500ms; none in a self-test).
     #[arg(long, value_name = "TIME", value_parser = lab_units::seconds)]
     pub(crate) warm_up: Option<u64>,
-    /// When a question is given up.
+    /// When a query has timed out.
     #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = lab_units::seconds)]
     pub(crate) timeout: u64,
     /// What decides: METRIC, METRIC@LOAD, METRIC@LOAD@SET (cpu@50%@internal). Metrics: p50, p90, p99, p99.9, loss,
@@ -107,7 +107,7 @@ pub(crate) struct Args {
     /// Wanted chance to find a difference, for what is said about further pairs.
     #[arg(long, default_value_t = 0.8)]
     pub(crate) power: f64,
-    /// How often a pair is measured again that the machine or the generator spoilt.
+    /// How often a pair is measured again after a disturbance of the machine or the generator.
     #[arg(long, default_value_t = 2)]
     pub(crate) retries: usize,
     /// Clients, each with a socket of its own.

@@ -44,7 +44,7 @@ pub(crate) fn findings(plan: &ComparisonPlan, blocks: &[Block], noise: &[Finding
                     if censored > 0 {
                         found.notes.push(format!(
                             "{} at {} ({}): in {censored} of {} blocks it lies among the lost \
-                             questions, and the timeout stands in its place",
+                             queries, and the timeout stands in its place",
                             cell.metric,
                             cell.load,
                             cell.set,
@@ -191,7 +191,7 @@ fn centred(finding: &Finding) -> Vec<f64> {
     finding.differences.iter().map(|difference| difference - centre).collect()
 }
 
-/// Whether a latency decides. Late questions then leave no verdict at all.
+/// Whether a latency decides. Late queries then leave no verdict at all.
 pub(crate) fn decides_by_latency(plan: &ComparisonPlan) -> bool {
     Metric::of(&plan.primary.metric).is_some_and(Metric::is_latency)
 }
@@ -206,9 +206,9 @@ fn punctual(blocks: &[Block], load: &Load) -> Result<(), String> {
         return Ok(());
     }
     if late == disturbed {
-        return Err(format!("the generator sent questions late in {late} of {all} blocks"));
+        return Err(format!("the generator sent queries late in {late} of {all} blocks"));
     }
-    let text = "blocks are disturbed, with questions that left late in";
+    let text = "blocks are disturbed, with queries that left late in";
     Err(format!("{disturbed} of {all} {text} {late} of them"))
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Selector {
     pub(crate) program: String,
 }
 
-/// A pod that answers questions.
+/// A pod that answers queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pod {
     pub(crate) name: String,
@@ -33,7 +33,7 @@ impl Selector {
             .filter(|(namespace, labels)| !namespace.is_empty() && !labels.is_empty())
             .with_context(|| {
                 let example = "kube-system/k8s-app=kube-dns";
-                format!("`{text}`: expected NAMESPACE/SELECTOR, as {example}")
+                format!("`{text}`: expected NAMESPACE/SELECTOR, such as {example}")
             })?;
         Ok(Self {
             namespace: namespace.to_owned(),

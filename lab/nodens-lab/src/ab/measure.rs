@@ -21,9 +21,9 @@ const ECHO_RATE_MAX: f64 = 20_000.0;
 const IDLE_MAX: Duration = Duration::from_secs(2);
 /// How long the search for the capacity asks each server.
 const SEARCH: Duration = Duration::from_secs(1);
-/// Questions in flight per client meanwhile.
+/// Queries in flight per client meanwhile.
 const WINDOW: usize = 4;
-/// The part of the questions that may be lost at the capacity.
+/// The part of the queries that may be lost at the capacity.
 const LOSS_MAX: f64 = 0.001;
 
 /// Who asks, and how.
@@ -58,7 +58,7 @@ pub(crate) struct Phase<'a> {
     pub(crate) specs: [&'a Spec; 2],
     pub(crate) pairs: usize,
     pub(crate) order: Vec<String>,
-    /// Distinguishes the questions of phases.
+    /// Distinguishes the queries of phases.
     pub(crate) salt: u64,
 }
 
@@ -153,7 +153,7 @@ impl Bench<'_> {
 
     fn run(&self, config: &Config, load: &Load) -> Result<Outcome> {
         let set = self.sets.iter().find(|set| set.name == load.set);
-        let set = set.with_context(|| format!("no questions `{}`", load.set))?;
+        let set = set.with_context(|| format!("no queries `{}`", load.set))?;
         Ok(lab_load::run(config, &set.workload, self.stop, |_| {})?)
     }
 
@@ -297,7 +297,7 @@ impl Bench<'_> {
                 return Ok(Vec::new());
             }
         }
-        Ok(vec!["the echo before the group lost questions".to_owned()])
+        Ok(vec!["the echo before the group lost queries".to_owned()])
     }
 
     /// The rate that both servers can take of a set: the smaller maximum of a closed loop, lowered
@@ -333,7 +333,7 @@ impl Bench<'_> {
         let (names, rate) =
             (format!("{} or {}", specs[0].name, specs[1].name), term::rate(smaller));
         bail!(
-            "{names} loses questions, or this machine is too busy, even at {rate}/s; give --rates"
+            "{names} loses queries, or this machine is too busy, even at {rate} QPS; give --rates"
         )
     }
 }

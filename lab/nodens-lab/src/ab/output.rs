@@ -16,7 +16,7 @@ pub(crate) const NO_WORSE: u8 = 0;
 pub(crate) const WORSE: u8 = 1;
 pub(crate) const INCONCLUSIVE: u8 = 2;
 
-/// What is known of a difference of two quantiles that both lie among lost questions.
+/// What is known of a difference of two quantiles that both lie among lost queries.
 const UNKNOWN: &str = "at least the timeout on both sides";
 
 /// Everything, for a terminal.
@@ -49,8 +49,7 @@ fn line(text: &mut String, what: &str) {
 
 fn table(file: &ComparisonFile) -> Table {
     let level = format!("{:.3} % interval", (1.0 - file.plan.alpha) * 100.0).replace(".000", "");
-    let header =
-        ["questions", "load", "metric", "A", "B", "B − A", &level, "p", "verdict", "finds"];
+    let header = ["queries", "load", "metric", "A", "B", "B − A", &level, "p", "verdict", "finds"];
     let mut table = Table::new(&header);
     for finding in &file.findings {
         let style = match finding.verdict {
@@ -98,7 +97,7 @@ fn value(finding: &Finding, value: f64) -> String {
     }
 }
 
-/// A value that may be only a bound, because it lies among the lost questions.
+/// A value that may be only a bound, because it lies among the lost queries.
 fn bound(is_bound: bool, text: String) -> String {
     if is_bound { format!("≥ {text}") } else { text }
 }
@@ -188,7 +187,7 @@ pub(crate) fn sentence(file: &ComparisonFile) -> String {
         Verdict::Inconclusive => {
             let needed = match finding.pairs_needed {
                 _ if finding.shift() != Shift::Known => {
-                    "questions time out: a longer --timeout or a lower rate would tell".to_owned()
+                    "queries timed out: a longer --timeout or a lower rate would decide".to_owned()
                 }
                 Some(pairs) if pairs > finding.pairs => {
                     format!("about {} would decide", term::of(pairs - finding.pairs, "more pair"))
@@ -202,7 +201,7 @@ pub(crate) fn sentence(file: &ComparisonFile) -> String {
     if file.invalid_because.is_empty() {
         term::paint(style, &text)
     } else {
-        term::paint(Style::Bad, &format!("no verdict; for what it is worth: {text}"))
+        term::paint(Style::Bad, &format!("no verdict; the estimate is: {text}"))
     }
 }
 
@@ -254,7 +253,7 @@ pub(crate) fn markdown(file: &ComparisonFile) -> String {
     let mut text = format!("# {} compared with {}\n\n", file.b.name, file.a.name);
     let (a, b) = (&file.a, &file.b);
     for (side, party) in [("A", a), ("B", b)] {
-        let version = party.version.as_deref().unwrap_or("not told");
+        let version = party.version.as_deref().unwrap_or("unknown");
         line(
             &mut text,
             &format!("* **{side}**: {}: `{}`, version: {version}", party.name, party.server),

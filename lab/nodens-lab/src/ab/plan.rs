@@ -1,4 +1,4 @@
-//! What is fixed before the first block: questions, loads, order, metrics, margins.
+//! What is fixed before the first block: queries, loads, order, metrics, margins.
 
 use super::Args;
 use super::side::Spec;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const NAMES: usize = 1_000;
 /// Draws before their order repeats.
 const ORDER_LEN: usize = 1 << 18;
-/// Questions of the cluster mix.
+/// Queries of the cluster mix.
 const MIX: usize = 100_000;
 /// Relative width of the histogram's buckets.
 pub(crate) const RESOLUTION: f64 = 1.0 / 256.0;
@@ -32,7 +32,7 @@ const METRICS: [(&str, f64); 7] = [
     ("memory", 0.05),
 ];
 
-/// A set of questions.
+/// A set of queries.
 pub(crate) struct Set {
     pub(crate) name: String,
     source: String,
@@ -40,7 +40,7 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    /// Questions that are no one's choice.
+    /// Queries that are no one's choice.
     pub(crate) fn new(name: &str, workload: Workload) -> Self {
         Self { name: name.to_owned(), source: name.to_owned(), workload }
     }
@@ -70,7 +70,7 @@ impl Metric {
         })
     }
 
-    /// Whether it is a time to answer, which a late question makes longer.
+    /// Whether it is a time to answer, which a late query makes longer.
     pub(crate) fn is_latency(self) -> bool {
         matches!(self, Self::Quantile(_))
     }
@@ -83,7 +83,7 @@ impl Metric {
         }
     }
 
-    /// How many questions a block needs: 100 beyond the quantile.
+    /// How many queries a block needs: 100 beyond the quantile.
     pub(crate) fn questions_needed(self) -> u64 {
         match self {
             Self::Quantile(part) => (100.0 / (1.0 - part)).round() as u64,
@@ -92,7 +92,7 @@ impl Metric {
     }
 }
 
-/// The question sets of the command line; the mix of a cluster without any.
+/// The query sets of the command line; the mix of a cluster without any.
 pub(crate) fn sets(args: &Args) -> Result<Vec<Set>> {
     let mut sets = Vec::new();
     for (name, given) in
@@ -111,7 +111,7 @@ pub(crate) fn sets(args: &Args) -> Result<Vec<Set>> {
     Ok(sets)
 }
 
-/// A file of questions, or names under a suffix.
+/// A file of queries, or names under a suffix.
 fn questions(given: &str, seed: u64) -> Result<Workload> {
     let mut workload = Workload::new(seed);
     let path = Path::new(given);
@@ -123,7 +123,7 @@ fn questions(given: &str, seed: u64) -> Result<Workload> {
             eprintln!("{given}: {error}, skipped");
         }
         if workload.is_empty() {
-            bail!("{given} has no question");
+            bail!("{given} has no query");
         }
         return Ok(workload);
     }
@@ -154,7 +154,9 @@ pub(crate) fn plan(
     let fewest = lab_stats::power::Plan { alpha: args.alpha, power: args.power }.fewest();
     if args.pairs < fewest {
         let (pairs, alpha) = (args.pairs, args.alpha);
-        bail!("{pairs} pairs can show nothing at a level of {alpha}: expected at least {fewest}");
+        bail!(
+            "{pairs} pairs cannot show any difference at a level of {alpha}: expected at least {fewest}"
+        );
     }
     let group = args.group.unwrap_or(if specs.iter().any(Spec::changes) { 1 } else { 5 });
     let set_plan = |set: &Set| {
@@ -194,9 +196,10 @@ fn rules(retries: usize) -> Vec<String> {
     vec![
         format!("a pair is measured again, at most {retries} times, if in one of its blocks"),
         "the hypervisor took more than 1 % of the CPU time (steal)".to_owned(),
-        "the generator did not vouch for the load".to_owned(),
-        "or the echo before its group lost a question".to_owned(),
-        "a pair that stays so is kept and noted; no other pair is ever left out".to_owned(),
+        "the generator declared the load INVALID".to_owned(),
+        "or the echo run before its group lost a query".to_owned(),
+        "a pair that is still disturbed after that is kept and noted; no other pair is left out"
+            .to_owned(),
     ]
 }
 
@@ -210,7 +213,7 @@ fn metrics(given: &[String]) -> Result<Vec<MetricPlan>> {
         let known = METRICS.map(|(name, _)| name).join(", ");
         let (name, margin) = text
             .split_once('=')
-            .with_context(|| format!("--margin {text}: expected METRIC=PART, as p99=5%"))?;
+            .with_context(|| format!("--margin {text}: expected METRIC=PART, such as p99=5%"))?;
         let plan = metrics.iter_mut().find(|plan| plan.metric == name);
         let plan = plan.with_context(|| format!("--margin {text}: expected one of {known}"))?;
         plan.margin = lab_units::part(margin).with_context(|| format!("--margin {text}"))?;
@@ -360,11 +363,11 @@ mod tests {
     }
 
     #[test]
-    fn questions_come_from_a_file_or_a_suffix() {
+    fn queries_come_from_a_file_or_a_suffix() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
         std::fs::write(path, "; nothing\n").unwrap();
-        assert!(questions(path, 1).unwrap_err().to_string().contains("has no question"));
+        assert!(questions(path, 1).unwrap_err().to_string().contains("has no query"));
         std::fs::write(path, "a.example A\n").unwrap();
         assert_eq!(questions(path, 1).unwrap().len(), 1);
         assert_eq!(questions("svc.cluster.local", 1).unwrap().len(), NAMES);

@@ -16,13 +16,13 @@ use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// CPU time that the echo spends on each question, so that there is something to compare.
+/// CPU time that the echo spends on each query, so that there is something to compare.
 const WORK: Duration = Duration::from_micros(40);
 /// How long the echo holds answers back if the latency is to change: much longer than scheduling takes.
 const HOLD: Duration = Duration::from_millis(50);
 /// Confidence that the spread of the pilot is not too small.
 const CONFIDENCE: f64 = 0.8;
-/// Name of the question set.
+/// Name of the query set.
 const SET: &str = "echo";
 
 /// What B does worse than A.
@@ -196,7 +196,7 @@ fn pilot(
     let widen = sigma_upper(1.0, pairs, CONFIDENCE);
     let noise: Vec<f64> = finding.differences.iter().map(|d| d * widen).collect();
     let needed = Resampled::new(wanted, &noise, args.seed).pairs(part.ln_1p(), None);
-    let needed = needed.context("the machine is too disturbed to plan for such a change")?;
+    let needed = needed.context("this machine is too disturbed to detect such a change")?;
     term::out(&format!(
         "{metric}: {} of A with itself, sigma {:.2} % over {pairs} pairs: {:.1} % more needs \
          {needed} pairs",

@@ -178,7 +178,7 @@ pub(crate) struct Starter<'a> {
     pub(crate) scratch: Scratch,
     /// CPUs of servers that are started here; anywhere if empty.
     pub(crate) cpus: Vec<usize>,
-    /// Whose first question must be answered before a server counts as started.
+    /// Whose first query must be answered before a server counts as started.
     pub(crate) probe: Workload,
     pub(crate) started: usize,
 }
@@ -241,7 +241,7 @@ pub(crate) struct NothingListens {
 impl std::fmt::Display for NothingListens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { name, address } = self;
-        write!(f, "nothing listens at {address} ({name}): its host refused every query (ICMP)")
+        write!(f, "nothing listens at {address} ({name}): every query was refused (ICMP)")
     }
 }
 

@@ -51,29 +51,29 @@ impl Arrangement {
 /// One thing that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cell {
-    /// The most questions a second, one name.
+    /// The highest QPS, one name.
     OneName,
-    /// The most questions a second, [`super::NAMES`] names.
+    /// The highest QPS, [`super::NAMES`] names.
     ManyNames,
-    /// 2,000 questions a second from clients that sleep in between: where a node's bill for CPU is read.
+    /// 2,000 QPS from clients that sleep in between: where the CPU use of a node is read.
     Low,
     /// Latency at the given rate.
     Fixed,
     /// Latency at half of what this server reached in [`Cell::ManyNames`].
     Half,
-    /// The most questions a second over 100 TCP connections.
+    /// The highest QPS over 100 TCP connections.
     Tcp100,
     /// The same over 1,000.
     Tcp1000,
-    /// The most questions a second, no name twice.
+    /// The highest QPS, no name twice.
     Misses,
     /// [`Cell::ManyNames`] with two CPUs.
     TwoCpus,
-    /// The most questions a second for the internal name.
+    /// The highest QPS for the internal name.
     Internal,
     /// The same without a cache.
     UncachedInternal,
-    /// The most questions a second for one name of the upstream's, without a cache.
+    /// The highest QPS for one name of the upstream's, without a cache.
     UncachedExternal,
     /// Memory per cached name.
     Memory,
@@ -83,7 +83,7 @@ pub(super) enum Cell {
     Quiet,
     /// The same under reloads, a changing hosts file, and scrapes.
     Disturbed,
-    /// The most questions a second for names of Services.
+    /// The highest QPS for names of Services.
     Services,
     /// The same for names that do not exist and that search lists make.
     SearchPath,

@@ -1,5 +1,5 @@
 //! The settings of each server: one thread per CPU given, a cache for a million entries where there
-//! is one, no log of questions, no DNSSEC validation, everything else asked of one upstream.
+//! is one, no log of queries, no DNSSEC validation, everything else asked of one upstream.
 
 use super::{INTERNAL, INTERNAL_ADDRESS, NAMES};
 use std::fmt::Write;

@@ -51,14 +51,14 @@ impl Bench<'_> {
         }
     }
 
-    /// As many questions as are answered; `queries` of them, or for the time of a measurement.
+    /// As many queries as are answered; `queries` of them, or for the time of a measurement.
     pub(super) fn closed(
         &self,
         server: SocketAddr,
         workload: &Workload,
         queries: Option<u64>,
     ) -> Result<Outcome> {
-        // Warming ends with its questions and not with its time.
+        // Warming ends with its queries and not with its time.
         let duration = queries.map_or(Duration::from_secs_f64(self.args.seconds), |_| WARM_MAX);
         let pace = Pace::Closed { window: IN_FLIGHT / CLIENTS };
         self.run(Config { pace, queries, duration, ..self.config(server) }, workload)
@@ -114,7 +114,7 @@ impl Bench<'_> {
         Ok(outcome)
     }
 
-    /// The same questions as at the fixed rate from inside the pod, by a client that sleeps.
+    /// The same queries as at the fixed rate from inside the pod, by a client that sleeps.
     pub(super) fn through_pod(&self, server: SocketAddr) -> Result<Load> {
         let Ok(pod) = &self.pod else { bail!("there is no pod") };
         let file = self.scratch.write("names.txt", &questions::file())?;

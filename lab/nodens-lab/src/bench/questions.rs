@@ -1,4 +1,4 @@
-//! The questions of the cells.
+//! The queries of the cells.
 
 use super::{INTERNAL, NAMES, NAMES_OF_MEMORY};
 use anyhow::Result;
@@ -8,7 +8,7 @@ use nodens_wire::{Name, Type};
 /// Draws before the order of names repeats.
 const ORDER_LEN: usize = 1 << 18;
 
-/// The questions of the cells.
+/// The queries of the cells.
 pub(super) struct Questions {
     pub(super) one: Workload,
     pub(super) many: Workload,

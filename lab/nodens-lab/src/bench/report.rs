@@ -87,7 +87,7 @@ fn about(
             read("/proc/sys/kernel/osrelease").trim()
         ),
         format!("- load average {} (1, 5, 15 minutes)", load_average.join(" ")),
-        format!("- measured again because others used the server's CPU: {tried} times"),
+        format!("- measurements repeated because other processes used the server's CPU: {tried}"),
         "- echo is `nodens-lab echo`: the cost of receiving and sending alone".to_owned(),
         "- -k8s: errors, health, ready, prometheus, cache, forward, loop, reload, loadbalance"
             .to_owned(),
@@ -112,10 +112,10 @@ fn summary_of_warnings(samples: &[Sample]) -> Vec<String> {
             count(|sample| sample.upstream_busy() > UPSTREAM_BUSY),
             "the embedded upstream was the limit and not the server: compare CPU per query.",
         ),
-        (count(has_misses), "hits were asked for and not all were hits."),
+        (count(has_misses), "not all queries were hits, although only hits were expected."),
         (
             count(|sample| !sample.load.invalid.is_empty()),
-            "the load generator was disturbed itself.",
+            "the load generator itself was disturbed.",
         ),
     ];
     let lines = lines.iter().filter(|(count, _)| *count > 0);
@@ -126,7 +126,7 @@ fn has_misses(sample: &Sample) -> bool {
     sample.cell.wants_hits() && sample.miss_rate() > MISSES
 }
 
-/// What spoils a number: the generator does not vouch for it, or others used the server's CPU.
+/// What spoils a number: the measurement is INVALID, or others used the server's CPU.
 fn warnings(samples: &[Sample]) -> Vec<String> {
     let mut warnings = Vec::new();
     for sample in samples {
@@ -137,7 +137,7 @@ fn warnings(samples: &[Sample]) -> Vec<String> {
         }
         if has_misses(sample) {
             let part = term::percent(sample.miss_rate());
-            warnings.push(format!("{place}: {part} of the answers took a query to the upstream"));
+            warnings.push(format!("{place}: {part} of the answers needed a query to the upstream"));
         }
         if sample.upstream_busy() > UPSTREAM_BUSY {
             let percent = sample.upstream_busy() * 100.0;

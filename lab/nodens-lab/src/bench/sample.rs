@@ -24,7 +24,7 @@ pub(super) struct Load {
     /// From sending to the answer.
     pub(super) service: Histogram,
     pub(super) plan: String,
-    /// Why the generator does not vouch for it.
+    /// Why its measurement is INVALID.
     pub(super) invalid: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Sample {
     pub(super) account: Account,
     /// What the upstream's thread did meanwhile.
     pub(super) upstream: Account,
-    /// Questions that the upstream was asked meanwhile.
+    /// Queries that the upstream was asked meanwhile.
     pub(super) asked: u64,
     /// Octets of memory that the server held before and afterwards.
     pub(super) resident: (Option<u64>, Option<u64>),
@@ -89,7 +89,7 @@ impl Sample {
         waited.min(1.0 - self.account.ran.as_secs_f64() / available).max(0.0)
     }
 
-    /// The part of the answers that took a question to the upstream.
+    /// The part of the answers that took a query to the upstream.
     pub(super) fn miss_rate(&self) -> f64 {
         self.asked as f64 / (self.load.answered as f64).max(1.0)
     }

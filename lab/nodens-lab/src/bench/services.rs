@@ -1,4 +1,4 @@
-//! The Services of the Kubernetes rows, and the questions about them.
+//! The Services of the Kubernetes rows, and the queries about them.
 
 use super::apiserver::{ApiServer, Listing};
 use anyhow::{Result, bail};
@@ -84,7 +84,7 @@ fn slice(n: usize) -> String {
     )
 }
 
-/// The API server and the questions of the Kubernetes rows.
+/// The API server and the queries of the Kubernetes rows.
 pub(super) struct Services {
     pub(super) api: ApiServer,
     /// Services' names, and the same each once.
@@ -126,7 +126,7 @@ pub(super) fn expect_rcode(outcome: Outcome, rcode: u16) -> Result<Outcome> {
     let others = rcodes.total() - rcodes.get(rcode);
     if others > 0 || rcodes.total() == 0 {
         bail!(
-            "expected RCODE {rcode} of every answer, of {} not {others} had it: {rcodes:?}",
+            "expected RCODE {rcode} in every answer, but {others} of {} had another: {rcodes:?}",
             rcodes.total()
         );
     }

@@ -72,10 +72,10 @@ impl Numbers<'_> {
         samples.any(|sample| sample.is_spoilt() || sample.upstream_busy() > UPSTREAM_BUSY)
     }
 
-    /// How many times the questions of `other` this server answers.
+    /// How many times the queries of `other` this server answers.
     ///
     /// From the rates; if other processes or the upstream spoilt one of them, from CPU per
-    /// question, which they hardly touch, with a star.
+    /// query, which they hardly touch, with a star.
     fn ratio(&self, server: &str, cell: Cell, other: &str, other_cell: Cell) -> Option<String> {
         let spoilt = self.is_spoilt(server, cell) || self.is_spoilt(other, other_cell);
         let (here, there) = ((server, cell), (other, other_cell));
@@ -250,7 +250,7 @@ fn low(peers: &[Peer], n: &Numbers<'_>) -> Section {
         memory,
         resident,
     ];
-    section("The bill: CPU at 2,000 QPS from sleeping clients; memory", peers, &columns)
+    section("Cost: CPU at 2,000 QPS from sleeping clients; memory", peers, &columns)
 }
 
 fn latency(title: &str, peers: &[Peer], n: &Numbers<'_>, cell: Cell) -> Section {
@@ -290,7 +290,7 @@ fn latencies(bench: &Bench<'_>, peers: &[Peer], n: &Numbers<'_>) -> Vec<Section>
         ),
         (
             Cell::Disturbed,
-            "The same under reloads, hosts file changes and ten scrapes of the metrics a second"
+            "The same under reloads, hosts file changes and ten scrapes of the metrics per second"
                 .to_owned(),
         ),
     ];

@@ -18,7 +18,7 @@ impl Pod {
     /// Needs `ip` and the right to administer the network.
     pub(super) fn new() -> Result<Self> {
         if in_path("ip").is_none() {
-            bail!("there is no program `ip` (Debian package iproute2)");
+            bail!("the program `ip` is missing (Debian package iproute2)");
         }
         let id = std::process::id();
         let pod = Self { namespace: format!("nodens-bench-{id}"), link: format!("nb{id}") };

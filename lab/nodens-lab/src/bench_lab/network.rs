@@ -53,7 +53,8 @@ impl Drop for Network {
 }
 
 fn ip(arguments: &[&str]) -> Result<()> {
-    let output = Command::new("ip").args(arguments).output().context("no program `ip`")?;
+    let output =
+        Command::new("ip").args(arguments).output().context("the program `ip` is missing")?;
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr);
         bail!("`ip {}`: {}", arguments.join(" "), error.trim());

@@ -31,7 +31,7 @@ impl Report<'_> {
             if self.samples.iter().all(|sample| sample.route != route) {
                 continue;
             }
-            parts.push(format!("{title}, as fast as one CPU goes:"));
+            parts.push(format!("{title}, at the highest rate of one CPU:"));
             parts.push(render(&self.maximum(route)));
             parts.extend(self.ratio(route));
             let rate = term::count(self.bench.args.rate.into());
@@ -139,7 +139,7 @@ fn rate(median: Option<Median>) -> String {
 }
 
 impl Sample {
-    /// Nanoseconds of CPU per answered question.
+    /// Nanoseconds of CPU per answered query.
     fn cost(&self) -> Option<f64> {
         (self.answered > 0).then(|| self.cpu.as_nanos() as f64 / self.answered as f64)
     }

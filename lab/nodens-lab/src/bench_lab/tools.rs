@@ -7,9 +7,9 @@ use std::process::Command;
 
 /// Sockets of a generator that has several.
 const CLIENTS: u32 = 8;
-/// Questions in flight at the maximum, over all clients.
+/// Queries in flight at the maximum, over all clients.
 const IN_FLIGHT: u32 = 256;
-/// Questions a second where the latency floor is measured.
+/// QPS where the latency floor is measured.
 const FLOOR_RATE: u32 = 1_000;
 /// What a generator that does not wait for answers is told to send at the maximum.
 const FLOOD: u32 = 5_000_000;

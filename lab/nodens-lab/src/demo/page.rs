@@ -34,7 +34,7 @@ pub(super) fn write(
         lab_result::write(&folder.join(file), &result)?;
         sources.push(Source { name: name.to_owned(), document: Document::Load(Box::new(result)) });
     }
-    let title = "A node’s questions without a cache and with Nodens";
+    let title = "A node’s queries without a cache and with Nodens";
     crate::report::write(&folder.join(page), &sources, Some(title))
 }
 

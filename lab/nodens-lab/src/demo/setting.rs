@@ -11,12 +11,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Questions a second, the highest that this machine can send on time, if nobody says how many. The
+/// QPS, the highest that this machine can send on time, by default. The
 /// lowest still shows what a cache saves.
 pub(super) const RATES: [f64; 5] = [4_000.0, 2_000.0, 1_000.0, 500.0, 250.0];
-/// Questions of a phase, made before it: some 16 octets each.
+/// Queries of a phase, made before it: some 16 octets each.
 const QUESTIONS_MAX: f64 = 20e6;
-/// Questions a second below which a few decide what is seen.
+/// QPS below which a few decide what is seen.
 const RATE_MIN: f64 = 100.0;
 /// Pods, each with a socket: a hundred times what a node has by default.
 const PODS_MAX: usize = 11_000;
@@ -28,14 +28,14 @@ const TAKES: usize = 3;
 /// Refuses what the demonstration cannot be done with, before anything is made or started.
 pub(super) fn check(args: &Args) -> Result<()> {
     if let Some(rate) = args.rate.filter(|rate| rate.is_nan() || *rate < RATE_MIN) {
-        bail!("--rate: {rate} is too low, expected at least {RATE_MIN} questions a second");
+        bail!("--rate: {rate} is too low, expected at least {RATE_MIN} QPS");
     }
     if args.seconds.is_nan() || args.seconds < 1.0 {
         bail!("--seconds: {} is too short, expected at least 1 second", args.seconds);
     }
     let questions = args.rate.unwrap_or(RATES[0]) * args.seconds;
     if questions > QUESTIONS_MAX {
-        bail!("{questions:.1e} questions (rate times time), expected {QUESTIONS_MAX:e} at most");
+        bail!("{questions:.1e} queries (rate times time), expected {QUESTIONS_MAX:e} at most");
     }
     if args.pods == 0 || args.pods > PODS_MAX {
         bail!("{} pods, expected 1 to {PODS_MAX}", args.pods);
@@ -49,7 +49,7 @@ pub(super) struct Setting {
     pub(super) rate: f64,
     /// CPUs of the generator; anywhere if empty.
     pub(super) load: Vec<usize>,
-    /// What the generator does between two questions.
+    /// What the generator does between two queries.
     pub(super) spin: Spin,
     /// CPUs of both servers; anywhere if empty. Nothing else that the demonstration runs uses them.
     pub(super) servers: Vec<usize>,
@@ -67,11 +67,11 @@ impl Setting {
         Ok(Self { rate, load, spin, servers, takes: TAKES })
     }
 
-    /// The plan of `seconds` of questions from `pods` to `to`.
+    /// The plan of `seconds` of queries from `pods` to `to`.
     pub(super) fn config(&self, args: &Args, to: SocketAddr, seconds: f64, queries: u64) -> Config {
         Config {
             pace: Pace::Open { rate: self.rate, arrivals: Arrivals::Poisson },
-            // The plan is sent exactly once: the number of questions ends it and not the time.
+            // The plan is sent exactly once: the number of queries ends it and not the time.
             duration: Duration::from_secs_f64(seconds * 2.0),
             queries: Some(queries),
             clients: args.pods,
@@ -83,7 +83,7 @@ impl Setting {
     }
 
     /// Lowers the rate until a short trial goes well. Each rate is tried with a CPU that the generator
-    /// does not let go, the most exact where nothing else runs; then asleep between two questions, since
+    /// does not let go, the most exact where nothing else runs; then asleep between two queries, since
     /// others who want that CPU delay a thread less that has not used its share; then wherever there is
     /// room.
     pub(super) fn calibrate(
@@ -99,7 +99,7 @@ impl Setting {
         let first = self.clone();
         for rate in RATES.into_iter().filter(|rate| *rate <= first.rate) {
             self.rate = rate;
-            let text = format!("trying {} questions/s on this machine", term::count(rate as u64));
+            let text = format!("trying {} QPS on this machine", term::count(rate as u64));
             live.show(0.0, 1.0, &text);
             let ways = [
                 (first.load.clone(), first.spin),
@@ -113,7 +113,7 @@ impl Setting {
                 }
             }
         }
-        // What asks for least goes on: the last way at the lowest rate.
+        // What asks for least continues: the last way at the lowest rate.
         Ok(self)
     }
 

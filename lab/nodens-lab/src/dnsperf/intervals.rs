@@ -51,7 +51,7 @@ impl<'o> Intervals<'o> {
         _ = term::all(&text);
     }
 
-    /// Counts are of what happened in the interval; latencies and RCODEs of the questions that were
+    /// Counts are of what happened in the interval; latencies and RCODEs of the queries that were
     /// sent in it, as far as they were answered by its end.
     fn statistics<'p>(&self, sum: &'p Progress, interval: u64) -> text::Statistics<'p> {
         let rcodes = sum.cohort.rcodes.iter();

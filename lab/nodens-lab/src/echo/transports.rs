@@ -24,7 +24,7 @@ pub(super) struct TransportArgs {
     /// doh3 beside doq, the one behind].
     #[arg(long, value_name = "ADDRESS:PORT")]
     tls_listen: Option<SocketAddr>,
-    /// PEM file with the certificate to show [default: one made for the occasion].
+    /// PEM file with the certificate to present [default: a new one].
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// PEM file with its key.
@@ -51,7 +51,7 @@ pub(super) struct Echoes {
 /// The file with the authority of a made certificate.
 struct Authority {
     path: PathBuf,
-    /// Nobody asked for it, so it goes when the echo does.
+    /// The user did not name it, so it is deleted with the echo.
     passing: bool,
 }
 

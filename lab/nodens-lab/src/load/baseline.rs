@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(clap::Args)]
 pub(super) struct BaselineArgs {
     /// Run the same plan on an echo server before and after, for up to 5 seconds each and at 1.5
-    /// times the rate for up to 2: it shows what of the latency is the generator's own, and a
+    /// times the rate for up to 2: it shows how much of the latency comes from the generator, and a
     /// generator that could not do more makes the run invalid.
     #[arg(long)]
     baseline: bool,
@@ -24,7 +24,9 @@ impl BaselineArgs {
     fn options(&self) -> Result<Option<Options>> {
         let place = match &self.baseline_at {
             Some(server) if server.port.is_none() => {
-                bail!("--baseline-at: expected the port of `nodens-lab echo`, as in echo-host:5300")
+                bail!(
+                    "--baseline-at: expected the port of `nodens-lab echo`, such as echo-host:5300"
+                )
             }
             Some(server) => Some(Place::At(server.find_and_tell(0)?)),
             None => self.baseline.then_some(Place::Here),

@@ -91,7 +91,8 @@ impl Cost {
         });
         let Some((wall, before, cpu)) = both else {
             let why = self.fault.as_deref().unwrap_or("the server was restarted");
-            let note = format!("the cost of the server is unknown, its counters failed: {why}");
+            let note =
+                format!("the cost of the server is unknown, reading its counters failed: {why}");
             return result.verdict.notes.push(note);
         };
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

@@ -33,7 +33,7 @@ struct Moment {
 pub(super) struct View {
     title: String,
     duration: f64,
-    /// Planned questions a second, if there is a plan.
+    /// Planned QPS, if there is a plan.
     rate: Option<f64>,
     history: VecDeque<Moment>,
     sent: u64,
@@ -123,7 +123,7 @@ impl View {
 
     fn heading(&self, seconds: f64, width: usize) -> String {
         let time = if seconds > self.duration {
-            "waiting for the last answers".to_owned()
+            "waiting for the last responses".to_owned()
         } else {
             format!("{seconds:.0} of {} s", self.duration)
         };

@@ -124,7 +124,7 @@ fn distinct<'a>(places: impl Iterator<Item = &'a Path>) -> Result<()> {
     for path in places.filter(|path| path.is_file() || !path.exists()) {
         if !seen.insert(path) {
             bail!(
-                "two of the result, its page (--html), its exports and the report cannot both be {}",
+                "{} is named twice among the result, its page (--html), its exports and the report",
                 path.display()
             );
         }
@@ -145,7 +145,7 @@ fn probe(folder: &Path, path: &Path) -> Result<()> {
 pub(crate) fn check(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        bail!("cannot write {}: {} is no directory", path.display(), folder.display());
+        bail!("cannot write {}: {} is not a directory", path.display(), folder.display());
     }
     if path.is_dir() {
         bail!("cannot write {}: it is a directory", path.display());

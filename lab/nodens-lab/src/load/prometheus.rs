@@ -67,21 +67,16 @@ impl Sums {
         self.open.values().for_each(|cohort| all.merge(cohort));
         let mut out = String::new();
         let version = env!("CARGO_PKG_VERSION");
-        head(&mut out, "info", "gauge", "What runs, and on which server.");
+        head(&mut out, "info", "gauge", "Transport, server and plan of this run.");
         _ = writeln!(out, "nodens_lab_info{{version=\"{version}\",server=\"{server}\"}} 1");
-        head(
-            &mut out,
-            "in_flight",
-            "gauge",
-            "Questions without an outcome at the last full second.",
-        );
+        head(&mut out, "in_flight", "gauge", "Queries without an outcome at the last full second.");
         _ = writeln!(out, "nodens_lab_in_flight {}", self.in_flight);
         let c = &self.counts;
         let groups = [
-            ("sent_total", "Questions sent.", "", &[("", c.sent)][..]),
+            ("sent_total", "Queries sent.", "", &[("", c.sent)][..]),
             (
                 "questions_total",
-                "Questions by what became of them.",
+                "Queries by outcome.",
                 "outcome",
                 &[
                     ("answered", c.answered),
@@ -95,7 +90,7 @@ impl Sums {
             ),
             (
                 "messages_total",
-                "Received messages by what they are.",
+                "Received messages by kind.",
                 "kind",
                 &[
                     ("answer", c.answered),
@@ -131,11 +126,11 @@ fn sample(out: &mut String, name: &str, label: &str, value: &str, count: u64) {
     _ = writeln!(out, "nodens_lab_{name}{labels} {count}");
 }
 
-/// Lost questions took at least the timeout: they are counted, and in no bucket but the last.
+/// Lost queries took at least the timeout: they are counted, and in no bucket but the last.
 fn histogram(out: &mut String, times: &Histogram) {
     let name = "response_seconds";
     let help =
-        "From the intended time of sending to the answer; lost questions are above all buckets.";
+        "From the intended time of sending to the answer; lost queries are above all buckets.";
     head(out, name, "histogram", help);
     let mut buckets = times.buckets().peekable();
     let mut below = 0;
@@ -170,7 +165,7 @@ impl Endpoint {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let text = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // A client that goes away harms nobody.
+                // A client that disconnects does no harm.
                 _ = answer(stream, &text);
             }
         });

@@ -1,4 +1,4 @@
-//! Which questions `load` asks: from a file, from a template, or made.
+//! Which queries `load` asks: from a file, from a template, or made.
 
 mod captured;
 mod files;
@@ -19,22 +19,22 @@ use std::time::Duration;
 
 /// Draws before a drawn order repeats.
 const ORDER_LEN: usize = 1 << 20;
-/// Questions made for the cluster mix: more would repeat what a longer run would ask anyway.
+/// Queries made for the cluster mix: more would repeat what a longer run would ask anyway.
 const MIX_MAX: usize = 4 << 20;
-/// Different questions that are made before the run.
+/// Different queries that are made before the run.
 const MADE_MAX: usize = 20 << 20;
-/// Questions in flight per client while caches are warmed up: a server should not lose any.
+/// Queries in flight per client while caches are warmed up: a server should not lose any.
 const WARM_UP_WINDOW: usize = 2;
 /// The longest warm-up.
 const WARM_UP_MAX: Duration = Duration::from_secs(120);
 /// Arguments that say what is asked.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Questions")]
+#[command(next_help_heading = "Queries")]
 pub(crate) struct Questions {
-    /// File of questions in dnsperf's format: a name and a type per line; - is standard input.
+    /// File of queries in dnsperf's format: a name and a type per line; - is standard input.
     #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["workload", "template"])]
     names: Option<PathBuf>,
-    /// The file has messages, each behind its length in two octets (as dnsperf -B).
+    /// The file has messages, each after its length in two octets (as dnsperf -B).
     #[arg(short = 'B', long, requires = "names", conflicts_with_all = ["edns", "dnssec", "edns_option"])]
     binary: bool,
     /// The file has dynamic updates (as dnsperf -u): a zone, require, prohibit, add, delete, send.
@@ -45,31 +45,31 @@ pub(crate) struct Questions {
         conflicts_with_all = ["binary", "hit_rate", "search", "qtype"]
     )]
     updates: bool,
-    /// Packet capture (pcap or pcapng) whose questions are asked in order; - is standard input.
+    /// Packet capture (pcap or pcapng) whose queries are sent in order; - is standard input.
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["names", "workload", "template", "qtype", "search"]
     )]
     capture: Option<PathBuf>,
-    /// Port that the questions in the capture were sent to.
+    /// Port that the queries in the capture were sent to.
     #[arg(long, value_name = "PORT", default_value_t = 53, requires = "capture")]
     capture_port: u16,
-    /// Ask each question of the capture at its time, instead of at a rate, and end with the capture.
+    /// Send each query of the capture at its time, instead of at a rate, and end with the capture.
     #[arg(long, requires = "capture", conflicts_with_all = ["rate", "closed_loop", "arrivals"])]
     original_timing: bool,
     /// Go through the capture so many times as fast.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "original_timing")]
     speed: f64,
-    /// Stop at the first faulty line or packet of a file instead of going on without it.
+    /// Stop at the first faulty line or packet of a file instead of skipping it.
     #[arg(long)]
     strict: bool,
-    /// Template of names, as {zipf:names.txt}.{rand:8}.example.: a new question each time.
+    /// Template of names, as {zipf:names.txt}.{rand:8}.example.: a new query each time.
     ///
     /// Fields: {seq} {rand:N} {hex:N} {0-255} {choice:a,b,c} {uniform:FILE} {zipf:FILE} {turn:FILE}
     #[arg(long, conflicts_with = "workload")]
     template: Option<String>,
-    /// Questions to make if there is neither file nor template.
+    /// Queries to make if there is neither file nor template.
     #[arg(short, long, value_enum, default_value = "cluster")]
     workload: Built,
     /// Suffix of made names, but for the cluster mix and templates.
@@ -89,17 +89,17 @@ pub(crate) struct Questions {
     /// Names with fewer dots go through the search list first.
     #[arg(long, default_value_t = 5, requires = "search")]
     ndots: usize,
-    /// Whose stub resolver.
+    /// Stub resolver to imitate.
     #[arg(long, value_enum, default_value = "glibc", requires = "search")]
     libc: LibcName,
     /// File of the names that exist, one a line, *. for all below, NODATA behind those without address;
     /// without it every name exists as it is written, and none with a suffix.
     #[arg(long, value_name = "FILE", requires = "search")]
     exists: Option<PathBuf>,
-    /// Part of the questions that asks for names asked before; the others get a label of their own.
+    /// Part of the queries that repeats names; the others get a unique label.
     #[arg(long, value_name = "PART", value_parser = lab_units::part)]
     hit_rate: Option<f64>,
-    /// Ask each different question once before the run that is measured (default with --hit-rate).
+    /// Send each different query once before the measured run (default with --hit-rate).
     #[arg(long)]
     warm_up: bool,
     /// Send EDNS.
@@ -117,7 +117,7 @@ pub(crate) struct Questions {
     /// Send EDNS with a client subnet, as 192.0.2.0/24, or with drawn ones, as 10.0.0.0/8,24.
     #[arg(long, value_name = "SUBNET")]
     ecs: Option<Subnets>,
-    /// Send EDNS with a client cookie, the same in all questions.
+    /// Send EDNS with a client cookie, the same in all queries.
     #[arg(long)]
     cookie: bool,
     /// Send EDNS and ask for the server's name (NSID).
@@ -136,7 +136,7 @@ enum Built {
     Zipf,
     /// Names evenly.
     Uniform,
-    /// A name never asked before each time: nothing can be cached.
+    /// A new name each time: nothing can be cached.
     Unique,
 }
 
@@ -147,18 +147,18 @@ enum LibcName {
     Go,
 }
 
-/// What the rest of the run says about questions.
+/// What the rest of the run says about queries.
 pub(crate) struct Run {
     /// Seed of everything random.
     pub(crate) seed: u64,
     /// Clients.
     pub(crate) clients: usize,
-    /// About how many questions will be asked.
+    /// About how many queries will be asked.
     pub(crate) wanted: f64,
 }
 
 impl Questions {
-    /// Makes or reads the questions. Faults of files are written to standard error.
+    /// Makes or reads the queries. Faults of files are written to standard error.
     pub(crate) fn workload(&self, run: &Run) -> Result<Workload> {
         let style = self.style(run.seed)?;
         let mut workload = match (&self.names, &self.template) {
@@ -177,7 +177,7 @@ impl Questions {
         Ok(workload)
     }
 
-    /// Asks each different question once, if that is wanted, before the run that is measured. Nothing
+    /// Asks each different query once, if that is wanted, before the run that is measured. Nothing
     /// of it goes into the result but the line that says what it did.
     pub(crate) fn warm_up(
         &self,
@@ -190,9 +190,7 @@ impl Questions {
         }
         let Some(warm_up) = workload.warm_up() else {
             if self.warm_up {
-                bail!(
-                    "--warm-up needs questions that are asked again, and these are all different"
-                );
+                bail!("--warm-up needs queries that repeat, but these are all different");
             }
             return Ok(None);
         };
@@ -204,7 +202,7 @@ impl Questions {
         };
         let counts = lab_load::run(&config, &warm_up, stop, |_| {})?.tally.counts;
         let line = format!(
-            "before it a warm-up of {} questions, each different one at least once, {} answered",
+            "warm-up of {} queries before it, each different query at least once, {} answered",
             term::count(counts.sent),
             term::count(counts.answered)
         );
@@ -212,7 +210,7 @@ impl Questions {
         Ok(Some(line))
     }
 
-    /// Where the questions come from, in a few words.
+    /// Where the queries come from, in a few words.
     pub(crate) fn source(&self) -> String {
         let types: Vec<_> = self.qtype().types().map(|qtype| qtype.to_string()).collect();
         let (count, types) = (term::count(self.count as u64), types.join(", "));
@@ -247,7 +245,7 @@ impl Questions {
                 self.libc.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
             format!("{source}; search {} ndots:{} {libc}", self.search.join(" "), self.ndots)
         };
-        let hits = self.hit_rate.map(|rate| format!(", {} % of them asked before", rate * 100.0));
+        let hits = self.hit_rate.map(|rate| format!(", {} % of them repeated", rate * 100.0));
         source + hits.as_deref().unwrap_or_default()
     }
 

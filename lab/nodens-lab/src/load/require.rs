@@ -15,7 +15,7 @@ pub(super) struct RequireArgs {
     /// 5 if it does not.
     #[arg(long, value_name = "LIMITS", conflicts_with = "slo")]
     require: Option<Objective>,
-    /// Write what became of each requirement as JUnit's XML.
+    /// Write the outcome of each requirement as JUnit XML.
     #[arg(long, value_name = "FILE", requires = "require")]
     junit: Option<PathBuf>,
 }

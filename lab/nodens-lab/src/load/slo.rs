@@ -48,7 +48,7 @@ pub(crate) struct SloArgs {
     /// The highest rate to try.
     #[arg(long, value_name = "RATE", default_value = "10M", value_parser = lab_units::rate, requires = "slo")]
     slo_ceiling: f64,
-    /// How closely the result is wanted.
+    /// Precision of the result.
     #[arg(long, value_name = "PART", default_value = "5%", value_parser = lab_units::part, requires = "slo")]
     slo_precision: f64,
 }
@@ -131,7 +131,7 @@ pub(super) fn search(
     } else {
         term::out(&words::text(&setting, &file));
     }
-    places.write(Kept::Search(&file)).context("the table above is what was found")?;
+    places.write(Kept::Search(&file)).context("the table above has the results")?;
     Ok(exit(&file))
 }
 
@@ -299,7 +299,7 @@ fn kept(found: &Found) -> search::Found {
 }
 
 /// 0 if the result is one of the server, 1 if it does not meet the objective at all, or that of an
-/// invalid or interrupted run: what was done until then is a choice of whoever interrupted it.
+/// invalid or interrupted run: what was done until then depends on when it was interrupted.
 fn exit(file: &SearchFile) -> ExitCode {
     match (file.median, file.limited_by.as_deref()) {
         _ if file.interrupted => ExitCode::from(crate::EXIT_INTERRUPTED),

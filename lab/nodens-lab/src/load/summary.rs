@@ -10,9 +10,9 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 /// Columns that the table with everything needs.
 const WIDE: usize = 118;
-/// Groups of questions that are worth a line each.
+/// Groups of queries that are worth a line each.
 const GROUPS: usize = 8;
-/// A second with fewer questions has no p99.
+/// A second with fewer queries has no p99.
 const SECOND_MIN: u64 = 100;
 
 /// The summary for a terminal of `width` columns, or for a file (`None`).
@@ -54,7 +54,7 @@ fn interrupted(result: &ResultFile) -> Option<String> {
     let seconds = |nanos: u64| format!("{:.1}", nanos as f64 / lab_result::SECOND as f64);
     result.run.interrupted.then(|| {
         let (ran, planned) = (seconds(result.run.elapsed_ns), seconds(result.plan.duration_ns));
-        format!("INTERRUPTED after {ran} of {planned} s: the numbers are of that part only")
+        format!("INTERRUPTED after {ran} of {planned} s: the numbers cover that part only")
     })
 }
 
@@ -131,13 +131,13 @@ fn outcomes(result: &ResultFile) -> String {
         ("not sent in time", c.overdue),
         ("not sent: error", c.send_errors),
     ]));
-    format!("  questions  {}", parts.join("  "))
+    format!("  queries    {}", parts.join("  "))
 }
 
 /// What became of the connections, if there were any.
 fn connections(result: &ResultFile) -> Option<String> {
     let (all, fates) = (result.connections?, result.connection_fates.as_ref()?);
-    let mut parts = vec![format!("asked for {}", term::count(all.attempted))];
+    let mut parts = vec![format!("attempted {}", term::count(all.attempted))];
     parts.extend(nonzero(&[
         ("opened", all.opened),
         ("resumed", all.resumed),
@@ -152,8 +152,8 @@ fn connections(result: &ResultFile) -> Option<String> {
         ("closed by us", fates.closed_by_client),
         ("broken", fates.broken),
         ("left open", fates.left_open),
-        ("questions cut", fates.half_written),
-        ("asked again", fates.asked_again),
+        ("queries cut", fates.half_written),
+        ("sent again", fates.asked_again),
         ("streams rejected", fates.rejected),
         ("waited for a stream", fates.stream_waits),
     ]));

@@ -1,4 +1,4 @@
-//! The options that say how questions travel.
+//! The options that say how queries travel.
 
 use crate::server::Server;
 use anyhow::{Result, bail};
@@ -26,24 +26,23 @@ pub(crate) struct TransportArgs {
     #[arg(long, value_name = "NAME[:PORT]=WEIGHT,…")]
     mix: Option<Mix>,
     /// When a client leaves a connection for a new one: queries=N,time=D,idle=D, any of them, each
-    /// fixed or as exp:MEAN or uniform:LOW-HIGH; queries=1 is a connection for every question.
+    /// fixed or as exp:MEAN or uniform:LOW-HIGH; queries=1 is a connection for every query.
     #[arg(long, value_name = "LIFE", default_value = "persistent")]
     conn_life: Life,
-    /// Questions without an answer on one connection at once; others wait for their turn.
+    /// Queries in flight on one connection; others wait for their turn.
     #[arg(long, value_name = "DEPTH")]
     pipelining: Option<NonZeroUsize>,
-    /// Open the first connection of each client before the schedule starts; none is asked for once the
-    /// handshake timeout is over [default: where connections persist]; `--connect-first=false` opens them as it starts.
+    /// Open the first connection of each client before the schedule starts; none is opened any more after the handshake timeout [default: where connections persist]; `--connect-first=false` opens them as it starts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     connect_first: Option<bool>,
     /// How long setting up a connection may take, handshake included, as 3s; a bare number is seconds
     /// [default: the timeout].
     #[arg(long, value_name = "TIME", value_parser = lab_units::seconds)]
     handshake_timeout: Option<u64>,
-    /// PEM file with the certificate that must vouch for the server's [default: the system's].
+    /// PEM file with the authority that must have signed the server's [default: the system's].
     #[arg(long, value_name = "FILE", conflicts_with = "tls_insecure")]
     tls_ca: Option<PathBuf>,
-    /// Take any certificate.
+    /// Accept any certificate.
     #[arg(long)]
     tls_insecure: bool,
     /// The server's name in its certificate and in SNI [default: as --server has it].
@@ -52,13 +51,13 @@ pub(crate) struct TransportArgs {
     /// Start every connection with a full handshake, even with a ticket from an earlier one.
     #[arg(long)]
     no_resumption: bool,
-    /// Send questions before the handshake is over where a ticket allows it (0-RTT, doq and doh3).
+    /// Send queries before the handshake is over where a ticket allows it (0-RTT, doq and doh3).
     #[arg(long)]
     early_data: bool,
     /// Path of DNS over HTTPS.
     #[arg(long, value_name = "PATH", default_value = "/dns-query")]
     doh_path: String,
-    /// How DNS over HTTPS carries questions.
+    /// How DNS over HTTPS carries queries.
     #[arg(long, value_enum, default_value = "get")]
     doh_method: DohMethod,
 }
@@ -79,7 +78,11 @@ impl FromStr for Mix {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut mix: Vec<(Transport, Option<u16>, u32)> = Vec::new();
         for part in text.split(',') {
-            let expected = || format!("`{part}` is no part of a mix, expected one as tcp=15");
+            let expected = || {
+                format!(
+                    "`{part}` is not a part of a mix, expected TRANSPORT=WEIGHT, such as tcp=15"
+                )
+            };
             let (name, weight) = part.split_once('=').ok_or_else(expected)?;
             let (name, port) = match name.split_once(':') {
                 Some((name, port)) => (name, Some(port.parse().map_err(|_| expected())?)),
@@ -88,7 +91,7 @@ impl FromStr for Mix {
             let transport = name.parse()?;
             let weight = weight.parse().ok().filter(|weight| *weight > 0).ok_or_else(expected)?;
             if mix.iter().any(|known| known.0 == transport) {
-                return Err(format!("{transport} is there twice"));
+                return Err(format!("{transport} is given twice"));
             }
             mix.push((transport, port, weight));
         }
@@ -104,7 +107,9 @@ impl TransportArgs {
     ) -> Result<(Transport, SocketAddr, Vec<Share>, Streams)> {
         let given = match (server.port, self.port) {
             (Some(one), Some(other)) if one != other => {
-                bail!("--server has port {one} and --port says {other}: which one?")
+                bail!(
+                    "--server has port {one} and --port says {other}, expected the same port or only one of them"
+                )
             }
             (one, other) => one.or(other),
         };

@@ -50,7 +50,7 @@ fn a_much_worse_server_is_found_and_every_file_says_so() {
     let (metric, verdict) = (&loss["cell"]["metric"], &loss["verdict"]);
     assert_eq!((metric, verdict), (&"loss".into(), &"slower".into()), "{loss}");
     assert_eq!((loss["pairs"].as_u64(), loss["p"].as_f64()), (Some(6), Some(2.0 / 64.0)));
-    // Worse; unless the machine was so busy that the generator vouches for nothing.
+    // Worse; unless the machine was so busy that the run is INVALID.
     let invalid = !result["invalid_because"].as_array().unwrap().is_empty();
     assert_eq!(output.status.code(), Some(if invalid { 2 } else { 1 }), "{output:?}");
     let told = String::from_utf8(output.stdout).unwrap();

@@ -49,7 +49,7 @@ fn shape(line: &str) -> String {
 }
 
 /// The lines up to the connections, which dnsperf 2.14 calls by other names than Debian's; not the
-/// version, and none of the `-S` lines, of which nobody knows how many there are.
+/// version, and none of the `-S` lines, whose number is not known.
 fn shapes(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.starts_with("Version "));
     let lines = lines.filter(|line| !line.starts_with(|c: char| c.is_ascii_digit()));

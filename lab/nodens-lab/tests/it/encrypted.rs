@@ -78,7 +78,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// Every question answered, and what became of the connections.
+/// Every query answered, and what became of the connections.
 fn run(arguments: &[&str]) -> Value {
     let all = [&["load", "-l", "0.5", "-t", "20", "-c", "4", "--json", "--no-version"], arguments];
     let result = json(&lab(&all.concat()));
@@ -109,7 +109,7 @@ fn dnsdist_answers_over_tls_and_https_and_resumes_sessions() {
     let result = json(&lab(&[&arguments[..], &more].concat()));
     assert_eq!(result["counts"]["connection_failed"], 20, "{result:#}");
     assert_eq!(result["connection_fates"]["http"]["404"], 20);
-    // Nobody vouches for the certificate: said at once, with what to do.
+    // No authority signed the certificate: the error comes at once, with the remedy.
     let output = lab(&["load", "-m", "dot", "-p", &server.dot, "-l", "60", "--no-version"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap();
@@ -233,7 +233,7 @@ fn an_echo_over_https_does_what_it_is_told_and_a_load_sees_just_that() {
         let counts = &result.counts;
         assert_eq!(counts.answered + counts.timed_out, counts.sent, "{mode} {method}: {counts:?}");
         assert!(counts.timed_out > 0 && counts.answered > 100, "{mode} {method}: {counts:?}");
-        assert_eq!(counts.timed_out, number("not answered on purpose"), "{mode} {method}");
+        assert_eq!(counts.timed_out, number("dropped on purpose"), "{mode} {method}");
         assert_eq!(result.rcodes["SERVFAIL"], number("SERVFAIL"), "{mode} {method}");
         assert!(result.response.min().unwrap() >= 20_000_000, "{mode} {method}");
     }

@@ -62,11 +62,11 @@ fn a_requirement_at_a_rate_has_its_exit_code_and_report() {
     let valid = text.contains("VALID: the generator kept");
     assert_eq!(code, Some(if valid { 0 } else { 3 }), "{text}");
     let error = String::from_utf8(lab(&["load", "--require", "p99>5ms"]).stderr).unwrap();
-    assert!(error.contains("expected limits as p99.9=5ms"), "{error}");
+    assert!(error.contains("expected limits such as p99.9=5ms"), "{error}");
     let error = String::from_utf8(
         lab(&["load", "--require", "loss=0", "--junit", "/nonexistent/x"]).stderr,
     );
-    assert!(error.unwrap().contains("/nonexistent is no directory"));
+    assert!(error.unwrap().contains("/nonexistent is not a directory"));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_rate_beyond_every_machine_is_refused_before_anything_is_made_for_it() {
     }
     for arguments in [&["-Q", "1e13"][..], &["-l", "10000h"]] {
         let error = error(&[&["demo"], arguments].concat());
-        assert!(error.contains("questions (rate times time)"), "{error}");
+        assert!(error.contains("queries (rate times time)"), "{error}");
     }
     assert!(error(&["demo", "-p", "1000000000000"]).contains("pods, expected 1 to"));
 }
@@ -147,7 +147,7 @@ fn a_report_that_cannot_be_written_costs_no_result_and_replaces_none() {
     for twice in [&file, &page] {
         let output = lab(&[&load[..], &["--junit", twice]].concat());
         let error = String::from_utf8(output.stderr).unwrap();
-        assert!(output.stdout.is_empty() && error.contains("cannot both be"), "{error}");
+        assert!(output.stdout.is_empty() && error.contains("is named twice"), "{error}");
     }
     // A device that can be opened and takes nothing.
     let output = lab(&[&load[..], &["--junit", "/dev/full"]].concat());

@@ -12,7 +12,7 @@ pub(crate) fn json(output: &Output) -> ResultFile {
         .unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// A port where nobody listens and, as long as this process lives, nobody else can: a socket has it
+/// A port where no process listens and, as long as this process lives, nobody else can: a socket has it
 /// whose peer is somebody else.
 pub(crate) fn closed_port() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -90,7 +90,7 @@ fn bad_lines_of_a_names_file_are_named_and_an_empty_one_is_refused() {
     let output = lab(&["load", "-p", &echo.port, "-d", file, "-n", "20", "-l", "0.2", "--json"]);
     let errors = stderr(&output);
     assert!(errors.contains(&format!("{file}:2:1: name has an empty label")), "{errors}");
-    assert!(errors.contains(&format!("{file}:3:13: `BOGUS` is no type")), "{errors}");
+    assert!(errors.contains(&format!("{file}:3:13: `BOGUS` is not a record type")), "{errors}");
     assert!(json(&output).counts.answered > 0);
     let output = lab(&["load", "-p", &echo.port, "-d", file, "--strict"]);
     assert_eq!(output.status.code(), Some(1));
@@ -98,7 +98,7 @@ fn bad_lines_of_a_names_file_are_named_and_an_empty_one_is_refused() {
     std::fs::write(&path, "; nothing\n").unwrap();
     let output = lab(&["load", "-p", &echo.port, "-d", file]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("has no question"));
+    assert!(stderr(&output).contains("has no query"));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_load_leaves_a_result_file_and_says_how_to_look_at_it() {
 fn a_place_that_cannot_be_written_is_told_before_the_load_and_a_full_disk_after_the_summary() {
     let output = lab(&["load", "-p", &closed_port(), "-l", "600", "-o", "/nonexistent/x.json"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("/nonexistent is no directory"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("/nonexistent is not a directory"), "{}", stderr(&output));
     if !Path::new("/dev/full").exists() {
         return;
     }
@@ -146,7 +146,7 @@ fn a_place_that_cannot_be_written_is_told_before_the_load_and_a_full_disk_after_
     let output = lab(&["load", "-p", &echo.port, "-Q", "300", "-l", "0.3", "-o", "/dev/full"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("cannot write /dev/full: No space left"));
-    assert!(stdout(&output).contains("  questions  sent "), "{}", stdout(&output));
+    assert!(stdout(&output).contains("  queries    sent "), "{}", stdout(&output));
 }
 
 #[test]
@@ -179,10 +179,10 @@ fn an_export_that_cannot_be_made_says_why() {
     for (arguments, reason) in [
         (&["export", "none.json", "-f", "csv"][..], "cannot read none.json: No such file"),
         (&["export", "cut.json", "-f", "csv"], "cut.json: ends in line 1 in the middle"),
-        (&["export", "cut.json", "-f", "xml"], "is no format, expected dnsperf,"),
+        (&["export", "cut.json", "-f", "xml"], "is not an output format, expected dnsperf,"),
         (&["export", "cut.json", "-f", "shotgun", "--shotgun-unit", "1ns"], "at least 1us"),
         (&["load", "--export", "csv"], "expected FORMAT=FILE"),
-        (&["load", "--export", "csv=/nonexistent/x.csv"], "/nonexistent is no directory"),
+        (&["load", "--export", "csv=/nonexistent/x.csv"], "/nonexistent is not a directory"),
     ] {
         let output = lab_in(folder.path(), arguments);
         assert!(!output.status.success());

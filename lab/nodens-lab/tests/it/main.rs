@@ -67,7 +67,7 @@ fn an_echo_says_what_it_injected_and_a_load_sees_just_that() {
     reader.read_line(&mut line).unwrap();
     let port = line.split(['/', ':']).nth(1).unwrap().to_owned();
     let arguments = ["load", "-p", &port, "-Q", "250", "-l", "1", "-t", "5"];
-    // The question for the version would be one more that the echo counts.
+    // The query for the version would be one more that the echo counts.
     let result = load::json(&lab(&[&arguments[..], &["--no-version", "--json"]].concat()));
     Command::new("kill").args(["-INT", &echo.id().to_string()]).status().unwrap();
     assert!(echo.wait().unwrap().success());
@@ -79,7 +79,7 @@ fn an_echo_says_what_it_injected_and_a_load_sees_just_that() {
         digits.parse().unwrap()
     };
     let counts = &result.counts;
-    assert_eq!(counts.timed_out, number("not answered on purpose"));
+    assert_eq!(counts.timed_out, number("dropped on purpose"));
     assert_eq!(counts.truncated, number("answered with TC"));
     assert_eq!(counts.duplicate, number("answered twice"));
     assert_eq!(result.rcodes["SERVFAIL"], number("SERVFAIL"));

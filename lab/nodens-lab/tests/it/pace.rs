@@ -21,7 +21,7 @@ fn rates_change_as_told_and_clients_grow_with_what_they_need() {
         (["--steps", "100"], "expected RATE:TIME"),
         (["--ramp", "5"], "expected RATE:RATE"),
         (["--arrivals", "often"], "expected uniform, poisson"),
-        (["--source", "here"], "`here` is no source"),
+        (["--source", "here"], "`here` is not a source address"),
     ] {
         let errors = String::from_utf8(load(&arguments).stderr).unwrap();
         assert!(errors.contains(reason), "{errors}");
@@ -62,7 +62,7 @@ fn a_search_says_what_it_tried_and_what_it_ran_into() {
     // On a machine that is too busy to send 400 a second, it must say just that.
     if search.probes.iter().all(|probe| probe.said == "met") {
         assert_eq!((search.median, search.limited_by.as_deref()), (Some(400.0), Some("ceiling")));
-        assert!(text.contains("is met up to at least 400 questions/s"), "{text}");
+        assert!(text.contains("is met up to at least 400 QPS"), "{text}");
         assert_eq!(output.status.code(), Some(0));
     } else {
         assert!(search.probes.iter().all(|probe| probe.said != "missed"), "{text}");
@@ -98,7 +98,7 @@ fn a_search_for_what_a_server_never_does_ends_at_the_floor() {
     let output = lab(&["load", "-p", &crate::load::closed_port(), "--slo", "loss=0", "--json"]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     let errors = lab(&["load", "--slo", "p99=fast"]).stderr;
-    assert!(String::from_utf8(errors).unwrap().contains("expected limits as p99.9=5ms"));
+    assert!(String::from_utf8(errors).unwrap().contains("expected limits such as p99.9=5ms"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Where `nodens-lab load` takes its questions from.
+//! Where `nodens-lab load` takes its queries from.
 
 use crate::load::json;
 use crate::{Echo, lab};
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A question for `name`, a label of five octets, and type A.
+/// A query for `name`, a label of five octets, and type A.
 fn query(name: &str) -> Vec<u8> {
     let question = [b"\x05", name.as_bytes(), b"\0\0\x01\0\x01"].concat();
     [&b"\0\0\x01\0\0\x01\0\0\0\0\0\0"[..], &question].concat()
 }
 
-/// A capture of raw IP packets: UDP questions to port 53 at the given milliseconds, then half a packet.
+/// A capture of raw IP packets: UDP queries to port 53 at the given milliseconds, then half a packet.
 fn write_capture(path: &Path, times: &[u32]) {
     let mut file =
         vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0];
@@ -49,7 +49,7 @@ fn a_capture_is_replayed_at_its_own_times() {
     let output = lab(&[&timed[..], &["-t", "30", "--no-version", "--json"]].concat());
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let expected = format!("{file}: packet 6: the file ends inside it");
-    assert!(errors.contains(&expected) && errors.contains("5 questions in 6 packets"), "{errors}");
+    assert!(errors.contains(&expected) && errors.contains("5 queries in 6 packets"), "{errors}");
     let result = json(&output);
     assert_eq!((result.counts.sent, result.counts.answered), (5, 5));
     let sent: Vec<_> = result.seconds.iter().take(3).map(|second| second.sent).collect();
@@ -60,7 +60,7 @@ fn a_capture_is_replayed_at_its_own_times() {
 }
 
 #[test]
-fn one_client_of_a_capture_has_ids_for_all_questions() {
+fn one_client_of_a_capture_has_ids_for_all_queries() {
     let echo = Echo::start();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("questions.pcap");
@@ -118,7 +118,7 @@ fn each_rate_of_a_search_gives_clients_of_a_capture_their_sockets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("questions.pcap");
     write_capture(&path, &[0; 20]);
-    // 3,000 a second, given up after 600 s: half of the 65,536 IDs of 55 sockets. A probe's questions
+    // 3,000 a second, given up after 600 s: half of the 65,536 IDs of 55 sockets. A probe's queries
     // all fit into the server's buffer, since none may be lost.
     let load = ["load", "-p", &port, "--capture", path.to_str().unwrap(), "-t", "600", "--slo"];
     let search = ["loss=0", "--slo-floor", "3000", "--slo-ceiling", "3000", "--slo-repeats", "1"];
@@ -131,7 +131,7 @@ fn each_rate_of_a_search_gives_clients_of_a_capture_their_sockets() {
 }
 
 #[test]
-fn questions_are_made_or_refused_with_the_reason() {
+fn queries_are_made_or_refused_with_the_reason() {
     let echo = Echo::start();
     let folder = tempfile::tempdir().unwrap();
     let names = folder.path().join("names");
@@ -159,18 +159,24 @@ fn questions_are_made_or_refused_with_the_reason() {
         assert_eq!(result.plan.hash, json(&load(arguments)).plan.hash, "{arguments:?}");
     }
     for (arguments, reason) in [
-        (&["--template", "{nope}.example"][..], "template, column 1: `nope` is no field"),
+        (
+            &["--template", "{nope}.example"][..],
+            "template, column 1: `nope` is not a template field",
+        ),
         (&["--template", "{zipf:/nowhere}"], "cannot read /nowhere"),
-        (&["--qtype", "A=1,B=2"], "`B` is no type"),
+        (&["--qtype", "A=1,B=2"], "`B` is not a record type"),
         (&["--hit-rate", "2"], "expected percent or a number from 0 to 1"),
         (&["-E", "10:zz"], "expected CODE:HEX"),
         (&["--ecs", "10.0.0.0"], "expected ADDRESS/BITS"),
-        (&["-y", "nope:key:c2VjcmV0"], "`nope` is no algorithm"),
+        (&["-y", "nope:key:c2VjcmV0"], "`nope` is not a TSIG algorithm"),
         (&["--warm-up", "--template", "{seq}", "--count", "0"], "--count 0"),
-        (&["-w", "unique", "--warm-up"], "--warm-up needs questions that are asked again"),
+        (&["-w", "unique", "--warm-up"], "--warm-up needs queries that repeat"),
         (&["--capture", names, "--original-timing", "--slo", "loss=0"], "cannot be used with"),
-        (&["--capture", names], "expected one in the format pcap or pcapng"),
-        (&["-u", "-d", names, "--strict"], "names:2:1: `two.example` is no command"),
+        (&["--capture", names], "expected the format pcap or pcapng"),
+        (
+            &["-u", "-d", names, "--strict"],
+            "names:2:1: `two.example` is not a command of an update",
+        ),
         (&["-B", "-d", names, "--strict"], "names: octet 0: message of 28526 octets"),
         (&["--search", "a.example"], "--search needs -d or --template"),
     ] {

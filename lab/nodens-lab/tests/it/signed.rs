@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Algorithms as dnsperf's flag names them.
 const ALGORITHMS: [&str; 6] =
     ["hmac-md5", "hmac-sha1", "hmac-sha224", "hmac-sha256", "hmac-sha384", "hmac-sha512"];
-/// The secret of all keys, in base 64.
+/// The secret of all keys, in base64.
 const SECRET: &str = "YSBzZWNyZXQgZm9yIHRlc3RzIG9ubHk=";
 /// Generous: a busy machine starts Knot slowly.
 const START_MAX: Duration = Duration::from_secs(60);

@@ -77,7 +77,7 @@ fn deliver(session: &mut Session<'_>, answers: &mut Answers, now: u64) {
 }
 
 #[test]
-fn a_second_of_freeze_at_a_thousand_a_second_delays_a_thousand_questions_of_that_second() {
+fn a_second_of_freeze_at_a_thousand_a_second_delays_a_thousand_queries_of_that_second() {
     let plan = Plan { rate: 1_000.0, seconds: 10, timeout: 2 * SECOND };
     let server = |_, sent: u64| {
         let frozen = (3 * SECOND..4 * SECOND).contains(&sent);
@@ -93,7 +93,7 @@ fn a_second_of_freeze_at_a_thousand_a_second_delays_a_thousand_questions_of_that
         let nanos = tally.cohorts[3].response.quantile(part).nanos().unwrap();
         assert!(nanos.abs_diff(wanted * MS) < 5 * MS, "{part}: {nanos}");
     }
-    // A tenth of all questions: the 95th percentile of the run is half a second.
+    // A tenth of all queries: the 95th percentile of the run is half a second.
     let nanos = tally.response.quantile(0.95).nanos().unwrap();
     assert!(nanos.abs_diff(500 * MS) < 5 * MS, "{nanos}");
 }
@@ -113,7 +113,7 @@ fn losses_stand_in_the_seconds_of_the_freeze_and_none_in_those_of_their_detectio
 #[test]
 fn a_second_is_final_when_its_end_and_the_timeout_are_over_and_then_never_changes() {
     let plan = Plan { rate: 200.0, seconds: 6, timeout: 2 * SECOND };
-    // Every 10th question is lost, the others take up to 1.9 s.
+    // Every 10th query is lost, the others take up to 1.9 s.
     let server =
         |item: u64, sent: u64| (!item.is_multiple_of(10)).then(|| sent + (item % 20) * 100 * MS);
     let mut finals = Vec::new();

@@ -1,4 +1,4 @@
-//! The requests that carry questions (RFC 8484 section 4.1), and the responses that may carry answers.
+//! The requests that carry queries (RFC 8484 section 4.1), and the responses that may carry answers.
 
 use crate::stream::tls::TlsError;
 use crate::transport::{self, Method};
@@ -21,7 +21,7 @@ pub(in crate::stream) struct Requests {
 impl Requests {
     pub(in crate::stream) fn new(doh: &transport::Doh, authority: &str) -> Result<Self, TlsError> {
         let authority = authority.parse().map_err(|_| TlsError::Name(authority.to_owned()))?;
-        // A path that is none shows here and not with every question.
+        // A path that is none shows here and not with every query.
         let path = doh.path.clone();
         let is_path = path.starts_with('/') && !path.contains('#');
         if !is_path || path.parse::<PathAndQuery>().is_err() {

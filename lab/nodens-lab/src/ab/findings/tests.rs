@@ -22,7 +22,7 @@ fn plan(metrics: &[(&str, f64)]) -> ComparisonPlan {
     }
 }
 
-/// A block of 1,000 questions with a median of `micros`, and CPU and memory to match.
+/// A block of 1,000 queries with a median of `micros`, and CPU and memory to match.
 fn block(side: &str, pair: usize, micros: u64) -> Block {
     let mut response = Histogram::new();
     (0..1_000).for_each(|n| response.record(micros * 1_000 + n * micros));
@@ -75,7 +75,7 @@ fn a_slower_server_is_called_slower_in_time_and_cpu() {
     assert!(found.all[0].primary && !found.all[1].primary);
 }
 
-/// Every block has a fault; of `late` of them it is only that questions left late.
+/// Every block has a fault; of `late` of them it is only that queries left late.
 fn disturbed(late: usize) -> Vec<Block> {
     let mut blocks = blocks(12, 5);
     for (at, block) in blocks.iter_mut().filter(|block| block.load != "idle").enumerate() {
@@ -86,7 +86,7 @@ fn disturbed(late: usize) -> Vec<Block> {
 }
 
 #[test]
-fn late_questions_void_latencies_and_not_what_an_answer_costs() {
+fn late_queries_void_latencies_and_not_what_an_answer_costs() {
     let by_cpu = plan(&[("cpu", 0.02), ("p50", 0.02)]);
     let found = findings(&by_cpu, &disturbed(24), &[]);
     let metrics: Vec<_> = found.all.iter().map(|f| f.cell.metric.as_str()).collect();
@@ -113,7 +113,7 @@ fn latencies_have_no_verdict_if_faults_of_all_kinds_together_are_too_many() {
 }
 
 #[test]
-fn late_questions_leave_no_verdict_on_latencies_and_other_faults_none_at_all() {
+fn late_queries_leave_no_verdict_on_latencies_and_other_faults_none_at_all() {
     let by_latency = plan(&[("p50", 0.02), ("cpu", 0.02)]);
     let (invalid, _) = super::super::judge(&by_latency, &disturbed(24));
     assert_eq!(invalid.len(), 1);
@@ -146,7 +146,7 @@ fn others_must_pass_holm() {
 }
 
 #[test]
-fn quantiles_without_enough_questions_are_pooled_or_left_out() {
+fn quantiles_without_enough_queries_are_pooled_or_left_out() {
     let metrics = [("p50", 0.02), ("p99", 0.05), ("p99.9", 0.1)];
     let found = findings(&plan(&metrics), &blocks(60, 0), &[]);
     let p99 = found.all.iter().find(|finding| finding.cell.metric == "p99").unwrap();
@@ -166,7 +166,7 @@ fn what_was_not_measured_is_omitted_with_a_reason() {
 }
 
 #[test]
-fn lost_questions_stand_in_quantiles_as_the_timeout() {
+fn lost_queries_stand_in_quantiles_as_the_timeout() {
     let mut all = blocks(8, 0);
     for block in all.iter_mut().filter(|block| block.side == "b" && block.sent > 0) {
         block.response = Histogram::new();
@@ -183,7 +183,7 @@ fn lost_questions_stand_in_quantiles_as_the_timeout() {
 }
 
 #[test]
-fn two_quantiles_among_lost_questions_are_not_equivalent() {
+fn two_quantiles_among_lost_queries_are_not_equivalent() {
     let mut all = blocks(8, 0);
     for block in all.iter_mut().filter(|block| block.sent > 0) {
         block.response = Histogram::new();
@@ -198,7 +198,7 @@ fn two_quantiles_among_lost_questions_are_not_equivalent() {
 }
 
 #[test]
-fn a_few_quantiles_among_lost_questions_leave_the_others_without_equivalence() {
+fn a_few_quantiles_among_lost_queries_leave_the_others_without_equivalence() {
     let mut all = blocks(10, 0);
     for block in all.iter_mut().filter(|block| block.sent > 0 && block.pair < 4) {
         block.response = Histogram::new();

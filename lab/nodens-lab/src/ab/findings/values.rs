@@ -9,7 +9,7 @@ use lab_stats::paired;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value {
     pub(super) value: f64,
-    /// Whether it is only a bound, because the quantile lies among the lost questions.
+    /// Whether it is only a bound, because the quantile lies among the lost queries.
     pub(super) is_bound: bool,
 }
 
@@ -102,14 +102,14 @@ fn pairs<'b>(blocks: &'b [Block], load: &Load) -> Vec<(&'b Block, &'b Block)> {
     mine("a").into_iter().filter_map(|a| Some((a, partner(&a)?))).collect()
 }
 
-/// How many neighbouring blocks together have enough questions for a quantile.
+/// How many neighbouring blocks together have enough queries for a quantile.
 fn pool(pairs: &[(&Block, &Block)], needed: u64) -> Result<usize, String> {
     let fewest = pairs.iter().map(|(a, b)| a.sent.min(b.sent)).min().unwrap_or(0);
     let pooled = needed.div_ceil(fewest.max(1)) as usize;
     let left = pairs.len() / pooled;
     if left < 6 && pooled > 1 {
         return Err(format!(
-            "a block has {fewest} questions and {needed} are needed; pooled, {left} pairs would be left"
+            "a block has {fewest} queries and {needed} are needed; pooled, {left} pairs would be left"
         ));
     }
     Ok(pooled)

@@ -100,7 +100,7 @@ fn the_sentence_says_who_by_how_much_and_how_surely() {
 }
 
 #[test]
-fn values_among_lost_questions_are_bounds_everywhere() {
+fn values_among_lost_queries_are_bounds_everywhere() {
     let bounds = |a, b, verdict| Finding {
         a_is_bound: a,
         b_is_bound: b,
@@ -117,7 +117,7 @@ fn values_among_lost_questions_are_bounds_everywhere() {
     assert!(at_most.contains("≥ 100 µs") && at_most.contains("≤ +501 %"), "{at_most}");
     let both = Finding { primary: true, ..bounds(true, true, Verdict::Inconclusive) };
     let said = sentence(&file(vec![both]));
-    assert!(said.contains("at least the timeout on both sides; questions time out"), "{said}");
+    assert!(said.contains("at least the timeout on both sides; queries timed out"), "{said}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Questions out of packet captures, at a rate or at their own times.
+//! Queries out of packet captures, at a rate or at their own times.
 
 use super::Questions;
 use super::files::octets;
@@ -19,7 +19,7 @@ const SPAN_MIN: Duration = Duration::from_millis(1);
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
 
 impl Questions {
-    /// The questions in the capture.
+    /// The queries in the capture.
     pub(super) fn captured(&self, seed: u64) -> Result<Workload> {
         let path = self.capture.as_deref().context("no capture")?;
         if !SPEEDS.contains(&self.speed) {
@@ -29,7 +29,7 @@ impl Questions {
         let capture = read.map_err(|error| anyhow!("{}: {error}", path.display()))?;
         self.faults(path, &capture.faults)?;
         eprintln!(
-            "{}: {} questions in {} packets, {} other packets, {} faults",
+            "{}: {} queries in {} packets, {} other packets, {} faults",
             path.display(),
             term::count(capture.questions.len() as u64),
             term::count(capture.packets),
@@ -37,7 +37,7 @@ impl Questions {
             term::count(capture.faults.len() as u64),
         );
         if capture.questions.is_empty() {
-            bail!("{} has no question to port {}", path.display(), self.capture_port);
+            bail!("{} has no query to port {}", path.display(), self.capture_port);
         }
         Ok(capture.workload(seed, self.original_timing.then_some(self.speed)))
     }

@@ -1,4 +1,4 @@
-//! Questions out of files, and what is wrong with those.
+//! Queries out of files, and what is wrong with those.
 
 use super::Questions;
 use crate::term;
@@ -13,7 +13,7 @@ use std::path::Path;
 const FAULTS_SHOWN: usize = 10;
 
 impl Questions {
-    /// The questions in a file of any format but captures.
+    /// The queries in a file of any format but captures.
     pub(super) fn of_file(&self, path: &Path, style: &Style, seed: u64) -> Result<Workload> {
         let octets = octets(path)?;
         let mut workload = Workload::new(seed);
@@ -28,7 +28,7 @@ impl Questions {
             self.faults(path, &faults)?;
         }
         if workload.is_empty() {
-            bail!("{} has no question", path.display());
+            bail!("{} has no query", path.display());
         }
         Ok(workload)
     }

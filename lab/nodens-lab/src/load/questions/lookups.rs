@@ -1,4 +1,4 @@
-//! Questions as a stub resolver asks them along its search list.
+//! Queries as a stub resolver asks them along its search list.
 
 use super::files::octets;
 use super::{LibcName, MIX_MAX, Questions, Run};
@@ -42,10 +42,10 @@ impl Questions {
             Lookup { text, names, exists }
         });
         if mix.workload.is_empty() {
-            bail!("no name that a resolver would look up");
+            bail!("it contains no name that a resolver would look up");
         }
         let each = mix.questions() as f64 / mix.lookups().max(1) as f64;
-        eprintln!("search list: a lookup becomes {each:.1} questions on average");
+        eprintln!("search list: a lookup becomes {each:.1} queries on average");
         Ok(mix.workload)
     }
 
@@ -69,7 +69,7 @@ impl Questions {
         let names: Vec<_> =
             firsts.filter(|name| !name.starts_with(';')).map(str::to_owned).collect();
         if names.is_empty() {
-            bail!("{} has no question", path.display());
+            bail!("{} has no query", path.display());
         }
         let count = names.len() as u64;
         Ok(Box::new(move |n| names.get((n % count) as usize).cloned().unwrap_or_default()))

@@ -34,13 +34,13 @@ pub(super) fn text(setting: &Setting<'_>, file: &SearchFile) -> String {
     lines.join("\n")
 }
 
-/// A warning if percentiles of the lowest rates rest on too few questions.
+/// A warning if percentiles of the lowest rates rest on too few queries.
 fn few(setting: &Setting<'_>, file: &SearchFile) -> Option<String> {
     let needed = setting.objective.questions_needed();
     let met = file.probes.iter().filter(|probe| probe.said == "met");
     let least = met.map(|probe| probe.sent).min().filter(|sent| (*sent as f64) < needed)?;
     let text = format!(
-        "  note       a probe had {} questions; {} needs {} for every percentile to rest on 10: \
+        "  note       a probe had {} queries; {} needs {} for every percentile to rest on 10: \
          take a longer --slo-probe",
         term::count(least),
         file.objective,
@@ -60,8 +60,7 @@ fn verdict(file: &SearchFile) -> String {
     let (objective, repeats) = (&file.objective, file.searches.len());
     if median == 0.0 && by == "generator" {
         let text = format!(
-            "{interrupted}INVALID: whether {objective} is met at {} questions/s is not known, the \
-             generator could not keep that schedule itself ({})",
+            "{interrupted}INVALID: whether {objective} is met at {} QPS is not known, the generator itself could not keep that schedule ({})",
             rate(file.floor),
             reason(file)
         );
@@ -69,7 +68,7 @@ fn verdict(file: &SearchFile) -> String {
     }
     if median == 0.0 {
         let text = format!(
-            "{interrupted}{objective} is not met at {} questions/s, the lowest rate tried",
+            "{interrupted}{objective} is not met at {} QPS, the lowest rate tried",
             rate(file.floor)
         );
         return term::paint(Style::Bad, &text);
@@ -90,8 +89,7 @@ fn verdict(file: &SearchFile) -> String {
             let missed = file.searches.iter().filter(|found| found.limited_by == "between");
             let missed = missed.filter_map(|found| found.above).reduce(f64::min).unwrap_or(median);
             let why = format!(
-                "INVALID between that and {} questions/s, where the server misses it: the generator \
-                 does not vouch for the probes there ({})",
+                "INVALID between that and {} QPS, where the server misses it: the probes in between were INVALID ({})",
                 rate(missed),
                 reason(file)
             );
@@ -106,7 +104,7 @@ fn verdict(file: &SearchFile) -> String {
             (Style::Bad, "up to at least", why)
         }
     };
-    let text = format!("{interrupted}{objective} is met {relation} {} questions/s", rate(median));
+    let text = format!("{interrupted}{objective} is met {relation} {} QPS", rate(median));
     term::paint(style, &format!("{text} ({range}); {why}"))
 }
 
