@@ -1,4 +1,4 @@
-//! Many questions to a server, fast: some tens are on their way at a time.
+//! Many queries to a server, fast: some tens are in flight at a time.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -9,16 +9,16 @@ use anyhow::{Context, Result};
 use nodens_judge::question::Question;
 use nodens_judge::transport::Transport;
 
-/// Questions on their way at a time, few enough for any socket buffer.
+/// Queries in flight at a time, few enough for any socket buffer.
 const WINDOW: usize = 32;
 
-/// How long to wait for an answer before the question is sent again, over UDP.
+/// How long to wait for an answer before the query is sent again, over UDP.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// How often a question is sent over UDP before its outcome is silence.
+/// How often a query is sent over UDP before its outcome is silence.
 const ATTEMPTS: usize = 3;
 
-/// Asks all, each over its transport; the answers are in the order of the questions, `None` for silence.
+/// Asks all, each over its transport; the answers are in the order of the queries, `None` for silence.
 pub(crate) fn ask_all(
     server: SocketAddr,
     questions: &[(Transport, Question)],
@@ -27,7 +27,7 @@ pub(crate) fn ask_all(
     for transport in [Transport::Udp, Transport::Tcp] {
         let places: Vec<usize> =
             (0..questions.len()).filter(|place| questions[*place].0 == transport).collect();
-        // IDs tell the questions of a batch apart.
+        // IDs tell the queries of a batch apart.
         for places in places.chunks(1 << 14) {
             let numbered = (0u16..).zip(places);
             let messages: Vec<Vec<u8>> =

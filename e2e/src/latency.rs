@@ -68,10 +68,10 @@ enum Case {
 
 /// Lines about the cache, cases, and what the row is called.
 const ROWS: [(&str, Case, &str); 4] = [
-    ("cache 30", Case::AskedBefore, "`cache 30`, asked all the time"),
-    ("cache 30", Case::New, "`cache 30`, asked once it exists"),
-    ("", Case::AskedBefore, "no cache, asked all the time"),
-    ("", Case::Headless, "no cache, headless, asked all the time"),
+    ("cache 30", Case::AskedBefore, "`cache 30`, queried all the time"),
+    ("cache 30", Case::New, "`cache 30`, queried once it exists"),
+    ("", Case::AskedBefore, "no cache, queried all the time"),
+    ("", Case::Headless, "no cache, headless, queried all the time"),
 ];
 
 pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
@@ -154,11 +154,11 @@ impl Group<'_> {
                 while let Some(time) = waiting.join_next().await {
                     time??;
                 }
-                bail!("{service}: nobody asked for it");
+                bail!("{service}: no query was sent for it");
             }
             let addresses = self.create(&service).await?;
             let received = created.send((Instant::now(), addresses));
-            received.ok().context("nobody waits for the name any more")?;
+            received.ok().context("no measurement waits for the name any more")?;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let mut times = Histogram::new();

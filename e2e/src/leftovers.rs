@@ -81,7 +81,7 @@ fn end(
     let new = || -> Result<BTreeSet<String>> { Ok(&traces(&name)? - before) };
     if let Some(signal) = signal {
         if new()?.is_empty() {
-            bail!("{name} runs and leaves no trace: this check is blind");
+            bail!("{name} runs but is not found: this check cannot find what is left behind");
         }
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("no ID")?;
         rustix::process::kill_process(id, signal)?;

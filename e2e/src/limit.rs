@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How long the last words may take.
 const WORDS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Ends the whole run, unless it is dropped in time. Whoever started the run's sandbox goes on with the next one.
+/// Ends the whole run, unless it is dropped in time. Whoever started the run's sandbox continues with the next one.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// Its end is the end of the limit.
@@ -29,7 +29,7 @@ impl Limit {
                 return;
             }
             let seconds = limit.as_secs();
-            println!("FAILED  {name}: not done after {seconds} s: the run ends here");
+            println!("FAILED  {name}: timed out after {seconds} s: the run ends here");
             // What is asked for them may hang for the same reason.
             let (say, said) = channel();
             thread::spawn(move || say.send(words()));

@@ -193,7 +193,7 @@ async fn measure(
     group.forget();
     let mut peaks = match result {
         Ok(peaks) => peaks,
-        // It cannot go on: what has been measured is missing, and why is said.
+        // It cannot continue: what has been measured is missing, and why is said.
         Err(error) if killed => {
             eprintln!("{error:#}");
             Peaks { given: "?".to_owned(), entries: 0, parts: vec![0; PARTS.len()], killed }
@@ -272,7 +272,7 @@ async fn until(
     let started = Instant::now();
     while !condition(server) {
         ensure!(server.runs(), "it ended: {}", server.last_words());
-        ensure!(started.elapsed() < PATIENCE, "waited in vain {what}: {}", server.last_words());
+        ensure!(started.elapsed() < PATIENCE, "timed out waiting {what}: {}", server.last_words());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Ok(())

@@ -84,7 +84,7 @@ enum Command {
     NodeRole(node::RoleArgs),
     /// Try the node role in network namespaces: kills, hand-overs and faults.
     NodeSim(sim::Args),
-    /// Measure what the node role does for the tails of pods and spares the central servers, beside CoreDNS.
+    /// Measure what the node role does for the tail latency of pods and how much load it takes from the central servers, beside CoreDNS.
     NodeTable(sim::table::Args),
     /// Let the node role learn of central servers and names from an API server.
     NodeApi(node_api::Args),

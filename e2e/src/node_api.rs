@@ -1,6 +1,6 @@
 //! `nodens-e2e node-api`: what the node role learns from a real API server.
 //!
-//! Central servers (CoreDNS) stand behind the Service `kube-dns-upstream`, whose address nobody answers at: there is no
+//! Central servers (CoreDNS) stand behind the Service `kube-dns-upstream`, whose address no server answers at: there is no
 //! kube-proxy. So whatever is answered was asked of endpoints that the API server told of, with the rights that
 //! [deploy/node](../../deploy/node) gives.
 
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const AT_ONCE: Duration = Duration::from_secs(4);
 /// How long an endpoint that was left is watched.
 const QUIET: Duration = Duration::from_secs(2);
-/// Questions that are counted.
+/// Queries that are counted.
 const QUESTIONS: u64 = 300;
 /// Services that are made while their names are asked for.
 const NEW: usize = 5;
@@ -106,7 +106,7 @@ impl Stage {
         Ok(Stage { client, centrals, node, probe, asked: 0 })
     }
 
-    /// Questions that reached a central server.
+    /// Queries that reached a central server.
     fn count(&self, number: usize) -> Result<u64> {
         let server = self.centrals.get(number).context("no such server")?;
         let (_, text) = server.get(Endpoint::Metrics)?;
@@ -119,7 +119,7 @@ impl Stage {
         (0..self.centrals.len()).map(|number| self.count(number)).collect()
     }
 
-    /// Asks for a name that nobody has asked for and that search paths do not lead to; it does not exist.
+    /// Asks for a name not queried before and that search paths do not lead to; it does not exist.
     async fn ask(&mut self) -> Result<()> {
         self.asked += 1;
         let name = format!("_p{}._tcp.kubernetes.default.svc.cluster.local.", self.asked);
@@ -137,7 +137,7 @@ impl Stage {
         }
         let counts: Vec<_> =
             self.counts()?.iter().zip(before).map(|(now, was)| now - was).collect();
-        let text = format!("{QUESTIONS} questions went to {counts:?}");
+        let text = format!("{QUESTIONS} queries went to {counts:?}");
         ensure!(counts.iter().all(|count| *count >= QUESTIONS / 10), "{text}");
         Ok(text)
     }
@@ -156,10 +156,10 @@ impl Stage {
             if now > last {
                 (last, left) = (now, begun.elapsed());
             }
-            ensure!(left < AT_ONCE, "it is still asked after {left:.1?}");
+            ensure!(left < AT_ONCE, "it still gets queries after {left:.1?}");
         }
         let asked = self.asked - asked;
-        Ok(format!("left after {left:.0?}, {asked} questions, all answered"))
+        Ok(format!("left after {left:.0?}, {asked} queries, all answered"))
     }
 
     /// An endpoint that was added is asked.
@@ -171,9 +171,9 @@ impl Stage {
             for _ in 0..10 {
                 self.ask().await?;
             }
-            ensure!(begun.elapsed() < AT_ONCE, "it is not asked after {:.1?}", begun.elapsed());
+            ensure!(begun.elapsed() < AT_ONCE, "it gets no queries after {:.1?}", begun.elapsed());
         }
-        Ok(format!("asked after {:.0?}", begun.elapsed()))
+        Ok(format!("gets queries after {:.0?}", begun.elapsed()))
     }
 
     /// What a search list makes of external names ends at the node.
@@ -246,7 +246,7 @@ fn central(sandbox: &Sandbox, number: u8, kubeconfig: &Path) -> Result<Server> {
     Server::start(sandbox, &Program::CoreDns, &format!("central-{number}"), &corefile, &[])
 }
 
-/// The node role beside somebody else who brings the questions, as with Cilium.
+/// The node role beside somebody else who brings the queries, as with Cilium.
 fn start_node(sandbox: &Sandbox) -> Result<Process> {
     let Program::Nodens(program) = Program::nodens()? else { bail!("no Nodens") };
     let folder = sandbox.folder("node")?;
@@ -269,7 +269,7 @@ fn start_node(sandbox: &Sandbox) -> Result<Process> {
     command.args(["-metrics-listen-address", &format!("127.0.0.1:{METRICS}")]);
     command.arg("-conf").arg(folder.join("Corefile")).arg("-basecorefile").arg(base);
     command.envs(variables());
-    // What the kubelet says of the Service: nobody answers there.
+    // What the kubelet says of the Service: no server answers there.
     command.env("KUBE_DNS_UPSTREAM_SERVICE_HOST", "10.96.0.11");
     Process::start("node", command, folder.join("log"))
 }

@@ -1,7 +1,7 @@
 //! Nodens or CoreDNS with a Corefile, on the control plane of the sandbox.
 //!
 //! Ports and paths reach a Corefile as environment variables, so that both servers get the same text: `{$PORT}` for
-//! questions, `{$READY}`, `{$HEALTH}` and `{$METRICS}` for the HTTP endpoints, and what the caller adds.
+//! queries, `{$READY}`, `{$HEALTH}` and `{$METRICS}` for the HTTP endpoints, and what the caller adds.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -113,7 +113,7 @@ impl Server {
         }
     }
 
-    /// Where it takes questions, on UDP and TCP.
+    /// Where it takes queries, on UDP and TCP.
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }

@@ -1,4 +1,4 @@
-//! `nodens-e2e soak`: names that nobody asked for before, for as many as an hour brings, under the memory limit of the
+//! `nodens-e2e soak`: names not queried before, for as many as an hour brings, under the memory limit of the
 //! chart of the node role.
 //!
 //! Half of the new names exist and half do not, so every cache is full all the time; a few hundred names are asked again
@@ -50,7 +50,7 @@ const ECHO_SHARE: u32 = 10;
 /// How much larger p99.9 of the last third may be than that of the first, beside the echo's.
 const DRIFT: f64 = 1.5;
 
-/// Of so many questions one may be lost: with other work beside, sockets overflow.
+/// Of so many queries one may be lost: with other work beside, sockets overflow.
 const LOST_ONE_IN: u64 = 1000;
 
 #[derive(Arguments)]
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// New names a second.
     #[arg(long, default_value_t = 10_000.0)]
     rate: f64,
-    /// Questions a second for names that are asked again and again.
+    /// QPS for names that are asked again and again.
     #[arg(long, default_value_t = 2000.0)]
     popular: f64,
     /// Times at which memory and tails are looked at.
@@ -108,7 +108,7 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     let each = args.names as f64 / args.rate / f64::from(args.windows);
     let each = Duration::from_secs_f64(each);
     println!(
-        "{} new names at {} a second, {} questions a second for {POPULAR} others; {} windows of {each:.0?}; limit {}",
+        "{} new names at {} a second, {} QPS for {POPULAR} others; {} windows of {each:.0?}; limit {}",
         args.names,
         args.rate,
         args.popular,
@@ -295,7 +295,7 @@ fn verdict(windows: &[Window], group: &MemoryGroup, limit: u64) -> Result<ExitCo
         .iter()
         .fold((0, 0), |(asked, lost), window| (asked + window.asked, lost + window.lost));
     if lost > asked / LOST_ONE_IN {
-        missed.push(format!("{lost} of {asked} questions were lost"));
+        missed.push(format!("{lost} of {asked} queries were lost"));
     }
     for (name, drift) in [("new", new), ("popular", popular)] {
         if drift.is_nan() || drift > DRIFT * echo.max(1.0) {

@@ -1,7 +1,7 @@
-//! `nodens-e2e steady`: clients that never stop asking, and what became of their questions.
+//! `nodens-e2e steady`: clients that never stop asking, and what became of their queries.
 //!
-//! Three kinds, because an update of the servers is different for each: stub resolvers of programs ask every question from
-//! a new port; caches and pools of resolvers keep theirs, so that kube-proxy goes on sending them to the same pod; and
+//! Three kinds, because an update of the servers is different for each: stub resolvers of programs ask every query from
+//! a new port; caches and pools of resolvers keep theirs, so that kube-proxy continues sending them to the same pod; and
 //! connections end with the server.
 
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use tokio::net::{TcpStream, UdpSocket};
 const STUB_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a cache waits for an upstream before it asks again.
 const POOL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between questions of one client.
+/// Between queries of one client.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Arguments)]
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// End after this many seconds; without it, never.
     #[arg(long)]
     seconds: Option<u64>,
-    /// Clients of each kind but TCP; each asks ten questions a second.
+    /// Clients of each kind but TCP; each sends 10 QPS.
     #[arg(long, default_value_t = 20)]
     clients: usize,
     /// Clients with a connection.
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     connections: usize,
 }
 
-/// What became of the questions of one kind of clients.
+/// What became of the queries of one kind of clients.
 #[derive(Debug, Default)]
 struct Count {
     asked: AtomicU64,
@@ -64,12 +64,12 @@ impl Count {
     }
 }
 
-/// A way to ask one question; none when no answer came in time or the way has ended.
+/// A way to ask one query; none when no answer came in time or the way has ended.
 trait Way: Send {
     fn ask(&mut self, message: &[u8]) -> impl Future<Output = Result<Vec<u8>>> + Send;
 }
 
-/// A new port for each question.
+/// A new port for each query.
 struct Fresh(SocketAddr);
 /// The same port for all.
 struct Kept(SocketAddr, Option<UdpSocket>);
@@ -126,7 +126,7 @@ async fn exchange(socket: &UdpSocket, message: &[u8], limit: Duration) -> Result
     let mut buffer = [0; 4096];
     let answer = async {
         loop {
-            // A late answer to an earlier question has another ID.
+            // A late answer to an earlier query has another ID.
             let size = socket.recv(&mut buffer).await?;
             if buffer.get(..2) == message.get(..2) {
                 return Ok(buffer[..size].to_vec());
@@ -187,7 +187,7 @@ async fn client(mut way: impl Way, number: usize, messages: Arc<Vec<Vec<u8>>>, c
     }
 }
 
-/// A question for the address of `name`, with the ID 0.
+/// A query for the address of `name`, with the ID 0.
 fn question(name: &str) -> Result<Vec<u8>> {
     let mut message = vec![0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.trim_end_matches('.').split('.') {

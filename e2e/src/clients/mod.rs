@@ -1,9 +1,9 @@
 //! `nodens-e2e clients`: resolvers that applications have, in pods with the search lists that kubelets write, with
 //! and without `autopath @kubernetes`.
 //!
-//! For each pod and resolver it counts the questions that reach the server, compares the addresses found with those
+//! For each pod and resolver it counts the queries that reach the server, compares the addresses found with those
 //! found without `autopath` and with the objects of the cluster, and holds the counts against what is promised: one
-//! question for each type of address where the pod's search list is known, and none saved where it is not.
+//! query for each type of address where the pod's search list is known, and none saved where it is not.
 
 mod pods;
 pub(crate) mod programs;
@@ -217,7 +217,7 @@ async fn check(
             false => counts[1],
         };
         if counts[0] != promised {
-            faults.push(at(&format!("{name} took {} questions, not {promised}", counts[0])));
+            faults.push(at(&format!("{name} took {} queries, not {promised}", counts[0])));
         }
     }
     Ok(())
@@ -247,7 +247,7 @@ async fn walk(folder: &Path, pod: &Pod, program: &Program, place: &mut Place) ->
             break asked;
         }
         if Instant::now() > deadline {
-            bail!("{}: {} questions counted, {} logged", place.title, after - before, asked.len());
+            bail!("{}: {} queries counted, {} logged", place.title, after - before, asked.len());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
@@ -275,7 +275,7 @@ fn check_labels(pod: &Pod, log: &[String]) -> Result<()> {
     }
 }
 
-/// How many questions of clients the server has counted at its own address.
+/// How many queries of clients the server has counted at its own address.
 fn questions(server: &Server) -> Result<usize> {
     let (_, text) = server.get(Endpoint::Metrics)?;
     let lines = text.lines().filter(|line| line.starts_with("coredns_dns_requests_total{"));

@@ -137,7 +137,7 @@ impl Pod {
     /// Runs `command` in it with `server` as its name server, and gives what it wrote.
     pub(super) fn run(&self, folder: &Path, server: &str, command: &[String]) -> Result<String> {
         let (search, ndots) = (self.search.join(" "), self.ndots);
-        // The long time is for busy machines: a question that is sent again counts twice.
+        // The long time is for busy machines: a query that is sent again counts twice.
         let options = format!("options ndots:{ndots} timeout:30");
         let text = format!("nameserver {server}\nsearch {search}\n{options}\n");
         let file = folder.join(format!("{}.resolv.conf", self.name));

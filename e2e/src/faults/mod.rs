@@ -30,7 +30,7 @@ use crate::server::Server;
 const DAY: i64 = 86_400;
 /// How long a server may take to be right again: it waits up to 10 seconds between attempts.
 const RECOVERY: Duration = Duration::from_secs(60);
-/// Questions a second while something is broken.
+/// QPS while something is broken.
 const RATE: f64 = 500.0;
 /// The longest that a scenario asks.
 const LOAD_MAX: Duration = Duration::from_secs(600);
@@ -199,7 +199,7 @@ impl Stage<'_> {
     }
 }
 
-/// Fails unless every question about a known name had an answer with addresses; how many there were.
+/// Fails unless every query about a known name had an answer with addresses; how many there were.
 fn all_answered(outcome: &Outcome) -> Result<u64> {
     let (counts, rcodes) = (&outcome.tally.counts, &outcome.tally.rcodes);
     let right = rcodes.get(0);
@@ -207,13 +207,13 @@ fn all_answered(outcome: &Outcome) -> Result<u64> {
     if right != asked || asked == 0 {
         let lost = counts.lost();
         bail!(
-            "of {asked} questions about known names {right} were answered, {lost} lost: {rcodes:?}"
+            "of {asked} queries about known names {right} were answered, {lost} lost: {rcodes:?}"
         );
     }
     Ok(right)
 }
 
-/// Ends the questions; how many there were, all of them answered.
+/// Ends the queries; how many there were, all of them answered.
 async fn finish(load: Running) -> Result<u64> {
     all_answered(&load.finish().await.context("the load")?)
 }

@@ -33,7 +33,7 @@ impl Stage<'_> {
         let took = expected.await_at(&server).await;
         let answered = finish(load).await?;
         let took = took.with_context(|| server.process().last_words())?;
-        Ok(format!("{answered} questions answered, right {took:.1?} after the changes"))
+        Ok(format!("{answered} queries answered, right {took:.1?} after the changes"))
     }
 
     /// As [`Stage::killed`] with a store that has forgotten what was: a whole list is read again.
@@ -55,7 +55,7 @@ impl Stage<'_> {
             bail!("the API server was not asked for a whole list of EndpointSlices");
         }
         Ok(format!(
-            "{answered} questions answered, right {took:.1?} after the changes, {lists} whole lists read"
+            "{answered} queries answered, right {took:.1?} after the changes, {lists} whole lists read"
         ))
     }
 }

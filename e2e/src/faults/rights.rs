@@ -48,7 +48,7 @@ impl Stage<'_> {
         }
         let times = self.said_times(&mut server, from, "401")?;
         Ok(format!(
-            "{answered} questions answered, said {times} times, right {took:.1?} after the new token"
+            "{answered} queries answered, logged {times} times, right {took:.1?} after the new token"
         ))
     }
 
@@ -77,7 +77,7 @@ impl Stage<'_> {
         said?;
         let times = self.said_times(&mut server, from, "does not let us read services")?;
         Ok(format!(
-            "{answered} questions answered, said {times} times, right {took:.1?} after the rights"
+            "{answered} queries answered, logged {times} times, right {took:.1?} after the rights"
         ))
     }
 
@@ -90,7 +90,7 @@ impl Stage<'_> {
     ) -> Result<usize> {
         let times = self.said(server, from, &[what])?;
         if times > SAID_MAX {
-            bail!("`{what}` was said {times} times in {WITHOUT:?}");
+            bail!("`{what}` was logged {times} times in {WITHOUT:?}");
         }
         Ok(times)
     }

@@ -49,7 +49,7 @@ impl Stage<'_> {
         ))
     }
 
-    /// Asks a server that knows nothing for a while; how many questions it refused.
+    /// Asks a server that knows nothing for a while; how many queries it refused.
     async fn unknown(&self, server: &Server, echo: &Echo, known: &str) -> Result<usize> {
         let begin = Instant::now();
         let mut probe = Probe::new(server.address()).await?;
@@ -75,7 +75,7 @@ impl Stage<'_> {
             bail!("no answer within {WATCHED:?}, expected SERVFAIL");
         }
         if let Some(question) = echo.seen().iter().find(|question| is_of_cluster(question)) {
-            bail!("passed on: {}", question.escape_ascii());
+            bail!("forwarded: {}", question.escape_ascii());
         }
         if server.get(Endpoint::Ready).is_ok_and(|(status, _)| status == 200) {
             bail!("/ready says ready while nothing is known");
@@ -93,7 +93,7 @@ fn is_refusal(answer: &Answer, which: Which) -> bool {
     answer.rcode == Rcode::SERVFAIL && explained
 }
 
-/// Whether a question is about a name of the cluster, or the address of [`REVERSE`].
+/// Whether a query is about a name of the cluster, or the address of [`REVERSE`].
 fn is_of_cluster(question: &[u8]) -> bool {
     let has = |part: &[u8]| question.windows(part.len()).any(|window| window == part);
     has(b"\x07cluster\x05local") || has(b"\x011\x010\x0296\x0210\x07in-addr")

@@ -1,4 +1,4 @@
-//! A server that sends every question back at once: what it suffers is the machine's doing.
+//! A server that sends every query back at once: its delays come from the machine.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub(crate) struct Echo {
 #[derive(Debug, Default)]
 struct Shared {
     over: AtomicBool,
-    /// The questions so far, if they are to be kept.
+    /// The queries so far, if they are to be kept.
     seen: Option<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -32,12 +32,12 @@ impl Echo {
         Self::with(cpus, Shared::default())
     }
 
-    /// Starts anywhere and keeps the questions.
+    /// Starts anywhere and keeps the queries.
     pub(crate) fn recording() -> Result<Self> {
         Self::with(&[], Shared { seen: Some(Mutex::default()), ..Shared::default() })
     }
 
-    /// The questions so far.
+    /// The queries so far.
     pub(crate) fn seen(&self) -> Vec<Vec<u8>> {
         let seen = self.shared.seen.as_ref();
         seen.map_or_else(Vec::new, |seen| {

@@ -30,7 +30,7 @@ impl Etcd {
         let stream = TcpStream::connect(ADDRESS).await.context("cannot reach etcd")?;
         stream.set_nodelay(true)?;
         let (requests, connection) = client::handshake(stream).await.context("etcd, HTTP/2")?;
-        // It ends with the last clone; whoever waits for an answer is told of an error.
+        // It ends with the last clone; a caller that waits for an answer gets an error.
         tokio::spawn(connection);
         Ok(Etcd { requests })
     }

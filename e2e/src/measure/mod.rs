@@ -27,7 +27,7 @@ use crate::server::{Program, Server};
 const KUBECONFIG: &str = "KUBECONFIG_OF_READER";
 
 /// The chain of the Corefile that kubeadm and the Helm chart write, with `cache` and its options as
-/// given. What no server here knows is asked of nobody: a port where nobody listens.
+/// given. What no server here knows is not answered: a port where no process listens.
 pub(crate) fn corefile(cache: &str) -> String {
     corefile_with(cache, "60s", "127.0.0.1:9")
 }

@@ -14,7 +14,7 @@ use super::bulk::Write;
 const SERVICES_PER_NAMESPACE: usize = 50;
 /// One service of so many is headless.
 const HEADLESS_EVERY: usize = 10;
-/// Draws before the order of questions repeats.
+/// Draws before the order of queries repeats.
 const ORDER_LEN: usize = 1 << 18;
 
 /// The most there may be: texts that differ from service to service are of the same length.

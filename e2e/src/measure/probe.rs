@@ -1,4 +1,4 @@
-//! Questions, one at a time, and what came back.
+//! Queries, one at a time, and what came back.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -100,7 +100,8 @@ impl Probe {
                 Ok(Ok(len)) => len,
                 Ok(Err(_)) | Err(_) => return Ok(None),
             };
-            let message = Message::parse(&octets[..len]).context("an answer that is none")?;
+            let message =
+                Message::parse(&octets[..len]).context("the response cannot be parsed")?;
             if message.id == self.id {
                 return Ok(Some(Answer::read(&message)));
             }

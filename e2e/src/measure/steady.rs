@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 #[derive(Debug, Clone)]
 pub(crate) struct Steady {
     pub(crate) server: SocketAddr,
-    /// Questions a second.
+    /// QPS.
     pub(crate) rate: f64,
     pub(crate) duration: Duration,
     /// CPUs of the thread that asks; empty leaves it where it is.
@@ -49,12 +49,12 @@ impl Steady {
 }
 
 impl Running {
-    /// What became of all questions, after the time that was asked for.
+    /// What became of all queries, after the time that was asked for.
     pub(crate) async fn outcome(self) -> Result<Outcome> {
         Ok(self.task.await??)
     }
 
-    /// Ends it now and gives what became of the questions so far.
+    /// Ends it now and gives what became of the queries so far.
     pub(crate) async fn finish(self) -> Result<Outcome> {
         self.stop.store(true, Ordering::Relaxed);
         self.outcome().await

@@ -17,7 +17,7 @@ use super::etcd::Etcd;
 use super::population::{self as texts, Place, Population};
 use crate::control_plane::http_get;
 
-/// How long the API server may take to hear of everything.
+/// How long the API server may take to see all changes.
 const HEARD_TIMEOUT: Duration = Duration::from_secs(120);
 
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces";
@@ -116,7 +116,7 @@ impl Store {
             let path = format!("{path}?resourceVersion=0");
             while let Err(error) = client.request_text(http_get(&path)?).await {
                 if Instant::now() > deadline {
-                    bail!("the API server does not hear of what is in its store: {error}");
+                    bail!("the API server does not see what is in its store: {error}");
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

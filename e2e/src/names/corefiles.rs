@@ -1,6 +1,6 @@
 //! The Corefiles that both servers are started with.
 
-/// A Corefile and what its questions are about.
+/// A Corefile and what its queries are about.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,

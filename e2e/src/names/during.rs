@@ -1,4 +1,4 @@
-//! Questions while objects change: the answers are not compared, as the servers see changes at their own times, but
+//! Queries while objects change: the answers are not compared, as the servers see changes at their own times, but
 //! there has to be one, and what did not change must not be denied.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::report::Report;
 use super::settle::State;
 use crate::ask::ask_all;
 
-/// Seconds of quiet between two rounds of questions.
+/// Seconds of quiet between two rounds of queries.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks Nodens for the Service `kubernetes`, which never changes, until it is stopped.

@@ -1,6 +1,6 @@
-//! `nodens-e2e names`: a cluster's worth of objects, wave after wave of changes, and the same questions to both.
+//! `nodens-e2e names`: a cluster's worth of objects, wave after wave of changes, and the same queries to both.
 //!
-//! Objects, changes and questions come from a seed. After each wave this waits until the API server, its controllers
+//! Objects, changes and queries come from a seed. After each wave this waits until the API server, its controllers
 //! and every name server have come to rest, and then asks; while a wave is under way it asks, too, and wants an answer.
 //! What differs must match a line of `docs/differences.md`; anything else fails the run.
 
@@ -47,10 +47,10 @@ const DAY: i64 = 86_400;
 
 #[derive(Arguments)]
 pub(crate) struct Args {
-    /// Number that objects, changes and questions are made from.
+    /// Number that objects, changes and queries are made from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Questions in all, each to both servers.
+    /// Queries in all, each to both servers.
     #[arg(long, default_value_t = 12_000)]
     questions: usize,
     /// Services and ServiceImports at the start.

@@ -1,4 +1,4 @@
-//! Questions about what is there, what was there, and what never was.
+//! Queries about what is there, what was there, and what never was.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -35,7 +35,7 @@ const ANY_TYPE: [u16; 22] = [
     DS, 64,
 ];
 
-/// What questions are made from.
+/// What queries are made from.
 pub(crate) struct Source<'a> {
     state: &'a State,
     /// `NAME.NAMESPACE` of Services that are no more.
@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
         Source { state, gone, random: Stream::new(seed, 2), case }
     }
 
-    /// So many questions, each with its transport.
+    /// So many queries, each with its transport.
     pub(crate) fn questions(&mut self, count: usize) -> Vec<(Transport, Question)> {
         let mut questions: Vec<(Transport, Question)> = Vec::with_capacity(count);
         let mut names = std::collections::HashSet::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nodens_judge::answer::{Difference, Outcome};
 use nodens_judge::differences::{Differences, Place};
 
-/// Questions alike that are shown of one kind of difference.
+/// Queries alike that are shown of one kind of difference.
 const ALIKE: usize = 3;
 
 /// Lines of an answer that are shown.
@@ -22,7 +22,7 @@ pub(crate) struct Report {
     unexplained: BTreeMap<(&'static str, Vec<&'static str>), Vec<Unexplained>>,
     rows: BTreeMap<&'static str, [usize; 3]>,
     tampered: usize,
-    /// Questions that neither server answered.
+    /// Queries that neither server answered.
     silent: Vec<String>,
     during: usize,
     broken: Vec<String>,
@@ -51,7 +51,7 @@ impl Report {
         }
     }
 
-    /// Counts one question and what its answers differ in.
+    /// Counts one query and what its answers differ in.
     pub(crate) fn record(
         &mut self,
         case: &'static str,
@@ -93,7 +93,7 @@ impl Report {
         self.tampered += count;
     }
 
-    /// Counts questions that were asked during a wave, and the answers that were wrong.
+    /// Counts queries that were asked during a wave, and the answers that were wrong.
     pub(crate) fn during(&mut self, case: &str, asked: usize, wrong: &[String]) {
         self.during += asked;
         if let Some(first) = wrong.first() {
@@ -104,7 +104,7 @@ impl Report {
             self.broken.push(text);
         }
         if asked == 0 {
-            self.broken.push(format!("{case}: no question was asked during a wave"));
+            self.broken.push(format!("{case}: no query was asked during a wave"));
         }
     }
 
@@ -141,9 +141,9 @@ impl Report {
             println!("explained by {id}: {count}, such as {first}");
         }
         if let Some(first) = self.silent.first() {
-            println!("{} questions that neither answered, such as {first}", self.silent.len());
+            println!("{} queries that neither answered, such as {first}", self.silent.len());
         }
-        println!("{} questions while objects changed", self.during);
+        println!("{} queries while objects changed", self.during);
         self.broken.iter().for_each(|text| println!("{text}"));
     }
 
@@ -152,7 +152,9 @@ impl Report {
         if whole && !tampered {
             for id in self.known.expected() {
                 if !self.explained.contains_key(id) {
-                    println!("docs/differences.md: `{id}` did not occur: is it still so?");
+                    println!(
+                        "docs/differences.md: `{id}` did not occur: does the difference still exist?"
+                    );
                 }
             }
         }

@@ -100,7 +100,7 @@ pub(crate) async fn controllers(client: &Client) -> Result<State> {
         }
         if Instant::now() > deadline {
             bail!(
-                "the cluster does not settle: {} objects being deleted, {} slices without Service",
+                "the cluster does not become stable: {} objects being deleted, {} slices without Service",
                 state.ending(),
                 state.orphans()
             );
@@ -134,7 +134,7 @@ pub(crate) async fn server(server: &Server, case: &Case, number: usize) -> Resul
         let behind = waits.iter().zip(&outcomes).find(|(marker, outcome)| !marker.is_seen(outcome));
         let Some((marker, outcome)) = behind else { return Ok(()) };
         if Instant::now() > deadline {
-            bail!("{} does not follow: {} is\n{outcome}", case.name, marker.question);
+            bail!("{} is not up to date: {} is\n{outcome}", case.name, marker.question);
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

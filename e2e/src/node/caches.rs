@@ -25,7 +25,7 @@ const SELECTOR: &str = "k8s-app=node-local-dns";
 /// The Service of the API server.
 const KUBERNETES: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1));
 
-/// How long an answer may take to be right: questions go back to the central servers meanwhile.
+/// How long an answer may take to be right: queries go back to the central servers meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Manifests with the addresses that they own on the node; a pod's own address where they own none.
@@ -70,7 +70,7 @@ async fn ask(node: &Node, owned: &[&str]) -> Result<()> {
     while has_link() == owned.is_empty() {
         ensure!(
             begun.elapsed() < PATIENCE,
-            "no link nodelocaldns for {owned:?}, or one for nothing"
+            "no link nodelocaldns for {owned:?}, or one without addresses"
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

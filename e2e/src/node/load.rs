@@ -13,7 +13,7 @@ use super::machine::Node;
 /// How long clients may take until their first answers.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Clients go on for so long after a change: longer than it takes to see that an answer does not come.
+/// Clients continue for so long after a change: longer than it takes to see that an answer does not come.
 const AFTER: Duration = Duration::from_secs(7);
 
 /// The load of one server's address.
@@ -22,7 +22,7 @@ pub(super) struct Load<'a> {
     pod: String,
 }
 
-/// What became of the questions.
+/// What became of the queries.
 pub(super) struct Figures(Value);
 
 impl<'a> Load<'a> {
@@ -55,7 +55,7 @@ impl<'a> Load<'a> {
                 other if Instant::now() > deadline => {
                     let pods = load.node.kubectl(&["describe", "pod", &load.pod])?;
                     other.with_context(|| format!("no clients:\n{pods}"))?;
-                    bail!("clients do not ask");
+                    bail!("clients send no queries");
                 }
                 _ => tokio::time::sleep(Duration::from_millis(300)).await,
             }
@@ -63,7 +63,7 @@ impl<'a> Load<'a> {
         Ok(load)
     }
 
-    /// Lets the clients go on for a while, ends them and says what they saw.
+    /// Lets the clients continue for a while, ends them and says what they saw.
     pub(super) async fn finish(self) -> Result<Figures> {
         tokio::time::sleep(AFTER).await;
         let figures = self.figures()?;
@@ -84,11 +84,11 @@ impl<'a> Load<'a> {
 }
 
 impl Figures {
-    /// No question without its answer. Where a client keeps its port, kube-proxy forgets the flow when a server stops,
-    /// and the answer to a question of that moment finds no way back, whatever the server does: it is asked again.
+    /// No query without its answer. Where a client keeps its port, kube-proxy forgets the flow when a server stops,
+    /// and the answer to a query of that moment finds no way back, whatever the server does: it is sent again.
     fn check(&self) -> Result<()> {
         for (name, kind) in self.kinds() {
-            ensure!(kind["failed"] == 0, "{name}: questions without an answer");
+            ensure!(kind["failed"] == 0, "{name}: queries without a response");
         }
         ensure!(self.0["fresh"]["again"] == 0, "fresh: answers that did not come the first time");
         Ok(())
@@ -106,7 +106,7 @@ impl fmt::Display for Figures {
             let longest = kind["longest_ms"].as_f64().unwrap_or(f64::NAN);
             write!(
                 f,
-                "{name} {asked} asked, {again} twice, {failed} failed, longest {longest:.0} ms; "
+                "{name} {asked} sent, {again} retried, {failed} failed, longest {longest:.0} ms; "
             )?;
         }
         Ok(())

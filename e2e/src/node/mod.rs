@@ -54,7 +54,7 @@ pub(crate) struct RoleArgs {
     /// How kube-proxy tells the kernel.
     #[arg(long, default_value = "nftables", value_parser = ["nftables", "iptables"])]
     proxy: String,
-    /// Questions a second.
+    /// QPS.
     #[arg(long, default_value_t = 5000.0)]
     rate: f64,
     /// Fewer repetitions.
@@ -106,7 +106,7 @@ async fn bring_up(
     let Program::Nodens(own) = Program::nodens()? else { bail!("no Nodens") };
     // kube-proxy drops what goes to addresses of Services that do not exist: the node's may not be among them.
     let services = "--service-cluster-ip-range=10.96.0.0/16".to_owned();
-    // Nobody resolves the node's name.
+    // Nothing resolves the node's name.
     let addresses = "--kubelet-preferred-address-types=InternalIP".to_owned();
     let api_server_flags = vec![services, addresses];
     let options = Options { controllers: vec!["*"], api_server_flags, ..Options::default() };

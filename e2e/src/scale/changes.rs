@@ -105,7 +105,7 @@ impl Cluster<'_> {
         }
         let (rate, rounds, seconds) = (self.args.rate, self.args.rounds, self.args.seconds);
         println!(
-            "\nAnswers at {rate} questions/s, while nothing changes and while endpoints do, {rounds} × {seconds} s \
+            "\nAnswers at {rate} QPS, while nothing changes and while endpoints do, {rounds} × {seconds} s \
              each, medians of rounds (lowest to highest):\n\n{}",
             tails(&all)
         );
@@ -208,14 +208,14 @@ impl Cluster<'_> {
         let heard = nodens.median(|round| round.busy.heard.map_or(0.0, |heard| heard.0));
         if heard < self.args.changes * REACHED {
             let wanted = self.args.changes;
-            println!("Nodens heard of {heard:.0} changes a second, wanted {wanted}.");
+            println!("Nodens received {heard:.0} changes per second, wanted {wanted}.");
         }
         let ratio = nodens.median(Round::ratio);
         if ratio > RATIO {
             missed.push(format!("p99.9 under changes is {ratio:.2} times, wanted {RATIO}"));
         }
         if nodens.lost() > 0 {
-            missed.push(format!("{} questions were lost", nodens.lost()));
+            missed.push(format!("{} queries were lost", nodens.lost()));
         }
         missed
     }

@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// Seconds of each load.
     #[arg(long, default_value_t = 6)]
     seconds: u64,
-    /// Questions a second of the steady load.
+    /// QPS of the steady load.
     #[arg(long, default_value_t = 5_000.0)]
     rate: f64,
     /// Endpoint changes a second.

@@ -1,7 +1,7 @@
 //! What the servers hold in memory, and what is left behind by lists that are read again.
 //!
 //! A relist is forced as it happens in clusters: the API server is killed, its successor knows no
-//! history, and answers 410 Gone to whoever wants to go on from what it knew before.
+//! history, and answers 410 Gone to clients that want to continue from an earlier version.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const GROWTH: f64 = 1.1;
 const SETTLE: Duration = Duration::from_secs(5);
 /// How long a server may take to follow a new API server.
 const FOLLOW: Duration = Duration::from_secs(120);
-/// Questions a second that ask for every service once.
+/// QPS of the load that queries every service once.
 const TOUCH_RATE: f64 = 2_000.0;
 
 /// One server and its memory at several times.

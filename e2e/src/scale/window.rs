@@ -123,7 +123,7 @@ fn disturbance(outcome: &Outcome, others: Option<f64>) -> Option<String> {
         _ if stolen > STOLEN => Some(format!("the hypervisor took {} of a CPU", percent(stolen))),
         _ if robbed > ROBBED => Some(format!("the load waited {} for its CPU", percent(robbed))),
         Some(others) if others > ROBBED => {
-            Some(format!("others used {} of the server's CPU", percent(others)))
+            Some(format!("other processes used {} of the server's CPU", percent(others)))
         }
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Single questions and requests, from whatever namespace the calling thread is in.
+//! Single queries and requests, from whatever namespace the calling thread is in.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -14,7 +14,7 @@ pub(crate) const INSIDE: &str = "api.default.svc.cluster.local";
 const TIMEOUT: Duration = Duration::from_millis(500);
 const HTTP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A question with the ID `id`.
+/// A query with the ID `id`.
 pub(crate) fn question(id: u16, name: &str, qtype: Type) -> Result<Vec<u8>> {
     let mut message = Vec::from(id.to_be_bytes());
     message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
@@ -54,7 +54,7 @@ fn exchange(server: IpAddr, question: &[u8]) -> Result<Message> {
     socket.send(question)?;
     let mut octets = [0; 4096];
     let size = socket.recv(&mut octets)?;
-    Message::parse(octets.get(..size).unwrap_or_default()).context("an answer that is none")
+    Message::parse(octets.get(..size).unwrap_or_default()).context("the response cannot be parsed")
 }
 
 /// Whether a server has the addresses of a name of the cluster.

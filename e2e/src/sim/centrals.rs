@@ -76,7 +76,7 @@ pub(super) fn race(world: &mut World) -> Result<String> {
         thread::sleep(delay);
         world.proxy.set_services(&[CLUSTER_DNS, UPSTREAM], &all_centrals())?;
         let took = world.role.ready()?;
-        ensure!(attracts()?, "after {took:?} it attracts nothing");
+        ensure!(attracts()?, "after {took:?} it takes no queries");
         Ok(())
     })
     .with_context(|| world.role.last_words())?;
@@ -106,7 +106,7 @@ fn replace(world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// One central pod takes questions and answers none, and nobody notices.
+/// One central pod takes queries and answers none, and the control plane does not notice.
 pub(super) fn frozen(world: &mut World) -> Result<String> {
     let thawed = compare(world, freeze, start);
     world.centrals.signal(0, Signal::CONT)?;

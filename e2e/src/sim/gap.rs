@@ -1,4 +1,4 @@
-//! How long nobody answers: questions at short intervals, each with its times.
+//! How long no server answers: queries at short intervals, each with its times.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -14,12 +14,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::ask;
 use super::net::{self, PODS};
 
-/// Between two questions of one kind.
+/// Between two queries of one kind.
 const PERIOD: Duration = Duration::from_millis(5);
 /// An answer that takes longer is none.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One question.
+/// One query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) at: Instant,
@@ -27,7 +27,7 @@ pub(crate) struct Asked {
     pub(crate) answered: Option<Duration>,
 }
 
-/// Questions that are asked from now on.
+/// Queries that are asked from now on.
 #[derive(Debug)]
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ struct Pending {
 }
 
 impl Watch {
-    /// Begins to ask for `name` from a pod: each question from a new port, as stub resolvers do.
+    /// Begins to ask for `name` from a pod: each query from a new port, as stub resolvers do.
     pub(crate) fn start(server: Ipv4Addr, name: &'static str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
@@ -51,7 +51,7 @@ impl Watch {
         Watch { stop, thread }
     }
 
-    /// Waits for answers to what was asked and gives all questions.
+    /// Waits for answers to what was asked and gives all queries.
     pub(crate) fn finish(self) -> Result<Vec<Asked>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("a thread panicked"))?
@@ -116,18 +116,18 @@ fn receive(question: &Pending) -> Option<bool> {
     }
 }
 
-/// How long after `moment` the last unanswered question was asked; nothing if all were answered, or an error when the
-/// last of all was not: then nobody answers yet.
+/// How long after `moment` the last unanswered query was asked; nothing if all were answered, or an error when the
+/// last of all was not: then no server answers yet.
 pub(crate) fn resumed(asked: &[Asked], moment: Instant) -> Result<Duration> {
     let lost = asked.iter().rposition(|question| question.answered.is_none());
     let Some(last) = lost else { return Ok(Duration::ZERO) };
     match asked.get(last + 1) {
         Some(next) => Ok(next.at.saturating_duration_since(moment)),
-        None => Err(anyhow!("nobody answered until the end")),
+        None => Err(anyhow!("no server answered until the end")),
     }
 }
 
-/// The questions without an answer.
+/// The queries without an answer.
 pub(crate) fn lost(asked: &[Asked]) -> usize {
     asked.iter().filter(|question| question.answered.is_none()).count()
 }

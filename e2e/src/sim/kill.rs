@@ -30,7 +30,7 @@ pub(super) fn run(world: &mut World) -> Result<String> {
         thread::sleep(WATCHED);
         let asked = watch.finish()?;
         let before = asked.iter().filter(|question| question.at < killed).count();
-        ensure!(before > 20, "only {before} questions before the end");
+        ensure!(before > 20, "only {before} queries before the end");
         gaps.push(gap::resumed(&asked, killed).ok());
         // What is still broken would be so for the next one, too.
         if gaps.last() == Some(&None) {

@@ -1,4 +1,4 @@
-//! The questions of the node's pods, every one of which has to be answered.
+//! The queries of the node's pods, every one of which has to be answered.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) enum Questions {
     Existing,
     /// Names of the cluster that exist.
     Inside,
-    /// Names that exist and that nobody has asked for before.
+    /// Names that exist and not queried before.
     New,
     /// What pods with search lists ask, NXDOMAIN among the answers.
     Pods,
@@ -35,7 +35,7 @@ pub(crate) enum Questions {
     Noise,
     /// Names that exist on a real node.
     Real,
-    /// Names of addresses of pods, so many that nobody has them when they are asked for again.
+    /// Names of addresses of pods, so many that no cache has them when they are asked for again.
     RealNew,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts `rate` questions a second from `pods` addresses to `server`, until it is ended.
+    /// Starts `rate` QPS from `pods` addresses to `server`, until it is ended.
     pub(crate) fn start(
         questions: Questions,
         server: Ipv4Addr,
@@ -154,7 +154,7 @@ impl Load {
         Ok(Load { stop, thread, questions })
     }
 
-    /// Lets all questions have their time, ends the load and gives what became of it.
+    /// Lets all queries have their time, ends the load and gives what became of it.
     pub(crate) fn finish(self) -> Result<Outcome> {
         std::thread::sleep(TIMEOUT);
         self.stop.store(true, Ordering::Relaxed);
@@ -164,8 +164,8 @@ impl Load {
         Ok(outcome)
     }
 
-    /// As [`Load::finish`], and an error unless every question was answered without a fault. Where connections `may_end`,
-    /// questions on their way in one are counted and forgiven: their clients open another one and ask again.
+    /// As [`Load::finish`], and an error unless every query was answered without a fault. Where connections `may_end`,
+    /// queries in flight on one are counted and tolerated: their clients open another one and ask again.
     pub(crate) fn finish_whole(self, may_end: bool) -> Result<String> {
         let questions = self.questions;
         let outcome = self.finish()?;
@@ -174,14 +174,14 @@ impl Load {
         let forgiven = if may_end { counts.connection_failed } else { 0 };
         let lost = lost(&outcome) - forgiven;
         let mut text = format!(
-            "{} asked, {lost} lost, {bad} failed, {} not sent",
+            "{} queries, {lost} lost, {bad} failed, {} not sent",
             counts.sent,
             counts.skipped + counts.send_errors,
         );
         if may_end {
             text += &format!(", {forgiven} in connections that ended");
         }
-        ensure!(counts.sent > 0, "nothing was asked");
+        ensure!(counts.sent > 0, "no query was sent");
         ensure!(lost == 0 && bad == 0 && counts.send_errors == 0, "{text}{}", when(&outcome));
         Ok(text)
     }
@@ -195,7 +195,7 @@ pub(crate) fn failed(outcome: &Outcome, questions: Questions) -> u64 {
     outcome.tally.rcodes.iter().filter(|(rcode, _)| !good(*rcode)).map(|(_, count)| count).sum()
 }
 
-/// Questions without an answer: lost ones, and those of the end that had time enough.
+/// Queries without an answer: lost ones, and those of the end that had time enough.
 pub(crate) fn lost(outcome: &Outcome) -> u64 {
     let cohorts = &outcome.tally.cohorts;
     // What was asked in the last two seconds may have been on its way.
@@ -204,7 +204,7 @@ pub(crate) fn lost(outcome: &Outcome) -> u64 {
     outcome.tally.counts.lost() + late
 }
 
-/// The seconds in which questions were lost or failed, for error messages.
+/// The seconds in which queries were lost or failed, for error messages.
 pub(crate) fn when(outcome: &Outcome) -> String {
     let counts = &outcome.tally.counts;
     let mut text = format!(

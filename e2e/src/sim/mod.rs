@@ -63,7 +63,7 @@ pub(crate) struct Setup {
     /// How the rules of the Services come to the kernel.
     #[arg(long, value_enum, default_value = "nftables")]
     proxy: Mode,
-    /// Questions a second of the pods together.
+    /// QPS of the pods together.
     #[arg(long, default_value_t = 5000.0)]
     rate: f64,
     /// Pods on the node, at most 150.
@@ -171,7 +171,7 @@ pub(crate) fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
                 passed += 1;
                 println!("ok      {name}: {figures} ({seconds:.0} s)");
             }
-            // What others do is shown and promised by nobody.
+            // Scenarios of other programs are only shown, they cannot fail the run.
             Err(error) if args.server != Kind::Nodens => {
                 println!("broken  {name}: {error:#} ({seconds:.0} s)");
             }

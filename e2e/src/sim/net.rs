@@ -27,7 +27,7 @@ pub(crate) const OUTSIDE: &str = "outside";
 const NODE_ADDRESS: &str = "10.98.0.1";
 /// Where the server outside of the cluster is.
 pub(crate) const OUTSIDE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 53);
-/// Where everything goes that has no route: nobody is there, as with an address of a Service without rules.
+/// Where everything goes that has no route: nothing is there, as with an address of a Service without rules.
 const NOWHERE: &str = "10.98.0.254";
 /// The address of the node where its pods send what is for elsewhere.
 pub(crate) const GATEWAY: &str = "10.244.0.1";

@@ -161,7 +161,7 @@ impl Role {
                 bail!("it ended: {}", process.last_words());
             }
             if begun.elapsed() > START_TIMEOUT {
-                bail!("it attracts nothing: {}", process.last_words());
+                bail!("it takes no queries: {}", process.last_words());
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -174,11 +174,11 @@ impl Role {
         let mut successor = self.successor()?;
         self.wait_for_end(&mut successor)?;
         self.process = Some(successor);
-        ensure!(state::attracts()?, "after a hand-over it attracts nothing: {}", self.last_words());
+        ensure!(state::attracts()?, "after a hand-over it takes no queries: {}", self.last_words());
         Ok(begun.elapsed())
     }
 
-    /// Starts one more and kills it after a while; the one before has to go on.
+    /// Starts one more and kills it after a while; the one before has to continue.
     pub(super) fn crash_successor(&mut self, after: Duration) -> Result<Duration> {
         let before = self.hand_overs();
         let mut successor = self.successor()?;
@@ -197,7 +197,11 @@ impl Role {
         // Whatever it had begun shows by then.
         thread::sleep(Duration::from_millis(500));
         ensure!(self.process()?.runs(), "after {after:?} both are gone: {}", self.last_words());
-        ensure!(state::attracts()?, "after {after:?} nothing attracts: {}", self.last_words());
+        ensure!(
+            state::attracts()?,
+            "after {after:?} no process takes queries: {}",
+            self.last_words()
+        );
         Ok(after)
     }
 
@@ -212,7 +216,7 @@ impl Role {
         Ok(())
     }
 
-    /// How often a server has said that it is none any more; from then on it does not go on.
+    /// How often a server has said that it is none any more; from then on it does not continue.
     fn hand_overs(&self) -> usize {
         self.lines().iter().filter(|line| line.ends_with(HANDED_OVER)).count()
     }

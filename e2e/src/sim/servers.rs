@@ -19,7 +19,7 @@ pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Where the servers of the cluster have its names from.
 #[derive(Debug)]
 pub(super) enum Names {
-    /// A zone file, which needs nobody else.
+    /// A zone file, which needs no other server.
     Files,
     /// An API server, as this kubeconfig says.
     Api(PathBuf),
@@ -91,7 +91,7 @@ impl Centrals {
         self.servers[number] = None;
     }
 
-    /// Questions that reached the servers of the cluster since they began.
+    /// Queries that reached the servers of the cluster since they began.
     pub(super) fn questions(&self) -> Result<u64> {
         self.count("coredns_dns_requests_total{", "")
     }

@@ -46,7 +46,7 @@ pub(crate) fn has_address(address: Ipv4Addr) -> Result<bool> {
     Ok(text.starts_with("local "))
 }
 
-/// Whether questions of pods end on the node: it has the address, and kube-proxy's rules do not see them.
+/// Whether queries of pods end on the node: it has the address, and kube-proxy's rules do not see them.
 pub(crate) fn attracts() -> Result<bool> {
     let address = CLUSTER_DNS.to_string();
     Ok(has_address(CLUSTER_DNS)? && rules()?.iter().any(|rule| is_diversion(rule, &address)))
@@ -56,7 +56,7 @@ fn is_diversion(rule: &str, address: &str) -> bool {
     rule.contains(address) && rule.to_lowercase().contains("notrack")
 }
 
-/// All rules of the node about the local addresses but those of kube-proxy, in the form of whoever made them.
+/// All rules of the node about the local addresses but those of kube-proxy, in the form of the program that made them.
 pub(crate) fn rules() -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut table = String::new();

@@ -1,4 +1,4 @@
-//! `nodens-e2e node-table`: seed 000's table, latency at the pods and questions at the central servers, without a node
+//! `nodens-e2e node-table`: seed 000's table, latency at the pods and queries at the central servers, without a node
 //! cache, with Nodens and with CoreDNS.
 //!
 //! Namespaces and Services are those of an API server, which the central servers and Nodens watch, each with the rights
@@ -24,7 +24,7 @@ use crate::limit::Limit;
 use crate::measure::table::Table;
 use crate::sandbox::{NODE_V4, Sandbox};
 
-/// What is asked, and which part of the questions that reached the central servers has to stay on the node.
+/// What is asked, and which part of the queries that reached the central servers has to stay on the node.
 const GOALS: [(&str, Questions, f64); 2] =
     [("pods", Questions::Pods, 0.97), ("search paths", Questions::Noise, 0.999)];
 
@@ -41,7 +41,7 @@ const HEAD: [&str; 10] = [
     "denials of it",
 ];
 
-/// How far the part of the answers that deny a name may be from what it is without a node cache: the questions are the
+/// How far the part of the answers that deny a name may be from what it is without a node cache: the queries are the
 /// same, but not quite as many.
 const DENIALS: f64 = 0.01;
 
@@ -81,7 +81,7 @@ struct Stage {
 /// What one run has shown.
 struct Row {
     cells: Vec<String>,
-    /// Questions a second at the servers of the cluster.
+    /// QPS at the servers of the cluster.
     central: f64,
     /// The part of the answers that deny a name.
     denied: f64,
@@ -103,7 +103,7 @@ pub(crate) async fn run(args: &Args, sandbox: &Sandbox) -> Result<ExitCode> {
     nodens.set_variables(node_role::variables());
     let coredns = Role::new(sandbox, Kind::Coredns, None)?;
     let mut stage = Stage { args: args.clone(), centrals, _proxy: proxy, roles: [nodens, coredns] };
-    // A load goes on while its last answers are waited for.
+    // A load continues while its last answers are waited for.
     let [first, then] = [args.warm, args.seconds].map(|time| time + TIMEOUT.as_secs());
     println!(
         "{} pods send {} queries per second. Every cache begins empty: queries of the first {first} s are not measured, but \
@@ -131,7 +131,7 @@ impl Stage {
                 table.row(row.cells.clone());
             }
             println!(
-                "\n{title}:\n{table}central queries fall by {falls:.2} % with Nodens, {beside:.2} % with CoreDNS"
+                "\n{title}:\n{table}queries at the central servers fall by {falls:.2} % with Nodens, {beside:.2} % with CoreDNS"
             );
             let failures = nodens.missed(&without, goal);
             missed.extend(failures.into_iter().map(|what| format!("{title}: {what}")));
@@ -149,8 +149,7 @@ impl Stage {
         let fewer = self.with_role(0, Questions::Pods, (pods, rate))?;
         let growth = usual.central / fewer.central;
         println!(
-            "With Nodens {pods} pods that ask {rate} a second cost the central servers {:.1} a second; {FEWER} times the pods cost \
-             {growth:.2} times that.",
+            "With Nodens {pods} pods that send {rate} QPS cause {:.1} QPS at the central servers; {FEWER} times as many pods cause {growth:.2} times that.",
             fewer.central
         );
         let missed = growth.is_nan() || growth > GROWTH;
@@ -197,7 +196,7 @@ impl Stage {
         let central = (self.centrals.questions()? - before) as f64 / elapsed;
         let denials = (self.centrals.denials()? - denials) as f64 / elapsed;
         let answered = outcome.tally.counts.answered;
-        ensure!(answered > 0, "{name} answers nothing");
+        ensure!(answered > 0, "{name} does not respond");
         let (lost, failed) = (lost(&outcome), failed(&outcome, questions));
         let mut cells = vec![name];
         cells.extend([0.5, 0.9, 0.99, 0.999].map(|fraction| quantile(&outcome, fraction)));
@@ -215,7 +214,10 @@ impl Row {
         // No comparison holds for a fall that is no number.
         let fall = 1.0 - self.central / without.central;
         if fall.is_nan() || fall < goal {
-            missed.push(format!("central queries were to fall by {:.1} %", goal * 100.0));
+            missed.push(format!(
+                "queries at the central servers should have fallen by {:.1} %",
+                goal * 100.0
+            ));
         }
         if self.failed > 0 || self.lost > without.lost {
             missed.push(format!("{} lost and {} failed", self.lost, self.failed));

@@ -27,7 +27,7 @@ const INSIDE: &str = "kubernetes.default.svc.cluster.local";
 /// Until the last of the central pods that were replaced has ended: its lameduck time and a little more.
 const LAMEDUCK: Duration = Duration::from_secs(7);
 
-/// Every process of the node cache is killed, and while nobody answers in its place the kubelet is stopped.
+/// Every process of the node cache is killed, and the kubelet is stopped so that nothing is restarted.
 pub(super) fn kills(role: &mut Role<'_>) -> Result<String> {
     role.provide(Manifest::Official)?;
     let times = role.times(20, 2);
@@ -37,7 +37,7 @@ pub(super) fn kills(role: &mut Role<'_>) -> Result<String> {
     let is_good = |gap: &Option<Duration>| gap.is_some_and(|gap| gap < GOAL);
     ensure!(gaps.iter().all(is_good), "{text}");
     let lost: u64 = answered.lost.iter().sum();
-    Ok(format!("{text}; {lost} of {} questions went with it", answered.asked))
+    Ok(format!("{text}; {lost} of {} queries were lost with it", answered.asked))
 }
 
 fn kill(role: &Role<'_>) -> Result<Option<Duration>> {
@@ -53,7 +53,7 @@ fn kill(role: &Role<'_>) -> Result<Option<Duration>> {
     drop(kubelet);
     let before = asked.iter().filter(|question| question.at < killed);
     let answered = before.filter(|question| question.answered.is_some()).count();
-    ensure!(answered > 20, "only {answered} questions were answered before");
+    ensure!(answered > 20, "only {answered} queries were answered before");
     Ok(gap::resumed(&asked, killed).ok())
 }
 
@@ -66,7 +66,7 @@ pub(super) fn replaced(role: &mut Role<'_>) -> Result<String> {
     })
 }
 
-/// One central pod takes questions and answers none, and nobody notices: without and with a node cache.
+/// One central pod takes queries and answers none, and the control plane does not notice: without and with a node cache.
 pub(super) fn frozen(role: &mut Role<'_>) -> Result<String> {
     role.withdraw()?;
     let without = role.under_load(false, freeze)?.1;
@@ -123,12 +123,12 @@ pub(super) fn race(role: &mut Role<'_>) -> Result<String> {
         thread::sleep(delay);
         let is_early = attracts()?;
         drop(proxy);
-        ensure!(!is_early, "it attracts what it cannot answer");
+        ensure!(!is_early, "it takes queries that it cannot answer");
         let begun = Instant::now();
         role.wait()?;
         let took = begun.elapsed();
         thread::sleep(Duration::from_secs(2));
-        Ok(format!("attracts {} after kube-proxy, {delay:?} late", duration(took)))
+        Ok(format!("takes queries {} after kube-proxy, {delay:?} late", duration(took)))
     });
     role.applied = done.is_ok().then_some(Manifest::Official);
     done
@@ -146,7 +146,11 @@ pub(super) fn endpoints(role: &mut Role<'_>) -> Result<String> {
         rolled_out(role.node, "kube-system", CENTRAL)?;
         role.replace_centrals()?;
         let new = role.centrals_asked(&old)?;
-        Ok(format!("{} were asked, one of them killed, all replaced by {}", old.len(), new.len()))
+        Ok(format!(
+            "{} got queries, one of them was killed, all were replaced by {}",
+            old.len(),
+            new.len()
+        ))
     })
 }
 
@@ -181,7 +185,7 @@ impl Role<'_> {
             if !pods.is_empty() && pods.is_disjoint(before) && pods.iter().all(is_asked) {
                 return Ok(pods);
             }
-            ensure!(begun.elapsed() < START_TIMEOUT, "{pods:?} are there, and not all are asked");
+            ensure!(begun.elapsed() < START_TIMEOUT, "{pods:?} exist, but not all get queries");
             thread::sleep(Duration::from_millis(200));
         }
     }

@@ -47,7 +47,7 @@ pub(super) enum Manifest {
 }
 
 impl Role<'_> {
-    /// Makes `wanted` what is on the node, and waits until questions end there.
+    /// Makes `wanted` what is on the node, and waits until queries end there.
     pub(super) fn provide(&mut self, wanted: Manifest) -> Result<()> {
         if self.applied != Some(wanted) {
             self.withdraw()?;
@@ -119,7 +119,7 @@ impl Role<'_> {
     pub(super) fn updated(&self, before: &[processes::Id]) -> Result<()> {
         rolled_out(self.node, "kube-system", DAEMON_SET)?;
         processes::alone(before)?;
-        ensure!(attracts()?, "after an update it attracts nothing");
+        ensure!(attracts()?, "after an update it takes no queries");
         Ok(())
     }
 

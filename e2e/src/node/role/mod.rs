@@ -1,7 +1,7 @@
 //! `nodens-e2e node-role`: the manifest of Kubernetes' own node cache, and our own, with the image of Nodens, on a real
 //! node.
 //!
-//! The load comes from addresses of pods in a namespace beside those of the kubelet, because thousands of questions a
+//! The load comes from addresses of pods in a namespace beside those of the kubelet, because thousands of queries a
 //! second have to be counted one by one.
 
 mod faults;
@@ -125,7 +125,7 @@ impl Drop for Frozen<'_> {
     }
 }
 
-/// What became of the questions of a load.
+/// What became of the queries of a load.
 struct Answered {
     asked: u64,
     /// Lost or failed: of names that are asked again and again, and of new ones.
@@ -149,17 +149,17 @@ impl<'a> Role<'a> {
         Ok(Frozen(self.node, program))
     }
 
-    /// Waits until questions end on the node.
+    /// Waits until queries end on the node.
     fn wait(&self) -> Result<()> {
         let begun = Instant::now();
         while !attracts()? {
-            ensure!(begun.elapsed() < START_TIMEOUT, "it attracts nothing");
+            ensure!(begun.elapsed() < START_TIMEOUT, "it takes no queries");
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())
     }
 
-    /// Does something under load, and says what became of questions; see [`Load::finish_whole`] for `may_end`.
+    /// Does something under load, and says what became of queries; see [`Load::finish_whole`] for `may_end`.
     fn under_load<T>(
         &self,
         may_end: bool,
@@ -184,11 +184,11 @@ impl<'a> Role<'a> {
             }
         }
         let Answered { asked, lost: [old, new], words } = &answered;
-        let done = done.with_context(|| format!("{asked} asked, {old} and {new} lost{words}"))?;
+        let done = done.with_context(|| format!("{asked} queries, {old} and {new} lost{words}"))?;
         Ok((done, answered))
     }
 
-    /// Does something under load and fails when a question was lost.
+    /// Does something under load and fails when a query was lost.
     fn lossless(
         &self,
         may_end: bool,
@@ -196,7 +196,7 @@ impl<'a> Role<'a> {
     ) -> Result<String> {
         let (done, Answered { asked, lost, words }) = self.under_load(may_end, deed)?;
         let lost: u64 = lost.iter().sum();
-        let text = format!("{done}; {asked} asked, {lost} lost or failed{words}");
+        let text = format!("{done}; {asked} queries, {lost} lost or failed{words}");
         ensure!(lost == 0, "{text}");
         Ok(text)
     }
@@ -215,5 +215,5 @@ fn official_manifest(role: &mut Role<'_>) -> Result<String> {
         thread::sleep(Duration::from_secs(2));
         Ok("answers".to_owned())
     })?;
-    Ok(format!("attracts after {}, 12 rules for each address; {answered}", duration(took)))
+    Ok(format!("takes queries after {}, 12 rules for each address; {answered}", duration(took)))
 }

@@ -63,7 +63,7 @@ pub(super) fn clients(role: &mut Role<'_>) -> Result<String> {
         let is_good = wanted.iter().all(|text| output.contains(text));
         ensure!(
             is_good && !output.contains("SERVFAIL"),
-            "{name} lacks one of {wanted:?}: {output}"
+            "{name} does not have all of {wanted:?}: {output}"
         );
     }
     waited?;

@@ -57,7 +57,10 @@ pub(super) fn alone(before: &[Id]) -> Result<()> {
         if now.len() == 1 && !before.contains(&now[0]) {
             return Ok(());
         }
-        ensure!(begun.elapsed() < START_TIMEOUT, "{now:?} run, and before {before:?} did");
+        ensure!(
+            begun.elapsed() < START_TIMEOUT,
+            "expected {before:?} to run still, but {now:?} run"
+        );
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -69,7 +72,7 @@ pub(super) fn next(before: &[Id]) -> Result<Id> {
         if let Some(new) = running()?.into_iter().find(|id| !before.contains(id)) {
             return Ok(new);
         }
-        ensure!(begun.elapsed() < START_TIMEOUT, "nothing starts beside {before:?}");
+        ensure!(begun.elapsed() < START_TIMEOUT, "no successor starts beside {before:?}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -86,7 +89,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // Where it cannot go on it has ended, and that shows elsewhere.
+        // Where it cannot continue it has ended, and that shows elsewhere.
         _ = signal(self.0, Signal::CONT);
     }
 }

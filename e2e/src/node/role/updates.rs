@@ -40,7 +40,7 @@ pub(super) fn hand_overs(role: &mut Role<'_>) -> Result<String> {
             thread::sleep(LOGGED);
         }
         let took = (0..times).map(|_| hand_over(stays)).collect::<Result<Vec<_>>>()?;
-        ensure!(attracts()?, "it attracts nothing any more");
+        ensure!(attracts()?, "it takes no queries any more");
         Ok(spread(took, "hand-overs"))
     })
 }
@@ -64,7 +64,10 @@ fn hand_over(stays: Id) -> Result<Duration> {
         if now.len() == 1 && !before.contains(&now[0]) {
             return Ok(begun.elapsed());
         }
-        ensure!(begun.elapsed() < START_TIMEOUT, "{now:?} run, and before {before:?} did");
+        ensure!(
+            begun.elapsed() < START_TIMEOUT,
+            "expected {before:?} to run still, but {now:?} run"
+        );
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -123,11 +126,14 @@ pub(super) fn crashes(role: &mut Role<'_>) -> Result<String> {
                 true => killed.push(moment),
                 false => late += 1,
             }
-            ensure!(late <= times, "{late} successors were servers before they were killed");
+            ensure!(
+                late <= times,
+                "{late} successors were already serving when they were to be killed"
+            );
             role.updated(&before)?;
         }
         let text = spread(killed, "successors killed");
-        Ok(format!("{text}; {late} were left alone, for they were the server by then"))
+        Ok(format!("{text}; {late} were not killed because they were already serving"))
     })
 }
 
@@ -139,7 +145,7 @@ impl Role<'_> {
         Ok(())
     }
 
-    /// Kills the successor of what runs in the pod `old`; false if it is the server by now, and goes on.
+    /// Kills the successor of what runs in the pod `old`; false if it is the server by now, and continues.
     fn crash(&self, successor: Id, old: &str) -> Result<bool> {
         let stopped = Stopped::new(successor)?;
         thread::sleep(LOGGED);
@@ -149,7 +155,7 @@ impl Role<'_> {
         }
         processes::signal(successor, Signal::KILL)?;
         drop(stopped);
-        ensure!(attracts()?, "after the end of a successor nothing attracts");
+        ensure!(attracts()?, "after the end of a successor no process takes queries");
         Ok(true)
     }
 }

@@ -27,7 +27,7 @@ const WATCHED: [usize; 2] = [130, 10];
 /// A port of the node that nobody has rules for.
 const PLAIN_PORT: u16 = 5300;
 const PLAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// Questions a second while the table is full: for names that the node has, and for others.
+/// QPS while the table is full: for names that the node has, and for others.
 const RATES: [f64; 2] = [400.0, 100.0];
 
 /// A figure of the node's table.

@@ -39,7 +39,7 @@ pub(super) fn lines_of(scenario: &str) -> Result<Vec<&'static str>> {
     let row = rows.iter().find(|row| row.shown_by.contains(&scenario));
     let row = row.with_context(|| format!("docs/node.md has no row for '{scenario}'"))?;
     let lines: Vec<_> = row.seen.iter().copied().filter(|text| text.contains(' ')).collect();
-    ensure!(!lines.is_empty(), "docs/node.md does not say what is seen of '{scenario}'");
+    ensure!(!lines.is_empty(), "docs/node.md does not say how '{scenario}' is seen");
     Ok(lines)
 }
 

@@ -24,16 +24,16 @@ use super::state::{attracts, has_address, nothing_left};
 use super::{CENTRALS, World, all_centrals, ask};
 use crate::official::LOCAL_DNS;
 
-/// Questions that show who answers.
+/// Queries that show who answers.
 const QUESTIONS: u64 = 20;
-/// Times that a question is asked before there is no answer, half a second each.
+/// Times that a query is asked before there is no answer, half a second each.
 const ATTEMPTS: usize = 20;
 /// Time in which a server counts what it has answered.
 const COUNTED: Duration = Duration::from_millis(200);
 /// Longer than anything is left alone before it is tried again, and said again if that were done.
 const A_WHILE: Duration = Duration::from_secs(4);
 
-/// Of lines that complain, those that have nothing to do with a fault of the node: single questions, and what is so without
+/// Of lines that complain, those that have nothing to do with a fault of the node: single queries, and what is so without
 /// Kubernetes.
 const USUAL: [&str; 2] = ["plugin/errors: ", "no Kubernetes API to ask for names or pods"];
 
@@ -44,7 +44,7 @@ enum By {
     Centrals,
 }
 
-/// Asks from a pod for a name that a cache has, and sees from the questions that the central servers have had who answered.
+/// Asks from a pod for a name that a cache has, and sees from the queries that the central servers have had who answered.
 fn answered(world: &World) -> Result<By> {
     let before = counted(world)?;
     let all = inside(PODS, || {
@@ -55,11 +55,11 @@ fn answered(world: &World) -> Result<By> {
     match counted(world)? - before {
         few if few < QUESTIONS / 2 => Ok(By::Node),
         many if many >= QUESTIONS => Ok(By::Centrals),
-        some => bail!("{some} of {QUESTIONS} questions reached the central servers"),
+        some => bail!("{some} of {QUESTIONS} queries reached the central servers"),
     }
 }
 
-/// The questions that the central servers have counted, when they have counted all: each is answered first.
+/// The queries that the central servers have counted, when they have counted all: each is answered first.
 fn counted(world: &World) -> Result<u64> {
     let mut last = world.centrals.questions()?;
     loop {
@@ -89,23 +89,23 @@ fn hear(world: &mut World, forms: &[&str]) -> Result<()> {
     while let Some(form) = forms.iter().find(|form| count(world, form) == 0) {
         let words = world.role.last_words();
         ensure!(world.role.process()?.runs(), "it ended: {words}");
-        ensure!(begun.elapsed() < START_TIMEOUT, "it does not say '{form}': {words}");
+        ensure!(begun.elapsed() < START_TIMEOUT, "it does not log '{form}': {words}");
         thread::sleep(Duration::from_millis(50));
     }
     Ok(())
 }
 
-/// An error unless each line was written once and nothing else is complained of but single questions.
+/// An error unless each line was written once and nothing else is complained of but single queries.
 fn ensure_said_once(world: &World, forms: &[&str]) -> Result<()> {
     for form in forms {
         let times = count(world, form);
-        ensure!(times == 1, "said {times} times: '{form}': {}", world.role.last_words());
+        ensure!(times == 1, "logged {times} times: '{form}': {}", world.role.last_words());
     }
     for line in world.role.lines() {
         let complaint = line.starts_with("[ERROR] ") || line.starts_with("[WARNING] ");
         let known = USUAL.iter().any(|usual| line.contains(usual))
             || forms.iter().any(|form| document::is_like(&line, form));
-        ensure!(!complaint || known, "said besides: {line}");
+        ensure!(!complaint || known, "also logged: {line}");
     }
     Ok(())
 }
@@ -123,7 +123,7 @@ fn start(world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// A name that exists and that nobody has asked for.
+/// A name that exists and not queried before.
 fn new_name() -> String {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     format!("fault-{}.{NEW}", NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
@@ -145,7 +145,7 @@ fn until_told(
 ) -> Result<()> {
     let begun = Instant::now();
     while !told(&name()).is_some_and(&told_is) {
-        ensure!(begun.elapsed() < START_TIMEOUT, "never told: {}", world.role.last_words());
+        ensure!(begun.elapsed() < START_TIMEOUT, "never logged: {}", world.role.last_words());
         thread::sleep(Duration::from_millis(50));
     }
     Ok(())
@@ -176,7 +176,7 @@ pub(super) fn no_upstream(world: &mut World) -> Result<String> {
     ensure_said_once(world, &[&forms[..], &[again]].concat())?;
     ensure_answered(world, By::Node)?;
     end(world)?;
-    Ok("what was kept is answered, the rest is SERVFAIL with a reason; said once, as is its end"
+    Ok("cached names are answered, others are SERVFAIL with a reason; logged once, as is its end"
         .to_owned())
 }
 
@@ -186,11 +186,11 @@ fn without_upstreams(world: &mut World, forms: &[&str], kept: &str) -> Result<()
         world.centrals.forget(number);
     }
     let answer = (0..ATTEMPTS).find_map(|_| told(kept));
-    ensure!(answer == Some((Rcode::NOERROR, false)), "what was kept: {answer:?}");
+    ensure!(answer == Some((Rcode::NOERROR, false)), "a cached name: {answer:?}");
     until_told(world, new_name, |told| told == (Rcode::SERVFAIL, true))?;
     let begun = Instant::now();
     while forms.iter().any(|form| count(world, form) == 0) {
-        ensure!(begun.elapsed() < START_TIMEOUT, "not said: {}", world.role.last_words());
+        ensure!(begun.elapsed() < START_TIMEOUT, "not logged: {}", world.role.last_words());
         _ = told(&new_name());
     }
     for _ in 0..QUESTIONS {
@@ -244,7 +244,7 @@ pub(super) fn port_taken(world: &mut World) -> Result<String> {
     hear(world, &forms)?;
     ensure_answered(world, By::Centrals)?;
     thread::sleep(A_WHILE);
-    ensure!(!attracts()?, "it attracts without the port");
+    ensure!(!attracts()?, "it takes traffic to its address without having the port");
     drop(foreign);
     world.role.ready()?;
     ensure_answered(world, By::Node)?;
