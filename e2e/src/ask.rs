@@ -1,13 +1,14 @@
 //! Many queries to a server, fast: some tens are in flight at a time.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nodens_judge::question::Question;
 use nodens_judge::transport::Transport;
+use nodens_wire::framing::{framed, read_message};
 
 /// Queries in flight at a time, few enough for any socket buffer.
 const WINDOW: usize = 32;
@@ -110,7 +111,7 @@ fn tcp(server: SocketAddr, messages: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>>
             let mut read = 0;
             while sent.is_ok() && read < window.len() {
                 stream.set_read_timeout(Some(PATIENCE))?;
-                let Ok(message) = receive(&mut stream) else { break };
+                let Ok(message) = read_message(&mut stream) else { break };
                 if let Some(at) = id(&message).and_then(|id| places.get(&id)) {
                     answers[*at] = Some(message);
                     read += 1;
@@ -125,18 +126,4 @@ fn tcp(server: SocketAddr, messages: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>>
         }
     }
     Ok(answers)
-}
-
-fn framed(message: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
-    [&length.to_be_bytes()[..], message].concat()
-}
-
-/// A message over TCP.
-pub(crate) fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
-    let mut length = [0; 2];
-    stream.read_exact(&mut length)?;
-    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut message)?;
-    Ok(message)
 }

@@ -17,6 +17,7 @@
 //! - [`admission`]: one function that decides whether a request may be looked at;
 //! - [`builder`]: writes messages with name compression;
 //! - [`message`]: a whole message as values, for code that edits answers;
+//! - [`framing`]: messages in a stream, behind their lengths;
 //! - [`shape`]: the last step of a response: OPT, size limit, TC.
 
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@
 pub mod admission;
 pub mod builder;
 pub mod edns;
+pub mod framing;
 pub mod header;
 pub mod message;
 pub mod name;

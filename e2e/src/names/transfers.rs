@@ -11,11 +11,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use nodens_judge::answer::{Difference, Outcome};
 use nodens_judge::question::Question;
+use nodens_wire::framing::{framed, read_message};
 use nodens_wire::{Message, Name, Record, Type};
 
 use super::Pair;
 use super::report::Report;
-use crate::ask::receive;
 
 /// The zone.
 const ZONE: &str = "cluster.local.";
@@ -72,11 +72,10 @@ fn transfer(server: SocketAddr) -> Result<Transfer> {
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let question = Question::new(Ipv4Addr::LOCALHOST.into(), ZONE, Type::AXFR.0).to_bytes(1);
-    let length = u16::try_from(question.len())?;
-    stream.write_all(&[&length.to_be_bytes()[..], &question].concat())?;
+    stream.write_all(&framed(&question))?;
     let mut all = Transfer { first: Vec::new(), records: Vec::new() };
     loop {
-        let octets = receive(&mut stream).context("the transfer ended early")?;
+        let octets = read_message(&mut stream).context("the transfer ended early")?;
         let message = Message::parse(&octets).map_err(|error| anyhow::anyhow!("{error}"))?;
         if all.records.is_empty() {
             all.first = octets;

@@ -4,6 +4,7 @@ use crate::front::{self, Front, Serve};
 use crate::udp::Echo;
 use crate::{Fate, Injection, Medium, inject};
 use lab_sys::poll::Interest;
+use nodens_wire::framing::{first_message, push_message};
 use rustls::{ServerConfig, ServerConnection};
 use slab::Slab;
 use socket2::Socket;
@@ -147,8 +148,8 @@ impl Server {
         let into = std::mem::take(&mut connection.into);
         let serial = connection.serial;
         let mut at = 0;
-        while let Some((message, rest)) = into.get(at..).and_then(split_message) {
-            at = into.len() - rest;
+        while let Some((message, len)) = into.get(at..).and_then(first_message) {
+            at += len;
             let Some(fate) = self.front.injector.decide(now, message, Medium::Stream) else {
                 continue;
             };
@@ -183,9 +184,7 @@ impl Server {
             return;
         };
         connection.answers += 1;
-        let len = u16::try_from(held.message.len()).unwrap_or(u16::MAX);
-        connection.out.extend(len.to_be_bytes());
-        connection.out.extend_from_slice(&held.message);
+        push_message(&mut connection.out, &held.message);
         truth.sent += 1;
         truth.held.record(now.saturating_sub(held.arrived));
     }
@@ -291,13 +290,6 @@ pub(crate) fn flush_tls(tls: &mut ServerConnection, socket: &mut Socket) -> io::
         }
     }
     Ok(true)
-}
-
-/// The first whole message of a stream (RFC 1035 section 4.2.2) and how many octets follow it.
-fn split_message(stream: &[u8]) -> Option<(&[u8], usize)> {
-    let (len, rest) = stream.split_first_chunk::<2>()?;
-    let (message, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
-    Some((message, rest.len()))
 }
 
 #[cfg(test)]

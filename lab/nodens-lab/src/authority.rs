@@ -9,7 +9,9 @@ use lab_load::rng::Stream;
 use lab_load::{SECOND, cluster::Cluster};
 use lab_sys::batch::Batch;
 use lab_sys::poll::{Interest, Poller};
-use nodens_wire::{Admission, Builder, Class, Flags, Name, NameRef, Query, Rcode, Section, Type};
+use nodens_wire::{
+    Admission, Builder, Class, Flags, Name, NameRef, Query, Rcode, Section, Type, framing,
+};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::{ErrorKind, Read, Write};
@@ -285,9 +287,7 @@ impl Server {
                 To::Datagram(peer) => _ = self.udp.send_to(&answer, peer),
                 To::Connection(token) => {
                     let Some(connection) = self.connections.get_mut(&token) else { continue };
-                    let len = u16::try_from(answer.len()).unwrap_or(u16::MAX);
-                    connection.out.extend(len.to_be_bytes());
-                    connection.out.extend(answer);
+                    framing::push_message(&mut connection.out, &answer);
                     if !connection.flush() {
                         self.connections.remove(&token);
                     }
@@ -333,9 +333,9 @@ impl Connection {
 
 /// Takes the first whole message off a stream (RFC 1035 section 4.2.2).
 fn take_message(stream: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let len = usize::from(u16::from_be_bytes(*stream.first_chunk::<2>()?));
-    let message = stream.get(2..2 + len)?.to_vec();
-    stream.drain(..2 + len);
+    let (message, end) = framing::first_message(stream)?;
+    let message = message.to_vec();
+    stream.drain(..end);
     Some(message)
 }
 

@@ -1,7 +1,7 @@
 //! Questions in a stream: where one ends, and which are too long to be one.
 
-use super::{LENGTH_LEN, first_message};
 use crate::limits::REQUEST_LEN_MAX;
+use nodens_wire::framing::{LENGTH_LEN, first_length, first_message};
 use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
 
 /// What a stream begins with, as soon as enough of it has arrived. In which pieces it came makes no
@@ -14,8 +14,7 @@ pub(super) enum Frame<'o> {
 }
 
 pub(super) fn first_frame(stream: &[u8]) -> Option<Frame<'_>> {
-    let length = stream.first_chunk::<LENGTH_LEN>().map(|length| u16::from_be_bytes(*length))?;
-    if usize::from(length) > REQUEST_LEN_MAX {
+    if first_length(stream)? > REQUEST_LEN_MAX {
         return Header::read(stream.get(LENGTH_LEN..)?).ok().map(Frame::TooLong);
     }
     first_message(stream).map(|(message, len)| Frame::Message(message, len))

@@ -1,7 +1,7 @@
 //! Octets on their way into a stream.
 
-use super::push_message;
 use crate::limits::SPARE_BUFFER_LEN;
+use nodens_wire::framing::push_message;
 use std::io::{self, Write};
 
 /// Messages that the kernel has not taken yet.

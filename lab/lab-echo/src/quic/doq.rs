@@ -2,6 +2,7 @@
 
 use super::Protocol;
 use lab_http3::Shared;
+use nodens_wire::framing;
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 use std::collections::HashMap;
 
@@ -32,10 +33,8 @@ impl Protocol for Doq {
         let mut whole = Vec::new();
         self.streams.retain(|id, into| {
             let over = read_stream(&mut connection, *id, into);
-            let message = into
-                .split_first_chunk::<2>()
-                .and_then(|(len, rest)| rest.get(..usize::from(u16::from_be_bytes(*len))));
-            if let Some(message) = message {
+            let message = framing::first_message(into);
+            if let Some((message, _)) = message {
                 whole.push((*id, message.to_vec()));
             }
             message.is_none() && !over
@@ -44,8 +43,7 @@ impl Protocol for Doq {
     }
 
     fn answer(&mut self, stream: StreamId, message: &[u8]) -> bool {
-        let len = u16::try_from(message.len()).unwrap_or(u16::MAX);
-        let frame = [&len.to_be_bytes()[..], message].concat();
+        let frame = framing::framed(message);
         let mut connection = self.connection.borrow_mut();
         let mut stream = connection.send_stream(stream);
         // The first window of a stream has room for any answer.

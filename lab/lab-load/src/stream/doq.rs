@@ -3,6 +3,7 @@
 use super::carrier::{End, Sink, Taken};
 use super::quic::Protocol;
 use lab_http3::Shared;
+use nodens_wire::framing::{self, LENGTH_LEN};
 use quinn_proto::{Dir, ReadError, StreamEvent, StreamId, VarInt};
 use std::collections::{HashMap, HashSet};
 
@@ -47,8 +48,7 @@ impl Doq {
             // What there is to send is sent in this turn anyway.
             _ = chunks.finalize();
         }
-        let len = stream.into.first_chunk::<2>().map(|len| usize::from(u16::from_be_bytes(*len)));
-        let whole = len.is_some_and(|len| stream.into.len() >= len + 2);
+        let whole = framing::first_message(&stream.into).is_some();
         if over.is_none() && !whole {
             return;
         }
@@ -57,7 +57,8 @@ impl Doq {
             // The answer is there; whether the stream is closed as it should be is not our matter.
             _ = connection.recv_stream(id).stop(Self::NO_ERROR);
         }
-        match len.and_then(|len| stream.into.get_mut(2..len + 2)) {
+        let len = framing::first_length(&stream.into);
+        match len.and_then(|len| stream.into.get_mut(LENGTH_LEN..LENGTH_LEN + len)) {
             Some(message) if over != Some(false) => sink.stream_message(stream.id, message),
             _ => sink.rejected(stream.id),
         }
@@ -92,9 +93,7 @@ impl Protocol for Doq {
     fn send(&mut self, id: u16, message: &[u8]) -> Taken {
         let opened = self.connection.borrow_mut().streams().open(Dir::Bi);
         let Some(stream) = opened else { return Taken::Full };
-        let len = u16::try_from(message.len()).unwrap_or(u16::MAX);
-        let mut out = len.to_be_bytes().to_vec();
-        out.extend_from_slice(message);
+        let out = framing::framed(message);
         self.streams.insert(stream, Stream { id, out, written: 0, into: Vec::new() });
         self.write(stream);
         Taken::Yes

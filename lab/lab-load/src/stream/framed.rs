@@ -2,6 +2,8 @@
 
 use super::carrier::{Carrier, End, Leftover, Sink, Taken};
 use super::pipe::{Pipe, is_pending};
+use nodens_wire::MESSAGE_LEN_MAX;
+use nodens_wire::framing::{first_message, push_message};
 use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -90,9 +92,9 @@ impl Framed {
             let now = sink.clock.now();
             self.into.extend(sink.buffer.iter().take(count));
             let mut at = 0;
-            while let Some((message, rest)) = self.into.get(at..).and_then(split_message) {
+            while let Some((message, len)) = self.into.get(at..).and_then(first_message) {
                 sink.message(message, now);
-                at = self.into.len() - rest;
+                at += len;
             }
             self.into.drain(..at);
         }
@@ -106,10 +108,11 @@ impl Carrier for Framed {
     }
 
     fn ask(&mut self, id: u16, message: &[u8]) -> Taken {
-        let Ok(len) = u16::try_from(message.len()) else { return Taken::Over };
+        if message.len() > MESSAGE_LEN_MAX {
+            return Taken::Over;
+        }
         let first = self.before + self.out.len() as u64;
-        self.out.extend(len.to_be_bytes());
-        self.out.extend_from_slice(message);
+        push_message(&mut self.out, message);
         self.pending.push_back((id, first, self.before + self.out.len() as u64));
         Taken::Yes
     }
@@ -146,13 +149,6 @@ impl Carrier for Framed {
         let half_written = (self.pending.len() - unwritten.len()) as u64;
         Leftover { unwritten, half_written }
     }
-}
-
-/// The first whole message of a stream (RFC 1035 section 4.2.2) and how many octets follow it.
-fn split_message(stream: &[u8]) -> Option<(&[u8], usize)> {
-    let (len, rest) = stream.split_first_chunk::<2>()?;
-    let (message, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
-    Some((message, rest.len()))
 }
 
 #[cfg(test)]
