@@ -1,6 +1,5 @@
 //! What the expressions of `view` and `template` may ask about a question.
 
-use crate::job::Transport;
 use crate::metadata;
 use nodens_corefile::take::Cidr;
 use nodens_expr::{CallError, Context, Environment, Type, Value};
@@ -82,17 +81,12 @@ impl<'j> Facts<'j> {
     }
 
     fn proto(&self) -> &'static str {
-        match self.source.job.client().transport {
-            Transport::Udp => "udp",
-            Transport::Tcp => "tcp",
-        }
+        self.source.job.client().transport.name()
     }
 
     fn bufsize(&self) -> i64 {
-        match self.source.job.client().transport {
-            Transport::Udp => self.source.job.query.udp_size().into(),
-            Transport::Tcp => u16::MAX.into(),
-        }
+        let job = self.source.job;
+        job.client().transport.max_message(job.query.udp_size()).into()
     }
 }
 

@@ -3,11 +3,10 @@
 use crate::config::Config;
 use crate::cookie;
 use crate::handler::Job;
-use crate::job::Transport;
 use crate::shared::Shared;
 use nodens_wire::edns::{code, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
-use nodens_wire::{Builder, Flags, HEADER_LEN, MESSAGE_LEN_MAX, Rcode, header};
+use nodens_wire::{Builder, Flags, HEADER_LEN, Rcode, header};
 
 #[cfg(test)]
 #[path = "finish_tests.rs"]
@@ -36,11 +35,8 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
         flags: edns.flags & nodens_wire::edns::DO,
         options: &response.options,
     });
-    let limit = match job.recipient.client().transport {
-        Transport::Tcp => MESSAGE_LEN_MAX,
-        Transport::Udp => usize::from(udp_size),
-    };
-    let shaped = shape(&mut response.wire, rcode, edns, limit);
+    let limit = job.recipient.client().transport.max_message(udp_size);
+    let shaped = shape(&mut response.wire, rcode, edns, usize::from(limit));
     if shaped.is_err() {
         // Only an upstream's or a handler's message can be malformed here.
         write_bare(job, Rcode::SERVFAIL);
@@ -89,8 +85,7 @@ fn answer_options(config: &Config, shared: &Shared, job: &mut Job) {
     {
         push_option(options, code::COOKIE, &cookie);
     }
-    // Not over UDP (RFC 7828 section 3.2.1).
-    if keepalive && client.transport == Transport::Tcp {
+    if keepalive && client.transport.may_keep_alive() {
         let block = config.blocks.get(job.current.block);
         let idle = block.map(|block| block.settings.timeouts).unwrap_or_default().idle;
         let tenths = u16::try_from(idle.as_millis() / 100).unwrap_or(u16::MAX);

@@ -1,4 +1,7 @@
-//! How a query arrives.
+//! How a query arrives, and what follows from it. What depends on the transport asks a method here,
+//! so that another one is added in this file.
+
+use nodens_wire::MESSAGE_LEN_MAX;
 
 /// How a query arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -7,4 +10,54 @@ pub enum Transport {
     Udp,
     /// A stream with two-octet lengths (RFC 7766).
     Tcp,
+}
+
+impl Transport {
+    /// All of them, in the order of [`Transport::index`].
+    pub const ALL: [Self; 2] = [Self::Udp, Self::Tcp];
+
+    /// The place in [`Transport::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// `udp` or `tcp`, as in logs, metrics, expressions and errors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+
+    /// The name of the transport as a label of a service (RFC 2782).
+    pub const fn service_label(self) -> &'static str {
+        match self {
+            Self::Udp => "_udp",
+            Self::Tcp => "_tcp",
+        }
+    }
+
+    /// Dnstap's number for it, `SocketProtocol`.
+    pub const fn dnstap_protocol(self) -> u64 {
+        match self {
+            Self::Udp => 1,
+            Self::Tcp => 2,
+        }
+    }
+
+    /// Whether each message is one datagram: it is short, may be lost, and its sender is not proven.
+    /// Elsewhere a response may have as many messages as it takes.
+    pub const fn is_datagram(self) -> bool {
+        matches!(self, Self::Udp)
+    }
+
+    /// The longest response to a client that says it accepts datagrams of `udp_size` octets.
+    pub const fn max_message(self, udp_size: u16) -> u16 {
+        if self.is_datagram() { udp_size } else { MESSAGE_LEN_MAX as u16 }
+    }
+
+    /// Whether `edns-tcp-keepalive` means anything: not over UDP (RFC 7828 section 3.2.1).
+    pub const fn may_keep_alive(self) -> bool {
+        matches!(self, Self::Tcp)
+    }
 }

@@ -57,10 +57,7 @@ impl QueryRecord {
 
     /// `udp` or `tcp`.
     pub fn protocol(&self) -> &'static str {
-        match self.transport {
-            Transport::Udp => "udp",
-            Transport::Tcp => "tcp",
-        }
+        self.transport.name()
     }
 
     /// The name of the RCODE, or its number if it has none; `None` without a response.

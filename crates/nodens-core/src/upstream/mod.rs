@@ -3,9 +3,11 @@
 //! What all workers learn about an upstream (is it up, how fast does it answer) is kept here per
 //! carrier, in atomics: a server whose TCP is stuck may well answer over UDP.
 
+mod carrier;
 mod path;
 mod series;
 
+pub use carrier::{ByCarrier, Carrier};
 pub use path::Path;
 pub use series::Series;
 
@@ -16,25 +18,6 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-
-/// How an upstream is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Carrier {
-    /// A datagram from a fresh port.
-    Udp,
-    /// A stream shared by many questions (RFC 7766).
-    Tcp,
-}
-
-impl Carrier {
-    /// `udp` or `tcp`, as in metrics and errors.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
-    }
-}
 
 /// What makes two upstreams the same: questions of all server blocks that agree on it share
 /// connections and what is known about the upstream's health.
@@ -91,17 +74,13 @@ pub struct Upstream {
     pub name: String,
     /// Its metric series.
     pub series: Series,
-    udp: Path,
-    tcp: Path,
+    paths: ByCarrier<Path>,
 }
 
 impl Upstream {
     /// What is known about asking it over `carrier`.
     pub fn path(&self, carrier: Carrier) -> &Path {
-        match carrier {
-            Carrier::Udp => &self.udp,
-            Carrier::Tcp => &self.tcp,
-        }
+        self.paths.of(carrier)
     }
 }
 
@@ -167,8 +146,7 @@ impl Upstreams {
             id,
             series: Series::new(registry, &name),
             name,
-            udp: Path::default(),
-            tcp: Path::default(),
+            paths: ByCarrier::default(),
             key: key.clone(),
         });
         known.by_key.insert(key, Arc::downgrade(&upstream));

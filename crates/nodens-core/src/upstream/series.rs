@@ -1,6 +1,6 @@
 //! The metric series of one upstream, under CoreDNS's present names and those of before 1.10.
 
-use super::Carrier;
+use super::{ByCarrier, Carrier};
 use crate::metrics::{Cells, Counter, Histogram, LazyCounters, LazyHistograms, Registry};
 use nodens_wire::Rcode;
 use std::time::Duration;
@@ -20,9 +20,8 @@ pub struct Series {
     requests: Counter,
     probe_failures: Counter,
     malformed: Counter,
-    /// UDP, TCP.
-    conn_hits: [Counter; 2],
-    conn_misses: [Counter; 2],
+    conn_hits: ByCarrier<Counter>,
+    conn_misses: ByCarrier<Counter>,
     /// By RCODE.
     responses: LazyCounters,
     durations: LazyHistograms,
@@ -33,7 +32,7 @@ impl Series {
     pub(super) fn new(registry: &Registry, to: &str) -> Self {
         let proxy = ("proxy_name", "forward");
         let per_carrier = |name, help| {
-            [Carrier::Udp, Carrier::Tcp].map(|carrier| {
+            ByCarrier::new(|carrier: Carrier| {
                 registry.counter(name, help, &[proxy, ("to", to), ("proto", carrier.name())])
             })
         };
@@ -69,14 +68,12 @@ impl Series {
 
     /// Questions sent over a connection that was there.
     pub fn conn_hits(&self, carrier: Carrier) -> Counter {
-        let [udp, tcp] = self.conn_hits;
-        if carrier == Carrier::Udp { udp } else { tcp }
+        *self.conn_hits.of(carrier)
     }
 
     /// Questions a connection or socket was made for.
     pub fn conn_misses(&self, carrier: Carrier) -> Counter {
-        let [udp, tcp] = self.conn_misses;
-        if carrier == Carrier::Udp { udp } else { tcp }
+        *self.conn_misses.of(carrier)
     }
 
     /// Health checks that failed.

@@ -90,9 +90,10 @@ impl Asker {
         let buffer = self.places.buffers.pop().unwrap_or_default();
         let Some(waiting) = Waiting::new(ask, &self.message, cx.now, buffer) else { return };
         let (message, random) = (&mut self.message, &mut self.random);
-        let sent = match ask.carrier {
-            Carrier::Udp => self.ports.ask(ask, message, waiting, (random, &mut self.places), cx),
-            Carrier::Tcp => self.streams.ask(ask, message, waiting, random, cx),
+        let sent = if ask.carrier.is_datagram() {
+            self.ports.ask(ask, message, waiting, (random, &mut self.places), cx)
+        } else {
+            self.streams.ask(ask, message, waiting, random, cx)
         };
         match sent {
             Ok((key, id)) => {
@@ -106,9 +107,10 @@ impl Asker {
     /// Nobody waits for this attempt any more.
     pub(crate) fn forget(&mut self, attempt: u32) {
         if let Some(place) = self.places.remove(attempt) {
-            match place.carrier {
-                Carrier::Udp => _ = self.ports.forget(place.key, place.id),
-                Carrier::Tcp => _ = self.streams.forget(place.key, place.id),
+            if place.carrier.is_datagram() {
+                self.ports.forget(place.key, place.id);
+            } else {
+                self.streams.forget(place.key, place.id);
             }
         }
     }
@@ -116,9 +118,10 @@ impl Asker {
     /// This attempt took too long: the worker is told what for.
     pub(crate) fn give_up(&mut self, ticket: Ticket, attempt: u32, cx: &mut Context<'_>) {
         let Some(place) = self.places.remove(attempt) else { return };
-        let text = match place.carrier {
-            Carrier::Udp => self.ports.forget(place.key, place.id),
-            Carrier::Tcp => self.streams.give_up(place.key, place.id, &mut self.places, cx),
+        let text = if place.carrier.is_datagram() {
+            self.ports.forget(place.key, place.id)
+        } else {
+            self.streams.give_up(place.key, place.id, &mut self.places, cx)
         };
         if let Some(text) = text {
             cx.worker.failed(cx.now, ticket, attempt, &Fault::Timeout(text));

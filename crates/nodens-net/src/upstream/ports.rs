@@ -21,7 +21,7 @@ use crate::slots::{Key, Kind, Slots};
 use crate::sys::{Outgoing, REPLIES, Replies, Sender};
 use foldhash::fast::RandomState;
 use nodens_core::Now;
-use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
+use nodens_core::upstream::{Ask, Fault, Upstream};
 use nodens_core::worker::Ticket;
 use nodens_wire::header;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -153,7 +153,7 @@ impl Ports {
                 drawn.questions.len() < SHARED_PORT && port.is_some_and(|p| p.is_usable(cx.now))
             });
             if takes_more {
-                cx.worker.cells().add(ask.upstream.series.conn_hits(Carrier::Udp), 1);
+                cx.worker.cells().add(ask.upstream.series.conn_hits(ask.carrier), 1);
                 return Ok(at);
             }
             let full = self.drawn.swap_remove(at);
@@ -244,14 +244,14 @@ impl Ports {
             drawn.into_iter().find(free)
         };
         if let Some(key) = chosen {
-            cx.worker.cells().add(series.conn_hits(Carrier::Udp), 1);
+            cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
             return Ok(key);
         }
         if full {
             let text = format!("dial udp {}: too many open ports", ask.upstream.key.address);
             return Err(Fault::Connect(text));
         }
-        cx.worker.cells().add(series.conn_misses(Carrier::Udp), 1);
+        cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
         self.open_port(&ask.upstream, cx)
     }
 
@@ -387,7 +387,7 @@ mod tests {
     use nodens_core::config::BuildOptions;
     use nodens_core::log::Sink;
     use nodens_core::testing::request;
-    use nodens_core::upstream::{Key as Identity, Settings};
+    use nodens_core::upstream::{Carrier, Key as Identity, Settings};
     use nodens_core::worker::Ticket;
     use nodens_core::{Shared, Worker, build};
 

@@ -11,7 +11,7 @@ use crate::poll::{Interest, Ready};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use foldhash::fast::RandomState;
-use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
+use nodens_core::upstream::{Ask, Fault, Upstream};
 use nodens_wire::header;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
@@ -84,7 +84,7 @@ impl Streams {
         if let Some((rank, key)) = best
             && (!opens || is_second_best(rank.0))
         {
-            cx.worker.cells().add(series.conn_hits(Carrier::Tcp), 1);
+            cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
             if opens {
                 // It takes the place of this one as soon as it is made, if it ever is.
                 _ = self.open_stream(&ask.upstream, random, cx);
@@ -95,7 +95,7 @@ impl Streams {
             let text = format!("dial tcp {}: too many connections", ask.upstream.key.address);
             return Err(Fault::Connect(text));
         }
-        cx.worker.cells().add(series.conn_misses(Carrier::Tcp), 1);
+        cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
         self.open_stream(&ask.upstream, random, cx)
     }
 

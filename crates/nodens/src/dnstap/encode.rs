@@ -1,6 +1,5 @@
 //! dnstap.proto: the few fields there are, by hand.
 
-use nodens_core::Transport;
 use nodens_core::tap::{Kind, Message, Spec};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -30,7 +29,7 @@ fn inner(message: &Message, wall: impl Fn(u64) -> Duration) -> Vec<u8> {
     if let Some(address) = message.asker.or(message.asked) {
         number(2, if address.ip().to_canonical().is_ipv4() { 1 } else { 2 }, &mut out);
     }
-    number(3, if message.transport == Transport::Udp { 1 } else { 2 }, &mut out);
+    number(3, message.transport.dnstap_protocol(), &mut out);
     for (field, address) in [(4, message.asker), (5, message.asked)] {
         if let Some(address) = address {
             ip(field, address, &mut out);

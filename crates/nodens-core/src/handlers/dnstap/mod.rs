@@ -7,7 +7,6 @@ use crate::handler::{Cx, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
 use crate::handlers::log::record;
 use crate::metadata;
-use crate::job::Transport;
 use crate::tap::{Kind, Message, Tap};
 use crate::time::Now;
 use crate::upstream::{Carrier, Upstream};
@@ -86,15 +85,11 @@ pub(crate) fn forwarded(
 ) {
     let now_ns = cx.now.mono_ns;
     let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    let transport = match carrier {
-        Carrier::Udp => Transport::Udp,
-        Carrier::Tcp => Transport::Tcp,
-    };
     let source = metadata::Source { job: cx.job, block: cx.block };
     for tap in taps(&cx.block.handlers) {
         let query = Message {
             kind: Kind::ForwarderQuery,
-            transport,
+            transport: carrier.transport(),
             asker: None,
             asked: Some(upstream.key.address),
             asked_ns: now_ns.saturating_sub(took_ns),

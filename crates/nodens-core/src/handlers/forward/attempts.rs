@@ -11,7 +11,6 @@ use super::{Forward, flights};
 use crate::flights::Seat;
 use crate::handler::{Cx, Step};
 use crate::limits::{HEDGE_TIME_MAX, HEDGE_TIME_MIN, TRY_SUSPECT_EVERY};
-use crate::job::Transport;
 use crate::upstream::{Ask, Carrier, Fault, Upstream};
 use crate::worker::{Action, Ticket, WorkerState};
 use fastrand::Rng;
@@ -160,10 +159,7 @@ impl Forward {
         if self.options.prefer_udp {
             return Carrier::Udp;
         }
-        match cx.job.client().transport {
-            Transport::Udp => Carrier::Udp,
-            Transport::Tcp => Carrier::Tcp,
-        }
+        Carrier::like(cx.job.client().transport)
     }
 
     /// Starts an attempt with whoever is next, or fails if there is nothing left to try.
@@ -332,7 +328,7 @@ impl Forward {
         let Some(attempt) = cx.job.current.state.forward.take(number) else { return Step::Wait };
         let state = &mut cx.job.current.state.forward;
         let bit = bit(attempt.member);
-        let stale = attempt.carrier == Carrier::Tcp && matches!(fault, Fault::Broken(_));
+        let stale = !attempt.carrier.is_datagram() && matches!(fault, Fault::Broken(_));
         if stale && state.mended & bit == 0 && self.options.max_connect_attempts != Some(1) {
             // A connection that was idle may have been closed by its peer at any time.
             state.mended |= bit;

@@ -27,7 +27,6 @@ use crate::flights::Seat;
 use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
 use crate::handlers::{dnstap, loops};
-use crate::job::Transport;
 use crate::metrics::Counter;
 use crate::upstream::{Carrier, Upstream};
 use crate::worker::WorkerState;
@@ -93,7 +92,7 @@ impl Handle for Forward {
         let question = message::compose(&mut cx.job.current, &mut cx.worker.scratch);
         if !probes_loop {
             let [a, b, c, d, e, f, g, h] = self.instance.to_be_bytes();
-            let scope = [a, b, c, d, e, f, g, h, u8::from(carrier == Carrier::Tcp)];
+            let scope = [a, b, c, d, e, f, g, h, carrier as u8];
             let state = &mut cx.job.current.state.forward;
             flights::board(state, cx.worker, cx.now, &scope, question);
         }
@@ -177,7 +176,7 @@ impl Forward {
         let mut cut = Vec::new();
         let (message, examined) = match message::examine(message) {
             // It ends too early: a truncated reply without TC.
-            Err(WireError::Short { .. }) if carrier == Carrier::Udp
+            Err(WireError::Short { .. }) if carrier.is_datagram()
                 && message::cut_to_question(message, &mut cut).is_some() =>
             {
                 (&*cut, message::examine(&cut))
@@ -198,8 +197,11 @@ impl Forward {
         if cx.job.tapped {
             dnstap::forwarded(cx, &upstream, carrier, answered.took, message);
         }
-        if facts.truncated && carrier == Carrier::Udp && self.wants_whole(cx) {
-            return self.ask_again(cx, answered.member, Carrier::Tcp, Cause::Answer);
+        if facts.truncated
+            && let Some(whole) = carrier.untruncated()
+            && self.wants_whole(cx)
+        {
+            return self.ask_again(cx, answered.member, whole, Cause::Answer);
         }
         if self.options.failover.contains(&facts.rcode) && self.fails_over(cx) {
             let waits = cx.job.current.state.forward.waits();
@@ -214,7 +216,7 @@ impl Forward {
     /// Whether a truncated reply is of no use: the client can take a whole one, or `prefer_udp`
     /// promises it.
     fn wants_whole(&self, cx: &Cx<'_>) -> bool {
-        self.options.prefer_udp || cx.job.client().transport == Transport::Tcp
+        self.options.prefer_udp || !cx.job.client().transport.is_datagram()
     }
 
     /// Passes the question to the next `forward`, if `next` says so, or takes the reply.

@@ -152,7 +152,7 @@ impl Forward {
     fn recoveries(&self) -> u32 {
         let count = |upstream: &Arc<Upstream>| {
             let of = |carrier| upstream.path(carrier).recoveries();
-            of(Carrier::Udp).wrapping_add(of(Carrier::Tcp))
+            Carrier::ALL.into_iter().map(of).fold(0, u32::wrapping_add)
         };
         self.upstreams.iter().map(count).fold(0, u32::wrapping_add)
     }

@@ -4,7 +4,6 @@ mod config;
 
 use crate::handler::{Cx, Handle, Spec};
 use crate::metadata;
-use crate::job::Transport;
 use crate::kind::{ResponseClass, kind_of};
 use crate::log::{EMPTY, Format, QueryRecord, Record};
 use nodens_wire::Name;
@@ -55,10 +54,7 @@ pub(crate) fn record(format: &Arc<Format>, source: metadata::Source<'_>) -> Quer
         qclass: q.qclass,
         size: job.request_len(),
         dnssec_ok: q.dnssec_ok(),
-        bufsize: match client.transport {
-            Transport::Udp => job.query.udp_size(),
-            Transport::Tcp => u16::MAX,
-        },
+        bufsize: client.transport.max_message(job.query.udp_size()),
         response: flags.map(|flags| (q.response.rcode, flags)),
         response_size,
         took: Duration::ZERO,

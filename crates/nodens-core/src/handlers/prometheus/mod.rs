@@ -58,7 +58,6 @@ const TYPES: [Type; 19] = [
 ];
 /// RCODEs up to this have a series each.
 const RCODES: usize = 24;
-const PROTOCOLS: [&str; 2] = ["udp", "tcp"];
 const FAMILIES: [&str; 2] = ["1", "2"];
 
 /// The directive at work.
@@ -145,8 +144,9 @@ impl ZoneSeries {
             seconds,
         );
         let sizes = |name, help| {
-            PROTOCOLS.map(|proto| {
-                let labels = [labels[0], labels[1], labels[2], ("proto", proto)];
+            Transport::ALL.map(|transport| {
+                let proto = ("proto", transport.name());
+                let labels = [labels[0], labels[1], labels[2], proto];
                 registry.histogram(name, help, &labels, &SIZE_BOUNDS, 1.0)
             })
         };
@@ -159,7 +159,7 @@ impl ZoneSeries {
             "Octets of responses.",
         );
         Self {
-            requests: LazyCounters::new(PROTOCOLS.len() * FAMILIES.len() * (TYPES.len() + 1)),
+            requests: LazyCounters::new(Transport::ALL.len() * FAMILIES.len() * (TYPES.len() + 1)),
             responses: LazyCounters::new((RCODES + 1) * (NAMES.len() + 1)),
             do_requests: LazyCounters::new(1),
             duration,
@@ -184,7 +184,7 @@ impl ZoneSeries {
     }
 
     fn observe(&self, now: Now, worker: &mut WorkerState, job: &Job, response_len: usize) {
-        let protocol = protocol_of(job);
+        let protocol = job.client().transport.index();
         let cells = &worker.cells;
         worker.unsent.add(self.duration, job.current.asked_ns, now, cells);
         cells.observe(self.request_size[protocol], job.request_len() as u64);
@@ -196,17 +196,17 @@ impl ZoneSeries {
     }
 
     fn count_request(&self, worker: &mut WorkerState, job: &Job) {
-        let protocol = protocol_of(job);
+        let transport = job.client().transport;
         let client = job.client().peer.ip().to_canonical();
         let family = usize::from(matches!(client, IpAddr::V6(_)));
         let q = &job.current;
         let index = type_index(if q.is_clients() { job.query.qtype } else { q.qtype });
-        let series = (index * FAMILIES.len() + family) * PROTOCOLS.len() + protocol;
+        let series = (index * FAMILIES.len() + family) * Transport::ALL.len() + transport.index();
         let registry = &worker.shared.registry;
         let register = || {
             let text = TYPES.get(index).map_or_else(|| "other".to_owned(), Type::to_string);
             let [server, zone, view] = self.labels();
-            let (proto, family) = (PROTOCOLS[protocol], FAMILIES[family]);
+            let (proto, family) = (transport.name(), FAMILIES[family]);
             let labels =
                 [server, zone, view, ("proto", proto), ("family", family), ("type", &text)];
             registry.counter(REQUESTS, REQUESTS_HELP, &labels)
@@ -263,14 +263,6 @@ fn type_index(qtype: Type) -> usize {
         index
     };
     INDEX.get(usize::from(qtype.0)).map_or(TYPES.len(), |i| usize::from(*i))
-}
-
-/// Index into [`PROTOCOLS`].
-fn protocol_of(job: &Job) -> usize {
-    match job.client().transport {
-        Transport::Udp => 0,
-        Transport::Tcp => 1,
-    }
 }
 
 fn rcode_text(rcode: Rcode) -> String {

@@ -3,7 +3,7 @@
 use super::Undo;
 use crate::handler::Cx;
 use crate::metadata;
-use crate::job::{RequestEdns, Transport};
+use crate::job::RequestEdns;
 use nodens_wire::edns::{Options, code, push_option};
 use std::net::IpAddr;
 
@@ -62,10 +62,7 @@ impl Data {
             Self::ClientPort => client.peer.port().to_be_bytes().to_vec(),
             Self::ServerIp => ip(client.local.ip()),
             Self::ServerPort => client.local.port().to_be_bytes().to_vec(),
-            Self::Protocol => match client.transport {
-                Transport::Udp => b"udp".to_vec(),
-                Transport::Tcp => b"tcp".to_vec(),
-            },
+            Self::Protocol => client.transport.name().into(),
             Self::Label(label) => {
                 metadata::value(cx, label).filter(|value| !value.is_empty())?.into_bytes()
             }

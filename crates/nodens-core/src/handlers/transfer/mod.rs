@@ -4,7 +4,7 @@
 mod config;
 
 use crate::handler::{Cx, Handle, Spec, Step};
-use crate::job::{Recipient, Transport};
+use crate::job::Recipient;
 use crate::limits::TRANSFER_TIME_MAX;
 use crate::stream::Stream;
 use crate::zones::{Source, Zones};
@@ -78,7 +78,7 @@ impl Handle for Transfer {
         let client = *cx.job.client();
         let rule = self.rule(q.qname.view());
         // There is no AXFR over UDP (RFC 5936 section 4.2).
-        let is_stream = client.transport == Transport::Tcp;
+        let is_stream = !client.transport.is_datagram();
         if !is_stream && (q.qtype == Type::AXFR || rule.is_none()) {
             return Step::Fail(Rcode::REFUSED);
         }

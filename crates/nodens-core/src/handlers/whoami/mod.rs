@@ -2,7 +2,6 @@
 
 use crate::config::BlockBuilder;
 use crate::handler::{Cx, Handle, Spec, Step};
-use crate::job::Transport;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Name, NameRef, Rcode, Section, Type};
 use std::net::IpAddr;
@@ -29,10 +28,7 @@ impl Handle for Whoami {
     /// Any question gets an empty answer section; the facts are in the additional section.
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         let peer = cx.job.client().peer;
-        let label = match cx.job.client().transport {
-            Transport::Udp => "_udp",
-            Transport::Tcp => "_tcp",
-        };
+        let label = cx.job.client().transport.service_label();
         let q = cx.q();
         let qname = q.qname.clone();
         let service = Name::parse(label).and_then(|label| label.join(qname.view()));
