@@ -61,3 +61,22 @@ impl Transport {
         matches!(self, Self::Tcp)
     }
 }
+
+/// What a listener speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListenerKind {
+    /// UDP and TCP at the same address and port (RFC 1035 section 4.2).
+    Dns,
+}
+
+impl ListenerKind {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::Dns];
+
+    /// How queries arrive at it. It has one socket for each, as often as it needs sockets.
+    pub const fn transports(self) -> &'static [Transport] {
+        match self {
+            Self::Dns => &[Transport::Udp, Transport::Tcp],
+        }
+    }
+}

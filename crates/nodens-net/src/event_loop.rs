@@ -3,6 +3,7 @@
 use crate::clock;
 use crate::context::Context;
 use crate::counters::Counters;
+use crate::listeners::Listening;
 use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::slots::{Key, Kind};
 use crate::supervisor::Borrowed;
@@ -13,7 +14,7 @@ use crate::vitals::Vitals;
 use nodens_core::config::Timeouts;
 use nodens_core::{Action, Client, Config, Now, Shared, Stream, Worker};
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -52,7 +53,7 @@ pub(crate) struct ListenerSetup {
     /// The address with the port it got.
     pub(crate) bound: SocketAddr,
     /// Sockets that are new.
-    pub(crate) sockets: Vec<(Arc<UdpSocket>, Arc<TcpListener>)>,
+    pub(crate) sockets: Vec<Listening>,
 }
 
 /// One worker and its sockets.
@@ -305,8 +306,8 @@ impl EventLoop {
         self.split(now, |tcp, _, cx| tcp.configure(endpoints, cx));
         self.worker.set_config(config);
         for listener in listeners {
-            for (udp, tcp) in listener.sockets {
-                self.listen((udp, tcp), listener.id, listener.bound, None);
+            for socket in listener.sockets {
+                self.listen(socket, listener.id, listener.bound, None);
             }
         }
         self.udp.renumber(place);

@@ -8,11 +8,13 @@ use crate::event_loop::Command;
 use crate::listeners::InheritedListener;
 use crate::poll::Waker;
 use crate::runtime::{Left, Open, Runtime};
-use crate::tcp::{HandedConnection, Leaving};
+use crate::tcp::{HandedConnection, Kept, Leaving};
 use crate::vitals::Lent;
+use nodens_core::{ListenerKind, Transport};
 use socket2::SockRef;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -26,27 +28,46 @@ const PAUSE_TIMEOUT: Duration = Duration::from_millis(500);
 #[error("worker {0} does not answer")]
 pub struct Unresponsive(pub usize);
 
+/// What of a listener can go on in another process.
+struct PassesOn {
+    sockets: bool,
+    connections: bool,
+}
+
+/// This is the one place that says so. What a process knows of a connection beside its socket, such
+/// as keys, stays in it.
+const fn passes_on(kind: ListenerKind) -> PassesOn {
+    match kind {
+        ListenerKind::Dns => PassesOn { sockets: true, connections: true },
+    }
+}
+
+/// The sockets of a listener for one transport, once more. One of each worker in turn, so that the
+/// successor's workers get those of their CPUs.
+fn exported(lent: &[Lent], listener: u32, transport: Transport) -> Vec<(Transport, OwnedFd)> {
+    let own = lent.iter().filter(|lent| (lent.listener, lent.transport) == (listener, transport));
+    let mut own: Vec<&Lent> = own.collect();
+    let mut counts: HashMap<usize, usize> = HashMap::new();
+    own.sort_by_cached_key(|lent| {
+        let number = counts.entry(lent.worker).or_default();
+        *number += 1;
+        (*number, lent.worker)
+    });
+    let clone = |lent: &Lent| Some((transport, lent.socket.upgrade()?.try_clone().ok()?));
+    own.into_iter().filter_map(clone).collect()
+}
+
 impl Runtime {
     /// The sockets that listen, once more, for a successor; those of workers that hang too.
     pub fn export(&self) -> Vec<InheritedListener> {
         let lent = self.vitals.lent();
         let listener = |open: &Open| {
-            let mut own: Vec<&Lent> = lent.iter().filter(|lent| lent.listener == open.id).collect();
-            // One of each worker in turn, so that the successor's workers get those of their CPUs.
-            let mut counts: HashMap<usize, usize> = HashMap::new();
-            own.sort_by_cached_key(|lent| {
-                let number = counts.entry(lent.worker).or_default();
-                *number += 1;
-                (*number, lent.worker)
-            });
-            let pairs = own.into_iter().filter_map(|lent| {
-                let udp = lent.udp.upgrade()?.try_clone().ok()?;
-                let tcp = lent.tcp.upgrade()?.try_clone().ok()?;
-                Some((udp.into(), tcp.into()))
-            });
-            InheritedListener { address: open.address, pairs: pairs.collect() }
+            let of = |transport| exported(&lent, open.id, transport);
+            let sockets = open.kind.transports().iter().flat_map(|transport| of(*transport));
+            InheritedListener { address: open.address, kind: open.kind, sockets: sockets.collect() }
         };
-        self.listeners.iter().map(listener).collect()
+        let passed = self.listeners.iter().filter(|open| passes_on(open.kind).sockets);
+        passed.map(listener).collect()
     }
 
     /// Takes no more questions from listeners; what arrives stays in the sockets. Connections go
@@ -85,7 +106,11 @@ impl Runtime {
         grace: Duration,
     ) -> Left {
         let kept = self.listeners.iter().filter(|open| kept.contains(&open.bound));
-        let kept: HashMap<u32, SocketAddr> = kept.map(|open| (open.id, open.bound)).collect();
+        let entry = |open: &Open| {
+            let connections = passes_on(open.kind).connections;
+            (open.id, Kept { listener: open.bound, connections })
+        };
+        let kept: HashMap<u32, Kept> = kept.map(entry).collect();
         self.end(grace, |at| Command::Leave(at, Leaving { heir: heir.clone(), kept: kept.clone() }))
     }
 

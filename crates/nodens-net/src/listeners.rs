@@ -5,10 +5,14 @@ use crate::limits::{
     STREAM_SEND_BUFFER,
 };
 use crate::sys;
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+use nodens_core::{ListenerKind, Transport};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// Why a listener could not be opened; worded as Go's `net` does.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +44,10 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct InheritedListener {
     /// As in the configuration, so with port 0 where that stands there.
     pub address: SocketAddr,
-    /// Its sockets, for UDP and for TCP.
-    pub pairs: Vec<(OwnedFd, OwnedFd)>,
+    /// What is spoken there.
+    pub kind: ListenerKind,
+    /// Its sockets, in any order of the transports.
+    pub sockets: Vec<(Transport, OwnedFd)>,
 }
 
 impl InheritedListener {
@@ -51,25 +57,43 @@ impl InheritedListener {
     ///
     /// No descriptor is free.
     pub fn try_clone(&self) -> io::Result<Self> {
-        let pair =
-            |(udp, tcp): &(OwnedFd, OwnedFd)| io::Result::Ok((udp.try_clone()?, tcp.try_clone()?));
-        let pairs: io::Result<_> = self.pairs.iter().map(pair).collect();
-        Ok(Self { address: self.address, pairs: pairs? })
+        let clone =
+            |(transport, fd): &(Transport, OwnedFd)| io::Result::Ok((*transport, fd.try_clone()?));
+        let sockets: io::Result<_> = self.sockets.iter().map(clone).collect();
+        Ok(Self { address: self.address, kind: self.kind, sockets: sockets? })
+    }
+
+    /// Its sockets of one transport.
+    pub fn of(&self, transport: Transport) -> impl Iterator<Item = &OwnedFd> {
+        self.sockets.iter().filter(move |(own, _)| *own == transport).map(|(_, fd)| fd)
     }
 }
 
-/// The sockets of one listener for one worker.
-#[derive(Debug)]
-pub(crate) struct Pair {
-    pub(crate) worker: usize,
-    pub(crate) udp: UdpSocket,
-    pub(crate) tcp: TcpListener,
+/// A socket that listens.
+#[derive(Clone, Debug)]
+pub(crate) struct Listening {
+    pub(crate) transport: Transport,
+    pub(crate) socket: Arc<OwnedFd>,
+}
+
+impl Listening {
+    fn new(transport: Transport, socket: impl Into<OwnedFd>) -> Self {
+        Self { transport, socket: Arc::new(socket.into()) }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        let address = SockRef::from(&self.socket).local_addr()?.as_socket();
+        address.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
 }
 
 /// A listener whose sockets are open.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) pairs: Vec<Pair>,
+    /// The sockets, and the workers they are for.
+    pub(crate) sockets: Vec<(usize, Listening)>,
+    /// How many there are of each transport.
+    pub(crate) count: usize,
     /// Where it really listens, with the port chosen where 0 was asked for.
     pub(crate) bound: SocketAddr,
 }
@@ -87,23 +111,26 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// `count` sockets for UDP and for TCP on `address`, spread over the workers. Inherited ones
-    /// are taken as many as they are: each may have questions waiting in it, and more of them
+    /// `count` sockets for each transport of `kind` on `address`, spread over the workers. Inherited
+    /// ones are taken as many as they are: each may have questions waiting in it, and more of them
     /// would get questions that are lost if whoever bequeathed them goes on after all.
     pub(crate) fn open(
         &mut self,
+        kind: ListenerKind,
         address: SocketAddr,
         count: usize,
     ) -> Result<Opened, ListenError> {
-        let inherited = self.inherited.iter().position(|listener| listener.address == address);
+        let same = |own: &InheritedListener| (own.kind, own.address) == (kind, address);
+        let inherited = self.inherited.iter().position(same);
         let inherited = inherited.map(|place| self.inherited.remove(place));
         if let Some(opened) = inherited.and_then(|listener| self.take(listener)) {
             return Ok(opened);
         }
-        match self.open_at(address, count) {
+        match self.open_at(kind, address, count) {
             // Without IPv6 all addresses are those of IPv4.
             Err(error) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && lacks_v6(&error) => {
-                self.open_at(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port()), count)
+                let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+                self.open_at(kind, address, count)
             }
             result => result,
         }
@@ -111,102 +138,104 @@ impl Opener {
 
     /// Makes sockets that another process opened those of our workers.
     fn take(&self, listener: InheritedListener) -> Option<Opened> {
-        let pairs = listener.pairs.into_iter().filter_map(|(udp, tcp)| {
-            let fits = is_of(&udp, Type::DGRAM) && is_of(&tcp, Type::STREAM);
-            fits.then(|| (UdpSocket::from(udp), TcpListener::from(tcp)))
-        });
-        let pairs = pairs.enumerate().map(|(number, (udp, tcp))| {
-            let worker = number % self.workers.max(1);
+        let InheritedListener { kind, sockets: inherited, .. } = listener;
+        let fits = |(transport, fd): &(Transport, OwnedFd)| is_of(fd, socket_type(*transport));
+        let inherited: Vec<_> = inherited.into_iter().filter(fits).collect();
+        let of = |wanted| inherited.iter().filter(|(own, _)| *own == wanted).count();
+        let count = kind.transports().iter().map(|transport| of(*transport)).min()?;
+        let mut numbers = HashMap::<Transport, usize>::new();
+        let mut sockets = Vec::new();
+        for (transport, socket) in inherited {
+            let number = numbers.entry(transport).or_default();
+            let worker = *number % self.workers.max(1);
+            *number += 1;
             if let Some(cpu) = self.cpu(worker) {
-                _ = SockRef::from(&udp).set_cpu_affinity(cpu);
-                _ = SockRef::from(&tcp).set_cpu_affinity(cpu);
+                _ = SockRef::from(&socket).set_cpu_affinity(cpu);
             }
-            // An older version did not ask for them.
-            _ = sys::report_stamps(&udp);
-            Pair { worker, udp, tcp }
-        });
-        let pairs: Vec<Pair> = pairs.collect();
-        let bound = pairs.first()?.udp.local_addr().ok()?;
-        Some(Opened { pairs, bound })
+            if transport.is_datagram() {
+                // An older version did not ask for them.
+                _ = sys::report_stamps(&socket);
+            }
+            sockets.push((worker, Listening::new(transport, socket)));
+        }
+        let bound = sockets.first().filter(|_| count > 0)?.1.local_addr().ok()?;
+        Some(Opened { sockets, count, bound })
     }
 
     pub(crate) fn cpu(&self, worker: usize) -> Option<usize> {
         self.cpus.as_ref().and_then(|cpus| cpus.get(worker)).copied()
     }
 
-    fn open_at(&self, address: SocketAddr, count: usize) -> Result<Opened, ListenError> {
-        let (first, bound) = self.open_first(address)?;
-        let mut pairs = vec![first];
-        pairs.extend(self.open_more(bound, 1, count)?);
-        Ok(Opened { pairs, bound })
+    fn open_at(
+        &self,
+        kind: ListenerKind,
+        address: SocketAddr,
+        count: usize,
+    ) -> Result<Opened, ListenError> {
+        let (mut sockets, bound) = self.open_first(kind, address)?;
+        let count = count.clamp(1, SOCKETS_PER_LISTENER_MAX);
+        sockets.extend(self.open_more(kind, bound, 1..count)?);
+        Ok(Opened { sockets, count, bound })
     }
 
-    /// The sockets numbered `have` to `count` of a listener on `bound`.
+    /// More sockets of a listener on `bound`, those with these numbers.
     pub(crate) fn open_more(
         &self,
+        kind: ListenerKind,
         bound: SocketAddr,
-        have: usize,
-        count: usize,
-    ) -> Result<Vec<Pair>, ListenError> {
-        let pair = |number: usize| {
-            let worker = number % self.workers.max(1);
-            Ok(Pair {
-                worker,
-                udp: self.open_udp(bound, worker)?,
-                tcp: self.open_tcp(bound, worker)?,
-            })
-        };
-        (have..count.clamp(1, SOCKETS_PER_LISTENER_MAX)).map(pair).collect()
+        numbers: Range<usize>,
+    ) -> Result<Vec<(usize, Listening)>, ListenError> {
+        let workers = numbers.map(|number| number % self.workers.max(1));
+        let transports = kind.transports().iter();
+        let each = workers.flat_map(|worker| transports.clone().map(move |own| (worker, *own)));
+        each.map(|(worker, own)| Ok((worker, self.open_socket(own, bound, worker)?))).collect()
     }
 
-    /// The first pair, which settles the port if it is to be any.
-    fn open_first(&self, address: SocketAddr) -> Result<(Pair, SocketAddr), ListenError> {
+    /// The first socket of each transport, which settle the port if it is to be any.
+    fn open_first(
+        &self,
+        kind: ListenerKind,
+        address: SocketAddr,
+    ) -> Result<(Vec<(usize, Listening)>, SocketAddr), ListenError> {
         let mut attempts = if address.port() == 0 { FREE_PORT_ATTEMPTS } else { 1 };
-        loop {
+        'attempt: loop {
             attempts -= 1;
-            let udp = self.open_udp(address, 0)?;
-            let at = udp.local_addr();
-            let bound = at.map_err(|source| failure("udp", address, "getsockname", source))?;
-            match self.open_tcp(bound, 0) {
-                Ok(tcp) => return Ok((Pair { worker: 0, udp, tcp }, bound)),
-                Err(_) if attempts > 0 => {}
-                Err(error) => return Err(error),
+            let (mut sockets, mut bound) = (Vec::new(), address);
+            for transport in kind.transports() {
+                let socket = match self.open_socket(*transport, bound, 0) {
+                    // The port was free for the one before it alone.
+                    Err(_) if attempts > 0 && !sockets.is_empty() => continue 'attempt,
+                    opened => opened?,
+                };
+                let fail = |source| failure(*transport, address, "getsockname", source);
+                bound = socket.local_addr().map_err(fail)?;
+                sockets.push((0, socket));
             }
+            return Ok((sockets, bound));
         }
     }
 
-    fn open_udp(&self, address: SocketAddr, worker: usize) -> Result<UdpSocket, ListenError> {
-        let fail = |call| move |source| failure("udp", address, call, source);
-        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
+    fn open_socket(
+        &self,
+        transport: Transport,
+        address: SocketAddr,
+        worker: usize,
+    ) -> Result<Listening, ListenError> {
+        let fail = |call| move |source| failure(transport, address, call, source);
+        let socket = Socket::new(Domain::for_address(address), socket_type(transport), None)
             .map_err(fail("socket"))?;
         self.prepare(&socket, address, worker).map_err(fail("setsockopt"))?;
-        // The kernel gives as much of this as its settings allow, and less is no reason to stop.
-        _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
-        // Not every system has it, and answers are short anyway.
-        _ = sys::ignore_path_mtu(&socket, address.is_ipv6());
-        // Without stamps, questions count from when they are read.
-        _ = sys::report_stamps(&socket);
-        if address.ip().is_unspecified() {
-            sys::report_packet_info(&socket, address.is_ipv6()).map_err(fail("setsockopt"))?;
+        let prepared = if transport.is_datagram() {
+            prepare_datagrams(&socket, address)
+        } else {
+            prepare_streams(&socket)
+        };
+        prepared.map_err(fail("setsockopt"))?;
+        socket.bind(&SockAddr::from(address)).map_err(fail("bind"))?;
+        if !transport.is_datagram() {
+            socket.listen(BACKLOG).map_err(fail("listen"))?;
         }
-        socket.bind(&SockAddr::from(address)).map_err(fail("bind"))?;
-        Ok(socket.into())
-    }
-
-    fn open_tcp(&self, address: SocketAddr, worker: usize) -> Result<TcpListener, ListenError> {
-        let fail = |call| move |source| failure("tcp", address, call, source);
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
-            .map_err(fail("socket"))?;
-        self.prepare(&socket, address, worker).map_err(fail("setsockopt"))?;
-        socket.set_reuse_address(true).map_err(fail("setsockopt"))?;
-        // Accepted connections inherit it: an answer is written whole, so there is nothing to wait for.
-        socket.set_tcp_nodelay(true).map_err(fail("setsockopt"))?;
-        // This too. A client that reads nothing would else have the kernel keep megabytes.
-        _ = socket.set_send_buffer_size(STREAM_SEND_BUFFER);
-        _ = socket.set_recv_buffer_size(STREAM_RECEIVE_BUFFER);
-        socket.bind(&SockAddr::from(address)).map_err(fail("bind"))?;
-        socket.listen(BACKLOG).map_err(fail("listen"))?;
-        Ok(socket.into())
+        Ok(Listening::new(transport, socket))
     }
 
     fn prepare(&self, socket: &Socket, address: SocketAddr, worker: usize) -> io::Result<()> {
@@ -226,6 +255,33 @@ impl Opener {
         }
         Ok(())
     }
+}
+
+fn prepare_datagrams(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    // The kernel gives as much of this as its settings allow, and less is no reason to stop.
+    _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+    // Not every system has it, and answers are short anyway.
+    _ = sys::ignore_path_mtu(socket, address.is_ipv6());
+    // Without stamps, questions count from when they are read.
+    _ = sys::report_stamps(socket);
+    if address.ip().is_unspecified() {
+        sys::report_packet_info(socket, address.is_ipv6())?;
+    }
+    Ok(())
+}
+
+fn prepare_streams(socket: &Socket) -> io::Result<()> {
+    socket.set_reuse_address(true)?;
+    // Accepted connections inherit it: an answer is written whole, so there is nothing to wait for.
+    socket.set_tcp_nodelay(true)?;
+    // This too. A client that reads nothing would else have the kernel keep megabytes.
+    _ = socket.set_send_buffer_size(STREAM_SEND_BUFFER);
+    _ = socket.set_recv_buffer_size(STREAM_RECEIVE_BUFFER);
+    Ok(())
+}
+
+fn socket_type(transport: Transport) -> Type {
+    if transport.is_datagram() { Type::DGRAM } else { Type::STREAM }
 }
 
 /// Lets a socket be bound to `ip` although no interface has it yet, and as far as our rights go
@@ -249,19 +305,28 @@ fn lacks_v6(error: &ListenError) -> bool {
 }
 
 fn failure(
-    network: &'static str,
+    transport: Transport,
     address: SocketAddr,
     call: &'static str,
     source: io::Error,
 ) -> ListenError {
     let all = address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     let address = if all { format!(":{}", address.port()) } else { address.to_string() };
-    ListenError { network, address, call, source }
+    ListenError { network: transport.name(), address, call, source }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+
+    const DNS: ListenerKind = ListenerKind::Dns;
+
+    /// The workers of the sockets of one transport.
+    fn workers(sockets: &[(usize, Listening)], transport: Transport) -> Vec<usize> {
+        let own = sockets.iter().filter(|(_, socket)| socket.transport == transport);
+        own.map(|(worker, _)| *worker).collect()
+    }
 
     fn opener(workers: usize) -> Opener {
         Opener { workers, cpus: None, transparent: Vec::new(), inherited: Vec::new() }
@@ -270,13 +335,15 @@ mod tests {
     #[test]
     fn all_sockets_share_the_port_chosen_for_port_0() {
         for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
-            let opened = opener(2).open(address.parse().unwrap(), 5).unwrap();
-            assert_eq!(opened.pairs.len(), 5);
+            let opened = opener(2).open(DNS, address.parse().unwrap(), 5).unwrap();
+            assert_eq!((opened.sockets.len(), opened.count), (10, 5));
             assert_ne!(opened.bound.port(), 0);
-            for (number, pair) in opened.pairs.iter().enumerate() {
-                assert_eq!(pair.worker, number % 2);
-                assert_eq!(pair.udp.local_addr().unwrap(), opened.bound);
-                assert_eq!(pair.tcp.local_addr().unwrap(), opened.bound);
+            for transport in Transport::ALL {
+                assert_eq!(workers(&opened.sockets, transport), [0, 1, 0, 1, 0]);
+            }
+            for (_, socket) in &opened.sockets {
+                assert_eq!(socket.local_addr().unwrap(), opened.bound);
+                assert!(is_of(&socket.socket, socket_type(socket.transport)));
             }
         }
     }
@@ -285,7 +352,7 @@ mod tests {
     fn an_address_in_use_is_named() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
-        let error = opener(1).open(address, 1).unwrap_err();
+        let error = opener(1).open(DNS, address, 1).unwrap_err();
         let text = format!("listen tcp {address}: bind: address already in use");
         assert_eq!(error.to_string(), text);
     }
@@ -293,26 +360,33 @@ mod tests {
     #[test]
     fn inherited_sockets_are_taken_all_of_them_and_once() {
         let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let old = opener(3).open(address, 3).unwrap();
-        let pairs = old.pairs.into_iter().map(|pair| (pair.udp.into(), pair.tcp.into())).collect();
-        let mut heir = opener(2);
-        heir.inherited.push(InheritedListener { address, pairs });
-        let new = heir.open(address, 2).unwrap();
-        assert_eq!((new.bound, new.pairs.len()), (old.bound, 3));
-        assert_eq!(new.pairs.iter().map(|pair| pair.worker).collect::<Vec<_>>(), [0, 1, 0]);
-        assert_ne!(heir.open(address, 2).unwrap().bound, old.bound);
-        let more = heir.open_more(new.bound, 3, 5).unwrap();
-        assert!(more.iter().all(|pair| pair.udp.local_addr().unwrap() == new.bound));
-        assert_eq!(more.iter().map(|pair| pair.worker).collect::<Vec<_>>(), [1, 0]);
+        let old = opener(3).open(DNS, address, 3).unwrap();
+        let passed = old
+            .sockets
+            .iter()
+            .map(|(_, socket)| (socket.transport, socket.socket.try_clone().unwrap()));
+        let mut successor = opener(2);
+        let inherited = InheritedListener { address, kind: DNS, sockets: passed.collect() };
+        successor.inherited.push(inherited);
+        let new = successor.open(DNS, address, 2).unwrap();
+        assert_eq!((new.bound, new.sockets.len(), new.count), (old.bound, 6, 3));
+        assert_ne!(successor.open(DNS, address, 2).unwrap().bound, old.bound);
+        let more = successor.open_more(DNS, new.bound, 3..5).unwrap();
+        assert!(more.iter().all(|(_, socket)| socket.local_addr().unwrap() == new.bound));
+        for transport in Transport::ALL {
+            assert_eq!(workers(&new.sockets, transport), [0, 1, 0]);
+            assert_eq!(workers(&more, transport), [1, 0]);
+        }
     }
 
     #[test]
     fn what_is_inherited_but_no_socket_is_not_taken() {
         let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let file = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
-        let mut heir = opener(1);
-        heir.inherited.push(InheritedListener { address, pairs: vec![(file(), file())] });
-        assert_ne!(heir.open(address, 1).unwrap().bound.port(), 0);
+        let mut successor = opener(1);
+        let sockets = Transport::ALL.map(|transport| (transport, file())).into();
+        successor.inherited.push(InheritedListener { address, kind: DNS, sockets });
+        assert_ne!(successor.open(DNS, address, 1).unwrap().bound.port(), 0);
     }
 
     #[test]
@@ -320,11 +394,11 @@ mod tests {
         // Of the networks for documentation (RFC 5737, RFC 3849).
         for ip in ["192.0.2.1", "2001:db8::1"] {
             let ip: IpAddr = ip.parse().unwrap();
-            let error = opener(1).open(SocketAddr::new(ip, 0), 1).unwrap_err();
+            let error = opener(1).open(DNS, SocketAddr::new(ip, 0), 1).unwrap_err();
             assert!(error.to_string().ends_with("(no interface has this address)"), "{error}");
             let mut early = opener(1);
             early.transparent.push(ip);
-            assert_eq!(early.open(SocketAddr::new(ip, 0), 1).unwrap().bound.ip(), ip);
+            assert_eq!(early.open(DNS, SocketAddr::new(ip, 0), 1).unwrap().bound.ip(), ip);
         }
     }
 }

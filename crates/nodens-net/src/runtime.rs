@@ -3,8 +3,8 @@
 use crate::cpu;
 use crate::descriptors;
 use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
-use crate::limits::{FRESH_PORTS, HELD_MAX, PORTS_PER_WORKER};
-use crate::listeners::{InheritedListener, ListenError, Opened, Opener, Pair};
+use crate::limits::{FRESH_PORTS, HELD_MAX, PORTS_PER_WORKER, SOCKETS_PER_LISTENER_MAX};
+use crate::listeners::{InheritedListener, ListenError, Listening, Opened, Opener};
 use crate::poll::Waker;
 use crate::random::Random;
 use crate::retire::retire;
@@ -13,7 +13,7 @@ use crate::tcp::{Quota, Unsent, register_gauges};
 use crate::vitals::{Lent, Vitals};
 use nodens_core::config::Listener;
 use nodens_core::cookie::Secret;
-use nodens_core::{Config, Shared};
+use nodens_core::{Config, ListenerKind, Shared};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -119,11 +119,13 @@ pub(crate) struct Open {
     pub(crate) id: u32,
     /// As in the configuration.
     pub(crate) address: SocketAddr,
-    /// How many sockets the configuration wants; inherited ones may be fewer, or more.
+    pub(crate) kind: ListenerKind,
+    /// How many sockets of each transport the configuration wants; inherited ones may be fewer, or
+    /// more.
     pub(crate) sockets: usize,
     /// Where it listens.
     pub(crate) bound: SocketAddr,
-    /// How many sockets it has.
+    /// How many it has.
     pub(crate) have: usize,
 }
 
@@ -286,8 +288,8 @@ impl Runtime {
         let mut setups: Vec<Setup> = (0..workers).map(|_| setup()).collect();
         let mut open = Vec::new();
         for listener in &config.listeners {
-            let (entry, pairs) = self.open(listener, workers)?;
-            give(&mut setups, &entry, pairs);
+            let (entry, sockets) = self.open(listener, workers)?;
+            give(&mut setups, &entry, sockets);
             open.push(entry);
         }
         Ok((open, setups))
@@ -297,17 +299,19 @@ impl Runtime {
         &mut self,
         listener: &Listener,
         workers: usize,
-    ) -> Result<(Open, Vec<Pair>), ListenError> {
+    ) -> Result<(Open, Vec<(usize, Listening)>), ListenError> {
         let sockets = listener.sockets.unwrap_or(workers).max(1);
-        let address = listener.address;
-        let same = |open: &&Open| (open.address, open.sockets) == (address, sockets);
+        let (address, kind) = (listener.address, listener.kind);
+        let wanted = (address, kind, sockets);
+        let same = |open: &&Open| (open.address, open.kind, open.sockets) == wanted;
         if let Some(open) = self.listeners.iter().find(same) {
             return Ok((open.clone(), Vec::new()));
         }
-        let Opened { pairs, bound } = self.opener.open(address, sockets)?;
-        let (id, have) = (self.next_id, pairs.len());
+        let Opened { sockets: opened, count: have, bound } =
+            self.opener.open(kind, address, sockets)?;
+        let id = self.next_id;
         self.next_id += 1;
-        Ok((Open { id, address, sockets, bound, have }, pairs))
+        Ok((Open { id, address, kind, sockets, bound, have }, opened))
     }
 
     /// Opens the sockets that listeners lack whose others were inherited. One that cannot be
@@ -318,9 +322,10 @@ impl Runtime {
         let setup = || Setup { config: config.clone(), listeners: Vec::new() };
         let mut setups: Vec<Setup> = self.workers.iter().map(|_| setup()).collect();
         for entry in &mut open {
-            let more = self.opener.open_more(entry.bound, entry.have, entry.sockets);
+            let lacking = entry.have..entry.sockets.min(SOCKETS_PER_LISTENER_MAX);
+            let more = self.opener.open_more(entry.kind, entry.bound, lacking);
             let more = more.unwrap_or_default();
-            entry.have += more.len();
+            entry.have += more.len() / entry.kind.transports().len();
             give(&mut setups, entry, more);
         }
         self.listeners = open;
@@ -367,15 +372,15 @@ impl Runtime {
 }
 
 /// Adds a listener to what each worker has to know, with the sockets that are to be its own.
-fn give(setups: &mut [Setup], listener: &Open, pairs: Vec<Pair>) {
+fn give(setups: &mut [Setup], listener: &Open, opened: Vec<(usize, Listening)>) {
     for setup in setups.iter_mut() {
         let (id, bound, sockets) = (listener.id, listener.bound, Vec::new());
         setup.listeners.push(ListenerSetup { id, bound, sockets });
     }
-    for pair in pairs {
-        let setup = setups.get_mut(pair.worker);
+    for (worker, socket) in opened {
+        let setup = setups.get_mut(worker);
         if let Some(last) = setup.and_then(|setup| setup.listeners.last_mut()) {
-            last.sockets.push((Arc::new(pair.udp), Arc::new(pair.tcp)));
+            last.sockets.push(socket);
         }
     }
 }
@@ -385,12 +390,12 @@ fn lent(setups: &[Setup]) -> Vec<Lent> {
     let mut lent = Vec::new();
     for (worker, setup) in setups.iter().enumerate() {
         for listener in &setup.listeners {
-            let own = listener.sockets.iter().map(|(udp, tcp)| Lent {
+            let own = listener.sockets.iter().map(|Listening { transport, socket }| Lent {
                 worker,
                 listener: listener.id,
                 bound: listener.bound,
-                udp: Arc::downgrade(udp),
-                tcp: Arc::downgrade(tcp),
+                transport: *transport,
+                socket: Arc::downgrade(socket),
             });
             lent.extend(own);
         }

@@ -11,24 +11,24 @@
 use crate::event_loop::Command;
 use crate::limits::UNHEALTHY_AFTER;
 use crate::limits::{IDLE_LOOKS_MAX, LOOK_INTERVAL, RECOVERED_LOOKS, SILENT_LOOKS_MAX};
+use crate::listeners::Listening;
 use crate::poll::Waker;
 use crate::vitals::{Lent, Vitals};
 use nodens_core::Shared;
 use nodens_core::log::Level;
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 #[cfg(test)]
 mod tests;
 
-/// Sockets of a stuck worker, for the one that stands in for it.
+/// A socket of a stuck worker, for the one that stands in for it.
 pub(crate) struct Borrowed {
     pub(crate) listener: u32,
     pub(crate) bound: SocketAddr,
-    pub(crate) udp: Arc<UdpSocket>,
-    pub(crate) tcp: Arc<TcpListener>,
+    pub(crate) socket: Listening,
 }
 
 /// The thread that looks; it ends when this is dropped.
@@ -251,6 +251,6 @@ impl Rounds {
 }
 
 fn borrow(lent: &Lent) -> Option<Borrowed> {
-    let (udp, tcp) = (lent.udp.upgrade()?, lent.tcp.upgrade()?);
-    Some(Borrowed { listener: lent.listener, bound: lent.bound, udp, tcp })
+    let socket = Listening { transport: lent.transport, socket: lent.socket.upgrade()? };
+    Some(Borrowed { listener: lent.listener, bound: lent.bound, socket })
 }

@@ -6,7 +6,8 @@ use crate::limits::{ANSWER_BUFFER_LEN, BATCH, BATCHES_IN_A_ROW};
 use crate::slots::{Key, Kind, Slots};
 use crate::sys::{self, Batch, Outgoing, Sender};
 use nodens_core::{Client, Now, Transport, Verdict, Worker};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The port of the discard service (RFC 863).
@@ -30,7 +31,7 @@ pub(crate) struct UdpServer {
 }
 
 struct Socket {
-    socket: Arc<UdpSocket>,
+    socket: Arc<OwnedFd>,
     /// The worker it is borrowed from.
     of: Option<usize>,
     /// The listener, as the control thread numbers them for good.
@@ -72,7 +73,7 @@ impl UdpServer {
     /// Adds a socket of a listener; `of` is the worker that it is borrowed from.
     pub(crate) fn add(
         &mut self,
-        socket: Arc<UdpSocket>,
+        socket: Arc<OwnedFd>,
         endpoint: u32,
         bound: SocketAddr,
         of: Option<usize>,
@@ -90,12 +91,12 @@ impl UdpServer {
         })
     }
 
-    pub(crate) fn socket(&self, key: Key) -> Option<&UdpSocket> {
+    pub(crate) fn socket(&self, key: Key) -> Option<&OwnedFd> {
         self.sockets.get(key).map(|socket| &*socket.socket)
     }
 
     /// Whether it takes questions from this socket.
-    pub(crate) fn has(&self, wanted: &Arc<UdpSocket>) -> bool {
+    pub(crate) fn has(&self, wanted: &Arc<OwnedFd>) -> bool {
         self.sockets.iter().any(|(_, own)| !own.retired && Arc::ptr_eq(&own.socket, wanted))
     }
 
@@ -166,7 +167,7 @@ impl UdpServer {
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         };
         // Where it fails, questions may be lost while the last answers are waited for.
-        _ = socket.socket.connect((ip, DISCARD));
+        _ = rustix::net::connect(&socket.socket, &SocketAddr::new(ip, DISCARD));
     }
 
     /// Answers everything that has arrived so far, for a socket that is about to be retired.

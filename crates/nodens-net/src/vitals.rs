@@ -3,10 +3,10 @@
 use crate::clock;
 use crate::limits::UNHEALTHY_AFTER;
 use crate::sys;
-use nodens_core::{Now, Shared};
+use nodens_core::{Now, Shared, Transport};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -34,15 +34,15 @@ struct Beat {
     epoll: OnceLock<Weak<OwnedFd>>,
 }
 
-/// The sockets of one worker for one listener. They close with the worker's own reference.
+/// A socket of one worker for one listener. It closes with the worker's own reference.
 #[derive(Clone)]
 pub(crate) struct Lent {
     pub(crate) worker: usize,
     /// The listener's number for good.
     pub(crate) listener: u32,
     pub(crate) bound: SocketAddr,
-    pub(crate) udp: Weak<UdpSocket>,
-    pub(crate) tcp: Weak<TcpListener>,
+    pub(crate) transport: Transport,
+    pub(crate) socket: Weak<OwnedFd>,
 }
 
 /// A worker that makes no turns although there is something for it to do.
@@ -140,8 +140,7 @@ impl Vitals {
     /// Notes sockets that workers have got, and forgets those that are closed.
     pub(crate) fn lend(&self, more: Vec<Lent>) {
         let mut lent = self.lock();
-        let is_open = |lent: &Lent| lent.udp.strong_count() > 0 || lent.tcp.strong_count() > 0;
-        lent.retain(is_open);
+        lent.retain(|lent| lent.socket.strong_count() > 0);
         lent.extend(more);
         self.lent_version.fetch_add(1, Ordering::Relaxed);
     }
@@ -170,10 +169,9 @@ impl Vitals {
         };
         let mut outcome = Ok(());
         for lent in self.lent().iter().filter(|lent| lent.worker == worker) {
-            // One of the two may have been closed before.
-            let udp = lent.udp.upgrade().map_or(Ok(()), |udp| close(udp.as_fd()));
-            let tcp = lent.tcp.upgrade().map_or(Ok(()), |tcp| close(tcp.as_fd()));
-            outcome = outcome.and(udp).and(tcp);
+            // It may have been closed before.
+            let socket = lent.socket.upgrade();
+            outcome = outcome.and(socket.map_or(Ok(()), |socket| close(socket.as_fd())));
         }
         outcome
     }
@@ -212,6 +210,8 @@ impl Vitals {
 mod tests {
     use super::*;
     use crate::poll::Waker;
+    use socket2::SockRef;
+    use std::net::{TcpListener, UdpSocket};
 
     /// A turn that began so long ago.
     fn ago(time: Duration) -> Now {
@@ -238,30 +238,31 @@ mod tests {
         let complaint = vitals.complaint().unwrap_or_default();
         assert!(complaint.starts_with("worker 0 is stuck"), "{complaint}");
     }
+
     #[test]
     fn a_listener_of_a_stuck_worker_is_closed_although_the_other_of_its_pair_was_before() {
-        let pair = || {
-            let tcp = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
-            (Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap()), tcp)
+        let udp = || Arc::new(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()));
+        let tcp = || Arc::new(OwnedFd::from(TcpListener::bind("127.0.0.1:0").unwrap()));
+        let (sockets, former) = ([udp(), tcp()], [udp(), tcp()]);
+        let address = |fd: &Arc<OwnedFd>| {
+            SockRef::from(fd).local_addr().map(|address| address.as_socket().unwrap())
         };
-        let ((udp, former_tcp), (former_udp, tcp)) = (pair(), pair());
-        let bound = udp.local_addr().unwrap();
-        let lent = |(udp, tcp): (&Arc<UdpSocket>, &Arc<TcpListener>)| Lent {
-            worker: 0,
-            listener: 0,
-            bound,
-            udp: Arc::downgrade(udp),
-            tcp: Arc::downgrade(tcp),
+        let taken = [0, 1].map(|at| address(&sockets[at]).unwrap());
+        let lent = |(transport, socket): (Transport, &Arc<OwnedFd>)| {
+            let (worker, listener, bound) = (0, 0, taken[0]);
+            Lent { worker, listener, bound, transport, socket: Arc::downgrade(socket) }
         };
         let vitals = Vitals::new(1);
-        vitals.lend(vec![lent((&udp, &former_tcp)), lent((&former_udp, &tcp))]);
-        drop((former_udp, former_tcp));
+        for pair in [[&sockets[0], &former[1]], [&former[0], &sockets[1]]] {
+            vitals.lend(Transport::ALL.into_iter().zip(pair).map(lent).collect());
+        }
+        drop(former);
         vitals.lend(Vec::new());
-        let taken = [udp.local_addr().unwrap(), tcp.local_addr().unwrap()];
+        assert_eq!(vitals.lent().len(), 2);
         let waker = Waker::new().unwrap();
         vitals.close_listeners(0, waker.as_fd()).unwrap();
         UdpSocket::bind(taken[0]).expect("nobody has the port");
         TcpListener::bind(taken[1]).expect("nobody has the port");
-        assert!(udp.local_addr().is_err() && tcp.accept().is_err(), "no sockets");
+        assert!(sockets.iter().all(|socket| address(socket).is_err()), "no sockets");
     }
 }

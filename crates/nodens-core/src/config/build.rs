@@ -5,6 +5,7 @@ use crate::directives::{self, DIRECTIVES};
 use crate::handler::{Phase, Spec};
 use crate::handlers::Handler;
 use crate::shared::Shared;
+use crate::transport::ListenerKind;
 use nodens_corefile::key::{Scheme, ZoneKey, parse_key};
 use nodens_corefile::overlap::{self, Overlaps};
 use nodens_corefile::{Corefile, Directive, Error, ErrorKind, nearest};
@@ -351,7 +352,8 @@ fn assemble(
         let unserved = unserved.map(|make| make(shared, &label)).collect();
         let any_class = Config::serves_any_class(&chains);
         let listen = listen_at(address, &order);
-        listeners.push(Listener { address: listen, server: servers.len(), sockets });
+        let (kind, server) = (ListenerKind::Dns, servers.len());
+        listeners.push(Listener { address: listen, kind, server, sockets });
         servers.push(Server { label, zones, only_root, depths, any_class, unserved });
     }
     Config { listeners, servers, blocks, services, cache_memory: None }

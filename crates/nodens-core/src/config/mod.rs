@@ -21,6 +21,7 @@ pub use view::View;
 use crate::handler::Job;
 use crate::handlers::Handler;
 use crate::time::Now;
+use crate::transport::ListenerKind;
 use crate::worker::WorkerState;
 use foldhash::fast::RandomState;
 use nodens_wire::{Class, Name, Type};
@@ -30,7 +31,7 @@ use std::net::SocketAddr;
 /// Everything a worker needs to answer questions.
 #[derive(Debug)]
 pub struct Config {
-    /// Addresses to listen on, each for UDP and TCP.
+    /// Addresses to listen on.
     pub listeners: Vec<Listener>,
     /// What answers at an address and port.
     pub servers: Vec<Server>,
@@ -47,6 +48,8 @@ pub struct Config {
 pub struct Listener {
     /// Address and port; an unspecified IPv6 address stands for all addresses of both families.
     pub address: SocketAddr,
+    /// What is spoken there.
+    pub kind: ListenerKind,
     /// Index into [`Config::servers`].
     pub server: usize,
     /// How many sockets `multisocket` asks for; `None` leaves the choice to the sockets' owner.

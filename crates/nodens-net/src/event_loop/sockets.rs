@@ -1,27 +1,30 @@
 //! The sockets a worker listens to: its own, and those of others that are stuck.
 
 use super::EventLoop;
+use crate::listeners::Listening;
 use crate::poll::Interest;
 use crate::slots::Kind;
 use crate::supervisor::Borrowed;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::Arc;
+use nodens_core::Transport;
+use std::net::SocketAddr;
 
 impl EventLoop {
-    /// Begins to listen; `of` is the worker that the sockets are borrowed from.
+    /// Begins to listen; `of` is the worker that the socket is borrowed from.
     pub(super) fn listen(
         &mut self,
-        (udp, tcp): (Arc<UdpSocket>, Arc<TcpListener>),
+        Listening { transport, socket }: Listening,
         id: u32,
         bound: SocketAddr,
         of: Option<usize>,
     ) {
-        let key = self.udp.add(udp, id, bound, of);
-        if let Some(socket) = self.udp.socket(key).filter(|_| !self.paused) {
-            _ = self.poll.add(socket, Kind::UdpServer, key, Interest::READ);
-        }
         let poll = (!self.paused).then_some(&self.poll);
-        self.tcp.listen(tcp, (id, of), poll);
+        match transport {
+            Transport::Udp => {
+                let key = self.udp.add(socket.clone(), id, bound, of);
+                _ = poll.map(|poll| poll.add(&socket, Kind::UdpServer, key, Interest::READ));
+            }
+            Transport::Tcp => self.tcp.listen(socket, (id, of), poll),
+        }
     }
 
     /// Answers at the sockets of another worker too, as far as it does not do so already.
@@ -29,11 +32,11 @@ impl EventLoop {
         if self.stop_at.is_some() {
             return;
         }
-        for Borrowed { listener, bound, udp, tcp } in sockets {
+        for Borrowed { listener, bound, socket } in sockets {
             // A listener that is gone meanwhile needs nobody.
             let Some(endpoint) = self.tcp.endpoint(listener) else { continue };
-            if !self.udp.has(&udp) {
-                self.listen((udp, tcp), listener, bound, Some(worker));
+            if !self.udp.has(&socket.socket) && !self.tcp.has(&socket.socket) {
+                self.listen(socket, listener, bound, Some(worker));
                 let place = |id: u32| (id == listener).then_some(endpoint.listener);
                 self.udp.number(place);
             }

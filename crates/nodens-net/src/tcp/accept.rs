@@ -9,7 +9,8 @@ use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG};
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use rustix::net::SocketFlags;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 impl TcpServer {
@@ -17,7 +18,7 @@ impl TcpServer {
     /// `of` is the worker that the socket is borrowed from.
     pub(crate) fn listen(
         &mut self,
-        socket: Arc<TcpListener>,
+        socket: Arc<OwnedFd>,
         (endpoint, of): (u32, Option<usize>),
         poll: Option<&Poll>,
     ) {
@@ -25,6 +26,11 @@ impl TcpServer {
         if let (Some(listener), Some(poll)) = (self.listeners.get(key), poll) {
             _ = poll.add(&listener.socket, Kind::TcpListener, key, Interest::READ);
         }
+    }
+
+    /// Whether it accepts connections at this socket.
+    pub(crate) fn has(&self, wanted: &Arc<OwnedFd>) -> bool {
+        self.listeners.iter().any(|(_, own)| Arc::ptr_eq(&own.socket, wanted))
     }
 
     /// Accepts no more at the sockets that are borrowed from this worker.
@@ -166,7 +172,7 @@ impl TcpServer {
     fn refuse(&mut self, key: Key) {
         self.reserve = None;
         if let Some(listener) = self.listeners.get(key) {
-            drop(listener.socket.accept());
+            drop(rustix::net::accept(&listener.socket));
         }
         self.reserve = Poll::new().ok();
     }

@@ -29,8 +29,17 @@ pub struct HandedConnection {
 pub(crate) struct Leaving {
     /// Where they go.
     pub(crate) heir: Sender<HandedConnection>,
-    /// The listeners that go on, by number, and where they are.
-    pub(crate) kept: HashMap<u32, SocketAddr>,
+    /// The listeners that go on, by number.
+    pub(crate) kept: HashMap<u32, Kept>,
+}
+
+/// A listener that goes on elsewhere.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept {
+    /// Where it is.
+    pub(crate) listener: SocketAddr,
+    /// Whether its connections go on there too.
+    pub(crate) connections: bool,
 }
 
 /// The same, under way.
@@ -52,8 +61,10 @@ impl TcpServer {
         let mut input = HashMap::new();
         for key in self.connections.keys(|own| kept(own.endpoint)) {
             let Some(connection) = self.connections.get_mut(key) else { continue };
+            let passes =
+                leaving.kept.get(&connection.endpoint).is_some_and(|kept| kept.connections);
             // One that ends anyway, or may ask no more, ends here.
-            if !connection.closing {
+            if passes && !connection.closing {
                 input.insert(key, std::mem::take(&mut connection.input));
             }
             self.finish_questions(key);
@@ -68,7 +79,7 @@ impl TcpServer {
         let leaves = departures.and_then(|departures| {
             let input = departures.input.remove(&key)?;
             let endpoint = self.connections.get(key)?.endpoint;
-            let listener = *departures.leaving.kept.get(&endpoint)?;
+            let listener = departures.leaving.kept.get(&endpoint)?.listener;
             Some((departures.leaving.heir.clone(), input, listener))
         });
         let Some((heir, input, listener)) = leaves else {

@@ -17,7 +17,7 @@ mod unsent;
 pub(crate) use connection::Times;
 pub(crate) use gauges::register_gauges;
 pub use leaving::HandedConnection;
-pub(crate) use leaving::Leaving;
+pub(crate) use leaving::{Kept, Leaving};
 pub(crate) use outbox::Outbox;
 pub(crate) use quota::Quota;
 pub(crate) use server::{Endpoint, TcpServer};

@@ -17,7 +17,7 @@ use nodens_core::{Client, Now, Transport, Verdict};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Read};
-use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// What the server has to know about a listener.
@@ -32,7 +32,7 @@ pub(crate) struct Endpoint {
 }
 
 pub(super) struct Listener {
-    pub(super) socket: Arc<TcpListener>,
+    pub(super) socket: Arc<OwnedFd>,
     pub(super) endpoint: u32,
     /// The worker it is borrowed from.
     pub(super) of: Option<usize>,

@@ -20,7 +20,8 @@ fn heir(old: &Server) -> Server {
 
 fn heir_with(old: &Server, corefile: &str) -> Server {
     let inherited = old.runtime.export();
-    assert_eq!(inherited.iter().map(|listener| listener.pairs.len()).sum::<usize>(), WORKERS);
+    let sockets = inherited.iter().map(|listener| listener.sockets.len());
+    assert_eq!(sockets.sum::<usize>(), 2 * WORKERS);
     let heir = Server::with(corefile, Options { inherited, paused: true, ..Options::default() });
     assert_eq!(heir.address(), old.address());
     heir

@@ -5,6 +5,7 @@
 
 use super::limits::PROGRAM_LEN_MAX;
 use super::secret::{Nonce, Proof};
+use nodens_core::ListenerKind;
 use std::net::SocketAddr;
 
 /// The version of everything in this module. Both sides name theirs first; they have to agree.
@@ -75,8 +76,9 @@ pub(crate) struct Greeting {
 /// What descriptors of a message are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
-    /// Two of them: a listener's sockets for UDP and for TCP.
-    Pair(SocketAddr),
+    /// A socket for each transport of a listener, in the order of
+    /// [`nodens_core::ListenerKind::transports`].
+    Listener(ListenerKind, SocketAddr),
     /// One, by its name.
     Named(String),
 }
@@ -85,9 +87,16 @@ impl Item {
     /// How many descriptors it stands for.
     pub(crate) fn count(&self) -> usize {
         match self {
-            Self::Pair(_) => 2,
+            Self::Listener(kind, _) => kind.transports().len(),
             Self::Named(_) => 1,
         }
+    }
+}
+
+/// What an item with the sockets of a listener begins with. `N` is taken.
+const fn kind_octet(kind: ListenerKind) -> u8 {
+    match kind {
+        ListenerKind::Dns => b'P',
     }
 }
 
@@ -218,7 +227,7 @@ impl Greeting {
 impl Item {
     fn encode(&self, out: &mut Vec<u8>) {
         let (kind, text) = match self {
-            Self::Pair(address) => (b'P', address.to_string()),
+            Self::Listener(kind, address) => (kind_octet(*kind), address.to_string()),
             Self::Named(name) => (b'N', name.clone()),
         };
         out.push(kind);
@@ -259,9 +268,12 @@ impl<'m> Fields<'m> {
 
     fn item(&mut self) -> Option<Item> {
         match self.take()? {
-            [b'P'] => self.address().map(Item::Pair),
             [b'N'] => self.text().map(Item::Named),
-            _ => None,
+            [octet] => {
+                let mut kinds = ListenerKind::ALL.into_iter();
+                let kind = kinds.find(|kind| kind_octet(*kind) == octet)?;
+                self.address().map(|address| Item::Listener(kind, address))
+            }
         }
     }
 
@@ -290,7 +302,10 @@ mod tests {
             Message::Welcome(greeting, proof),
             Message::Busy(proof),
             Message::Refused("why".to_owned()),
-            Message::Descriptors(vec![Item::Pair(a), Item::Named("tun".to_owned())]),
+            Message::Descriptors(vec![
+                Item::Listener(ListenerKind::Dns, a),
+                Item::Named("tun".to_owned()),
+            ]),
             Message::Whole,
             Message::Answers(vec![vec![1, 2, 3], vec![], vec![4]]),
             Message::Warm,

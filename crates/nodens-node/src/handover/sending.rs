@@ -5,23 +5,18 @@ use super::limits::{ANSWERS_LEN, DESCRIPTORS_MAX, LEAVE_MAX, ROUND};
 use super::message::{Item, Message};
 use super::offer::Holder;
 use super::{Error, HandoverState};
-use nodens_net::HandedConnection;
+use nodens_net::{HandedConnection, InheritedListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 /// Sends the descriptors, with what they are.
 pub(super) fn send_state(channel: &Channel, state: &HandoverState) -> Result<(), Error> {
-    let pairs = state.listeners.iter().flat_map(|listener| {
-        listener
-            .pairs
-            .iter()
-            .map(|(udp, tcp)| (Item::Pair(listener.address), vec![udp.as_fd(), tcp.as_fd()]))
-    });
+    let listeners = state.listeners.iter().flat_map(rows);
     let others =
         state.others.iter().map(|(name, fd)| (Item::Named(name.clone()), vec![fd.as_fd()]));
     let (mut items, mut fds): (Vec<Item>, Vec<BorrowedFd<'_>>) = (Vec::new(), Vec::new());
-    for (item, own) in pairs.chain(others) {
+    for (item, own) in listeners.chain(others) {
         if fds.len() + own.len() > DESCRIPTORS_MAX {
             channel.send(&Message::Descriptors(std::mem::take(&mut items)), &fds)?;
             fds.clear();
@@ -31,6 +26,15 @@ pub(super) fn send_state(channel: &Channel, state: &HandoverState) -> Result<(),
     }
     channel.send(&Message::Descriptors(items), &fds)?;
     channel.send(&Message::Whole, &[])
+}
+
+/// The sockets of a listener, one of each transport together as long as there are such.
+fn rows(listener: &InheritedListener) -> impl Iterator<Item = (Item, Vec<BorrowedFd<'_>>)> {
+    let item = Item::Listener(listener.kind, listener.address);
+    let transports = listener.kind.transports().iter();
+    let mut columns: Vec<_> = transports.map(|own| listener.of(*own)).collect();
+    let row = move || columns.iter_mut().map(|own| own.next().map(AsFd::as_fd)).collect();
+    std::iter::from_fn(row).map(move |row: Vec<_>| (item.clone(), row))
 }
 
 /// Sends the cache, each message once `ready` says that there is room for it.

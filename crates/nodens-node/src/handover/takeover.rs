@@ -9,6 +9,7 @@ use super::listener::greeting;
 use super::message::{Greeting, Item, Message, VERSION};
 use super::secret::{Claim, Secret, nonce};
 use super::{Error, HandoverState, Named};
+use nodens_core::Transport;
 use nodens_net::{HandedConnection, InheritedListener};
 use rustix::net::RecvFlags;
 use std::collections::VecDeque;
@@ -317,11 +318,14 @@ fn add(
     for item in items {
         match item {
             Item::Named(name) => state.others.push((name, next()?)),
-            Item::Pair(address) => {
-                let pair = (next()?, next()?);
+            Item::Listener(kind, address) => {
+                let own = |transport: &Transport| Ok::<_, Error>((*transport, next()?));
+                let row: Vec<_> = kind.transports().iter().map(own).collect::<Result<_, _>>()?;
                 match state.listeners.last_mut() {
-                    Some(last) if last.address == address => last.pairs.push(pair),
-                    _ => state.listeners.push(InheritedListener { address, pairs: vec![pair] }),
+                    Some(last) if (last.kind, last.address) == (kind, address) => {
+                        last.sockets.extend(row);
+                    }
+                    _ => state.listeners.push(InheritedListener { address, kind, sockets: row }),
                 }
             }
         }

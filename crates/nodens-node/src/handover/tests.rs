@@ -6,6 +6,7 @@ use super::listener::{Listener, greeting};
 use super::message::Message;
 use super::secret::{Claim, Nonce, Secret, nonce};
 use super::*;
+use nodens_core::{ListenerKind, Transport};
 use nodens_net::HandedConnection;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -125,13 +126,15 @@ impl Holder for Owner {
     fn state(&mut self) -> Result<HandoverState, String> {
         self.told.push("state".to_owned());
         // More sockets than fit into one message.
-        let pairs = |udp: &UdpSocket, tcp: &TcpListener| {
-            let pair = |_| (udp.try_clone().unwrap().into(), tcp.try_clone().unwrap().into());
-            (0..150).map(pair).collect()
+        let sockets = |udp: &UdpSocket, tcp: &TcpListener| {
+            let udp = |_| (Transport::Udp, udp.try_clone().unwrap().into());
+            let tcp = |_| (Transport::Tcp, tcp.try_clone().unwrap().into());
+            (0..150).map(udp).chain((0..150).map(tcp)).collect()
         };
         let listeners = self.listeners.iter().map(|(address, udp, tcp)| InheritedListener {
             address: *address,
-            pairs: pairs(udp, tcp),
+            kind: ListenerKind::Dns,
+            sockets: sockets(udp, tcp),
         });
         Ok(HandoverState { listeners: listeners.collect(), others: Vec::new() })
     }
@@ -240,9 +243,10 @@ fn everything_passes_to_the_successor() {
     assert_eq!(successor.predecessor(), (std::process::id(), "test"));
     let there: Vec<_> = successor.state.listeners.iter().map(|listener| listener.address).collect();
     assert_eq!(there, addresses);
-    for InheritedListener { address, pairs } in &successor.state.listeners {
-        assert_eq!(pairs.len(), 150);
-        for (udp, tcp) in pairs {
+    for listener in &successor.state.listeners {
+        let (address, [udp, tcp]) = (&listener.address, Transport::ALL.map(|own| listener.of(own)));
+        assert_eq!((listener.kind, listener.sockets.len()), (ListenerKind::Dns, 300));
+        for (udp, tcp) in udp.zip(tcp) {
             let udp = UdpSocket::from(udp.try_clone().unwrap());
             let tcp = TcpListener::from(tcp.try_clone().unwrap());
             assert_eq!(

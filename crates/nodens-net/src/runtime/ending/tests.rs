@@ -36,7 +36,7 @@ fn a_worker_that_hangs_is_said_to_be_left_behind_and_its_listeners_are_closed() 
     let old = start(Options::default());
     let address = old.local_addresses()[0];
     let inherited = old.export();
-    assert_eq!(inherited[0].pairs.len(), WORKERS, "those of a worker that hangs too");
+    assert_eq!(inherited[0].sockets.len(), 2 * WORKERS, "those of a worker that hangs too");
     let new = start(Options { inherited, ..Options::default() });
     old.vitals().set_stalled(1, true);
     let left = old.leave(&[address], &channel().0, Duration::ZERO);
