@@ -27,6 +27,7 @@ mod listeners;
 pub mod lookup;
 pub mod memory;
 pub mod notify;
+mod pipe;
 mod poll;
 mod random;
 mod retire;

@@ -6,6 +6,7 @@ use super::server::{Listener, TcpServer};
 use super::unsent::Holding;
 use crate::context::Context;
 use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG};
+use crate::pipe::Pipe;
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use rustix::net::SocketFlags;
@@ -121,15 +122,17 @@ impl TcpServer {
         cx: &mut Context<'_>,
     ) -> Option<Key> {
         let times = self.endpoint(endpoint)?.times;
+        let pipe = Pipe::plain(stream);
         let (unsent, worker) = (self.unsent.clone(), self.worker);
         let key = self.connections.insert_with(|key| {
             let holding = Holding::new(unsent, addresses.0.ip(), worker, key);
-            Connection::new(stream, addresses, endpoint, times, cx.now, (place, holding))
+            Connection::new(pipe, addresses, endpoint, times, cx.now, (place, holding))
         });
         self.idle.enter(key, cx.now.mono_ns);
         self.idle_by_client.enter(addresses.0.ip(), key, cx.now.mono_ns);
         let connection = self.connections.get_mut(key)?;
-        if cx.poll.add(&connection.stream, Kind::TcpServer, key, Interest::READ).is_err() {
+        let identity = (Kind::TcpServer, key);
+        if connection.pipe.register(cx.poll, identity, Interest::READ).is_err() {
             self.close(key);
             return None;
         }

@@ -1,17 +1,17 @@
 //! One client connection: octets in, octets out, deadlines. Decides nothing about sockets.
 
-use super::outbox::Outbox;
 use super::quota::Place;
 use super::unsent::Holding;
 use crate::limits::{
     ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, UNSENT_MAX, UNSENT_PAUSE, UNSENT_STREAM,
     WRITE_PROGRESS,
 };
+use crate::pipe::Pipe;
 use crate::poll::Interest;
 use nodens_core::config::Timeouts;
 use nodens_core::{Now, Stream};
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
 /// Never.
@@ -38,14 +38,12 @@ impl From<Timeouts> for Times {
 
 /// A client connection.
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) pipe: Pipe,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
     pub(crate) endpoint: u32,
     /// Octets received that are not a whole question yet, or may not be looked at yet.
     pub(crate) input: Vec<u8>,
-    /// Answers to send.
-    pub(crate) output: Outbox,
     /// Questions that wait for their answer, or for the rest of it.
     pub(crate) in_flight: usize,
     /// What is still to come of an answer of many messages. Meanwhile no questions are taken.
@@ -56,9 +54,7 @@ pub(crate) struct Connection {
     pub(crate) closing: bool,
     /// Its listener goes: what has arrived is taken at once, however much is under way.
     pub(crate) last_call: bool,
-    /// What epoll watches for.
-    pub(crate) interest: Interest,
-    /// Whether it is noted for [`Connection::output`] to be sent at the end of the round.
+    /// Whether it is noted for [`Pipe::output`] to be sent at the end of the round.
     pub(crate) dirty: bool,
     /// When it was accepted, its last question came or its last answer went, whichever is latest.
     pub(crate) active_at: u64,
@@ -89,7 +85,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(
-        stream: TcpStream,
+        pipe: Pipe,
         (peer, local): (SocketAddr, SocketAddr),
         endpoint: u32,
         times: Times,
@@ -97,18 +93,16 @@ impl Connection {
         (place, holding): (Place, Holding),
     ) -> Self {
         Self {
-            stream,
+            pipe,
             peer,
             local,
             endpoint,
             input: Vec::new(),
-            output: Outbox::default(),
             in_flight: 0,
             rest: None,
             in_turn: false,
             closing: false,
             last_call: false,
-            interest: Interest::READ,
             dirty: false,
             active_at: now.mono_ns,
             queued: NEVER,
@@ -134,23 +128,23 @@ impl Connection {
             true => (usize::MAX, UNSENT_MAX / 2),
         };
         // What is under way will be held too.
-        let owed = self.output.len() + self.in_flight.saturating_mul(ANSWER_RESERVE);
+        let owed = self.pipe.output.len() + self.in_flight.saturating_mul(ANSWER_RESERVE);
         self.in_flight >= under_way || owed >= unsent || self.rest.is_some()
     }
 
     /// Whether there is room for the next message of an answer of many.
     pub(crate) fn wants_message(&self) -> bool {
-        self.rest.is_some() && self.output.len() < UNSENT_STREAM
+        self.rest.is_some() && self.pipe.output.len() < UNSENT_STREAM
     }
 
     /// Whether nothing is owed to the client.
     pub(crate) fn is_idle(&self) -> bool {
-        self.in_flight == 0 && self.output.is_empty()
+        self.in_flight == 0 && self.pipe.output.is_empty()
     }
 
     /// What to watch for in this state.
     pub(crate) fn wanted(&self) -> Interest {
-        Interest { read: !self.closing && !self.is_full(), write: !self.output.is_empty() }
+        Interest { read: !self.closing && !self.is_full(), write: !self.pipe.output.is_empty() }
     }
 
     /// A whole question has arrived, or the last answer is out: the client has `idle` for the next.
@@ -198,10 +192,10 @@ impl Connection {
 
     /// Sends what the client takes now. An error means that the connection is of no more use.
     pub(crate) fn flush(&mut self, now: Now) -> io::Result<()> {
-        self.written += self.output.write_to(&self.stream)? as u64;
+        self.written += self.pipe.write()? as u64;
         if self.lingering {
             // What is written has the deadline that it had.
-        } else if self.output.is_empty() {
+        } else if self.pipe.output.is_empty() {
             self.write_deadline = NEVER;
         } else if self.write_deadline == NEVER {
             self.await_client(now, self.taken());
@@ -235,7 +229,7 @@ impl Connection {
 
     /// Octets the client's host has acknowledged.
     fn taken(&self) -> u64 {
-        let unsent = crate::sys::unacknowledged(&self.stream).unwrap_or(0);
+        let unsent = self.pipe.unacknowledged().unwrap_or(0);
         self.written.saturating_sub(unsent)
     }
 }

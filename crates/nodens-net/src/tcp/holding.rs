@@ -7,10 +7,7 @@ use crate::limits::{RECEIVE_COST, SENT_UNSEEN};
 use crate::poll::Poll;
 use crate::slots::Key;
 use nodens_core::Now;
-use socket2::SockRef;
 use std::collections::HashSet;
-use std::net::Shutdown;
-use std::time::Duration;
 
 impl Connection {
     /// Enters what it holds now in the books of the process; says whether any connection of the
@@ -20,17 +17,17 @@ impl Connection {
     /// is asked only for a connection that was sent much, or holds much.
     pub(super) fn account(&mut self) -> bool {
         // An empty buffer is about to be given up.
-        let unsent = if self.output.is_empty() { 0 } else { self.output.capacity() };
+        let unsent = if self.pipe.output.is_empty() { 0 } else { self.pipe.output.capacity() };
         let own = unsent + self.input.capacity();
         self.strained = unsent > 0 && self.holding.budget().is_tight();
         let paused = !self.closing && self.is_full();
         let looks = self.holding.is_entered()
-            || !self.output.is_empty()
+            || !self.pipe.output.is_empty()
             || self.written.saturating_sub(self.looked_at) >= SENT_UNSEEN;
         if looks {
             self.looked_at = self.written;
         }
-        let kernel = if looks { crate::sys::unacknowledged(&self.stream).unwrap_or(0) } else { 0 };
+        let kernel = if looks { self.pipe.unacknowledged().unwrap_or(0) } else { 0 };
         let waiting = if paused { RECEIVE_COST } else { 0 };
         self.holding.set(own + usize::try_from(kernel).unwrap_or(usize::MAX / 4) + waiting)
     }
@@ -43,7 +40,7 @@ impl Connection {
     fn linger(&mut self, now: Now) -> bool {
         if !self.lingering {
             _ = self.account();
-            if !self.holding.is_entered() || self.stream.shutdown(Shutdown::Write).is_err() {
+            if !self.holding.is_entered() || self.pipe.shutdown().is_err() {
                 return false;
             }
             self.await_rest(now);
@@ -55,12 +52,7 @@ impl Connection {
     /// Whether the kernel holds anything that the client has not acknowledged, beside the end of the
     /// stream, which counts as one octet.
     fn is_owed_rest(&self) -> bool {
-        crate::sys::unacknowledged(&self.stream).is_some_and(|octets| octets > 1)
-    }
-
-    /// Gives up what the client has not acknowledged when the connection closes.
-    fn forsake(&self) {
-        _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+        self.pipe.unacknowledged().is_some_and(|octets| octets > 1)
     }
 }
 
@@ -139,7 +131,7 @@ impl TcpServer {
     /// Closes a connection and takes from the kernel what its client has not acknowledged.
     pub(super) fn reset(&mut self, key: Key) {
         if let Some(connection) = self.connections.get(key) {
-            connection.forsake();
+            connection.pipe.forsake();
         }
         self.close(key);
     }

@@ -86,10 +86,7 @@ impl TcpServer {
             return self.finish(key, now, poll);
         };
         let Some(connection) = self.take_out(key) else { return };
-        // It lives on, and so would what epoll knows of it.
-        poll.remove(&connection.stream);
-        let asked = connection.asked();
-        let stream = OwnedFd::from(connection.stream);
+        let (asked, stream) = (connection.asked(), connection.pipe.release(poll));
         // An heir that is gone takes nothing: the connection closes.
         _ = heir.send(HandedConnection { stream, listener, input, asked });
     }

@@ -11,12 +11,12 @@ use crate::counters::Counters;
 use crate::limits::{
     HELD_FREE, SEND_EARLY, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX,
 };
+use crate::pipe::Received;
 use crate::poll::{Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::{Client, Now, Transport, Verdict};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -143,15 +143,15 @@ impl TcpServer {
             return false;
         }
         let mut more = false;
-        match connection.stream.read(&mut self.scratch) {
-            Ok(0) => connection.closing = true,
-            Ok(len) => {
+        match connection.pipe.read(&mut self.scratch) {
+            Ok(Received::End) => connection.closing = true,
+            Ok(Received::Octets(len)) => {
                 more = len == self.scratch.len();
                 let scratch = std::mem::take(&mut self.scratch);
                 self.take_octets(key, scratch.get(..len).unwrap_or_default(), cx);
                 self.scratch = scratch;
             }
-            Err(error) if is_transient(&error) => {}
+            Ok(Received::Nothing) => {}
             Err(_) => {
                 self.close(key);
                 return false;
@@ -159,7 +159,7 @@ impl TcpServer {
         }
         let Some(connection) = self.connections.get_mut(key) else { return false };
         mark(&mut self.dirty, connection, key);
-        if connection.output.len() >= SEND_EARLY && !self.send_early(key, cx) {
+        if connection.pipe.output.len() >= SEND_EARLY && !self.send_early(key, cx) {
             return false;
         }
         more
@@ -216,10 +216,10 @@ impl TcpServer {
             heard |= verdict != Verdict::Silent;
             match verdict {
                 Verdict::Answered => {
-                    connection.output.push(&self.answer, &mut self.spare);
+                    connection.pipe.output.push(&self.answer, &mut self.spare);
                 }
                 Verdict::Streaming => {
-                    connection.output.push(&self.answer, &mut self.spare);
+                    connection.pipe.output.push(&self.answer, &mut self.spare);
                     connection.in_flight += 1;
                     connection.rest = cx.worker.take_stream();
                 }
@@ -241,7 +241,7 @@ impl TcpServer {
             cx.counters.add(cx.counters.oversized, 1);
             connection.closing = true;
             if let Some(answer) = refusal(header) {
-                connection.output.push(&answer, &mut self.spare);
+                connection.pipe.output.push(&answer, &mut self.spare);
             }
             return octets.len();
         }
@@ -258,12 +258,12 @@ impl TcpServer {
     /// says `false` if there is no memory for a long one.
     pub(crate) fn send(&mut self, key: Key, wire: &[u8]) -> bool {
         let Some(connection) = self.connections.get_mut(key) else { return true };
-        let holds = connection.holding.is_entered() || !connection.output.is_empty();
+        let holds = connection.holding.is_entered() || !connection.pipe.output.is_empty();
         if wire.len() > HELD_FREE && self.unsent.is_overdrawn(holds) {
             self.reset(key);
             return false;
         }
-        connection.output.push(wire, &mut self.spare);
+        connection.pipe.output.push(wire, &mut self.spare);
         self.forget(key);
         true
     }
@@ -289,12 +289,12 @@ impl TcpServer {
     fn settle(&mut self, key: Key, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.dirty = false;
-        let owed = !connection.output.is_empty();
+        let owed = !connection.pipe.output.is_empty();
         if connection.flush(cx.now).is_err() {
             self.close(key);
             return;
         }
-        if connection.output.len() > UNSENT_MAX {
+        if connection.pipe.output.len() > UNSENT_MAX {
             cx.counters.add(cx.counters.unread, 1);
             self.reset(key);
             return;
@@ -317,7 +317,7 @@ impl TcpServer {
             self.end(key, cx.now, cx.poll);
             return;
         }
-        if let Some(buffer) = connection.output.take_buffer() {
+        if let Some(buffer) = connection.pipe.output.take_buffer() {
             keep_buffer(&mut self.spare, buffer);
         }
         self.rearm(key, cx.poll);
@@ -326,11 +326,7 @@ impl TcpServer {
     /// Brings epoll and the deadlines in line with the connection's state.
     pub(super) fn rearm(&mut self, key: Key, poll: &Poll) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let wanted = connection.wanted();
-        if wanted != connection.interest {
-            connection.interest = wanted;
-            _ = poll.modify(&connection.stream, Kind::TcpServer, key, wanted);
-        }
+        connection.pipe.watch(poll, (Kind::TcpServer, key), connection.wanted());
         let deadline = connection.deadline();
         if deadline < connection.queued {
             connection.queued = deadline;
@@ -391,8 +387,4 @@ fn keep_buffer(spare: &mut Vec<Vec<u8>>, mut buffer: Vec<u8>) {
         buffer.clear();
         spare.push(buffer);
     }
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

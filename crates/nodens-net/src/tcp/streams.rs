@@ -16,7 +16,7 @@ impl TcpServer {
     /// Takes an answer of several messages that had to be waited for.
     pub(crate) fn begin_stream(&mut self, key: Key, first: &[u8], rest: Box<Stream>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.output.push(first, &mut self.spare);
+        connection.pipe.output.push(first, &mut self.spare);
         // A second one on the same connection has to wait for the first, and would wait for long.
         if connection.rest.is_some() {
             self.close(key);
@@ -40,9 +40,9 @@ impl TcpServer {
         let Some(rest) = &mut connection.rest else { return };
         match rest.next_message(&mut self.answer) {
             Ok(Next::Nothing) => {}
-            Ok(Next::Message) => connection.output.push(&self.answer, &mut self.spare),
+            Ok(Next::Message) => connection.pipe.output.push(&self.answer, &mut self.spare),
             Ok(Next::Last) => {
-                connection.output.push(&self.answer, &mut self.spare);
+                connection.pipe.output.push(&self.answer, &mut self.spare);
                 connection.rest = None;
                 connection.in_flight = connection.in_flight.saturating_sub(1);
             }

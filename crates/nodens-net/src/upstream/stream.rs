@@ -4,8 +4,8 @@ use super::Places;
 use super::waiting::Waiting;
 use crate::context::Context;
 use crate::limits::{UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_IN_FLIGHT};
+use crate::pipe::Pipe;
 use crate::poll::Interest;
-use crate::tcp::Outbox;
 use foldhash::fast::RandomState;
 use nodens_core::Now;
 use nodens_core::upstream::Upstream;
@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// How good a place for a question a connection is, the best first.
@@ -33,7 +33,7 @@ pub(super) enum Standing {
 
 /// A connection to an upstream.
 pub(super) struct Stream {
-    pub(super) stream: TcpStream,
+    pub(super) pipe: Pipe,
     pub(super) upstream: Arc<Upstream>,
     pub(super) waiting: HashMap<u16, Waiting, RandomState>,
     /// How many of them each job has asked, so that where an upstream stalls, asking elsewhere
@@ -46,9 +46,7 @@ pub(super) struct Stream {
     /// See [`Standing::Doubtful`].
     pub(super) doubtful: bool,
     pub(super) input: Vec<u8>,
-    pub(super) output: Outbox,
-    pub(super) interest: Interest,
-    /// Whether it is noted for what is in `output` to be sent at the end of the round.
+    /// Whether it is noted for what is in its `output` to be sent at the end of the round.
     pub(super) dirty: bool,
     pub(super) opened_at: u64,
     /// When it takes no more questions.
@@ -61,14 +59,9 @@ pub(super) struct Stream {
 
 impl Stream {
     /// A connection that is being made.
-    pub(super) fn new(
-        stream: TcpStream,
-        upstream: Arc<Upstream>,
-        now: Now,
-        retire_at: u64,
-    ) -> Self {
+    pub(super) fn new(pipe: Pipe, upstream: Arc<Upstream>, now: Now, retire_at: u64) -> Self {
         Self {
-            stream,
+            pipe,
             upstream,
             waiting: HashMap::default(),
             tickets: HashMap::default(),
@@ -76,8 +69,6 @@ impl Stream {
             connected: false,
             doubtful: false,
             input: Vec::new(),
-            output: Outbox::default(),
-            interest: Interest::WRITE,
             dirty: false,
             opened_at: now.mono_ns,
             retire_at,
@@ -88,7 +79,7 @@ impl Stream {
 
     /// How good a place for another question it is; none if it takes no more.
     pub(super) fn standing(&self, now: Now) -> Option<Standing> {
-        let full = self.waiting.len() >= UPSTREAM_IN_FLIGHT || self.output.len() >= UNSENT_MAX;
+        let full = self.waiting.len() >= UPSTREAM_IN_FLIGHT || self.pipe.output.len() >= UNSENT_MAX;
         match (self.connected, self.is_old(now)) {
             _ if full => None,
             (_, true) if !self.connected || !self.may_outlast() => None,
@@ -133,11 +124,11 @@ impl Stream {
     }
 
     pub(super) fn local(&self) -> Option<SocketAddr> {
-        self.stream.local_addr().ok()
+        self.pipe.local_addr()
     }
 
     pub(super) fn wanted(&self) -> Interest {
-        Interest { read: self.connected, write: !self.connected || !self.output.is_empty() }
+        Interest { read: self.connected, write: !self.connected || !self.pipe.output.is_empty() }
     }
 
     /// A question needs no answer any more, for whatever reason.
@@ -191,7 +182,7 @@ fn take_answer(stream: &mut Stream, message: &[u8], places: &mut Places, cx: &mu
 }
 
 /// Starts to connect to the upstream.
-pub(super) fn connect(upstream: &Upstream) -> io::Result<TcpStream> {
+pub(super) fn connect(upstream: &Upstream) -> io::Result<Pipe> {
     let address = upstream.key.address;
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -202,7 +193,7 @@ pub(super) fn connect(upstream: &Upstream) -> io::Result<TcpStream> {
     }
     match socket.connect(&SockAddr::from(address)) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(socket.into()),
+        _ => Ok(Pipe::plain(socket.into())),
     }
 }
 
@@ -223,8 +214,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let key = Key { address, source: None, tls_name: None, settings };
         let upstream = shared.upstreams.get(key, &shared.registry);
-        let socket = connect(&upstream).unwrap();
-        (listener, Stream::new(socket, upstream, Now::default(), 1))
+        let pipe = connect(&upstream).unwrap();
+        (listener, Stream::new(pipe, upstream, Now::default(), 1))
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::{Places, draw_id};
 use crate::context::Context;
 use crate::fault;
 use crate::limits::{CONNECT_TIMEOUT, UPSTREAM_AGE, UPSTREAM_CONNECTIONS, UPSTREAM_SPREAD};
+use crate::pipe::Received;
 use crate::poll::{Interest, Ready};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
@@ -14,7 +15,7 @@ use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Fault, Upstream};
 use nodens_wire::header;
 use std::collections::{HashMap, HashSet};
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ impl Streams {
         let id = draw_id(random, |id| stream.waiting.contains_key(&id));
         let id = id.ok_or_else(|| refuse("no ID"))?;
         header::set_id(message, id);
-        stream.output.push(message, &mut self.spare);
+        stream.pipe.output.push(message, &mut self.spare);
         stream.await_answer(id, waiting);
         if !stream.dirty {
             stream.dirty = true;
@@ -107,16 +108,17 @@ impl Streams {
     ) -> Result<Key, Fault> {
         let address = upstream.key.address;
         let fail = |error: io::Error| Fault::Connect(fault::dial("tcp", address, &error));
-        let stream = connect(upstream).map_err(fail)?;
+        let pipe = connect(upstream).map_err(fail)?;
         let age = match upstream.key.settings.max_age {
             Duration::ZERO => UPSTREAM_AGE,
             age => age,
         };
         let jitter = Duration::from_millis(random.below((age / 2).as_millis() as usize) as u64);
         let retire_at = cx.now.plus(age - jitter);
-        let key = self.open.insert(Stream::new(stream, upstream.clone(), cx.now, retire_at));
-        if let Some(stream) = self.open.get(key)
-            && let Err(error) = cx.poll.add(&stream.stream, Kind::TcpUpstream, key, Interest::WRITE)
+        let key = self.open.insert(Stream::new(pipe, upstream.clone(), cx.now, retire_at));
+        let identity = (Kind::TcpUpstream, key);
+        if let Some(stream) = self.open.get_mut(key)
+            && let Err(error) = stream.pipe.register(cx.poll, identity, Interest::WRITE)
         {
             self.open.remove(key);
             return Err(fail(error));
@@ -171,8 +173,7 @@ impl Streams {
     ) {
         let Some(stream) = self.open.get_mut(ready.key) else { return };
         if !stream.connected {
-            let error = stream.stream.take_error().unwrap_or_else(Some);
-            if let Some(error) = error {
+            if let Some(error) = stream.pipe.connect_error() {
                 let text = fault::dial("tcp", stream.upstream.key.address, &error);
                 self.fail(ready.key, &Fault::Connect(text), places, cx);
                 return;
@@ -189,15 +190,15 @@ impl Streams {
 
     fn read(&mut self, key: Key, places: &mut Places, scratch: &mut [u8], cx: &mut Context<'_>) {
         let Some(stream) = self.open.get_mut(key) else { return };
-        match stream.stream.read(scratch) {
-            Ok(0) => self.fail(key, &Fault::Broken("EOF".to_owned()), places, cx),
-            Ok(len) => {
+        match stream.pipe.read(scratch) {
+            Ok(Received::End) => self.fail(key, &Fault::Broken("EOF".to_owned()), places, cx),
+            Ok(Received::Octets(len)) => {
                 stream.heard_at = cx.now.mono_ns;
                 stream.doubtful = false;
                 let octets = scratch.get(..len).unwrap_or_default();
                 take_octets(stream, octets, places, cx);
             }
-            Err(error) if is_transient(&error) => {}
+            Ok(Received::Nothing) => {}
             Err(error) => {
                 let address = stream.upstream.key.address;
                 let text = fault::read("tcp", stream.local(), address, &error);
@@ -219,18 +220,14 @@ impl Streams {
             let Some(stream) = self.open.get_mut(key) else { continue };
             stream.dirty = false;
             if stream.connected
-                && let Err(error) = stream.output.write_to(&stream.stream)
+                && let Err(error) = stream.pipe.write()
             {
                 let address = stream.upstream.key.address;
                 let text = fault::write("tcp", stream.local(), address, &error);
                 self.fail(key, &Fault::Broken(text), places, cx);
                 continue;
             }
-            let wanted = stream.wanted();
-            if wanted != stream.interest {
-                stream.interest = wanted;
-                _ = cx.poll.modify(&stream.stream, Kind::TcpUpstream, key, wanted);
-            }
+            stream.pipe.watch(cx.poll, (Kind::TcpUpstream, key), stream.wanted());
         }
     }
 
@@ -308,8 +305,4 @@ fn close_surplus(open: &mut Slots<Stream>, keys: &[Key]) {
 /// Whether it is asked only as long as there is no other, which is opened meanwhile.
 fn is_second_best(standing: Standing) -> bool {
     matches!(standing, Standing::Old | Standing::Doubtful)
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
