@@ -56,7 +56,8 @@ fn run(index: usize, shared: Arc<Shared>, config: Arc<Config>, start: &Barrier) 
         local: SocketAddr::from(([192, 0, 2, 2], 53)),
         transport: Transport::Udp,
         listener: 0,
-        token: 0,
+        connection: 0,
+        stream: 0,
     };
     let requests: Vec<_> =
         (0..NAMES).map(|n| request(&format!("service{n}.default.svc.cluster.local. A"))).collect();

@@ -22,8 +22,11 @@ pub struct Client {
     pub transport: Transport,
     /// Index into `Config::listeners`.
     pub listener: u16,
-    /// Names the connection to whoever owns the sockets; opaque here.
-    pub token: u64,
+    /// Names its connection, or its socket for datagrams, to whoever owns that; opaque here.
+    pub connection: u64,
+    /// Which stream of the connection it asked on, as its owner numbers them; opaque here too, and 0
+    /// where a connection is one stream.
+    pub stream: u32,
 }
 
 /// Where an answer goes.
@@ -170,7 +173,8 @@ impl<S: States> Job<S> {
             local: nowhere,
             transport: Transport::Udp,
             listener: 0,
-            token: 0,
+            connection: 0,
+            stream: 0,
         };
         Self {
             recipient: Recipient::Nobody(client),

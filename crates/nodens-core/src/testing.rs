@@ -97,7 +97,8 @@ impl Bench {
             local: SocketAddr::from(([192, 0, 2, 1], 53)),
             transport: Transport::Udp,
             listener: 0,
-            token: 0,
+            connection: 0,
+            stream: 0,
         };
         let upstream: Upstream = Box::new(|_, _| Reaction::Silence);
         Ok(Self { worker, shared, now, client, log, asked: 0, upstream, late: Vec::new() })

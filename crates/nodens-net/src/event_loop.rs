@@ -12,7 +12,7 @@ use crate::udp::UdpServer;
 use crate::upstream::Asker;
 use crate::vitals::Vitals;
 use nodens_core::config::Timeouts;
-use nodens_core::{Action, Client, Config, Now, Shared, Stream, Worker};
+use nodens_core::{Action, Client, Config, Now, Shared, Stream, Transport, Worker};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -254,36 +254,34 @@ impl EventLoop {
         }
     }
 
+    /// An answer goes back the way its query came.
     fn deliver(&mut self, client: &Client, wire: Vec<u8>) {
-        match Key::unpack(client.token) {
-            Some((Kind::UdpServer, key)) => {
-                self.udp.send(key, client, wire, (&mut self.worker, &self.counters));
-            }
-            Some((Kind::TcpServer, key)) => {
-                if !self.tcp.send(key, &wire) {
+        match client.transport {
+            Transport::Udp => self.udp.send(client, wire, (&mut self.worker, &self.counters)),
+            Transport::Tcp => {
+                if !self.tcp.send(client, &wire) {
                     self.counters.add(self.counters.greedy, 1);
                 }
                 self.worker.reuse(wire);
             }
-            _ => {}
         }
     }
 
     fn begin_stream(&mut self, client: &Client, wire: Vec<u8>, rest: Box<Stream>) {
-        match Key::unpack(client.token) {
-            Some((Kind::TcpServer, key)) => {
-                self.tcp.begin_stream(key, &wire, rest);
+        match client.transport {
+            // A datagram holds one message; what answers in several refuses before that.
+            Transport::Udp => self.deliver(client, wire),
+            Transport::Tcp => {
+                self.tcp.begin_stream(client, &wire, rest);
                 self.worker.reuse(wire);
             }
-            _ => self.deliver(client, wire),
         }
     }
 
     fn silence(&mut self, client: &Client) {
-        match Key::unpack(client.token) {
-            Some((Kind::UdpServer, key)) => self.udp.forget(key),
-            Some((Kind::TcpServer, key)) => self.tcp.forget(key),
-            _ => {}
+        match client.transport {
+            Transport::Udp => self.udp.forget(client),
+            Transport::Tcp => self.tcp.forget(client),
         }
     }
 

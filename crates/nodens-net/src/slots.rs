@@ -33,16 +33,25 @@ impl Key {
     /// A key for things there is only one of.
     pub(crate) const ONLY: Self = Self { index: 0, generation: 0 };
 
+    /// The key as one number, of 60 bits.
+    pub(crate) fn bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// The reverse of [`Key::bits`]; what stands above those 60 bits does not matter.
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32 & GENERATION_MASK }
+    }
+
     /// The key and its kind as one number.
     pub(crate) fn pack(self, kind: Kind) -> u64 {
-        (kind as u64) << 60 | u64::from(self.generation) << 32 | u64::from(self.index)
+        (kind as u64) << 60 | self.bits()
     }
 
     /// The reverse of [`Key::pack`].
     pub(crate) fn unpack(packed: u64) -> Option<(Kind, Self)> {
         let kind = *KINDS.get((packed >> 60) as usize)?;
-        let generation = (packed >> 32) as u32 & GENERATION_MASK;
-        Some((kind, Self { index: packed as u32, generation }))
+        Some((kind, Self::from_bits(packed)))
     }
 }
 
@@ -150,6 +159,7 @@ mod tests {
         let key = Key { index: u32::MAX, generation: GENERATION_MASK };
         for kind in KINDS {
             assert_eq!(Key::unpack(key.pack(kind)), Some((kind, key)));
+            assert_eq!(Key::from_bits(key.bits()), key);
         }
         assert_eq!(Key::unpack(u64::MAX), None);
     }

@@ -3,7 +3,7 @@
 use crate::clock::{self, Translator};
 use crate::counters::Counters;
 use crate::limits::{ANSWER_BUFFER_LEN, BATCH, BATCHES_IN_A_ROW};
-use crate::slots::{Key, Kind, Slots};
+use crate::slots::{Key, Slots};
 use crate::sys::{self, Batch, Outgoing, Sender};
 use nodens_core::{Client, Now, Transport, Verdict, Worker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -214,7 +214,8 @@ impl UdpServer {
                 local,
                 transport: Transport::Udp,
                 listener: socket.listener,
-                token: key.pack(Kind::UdpServer),
+                connection: key.bits(),
+                stream: 0,
             };
             match worker.receive(now, client, datagram.octets, answer) {
                 Verdict::Answered => self.answered.push(index),
@@ -244,11 +245,11 @@ impl UdpServer {
     /// Takes an answer that had to be waited for; it goes out with the others of the round.
     pub(crate) fn send(
         &mut self,
-        key: Key,
         client: &Client,
         wire: Vec<u8>,
         (worker, counters): (&mut Worker, &Counters),
     ) {
+        let key = Key::from_bits(client.connection);
         if self.queued_at != Some(key) || self.queue.len() >= BATCH {
             self.flush(worker, counters);
         }
@@ -266,16 +267,19 @@ impl UdpServer {
             let lost = |_, _| counters.add(counters.answers_lost, 1);
             self.sender.send_all(&socket.socket, &self.queue, socket.mapped(), lost);
         }
-        for _ in 0..self.queue.len() {
-            self.forget(key);
-        }
+        self.settle(key, self.queue.len());
         self.queue.drain(..).for_each(|answer| worker.reuse(answer.wire));
     }
 
-    /// A client that waited gets no answer, or has got it.
-    pub(crate) fn forget(&mut self, key: Key) {
+    /// A client that waited gets no answer.
+    pub(crate) fn forget(&mut self, client: &Client) {
+        self.settle(Key::from_bits(client.connection), 1);
+    }
+
+    /// So many clients of a socket do not wait any more.
+    fn settle(&mut self, key: Key, count: usize) {
         let Some(socket) = self.sockets.get_mut(key) else { return };
-        socket.waiting = socket.waiting.saturating_sub(1);
+        socket.waiting = socket.waiting.saturating_sub(count);
         if socket.retired && socket.waiting == 0 {
             self.sockets.remove(key);
         }

@@ -45,7 +45,7 @@ pub(crate) struct TcpServer {
     pub(super) connections: Slots<Connection>,
     pub(super) idle: IdleQueue,
     pub(super) idle_by_client: IdleByClient,
-    deadlines: BinaryHeap<Reverse<(u64, u64)>>,
+    deadlines: BinaryHeap<Reverse<(u64, Key)>>,
     /// Connections with something to do at the end of the round.
     pub(super) dirty: Vec<Key>,
     /// Connections whose turn it is to make the next message of an answer of many.
@@ -204,7 +204,8 @@ impl TcpServer {
             local: connection.local,
             transport: Transport::Tcp,
             listener: endpoint.listener,
-            token: key.pack(Kind::TcpServer),
+            connection: key.bits(),
+            stream: 0,
         };
         let mut taken = 0;
         let mut heard = false;
@@ -256,7 +257,8 @@ impl TcpServer {
 
     /// Sends an answer that had to be waited for, at the end of the round. Closes the connection and
     /// says `false` if there is no memory for a long one.
-    pub(crate) fn send(&mut self, key: Key, wire: &[u8]) -> bool {
+    pub(crate) fn send(&mut self, client: &Client, wire: &[u8]) -> bool {
+        let key = Key::from_bits(client.connection);
         let Some(connection) = self.connections.get_mut(key) else { return true };
         let holds = connection.holding.is_entered() || !connection.pipe.output.is_empty();
         if wire.len() > HELD_FREE && self.unsent.is_overdrawn(holds) {
@@ -264,12 +266,17 @@ impl TcpServer {
             return false;
         }
         connection.pipe.output.push(wire, &mut self.spare);
-        self.forget(key);
+        self.settle_one(key);
         true
     }
 
-    /// A question that waited gets no answer, or has got it.
-    pub(crate) fn forget(&mut self, key: Key) {
+    /// A question that waited gets no answer.
+    pub(crate) fn forget(&mut self, client: &Client) {
+        self.settle_one(Key::from_bits(client.connection));
+    }
+
+    /// A question that waited waits no more.
+    fn settle_one(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.in_flight = connection.in_flight.saturating_sub(1);
         mark(&mut self.dirty, connection, key);
@@ -330,7 +337,7 @@ impl TcpServer {
         let deadline = connection.deadline();
         if deadline < connection.queued {
             connection.queued = deadline;
-            self.deadlines.push(Reverse((deadline, key.pack(Kind::TcpServer))));
+            self.deadlines.push(Reverse((deadline, key)));
         }
     }
 
@@ -343,12 +350,11 @@ impl TcpServer {
     ///
     /// Deadlines move on with every question; an entry of the queue only says when to look.
     pub(crate) fn tick(&mut self, now: Now, counters: &Counters) {
-        while let Some(Reverse((at, packed))) = self.deadlines.peek().copied() {
+        while let Some(Reverse((at, key))) = self.deadlines.peek().copied() {
             if at > now.mono_ns {
                 return;
             }
             self.deadlines.pop();
-            let Some((_, key)) = Key::unpack(packed) else { continue };
             let Some(connection) = self.connections.get_mut(key) else { continue };
             if connection.queued != at {
                 continue;
@@ -364,7 +370,7 @@ impl TcpServer {
             }
             connection.queued = deadline;
             if deadline != NEVER {
-                self.deadlines.push(Reverse((deadline, packed)));
+                self.deadlines.push(Reverse((deadline, key)));
             }
         }
     }

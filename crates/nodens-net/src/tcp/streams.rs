@@ -5,6 +5,7 @@ use super::server::{TcpServer, mark};
 use crate::context::Context;
 use crate::limits::STREAM_MESSAGES_IN_A_ROW;
 use crate::slots::Key;
+use nodens_core::Client;
 use nodens_core::stream::{Next, Stream};
 
 impl TcpServer {
@@ -14,7 +15,8 @@ impl TcpServer {
     }
 
     /// Takes an answer of several messages that had to be waited for.
-    pub(crate) fn begin_stream(&mut self, key: Key, first: &[u8], rest: Box<Stream>) {
+    pub(crate) fn begin_stream(&mut self, client: &Client, first: &[u8], rest: Box<Stream>) {
+        let key = Key::from_bits(client.connection);
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.pipe.output.push(first, &mut self.spare);
         // A second one on the same connection has to wait for the first, and would wait for long.
