@@ -5,7 +5,7 @@
 use crate::limits::RESPONSE_LEN_MAX;
 use crate::random::Random;
 use nodens_core::upstream::Carrier;
-use nodens_wire::{Builder, Class, Flags, Message, NameRef, Type};
+use nodens_wire::{Builder, Class, Flags, Message, NameRef, Type, framing};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -81,31 +81,24 @@ impl Query<'_> {
         let mut stream = TcpStream::connect_timeout(&server, patience)?;
         let until = Instant::now() + patience;
         stream.set_write_timeout(Some(patience))?;
-        let message = self.message();
-        let len = u16::try_from(message.len()).unwrap_or(u16::MAX);
-        stream.write_all(&[&len.to_be_bytes(), &*message].concat())?;
-        let mut len = [0; 2];
-        read(&mut stream, &mut len, until)?;
-        let mut octets = vec![0; usize::from(u16::from_be_bytes(len)).min(RESPONSE_LEN_MAX)];
-        read(&mut stream, &mut octets, until)?;
+        stream.write_all(&framing::framed(&self.message()))?;
+        let octets = framing::read_message(&mut Until { stream, until })?;
         let malformed = || io::Error::new(ErrorKind::InvalidData, "its response is malformed");
         self.response(&octets).ok_or_else(malformed)
     }
 }
 
-/// Fills `octets` before the time is over, however few of them come at once.
-fn read(stream: &mut TcpStream, octets: &mut [u8], until: Instant) -> io::Result<()> {
-    let mut at = 0;
-    while let Some(room) = octets.get_mut(at..).filter(|room| !room.is_empty()) {
-        stream.set_read_timeout(Some(left(until)?))?;
-        match stream.read(room) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(len) => at += len,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// Reads until a point in time, however few octets come at once.
+struct Until {
+    stream: TcpStream,
+    until: Instant,
+}
+
+impl Read for Until {
+    fn read(&mut self, octets: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(left(self.until)?))?;
+        self.stream.read(octets)
     }
-    Ok(())
 }
 
 /// The time that is left; an error if there is none.
