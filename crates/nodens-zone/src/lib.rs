@@ -1,4 +1,4 @@
-//! How zones are handed on: how the records of a zone become the messages of a zone transfer
+//! The set of zones ([`ZoneTable`]), and how zones are handed on: how the records of a zone become the messages of a zone transfer
 //! (RFC 5936), who is told that a zone has changed and how often (NOTIFY, RFC 1996), which of two
 //! serial numbers is newer (RFC 1982).
 //!
@@ -14,10 +14,12 @@ pub mod limits;
 pub mod notify;
 mod pack;
 pub mod serial;
+pub mod table;
 pub mod transfer;
 mod zone;
 
 pub use notify::{Notifier, Outcome};
 pub use serial::Serial;
+pub use table::{Changes, Shown, ZoneTable, Zones};
 pub use transfer::{Next, Question, Transfer, TransferError, requested_serial};
 pub use zone::{Advance, Cursor, RecordRef, Records, Soa, Version, Zone};
