@@ -1,12 +1,11 @@
 //! The contract between the chain and a handler.
 
 use crate::config::{BlockBuilder, Config, ServerBlock, Unserved};
-use crate::handlers::{Handler, HandlerStates};
+use crate::handlers::HandlerStates;
 use crate::job;
 use crate::shared::Shared;
 use crate::time::Now;
 use crate::worker::WorkerState;
-use crate::zones::Source;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Class, Name, NameRef, Rcode, Type};
 
@@ -204,10 +203,5 @@ pub trait Handle {
     /// `asked`; `None` if it does not know the label.
     fn label(&self, _job: &Job, _asked: NameRef<'_>, _label: &str) -> Option<String> {
         None
-    }
-
-    /// The zones it can hand to `transfer`. Looked at once, when the chain is whole.
-    fn zones(&self, _chain: &[Handler]) -> Vec<Source> {
-        Vec::new()
     }
 }

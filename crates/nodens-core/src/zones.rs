@@ -2,11 +2,6 @@
 
 use nodens_corefile::{Error, Token, take};
 use nodens_wire::{Name, NameRef};
-use nodens_zone::Zone;
-use std::sync::Arc;
-
-/// A zone that a server block can hand on, and its name.
-pub type Source = (Name, Arc<dyn Zone>);
 
 /// Zones in the order of the Corefile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -128,8 +128,6 @@ pub const UPSTREAM_AGE: Duration = Duration::from_secs(120);
 /// How often connections and ports to upstreams are looked over for age.
 pub const SWEEP: Duration = Duration::from_millis(250);
 
-/// How often zones are looked at for changes that others have to be told of.
-pub const NOTIFY_ROUND: Duration = Duration::from_secs(1);
 /// The longest answer to a notification that is read, in octets.
 pub const NOTIFY_MESSAGE_LEN: usize = 512;
 /// Places for connections that are kept free for clients that have none, at most.

@@ -2,13 +2,15 @@
 
 use crate::clock;
 use crate::fault::errno_text;
-use crate::limits::{BATCH, NOTIFY_MESSAGE_LEN, NOTIFY_ROUND};
+use crate::limits::{BATCH, NOTIFY_MESSAGE_LEN};
 use crate::poll::{Interest, Poll, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind};
-use nodens_core::config::NotifyService;
 use nodens_core::log::{Level, Sink};
-use nodens_zone::{Notifier, Outcome};
+use nodens_zone::notify::{Ended, Outgoing};
+use nodens_zone::{Changes, Notifier, NotifyService, Outcome};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -44,7 +46,7 @@ impl Notifications {
         }
         let (stopping, waker) = (notifications.stopping.clone(), notifications.waker.clone());
         let services = services.to_vec();
-        let run = move || match Round::new(&services, sink.clone(), &waker) {
+        let run = move || match Round::new(&services, sink.clone(), waker) {
             Ok(mut round) => {
                 while !stopping.load(Ordering::Acquire) {
                     round.turn();
@@ -72,69 +74,68 @@ impl Drop for Notifications {
     }
 }
 
-/// One zone and who is told of it.
-struct Telling {
-    service: NotifyService,
+/// What the thread does over and over.
+struct Round {
     notifier: Notifier,
-    /// One for each address family that is needed.
-    sockets: Vec<UdpSocket>,
+    changes: Arc<Changes>,
+    sockets: Sockets,
+    poll: Poll,
+    waker: Arc<Waker>,
+    random: Random,
+    sink: Sink,
 }
 
-impl Telling {
-    fn new(service: &NotifyService, poll: &Poll) -> io::Result<Self> {
-        let mut sockets = Vec::new();
-        for any in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
-            if !service.servers.iter().any(|server| server.is_ipv4() == any.is_ipv4()) {
-                continue;
-            }
-            let from = service.from.filter(|from| from.is_ipv4() == any.is_ipv4()).unwrap_or(any);
-            let socket = UdpSocket::bind((from, 0))?;
-            socket.set_nonblocking(true)?;
-            poll.add(&socket, Kind::UdpServer, Key::ONLY, Interest::READ)?;
-            sockets.push(socket);
-        }
-        let notifier = Notifier::new(service.zone.clone(), &service.servers);
-        Ok(Self { service: service.clone(), notifier, sockets })
+impl Round {
+    fn new(services: &[NotifyService], sink: Sink, waker: Arc<Waker>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&*waker, Kind::Wake, Key::ONLY, Interest::READ)?;
+        let woken = waker.clone();
+        let changes = Arc::new(Changes::new(move || woken.wake()));
+        let notifier = Notifier::new(services);
+        notifier.listen(&changes);
+        let (sockets, random) = (Sockets::default(), Random::new());
+        Ok(Self { notifier, changes, sockets, poll, waker, random, sink })
     }
 
-    fn send(sockets: &[UdpSocket], to: SocketAddr, message: &[u8]) -> io::Result<()> {
-        let same_family = |socket: &&UdpSocket| {
-            socket.local_addr().is_ok_and(|local| local.is_ipv4() == to.is_ipv4())
-        };
-        match sockets.iter().find(same_family) {
-            Some(socket) => socket.send_to(message, to).map(drop),
-            None => Err(io::ErrorKind::AddrNotAvailable.into()),
-        }
-    }
-
-    /// Sends what is due, and says who is not told any more.
-    fn tell(&mut self, random: &mut Random, sink: &Sink) {
-        let Self { service, notifier, sockets } = self;
-        let (soa, now) = (service.version.soa(), clock::now());
-        let send = |to: SocketAddr, message: &[u8]| {
-            // It is sent again, as if it had been lost on the way.
-            if let Err(error) = Self::send(sockets, to, message) {
-                let reason = errno_text(&error);
-                let text =
-                    format!("notify for zone {:?} to {to}: {reason}", service.zone.to_string());
-                sink.line(Level::Debug, ORIGIN, text);
+    fn turn(&mut self) {
+        self.receive();
+        self.notifier.take(&self.changes);
+        let now = clock::now().mono_ns;
+        let Self { notifier, sockets, poll, random, sink, .. } = self;
+        let send = |out: Outgoing<'_>| {
+            if let Err(Unsent { level, error }) = sockets.send(poll, &out) {
+                // It is sent again, as if it had been lost on the way.
+                let (zone, to, reason) = (out.zone.to_string(), out.to, errno_text(&error));
+                let text = match level {
+                    Level::Error => {
+                        format!("cannot notify secondaries of changes to zone {zone:?}: {reason}")
+                    }
+                    _ => format!("notify for zone {zone:?} to {to}: {reason}"),
+                };
+                sink.line(level, ORIGIN, text);
             }
         };
-        for (to, outcome) in notifier.poll(now.mono_ns, soa.as_ref(), || random.u16(), send) {
+        for Ended { zone, server, outcome } in notifier.poll(now, || random.u16(), send) {
             let reason = match outcome {
                 Outcome::Accepted => continue,
                 Outcome::GivenUp(None) => "no answer".to_owned(),
                 Outcome::GivenUp(Some(rcode)) => format!("rcode was {rcode}"),
             };
-            let zone = service.zone.to_string();
-            let text = format!("notify for zone {zone:?} was not accepted by \"{to}\": {reason}");
+            let zone = zone.to_string();
+            let text =
+                format!("notify for zone {zone:?} was not accepted by \"{server}\": {reason}");
             sink.line(Level::Warning, ORIGIN, text);
         }
+        let now = clock::now().mono_ns;
+        let due = self.notifier.next_deadline();
+        self.poll.wait(due.map(|at| at.saturating_sub(now)));
+        // Before the next look at what has changed, and at whether this is to stop.
+        self.waker.reset();
     }
 
     fn receive(&mut self) {
         let mut buffer = [0; NOTIFY_MESSAGE_LEN];
-        for socket in &self.sockets {
+        for socket in self.sockets.open.values() {
             for _ in 0..BATCH {
                 // An error is about one message that was sent; that one is sent again.
                 let Ok((len, from)) = socket.recv_from(&mut buffer) else { break };
@@ -144,42 +145,47 @@ impl Telling {
     }
 }
 
-/// What the thread does over and over.
-struct Round {
-    tellings: Vec<Telling>,
-    poll: Poll,
-    random: Random,
-    sink: Sink,
+/// One socket for each address that messages come from: two for all zones without `source`. Each is
+/// opened when it is needed for the first time.
+#[derive(Default)]
+struct Sockets {
+    open: HashMap<IpAddr, UdpSocket>,
+    /// Addresses for which no socket could be opened.
+    failed: HashSet<IpAddr>,
 }
 
-impl Round {
-    fn new(services: &[NotifyService], sink: Sink, waker: &Waker) -> io::Result<Self> {
-        let poll = Poll::new()?;
-        poll.add(waker, Kind::Wake, Key::ONLY, Interest::READ)?;
-        let tellings = services.iter().filter_map(|service| match Telling::new(service, &poll) {
-            Ok(telling) => Some(telling),
-            Err(error) => {
-                let (zone, reason) = (service.zone.to_string(), errno_text(&error));
-                let text =
-                    format!("cannot notify secondaries of changes to zone {zone:?}: {reason}");
-                sink.line(Level::Error, ORIGIN, text);
-                None
-            }
-        });
-        let tellings = tellings.collect();
-        Ok(Self { tellings, poll, random: Random::new(), sink })
-    }
+/// Why a message was not sent, and how loud that is to be said.
+struct Unsent {
+    level: Level,
+    error: io::Error,
+}
 
-    fn turn(&mut self) {
-        for telling in &mut self.tellings {
-            telling.receive();
-            telling.tell(&mut self.random, &self.sink);
-        }
-        // Zones say nothing when they change: they are looked at every so often.
-        let now = clock::now().mono_ns;
-        let round = u64::try_from(NOTIFY_ROUND.as_nanos()).unwrap_or(u64::MAX);
-        let due = self.tellings.iter().filter_map(|telling| telling.notifier.next_deadline()).min();
-        let wait = due.map_or(round, |at| at.saturating_sub(now)).min(round);
-        self.poll.wait(Some(wait));
+impl Sockets {
+    fn send(&mut self, poll: &Poll, out: &Outgoing<'_>) -> Result<(), Unsent> {
+        let any: IpAddr = match out.to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let from = out.from.unwrap_or(any);
+        let socket = match self.open.entry(from) {
+            Entry::Occupied(socket) => socket.into_mut(),
+            Entry::Vacant(place) => match open(from, poll) {
+                Ok(socket) => place.insert(socket),
+                Err(error) => {
+                    let is_new = self.failed.insert(from);
+                    let level = if is_new { Level::Error } else { Level::Debug };
+                    return Err(Unsent { level, error });
+                }
+            },
+        };
+        let sent = socket.send_to(out.message, out.to);
+        sent.map(drop).map_err(|error| Unsent { level: Level::Debug, error })
     }
+}
+
+fn open(from: IpAddr, poll: &Poll) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((from, 0))?;
+    socket.set_nonblocking(true)?;
+    poll.add(&socket, Kind::UdpServer, Key::ONLY, Interest::READ)?;
+    Ok(socket)
 }

@@ -1,5 +1,5 @@
-//! The set of zones ([`ZoneTable`]), and how zones are handed on: how the records of a zone become the messages of a zone transfer
-//! (RFC 5936), who is told that a zone has changed and how often (NOTIFY, RFC 1996), which of two
+//! The set of zones ([`ZoneTable`]), and how zones are handed on: how the records of a zone become
+//! the messages of a zone transfer (RFC 5936), who is told that a zone has changed and how often (NOTIFY, RFC 1996), which of two
 //! serial numbers is newer (RFC 1982).
 //!
 //! What is deliberately absent: sockets, clocks, threads, `unsafe`, and where records come from. A
@@ -18,8 +18,8 @@ pub mod table;
 pub mod transfer;
 mod zone;
 
-pub use notify::{Notifier, Outcome};
+pub use notify::{Notifier, NotifyRules, NotifyService, Outcome, Secondaries};
 pub use serial::Serial;
 pub use table::{Changes, Shown, ZoneTable, Zones};
 pub use transfer::{Next, Question, Transfer, TransferError, requested_serial};
-pub use zone::{Advance, Cursor, RecordRef, Records, Soa, Version, Zone};
+pub use zone::{Advance, Cursor, RecordRef, Records, Soa, Timers, Version, Zone};

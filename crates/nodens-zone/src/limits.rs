@@ -15,5 +15,23 @@ pub const NOTIFY_ATTEMPTS: u32 = 5;
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least time between two versions of a zone that one server is told of.
 pub const NOTIFY_INTERVAL: Duration = Duration::from_secs(5);
+/// Messages of NOTIFY that may be sent in one go, so that a server that is secondary for very many
+/// zones is not told of all at once when the program starts.
+pub const NOTIFY_BURST: u32 = 100;
+/// Until as many may be sent again.
+pub const NOTIFY_PAUSE: Duration = Duration::from_millis(100);
+
+/// The least time between two looks at a primary, whatever the SOA record says (as in Knot DNS).
+pub const REFRESH_MIN: Duration = Duration::from_secs(2);
+/// The least time until the next attempt when no primary could be reached.
+pub const RETRY_MIN: Duration = Duration::from_secs(1);
+/// The least time that a zone is kept without a primary.
+pub const EXPIRE_MIN: Duration = Duration::from_secs(3);
+/// Until the second attempt to get a zone of which there is no version; twice as long each time.
+pub const BOOTSTRAP_MIN: Duration = Duration::from_secs(5);
+/// The longest time between two attempts to get such a zone.
+pub const BOOTSTRAP_MAX: Duration = Duration::from_secs(2 * 3600);
+/// Queries and transfers of a secondary that may be under way at once.
+pub const REFRESHES_AT_ONCE: usize = 64;
 
 const _: () = assert!(MESSAGE_LEN <= 1 << 14 && MESSAGE_LEN < nodens_wire::MESSAGE_LEN_MAX);

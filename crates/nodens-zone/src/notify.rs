@@ -1,13 +1,49 @@
 //! Who is told that a zone has changed, when, and how often (RFC 1996).
 
-use crate::limits::{NOTIFY_ATTEMPTS, NOTIFY_INTERVAL, NOTIFY_TIMEOUT};
+use crate::limits::{NOTIFY_ATTEMPTS, NOTIFY_BURST, NOTIFY_INTERVAL, NOTIFY_PAUSE, NOTIFY_TIMEOUT};
 use crate::serial::Serial;
-use crate::zone::Soa;
-use nodens_wire::{Builder, Class, Flags, Header, Name, Opcode, Rcode, Section, Type};
-use std::net::SocketAddr;
+use crate::table::{Changes, ZoneTable};
+use crate::zone::{Soa, Zone};
+use foldhash::fast::RandomState;
+use nodens_wire::{Builder, Class, Flags, Header, Name, NameRef, Opcode, Rcode, Section, Type};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
+
+/// Zones, and who is told of them.
+#[derive(Clone, Debug)]
+pub struct NotifyService {
+    /// The zones.
+    pub zones: Arc<ZoneTable>,
+    /// Who is told.
+    pub rules: Arc<dyn NotifyRules>,
+}
+
+/// Says who is told of a zone.
+pub trait NotifyRules: Send + Sync + fmt::Debug {
+    /// The secondaries of a zone, if it has any.
+    fn secondaries(&self, zone: NameRef<'_>) -> Option<Arc<Secondaries>>;
+}
+
+/// Servers that are told of changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Secondaries {
+    /// Where they are.
+    pub servers: Vec<SocketAddr>,
+    /// The address to tell them from, for those of its family.
+    pub from: Option<IpAddr>,
+}
+
+impl Secondaries {
+    /// The address from which `server` is told; nothing for any.
+    fn from_for(&self, server: SocketAddr) -> Option<IpAddr> {
+        self.from.filter(|from| from.is_ipv4() == server.is_ipv4())
+    }
+}
 
 /// How the telling of one version to one server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +54,33 @@ pub enum Outcome {
     GivenUp(Option<Rcode>),
 }
 
-/// The telling of one server.
+/// A message to be sent.
 #[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// The zone it is about.
+    pub zone: &'a Name,
+    /// The address to send it from; nothing for any.
+    pub from: Option<IpAddr>,
+    /// Where it goes.
+    pub to: SocketAddr,
+    /// Its octets.
+    pub message: &'a [u8],
+}
+
+/// A server that is not told any more although it has not accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The zone.
+    pub zone: Name,
+    /// The server.
+    pub server: SocketAddr,
+    /// Why.
+    pub outcome: Outcome,
+}
+
+/// Notification state for one secondary of a zone.
+#[derive(Debug, Default)]
 struct Target {
-    to: SocketAddr,
     /// The version it was told of last, whatever came of it.
     told: Option<Serial>,
     /// Times it was told of that version; 0 if no answer is waited for.
@@ -34,69 +93,211 @@ struct Target {
     again_at: u64,
     /// When it may be told of another version.
     rested_at: u64,
+    /// Where it stands in [`Notifier::due`].
+    due_at: Option<u64>,
 }
 
-/// Tells servers of new versions of one zone: each version once it is there, again and again at
-/// growing intervals until it is accepted or has been told often enough. A newer version takes the
-/// place of one that is being told.
+impl Target {
+    /// When there is something to do while `serial` is the zone's.
+    fn due(&self, serial: Serial) -> Option<u64> {
+        let again = (self.attempt > 0).then_some(self.again_at);
+        let anew = (self.told != Some(serial)).then_some(self.rested_at);
+        again.into_iter().chain(anew).min()
+    }
+}
+
+/// One zone and its secondaries.
 #[derive(Debug)]
-pub struct Notifier {
+struct Notice {
+    service: u32,
     zone: Name,
+    source: Arc<dyn Zone>,
+    secondaries: Arc<Secondaries>,
+    /// One for each server.
     targets: Vec<Target>,
 }
 
+/// A target: the number of its notice, and its index there.
+type Place = (u32, usize);
+
+/// Tells secondaries of new versions of zones: each version once it is there, again and again at
+/// growing intervals until it is accepted or has been told often enough. A newer version takes the
+/// place of one that is being told. A zone costs nothing while it does not change.
+#[derive(Debug)]
+pub struct Notifier {
+    services: Vec<NotifyService>,
+    notices: HashMap<u32, Notice, RandomState>,
+    next_notice: u32,
+    by_zone: HashMap<Name, Vec<u32>, RandomState>,
+    /// Targets by the time when there is something to do.
+    due: BTreeSet<(u64, Place)>,
+    /// Who may answer with which identifier.
+    in_flight: HashMap<(SocketAddr, u16), Place, RandomState>,
+    /// Messages that may be sent until `burst_until`.
+    burst: u32,
+    burst_until: u64,
+}
+
 impl Notifier {
-    /// Tells `servers` of versions of `zone`, the first one included.
-    pub fn new(zone: Name, servers: &[SocketAddr]) -> Self {
-        let target = |to: &SocketAddr| Target {
-            to: *to,
-            told: None,
-            attempt: 0,
-            id: 0,
-            said: None,
-            again_at: 0,
-            rested_at: 0,
+    /// Tells the secondaries of `services` of all zones there are, and of changes as they come.
+    pub fn new(services: &[NotifyService]) -> Self {
+        Self {
+            services: services.to_vec(),
+            notices: HashMap::default(),
+            next_notice: 0,
+            by_zone: HashMap::default(),
+            due: BTreeSet::new(),
+            in_flight: HashMap::default(),
+            burst: NOTIFY_BURST,
+            burst_until: 0,
+        }
+    }
+
+    /// Has changes noted in `changes`, for [`Notifier::take`]; all zones that there are first.
+    pub fn listen(&self, changes: &Arc<Changes>) {
+        for (service, index) in self.services.iter().zip(0..) {
+            service.zones.listen(changes, index);
+        }
+    }
+
+    /// Looks at the zones that have changed.
+    pub fn take(&mut self, changes: &Changes) {
+        changes.take().for_each(|(service, zone)| self.changed(service, zone));
+    }
+
+    fn changed(&mut self, service: u32, zone: Name) {
+        let Some(known) = self.services.get(service as usize) else { return };
+        let source = known.zones.load().get(zone.view()).cloned();
+        let wanted = source.and_then(|source| {
+            let secondaries = known.rules.secondaries(zone.view())?;
+            Some((source, secondaries))
+        });
+        let notices = self.by_zone.get(&zone).map(Vec::as_slice).unwrap_or_default();
+        let own = |number: &u32| self.notices.get(number).is_some_and(|n| n.service == service);
+        let own = notices.iter().copied().find(own);
+        let Some((source, secondaries)) = wanted else {
+            own.into_iter().for_each(|number| self.forget(number));
+            return;
         };
-        Self { zone, targets: servers.iter().map(target).collect() }
+        let same = |number: &u32| {
+            self.notices.get(number).is_some_and(|notice| notice.secondaries == secondaries)
+        };
+        let number = match own {
+            Some(number) => number,
+            // Another service tells the same servers.
+            None if notices.iter().any(same) => return,
+            None => self.add(service, zone, source.clone(), secondaries),
+        };
+        if let Some(notice) = self.notices.get_mut(&number) {
+            notice.source = source;
+        }
+        self.schedule(number);
     }
 
-    /// The zone.
-    pub fn zone(&self) -> &Name {
-        &self.zone
+    fn add(
+        &mut self,
+        service: u32,
+        zone: Name,
+        source: Arc<dyn Zone>,
+        secondaries: Arc<Secondaries>,
+    ) -> u32 {
+        let number = self.next_notice;
+        self.next_notice = self.next_notice.wrapping_add(1);
+        let targets = secondaries.servers.iter().map(|_| Target::default()).collect();
+        self.by_zone.entry(zone.clone()).or_default().push(number);
+        self.notices.insert(number, Notice { service, zone, source, secondaries, targets });
+        number
     }
 
-    /// Writes what is due: `send` is given each message and where it goes, `id` draws identifiers
-    /// that nobody can foresee. `soa` is the zone's as it is now, nothing if it has none. Gives the
-    /// servers that are not told any more although they have not accepted.
+    fn forget(&mut self, number: u32) {
+        let Some(notice) = self.notices.remove(&number) else { return };
+        for (index, (target, to)) in
+            notice.targets.iter().zip(&notice.secondaries.servers).enumerate()
+        {
+            let place = (number, index);
+            target.due_at.into_iter().for_each(|at| _ = self.due.remove(&(at, place)));
+            release(&mut self.in_flight, (*to, target.id), place);
+        }
+        if let Some(notices) = self.by_zone.get_mut(&notice.zone) {
+            notices.retain(|other| *other != number);
+            if notices.is_empty() {
+                self.by_zone.remove(&notice.zone);
+            }
+        }
+    }
+
+    /// Looks when there is something to do for the secondaries of a zone.
+    fn schedule(&mut self, number: u32) {
+        let Some(notice) = self.notices.get_mut(&number) else { return };
+        let serial = notice.source.soa().map(|soa| soa.serial());
+        for (index, target) in notice.targets.iter_mut().enumerate() {
+            let due = serial.and_then(|serial| target.due(serial));
+            put(&mut self.due, target, (number, index), due);
+        }
+    }
+
+    /// Writes what is due: `send` is given each message, `id` draws identifiers that nobody can
+    /// foresee. At most [`NOTIFY_BURST`] messages go at once.
     pub fn poll(
         &mut self,
         now_ns: u64,
-        soa: Option<&Soa>,
         mut id: impl FnMut() -> u16,
-        mut send: impl FnMut(SocketAddr, &[u8]),
-    ) -> Vec<(SocketAddr, Outcome)> {
+        mut send: impl FnMut(Outgoing<'_>),
+    ) -> Vec<Ended> {
+        if now_ns >= self.burst_until {
+            (self.burst, self.burst_until) =
+                (NOTIFY_BURST, now_ns.saturating_add(nanoseconds(NOTIFY_PAUSE)));
+        }
         let mut ended = Vec::new();
-        let Some(soa) = soa else { return ended };
-        for target in &mut self.targets {
-            if target.told != Some(soa.serial()) && now_ns >= target.rested_at {
-                target.told = Some(soa.serial());
-                target.attempt = 0;
-                target.said = None;
-                target.rested_at = now_ns.saturating_add(nanoseconds(NOTIFY_INTERVAL));
-            } else if target.attempt == 0 || now_ns < target.again_at {
-                continue;
-            } else if target.attempt >= NOTIFY_ATTEMPTS {
-                target.attempt = 0;
-                ended.push((target.to, Outcome::GivenUp(target.said)));
-                continue;
-            }
-            let wait = nanoseconds(NOTIFY_TIMEOUT) << target.attempt;
-            target.again_at = now_ns.saturating_add(wait);
-            target.attempt += 1;
-            target.id = id();
-            send(target.to, &message(&self.zone, target.id, soa));
+        while self.burst > 0
+            && let Some(&(at, place)) = self.due.first()
+            && at <= now_ns
+        {
+            self.due.pop_first();
+            ended.extend(self.tell(place, now_ns, &mut id, &mut send));
         }
         ended
+    }
+
+    fn tell(
+        &mut self,
+        place: Place,
+        now_ns: u64,
+        id: &mut impl FnMut() -> u16,
+        send: &mut impl FnMut(Outgoing<'_>),
+    ) -> Option<Ended> {
+        let notice = self.notices.get_mut(&place.0)?;
+        let to = *notice.secondaries.servers.get(place.1)?;
+        let target = notice.targets.get_mut(place.1)?;
+        target.due_at = None;
+        // Without a SOA record there is nothing to tell until the zone says that it has one.
+        let soa = notice.source.soa()?;
+        release(&mut self.in_flight, (to, target.id), place);
+        if target.told != Some(soa.serial()) && now_ns >= target.rested_at {
+            target.told = Some(soa.serial());
+            target.attempt = 0;
+            target.said = None;
+            target.rested_at = now_ns.saturating_add(nanoseconds(NOTIFY_INTERVAL));
+        } else if target.attempt >= NOTIFY_ATTEMPTS {
+            target.attempt = 0;
+            put(&mut self.due, target, place, target.due(soa.serial()));
+            let outcome = Outcome::GivenUp(target.said);
+            return Some(Ended { zone: notice.zone.clone(), server: to, outcome });
+        } else if target.attempt == 0 {
+            put(&mut self.due, target, place, target.due(soa.serial()));
+            return None;
+        }
+        let wait = nanoseconds(NOTIFY_TIMEOUT) << target.attempt;
+        target.again_at = now_ns.saturating_add(wait);
+        target.attempt += 1;
+        target.id = free_id(&self.in_flight, to, id);
+        self.in_flight.insert((to, target.id), place);
+        self.burst -= 1;
+        put(&mut self.due, target, place, target.due(soa.serial()));
+        let message = message(&notice.zone, target.id, &soa);
+        let from = notice.secondaries.from_for(to);
+        send(Outgoing { zone: &notice.zone, from, to, message: &message });
+        None
     }
 
     /// Takes a message that came from `from`; says whether a server accepted with it. Anything but
@@ -107,23 +308,60 @@ impl Notifier {
         if !flags.has(Flags::QR) || flags.opcode() != Opcode::NOTIFY {
             return None;
         }
-        let waits = |target: &&mut Target| {
-            (target.to, target.id) == (from, header.id) && target.attempt > 0
-        };
-        let target = self.targets.iter_mut().find(waits)?;
+        let place = *self.in_flight.get(&(from, header.id))?;
+        let target = self.notices.get_mut(&place.0)?.targets.get_mut(place.1)?;
         target.said = Some(flags.rcode());
         if flags.rcode() != Rcode::NOERROR {
             return None;
         }
         target.attempt = 0;
+        self.in_flight.remove(&(from, header.id));
+        self.schedule(place.0);
         Some(Outcome::Accepted)
     }
 
-    /// When [`Notifier::poll`] has something to do even if the zone does not change.
+    /// When [`Notifier::poll`] has something to do even if no zone changes.
     pub fn next_deadline(&self) -> Option<u64> {
-        let waiting = self.targets.iter().filter(|target| target.attempt > 0);
-        waiting.map(|target| target.again_at).min()
+        let (at, _) = self.due.first()?;
+        Some(if self.burst == 0 { self.burst_until.max(*at) } else { *at })
     }
+}
+
+/// Notes when there is something to do for a target.
+fn put(due: &mut BTreeSet<(u64, Place)>, target: &mut Target, place: Place, at: Option<u64>) {
+    if let Some(before) = std::mem::replace(&mut target.due_at, at) {
+        due.remove(&(before, place));
+    }
+    due.extend(at.map(|at| (at, place)));
+}
+
+/// Forgets what `place` sent with that identifier, unless another uses it now.
+fn release(
+    in_flight: &mut HashMap<(SocketAddr, u16), Place, RandomState>,
+    sent: (SocketAddr, u16),
+    place: Place,
+) {
+    if in_flight.get(&sent) == Some(&place) {
+        in_flight.remove(&sent);
+    }
+}
+
+/// An identifier that no message to this server has; after a few vain attempts any, because the
+/// message that had it is sent again.
+fn free_id(
+    in_flight: &HashMap<(SocketAddr, u16), Place, RandomState>,
+    to: SocketAddr,
+    id: &mut impl FnMut() -> u16,
+) -> u16 {
+    const DRAWS: usize = 8;
+    let mut drawn = id();
+    for _ in 1..DRAWS {
+        if !in_flight.contains_key(&(to, drawn)) {
+            break;
+        }
+        drawn = id();
+    }
+    drawn
 }
 
 fn nanoseconds(time: std::time::Duration) -> u64 {

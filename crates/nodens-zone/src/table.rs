@@ -20,7 +20,8 @@ mod tests;
 type Key = Arc<[u8]>;
 
 /// Zones by folded name.
-type ByName = imbl::GenericHashMap<Key, Arc<dyn Zone>, RandomState, imbl::shared_ptr::DefaultSharedPtr>;
+type ByName =
+    imbl::GenericHashMap<Key, Arc<dyn Zone>, RandomState, imbl::shared_ptr::DefaultSharedPtr>;
 
 /// The zones at one time.
 #[derive(Clone)]

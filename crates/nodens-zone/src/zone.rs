@@ -64,8 +64,8 @@ impl fmt::Debug for Version {
 
 /// A zone that can be transferred.
 pub trait Zone: Send + Sync + fmt::Debug {
-    /// Its SOA record as it is now; nothing while the zone cannot be served. Has to be quick: it
-    /// is looked at every second.
+    /// Its SOA record as it is now; nothing while the zone cannot be served. When it becomes another,
+    /// [`ZoneTable::announce`](crate::ZoneTable::announce) has to be called.
     fn soa(&self) -> Option<Soa>;
 
     /// The zone as it is now; nothing while it cannot be served.
@@ -75,6 +75,17 @@ pub trait Zone: Send + Sync + fmt::Debug {
 /// A SOA record, known to be one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Soa(Record);
+
+/// The times in a SOA record, in seconds (RFC 1035 section 3.3.13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// Between two looks of a secondary at its primary.
+    pub refresh: u32,
+    /// Until the next look after one that failed.
+    pub retry: u32,
+    /// Until a secondary that reaches no primary does not serve the zone any more.
+    pub expire: u32,
+}
 
 /// Octets of SOA RDATA behind its two names.
 const SOA_NUMBERS: usize = 20;
@@ -108,9 +119,18 @@ impl Soa {
 
     /// Its serial number.
     pub fn serial(&self) -> Serial {
-        let at = self.0.rdata.len().saturating_sub(SOA_NUMBERS);
-        let serial = self.0.rdata.get(at..).and_then(<[u8]>::first_chunk);
-        Serial(serial.copied().map_or(0, u32::from_be_bytes))
+        Serial(self.number(0))
+    }
+
+    /// Its times.
+    pub fn timers(&self) -> Timers {
+        Timers { refresh: self.number(1), retry: self.number(2), expire: self.number(3) }
+    }
+
+    fn number(&self, index: usize) -> u32 {
+        let at = self.0.rdata.len().saturating_sub(SOA_NUMBERS) + index * size_of::<u32>();
+        let number = self.0.rdata.get(at..).and_then(<[u8]>::first_chunk);
+        number.copied().map_or(0, u32::from_be_bytes)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Pod, Snapshot, Source};
 use arc_swap::{ArcSwap, Guard};
+use nodens_zone::Shown;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,6 +17,8 @@ pub struct Feed {
     synced: AtomicBool,
     connected: AtomicBool,
     link: ArcSwap<Link>,
+    /// The zones that show what is known.
+    pub(crate) shown: Shown,
 }
 
 /// How it stands between the watch and the API server.
@@ -44,6 +47,7 @@ impl Feed {
             synced: AtomicBool::new(false),
             connected: AtomicBool::new(false),
             link: ArcSwap::default(),
+            shown: Shown::default(),
         }
     }
 
@@ -62,7 +66,11 @@ impl Feed {
     /// What nobody reads any more is freed here: to give back what only an old snapshot had takes
     /// longer than an answer, so whoever answers should not be the last to hold one.
     pub fn publish(&self, snapshot: Snapshot) {
+        let serials = snapshot.serials;
         let old = self.newest.swap(Arc::new(snapshot));
+        if old.serials != serials {
+            self.shown.announce();
+        }
         let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         replaced.push(old);
         replaced.retain(|old| Arc::strong_count(old) > 1);
@@ -76,6 +84,8 @@ impl Feed {
     /// Says that what has been published is whole.
     pub fn set_synced(&self) {
         self.synced.store(true, Ordering::Release);
+        // Zones have a SOA record from now on.
+        self.shown.announce();
     }
 
     /// How it stands with the API server.

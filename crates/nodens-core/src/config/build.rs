@@ -10,6 +10,7 @@ use nodens_corefile::key::{Scheme, ZoneKey, parse_key};
 use nodens_corefile::overlap::{self, Overlaps};
 use nodens_corefile::{Corefile, Directive, Error, ErrorKind, nearest};
 use nodens_wire::Name;
+use nodens_zone::ZoneTable;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -39,6 +40,8 @@ pub struct BlockBuilder<'a> {
     pub view: Option<View>,
     /// What runs beside the chains.
     pub services: &'a mut Services,
+    /// The zones that can be transferred, shared by all addresses of the block at one port.
+    pub zone_table: Arc<ZoneTable>,
     /// Names of the directives of the block, in order of action.
     pub present: Vec<&'static str>,
     /// Names of the directives that may not come again, see [`BlockBuilder::once`].
@@ -81,6 +84,7 @@ struct Placement {
     /// `None` if the block has no `bind`.
     bound: Option<IpAddr>,
     zones: Vec<Name>,
+    zone_table: Arc<ZoneTable>,
     settings: BlockSettings,
 }
 
@@ -164,10 +168,12 @@ fn place(
         let everywhere = [(IpAddr::V6(Ipv6Addr::UNSPECIFIED), None)];
         let bound: Vec<_> = settings.bind.iter().map(|ip| (*ip, Some(*ip))).collect();
         let addresses = if bound.is_empty() { everywhere.to_vec() } else { bound };
+        let zone_table: Arc<ZoneTable> = Arc::default();
         for (ip, bound) in addresses {
             let address = SocketAddr::new(ip, port);
             let (zones, settings) = (zones.clone(), settings.clone());
-            placements.push(Placement { source, address, bound, zones, settings });
+            let zone_table = zone_table.clone();
+            placements.push(Placement { source, address, bound, zones, zone_table, settings });
         }
     }
     Ok(())
@@ -230,6 +236,7 @@ fn builder<'a>(
         settings: BlockSettings::default(),
         view: None,
         services,
+        zone_table: Arc::default(),
         present: Vec::new(),
         single: Vec::new(),
     }
@@ -255,11 +262,15 @@ fn compile(
     let mut builder = builder(listen, zones, placement.source, options, shared, services);
     builder.fingerprint = fingerprint(placement, directives);
     builder.settings.clone_from(&placement.settings);
+    builder.zone_table = placement.zone_table.clone();
     let present = |spec: &&Spec| directives.iter().any(|d| d.name.text == spec.name);
     builder.present = DIRECTIVES.iter().filter(present).map(|spec| spec.name).collect();
     set_up_all(Phase::Settings, directives, &mut builder)?;
     set_up_all(Phase::Chain, directives, &mut builder)?;
     DIRECTIVES.iter().filter_map(|spec| spec.chain_complete).for_each(|act| act(&mut builder));
+    builder.zone_table.update(|update| {
+        options.zones.iter().for_each(|(name, zone)| _ = update.add(name.view(), zone.clone()));
+    });
     let BlockBuilder { zones, server, source, handlers, settings, view, .. } = builder;
     Ok(ServerBlock { zones, server, listen, source, view, handlers, settings })
 }

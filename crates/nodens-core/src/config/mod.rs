@@ -11,8 +11,8 @@ pub use build::{BlockBuilder, build, check_unserved};
 pub use options::{BuildOptions, LookupHost, SearchMode};
 pub use services::{
     ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME,
-    LoopProbe, LoopState, NotifyService, PrometheusService, Readiness, ReadyService, ReloadService,
-    Services, Task,
+    LoopProbe, LoopState, PrometheusService, Readiness, ReadyService, ReloadService, Services,
+    Task,
 };
 pub use settings::{BlockSettings, Timeouts};
 pub use unserved::Unserved;

@@ -1,9 +1,11 @@
 //! What a configuration depends on that is not in the Corefile.
 
-use crate::zones::Source;
+use nodens_wire::Name;
+use nodens_zone::Zone;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What is not in the Corefile.
 #[derive(Clone, Debug)]
@@ -32,7 +34,7 @@ pub struct BuildOptions {
     pub node: String,
     /// Zones that `transfer` hands on beside those of the Corefile's directives, for programs that
     /// have some of their own.
-    pub zones: Vec<Source>,
+    pub zones: Vec<(Name, Arc<dyn Zone>)>,
 }
 
 /// What `search` does in all blocks that have it.

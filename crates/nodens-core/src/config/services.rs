@@ -2,10 +2,10 @@
 //! program that owns clocks and sockets runs it.
 
 use nodens_wire::{Builder, Class, Flags, Name, Type};
-use nodens_zone::Zone;
+use nodens_zone::NotifyService;
 use std::any::Any;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ pub struct Services {
     pub reload: Option<ReloadService>,
     /// `loop`.
     pub loops: Vec<LoopProbe>,
-    /// `transfer`.
+    /// `transfer`: secondaries to notify when zones change. The program, which has clocks and sockets,
+    /// runs a [`nodens_zone::Notifier`] for them.
     pub notifies: Vec<NotifyService>,
     /// Repeated work of handlers, such as reading a changed file.
     pub tasks: Vec<Task>,
@@ -103,28 +104,6 @@ pub struct ClusterService {
     /// Whether questions can be answered without it: then nobody waits for it, and that it can
     /// never be watched is no error.
     pub optional: bool,
-}
-
-/// `transfer`: servers to notify when a zone changes. The program, which has clocks and sockets,
-/// runs a [`nodens_zone::Notifier`] for it.
-#[derive(Clone, Debug)]
-pub struct NotifyService {
-    /// The zone, in lower case.
-    pub zone: Name,
-    /// Its versions.
-    pub version: Arc<dyn Zone>,
-    /// Who is told.
-    pub servers: Vec<SocketAddr>,
-    /// The address to tell it from.
-    pub from: Option<IpAddr>,
-}
-
-impl NotifyService {
-    /// Whether both tell the same servers of the same zone.
-    pub(crate) fn tells_the_same_as(&self, other: &Self) -> bool {
-        let what = |service: &Self| (service.zone.clone(), service.servers.clone(), service.from);
-        what(self) == what(other)
-    }
 }
 
 /// `prometheus`: an HTTP endpoint with all metrics.

@@ -6,7 +6,6 @@
 use crate::config::ServerBlock;
 use crate::handler::{Cx, Event, Handle, Job, Step};
 use crate::time::Now;
-use crate::zones::Source;
 use nodens_wire::NameRef;
 
 mod states;
@@ -134,12 +133,6 @@ macro_rules! handlers {
             fn label(&self, job: &Job, asked: NameRef<'_>, label: &str) -> Option<String> {
                 match self {
                     $(Self::$variant(handler) => handler.label(job, asked, label),)*
-                }
-            }
-
-            fn zones(&self, chain: &[Handler]) -> Vec<Source> {
-                match self {
-                    $(Self::$variant(handler) => handler.zones(chain),)*
                 }
             }
         }

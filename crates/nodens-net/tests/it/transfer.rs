@@ -412,6 +412,7 @@ fn servers_are_told_of_a_zone_and_of_its_changes_until_they_accept() {
     assert_eq!((first.questions[0].qtype, first.answer[0].rtype), (Type::SOA, Type::SOA));
     assert_eq!(told.lock().unwrap().len(), 1);
     zone.serial.store(8, Ordering::Relaxed);
+    services[0].zones.announce(zone.origin.view());
     eventually(|| told.lock().unwrap().len() == 2, "news of the change");
     assert_ne!(told.lock().unwrap()[1].1.answer, first.answer);
     drop(notifications);

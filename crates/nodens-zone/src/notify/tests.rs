@@ -1,5 +1,7 @@
 use super::*;
+use crate::zone::Version;
 use nodens_wire::Message;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -12,8 +14,45 @@ fn server(last: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, last], 53))
 }
 
+/// A zone that has a serial and nothing else; 0 stands for none.
+#[derive(Debug, Default)]
+struct Numbered(AtomicU32);
+
+impl Zone for Numbered {
+    fn soa(&self) -> Option<Soa> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|serial| *serial > 0).map(soa)
+    }
+
+    fn version(&self) -> Option<Version> {
+        None
+    }
+}
+
+/// The same secondaries for every zone.
+#[derive(Debug)]
+struct All(Arc<Secondaries>);
+
+impl NotifyRules for All {
+    fn secondaries(&self, _zone: NameRef<'_>) -> Option<Arc<Secondaries>> {
+        Some(self.0.clone())
+    }
+}
+
+fn service(zones: &Arc<ZoneTable>, servers: &[u8]) -> NotifyService {
+    let servers = servers.iter().map(|last| server(*last)).collect();
+    let secondaries = Arc::new(Secondaries { servers, from: None });
+    NotifyService { zones: zones.clone(), rules: Arc::new(All(secondaries)) }
+}
+
+fn zone_name() -> Name {
+    Name::parse("cluster.local.").unwrap()
+}
+
 /// A notifier whose messages are numbered from 1.
 struct Fixture {
+    zone: Arc<Numbered>,
+    zones: Arc<ZoneTable>,
+    changes: Arc<Changes>,
     notifier: Notifier,
     ids: u16,
     sent: Vec<(SocketAddr, Vec<u8>)>,
@@ -21,21 +60,30 @@ struct Fixture {
 
 impl Fixture {
     fn new(servers: &[u8]) -> Self {
-        let servers: Vec<_> = servers.iter().map(|last| server(*last)).collect();
-        let notifier = Notifier::new(Name::parse("cluster.local.").unwrap(), &servers);
-        Self { notifier, ids: 0, sent: Vec::new() }
+        let (zone, zones) = (Arc::<Numbered>::default(), Arc::<ZoneTable>::default());
+        zones.update(|update| _ = update.add(zone_name().view(), zone.clone()));
+        let notifier = Notifier::new(&[service(&zones, servers)]);
+        let changes = Arc::new(Changes::new(|| ()));
+        notifier.listen(&changes);
+        Self { zone, zones, changes, notifier, ids: 0, sent: Vec::new() }
     }
 
     /// Polls at this second; gives who is told and what ended.
     fn poll(&mut self, second: u64, serial: u32) -> (Vec<SocketAddr>, Vec<(SocketAddr, Outcome)>) {
         self.sent.clear();
-        let Self { notifier, ids, sent } = self;
+        if self.zone.0.swap(serial, Ordering::Relaxed) != serial {
+            self.zones.announce(zone_name().view());
+        }
+        let Self { notifier, ids, sent, .. } = self;
+        notifier.take(&self.changes);
         let id = || {
             *ids += 1;
             *ids
         };
-        let send = |to, message: &[u8]| sent.push((to, message.to_vec()));
-        let ended = notifier.poll(second * SECOND, Some(&soa(serial)), id, send);
+        let send = |out: Outgoing<'_>| sent.push((out.to, out.message.to_vec()));
+        let ended = notifier.poll(second * SECOND, id, send);
+        assert!(ended.iter().all(|ended| ended.zone == zone_name()));
+        let ended = ended.into_iter().map(|ended| (ended.server, ended.outcome)).collect();
         (self.sent.iter().map(|(to, _)| *to).collect(), ended)
     }
 
@@ -49,7 +97,7 @@ impl Fixture {
 #[test]
 fn everybody_is_told_at_the_start_and_of_every_change_until_they_accept() {
     let mut fixture = Fixture::new(&[1, 2]);
-    assert_eq!(fixture.notifier.poll(0, None, || 1, |_, _| panic!()), []);
+    assert_eq!(fixture.poll(0, 0), (Vec::new(), Vec::new()));
     assert_eq!(fixture.notifier.next_deadline(), None);
     assert_eq!(fixture.poll(10, 7), (vec![server(1), server(2)], Vec::new()));
     let message = Message::parse(&fixture.sent[0].1).unwrap();
@@ -111,4 +159,93 @@ fn answers_of_others_and_what_is_no_answer_are_passed_over() {
     assert_eq!(fixture.notifier.receive(server(1), &other.to_bytes()), None);
     assert_eq!(fixture.answer(1, 1, Rcode::NOERROR), Some(Outcome::Accepted));
     assert_eq!(fixture.answer(1, 1, Rcode::NOERROR), None);
+}
+
+#[test]
+fn a_zone_that_comes_is_told_of_and_one_that_goes_is_forgotten() {
+    let mut fixture = Fixture::new(&[1]);
+    assert_eq!(fixture.poll(0, 7).0, [server(1)]);
+    fixture.zones.update(|update| assert!(update.remove(zone_name().view())));
+    assert_eq!(fixture.poll(2, 7).0, []);
+    assert_eq!(fixture.notifier.next_deadline(), None);
+    assert_eq!(fixture.answer(1, 1, Rcode::NOERROR), None);
+    let nothing = |notifier: &Notifier| {
+        notifier.notices.is_empty() && notifier.by_zone.is_empty() && notifier.in_flight.is_empty()
+    };
+    assert!(nothing(&fixture.notifier), "{:?}", fixture.notifier);
+    let zone = fixture.zone.clone();
+    fixture.zones.update(|update| _ = update.add(zone_name().view(), zone));
+    assert_eq!(fixture.poll(3, 7).0, [server(1)]);
+}
+
+#[test]
+fn servers_that_two_tables_name_for_a_zone_are_told_once() {
+    let zone = Arc::new(Numbered(AtomicU32::new(7)));
+    let tables = [(); 3].map(|()| Arc::<ZoneTable>::default());
+    for table in &tables {
+        table.update(|update| _ = update.add(zone_name().view(), zone.clone()));
+    }
+    let [a, b, c] = &tables;
+    let services = [service(a, &[1, 2]), service(b, &[1, 2]), service(c, &[3])];
+    let mut notifier = Notifier::new(&services);
+    let changes = Arc::new(Changes::new(|| ()));
+    notifier.listen(&changes);
+    notifier.take(&changes);
+    let (mut told, mut id) = (Vec::new(), 0);
+    let ids = || {
+        id += 1;
+        id
+    };
+    assert_eq!(notifier.poll(0, ids, |out| told.push(out.to)), []);
+    assert_eq!(told, [server(1), server(2), server(3)]);
+}
+
+#[test]
+fn identifiers_of_messages_to_one_server_differ() {
+    let mut fixture = Fixture::new(&[1]);
+    let other = Name::parse("other.test.").unwrap();
+    let zone = Arc::new(Numbered(AtomicU32::new(7)));
+    fixture.zones.update(|update| _ = update.add(other.view(), zone));
+    fixture.zone.0.store(7, Ordering::Relaxed);
+    fixture.notifier.take(&fixture.changes);
+    let mut ids = [5, 5, 5, 6].into_iter();
+    let mut sent = Vec::new();
+    let send = |out: Outgoing<'_>| sent.push(Header::read(out.message).unwrap().id);
+    fixture.notifier.poll(0, || ids.next().unwrap(), send);
+    assert_eq!(sent, [5, 6]);
+    assert_eq!(fixture.answer(1, 6, Rcode::NOERROR), Some(Outcome::Accepted));
+    assert_eq!(fixture.answer(1, 5, Rcode::NOERROR), Some(Outcome::Accepted));
+}
+
+#[test]
+fn very_many_zones_are_told_of_one_burst_after_the_other() {
+    const ZONES: u32 = 1000;
+    let table = Arc::<ZoneTable>::default();
+    let zone = Arc::new(Numbered(AtomicU32::new(7)));
+    table.update(|update| {
+        for n in 0..ZONES {
+            let name = Name::parse(&format!("z{n}.test.")).unwrap();
+            update.add(name.view(), zone.clone());
+        }
+    });
+    let mut notifier = Notifier::new(&[service(&table, &[1])]);
+    let changes = Arc::new(Changes::new(|| ()));
+    notifier.listen(&changes);
+    notifier.take(&changes);
+    let (mut told, mut now, mut id) = (HashMap::new(), 0, 0);
+    for _ in 0..ZONES / NOTIFY_BURST {
+        let ids = || {
+            id += 1;
+            id
+        };
+        let before = told.values().sum::<u32>();
+        let count = |out: Outgoing<'_>| *told.entry(out.zone.clone()).or_insert(0) += 1;
+        assert_eq!(notifier.poll(now, ids, count), []);
+        assert_eq!(notifier.poll(now + 1, || panic!(), |_| panic!()), []);
+        assert_eq!(told.values().sum::<u32>() - before, NOTIFY_BURST);
+        let next = notifier.next_deadline().unwrap();
+        assert!(next >= now + nanoseconds(NOTIFY_PAUSE), "{next} {now}");
+        now = next;
+    }
+    assert!(told.len() == ZONES as usize && told.values().all(|count| *count == 1));
 }

@@ -120,7 +120,8 @@ fn a_hundred_thousand_zones_take_as_many_lookups_as_ten() {
         });
         let zones = table.load();
         let lookups = |text: &str| zones.search(name(text).view()).1;
-        ["www.z3.example.", "a.b.c.d.z9.example.", "z3.example.", "www.none.test.", "x."].map(lookups)
+        ["www.z3.example.", "a.b.c.d.z9.example.", "z3.example.", "www.none.test.", "x."]
+            .map(lookups)
     };
     assert_eq!(lookups(10), [1, 1, 1, 1, 0]);
     assert_eq!(lookups(100_000), lookups(10));

@@ -28,7 +28,8 @@ use config::setup;
 mod tests;
 
 /// How the directive is read.
-pub const SPEC: Spec = Spec::new("k8s_external", setup);
+pub const SPEC: Spec =
+    Spec { chain_complete: Some(zone::add), ..Spec::new("k8s_external", setup) };
 
 /// The directive at work.
 #[derive(Clone, Debug)]
@@ -96,10 +97,6 @@ impl Handle for K8sExternal {
             }
             _ => Step::Fail(Rcode::SERVFAIL),
         }
-    }
-
-    fn zones(&self, chain: &[Handler]) -> Vec<crate::zones::Source> {
-        self.transferable(chain)
     }
 }
 

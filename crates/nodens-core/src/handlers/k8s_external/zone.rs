@@ -4,10 +4,10 @@
 
 use super::{K8sExternal, Question};
 use crate::cluster::Snapshot;
+use crate::config::BlockBuilder;
 use crate::handlers::kubernetes::Kubernetes;
-use crate::handlers::kubernetes::zone::{Names, Scope, is_reverse};
+use crate::handlers::kubernetes::zone::{Names, Scope, add_zone};
 use crate::handlers::Handler;
-use crate::zones::Source;
 use nodens_wire::{Class, Name, Record, Type};
 use nodens_zone::{Soa, Version, Zone};
 use std::sync::Arc;
@@ -21,24 +21,22 @@ struct ExternalZone {
     origin: Name,
 }
 
-impl K8sExternal {
-    /// The zones that can be handed on, each with its name, if the chain has the cluster.
-    pub(super) fn transferable(&self, chain: &[Handler]) -> Vec<Source> {
-        let kubernetes = chain.iter().find_map(|handler| match handler {
-            Handler::Kubernetes(kubernetes) => Some(Arc::new(kubernetes.clone())),
-            _ => None,
-        });
-        let Some(kubernetes) = kubernetes else { return Vec::new() };
-        let handler = Arc::new(self.clone());
-        let names = self.zones.names().iter().filter(|name| !is_reverse(name));
-        let source = |name: &Name| {
+/// Adds the zones of the directive to those of the block.
+pub(super) fn add(block: &mut BlockBuilder<'_>) {
+    let kubernetes = block.handlers.iter().find_map(|handler| match handler {
+        Handler::Kubernetes(kubernetes) => Some(Arc::new(kubernetes.clone())),
+        _ => None,
+    });
+    let Some(kubernetes) = kubernetes else { return };
+    for handler in &block.handlers {
+        let Handler::K8sExternal(external) = handler else { continue };
+        let handler = Arc::new(external.clone());
+        for name in external.zones.names() {
             let (handler, kubernetes) = (handler.clone(), kubernetes.clone());
-            let origin = name.to_folded();
-            let zone: Arc<dyn Zone> =
-                Arc::new(ExternalZone { handler, kubernetes, origin: origin.clone() });
-            (origin, zone)
-        };
-        names.map(source).collect()
+            let feed = kubernetes.feed.clone();
+            let zone = ExternalZone { handler, kubernetes, origin: name.to_folded() };
+            add_zone(&block.zone_table, &feed, name, Arc::new(zone));
+        }
     }
 }
 

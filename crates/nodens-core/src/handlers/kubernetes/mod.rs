@@ -37,7 +37,7 @@ pub(crate) use crate::lookup::find::Scratch;
 mod tests;
 
 /// How the directive is read.
-pub const SPEC: Spec = Spec::new("kubernetes", setup);
+pub const SPEC: Spec = Spec { chain_complete: Some(zone::add), ..Spec::new("kubernetes", setup) };
 
 /// TTL of `dns-version`, in seconds.
 const VERSION_TTL: u32 = 28_800;
@@ -117,10 +117,6 @@ impl Handle for Kubernetes {
             }
             _ => Step::Fail(Rcode::SERVFAIL),
         }
-    }
-
-    fn zones(&self, _chain: &[Handler]) -> Vec<crate::zones::Source> {
-        self.transferable()
     }
 
     fn label(&self, job: &Job, asked: NameRef<'_>, label: &str) -> Option<String> {

@@ -1,12 +1,13 @@
 //! `transfer [ZONE…] { to ADDRESS…; source ADDRESS }`.
 
-use super::{Rule, Transfer};
-use crate::config::{BlockBuilder, NotifyService};
-use crate::handler::Handle;
+use super::{Rule, Rules, Transfer};
+use crate::config::BlockBuilder;
 use crate::handlers::Handler;
-use crate::zones::{Source, Zones};
+use crate::zones::Zones;
 use nodens_corefile::{Directive, Error, Token, take};
+use nodens_zone::{NotifyService, Secondaries};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// The port of DNS.
 const PORT: u16 = 53;
@@ -14,34 +15,36 @@ const PORT: u16 = 53;
 /// Reads the directive; a repeated one adds a rule behind the earlier ones.
 pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let zones = Zones::of(directive.args(), &block.zones)?;
-    let mut rule = Rule { zones, anyone: false, to: Vec::new(), source: None };
+    let (mut anyone, mut to) = (false, Secondaries::default());
     for line in directive.lines() {
         line.expect_no_body()?;
         match line.name.text.as_str() {
             "to" => {
                 for arg in line.expect_args_from(1)? {
                     match arg.text.as_str() {
-                        "*" => rule.anyone = true,
-                        _ => rule.to.push(address(arg)?),
+                        "*" => anyone = true,
+                        _ => to.servers.push(address(arg)?),
                     }
                 }
             }
             "source" => {
                 let [arg] = line.expect_args::<1>()?;
-                if rule.source.replace(take::parse_ip(arg)?).is_some() {
+                if to.from.replace(take::parse_ip(arg)?).is_some() {
                     return Err(line.invalid("source already specified"));
                 }
             }
             _ => return Err(line.unknown_property(&["to", "source"])),
         }
     }
-    if rule.to.is_empty() && !rule.anyone {
+    if to.servers.is_empty() && !anyone {
         return Err(directive.invalid("'to' is required"));
     }
+    let rule = Rule { zones, anyone, to: Arc::new(to) };
     if let Some(Handler::Transfer(transfer)) = block.handlers.last_mut() {
-        transfer.rules.push(rule);
+        transfer.rules.0.push(rule);
     } else {
-        block.push(Transfer { rules: vec![rule], sources: Vec::new() });
+        let zones = block.zone_table.clone();
+        block.push(Transfer { rules: Rules(vec![rule]), zones });
     }
     Ok(())
 }
@@ -56,34 +59,15 @@ fn address(arg: &Token) -> Result<SocketAddr, Error> {
     })
 }
 
-/// Lets `transfer` know what the other directives of the block can hand on, once all are set up.
+/// Asks for the secondaries to be notified, those of a block at several addresses once.
 pub(super) fn link(block: &mut BlockBuilder<'_>) {
-    let chain = block.handlers.as_slice();
-    let given = block.options.zones.iter().cloned();
-    let sources: Vec<Source> =
-        chain.iter().flat_map(|handler| handler.zones(chain)).chain(given).collect();
-    let find = |handler: &mut Handler| match handler {
-        Handler::Transfer(transfer) => {
-            transfer.sources.clone_from(&sources);
-            Some(notifications(transfer))
-        }
+    let (zones, notifies) = (block.zone_table.clone(), &mut block.services.notifies);
+    let rules = block.handlers.iter().find_map(|handler| match handler {
+        Handler::Transfer(transfer) => Some(transfer.rules.clone()),
         _ => None,
-    };
-    let notifications = block.handlers.iter_mut().find_map(find).unwrap_or_default();
-    for service in notifications {
-        // A block that is at several addresses tells everybody once.
-        if !block.services.notifies.iter().any(|known| known.tells_the_same_as(&service)) {
-            block.services.notifies.push(service);
-        }
+    });
+    let rules = rules.filter(|Rules(rules)| rules.iter().any(Rule::notifies));
+    if let Some(rules) = rules.filter(|_| !notifies.iter().any(|s| Arc::ptr_eq(&s.zones, &zones))) {
+        notifies.push(NotifyService { zones, rules: Arc::new(rules) });
     }
-}
-
-/// Who is told of which zone.
-fn notifications(transfer: &Transfer) -> Vec<NotifyService> {
-    let service = |(zone, source): &Source| {
-        let rule = transfer.rule(zone.view()).filter(|rule| !rule.to.is_empty())?;
-        let (zone, version, from) = (zone.to_folded(), source.clone(), rule.source);
-        Some(NotifyService { zone, version, servers: rule.to.clone(), from })
-    };
-    transfer.sources.iter().filter_map(service).collect()
 }

@@ -7,11 +7,11 @@ use crate::handler::{Cx, Handle, Spec, Step};
 use crate::job::Recipient;
 use crate::limits::TRANSFER_TIME_MAX;
 use crate::stream::Stream;
-use crate::zones::{Source, Zones};
+use crate::zones::Zones;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Class, Flags, NameRef, Rcode, Type};
-use nodens_zone::{Question, Zone, requested_serial};
-use std::net::{IpAddr, SocketAddr};
+use nodens_zone::{NotifyRules, Question, Secondaries, Zone, ZoneTable, requested_serial};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use config::{link, setup};
@@ -25,31 +25,44 @@ pub const SPEC: Spec = Spec { chain_complete: Some(link), ..Spec::new("transfer"
 /// The directive at work; one for all its occurrences in a block.
 #[derive(Debug)]
 pub struct Transfer {
-    rules: Vec<Rule>,
-    /// What the other directives of the block have, in their order.
-    sources: Vec<Source>,
+    rules: Rules,
+    /// The zones of the block.
+    zones: Arc<ZoneTable>,
 }
 
+/// All occurrences, in their order.
+#[derive(Clone, Debug)]
+struct Rules(Vec<Rule>);
+
 /// One occurrence.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rule {
     zones: Zones,
     /// Whether anyone may have the zones.
     anyone: bool,
     /// Who may, and is told of changes.
-    to: Vec<SocketAddr>,
-    /// Where notifications come from.
-    source: Option<IpAddr>,
+    to: Arc<Secondaries>,
 }
 
 impl Rule {
     fn allows(&self, client: IpAddr) -> bool {
         let client = client.to_canonical();
-        self.anyone || self.to.iter().any(|to| to.ip().to_canonical() == client)
+        self.anyone || self.to.servers.iter().any(|to| to.ip().to_canonical() == client)
+    }
+
+    /// Whether it names anyone to be told of changes.
+    fn notifies(&self) -> bool {
+        !self.to.servers.is_empty()
     }
 }
 
-impl Transfer {
+impl NotifyRules for Rules {
+    fn secondaries(&self, zone: NameRef<'_>) -> Option<Arc<Secondaries>> {
+        self.rule(zone).filter(|rule| rule.notifies()).map(|rule| rule.to.clone())
+    }
+}
+
+impl Rules {
     /// The rule for `name`: the one that has the longest zone around it; of several, the first.
     /// Never the one whose name comes last in the alphabet (CVE-2026-33489).
     fn rule(&self, name: NameRef<'_>) -> Option<&Rule> {
@@ -57,14 +70,8 @@ impl Transfer {
             let longest = rule.zones.longest(name)?;
             rule.zones.names().get(longest).map(|zone| zone.as_wire().len())
         };
-        let candidates = self.rules.iter().rev().filter_map(|rule| Some((length(rule)?, rule)));
+        let candidates = self.0.iter().rev().filter_map(|rule| Some((length(rule)?, rule)));
         candidates.max_by_key(|(length, _)| *length).map(|(_, rule)| rule)
-    }
-
-    /// The zone called exactly `name`.
-    fn source(&self, name: NameRef<'_>) -> Option<&Arc<dyn Zone>> {
-        let mut sources = self.sources.iter();
-        sources.find(|(zone, _)| zone.view() == name).map(|(_, source)| source)
     }
 }
 
@@ -76,7 +83,7 @@ impl Handle for Transfer {
             return Step::Next;
         }
         let client = *cx.job.client();
-        let rule = self.rule(q.qname.view());
+        let rule = self.rules.rule(q.qname.view());
         // There is no AXFR over UDP (RFC 5936 section 4.2).
         let is_stream = !client.transport.is_datagram();
         if !is_stream && (q.qtype == Type::AXFR || rule.is_none()) {
@@ -89,8 +96,9 @@ impl Handle for Transfer {
         if !rule.allows(client.peer.ip()) || !asks_himself {
             return Step::Fail(Rcode::REFUSED);
         }
-        match self.source(q.qname.view()) {
-            Some(source) => begin(&**source, is_stream, cx),
+        let source = self.zones.load().get(q.qname.view()).cloned();
+        match source {
+            Some(source) => begin(&*source, is_stream, cx),
             None => Step::Next,
         }
     }

@@ -7,10 +7,11 @@ mod names;
 
 use super::Kubernetes;
 use crate::lookup::records::Soa;
-use crate::cluster::Snapshot;
-use crate::zones::Source;
+use crate::cluster::{Feed, Snapshot};
+use crate::config::BlockBuilder;
+use crate::handlers::Handler;
 use nodens_wire::{Class, Name, Record, Type};
-use nodens_zone::{Version, Zone};
+use nodens_zone::{Version, Zone, ZoneTable};
 use std::sync::Arc;
 
 pub(crate) use names::{Names, Scope};
@@ -25,20 +26,26 @@ struct ClusterZone {
     origin: Name,
 }
 
-impl Kubernetes {
-    /// The zones that can be handed on, each with its name.
-    pub(super) fn transferable(&self) -> Vec<Source> {
-        let handler = Arc::new(self.clone());
-        let names = self.zones.names().iter().enumerate();
-        let names = names.filter(|(_, name)| !is_reverse(name));
-        let source = |(zone, name): (usize, &Name)| {
+/// Adds the zones of the directive to those of the block.
+pub(super) fn add(block: &mut BlockBuilder<'_>) {
+    for handler in &block.handlers {
+        let Handler::Kubernetes(kubernetes) = handler else { continue };
+        let handler = Arc::new(kubernetes.clone());
+        for (zone, name) in kubernetes.zones.names().iter().enumerate() {
             let (handler, origin) = (handler.clone(), name.to_folded());
-            let source: Arc<dyn Zone> =
-                Arc::new(ClusterZone { handler, zone, origin: origin.clone() });
-            (origin, source)
-        };
-        names.map(source).collect()
+            let source = ClusterZone { handler, zone, origin };
+            add_zone(&block.zone_table, &kubernetes.feed, name, Arc::new(source));
+        }
     }
+}
+
+/// Adds a zone that shows what `feed` has.
+pub(crate) fn add_zone(table: &Arc<ZoneTable>, feed: &Feed, name: &Name, zone: Arc<dyn Zone>) {
+    if is_reverse(name) {
+        return;
+    }
+    feed.shown.add(table, name.clone());
+    table.update(|update| _ = update.add(name.view(), zone));
 }
 
 impl ClusterZone {
@@ -74,7 +81,7 @@ impl Zone for ClusterZone {
 }
 
 /// Whether a zone has the names of addresses.
-pub(crate) fn is_reverse(zone: &Name) -> bool {
+fn is_reverse(zone: &Name) -> bool {
     let zone = zone.to_folded();
     let is_root = [&b"\x07in-addr\x04arpa\0"[..], b"\x03ip6\x04arpa\0"].contains(&zone.as_wire());
     is_root || crate::reverse::is_below(zone.as_wire())
