@@ -1,0 +1,311 @@
+//! When a secondary asks its primaries for a zone (RFC 1034 section 4.3.5, RFC 1996).
+//!
+//! [`Refresh`] is one zone: a state machine whose inputs are the time, the ends of what it asked for,
+//! and NOTIFY. [`Schedule`] has the zones of a server in the order of their times. Both are for the
+//! directive `secondary`, which is to own the sockets.
+
+use crate::limits::{
+    BOOTSTRAP_MAX, BOOTSTRAP_MIN, EXPIRE_MIN, REFRESH_MIN, REFRESHES_AT_ONCE, RETRY_MIN,
+};
+use crate::serial::Serial;
+use crate::zone::{Soa, Timers};
+use foldhash::fast::RandomState;
+use nodens_wire::Name;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
+
+/// What is to be done for a zone. A primary is its index among those of the zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Ask this primary for its SOA record; [`Refresh::ended`] has to be called with what came of it.
+    Query(usize),
+    /// Transfer the zone from this primary, by IXFR if there is a version; [`Refresh::ended`] again.
+    Transfer(usize),
+    /// No primary was reached for too long: the zone must not be served any more.
+    Expire,
+}
+
+/// How an action ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The primary has this version, or it said with a transfer that it has no later one.
+    Has(Serial),
+    /// The zone is here in a version with this serial and these times.
+    Transferred(Serial, Timers),
+    /// There was no answer in time, or none that is of use.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Until that time, in monotonic nanoseconds.
+    Resting(u64),
+    /// To be done as soon as possible.
+    Due(Action),
+    /// Waits for the end of that.
+    UnderWay(Action),
+}
+
+/// One zone of a secondary. Times are monotonic nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Refresh {
+    primaries: usize,
+    /// The version that is here.
+    serial: Option<Serial>,
+    /// The times of the last version.
+    timers: Option<Timers>,
+    expires_at: Option<u64>,
+    state: State,
+    /// How many primaries were asked in this round.
+    asked: usize,
+    /// Whether one of them answered, though with an older version.
+    reached: bool,
+    /// Rounds that have failed since there was a version.
+    failures: u32,
+    /// Who sent a NOTIFY during this round, which may have asked that one before.
+    notified: Option<usize>,
+}
+
+impl Refresh {
+    /// A zone of so many primaries, of which nothing is here yet: it is asked for at once.
+    pub fn new(primaries: usize) -> Self {
+        Self {
+            primaries,
+            serial: None,
+            timers: None,
+            expires_at: None,
+            state: State::Resting(0),
+            asked: 0,
+            reached: false,
+            failures: 0,
+            notified: None,
+        }
+    }
+
+    /// The version that is here.
+    pub fn serial(&self) -> Option<Serial> {
+        self.serial
+    }
+
+    /// A version is here from the beginning, which was last compared with a primary's `age` ago.
+    pub fn restore(&mut self, now_ns: u64, soa: &Soa, age: Duration) {
+        (self.serial, self.timers) = (Some(soa.serial()), Some(soa.timers()));
+        let left = seconds(soa.timers().expire, EXPIRE_MIN).saturating_sub(age);
+        self.expires_at = Some(now_ns.saturating_add(nanoseconds(left)));
+        self.state = State::Resting(now_ns);
+    }
+
+    /// When there is something to do.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let rests = match self.state {
+            State::Resting(until) => Some(until),
+            State::Due(_) => Some(0),
+            State::UnderWay(_) => None,
+        };
+        rests.into_iter().chain(self.expires_at).min()
+    }
+
+    /// What is to be done now. To be called until it gives nothing.
+    pub fn poll(&mut self, now_ns: u64) -> Option<Action> {
+        if self.expires_at.is_some_and(|at| at <= now_ns) {
+            // What a primary said of the version that is gone does not count.
+            (self.expires_at, self.serial, self.reached) = (None, None, false);
+            return Some(Action::Expire);
+        }
+        match self.state {
+            State::Resting(until) if until <= now_ns => self.begin(0),
+            _ => {}
+        }
+        let State::Due(action) = self.state else { return None };
+        self.state = State::UnderWay(action);
+        Some(action)
+    }
+
+    /// Starts a round with this primary.
+    fn begin(&mut self, primary: usize) {
+        (self.asked, self.reached, self.notified) = (0, false, None);
+        match primary.checked_rem(self.primaries) {
+            Some(primary) => self.ask(primary),
+            None => self.state = State::Resting(u64::MAX),
+        }
+    }
+
+    fn ask(&mut self, primary: usize) {
+        self.asked += 1;
+        self.state = State::Due(match self.serial {
+            Some(_) => Action::Query(primary),
+            None => Action::Transfer(primary),
+        });
+    }
+
+    /// The last action but [`Action::Expire`] has ended. `random` is spread evenly over all numbers.
+    pub fn ended(&mut self, now_ns: u64, end: End, random: u32) {
+        let State::UnderWay(action) = self.state else { return };
+        let (primary, queried) = match action {
+            Action::Query(primary) => (primary, true),
+            Action::Transfer(primary) => (primary, false),
+            Action::Expire => return,
+        };
+        match end {
+            End::Transferred(serial, timers) => {
+                (self.serial, self.timers) = (Some(serial), Some(timers));
+                self.succeed(now_ns, random);
+            }
+            End::Has(theirs) if queried && self.serial.is_none_or(|ours| theirs > ours) => {
+                self.state = State::Due(Action::Transfer(primary));
+            }
+            End::Has(theirs) if self.serial == Some(theirs) => self.succeed(now_ns, random),
+            End::Has(theirs) => {
+                // Another may have a newer version, but this one is alive.
+                self.reached |= self.serial.is_some_and(|ours| theirs < ours);
+                self.ask_next(primary, now_ns, random);
+            }
+            End::Failed => self.ask_next(primary, now_ns, random),
+        }
+    }
+
+    fn ask_next(&mut self, after: usize, now_ns: u64, random: u32) {
+        if self.asked < self.primaries {
+            self.ask((after + 1) % self.primaries);
+        } else if self.reached {
+            self.succeed(now_ns, random);
+        } else {
+            self.fail(now_ns, random);
+        }
+    }
+
+    fn succeed(&mut self, now_ns: u64, random: u32) {
+        self.failures = 0;
+        let Some(timers) = self.timers else { return self.fail(now_ns, random) };
+        let expire = seconds(timers.expire, EXPIRE_MIN);
+        self.expires_at = Some(now_ns.saturating_add(nanoseconds(expire)));
+        self.rest(now_ns, seconds(timers.refresh, REFRESH_MIN), random);
+    }
+
+    fn fail(&mut self, now_ns: u64, random: u32) {
+        let pause = match self.timers {
+            Some(timers) => seconds(timers.retry, RETRY_MIN),
+            None => {
+                let doubled = BOOTSTRAP_MIN.saturating_mul(1 << self.failures.min(16));
+                doubled.min(BOOTSTRAP_MAX)
+            }
+        };
+        self.failures = self.failures.saturating_add(1);
+        self.rest(now_ns, pause, random);
+    }
+
+    /// Rests for `pause` less up to a quarter, so that zones that came together do not stay together.
+    fn rest(&mut self, now_ns: u64, pause: Duration, random: u32) {
+        if let Some(primary) = self.notified.take() {
+            return self.begin(primary);
+        }
+        let pause = nanoseconds(pause);
+        let less = (u128::from(pause / 4) * u128::from(random)) >> 32;
+        let less = u64::try_from(less).unwrap_or(0);
+        self.state = State::Resting(now_ns.saturating_add(pause - less));
+    }
+
+    /// `primary` says that the zone has changed, perhaps with the serial of its version. It is asked
+    /// at once, before the others, or after what is under way.
+    pub fn notified(&mut self, primary: usize, serial: Option<Serial>) {
+        let is_known = serial.is_some_and(|theirs| self.serial.is_some_and(|ours| theirs <= ours));
+        if is_known || primary >= self.primaries {
+            return;
+        }
+        match self.state {
+            State::Resting(_) => self.begin(primary),
+            State::Due(_) | State::UnderWay(_) => self.notified = Some(primary),
+        }
+    }
+}
+
+fn seconds(value: u32, least: Duration) -> Duration {
+    Duration::from_secs(value.into()).max(least)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The zones of a secondary. A zone costs nothing until its time.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    zones: HashMap<Name, Entry, RandomState>,
+    due: BTreeSet<(u64, Name)>,
+    /// Queries and transfers under way.
+    under_way: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    refresh: Refresh,
+    /// Where it stands in [`Schedule::due`].
+    due_at: Option<u64>,
+    under_way: bool,
+}
+
+impl Schedule {
+    /// Adds a zone, in the place of the one of that name.
+    pub fn insert(&mut self, zone: Name, refresh: Refresh) {
+        self.remove(&zone);
+        self.zones.insert(zone.clone(), Entry { refresh, due_at: None, under_way: false });
+        self.change(&zone, |_| ());
+    }
+
+    /// Forgets a zone.
+    pub fn remove(&mut self, zone: &Name) {
+        let Some(entry) = self.zones.remove(zone) else { return };
+        entry.due_at.into_iter().for_each(|at| _ = self.due.remove(&(at, zone.clone())));
+        self.under_way -= usize::from(entry.under_way);
+    }
+
+    /// See [`Refresh::next_deadline`].
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.due.first().map(|(at, _)| *at).filter(|_| self.has_room())
+    }
+
+    fn has_room(&self) -> bool {
+        self.under_way < REFRESHES_AT_ONCE
+    }
+
+    /// What is to be done now, for which zone. At most [`REFRESHES_AT_ONCE`] queries and transfers are
+    /// under way; what is due meanwhile waits for the end of one.
+    pub fn poll(&mut self, now_ns: u64) -> Option<(Name, Action)> {
+        while self.has_room() {
+            let (_, zone) = self.due.first().filter(|(at, _)| *at <= now_ns)?.clone();
+            if let Some(action) = self.change(&zone, |refresh| refresh.poll(now_ns)).flatten() {
+                return Some((zone, action));
+            }
+        }
+        None
+    }
+
+    /// See [`Refresh::ended`].
+    pub fn ended(&mut self, zone: &Name, now_ns: u64, end: End, random: u32) {
+        self.change(zone, |refresh| refresh.ended(now_ns, end, random));
+    }
+
+    /// See [`Refresh::notified`].
+    pub fn notified(&mut self, zone: &Name, primary: usize, serial: Option<Serial>) {
+        self.change(zone, |refresh| refresh.notified(primary, serial));
+    }
+
+    /// Changes a zone's state, and its place in the order.
+    fn change<T>(&mut self, zone: &Name, change: impl FnOnce(&mut Refresh) -> T) -> Option<T> {
+        let entry = self.zones.get_mut(zone)?;
+        let result = change(&mut entry.refresh);
+        let due = entry.refresh.next_deadline();
+        if entry.due_at != due {
+            entry.due_at.into_iter().for_each(|at| _ = self.due.remove(&(at, zone.clone())));
+            self.due.extend(due.map(|at| (at, zone.clone())));
+            entry.due_at = due;
+        }
+        let under_way = matches!(entry.refresh.state, State::UnderWay(_));
+        self.under_way += usize::from(under_way);
+        self.under_way -= usize::from(std::mem::replace(&mut entry.under_way, under_way));
+        Some(result)
+    }
+}

@@ -1,0 +1,260 @@
+use super::*;
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+const TIMERS: Timers = Timers { refresh: 7200, retry: 900, expire: 86_400 };
+
+fn done(serial: u32) -> End {
+    End::Transferred(Serial(serial), TIMERS)
+}
+
+/// A zone of so many primaries whose version 7 came at second 0.
+fn loaded(primaries: usize) -> Refresh {
+    let mut zone = Refresh::new(primaries);
+    assert_eq!(zone.poll(0), Some(Action::Transfer(0)));
+    assert_eq!((zone.poll(0), zone.next_deadline()), (None, None));
+    zone.ended(0, done(7), 0);
+    zone
+}
+
+/// Polls at this second, and lets what is to be done end so.
+fn step(zone: &mut Refresh, second: u64, action: Action, end: End) {
+    assert_eq!(zone.poll(second * SECOND), Some(action), "{zone:?}");
+    zone.ended(second * SECOND, end, 0);
+}
+
+fn rests_until(zone: &Refresh, second: u64) {
+    assert_eq!(zone.next_deadline(), Some(second * SECOND), "{zone:?}");
+}
+
+#[test]
+fn a_zone_is_looked_at_after_refresh_and_transferred_if_it_is_newer() {
+    let mut zone = loaded(1);
+    rests_until(&zone, 7200);
+    assert_eq!(zone.poll(7199 * SECOND), None);
+    step(&mut zone, 7200, Action::Query(0), End::Has(Serial(7)));
+    rests_until(&zone, 14_400);
+    step(&mut zone, 14_400, Action::Query(0), End::Has(Serial(8)));
+    step(&mut zone, 14_401, Action::Transfer(0), done(8));
+    assert_eq!(zone.serial(), Some(Serial(8)));
+    rests_until(&zone, 21_601);
+}
+
+#[test]
+fn pauses_are_shorter_by_up_to_a_quarter() {
+    for (random, second) in [(0, 7200), (1 << 31, 6300), (u32::MAX, 5400)] {
+        let mut zone = Refresh::new(1);
+        zone.poll(0);
+        zone.ended(0, done(7), random);
+        assert_eq!(zone.next_deadline().unwrap() / SECOND, second);
+    }
+}
+
+#[test]
+fn a_zone_that_no_primary_answers_for_is_retried_and_expires() {
+    let mut zone = loaded(1);
+    let mut second = 7200;
+    while second < 86_400 {
+        step(&mut zone, second, Action::Query(0), End::Failed);
+        second += 900;
+        rests_until(&zone, second.min(86_400));
+    }
+    assert_eq!(zone.poll(86_400 * SECOND), Some(Action::Expire));
+    assert_eq!(zone.serial(), None);
+    // Without a version there is nothing to compare with.
+    step(&mut zone, 86_400, Action::Transfer(0), End::Failed);
+    rests_until(&zone, 87_300);
+    step(&mut zone, 87_300, Action::Transfer(0), done(3));
+    rests_until(&zone, 94_500);
+}
+
+#[test]
+fn an_answer_with_the_same_serial_keeps_a_zone_alive() {
+    let mut zone = loaded(1);
+    step(&mut zone, 80_000, Action::Query(0), End::Has(Serial(7)));
+    for second in [87_200, 88_100] {
+        step(&mut zone, second, Action::Query(0), End::Failed);
+    }
+    assert!(zone.poll(166_399 * SECOND).is_some_and(|action| action != Action::Expire));
+    assert_eq!(zone.poll(166_400 * SECOND), Some(Action::Expire));
+}
+
+#[test]
+fn a_zone_that_never_came_is_asked_for_at_growing_intervals() {
+    let mut zone = Refresh::new(1);
+    let (mut second, mut pauses) = (0, Vec::new());
+    for _ in 0..13 {
+        step(&mut zone, second, Action::Transfer(0), End::Failed);
+        let next = zone.next_deadline().unwrap() / SECOND;
+        pauses.push(next - second);
+        second = next;
+    }
+    assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 7200, 7200]);
+}
+
+#[test]
+fn primaries_are_asked_one_after_the_other() {
+    let mut zone = loaded(3);
+    step(&mut zone, 7200, Action::Query(0), End::Failed);
+    // One that lags behind.
+    step(&mut zone, 7200, Action::Query(1), End::Has(Serial(5)));
+    step(&mut zone, 7200, Action::Query(2), End::Has(Serial(9)));
+    step(&mut zone, 7200, Action::Transfer(2), End::Failed);
+    // One was reached, so the zone has not aged; but there is a newer version.
+    rests_until(&zone, 14_400);
+    let mut zone = loaded(2);
+    step(&mut zone, 7200, Action::Query(0), End::Has(Serial(8)));
+    step(&mut zone, 7200, Action::Transfer(0), End::Failed);
+    step(&mut zone, 7200, Action::Query(1), End::Has(Serial(8)));
+    step(&mut zone, 7200, Action::Transfer(1), End::Failed);
+    rests_until(&zone, 8100);
+}
+
+#[test]
+fn notify_is_followed_at_once_and_its_sender_is_asked_first() {
+    let mut zone = loaded(3);
+    // What is here already, and one that is no primary.
+    zone.notified(2, Some(Serial(7)));
+    zone.notified(3, None);
+    rests_until(&zone, 7200);
+    zone.notified(2, Some(Serial(8)));
+    step(&mut zone, 10, Action::Query(2), End::Failed);
+    step(&mut zone, 10, Action::Query(0), End::Has(Serial(8)));
+    assert_eq!(zone.poll(10 * SECOND), Some(Action::Transfer(0)));
+    // During a transfer: after it.
+    zone.notified(1, None);
+    assert_eq!(zone.poll(10 * SECOND), None);
+    zone.ended(11 * SECOND, done(8), 0);
+    step(&mut zone, 11, Action::Query(1), End::Has(Serial(8)));
+    rests_until(&zone, 7211);
+}
+
+#[test]
+fn a_restored_zone_is_compared_at_once_and_keeps_its_age() {
+    let name = Name::root();
+    let soa = Soa::with(name.view(), 5, (&name, &name), [7, 7200, 900, 86_400, 5]);
+    let restored = |age| {
+        let mut zone = Refresh::new(1);
+        zone.restore(SECOND, &soa, Duration::from_secs(age));
+        zone
+    };
+    let mut zone = restored(86_000);
+    step(&mut zone, 1, Action::Query(0), End::Failed);
+    rests_until(&zone, 401);
+    assert_eq!(restored(90_000).poll(SECOND), Some(Action::Expire));
+}
+
+#[test]
+fn times_of_nothing_are_not_taken_literally() {
+    let mut zone = Refresh::new(1);
+    zone.poll(0);
+    let timers = Timers { refresh: 0, retry: 0, expire: 0 };
+    zone.ended(0, End::Transferred(Serial(1), timers), 0);
+    step(&mut zone, 2, Action::Query(0), End::Failed);
+    assert_eq!(zone.poll(3 * SECOND), Some(Action::Expire));
+    assert_eq!(Refresh::new(0).poll(0), None);
+}
+
+fn name(n: usize) -> Name {
+    format!("z{n}.test.").parse().unwrap()
+}
+
+#[test]
+fn a_schedule_does_what_is_due_within_its_bound() {
+    let mut schedule = Schedule::default();
+    let zones = REFRESHES_AT_ONCE + 10;
+    for n in 0..zones {
+        schedule.insert(name(n), Refresh::new(1));
+    }
+    let poll = |schedule: &mut Schedule, second: u64| {
+        let next = || schedule.poll(second * SECOND);
+        std::iter::from_fn(next).map(|(zone, _)| zone).collect::<Vec<_>>()
+    };
+    let first = poll(&mut schedule, 0);
+    assert_eq!((first.len(), schedule.next_deadline()), (REFRESHES_AT_ONCE, None));
+    for zone in &first {
+        schedule.ended(zone, 0, done(7), 0);
+    }
+    let second = poll(&mut schedule, 0);
+    assert_eq!(second.len(), 10);
+    assert_eq!(schedule.next_deadline(), Some(7200 * SECOND));
+    schedule.remove(&second[0]);
+    schedule.notified(&first[0], 0, None);
+    assert_eq!(poll(&mut schedule, 1), [first[0].clone()]);
+    assert_eq!(schedule.under_way, 10);
+    for n in 0..zones {
+        schedule.remove(&name(n));
+    }
+    assert!(schedule.due.is_empty() && schedule.zones.is_empty() && schedule.under_way == 0);
+}
+
+#[derive(Clone, Debug)]
+enum Input {
+    /// So many seconds pass.
+    Pass(u32),
+    End(End),
+    Notify(usize, Option<u32>),
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    let serial = 0..20_u32;
+    let timers = (0..50_u32, 0..20_u32, 0..200_u32);
+    let timers = timers.prop_map(|(refresh, retry, expire)| Timers { refresh, retry, expire });
+    prop_oneof![
+        (0..100_u32).prop_map(Input::Pass),
+        Just(Input::End(End::Failed)),
+        serial.clone().prop_map(|serial| Input::End(End::Has(Serial(serial)))),
+        (serial.clone(), timers)
+            .prop_map(|(n, timers)| Input::End(End::Transferred(Serial(n), timers))),
+        (0..4_usize, prop::option::of(serial)).prop_map(|(n, serial)| Input::Notify(n, serial)),
+    ]
+}
+
+#[test]
+fn a_zone_that_expires_during_a_query_is_not_kept_by_what_was_said_before() {
+    let mut zone = loaded(2);
+    step(&mut zone, 86_399, Action::Query(0), End::Has(Serial(6)));
+    assert_eq!(zone.poll(86_399 * SECOND), Some(Action::Query(1)));
+    assert_eq!(zone.poll(86_400 * SECOND), Some(Action::Expire));
+    zone.ended(86_400 * SECOND, End::Failed, 0);
+    rests_until(&zone, 87_300);
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_a_zone_expires_in_time_and_is_never_forgotten(
+        primaries in 1..4_usize,
+        inputs in prop::collection::vec((input(), any::<u32>()), 1..200),
+    ) {
+        let (mut zone, mut now) = (Refresh::new(primaries), 0);
+        let mut under_way = None;
+        for (input, random) in inputs {
+            match input {
+                Input::Pass(seconds) => now += u64::from(seconds) * SECOND,
+                // Transfers alone bring versions.
+                Input::End(End::Transferred(..)) if matches!(under_way, Some(Action::Query(_))) => {}
+                Input::End(end) => {
+                    let before = zone.serial();
+                    zone.ended(now, end, random);
+                    let came = under_way.is_some() && matches!(end, End::Transferred(..));
+                    prop_assert!(came || zone.serial() == before);
+                    under_way = None;
+                }
+                Input::Notify(primary, serial) => zone.notified(primary, serial.map(Serial)),
+            }
+            while let Some(action) = zone.poll(now) {
+                match action {
+                    Action::Expire => prop_assert_eq!(zone.serial(), None),
+                    Action::Query(primary) | Action::Transfer(primary) => {
+                        prop_assert!(under_way.is_none() && primary < primaries);
+                        under_way = Some(action);
+                    }
+                }
+            }
+            // A version has an end, and what is not under way has a time.
+            prop_assert_eq!(zone.serial().is_some(), zone.expires_at.is_some());
+            prop_assert!(zone.expires_at.is_none_or(|at| at > now));
+            prop_assert!(under_way.is_some() || zone.next_deadline().is_some_and(|at| at > now));
+        }
+    }
+}
