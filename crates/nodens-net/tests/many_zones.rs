@@ -146,6 +146,7 @@ fn cost(count: u32) -> (usize, usize, (usize, u64), (usize, u64), usize) {
     (descriptors, looks, idle, change, each)
 }
 
+#[allow(clippy::print_stdout, reason = "the figures are wanted, with `--nocapture`")]
 #[test]
 fn zones_that_do_not_change_cost_memory_alone() {
     let (few, many) = (cost(10), cost(100_000));

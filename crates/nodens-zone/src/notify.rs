@@ -40,7 +40,7 @@ pub struct Secondaries {
 
 impl Secondaries {
     /// The address from which `server` is told; nothing for any.
-    fn from_for(&self, server: SocketAddr) -> Option<IpAddr> {
+    fn source_for(&self, server: SocketAddr) -> Option<IpAddr> {
         self.from.filter(|from| from.is_ipv4() == server.is_ipv4())
     }
 }
@@ -295,7 +295,7 @@ impl Notifier {
         self.burst -= 1;
         put(&mut self.due, target, place, target.due(soa.serial()));
         let message = message(&notice.zone, target.id, &soa);
-        let from = notice.secondaries.from_for(to);
+        let from = notice.secondaries.source_for(to);
         send(Outgoing { zone: &notice.zone, from, to, message: &message });
         None
     }

@@ -66,25 +66,29 @@ impl Zones {
     /// The longest zone that `name` lies in, and its name in lower case. Costs a lookup in a hash
     /// table for each number of labels that zones around it may have, whatever their number.
     pub fn find(&self, name: NameRef<'_>) -> Option<(NameRef<'_>, &Arc<dyn Zone>)> {
-        self.search(name).0
+        self.search(name, &mut 0)
     }
 
-    /// See [`Zones::find`]; also gives the number of lookups in the hash table.
-    fn search(&self, name: NameRef<'_>) -> (Option<(NameRef<'_>, &Arc<dyn Zone>)>, usize) {
-        let (mut buffer, mut lookups) = ([0; NAME_LEN_MAX], 0);
+    /// See [`Zones::find`]; counts the lookups in the hash table.
+    fn search(
+        &self,
+        name: NameRef<'_>,
+        lookups: &mut usize,
+    ) -> Option<(NameRef<'_>, &Arc<dyn Zone>)> {
+        let mut buffer = [0; NAME_LEN_MAX];
         let mut rest: &[u8] = fold(name, &mut buffer).unwrap_or_default();
         let mut labels = name.label_count();
         while let Some((len, tail)) = rest.split_first() {
             if self.by_labels.get(labels).is_some_and(|zones| *zones > 0) {
-                lookups += 1;
+                *lookups += 1;
                 if let Some((key, zone)) = self.by_name.get_key_value(rest) {
-                    return (NameRef::new(key).ok().map(|name| (name, zone)), lookups);
+                    return NameRef::new(key).ok().map(|name| (name, zone));
                 }
             }
             rest = tail.get(usize::from(*len)..).unwrap_or_default();
             labels = labels.saturating_sub(1);
         }
-        (None, lookups)
+        None
     }
 
     fn count(&mut self, name: NameRef<'_>) -> Option<&mut u32> {

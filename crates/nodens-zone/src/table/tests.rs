@@ -35,6 +35,13 @@ fn found(table: &ZoneTable, text: &str) -> Option<String> {
     zones.find(name(text).view()).map(|(zone, _)| zone.to_name().to_string())
 }
 
+/// Lookups in the hash table until a name is found, or is known to lie in no zone.
+fn lookups(table: &ZoneTable, text: &str) -> usize {
+    let mut lookups = 0;
+    table.load().search(name(text).view(), &mut lookups);
+    lookups
+}
+
 #[test]
 fn the_longest_zone_is_found_whatever_the_case() {
     let table = table(&["org.", "Example.ORG.", "b.a.example.org."]);
@@ -72,10 +79,10 @@ fn readers_keep_what_they_have_and_see_an_update_at_once() {
     assert_eq!(found(&table, "www.example.org."), None);
     assert_eq!(found(&table, "example.net."), Some("example.net.".to_owned()));
     assert_eq!((before.len(), table.load().len()), (1, 1));
-    assert_eq!(table.load().search(name("a.b.c.d.").view()).1, 1);
+    assert_eq!(lookups(&table, "a.b.c.d."), 1);
     table.update(|update| assert!(update.remove(name("example.net.").view())));
     assert!(table.load().is_empty());
-    assert_eq!(table.load().search(name("a.b.c.d.").view()).1, 0);
+    assert_eq!(lookups(&table, "a.b.c.d."), 0);
 }
 
 #[test]
@@ -118,10 +125,9 @@ fn a_hundred_thousand_zones_take_as_many_lookups_as_ten() {
                 update.add(name(&format!("z{n}.example.")).view(), zone.clone());
             }
         });
-        let zones = table.load();
-        let lookups = |text: &str| zones.search(name(text).view()).1;
-        ["www.z3.example.", "a.b.c.d.z9.example.", "z3.example.", "www.none.test.", "x."]
-            .map(lookups)
+        let names =
+            ["www.z3.example.", "a.b.c.d.z9.example.", "z3.example.", "www.none.test.", "x."];
+        names.map(|name| lookups(&table, name))
     };
     assert_eq!(lookups(10), [1, 1, 1, 1, 0]);
     assert_eq!(lookups(100_000), lookups(10));
