@@ -31,7 +31,6 @@ pub mod log;
 mod lookup;
 pub mod metadata;
 pub mod metrics;
-pub mod presentation;
 pub mod response;
 mod reverse;
 pub mod seeing;

@@ -1,7 +1,7 @@
 //! The set of zones ([`ZoneTable`]), and how zones are handed on: how the records of a zone become
-//! the messages of a zone transfer (RFC 5936), who is told that a zone has changed and how often (NOTIFY, RFC 1996), which of two
-//! serial numbers is newer (RFC 1982), and when a
-//! secondary asks its primaries (RFC 1034 section 4.3.5).
+//! the messages of a zone transfer (RFC 5936), who is told that a zone has changed and how often
+//! (NOTIFY, RFC 1996), which of two serial numbers is newer (RFC 1982), and when a secondary asks its
+//! primaries (RFC 1034 section 4.3.5). [`presentation`] reads records in presentation format.
 //!
 //! What is deliberately absent: sockets, clocks, threads, `unsafe`, and where records come from. A
 //! [`Zone`] gives a [`Version`] of itself, which no later change touches; its records are read one
@@ -14,6 +14,7 @@
 pub mod limits;
 pub mod notify;
 mod pack;
+pub mod presentation;
 pub mod refresh;
 pub mod serial;
 pub mod table;

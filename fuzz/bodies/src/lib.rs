@@ -89,7 +89,7 @@ pub fn kubernetes(data: &[u8]) {
 /// A record in presentation format is read or refused; what is read goes into a message and back.
 pub fn record(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let Ok(record) = nodens_core::presentation::record(text) else { return };
+    let Ok(record) = nodens_zone::presentation::record(text) else { return };
     let mut wire = Vec::new();
     let mut builder = Builder::new(&mut wire, 0, Flags::default());
     builder.push(Section::Answer, &record).expect("one record fits");

@@ -5,7 +5,7 @@ use super::{Draft, Pattern, Rule, Series, Template};
 use crate::config::BlockBuilder;
 use crate::go_regex;
 use crate::handlers::{Handler, view};
-use crate::presentation;
+use nodens_zone::presentation;
 use crate::zones::{Fallthrough, Zones};
 use nodens_corefile::{Directive, Error, Token, take};
 use nodens_expr::{Environment, is_reserved};

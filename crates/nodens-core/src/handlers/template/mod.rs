@@ -13,7 +13,7 @@ use crate::handler::{Cx, Event, Handle, Lookup, Scope, Spec, Step};
 use crate::handlers::{Handler, LookupState};
 use crate::metadata::Source;
 use crate::metrics::LazyCounters;
-use crate::presentation;
+use nodens_zone::presentation;
 use crate::zones::{Fallthrough, Zones};
 use data::Data;
 use matching::{Found, Look};
