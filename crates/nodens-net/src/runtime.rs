@@ -3,8 +3,8 @@
 use crate::cpu;
 use crate::descriptors;
 use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
-use crate::limits::{FRESH_PORTS, HELD_MAX, PORTS_PER_WORKER, SOCKETS_PER_LISTENER_MAX};
-use crate::listeners::{InheritedListener, ListenError, Listening, Opened, Opener};
+use crate::limits::{FRESH_PORTS, PORTS_PER_WORKER, SOCKETS_PER_LISTENER_MAX};
+use crate::listeners::{ListenError, Listening, Opened, Opener};
 use crate::poll::Waker;
 use crate::random::Random;
 use crate::retire::retire;
@@ -15,7 +15,7 @@ use nodens_core::config::Listener;
 use nodens_core::cookie::Secret;
 use nodens_core::{Config, ListenerKind, Shared};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -23,49 +23,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 mod ending;
+mod options;
 
 pub use ending::Left;
+pub use options::Options;
 
 /// How long [`Runtime::apply`] waits for a worker to take up a configuration.
 const CONFIGURE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The exit status of a process that panicked, as of a Go program.
 const PANIC_EXIT: i32 = 2;
-
-/// What the owner of the runtime may choose.
-#[derive(Debug)]
-pub struct Options {
-    /// Whether each worker stays on a CPU of its own; only if there are as many workers as CPUs.
-    pub pin: bool,
-    /// Client connections there may be at once; `None` derives it from the descriptor limit.
-    pub connections_max: Option<usize>,
-    /// Client connections one address may have at once; `None` is a share of all.
-    pub connections_per_client: Option<usize>,
-    /// Octets that all client connections together may hold: answers that clients do not read,
-    /// and requests that wait for that.
-    pub held_max: usize,
-    /// Addresses that listeners may be bound to although no interface has them yet.
-    pub transparent: Vec<IpAddr>,
-    /// Listeners that another process opened. Those that the configuration has are taken as they
-    /// are, with what waits in them; the others close.
-    pub inherited: Vec<InheritedListener>,
-    /// Whether no question is taken until [`Runtime::resume`].
-    pub paused: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            pin: true,
-            connections_max: None,
-            connections_per_client: None,
-            held_max: HELD_MAX,
-            transparent: Vec::new(),
-            inherited: Vec::new(),
-            paused: false,
-        }
-    }
-}
 
 /// Why the runtime could not start or take up a configuration.
 #[derive(Debug, thiserror::Error)]

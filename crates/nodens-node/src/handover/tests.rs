@@ -10,9 +10,8 @@ use nodens_core::{ListenerKind, Transport};
 use nodens_net::HandedConnection;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::{Arc, mpsc::Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
