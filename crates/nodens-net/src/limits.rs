@@ -87,6 +87,9 @@ pub const CONNECTIONS_CLIENT_SHARE: usize = 4;
 /// But so many, if that is no more than half: a node's cache that asks over TCP is one client, and has
 /// a connection for each query that waits.
 pub const CONNECTIONS_CLIENT_FEW: usize = 1024;
+/// Parts, each with a lock of its own, that the counts of clients' connections are spread over: many
+/// more than there are workers on most machines.
+pub const QUOTA_PARTS: usize = 64;
 /// Buffers a worker keeps for its connections' use.
 pub const SPARE_BUFFERS: usize = 32;
 /// The largest buffer kept, in octets.

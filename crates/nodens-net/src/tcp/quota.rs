@@ -1,7 +1,10 @@
 //! How many client connections there may be: in all, and from one address.
 
-use crate::limits::RESERVE_MAX;
+use super::unsent::Network;
+use crate::limits::{QUOTA_PARTS, RESERVE_MAX};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +16,10 @@ const RESERVE_SHARE: usize = 8;
 
 /// Counts the connections of all workers. Touched when a connection opens or closes, never by a
 /// question.
+///
+/// What is counted of clients is spread over parts by their networks, each with its own lock, so
+/// that workers hardly ever wait for each other, and the clients of a network that opens very many
+/// connections wait for each other alone.
 #[derive(Debug)]
 pub(crate) struct Quota {
     open: AtomicUsize,
@@ -22,7 +29,11 @@ pub(crate) struct Quota {
     per_client: usize,
     /// A client with more than this loses idle connections of its own.
     comfortable_per_client: usize,
-    clients: Mutex<Clients>,
+    parts: [Mutex<Clients>; QUOTA_PARTS],
+    /// Which part a network belongs to, so that nobody outside can know.
+    hasher: RandomState,
+    /// How many clients are crowded, in all parts.
+    crowded: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -50,28 +61,35 @@ pub(crate) enum Full {
 
 impl Quota {
     pub(crate) fn new(max: usize, per_client: usize) -> Self {
-        let (open, clients) = (AtomicUsize::new(0), Mutex::default());
         let (max, per_client) = (max.max(1), per_client.max(1));
         let comfortable = |max: usize| max - (max / RESERVE_SHARE).min(RESERVE_MAX);
-        let (comfortable, comfortable_per_client) = (comfortable(max), comfortable(per_client));
-        Self { open, max, comfortable, per_client, comfortable_per_client, clients }
+        Self {
+            open: AtomicUsize::new(0),
+            max,
+            comfortable: comfortable(max),
+            per_client,
+            comfortable_per_client: comfortable(per_client),
+            parts: std::array::from_fn(|_| Mutex::default()),
+            hasher: RandomState::default(),
+            crowded: AtomicUsize::new(0),
+        }
     }
 
     /// Takes a place for a connection from `client`.
     pub(crate) fn take(self: &Arc<Self>, client: IpAddr) -> Result<Place, Full> {
-        let mut clients = self.clients();
+        let mut clients = self.part_of(client);
         let count = clients.open.get(&client).copied().unwrap_or(0);
         if count >= self.per_client {
             return Err(Full::Client);
         }
-        // All changes are made with the lock held.
-        if self.open.load(Ordering::Relaxed) >= self.max {
+        let one_more = |open: usize| (open < self.max).then_some(open + 1);
+        if self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             return Err(Full::All);
         }
-        self.open.fetch_add(1, Ordering::Relaxed);
         clients.open.insert(client, count + 1);
         if count == self.comfortable_per_client {
             clients.crowded.push(client);
+            self.crowded.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Place { quota: self.clone(), client })
     }
@@ -83,16 +101,25 @@ impl Quota {
 
     /// Whether idle connections of this client should make room: it is taking its last places.
     pub(crate) fn is_crowded(&self, client: IpAddr) -> bool {
-        self.clients().crowded.contains(&client)
+        self.has_crowded() && self.part_of(client).crowded.contains(&client)
     }
 
     /// All clients of which this is so.
     pub(crate) fn crowded(&self) -> Vec<IpAddr> {
-        self.clients().crowded.clone()
+        if !self.has_crowded() {
+            return Vec::new();
+        }
+        self.parts.iter().flat_map(|part| lock(part).crowded.clone()).collect()
     }
 
-    fn clients(&self) -> MutexGuard<'_, Clients> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    fn has_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed) > 0
+    }
+
+    fn part_of(&self, client: IpAddr) -> MutexGuard<'_, Clients> {
+        let hash = self.hasher.hash_one(Network::of(client.to_canonical()));
+        // invariant: the remainder is less than the number of parts.
+        lock(&self.parts[hash as usize % QUOTA_PARTS])
     }
 
     /// How many connections are open.
@@ -101,9 +128,13 @@ impl Quota {
     }
 }
 
+fn lock(part: &Mutex<Clients>) -> MutexGuard<'_, Clients> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut clients = self.quota.clients();
+        let mut clients = self.quota.part_of(self.client);
         self.quota.open.fetch_sub(1, Ordering::Relaxed);
         let left = clients.open.get(&self.client).map_or(0, |count| count - 1);
         if left == 0 {
@@ -113,6 +144,7 @@ impl Drop for Place {
         }
         if left == self.quota.comfortable_per_client {
             clients.crowded.retain(|client| *client != self.client);
+            self.quota.crowded.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -136,7 +168,8 @@ mod tests {
         drop((second, third, again));
         assert_eq!(quota.open(), 0);
         assert!(!quota.is_tight());
-        assert!(quota.clients().open.is_empty() && quota.crowded().is_empty());
+        assert!(quota.parts.iter().all(|part| lock(part).open.is_empty()));
+        assert!(quota.crowded().is_empty() && !quota.has_crowded());
     }
 
     #[test]
@@ -165,5 +198,32 @@ mod tests {
         assert!(quota.is_tight());
         places.pop();
         assert!(!quota.is_tight());
+    }
+    #[test]
+    fn the_bounds_hold_however_many_take_places_at_once() {
+        const MAX: usize = 40;
+        let quota = Arc::new(Quota::new(MAX, 8));
+        let worker = |seed: u8| {
+            let quota = quota.clone();
+            move || {
+                let mut places = Vec::new();
+                for turn in 0..20_000_u32 {
+                    let client = [192, 0, 2, (turn % 7) as u8].into();
+                    let taken = quota.take(client);
+                    assert!(quota.open() <= MAX);
+                    match taken {
+                        Ok(place) => places.push(place),
+                        Err(_) => places.truncate(usize::from(seed)),
+                    }
+                    let own = places.iter().filter(|place| place.client == client).count();
+                    assert!(own <= 8);
+                }
+            }
+        };
+        let threads: Vec<_> = (0..4).map(|seed| std::thread::spawn(worker(seed))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(quota.open(), 0);
+        assert!(quota.parts.iter().all(|part| lock(part).open.is_empty()));
+        assert!(quota.crowded().is_empty() && !quota.has_crowded());
     }
 }

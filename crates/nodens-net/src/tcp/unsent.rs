@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What is reckoned as one: an IPv4 address, or the /64 an IPv6 address is in. One host may have
 /// all addresses of a /64; the pods of one node often share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Network(u128);
+pub(super) struct Network(u128);
 
 impl Network {
     /// Of an address in its canonical form.
-    fn of(ip: IpAddr) -> Self {
+    pub(super) fn of(ip: IpAddr) -> Self {
         match ip {
             IpAddr::V4(ip) => Self(u128::from(u32::from(ip))),
             IpAddr::V6(ip) => Self(ip.to_bits() >> 64 << 64),
