@@ -1,6 +1,7 @@
 //! How a query arrives, and what follows from it. What depends on the transport asks a method here,
 //! so that another one is added in this file.
 
+use nodens_corefile::key::Scheme;
 use nodens_wire::MESSAGE_LEN_MAX;
 
 /// How a query arrived.
@@ -63,7 +64,7 @@ impl Transport {
 }
 
 /// What a listener speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ListenerKind {
     /// UDP and TCP at the same address and port (RFC 1035 section 4.2).
     Dns,
@@ -72,6 +73,18 @@ pub enum ListenerKind {
 impl ListenerKind {
     /// All of them.
     pub const ALL: [Self; 1] = [Self::Dns];
+
+    /// The one that keys of server blocks with `scheme` ask for; none if it is not served yet.
+    pub fn of(scheme: Scheme) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.scheme() == scheme)
+    }
+
+    /// How keys of server blocks ask for it, and what labels of servers begin with.
+    pub const fn scheme(self) -> Scheme {
+        match self {
+            Self::Dns => Scheme::Dns,
+        }
+    }
 
     /// How queries arrive at it. It has one socket for each, as often as it needs sockets.
     pub const fn transports(self) -> &'static [Transport] {

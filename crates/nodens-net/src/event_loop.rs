@@ -7,12 +7,11 @@ use crate::listeners::Listening;
 use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::slots::{Key, Kind};
 use crate::supervisor::Borrowed;
-use crate::tcp::{Endpoint, HandedConnection, Leaving, Quota, TcpServer, Times, Unsent};
+use crate::tcp::{Endpoint, HandedConnection, Leaving, Quota, TcpServer, Unsent};
 use crate::udp::UdpServer;
 use crate::upstream::Asker;
 use crate::vitals::Vitals;
-use nodens_core::config::Timeouts;
-use nodens_core::{Action, Client, Config, Now, Shared, Stream, Transport, Worker};
+use nodens_core::{Action, Client, Config, Now, Shared, Stream, Worker};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -256,32 +255,30 @@ impl EventLoop {
 
     /// An answer goes back the way its query came.
     fn deliver(&mut self, client: &Client, wire: Vec<u8>) {
-        match client.transport {
-            Transport::Udp => self.udp.send(client, wire, (&mut self.worker, &self.counters)),
-            Transport::Tcp => {
-                if !self.tcp.send(client, &wire) {
-                    self.counters.add(self.counters.greedy, 1);
-                }
-                self.worker.reuse(wire);
-            }
+        if client.transport.is_datagram() {
+            self.udp.send(client, wire, (&mut self.worker, &self.counters));
+            return;
         }
+        if !self.tcp.send(client, &wire) {
+            self.counters.add(self.counters.greedy, 1);
+        }
+        self.worker.reuse(wire);
     }
 
     fn begin_stream(&mut self, client: &Client, wire: Vec<u8>, rest: Box<Stream>) {
-        match client.transport {
-            // A datagram holds one message; what answers in several refuses before that.
-            Transport::Udp => self.deliver(client, wire),
-            Transport::Tcp => {
-                self.tcp.begin_stream(client, &wire, rest);
-                self.worker.reuse(wire);
-            }
+        // A datagram holds one message; what answers in several refuses before that.
+        if client.transport.is_datagram() {
+            return self.deliver(client, wire);
         }
+        self.tcp.begin_stream(client, &wire, rest);
+        self.worker.reuse(wire);
     }
 
     fn silence(&mut self, client: &Client) {
-        match client.transport {
-            Transport::Udp => self.udp.forget(client),
-            Transport::Tcp => self.tcp.forget(client),
+        if client.transport.is_datagram() {
+            self.udp.forget(client);
+        } else {
+            self.tcp.forget(client);
         }
     }
 
@@ -292,16 +289,10 @@ impl EventLoop {
         let ids: Vec<u32> = listeners.iter().map(|listener| listener.id).collect();
         let place = |wanted: u32| ids.iter().position(|id| *id == wanted);
         let place = |id: u32| place(id).and_then(|place| u16::try_from(place).ok());
-        let endpoints = listeners.iter().zip(0u16..).map(|(listener, number)| Endpoint {
-            id: listener.id,
-            listener: number,
-            times: times(&config, usize::from(number)),
-        });
-        let endpoints: Vec<Endpoint> = endpoints.collect();
         for key in self.udp.gone(place) {
             self.retire(key, now);
         }
-        self.split(now, |tcp, _, cx| tcp.configure(endpoints, cx));
+        self.split(now, |tcp, _, cx| tcp.configure(Endpoint::all(&config, &ids), cx));
         self.worker.set_config(config);
         for listener in listeners {
             for socket in listener.sockets {
@@ -368,13 +359,4 @@ impl EventLoop {
         self.tcp.close_all();
         true
     }
-}
-
-/// The timeouts of a listener: those of the last of its server blocks that sets any, as in
-/// CoreDNS, where they too belong to the server.
-fn times(config: &Config, listener: usize) -> Times {
-    let server = config.listeners.get(listener).and_then(|at| config.servers.get(at.server));
-    let here = config.blocks.iter().filter(|block| server.is_some_and(|s| s.label == block.server));
-    let set = here.map(|block| block.settings.timeouts).rfind(|set| *set != Timeouts::default());
-    Times::from(set.unwrap_or_default())
 }

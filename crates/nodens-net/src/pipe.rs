@@ -5,6 +5,7 @@ mod outbox;
 
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
+use nodens_core::{ListenerKind, Transport};
 use outbox::Outbox;
 use socket2::SockRef;
 use std::io::{self, Read};
@@ -39,10 +40,27 @@ pub(crate) enum Received {
 }
 
 impl Pipe {
-    /// A TCP connection that is not watched yet.
-    pub(crate) fn plain(stream: TcpStream) -> Self {
-        let carrier = Carrier::Plain(stream);
+    /// A connection that a client made to a listener of this kind. It is not watched yet.
+    pub(crate) fn accepted(kind: ListenerKind, stream: TcpStream) -> Self {
+        match kind {
+            ListenerKind::Dns => Self::new(Carrier::Plain(stream)),
+        }
+    }
+
+    /// A connection to an upstream, made or in the making. It is not watched yet.
+    pub(crate) fn dialled(stream: TcpStream) -> Self {
+        Self::new(Carrier::Plain(stream))
+    }
+
+    fn new(carrier: Carrier) -> Self {
         Self { carrier, output: Outbox::default(), interest: Interest::default() }
+    }
+
+    /// How messages arrive by it.
+    pub(crate) fn transport(&self) -> Transport {
+        match self.carrier {
+            Carrier::Plain(_) => Transport::Tcp,
+        }
     }
 
     /// The socket.

@@ -111,7 +111,7 @@ pub(crate) fn banner(config: &Config, bound: &[SocketAddr]) -> Vec<String> {
         zones.dedup();
         let server = config.servers.get(listener.server).map(|server| server.label.as_str());
         // As the Corefile names it: `dns://:53` where it has no `bind`.
-        let named = server.and_then(|label| label.strip_prefix("dns://"));
+        let named = server.and_then(|label| label.split_once("://")).map(|(_, at)| at);
         let ip = named.and_then(|at| at.parse().ok()).map(|at: SocketAddr| at.ip());
         for zone in zones {
             _ = match ip {

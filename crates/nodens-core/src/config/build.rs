@@ -80,6 +80,7 @@ impl BlockBuilder<'_> {
 /// A block's place in the Corefile and one of the servers it belongs to.
 struct Placement {
     source: usize,
+    kind: ListenerKind,
     address: SocketAddr,
     /// `None` if the block has no `bind`.
     bound: Option<IpAddr>,
@@ -152,19 +153,20 @@ fn place(
     placements: &mut Vec<Placement>,
 ) -> Result<(), Error> {
     let settings = settings_of(block, options, shared)?;
-    let mut ports: BTreeMap<u16, Vec<Name>> = BTreeMap::new();
+    let mut ports: BTreeMap<(ListenerKind, u16), Vec<Name>> = BTreeMap::new();
     for key in &block.keys {
         for ZoneKey { scheme, zone, port } in parse_key(key)? {
-            if scheme != Scheme::Dns {
+            let Some(kind) = ListenerKind::of(scheme) else {
                 let text = format!("transport '{scheme}' is not served yet, only 'dns'");
                 return Err(Error::invalid(key, text));
-            }
+            };
+            let default = if scheme == Scheme::Dns { options.port } else { scheme.default_port() };
             let zone =
                 Name::parse(&zone).map_err(|error| Error::invalid(key, error.to_string()))?;
-            ports.entry(port.unwrap_or(options.port)).or_default().push(zone);
+            ports.entry((kind, port.unwrap_or(default))).or_default().push(zone);
         }
     }
-    for (port, zones) in ports {
+    for ((kind, port), zones) in ports {
         let everywhere = [(IpAddr::V6(Ipv6Addr::UNSPECIFIED), None)];
         let bound: Vec<_> = settings.bind.iter().map(|ip| (*ip, Some(*ip))).collect();
         let addresses = if bound.is_empty() { everywhere.to_vec() } else { bound };
@@ -173,7 +175,8 @@ fn place(
             let address = SocketAddr::new(ip, port);
             let (zones, settings) = (zones.clone(), settings.clone());
             let zone_table = zone_table.clone();
-            placements.push(Placement { source, address, bound, zones, zone_table, settings });
+            let placement = Placement { source, kind, address, bound, zones, zone_table, settings };
+            placements.push(placement);
         }
     }
     Ok(())
@@ -187,7 +190,8 @@ fn settings_of(
 ) -> Result<BlockSettings, Error> {
     let mut services = Services::default();
     let listen = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), options.port);
-    let mut builder = builder(listen, Vec::new(), 0, options, shared, &mut services);
+    let at = (ListenerKind::Dns, listen);
+    let mut builder = builder(at, Vec::new(), 0, options, shared, &mut services);
     set_up_all(Phase::Place, &block.directives, &mut builder)?;
     Ok(builder.settings)
 }
@@ -201,7 +205,7 @@ fn check_overlap(corefile: &Corefile, placements: &[Placement]) -> Result<(), Er
         let is_narrow = block.directives.iter().any(narrows);
         for zone in &placement.zones {
             let listener = overlap::Listener {
-                scheme: Scheme::Dns,
+                scheme: placement.kind.scheme(),
                 zone: zone.to_folded().to_string(),
                 port: placement.address.port(),
                 address: placement.bound.map(|ip| ip.to_string()).unwrap_or_default(),
@@ -217,7 +221,7 @@ fn check_overlap(corefile: &Corefile, placements: &[Placement]) -> Result<(), Er
 }
 
 fn builder<'a>(
-    listen: SocketAddr,
+    (kind, listen): (ListenerKind, SocketAddr),
     zones: Vec<Name>,
     source: usize,
     options: &'a BuildOptions,
@@ -225,7 +229,7 @@ fn builder<'a>(
     services: &'a mut Services,
 ) -> BlockBuilder<'a> {
     BlockBuilder {
-        server: server_label(listen),
+        server: server_label(kind, listen),
         zones,
         listen,
         source,
@@ -243,11 +247,12 @@ fn builder<'a>(
 }
 
 /// `dns://:53`, or `dns://192.0.2.1:53` for a bound address.
-fn server_label(listen: SocketAddr) -> String {
+fn server_label(kind: ListenerKind, listen: SocketAddr) -> String {
+    let scheme = kind.scheme();
     if listen.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
-        format!("dns://:{}", listen.port())
+        format!("{scheme}://:{}", listen.port())
     } else {
-        format!("dns://{listen}")
+        format!("{scheme}://{listen}")
     }
 }
 
@@ -259,7 +264,8 @@ fn compile(
     services: &mut Services,
 ) -> Result<ServerBlock, Error> {
     let (listen, zones) = (placement.address, placement.zones.clone());
-    let mut builder = builder(listen, zones, placement.source, options, shared, services);
+    let at = (placement.kind, listen);
+    let mut builder = builder(at, zones, placement.source, options, shared, services);
     builder.fingerprint = fingerprint(placement, directives);
     builder.settings.clone_from(&placement.settings);
     builder.zone_table = placement.zone_table.clone();
@@ -321,11 +327,14 @@ fn set_up(
 
 /// Where the server at `address` listens. `0.0.0.0` means all addresses of both families, as in Go:
 /// those who wrote it want to be reached, and some of their clients have IPv6 alone. Where another of
-/// the `servers` is at all addresses of IPv6, each keeps its own.
-fn listen_at(address: SocketAddr, servers: &[SocketAddr]) -> SocketAddr {
+/// the `servers` of the same kind is at all addresses of IPv6, each keeps its own.
+fn listen_at(
+    (kind, address): (ListenerKind, SocketAddr),
+    servers: &[(ListenerKind, SocketAddr)],
+) -> SocketAddr {
     let everywhere = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port());
     let is_wide = address.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    if is_wide && !servers.contains(&everywhere) { everywhere } else { address }
+    if is_wide && !servers.contains(&(kind, everywhere)) { everywhere } else { address }
 }
 
 /// Groups blocks into servers and servers into listeners.
@@ -335,17 +344,18 @@ fn assemble(
     services: Services,
     shared: &Arc<Shared>,
 ) -> Config {
-    let mut order: Vec<SocketAddr> = Vec::new();
+    let mut order: Vec<(ListenerKind, SocketAddr)> = Vec::new();
     for placement in &placements {
-        if !order.contains(&placement.address) {
-            order.push(placement.address);
+        if !order.contains(&(placement.kind, placement.address)) {
+            order.push((placement.kind, placement.address));
         }
     }
     let mut servers = Vec::new();
     let mut listeners = Vec::new();
-    for address in order.iter().copied() {
+    for (kind, address) in order.iter().copied() {
         let members = || placements.iter().zip(&blocks).enumerate();
-        let here: Vec<_> = members().filter(|(_, (p, _))| p.address == address).collect();
+        let here: Vec<_> =
+            members().filter(|(_, (p, _))| (p.kind, p.address) == (kind, address)).collect();
         let mut zones: HashMap<_, Vec<_>, _> = HashMap::default();
         let mut depths = 0;
         for (block, (placement, _)) in &here {
@@ -358,12 +368,12 @@ fn assemble(
         let only_root = if zones.len() == 1 { zones.get(&[0][..]).cloned() } else { None };
         let chains: Vec<_> = here.iter().map(|(_, (_, block))| *block).collect();
         let sockets = chains.iter().find_map(|block| block.settings.multisocket);
-        let label = server_label(address);
+        let label = server_label(kind, address);
         let unserved = DIRECTIVES.iter().filter_map(|spec| spec.unserved);
         let unserved = unserved.map(|make| make(shared, &label)).collect();
         let any_class = Config::serves_any_class(&chains);
-        let listen = listen_at(address, &order);
-        let (kind, server) = (ListenerKind::Dns, servers.len());
+        let listen = listen_at((kind, address), &order);
+        let server = servers.len();
         listeners.push(Listener { address: listen, kind, server, sockets });
         servers.push(Server { label, zones, only_root, depths, any_class, unserved });
     }

@@ -17,10 +17,7 @@ impl Carrier {
 
     /// The one that is like the transport of a client.
     pub const fn like(transport: Transport) -> Self {
-        match transport {
-            Transport::Udp => Self::Udp,
-            Transport::Tcp => Self::Tcp,
-        }
+        if transport.is_datagram() { Self::Udp } else { Self::Tcp }
     }
 
     /// The transport that it is.

@@ -5,7 +5,6 @@ use crate::listeners::Listening;
 use crate::poll::Interest;
 use crate::slots::Kind;
 use crate::supervisor::Borrowed;
-use nodens_core::Transport;
 use std::net::SocketAddr;
 
 impl EventLoop {
@@ -18,12 +17,11 @@ impl EventLoop {
         of: Option<usize>,
     ) {
         let poll = (!self.paused).then_some(&self.poll);
-        match transport {
-            Transport::Udp => {
-                let key = self.udp.add(socket.clone(), id, bound, of);
-                _ = poll.map(|poll| poll.add(&socket, Kind::UdpServer, key, Interest::READ));
-            }
-            Transport::Tcp => self.tcp.listen(socket, (id, of), poll),
+        if transport.is_datagram() {
+            let key = self.udp.add(socket.clone(), id, bound, of);
+            _ = poll.map(|poll| poll.add(&socket, Kind::UdpServer, key, Interest::READ));
+        } else {
+            self.tcp.listen(socket, (id, of), poll);
         }
     }
 

@@ -1,6 +1,7 @@
 //! New client connections: accepted always, kept if there is room.
 
 use super::connection::Connection;
+use super::endpoint::Endpoint;
 use super::quota::{Full, Place};
 use super::server::{Listener, TcpServer};
 use super::unsent::Holding;
@@ -121,8 +122,8 @@ impl TcpServer {
         place: Place,
         cx: &mut Context<'_>,
     ) -> Option<Key> {
-        let times = self.endpoint(endpoint)?.times;
-        let pipe = Pipe::plain(stream);
+        let Endpoint { kind, times, .. } = self.endpoint(endpoint)?;
+        let pipe = Pipe::accepted(kind, stream);
         let (unsent, worker) = (self.unsent.clone(), self.worker);
         let key = self.connections.insert_with(|key| {
             let holding = Holding::new(unsent, addresses.0.ip(), worker, key);

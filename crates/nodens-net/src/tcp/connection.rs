@@ -1,5 +1,6 @@
 //! One client connection: octets in, octets out, deadlines. Decides nothing about sockets.
 
+use super::endpoint::Times;
 use super::quota::Place;
 use super::unsent::Holding;
 use crate::limits::{
@@ -8,33 +9,12 @@ use crate::limits::{
 };
 use crate::pipe::Pipe;
 use crate::poll::Interest;
-use nodens_core::config::Timeouts;
 use nodens_core::{Now, Stream};
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 
 /// Never.
 pub(crate) const NEVER: u64 = u64::MAX;
-
-/// The timeouts of a listener in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times {
-    read: u64,
-    write: u64,
-    idle: u64,
-    /// Questions a connection may ask in all.
-    questions: u32,
-}
-
-impl From<Timeouts> for Times {
-    fn from(timeouts: Timeouts) -> Self {
-        let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(NEVER);
-        let questions = timeouts.queries_max.map_or(u32::MAX, NonZeroU32::get);
-        let (read, write, idle) = (ns(timeouts.read), ns(timeouts.write), ns(timeouts.idle));
-        Self { read, write, idle, questions }
-    }
-}
 
 /// A client connection.
 pub(crate) struct Connection {

@@ -3,6 +3,7 @@
 mod accept;
 mod closing;
 mod connection;
+mod endpoint;
 mod frame;
 mod gauges;
 mod holding;
@@ -13,10 +14,10 @@ mod server;
 mod streams;
 mod unsent;
 
-pub(crate) use connection::Times;
+pub(crate) use endpoint::Endpoint;
 pub(crate) use gauges::register_gauges;
 pub use leaving::HandedConnection;
 pub(crate) use leaving::{Kept, Leaving};
 pub(crate) use quota::Quota;
-pub(crate) use server::{Endpoint, TcpServer};
+pub(crate) use server::TcpServer;
 pub(crate) use unsent::Unsent;

@@ -1,6 +1,7 @@
 //! The TCP listeners and client connections of one worker.
 
-use super::connection::{Connection, NEVER, Times};
+use super::connection::{Connection, NEVER};
+use super::endpoint::Endpoint;
 use super::frame::{Frame, first_frame, refusal};
 use super::idle::{IdleByClient, IdleQueue};
 use super::leaving::Departures;
@@ -14,22 +15,11 @@ use crate::limits::{
 use crate::pipe::Received;
 use crate::poll::{Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
-use nodens_core::{Client, Now, Transport, Verdict};
+use nodens_core::{Client, Now, Verdict};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-
-/// What the server has to know about a listener.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Endpoint {
-    /// Its number for good.
-    pub(crate) id: u32,
-    /// Its place in the configuration at work.
-    pub(crate) listener: u16,
-    /// Its timeouts.
-    pub(crate) times: Times,
-}
 
 pub(super) struct Listener {
     pub(super) socket: Arc<OwnedFd>,
@@ -202,7 +192,7 @@ impl TcpServer {
         let client = Client {
             peer: connection.peer,
             local: connection.local,
-            transport: Transport::Tcp,
+            transport: connection.pipe.transport(),
             listener: endpoint.listener,
             connection: key.bits(),
             stream: 0,

@@ -193,7 +193,7 @@ pub(super) fn connect(upstream: &Upstream) -> io::Result<Pipe> {
     }
     match socket.connect(&SockAddr::from(address)) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(Pipe::plain(socket.into())),
+        _ => Ok(Pipe::dialled(socket.into())),
     }
 }
 

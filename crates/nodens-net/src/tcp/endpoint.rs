@@ -1,0 +1,60 @@
+//! What connections have to know of the listener that they came by.
+
+use super::connection::NEVER;
+use nodens_core::ListenerKind;
+use nodens_core::config::{Config, Timeouts};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// What the server has to know about a listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Endpoint {
+    /// Its number for good.
+    pub(crate) id: u32,
+    /// Its place in the configuration at work.
+    pub(crate) listener: u16,
+    /// What is spoken there.
+    pub(crate) kind: ListenerKind,
+    /// Its timeouts.
+    pub(crate) times: Times,
+}
+
+/// The timeouts of a listener in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(super) read: u64,
+    pub(super) write: u64,
+    pub(super) idle: u64,
+    /// Questions a connection may ask in all.
+    pub(super) questions: u32,
+}
+
+impl Endpoint {
+    /// The listeners of `config`, which have these numbers for good, in the same order.
+    pub(crate) fn all(config: &Config, ids: &[u32]) -> Vec<Self> {
+        let listeners = config.listeners.iter().zip(ids).zip(0u16..);
+        let endpoint = |((own, id), listener): ((&nodens_core::config::Listener, &u32), u16)| {
+            let times = Times::from(timeouts(config, own.server));
+            Self { id: *id, listener, kind: own.kind, times }
+        };
+        listeners.map(endpoint).collect()
+    }
+}
+
+/// The timeouts of a server: those of the last of its blocks that sets any, as in CoreDNS, where
+/// they too belong to the server.
+fn timeouts(config: &Config, server: usize) -> Timeouts {
+    let server = config.servers.get(server);
+    let here = config.blocks.iter().filter(|block| server.is_some_and(|s| s.label == block.server));
+    let set = here.map(|block| block.settings.timeouts).rfind(|set| *set != Timeouts::default());
+    set.unwrap_or_default()
+}
+
+impl From<Timeouts> for Times {
+    fn from(timeouts: Timeouts) -> Self {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(NEVER);
+        let questions = timeouts.queries_max.map_or(u32::MAX, NonZeroU32::get);
+        let (read, write, idle) = (ns(timeouts.read), ns(timeouts.write), ns(timeouts.idle));
+        Self { read, write, idle, questions }
+    }
+}
