@@ -23,13 +23,33 @@ pub fn address(text: &str) -> io::Result<SocketAddr> {
     }
 }
 
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The socket cannot be read.
+    #[error("{address}: {error} (is a server running here with -top?)")]
+    Unreachable {
+        /// The socket.
+        address: String,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// What was read is something else.
+    #[error("{address}: no report of this version: {error}")]
+    NoReport {
+        /// The socket.
+        address: String,
+        /// What is wrong with it.
+        error: serde_json::Error,
+    },
+}
+
 /// The report of the process at the socket `text`, or why there is none.
-pub fn fetch(text: &str) -> Result<Report, String> {
-    let json = read(text)
-        .map_err(|error| format!("{text}: {error} (is a server running here with -top?)"))?;
+pub fn fetch(text: &str) -> Result<Report, FetchError> {
+    let address = || text.to_owned();
+    let json = read(text).map_err(|error| FetchError::Unreachable { address: address(), error })?;
     // Only a report is shown: other octets may have been written to do something to a terminal.
-    serde_json::from_str(&json)
-        .map_err(|error| format!("{text}: no report of this version: {error}"))
+    serde_json::from_str(&json).map_err(|error| FetchError::NoReport { address: address(), error })
 }
 
 fn read(text: &str) -> io::Result<String> {

@@ -77,7 +77,7 @@ impl Options {
 }
 
 fn show(options: &Options) -> Result<(), String> {
-    let report = fetch(&options.socket)?;
+    let report = fetch(&options.socket).map_err(|error| error.to_string())?;
     if options.once || !std::io::stdout().is_terminal() {
         print!("{}", screen::text(&report, PRINTED));
         return Ok(());
@@ -109,7 +109,7 @@ fn live(socket: &str, mut report: Report) -> std::io::Result<()> {
                         report = newest;
                         view.trouble.clear();
                     }
-                    Err(error) => view.trouble = error,
+                    Err(error) => view.trouble = error.to_string(),
                 }
             }
         }

@@ -5,7 +5,7 @@ use nodens_core::Shared;
 use nodens_core::cluster::Feed;
 use nodens_core::config::{ClusterService, Services};
 use nodens_core::log::Level;
-use nodens_kube::Watches;
+use nodens_kube::{ConfigError, Watches};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,11 @@ pub(crate) fn feeds(services: &Services) -> Vec<Arc<Feed>> {
     services.clusters.iter().map(|cluster| cluster.feed.clone()).collect()
 }
 
+/// Something that queries cannot be answered without can never be watched.
+#[derive(Debug, thiserror::Error)]
+#[error("plugin/kubernetes: {0}")]
+pub(crate) struct WatchError(#[from] ConfigError);
+
 /// Starts to watch what `services` wants and nobody watches yet.
 ///
 /// # Errors
@@ -28,7 +33,7 @@ pub(crate) fn watch(
     watches: &mut Watches,
     services: &Services,
     shared: &Shared,
-) -> Result<(), String> {
+) -> Result<(), WatchError> {
     for cluster in &services.clusters {
         let started = watches.start(std::slice::from_ref(&cluster.feed));
         match started {
@@ -39,7 +44,7 @@ pub(crate) fn watch(
                 );
                 shared.sink.line(Level::Warning, "kubernetes", text);
             }
-            started => started.map_err(|error| format!("plugin/kubernetes: {error}"))?,
+            started => started?,
         }
     }
     Ok(())

@@ -1,13 +1,17 @@
 //! `-pidfile`.
 
+/// The file cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("pidfile {path}: {error}")]
+pub(crate) struct PidfileError {
+    path: String,
+    error: std::io::Error,
+}
+
 /// Writes the process ID into the file, and a line feed.
-///
-/// # Errors
-///
-/// The file, and why it cannot be written.
-pub(crate) fn write(path: &str) -> Result<(), String> {
+pub(crate) fn write(path: &str) -> Result<(), PidfileError> {
     std::fs::write(path, format!("{}\n", std::process::id()))
-        .map_err(|error| format!("pidfile {path}: {error}"))
+        .map_err(|error| PidfileError { path: path.to_owned(), error })
 }
 
 /// Removes the file, unless another process has written its own meanwhile.

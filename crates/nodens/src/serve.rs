@@ -1,5 +1,6 @@
 //! Start, events, shutdown.
 
+mod error;
 mod handing_over;
 mod memory;
 mod reloading;
@@ -16,9 +17,11 @@ use crate::handover::{self, AtEnd, Finished, Handover, Successors, Waiting};
 use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
 use crate::node::Node;
+use crate::pidfile::{self, PidfileError};
 use crate::reload::Reloads;
 use crate::tasks::Tasks;
-use crate::{clusters, face, insight, pidfile, probe};
+use crate::{clusters, face, insight, probe};
+use error::StartError;
 use nodens_core::config::{Services, Task};
 use nodens_core::log::{Level, Record};
 use nodens_core::{Config, Shared};
@@ -125,7 +128,7 @@ fn live(
         }
         Ok(None) => ExitCode::SUCCESS,
         Err(error) => {
-            face::start_error(flags.log_format, &error);
+            face::start_error(flags.log_format, &error.to_string());
             ExitCode::FAILURE
         }
     };
@@ -143,8 +146,7 @@ impl Server {
         logger: &Logger,
         (sender, events): (Sender<Event>, &Receiver<Event>),
         name: Option<Name>,
-    ) -> Result<Option<Self>, String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
+    ) -> Result<Option<Self>, StartError> {
         let (shared, budget) = memory::shared(&flags, logger);
         let successors = Successors::prepare(shared.sink.clone());
         let claimed = handover::claim(&flags, &shared.sink, name, events)?;
@@ -154,15 +156,14 @@ impl Server {
         let (all, with) = (&mut watches, (&sender, &mut waiting));
         let prepare = |node| Node::prepare(&flags, node, &shared, all, with);
         let node = match flags.node.as_ref().map(prepare) {
-            Some(None) => return waiting.inherited.ended(),
+            Some(None) => return Ok(waiting.inherited.ended()?),
             prepared => prepared.flatten(),
         };
-        let source = source(&flags, node.as_ref()).map_err(|error| text(&error))?;
-        let loaded = load::parse_first(source, &flags).map_err(|error| text(&error))?;
-        let (config, tasks) =
-            compile(&loaded, &flags, &shared, node.as_ref()).map_err(|error| text(&error))?;
+        let source = source(&flags, node.as_ref())?;
+        let loaded = load::parse_first(source, &flags)?;
+        let (config, tasks) = compile(&loaded, &flags, &shared, node.as_ref())?;
         let facts = Arc::new(Facts::new(shared.clone()));
-        let mut endpoints = Endpoints::new(facts.clone()).map_err(|error| text(&error))?;
+        let mut endpoints = Endpoints::new(facts.clone())?;
         endpoints.inherit(std::mem::take(&mut waiting.inherited.http));
         node.iter().for_each(|node| serve_node(&mut endpoints, node));
         insight::start(&flags, &facts, &endpoints, &config);
@@ -170,7 +171,7 @@ impl Server {
         let what = (&shared, &config, &budget);
         let started = starting::run(what, node.as_ref(), &mut endpoints, &mut waiting)?;
         let Waiting { inherited, deferred, .. } = waiting;
-        let Some(runtime) = started else { return inherited.ended() };
+        let Some(runtime) = started else { return Ok(inherited.ended()?) };
         // The workers run: what this thread does from now on, and whom it starts, comes second.
         cpu::yield_to_workers();
         let reloads = Reloads::new(shared.clone(), sender.clone());
@@ -200,7 +201,7 @@ impl Server {
     }
 
     /// Questions are taken from now on.
-    fn announce_ready(&self) -> Result<(), String> {
+    fn announce_ready(&self) -> Result<(), PidfileError> {
         if let Some(path) = &self.flags.pidfile {
             pidfile::write(path)?;
         }

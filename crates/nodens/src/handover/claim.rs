@@ -1,8 +1,8 @@
 //! Taking over what a predecessor holds, if there is one.
 
-use super::descriptors;
 use super::rendezvous::{Rendezvous, name_after};
 use super::start::PREDECESSOR;
+use super::{ClaimError, EndReason, descriptors};
 use crate::VERSION;
 use crate::events::{Deferred, Event, unless_ended};
 use crate::flags::Flags;
@@ -36,7 +36,7 @@ pub(crate) struct Inherited {
     /// The name, where nobody had it.
     pub(super) responder: Option<BusyResponder>,
     /// Why this process has to end although it has not begun.
-    refused: Option<String>,
+    refused: Option<EndReason>,
 }
 
 impl Inherited {
@@ -62,7 +62,7 @@ impl Inherited {
                     keep(self, name, sink);
                 }
             }
-            Err(why) => self.refused = Some(format!("another process serves, ending: {why}")),
+            Err(why) => self.refused = Some(why),
         }
         true
     }
@@ -76,8 +76,8 @@ impl Inherited {
     ///
     /// # Errors
     /// A predecessor did it.
-    pub(crate) fn ended<T>(self) -> Result<Option<T>, String> {
-        self.refused.map_or(Ok(None), Err)
+    pub(crate) fn ended<T>(self) -> Result<Option<T>, ClaimError> {
+        self.refused.map_or(Ok(None), |why| Err(ClaimError::AnotherServes(why)))
     }
 
     /// Fills the cache from that of the predecessor; false if a signal ends the wait for it. All else
@@ -91,7 +91,7 @@ impl Inherited {
         now: Now,
         events: &Receiver<Event>,
         deferred: &mut Deferred,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, ClaimError> {
         let Some(mut takeover) = self.takeover.take() else { return Ok(true) };
         let cache = shared.clone();
         let take = move || {
@@ -102,7 +102,7 @@ impl Inherited {
             (takeover, count, taken)
         };
         let Some((takeover, count, taken)) =
-            unless_ended(events, deferred, "warm", take).map_err(no_thread)?
+            unless_ended(events, deferred, "warm", take).map_err(ClaimError::Thread)?
         else {
             return Ok(false);
         };
@@ -127,7 +127,7 @@ pub(crate) fn claim(
     sink: &Sink,
     taken: Option<Name>,
     events: &Receiver<Event>,
-) -> Result<Option<Inherited>, String> {
+) -> Result<Option<Inherited>, ClaimError> {
     let rendezvous = Rendezvous::of(flags, sink);
     if let Some(name) = taken {
         sink.line(
@@ -139,7 +139,7 @@ pub(crate) fn claim(
         keep(&mut inherited, name, sink);
         return Ok(Some(inherited));
     }
-    let parent = connection_to_parent().map_err(|error| format!("{PREDECESSOR}: {error}"))?;
+    let parent = connection_to_parent().map_err(ClaimError::Connection)?;
     if parent.is_none() && rendezvous.is_none() {
         return Ok(Some(Inherited::default()));
     }
@@ -155,11 +155,7 @@ pub(crate) fn claim(
         inherited.rendezvous = rendezvous;
         Ok(inherited)
     };
-    unless_ended(events, deferred, "claim", ask).map_err(no_thread)?.transpose()
-}
-
-fn no_thread(error: io::Error) -> String {
-    format!("cannot start the thread that takes over: {error}")
+    unless_ended(events, deferred, "claim", ask).map_err(ClaimError::Thread)?.transpose()
 }
 
 /// Our end of the connection to the process that started this one as its successor, once.
@@ -171,12 +167,11 @@ fn connection_to_parent() -> io::Result<Option<OwnedFd>> {
     nodens_net::take_stdin().map(Some)
 }
 
-fn ask_parent(end: OwnedFd, sink: &Sink) -> Result<Inherited, String> {
-    let refused = |why: &str| format!("no hand-over from the process that started this one: {why}");
+fn ask_parent(end: OwnedFd, sink: &Sink) -> Result<Inherited, ClaimError> {
     match Takeover::from_parent(end, VERSION) {
         Ok(Claimed::Successor(takeover)) => Ok(sort(*takeover, sink)),
-        Ok(Claimed::Nobody | Claimed::Busy) => Err(refused("it is busy")),
-        Err(error) => Err(refused(&error.to_string())),
+        Ok(Claimed::Nobody | Claimed::Busy) => Err(ClaimError::ParentBusy),
+        Err(error) => Err(ClaimError::Parent(error)),
     }
 }
 

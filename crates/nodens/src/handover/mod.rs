@@ -7,6 +7,7 @@ mod at_end;
 mod claim;
 mod deferred_stop;
 mod descriptors;
+mod error;
 mod predecessor;
 mod rendezvous;
 mod standby;
@@ -18,6 +19,7 @@ mod waiting;
 pub(crate) use at_end::{AtEnd, Finished, finish};
 pub(crate) use claim::{Inherited, claim};
 pub(crate) use descriptors::state;
+pub(crate) use error::{ClaimError, EndReason, HolderError, SuccessorError};
 pub(crate) use start::Successors;
 
 use crate::VERSION;
@@ -180,8 +182,7 @@ impl Handover {
         let run = move || successor.take_over(takeover);
         if let Err(error) = std::thread::Builder::new().name("takeover".to_owned()).spawn(run) {
             // The connection closes, and the predecessor resumes.
-            let why = format!("cannot start the thread that takes over: {error}");
-            _ = self.tell.send(Request::End(why));
+            _ = self.tell.send(Request::End(EndReason::Thread(error)));
         }
     }
 
@@ -313,20 +314,18 @@ impl Handover {
     }
 
     /// Starts a successor: the same program with the same arguments.
-    pub(crate) fn start_successor(&mut self, flags: &Flags) -> Result<u32, String> {
+    pub(crate) fn start_successor(&mut self, flags: &Flags) -> Result<u32, SuccessorError> {
         if flags.conf == "stdin" {
-            return Err("the Corefile came from standard input, which a successor cannot read \
-                        again"
-                .to_owned());
+            return Err(SuccessorError::StandardInput);
         }
         if self.shares_listeners {
-            return Err("a hand-over is under way".to_owned());
+            return Err(SuccessorError::UnderWay);
         }
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             self.offer();
         }
-        let parent = self.parent.as_ref().ok_or("the hand-over thread failed to start")?;
-        let (ours, theirs) = parent.connection().map_err(|error| error.to_string())?;
+        let parent = self.parent.as_ref().ok_or(SuccessorError::NotOffered)?;
+        let (ours, theirs) = parent.connection()?;
         let pid = self.successors.start(theirs)?;
         parent.expect(pid, ours);
         Ok(pid)

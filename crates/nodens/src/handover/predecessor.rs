@@ -1,5 +1,6 @@
 //! The thread that serves successors: it asks the main thread for what has to be done.
 
+use super::{EndReason, HolderError};
 use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::log::Level;
@@ -19,9 +20,9 @@ const REFUSED_QUIET: Duration = Duration::from_secs(60);
 /// What the main thread is to do for a hand-over.
 pub(crate) enum Request {
     /// Say what there is to pass on, and change none of it.
-    State(SyncSender<Result<HandoverState, String>>),
+    State(SyncSender<Result<HandoverState, HolderError>>),
     /// Take no more questions, and give what brings them here.
-    Pause(SyncSender<Result<Named, String>>),
+    Pause(SyncSender<Result<Named, HolderError>>),
     /// Leave all to the successor, and be ready to go on.
     Retire,
     /// Go on, and say this when it is so.
@@ -36,7 +37,7 @@ pub(crate) enum Request {
     /// The predecessor is gone, or not.
     Alone(Result<(), Error>),
     /// End, because another process serves.
-    End(String),
+    End(EndReason),
 }
 
 /// What a process has that begins to take questions.
@@ -82,12 +83,13 @@ impl PredecessorThread {
 
     fn ask<T>(
         &self,
-        request: impl FnOnce(SyncSender<Result<T, String>>) -> Request,
+        request: impl FnOnce(SyncSender<Result<T, HolderError>>) -> Request,
     ) -> Result<T, String> {
         let (reply, answer) = sync_channel(1);
         self.tell(request(reply));
         let answer = answer.recv_timeout(PATIENCE);
-        answer.unwrap_or_else(|_| Err("the server is busy with something else".to_owned()))
+        // What the other process is told is text.
+        answer.unwrap_or(Err(HolderError::Busy)).map_err(|error| error.to_string())
     }
 
     fn say(&self, level: Level, text: String) {

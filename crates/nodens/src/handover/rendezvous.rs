@@ -1,5 +1,6 @@
 //! Where processes that follow each other find each other.
 
+use super::EndReason;
 use super::start::in_pod;
 use super::subreaper::is_ancestor;
 use crate::flags::Flags;
@@ -64,17 +65,16 @@ pub(super) fn name_after(
     rendezvous: Option<&Rendezvous>,
     predecessor: u32,
     error: Error,
-) -> Result<Option<Name>, String> {
+) -> Result<Option<Name>, EndReason> {
     if !matches!(error, Error::Gone) {
-        return Err(error.to_string());
+        return Err(EndReason::Handover(error));
     }
     let until = Instant::now() + NAME_PATIENCE;
     let Some(rendezvous) = rendezvous else {
         // Without a name it has started this process. One that dies closes its descriptors first.
         while is_ancestor(predecessor) {
             if Instant::now() >= until {
-                let text = "the process that ran before has ended the hand-over, and still runs";
-                return Err(text.to_owned());
+                return Err(EndReason::StillRuns);
             }
             std::thread::sleep(NAME_ROUND);
         }
@@ -85,8 +85,7 @@ pub(super) fn name_after(
             // A process that dies closes one descriptor after the other.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 if Instant::now() >= until {
-                    let text = "the process that ran before is gone, and another one has its name";
-                    return Err(text.to_owned());
+                    return Err(EndReason::NameTaken);
                 }
                 std::thread::sleep(NAME_ROUND);
             }
@@ -102,7 +101,7 @@ mod tests {
     #[test]
     fn a_child_of_a_process_that_still_runs_does_not_take_it_for_gone() {
         let parent = std::os::unix::process::parent_id();
-        assert!(name_after(None, parent, Error::Gone).unwrap_err().ends_with("still runs"));
+        assert!(matches!(name_after(None, parent, Error::Gone), Err(EndReason::StillRuns)));
         // This process does not descend from itself, as it does not from one that has ended.
         assert!(matches!(name_after(None, std::process::id(), Error::Gone), Ok(None)));
     }

@@ -1,8 +1,8 @@
 //! Successors that this process starts itself.
 
-use super::Rendezvous;
 use super::at_end::AtEnd;
 use super::subreaper::{LAST_CODE, STAYS, SUBREAPER, is_ancestor};
+use super::{Rendezvous, SuccessorError};
 use nodens_core::log::{Level, Sink};
 use nodens_node::handover::Successor;
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 /// Says in the environment of a successor that its standard input is a connection to its predecessor.
 pub(super) const PREDECESSOR: &str = "NODENS_PREDECESSOR";
-type Started = Result<(u32, Arc<AtomicBool>), String>;
+type Started = Result<(u32, Arc<AtomicBool>), SuccessorError>;
 
 /// Starts successors, on a thread of its own: a process is as nice as the thread that starts it,
 /// and the main thread has become nicer than a server ought to be.
@@ -37,16 +37,16 @@ impl Successors {
 
     /// Starts the same program with the same arguments and `connection` as its standard input, unless
     /// the one started before still runs; gives its process ID.
-    pub(super) fn start(&mut self, connection: OwnedFd) -> Result<u32, String> {
+    pub(super) fn start(&mut self, connection: OwnedFd) -> Result<u32, SuccessorError> {
         if let Some((pid, _)) = self.last.as_ref().filter(|_| self.is_starting()) {
-            return Err(format!("successor {pid} is still starting"));
+            return Err(SuccessorError::Starting(*pid));
         }
         let (reply, started) = sync_channel(1);
         let wanted = self.wanted.as_ref().map(|wanted| wanted.send((connection, reply)));
         if !matches!(wanted, Some(Ok(()))) {
-            return Err("the thread that starts successors has failed".to_owned());
+            return Err(SuccessorError::ThreadFailed);
         }
-        let last = started.recv().map_err(|error| error.to_string())??;
+        let last = started.recv()??;
         let pid = last.0;
         self.last = Some(last);
         Ok(pid)
@@ -92,7 +92,7 @@ fn start_all(wanted: &Receiver<(OwnedFd, SyncSender<Started>)>, sink: &Sink) {
     }
 }
 
-fn spawn(connection: OwnedFd) -> Result<Child, String> {
+fn spawn(connection: OwnedFd) -> Result<Child, SuccessorError> {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
@@ -105,7 +105,8 @@ fn spawn(connection: OwnedFd) -> Result<Child, String> {
     // The file of that name may be a newer one; if it is gone, the one that runs will do.
     let child = spawn(&mut Command::new(&program))
         .or_else(|_| spawn(Command::new("/proc/self/exe").arg0(&program)));
-    child.map_err(|error| format!("{}: {error}", program.to_string_lossy()))
+    let program = program.to_string_lossy().into_owned();
+    child.map_err(|error| SuccessorError::Program { program, error })
 }
 
 /// The process that stays when others follow each other: the one that does so already, unless we

@@ -2,7 +2,7 @@
 
 use super::predecessor::{Request, TakenOver};
 use super::rendezvous::{Rendezvous, name_after};
-use super::{LATE_PATIENCE, PAUSE_PATIENCE};
+use super::{EndReason, LATE_PATIENCE, PAUSE_PATIENCE};
 use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::log::Level;
@@ -73,12 +73,12 @@ impl SuccessorThread {
     fn stay(&mut self, trial: Trial) {
         let outcome = trial.stay(|connection| self.adopter.adopt(connection));
         self.tell(match outcome {
-            Err(Error::Refused(why)) => Request::End(why),
+            Err(Error::Refused(why)) => Request::End(EndReason::Resumed(why)),
             outcome => Request::Alone(outcome),
         });
     }
 
-    fn name_after(&self, predecessor: u32, error: Error) -> Result<Option<Name>, String> {
+    fn name_after(&self, predecessor: u32, error: Error) -> Result<Option<Name>, EndReason> {
         name_after(self.rendezvous.as_ref(), predecessor, error)
     }
 

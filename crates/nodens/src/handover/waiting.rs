@@ -1,7 +1,7 @@
 //! What a start waits with: signals end the wait, and so does a predecessor that is gone. This process has
 //! its sockets from early on and reads them only at the end; nobody else would read them then.
 
-use super::Inherited;
+use super::{ClaimError, Inherited};
 use crate::events::{Deferred, Event};
 use nodens_core::Shared;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
@@ -69,7 +69,7 @@ impl<'w> Waiting<'w> {
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn warm(&mut self) -> Result<bool, String> {
+    pub(crate) fn warm(&mut self) -> Result<bool, ClaimError> {
         let now = nodens_net::clock::now();
         self.inherited.warm(&self.shared, now, self.events, &mut self.deferred)
     }

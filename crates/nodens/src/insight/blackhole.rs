@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "this is the program's output")]
 
 use super::options::{Known, Options, usage};
+use super::refusal::Refusal;
 use crate::check;
 use crate::flags::Flags;
 use crate::load::{self, Source};
@@ -81,51 +82,47 @@ impl Target {
     }
 }
 
-fn act(options: &Options) -> Result<String, String> {
+fn act(options: &Options) -> Result<String, Refusal> {
     let targets = targets(options)?;
     let flags =
         Flags { conf: options.get("conf").unwrap_or_default().to_owned(), ..Flags::default() };
-    let (loaded, before) = check::compile(&flags).map_err(|error| error.to_string())?;
+    let (loaded, before) = check::compile(&flags)?;
     let Source { name: file, text, path } = &loaded.source;
     let plan = plan(&loaded.tree, targets)?;
     let mut places = Vec::new();
     for (block, targets) in &plan {
-        let block = loaded.tree.blocks.get(*block).ok_or("no such server block")?;
+        let block = loaded.tree.blocks.get(*block).ok_or(Refusal::NoBlock)?;
         places.push((place(block, file, text)?, lines(targets), keys(block)));
     }
     let changed = insert(text, &places);
-    let refused = |error| format!("the Corefile would not be accepted with the lines: {error}");
     let source = Source { text: changed.clone(), ..loaded.source.clone() };
-    let new = load::parse_anew(source).map_err(refused)?;
-    let after = check::compile_loaded(&new, &flags).map_err(refused)?;
+    let new = load::parse_anew(source).map_err(Refusal::NotAccepted)?;
+    let after = check::compile_loaded(&new, &flags).map_err(Refusal::NotAccepted)?;
     if !only_in(&plan, &loaded.tree, &new.tree) {
-        return Err("the lines would not stand in the server blocks they are for, and in no \
-                    other: put them there by hand"
-            .to_owned());
+        return Err(Refusal::OtherBlocks);
     }
     for target in plan.values().flatten() {
         let Some(name) = target.example() else { continue };
         if !denies(&after, name.view()) {
-            let text = format!("{name} would still be asked upstream: another line answers first");
-            return Err(text);
+            return Err(Refusal::AnsweredBefore(name));
         }
         // The lines must not take more than they are meant to.
         let beside = beside(&name).filter(|_| !target.below);
         if let Some(other) =
             beside.filter(|n| denies(&after, n.view()) && !denies(&before, n.view()))
         {
-            return Err(format!("{other} would be refused as well"));
+            return Err(Refusal::TakesMore(other));
         }
     }
     match (options.has("write"), path) {
         (false, _) => Ok(explain(&places, file)),
         (true, Some(path)) => {
-            write(path, &changed).map_err(|error| format!("{}: {error}", path.display()))?;
+            write(path, &changed).map_err(|error| Refusal::Write { path: path.clone(), error })?;
             let text =
                 "The server takes it up by itself if its Corefile has `reload`, else on SIGUSR1.";
             Ok(format!("{file}: written. {text}\n"))
         }
-        (true, None) => Err(format!("{file} is not a writable file")),
+        (true, None) => Err(Refusal::NotWritable(file.clone())),
     }
 }
 
@@ -135,17 +132,17 @@ fn beside(name: &Name) -> Option<Name> {
 }
 
 /// What is to be refused.
-fn targets(options: &Options) -> Result<Vec<Target>, String> {
+fn targets(options: &Options) -> Result<Vec<Target>, Refusal> {
     let [name] = &*options.words else {
-        return Err("expected one NAME, such as db.bad.invalid or '*.bad.invalid'".to_owned());
+        return Err(Refusal::Words);
     };
     let (text, below) = match name.strip_prefix("*.") {
         Some(rest) => (rest, true),
         None => (&**name, false),
     };
-    let base: Name = text.parse().map_err(|error| format!("{name}: not a domain name: {error}"))?;
+    let base: Name = parse(text, name)?;
     if base.view().is_root() {
-        return Err(format!("{name} would refuse every name there is"));
+        return Err(Refusal::EveryName(name.clone()));
     }
     let only = options.get("search-only");
     let mut targets = Vec::new();
@@ -158,21 +155,26 @@ fn targets(options: &Options) -> Result<Vec<Target>, String> {
         if domain.is_empty() {
             continue;
         }
-        let domain: Name =
-            domain.parse().map_err(|error| format!("{domain}: not a domain name: {error}"))?;
-        let name = base.join(domain.view()).map_err(|error| format!("{text}.{domain}: {error}"))?;
+        let domain = parse(domain, domain)?;
+        let joined = base.join(domain.view());
+        let name =
+            joined.map_err(|error| Refusal::Joined { name: format!("{text}.{domain}"), error })?;
         targets.push(Target { name, below });
     }
     Ok(targets)
 }
 
+/// The name `text`, which was written as `written`.
+fn parse(text: &str, written: &str) -> Result<Name, Refusal> {
+    text.parse().map_err(|error| Refusal::NoName { written: written.to_owned(), error })
+}
+
 /// Which server block each name belongs to, by the longest zone.
-fn plan(tree: &Corefile, targets: Vec<Target>) -> Result<BTreeMap<usize, Vec<Target>>, String> {
+fn plan(tree: &Corefile, targets: Vec<Target>) -> Result<BTreeMap<usize, Vec<Target>>, Refusal> {
     let mut zones = Vec::new();
     for (index, block) in tree.blocks.iter().enumerate() {
         for key in &block.keys {
-            let parsed = parse_key(key).map_err(|error| error.to_string())?;
-            for zone in parsed {
+            for zone in parse_key(key)? {
                 zones.extend(zone.zone.parse::<Name>().ok().map(|zone| (zone, index)));
             }
         }
@@ -187,7 +189,7 @@ fn plan(tree: &Corefile, targets: Vec<Target>) -> Result<BTreeMap<usize, Vec<Tar
             .collect();
         blocks.dedup();
         if blocks.is_empty() {
-            return Err(format!("no server block serves {}", target.name));
+            return Err(Refusal::NotServed(target.name));
         }
         for block in blocks {
             plan.entry(block).or_default().push(target.clone());
@@ -198,7 +200,7 @@ fn plan(tree: &Corefile, targets: Vec<Target>) -> Result<BTreeMap<usize, Vec<Tar
 
 /// The index of the line in front of which lines can be put into a block: that of its first
 /// directive that stands in the file itself.
-fn place(block: &ServerBlock, file: &str, text: &str) -> Result<usize, String> {
+fn place(block: &ServerBlock, file: &str, text: &str) -> Result<usize, Refusal> {
     let lines: Vec<&str> = text.lines().collect();
     let first = |directive: &&Directive| {
         let position = written_at(directive);
@@ -207,12 +209,8 @@ fn place(block: &ServerBlock, file: &str, text: &str) -> Result<usize, String> {
                 line.chars().take(position.column as usize - 1).all(char::is_whitespace)
             })
     };
-    let directive = block.directives.iter().find(first).ok_or_else(|| {
-        format!(
-            "{}: no directive on a line of its own, in front of which lines can stand",
-            keys(block)
-        )
-    })?;
+    let directive = block.directives.iter().find(first);
+    let directive = directive.ok_or_else(|| Refusal::NoLine(keys(block)))?;
     Ok(written_at(directive).line as usize - 1)
 }
 

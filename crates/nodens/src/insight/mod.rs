@@ -3,6 +3,7 @@
 
 mod blackhole;
 mod options;
+mod refusal;
 mod socket;
 mod top;
 

@@ -2,6 +2,17 @@
 
 use std::collections::BTreeMap;
 
+/// An option that is not understood.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum OptionError {
+    #[error("flag provided but not defined: -{0}")]
+    Unknown(String),
+    #[error("flag -{0} takes no value")]
+    TakesNoValue(&'static str),
+    #[error("flag needs an argument: -{0}")]
+    NeedsValue(&'static str),
+}
+
 /// What a subcommand was given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
@@ -19,7 +30,7 @@ impl Options {
     pub(super) fn read(
         arguments: impl IntoIterator<Item = String>,
         known: &'static [Known],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, OptionError> {
         let mut options = Self::default();
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
@@ -33,14 +44,14 @@ impl Options {
                 None => (name, None),
             };
             let Some((name, wants, _)) = known.iter().find(|(known, ..)| *known == name) else {
-                return Err(format!("flag provided but not defined: -{name}"));
+                return Err(OptionError::Unknown(name.to_owned()));
             };
             let value = match (wants.is_empty(), value) {
                 (true, None) => String::new(),
-                (true, Some(_)) => return Err(format!("flag -{name} takes no value")),
-                (false, value) => value
-                    .or_else(|| arguments.next())
-                    .ok_or_else(|| format!("flag needs an argument: -{name}"))?,
+                (true, Some(_)) => return Err(OptionError::TakesNoValue(name)),
+                (false, value) => {
+                    value.or_else(|| arguments.next()).ok_or(OptionError::NeedsValue(name))?
+                }
             };
             options.values.insert(name, value);
         }

@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "this is the program's output")]
 
 use super::options::{Known, Options, usage};
-use nodens_insight::socket::{DEFAULT, fetch};
+use nodens_insight::socket::{DEFAULT, FetchError, fetch};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = String>) -> ExitCode {
         Ok(options) => {
             return wrong(&format!("nothing expected behind the flags, not {:?}", options.words));
         }
-        Err(error) => return wrong(&error),
+        Err(error) => return wrong(&error.to_string()),
     };
     let socket = options.get("socket").unwrap_or(DEFAULT);
     let shown = match options.has("json") {
@@ -48,28 +48,40 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = String>) -> ExitCode {
     }
 }
 
+/// Why nothing is shown.
+#[derive(Debug, thiserror::Error)]
+enum TopError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(
+        "{SCREEN} not found, neither beside this program nor in PATH: it draws the screen; `nodens top -json` needs no other program"
+    )]
+    NoScreen,
+    #[error("cannot start {SCREEN}: {0}")]
+    Screen(std::io::Error),
+}
+
 fn wrong(error: &str) -> ExitCode {
     eprint!("{error}\n{}", usage(USAGE, KNOWN));
     ExitCode::from(2)
 }
 
-fn json(socket: &str) -> Result<(), String> {
+fn json(socket: &str) -> Result<(), TopError> {
     let report = fetch(socket)?;
-    println!("{}", serde_json::to_string(&report).map_err(|error| error.to_string())?);
+    println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }
 
 /// Becomes the program that draws, or says why not.
-fn draw(socket: &str, once: bool) -> String {
+fn draw(socket: &str, once: bool) -> TopError {
     let mut command = Command::new(screen());
     command.args(once.then_some("-once")).args(["-socket", socket]);
     let error = command.exec();
     match error.kind() {
-        ErrorKind::NotFound => format!(
-            "{SCREEN} not found, neither beside this program nor in PATH: it draws the screen; \
-             `nodens top -json` needs no other program"
-        ),
-        _ => format!("cannot start {SCREEN}: {error}"),
+        ErrorKind::NotFound => TopError::NoScreen,
+        _ => TopError::Screen(error),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::cluster::{Feed, Key, Source};
 use nodens_core::log::Level;
-use nodens_kube::Watches;
+use nodens_kube::{ConfigError, Watches};
 use nodens_node::face::Service;
 use std::hash::RandomState;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -130,7 +130,8 @@ fn way(name: &str, shared: &Shared, watches: &mut Watches) -> Way {
     let mut start = |namespace: &str| {
         let found = endpoints::source(namespace, &name, address.is_err());
         let (source, key) = found.map_err(|error| error.to_string())?;
-        start_watch(&source, shared, watches).map(|feed| (feed, key))
+        let feed = start_watch(&source, shared, watches).map_err(|error| error.to_string())?;
+        Ok((feed, key))
     };
     let watched = match (own, namespace) {
         (None, _) => Err("not running in a pod with access to the Kubernetes API".to_owned()),
@@ -152,9 +153,9 @@ fn start_watch(
     source: &Source,
     shared: &Shared,
     watches: &mut Watches,
-) -> Result<Arc<Feed>, String> {
+) -> Result<Arc<Feed>, ConfigError> {
     let feed = shared.clusters.feed(source);
-    watches.start(std::slice::from_ref(&feed)).map_err(|error| error.to_string())?;
+    watches.start(std::slice::from_ref(&feed))?;
     Ok(feed)
 }
 

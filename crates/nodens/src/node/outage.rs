@@ -14,7 +14,7 @@
 
 use super::asked::Asked;
 use super::gate::{Keeper, PAUSE, PAUSE_MAX};
-use super::probe::{Target, ask_any, serves};
+use super::probe::{NoAnswer, Target, ask_any, serves};
 use nodens_core::log::Level;
 use nodens_core::upstream::Carrier;
 use nodens_node::network::Network;
@@ -102,7 +102,7 @@ impl Pace {
 /// Why no query can be passed on.
 enum Cause {
     /// Upstreams do not answer; how asking the last one failed.
-    Silent(String),
+    Silent(NoAnswer),
     /// Upstreams lead back here.
     Looped,
 }
@@ -138,10 +138,10 @@ impl Cause {
     }
 
     /// More of it.
-    fn detail(&self) -> &str {
+    fn detail(&self) -> String {
         match self {
-            Self::Silent(why) => why,
-            Self::Looped => "queries that would be forwarded are answered with SERVFAIL",
+            Self::Silent(why) => why.to_string(),
+            Self::Looped => "queries that would be forwarded are answered with SERVFAIL".to_owned(),
         }
     }
 }

@@ -20,9 +20,18 @@ pub(crate) struct Target {
     pub(crate) zone: Name,
 }
 
+/// Why no upstream answered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    #[error("there is no upstream to query")]
+    NoUpstream,
+    #[error("dial {network} {address}: {}", nodens_net::errno_text(.error))]
+    Dial { network: &'static str, address: SocketAddr, error: io::Error },
+}
+
 /// Asks all of `targets` at once: the first that answered, or why the last did not. Whatever one
 /// says, it is there: what a client would be told, it tells anyway.
-pub(crate) fn ask_any(targets: &[Target]) -> Result<Target, String> {
+pub(crate) fn ask_any(targets: &[Target]) -> Result<Target, NoAnswer> {
     let (sender, answers) = std::sync::mpsc::channel();
     for target in targets {
         let (target, sender) = (target.clone(), sender.clone());
@@ -33,14 +42,13 @@ pub(crate) fn ask_any(targets: &[Target]) -> Result<Target, String> {
         });
     }
     drop(sender);
-    let mut why = "there is no upstream to query".to_owned();
+    let mut why = NoAnswer::NoUpstream;
     for (target, answer) in answers {
         match answer {
             Ok(_) => return Ok(target),
             Err(error) => {
                 let network = target.carrier.name();
-                let text = nodens_net::errno_text(&error);
-                why = format!("dial {network} {}: {text}", target.address);
+                why = NoAnswer::Dial { network, address: target.address, error };
             }
         }
     }
@@ -84,9 +92,14 @@ mod tests {
         });
         // Nobody listens for TCP there.
         let nobody = target(address, Carrier::Tcp);
-        assert!(ask_any(std::slice::from_ref(&nobody)).unwrap_err().contains("connection refused"));
+        assert!(
+            ask_any(std::slice::from_ref(&nobody))
+                .unwrap_err()
+                .to_string()
+                .contains("connection refused")
+        );
         let there = target(address, Carrier::Udp);
-        assert_eq!(ask_any(&[nobody, there.clone()]), Ok(there.clone()));
+        assert_eq!(ask_any(&[nobody, there.clone()]).unwrap(), there);
         assert!(!serves(&there), "SERVFAIL is no service");
         answering.join().unwrap();
     }
@@ -95,15 +108,15 @@ mod tests {
     fn silence_and_nonsense_are_no_answer() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         let asked = target(silent.local_addr().unwrap(), Carrier::Udp);
-        assert!(ask_any(&[asked]).unwrap_err().ends_with("i/o timeout"));
+        assert!(ask_any(&[asked]).unwrap_err().to_string().ends_with("i/o timeout"));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let talking = std::thread::spawn(move || {
             listener.accept().unwrap().0.write_all(b"\x00\x05hello").unwrap();
         });
-        let why = ask_any(&[target(address, Carrier::Tcp)]).unwrap_err();
+        let why = ask_any(&[target(address, Carrier::Tcp)]).unwrap_err().to_string();
         assert!(why.contains("malformed") || why.contains("reset"), "{why}");
         talking.join().unwrap();
-        assert_eq!(ask_any(&[]), Err("there is no upstream to query".to_owned()));
+        assert!(matches!(ask_any(&[]), Err(NoAnswer::NoUpstream)));
     }
 }

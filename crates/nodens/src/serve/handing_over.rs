@@ -1,8 +1,9 @@
 //! What the main thread does in a hand-over.
 
 use super::{GRACE, Server};
-use crate::handover::{self, Request, TakenOver};
+use crate::handover::{self, HolderError, Request, TakenOver};
 use crate::node::Node;
+use crate::pidfile::PidfileError;
 use nodens_core::log::Level;
 use nodens_net::{HandedConnection, Runtime};
 use nodens_node::handover::{HandoverState, Named};
@@ -71,11 +72,11 @@ impl Server {
     }
 
     /// Takes no more questions; gives what brings them to whoever takes them.
-    fn pause(&mut self) -> Result<Named, String> {
+    fn pause(&mut self) -> Result<Named, HolderError> {
         let network = self.node.as_ref().map(Node::descriptors).transpose();
         let last =
             network.and_then(|network| self.handover.last_descriptors(network.unwrap_or_default()));
-        let last = last.map_err(|error| error.to_string())?;
+        let last = last?;
         if let Some(Err(error)) = self.runtime.as_ref().map(Runtime::pause) {
             // It takes nothing either way, and a successor is what helps its clients.
             let text = format!("{error}, handing over all the same");
@@ -111,14 +112,14 @@ impl Server {
                 node.configure(&self.config);
             }
             if let Err(error) = self.announce_ready() {
-                self.shared.sink.line(Level::Error, "", error);
+                self.shared.sink.line(Level::Error, "", error.to_string());
             }
         }
         self.handover.alone();
     }
 
     /// Begins, unless a predecessor answers still.
-    pub(super) fn announce_ready_unless_pending(&self) -> Result<(), String> {
+    pub(super) fn announce_ready_unless_pending(&self) -> Result<(), PidfileError> {
         if self.handover.is_pending() { Ok(()) } else { self.announce_ready() }
     }
 
@@ -129,15 +130,15 @@ impl Server {
         _ = runtime.resume();
         self.endpoints.serve_inherited();
         if let Err(error) = self.announce_ready() {
-            self.shared.sink.line(Level::Error, "", error);
+            self.shared.sink.line(Level::Error, "", error.to_string());
         }
     }
 
     /// What a successor needs, which stays as it is until it has taken over or given up.
-    fn state(&mut self) -> Result<HandoverState, String> {
-        let Some(runtime) = &self.runtime else { return Err("the server ends".to_owned()) };
+    fn state(&mut self) -> Result<HandoverState, HolderError> {
+        let Some(runtime) = &self.runtime else { return Err(HolderError::Ends) };
         if self.handover.shares_listeners() {
-            return Err("a hand-over is under way".to_owned());
+            return Err(HolderError::UnderWay);
         }
         let state = handover::state(runtime, self.endpoints.export());
         self.handover.share();

@@ -1,5 +1,6 @@
 //! Taking up another configuration.
 
+use super::error::ReloadError;
 use super::{Server, compile, source};
 use crate::clusters;
 use crate::events::Event;
@@ -37,17 +38,17 @@ impl Server {
         }
     }
 
-    pub(super) fn reload(&mut self, events: &Receiver<Event>) -> Result<(), String> {
+    pub(super) fn reload(&mut self, events: &Receiver<Event>) -> Result<(), ReloadError> {
         if let Some(node) = &mut self.node {
             node.refresh();
         }
-        let source = source(&self.flags, self.node.as_ref()).map_err(|error| error.brief())?;
-        let loaded = load::parse_anew(source).map_err(|error| error.brief())?;
+        let source = source(&self.flags, self.node.as_ref())?;
+        let loaded = load::parse_anew(source)?;
         self.take_up(loaded, events)
     }
 
     /// Builds everything new beside the old, then swaps: all or nothing.
-    fn take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), String> {
+    fn take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), ReloadError> {
         self.say("Reloading");
         let result = self.try_take_up(loaded, events);
         match &result {
@@ -62,23 +63,21 @@ impl Server {
         result
     }
 
-    fn try_take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        let (config, tasks) = compile(&loaded, &self.flags, &self.shared, self.node.as_ref())
-            .map_err(|error| error.brief())?;
+    fn try_take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), ReloadError> {
+        let (config, tasks) = compile(&loaded, &self.flags, &self.shared, self.node.as_ref())?;
         clusters::watch(&mut self.watches, &config.services, &self.shared)?;
         // The old configuration answers meanwhile. What comes is obeyed right after the reload.
         let deferred = std::mem::take(&mut self.deferred);
         let mut waiting = Waiting::new(events, deferred, Inherited::default(), &self.shared);
         clusters::wait(&config.services, &self.shared, &mut waiting);
         self.deferred = waiting.deferred;
-        self.endpoints.apply(&config.services).map_err(|error| text(&error))?;
+        self.endpoints.apply(&config.services)?;
         let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
         match applied {
             Some(Err(error)) => {
                 // The endpoints of the old configuration are still bound or can be bound again.
                 _ = self.endpoints.apply(&self.config.services);
-                return Err(text(&error));
+                return Err(error.into());
             }
             Some(Ok(silent)) if !silent.is_empty() => {
                 let text = format!("workers {silent:?} have not taken up the configuration yet");

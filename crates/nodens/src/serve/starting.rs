@@ -1,5 +1,6 @@
 //! The last steps to a server that runs, each of which may have to be waited for.
 
+use super::error::StartError;
 use super::memory;
 use crate::budget::Budget;
 use crate::clusters;
@@ -17,15 +18,14 @@ pub(super) fn run(
     node: Option<&Node>,
     endpoints: &mut Endpoints,
     waiting: &mut Waiting<'_>,
-) -> Result<Option<Runtime>, String> {
+) -> Result<Option<Runtime>, StartError> {
     let (shared, config, budget) = what;
-    let text = |error: &dyn std::fmt::Display| error.to_string();
     // Before the wait, so that probes hear meanwhile that the process lives.
     let apply = |inherited: &mut Inherited| {
         resume_alone(endpoints, inherited);
         endpoints.apply(&config.services)
     };
-    let applied = node::when_free(node, waiting, apply).map_err(|error| text(&error))?;
+    let applied = node::when_free(node, waiting, apply)?;
     memory::fit_beside(shared, budget, &waiting.inherited);
     if applied.is_none() {
         return Ok(None);
@@ -44,7 +44,7 @@ pub(super) fn run(
         resume_alone(endpoints, inherited);
         memory::runtime(what, node, inherited)
     };
-    let started = node::when_free(node, waiting, start).map_err(|error| text(&error))?;
+    let started = node::when_free(node, waiting, start)?;
     // The workers have them.
     waiting.inherited.listeners.clear();
     if started.is_some() && !waiting.inherited.is_some() {

@@ -1,0 +1,35 @@
+//! Why a server does not start, or goes on with the configuration it has.
+
+use crate::clusters::WatchError;
+use crate::endpoints::ListenError;
+use crate::handover::ClaimError;
+use crate::load::LoadError;
+use crate::pidfile::PidfileError;
+use std::io;
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) enum StartError {
+    Claim(#[from] ClaimError),
+    Load(#[from] LoadError),
+    Watch(#[from] WatchError),
+    /// There is no runtime for the HTTP endpoints.
+    Http(#[from] io::Error),
+    Listen(#[from] ListenError),
+    Workers(#[from] nodens_net::StartError),
+    Pidfile(#[from] PidfileError),
+}
+
+/// Why a changed configuration is not taken up.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReloadError {
+    #[error("{}", .0.brief())]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    #[error(transparent)]
+    Http(#[from] ListenError),
+    #[error(transparent)]
+    Dns(#[from] nodens_net::ListenError),
+}
