@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as Arguments;
 use lab_load::Workload;
+use nodens_wire::framing::framed;
 use nodens_wire::{Name, Type};
 use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
@@ -310,7 +311,7 @@ fn query(name: &str) -> Vec<u8> {
     let name: Vec<u8> =
         labels.flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
     let message = [&[0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0], &name[..], &[0, 0, 16, 0, 1]].concat();
-    [&(message.len() as u16).to_be_bytes()[..], &message].concat()
+    framed(&message)
 }
 
 /// The sum of all series of a metric.

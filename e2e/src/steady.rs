@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args as Arguments;
+use nodens_wire::framing::framed;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
@@ -102,8 +103,7 @@ impl Way for Connected {
                 None => TcpStream::connect(self.0).await?,
             };
             stream.set_nodelay(true)?;
-            let length = u16::try_from(message.len())?.to_be_bytes();
-            stream.write_all(&[&length, message].concat()).await?;
+            stream.write_all(&framed(message)).await?;
             let mut answer = vec![0; usize::from(stream.read_u16().await?)];
             stream.read_exact(&mut answer).await?;
             Ok::<_, anyhow::Error>((stream, answer))

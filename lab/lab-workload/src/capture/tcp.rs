@@ -2,6 +2,7 @@
 
 use super::Fault;
 use super::packet::{Peer, Segment};
+use nodens_wire::framing::{LENGTH_LEN, first_length};
 use nodens_wire::{Flags, HEADER_LEN, Header};
 use std::collections::{BTreeMap, HashMap};
 
@@ -144,9 +145,8 @@ impl Stream {
     /// Gives away whole messages (RFC 1035 section 4.2.2).
     fn messages(&mut self, each: &mut impl FnMut(&[u8])) -> Result<(), Fault> {
         let mut at = 0;
-        while let Some((len, rest)) = self.ready.get(at..).and_then(<[u8]>::split_first_chunk::<2>)
-        {
-            let len = usize::from(u16::from_be_bytes(*len));
+        while let Some(len) = self.ready.get(at..).and_then(first_length) {
+            let rest = self.ready.get(at + LENGTH_LEN..).unwrap_or_default();
             let known = rest.get(..len.min(rest.len())).unwrap_or_default();
             if !self.begun && !may_start(len, known) {
                 self.give_up();
@@ -155,7 +155,7 @@ impl Stream {
             let Some(message) = rest.get(..len) else { break };
             each(message);
             self.begun = true;
-            at += 2 + len;
+            at += LENGTH_LEN + len;
         }
         self.ready.drain(..at.min(self.ready.len()));
         Ok(())
