@@ -2,46 +2,9 @@
 
 use nodens_core::testing::{Bench, Reaction, request};
 use nodens_core::worker::Verdict;
+use nodens_testkit::alloc::{Counting, allocations_of_thread};
 use nodens_wire::{Builder, Class, Flags, Message, Name, Section, Type};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::Duration;
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread, because others of the test harness allocate meanwhile.
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-fn allocations() -> usize {
-    ALLOCATIONS.with(Cell::get)
-}
-
-fn count() {
-    // A thread that is ending has no counter any more, and nothing to count.
-    _ = ALLOCATIONS.try_with(|counter| counter.set(counter.get() + 1));
-}
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from `System`.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -58,12 +21,12 @@ fn a_hit_allocates_nothing() {
         ["a.example.org. A", "b.Example.org. AAAA +do", "c.example.org. A +cd +edns"].map(request);
     let mut out = Vec::with_capacity(4096);
     let mut ask_all = |bench: &mut Bench| {
-        let before = allocations();
+        let before = allocations_of_thread();
         for request in &requests {
             let verdict = bench.worker.receive(bench.now, bench.client, request, &mut out);
             assert_eq!(verdict, Verdict::Answered);
         }
-        allocations() - before
+        allocations_of_thread() - before
     };
     assert!(ask_all(&mut bench) > 0, "a miss allocates, so the counter works");
     let warm: usize = (0..10).map(|_| ask_all(&mut bench)).sum();
@@ -125,12 +88,12 @@ fn handlers_around_the_cache_allocate_nothing_on_a_hit() {
     let requests = questions.map(request);
     let mut out = Vec::with_capacity(4096);
     let mut ask_all = |bench: &mut Bench| {
-        let before = allocations();
+        let before = allocations_of_thread();
         for request in &requests {
             let verdict = bench.worker.receive(bench.now, bench.client, request, &mut out);
             assert_eq!(verdict, Verdict::Answered);
         }
-        allocations() - before
+        allocations_of_thread() - before
     };
     let warm: usize = (0..10).map(|_| ask_all(&mut bench)).sum();
     assert!(warm < 20, "{warm}: buffers reach their size");

@@ -3,44 +3,7 @@
 
 use nodens_core::testing::{Bench, request};
 use nodens_core::worker::Verdict;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Counting;
-
-thread_local! {
-    /// Of this thread, because others of the test harness allocate meanwhile.
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-fn allocations() -> usize {
-    ALLOCATIONS.with(Cell::get)
-}
-
-fn count() {
-    // A thread that is ending has no counter any more, and nothing to count.
-    _ = ALLOCATIONS.try_with(|counter| counter.set(counter.get() + 1));
-}
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from `System`.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
+use nodens_testkit::alloc::{Counting, allocations_of_thread};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -98,10 +61,10 @@ fn answers_from_a_cluster_allocate_nothing() {
     let requests: Vec<Vec<u8>> = QUESTIONS.iter().map(|question| request(question)).collect();
     let mut out = Vec::with_capacity(4096);
     let mut ask = |bench: &mut Bench, request: &[u8]| {
-        let before = allocations();
+        let before = allocations_of_thread();
         let verdict = bench.worker.receive(bench.now, bench.client, request, &mut out);
         assert_eq!(verdict, Verdict::Answered);
-        allocations() - before
+        allocations_of_thread() - before
     };
     let cold: usize = requests.iter().map(|request| ask(&mut bench, request)).sum();
     assert!(cold > 0, "buffers have to grow, so the counter works");

@@ -2,34 +2,9 @@
 
 use nodens_core::testing::{Bench, request};
 use nodens_core::worker::{Action, Verdict};
+use nodens_testkit::alloc::{Counting, allocations};
 use nodens_wire::{Flags, header};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from `System`.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -43,7 +18,7 @@ fn a_forwarded_question_allocates_nothing() {
     let mut actions = Vec::with_capacity(16);
     let mut answered = 0;
     let mut forward_one = |bench: &mut Bench| {
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = allocations();
         let verdict = bench.worker.receive(bench.now, bench.client, &request, &mut out);
         assert_eq!(verdict, Verdict::Pending);
         bench.worker.take_actions(&mut actions);
@@ -63,7 +38,7 @@ fn a_forwarded_question_allocates_nothing() {
             answered += 1;
             bench.worker.reuse(wire);
         }
-        ALLOCATIONS.load(Ordering::Relaxed) - before
+        allocations() - before
     };
     let warm: usize = (0..1000).map(|_| forward_one(&mut bench)).sum();
     assert!(warm > 0, "the counter works");

@@ -3,33 +3,8 @@
 
 use nodens_core::testing::{Bench, request};
 use nodens_core::worker::Verdict;
-use std::alloc::{GlobalAlloc, Layout, System};
+use nodens_testkit::alloc::{Counting, allocations};
 use std::fmt::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from `System`.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -77,12 +52,12 @@ const SEARCH: &str = "cluster.local {
 fn settles(bench: &mut Bench, requests: &[Vec<u8>]) {
     let mut out = Vec::with_capacity(4096);
     let mut ask_all = || {
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = allocations();
         for request in requests {
             let verdict = bench.worker.receive(bench.now, bench.client, request, &mut out);
             assert_eq!(verdict, Verdict::Answered);
         }
-        ALLOCATIONS.load(Ordering::Relaxed) - before
+        allocations() - before
     };
     assert!(ask_all() > 0, "buffers and series are made once, so the counter works");
     for _ in 0..10 {

@@ -4,37 +4,20 @@ use nodens_core::job::Transport;
 use nodens_core::limits::PENDING_OCTETS;
 use nodens_core::testing::{Bench, Reaction, request};
 use nodens_core::worker::{Action, Verdict};
+use nodens_testkit::alloc::{Counting, held};
+use nodens_testkit::alone;
 use nodens_wire::{Class, Message, Record, Type};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-struct Counting;
-
-static OCTETS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        OCTETS.fetch_add(layout.size() + 16, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        OCTETS.fetch_sub(layout.size() + 16, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The tests count the octets of the whole process.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Octets that the process holds, with 16 for each allocation.
+fn octets() -> usize {
+    let held = held();
+    held.octets + 16 * held.blocks
+}
 
 /// An upstream's response of about 56 KiB: a few long records, or thousands of short ones.
 fn long_response(query: &Message) -> Vec<u8> {
@@ -58,7 +41,7 @@ fn long_response(query: &Message) -> Vec<u8> {
 
 #[test]
 fn what_many_waited_for_is_not_kept_by_each_of_them() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap();
+    let _alone = alone();
     // What is kept for good is less than a response of either kind needs for each: its octets, or
     // where its TTLs stand.
     assert!(kept("long.example.org. TXT") < QUERIES * PENDING_OCTETS);
@@ -78,26 +61,26 @@ fn kept(query: &str) -> usize {
     bench.client.transport = Transport::Tcp;
     let request = request(query);
     let mut out = Vec::new();
-    let before = OCTETS.load(Ordering::Relaxed);
+    let before = octets();
     for _ in 0..QUERIES {
         let verdict = bench.worker.receive(bench.now, bench.client, &request, &mut out);
         assert_eq!(verdict, Verdict::Pending);
     }
     assert_eq!(bench.pass(Duration::from_millis(20)).len(), QUERIES);
-    OCTETS.load(Ordering::Relaxed) - before
+    octets() - before
 }
 
 #[test]
 fn a_waiting_question_takes_what_is_reckoned_with() {
     const QUESTIONS: usize = 4096;
-    let _alone = ONE_AT_A_TIME.lock().unwrap();
+    let _alone = alone();
     let mut bench = Bench::new(".:53 {\n errors\n prometheus\n cache\n forward . 192.0.2.1\n}");
     let mut out = Vec::with_capacity(4096);
     let requests: Vec<_> = (0..QUESTIONS)
         .map(|n| request(&format!("service-{n}.some-namespace.svc.cluster.local A +edns")))
         .collect();
     let mut actions = Vec::with_capacity(16);
-    let before = OCTETS.load(Ordering::Relaxed);
+    let before = octets();
     for (n, request) in requests.iter().enumerate() {
         bench.client.peer = SocketAddr::from(([10, 0, (n >> 8) as u8, n as u8], 40_000));
         let verdict = bench.worker.receive(bench.now, bench.client, request, &mut out);
@@ -106,7 +89,7 @@ fn a_waiting_question_takes_what_is_reckoned_with() {
         assert!(actions.drain(..).all(|action| matches!(action, Action::Ask(_))));
     }
     assert_eq!(bench.worker.pending(), QUESTIONS);
-    let each = (OCTETS.load(Ordering::Relaxed) - before) / QUESTIONS;
+    let each = (octets() - before) / QUESTIONS;
     assert!(each <= PENDING_OCTETS, "{each} octets for a question");
     assert!(each > PENDING_OCTETS / 8, "{each} octets: far more could wait");
 }

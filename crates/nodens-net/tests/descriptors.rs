@@ -6,27 +6,22 @@ use nodens_core::log::Sink;
 use nodens_core::testing::request;
 use nodens_core::{Shared, build};
 use nodens_net::{Options, Runtime};
+use nodens_testkit::PATIENCE;
+use nodens_wire::framing::{framed, read_message};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const DESCRIPTORS: u64 = 128;
 
 /// The RCODE of the answer, if there is one.
 fn ask(stream: &mut TcpStream) -> Option<u8> {
     let question = request("example.org A");
-    let framed = [&(question.len() as u16).to_be_bytes()[..], &question].concat();
-    stream.write_all(&framed).ok()?;
-    let mut length = [0; 2];
-    stream.read_exact(&mut length).ok()?;
-    let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut answer).ok()?;
-    Some(answer[3] & 0x0f)
+    stream.write_all(&framed(&question)).ok()?;
+    Some(read_message(stream).ok()?[3] & 0x0f)
 }
 
 /// A socket that takes its descriptor now and connects later.

@@ -6,42 +6,16 @@ use nodens_core::log::Sink;
 use nodens_core::testing::request;
 use nodens_core::{Shared, build};
 use nodens_net::{Options, Runtime};
+use nodens_testkit::PATIENCE;
+use nodens_testkit::alloc::{Counting, allocations};
+use nodens_wire::framing::framed;
 use rustix::thread::CpuSet;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from `System`.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_hit_allocates_nothing() {
@@ -58,15 +32,15 @@ fn a_hit_allocates_nothing() {
     let mut tcp = TcpStream::connect(server).unwrap();
     tcp.set_read_timeout(Some(PATIENCE)).unwrap();
     let question = request("hit.example.org. A +edns");
-    let framed = [&(question.len() as u16).to_be_bytes()[..], &question].concat();
+    let framed = framed(&question);
     let mut answer = [0; 512];
     let mut ask = || {
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = allocations();
         udp.send(&question).unwrap();
         let len = udp.recv(&mut answer).unwrap();
         tcp.write_all(&framed).unwrap();
         tcp.read_exact(&mut answer[..2 + len]).unwrap();
-        ALLOCATIONS.load(Ordering::Relaxed) - before
+        allocations() - before
     };
     assert!(ask() > 0, "a miss allocates, so the counter works");
     // A datagram goes to the worker of the CPU that it comes from, and each worker has to be warm.

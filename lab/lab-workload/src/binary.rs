@@ -34,6 +34,7 @@ pub fn read(octets: &[u8], workload: &mut Workload) -> Result<(), TruncatedFile>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodens_wire::framing::framed;
     use proptest::prelude::*;
 
     fn sent(workload: &Workload, n: u64) -> Vec<u8> {
@@ -82,8 +83,7 @@ mod tests {
         ) {
             let mut file = Vec::new();
             for message in &messages {
-                file.extend((message.len() as u16).to_be_bytes());
-                file.extend(message);
+                file.extend(framed(message));
             }
             let whole = file.len();
             file.extend(&tail);

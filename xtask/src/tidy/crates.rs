@@ -37,6 +37,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nodens-lab", &["nodens-wire", "lab-*"]),
     ("lab-*", &["nodens-wire", "lab-*"]),
     ("nodens-judge", &[]),
+    (TESTKIT, &[]),
     ("nodens-e2e", &["nodens-judge", "nodens-wire", "lab-*"]),
     ("xtask", &["nodens-judge"]),
 ];
@@ -47,8 +48,11 @@ const IO_CRATES: &[&str] =
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// The crates that may hold `unsafe`: one for the server, one for the lab.
-const UNSAFE_CRATES: &[&str] = &["nodens-net", "lab-sys"];
+/// Only development dependencies may name it.
+const TESTKIT: &str = "nodens-testkit";
+
+/// The crates that may hold `unsafe`: one for the server, one for the lab, and the counting allocator of tests.
+const UNSAFE_CRATES: &[&str] = &["nodens-net", "lab-sys", TESTKIT];
 
 /// The part of `cargo metadata` that the rules look at.
 #[derive(Debug, Deserialize)]
@@ -158,7 +162,8 @@ fn direction(tree: &Tree, package: &Package, findings: &mut Vec<Finding>) {
         let line = line_of(tree, manifest, &dependency.name);
         if dependency.kind.as_deref() != Some("dev")
             && dependency.path.is_some()
-            && !allowed.iter().any(|pattern| matches(pattern, &dependency.name))
+            && (dependency.name == TESTKIT
+                || !allowed.iter().any(|pattern| matches(pattern, &dependency.name)))
         {
             let message = format!(
                 "`{}` must not depend on `{}` (allowed: {})",
@@ -249,6 +254,13 @@ mod tests {
         assert!(findings(in_tests, FORBID).is_empty());
         let judge = package("xtask", "nodens-wire", None, Some("x"));
         assert!(findings(judge, FORBID)[0].contains("allowed: nodens-judge"));
+    }
+
+    #[test]
+    fn what_is_for_tests_is_a_development_dependency() {
+        let kit = |kind| package("nodens", TESTKIT, kind, Some("x"));
+        assert!(findings(kit(Some("dev")), FORBID).is_empty());
+        assert_eq!(findings(kit(None), FORBID).len(), 1);
     }
 
     #[test]

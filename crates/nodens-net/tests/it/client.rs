@@ -1,13 +1,11 @@
 //! Clients.
 
 use nodens_core::testing::request;
+pub(crate) use nodens_testkit::PATIENCE;
+pub(crate) use nodens_wire::framing::{framed, read_message};
 use nodens_wire::{Message, Rcode, header};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::time::Duration;
-
-/// Long enough for a busy machine, short enough for a test that fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request with this ID; see `nodens_core::testing::request` for the text.
 pub(crate) fn question(id: u16, text: &str) -> Vec<u8> {
@@ -56,15 +54,10 @@ impl Stream {
 
     /// The next message, or nothing if the server has closed.
     pub(crate) fn receive_bytes(&mut self) -> Option<Vec<u8>> {
-        let mut length = [0; 2];
-        match self.0.read_exact(&mut length) {
-            Ok(()) => {}
+        match read_message(&mut self.0) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("no answer"),
-            Err(_) => return None,
+            message => message.ok(),
         }
-        let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
-        self.0.read_exact(&mut message).ok()?;
-        Some(message)
     }
 
     pub(crate) fn receive(&mut self) -> Message {
@@ -94,10 +87,6 @@ impl Stream {
         self.0.set_nonblocking(false).unwrap();
         open
     }
-}
-
-pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
-    [&u16::try_from(message.len()).unwrap().to_be_bytes()[..], message].concat()
 }
 
 pub(crate) fn ask_tcp(server: SocketAddr, text: &str) -> Message {

@@ -126,7 +126,7 @@ fn fifty_successions_under_load_lose_nothing() {
         adopted += succeed(server, &heir, Duration::from_secs(5));
         heir.runtime.settle();
         server = heir;
-        super::server::eventually(|| asked.load(Ordering::SeqCst) > before + 20, "questions");
+        super::server::eventually("questions", || asked.load(Ordering::SeqCst) > before + 20);
     }
     stop.store(true, Ordering::SeqCst);
     threads.into_iter().for_each(|thread| thread.join().unwrap());

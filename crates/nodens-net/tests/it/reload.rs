@@ -69,11 +69,11 @@ fn an_old_configuration_is_freed_once_its_questions_are_answered() {
     let mut server = Server::start(&corefile);
     let client = udp_client(server.address());
     client.send(&question(1, "example.org A")).unwrap();
-    eventually(|| upstream.count() > 0, "the question to be asked");
+    eventually("the question to be asked", || upstream.count() > 0);
     server.reload(&corefile).unwrap();
     assert!(server.first.upgrade().is_some(), "a question still uses it");
     assert_answered(&receive(&client));
-    eventually(|| server.first.upgrade().is_none(), "the old configuration to be freed");
+    eventually("the old configuration to be freed", || server.first.upgrade().is_none());
     server.stop();
 }
 
@@ -137,7 +137,7 @@ fn a_listener_that_goes_answers_what_it_was_asked_and_closes() {
     let mut tcp = Stream::connect(old);
     udp.send(&question(1, "udp.test A")).unwrap();
     tcp.send(2, "tcp.test A");
-    eventually(|| upstream.count() >= 2, "the questions to be asked");
+    eventually("the questions to be asked", || upstream.count() >= 2);
     server.reload(".:0 {\n bind 127.0.0.2\n whoami\n}").unwrap();
     assert_eq!(receive(&udp).id, 1);
     assert_eq!(tcp.receive().id, 2);
@@ -150,7 +150,7 @@ fn a_listener_that_goes_answers_what_it_was_asked_and_closes() {
         client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         client.recv(&mut [0; 512]).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused)
     };
-    eventually(refused, "the old address to be closed");
+    eventually("the old address to be closed", refused);
     server.stop();
 }
 
@@ -173,7 +173,7 @@ fn a_shutdown_answers_what_is_under_way_and_then_ends() {
     udp.send(&question(1, "udp.test A")).unwrap();
     tcp.send(2, "tcp.test A");
     never.send(&question(3, "never.test A")).unwrap();
-    eventually(|| upstream.count() >= 4, "the questions to be asked");
+    eventually("the questions to be asked", || upstream.count() >= 4);
     let start = std::time::Instant::now();
     server.runtime.shutdown(Duration::from_secs(2));
     // One question would wait for five seconds.
@@ -197,7 +197,7 @@ fn a_worker_that_ends_leaves_its_question_to_one_who_waits_for_the_same() {
         let before = upstream.count();
         let mut tcp = Stream::connect(server.address());
         tcp.send(1, "same.test A");
-        eventually(|| upstream.count() > before, "the question to be asked");
+        eventually("the question to be asked", || upstream.count() > before);
         let udp = udp_client(server.address());
         udp.send(&question(2, "same.test A")).unwrap();
         std::thread::sleep(Duration::from_millis(50));

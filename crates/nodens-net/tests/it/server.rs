@@ -4,10 +4,11 @@ use nodens_core::config::BuildOptions;
 use nodens_core::log::{Record, Sink};
 use nodens_core::{Config, Shared, build};
 use nodens_net::{ListenError, Options, Runtime};
+pub(crate) use nodens_testkit::eventually;
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) const WORKERS: usize = 4;
 
@@ -72,7 +73,7 @@ impl Server {
 
     /// Waits until a metric family has reached `count`.
     pub(crate) fn wait_for(&self, family: &str, count: u64) {
-        eventually(|| self.count(family) >= count, &format!("{family} to reach {count}"));
+        eventually(&format!("{family} to reach {count}"), || self.count(family) >= count);
     }
 
     /// The log so far.
@@ -88,13 +89,4 @@ impl Server {
 fn compile(shared: &Arc<Shared>, corefile: &str, options: &BuildOptions) -> Arc<Config> {
     let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources);
     Arc::new(build(&tree.unwrap(), options, shared).unwrap())
-}
-
-/// Waits until `condition` holds.
-pub(crate) fn eventually(condition: impl Fn() -> bool, what: &str) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < super::client::PATIENCE, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }

@@ -68,7 +68,7 @@ fn one_connection_has_a_bounded_number_of_questions_under_way() {
         (0..200).flat_map(|id| framed(&question(id, &format!("n{id}.test A")))).collect();
     client.0.write_all(&questions).unwrap();
     // Nothing has been answered when the first 128 are under way, so there must be no others.
-    eventually(|| asked.lock().unwrap().len() >= 128, "128 questions");
+    eventually("128 questions", || asked.lock().unwrap().len() >= 128);
     std::thread::sleep(Duration::from_millis(200));
     let under_way = asked.lock().unwrap().len();
     assert_eq!(under_way, 128);
@@ -173,7 +173,7 @@ fn with_questions() -> (Server, Stream, Arc<AtomicBool>, Upstream) {
     let questions: Vec<u8> =
         (0..QUESTIONS).flat_map(|id| framed(&question(id, &format!("n{id}.test A")))).collect();
     client.0.write_all(&questions).unwrap();
-    eventually(|| asked.lock().unwrap().len() >= 128, "128 questions");
+    eventually("128 questions", || asked.lock().unwrap().len() >= 128);
     (server, client, release, upstream)
 }
 
@@ -191,7 +191,7 @@ fn a_stop_answers_all_that_has_been_read() {
     let (server, client, release, _upstream) = with_questions();
     let address = server.address();
     let stop = std::thread::spawn(move || server.runtime.shutdown(Duration::from_secs(30)));
-    eventually(|| TcpStream::connect(address).is_err(), "the listener to close");
+    eventually("the listener to close", || TcpStream::connect(address).is_err());
     release.store(true, Ordering::SeqCst);
     assert_all_answers(client);
     stop.join().unwrap();
@@ -225,7 +225,7 @@ fn silent_and_dribbling_clients_are_closed_in_time() {
     }
     assert!(sent < octets.len(), "a question at 10 octets a second was waited for");
     assert!(silent.is_closed() && idle.is_closed() && dribbling.is_closed());
-    eventually(|| server.count("nodens_tcp_connections") == 0, "all to be closed");
+    eventually("all to be closed", || server.count("nodens_tcp_connections") == 0);
     server.stop();
 }
 
@@ -265,7 +265,7 @@ fn all_clients_together_hold_no_more_than_they_may_and_the_greediest_loses() {
     (1..8).for_each(|id| assert_answered(&from(port, 4).ask(&format!("n{id}.test TXT"))));
     let questions: Vec<u8> =
         (0..8).flat_map(|id| framed(&question(id, &format!("n{id}.test TXT")))).collect();
-    eventually(|| upstream.count() >= 8, "the questions upstream");
+    eventually("the questions upstream", || upstream.count() >= 8);
     let greedy: Vec<Stream> = (0..80)
         .map(|_| {
             let mut stream = from(port, 2);
@@ -277,16 +277,16 @@ fn all_clients_together_hold_no_more_than_they_may_and_the_greediest_loses() {
         })
         .collect();
     let lost = || greedy.iter().filter(|stream| is_reset(stream)).count();
-    eventually(|| lost() > 0, "the greedy client to lose connections");
+    eventually("the greedy client to lose connections", || lost() > 0);
     let held = || server.count("nodens_tcp_held_bytes") as usize;
-    eventually(|| held() <= HELD, "connections to be closed until the rest is little enough");
+    eventually("connections to be closed until the rest is little enough", || held() <= HELD);
     assert!(held() > HELD / 2, "{} octets held: more was closed than had to be", held());
     let closed = server.count("nodens_tcp_closed_total{reason=\"unread_in_all\"}");
     assert!(closed as usize >= lost(), "{closed} counted");
     assert_eq!(slow.receive().id, 0);
     assert_answered(&from(port, 4).ask("n1.test A"));
     drop((greedy, slow));
-    eventually(|| held() == 0, "nothing to be held");
+    eventually("nothing to be held", || held() == 0);
     server.stop();
 }
 
@@ -325,7 +325,7 @@ fn who_asks_no_more_gets_all_answers_however_slowly_they_are_read() {
             client.0.shutdown(Shutdown::Write).unwrap();
         }
         // Now the server has nothing left to do but to wait for the client.
-        eventually(|| server.count("nodens_tcp_held_bytes") > 0, "the answers to be held");
+        eventually("the answers to be held", || server.count("nodens_tcp_held_bytes") > 0);
         std::thread::sleep(Duration::from_millis(200));
         let mut missing: HashSet<u16> = (0..4).collect();
         while !missing.is_empty() {
@@ -333,8 +333,8 @@ fn who_asks_no_more_gets_all_answers_however_slowly_they_are_read() {
         }
         assert_eq!(client.0.read(&mut [0]).unwrap(), 0, "the end of the stream, and no reset");
         drop(client);
-        eventually(|| server.count("nodens_tcp_held_bytes") == 0, "nothing to be held");
-        eventually(|| server.count("nodens_tcp_connections") == 0, "the connection to be closed");
+        eventually("nothing to be held", || server.count("nodens_tcp_held_bytes") == 0);
+        eventually("the connection to be closed", || server.count("nodens_tcp_connections") == 0);
         server.stop();
     }
 }
@@ -377,7 +377,7 @@ fn a_client_that_never_reads_is_closed_and_others_are_served() {
     assert_answered(&ask_tcp(server.address(), "polite A"));
     assert_answered(&ask_udp(server.address(), "polite A"));
     server.wait_for("nodens_tcp_closed_total", 1);
-    eventually(|| server.count("nodens_tcp_connections") == 0, "the end of it");
+    eventually("the end of it", || server.count("nodens_tcp_connections") == 0);
     server.stop();
 }
 
@@ -418,7 +418,7 @@ fn one_address_cannot_take_all_connections_and_accepting_never_stops() {
     server.wait_for("nodens_tcp_accepted_total", 60);
     let open = || greedy.iter().filter(|stream| stream.is_open()).count();
     // The last places are kept free while there are idle connections.
-    eventually(|| (17..=25).contains(&open()), "no more than 25 connections of 60 to be left");
+    eventually("no more than 25 connections of 60 to be left", || (17..=25).contains(&open()));
     // Others fill the rest, and then push out those who have been idle for longest, whichever
     // worker has them. One who comes before another worker has made room is turned away and comes again.
     let others = RefCell::new(Vec::new());
@@ -429,13 +429,13 @@ fn one_address_cannot_take_all_connections_and_accepting_never_stops() {
         others.borrow_mut().push(stream);
         answered
     };
-    (20..50).for_each(|last| eventually(|| is_served(last), "an answer for everybody"));
+    (20..50).for_each(|last| _ = eventually("an answer for everybody", || is_served(last)));
     run_on(last);
-    (50..80).for_each(|last| eventually(|| is_served(last), "an answer by another worker"));
+    (50..80).for_each(|last| _ = eventually("an answer by another worker", || is_served(last)));
     assert!(server.count("nodens_tcp_connections") <= 40);
     assert_answered(&ask_udp(SocketAddr::from(([127, 0, 0, 1], port)), "example.org A"));
     drop((greedy, others));
-    eventually(|| server.count("nodens_tcp_connections") == 0, "all to be closed");
+    eventually("all to be closed", || server.count("nodens_tcp_connections") == 0);
     assert_answered(&from(11).ask("example.org A"));
     server.stop();
 }
@@ -499,7 +499,7 @@ fn a_client_that_has_all_it_may_is_served_by_any_worker() {
             streams.borrow_mut().push(stream);
             answered
         };
-        eventually(is_served, "an answer by whichever worker");
+        eventually("an answer by whichever worker", is_served);
     }
     assert!(server.count("nodens_tcp_connections") <= 17);
     assert!(other.is_open(), "another client lost its connection");
@@ -515,7 +515,7 @@ fn a_client_whose_connections_all_wait_for_an_answer_gets_no_more() {
         .map(|id| {
             let mut stream = from(port, 2);
             stream.0.write_all(&framed(&question(id, &format!("n{id}.slow A")))).unwrap();
-            eventually(|| upstream.count() > usize::from(id), "the query upstream");
+            eventually("the query upstream", || upstream.count() > usize::from(id));
             stream
         })
         .collect();

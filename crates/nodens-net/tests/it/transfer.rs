@@ -147,7 +147,7 @@ fn a_hundred_thousand_endpoints_arrive_and_the_connection_goes_on() {
     assert_eq!(client.receive().id, 9);
     client.send(4711, "cluster.local AXFR");
     take(&mut client, 100_004);
-    eventually(|| server.shared.transfers.count() == 0, "the transfers to be over");
+    eventually("the transfers to be over", || server.shared.transfers.count() == 0);
     server.stop();
 }
 
@@ -160,7 +160,7 @@ fn transfers_asked_of_one_connection_come_one_after_the_other() {
     let asked = framed(&question(4711, "cluster.local AXFR"));
     client.0.write_all(&asked.repeat(2)).unwrap();
     client.0.write_all(&framed(&question(9, "polite A"))).unwrap();
-    eventually(|| zone.made.load(Ordering::Relaxed) > 1000, "the first to be under way");
+    eventually("the first to be under way", || zone.made.load(Ordering::Relaxed) > 1000);
     client.0.write_all(&asked).unwrap();
     client.0.shutdown(Shutdown::Write).unwrap();
     take(&mut client, 20_004);
@@ -178,7 +178,7 @@ fn a_stop_answers_what_was_asked_behind_a_transfer() {
     let mut client = Stream::connect(server.address());
     let asked = ["cluster.local AXFR", "polite A"].map(|text| framed(&question(4711, text)));
     client.0.write_all(&asked.concat()).unwrap();
-    eventually(|| server.shared.transfers.count() == 1, "the transfer to begin");
+    eventually("the transfer to begin", || server.shared.transfers.count() == 1);
     let stop = std::thread::spawn(move || server.runtime.shutdown(Duration::from_secs(60)));
     take(&mut client, 20_004);
     assert_answered(&client.receive());
@@ -226,7 +226,7 @@ fn what_a_client_does_not_read_is_not_made_and_nobody_waits_for_it() {
         let now = zone.made.load(Ordering::Relaxed);
         made.replace(now) == now
     };
-    eventually(rests, "the server to wait for the reader");
+    eventually("the server to wait for the reader", rests);
     assert!(made.get() < 500_000, "{} records for a client that reads nothing", made.get());
     for _ in 0..20 {
         assert_answered(&ask_tcp(server.address(), "polite A"));
@@ -239,7 +239,7 @@ fn what_a_client_does_not_read_is_not_made_and_nobody_waits_for_it() {
         assert!(taken < 64 << 20, "{taken} octets were taken and no more were made");
     }
     drop(slow);
-    eventually(|| server.shared.transfers.count() == 0, "who left to be forgotten");
+    eventually("who left to be forgotten", || server.shared.transfers.count() == 0);
     server.stop();
 }
 
@@ -253,13 +253,13 @@ fn clients_that_leave_in_the_middle_or_never_read_leave_nothing_behind() {
         client.send(4711, "cluster.local AXFR");
         client.0.read_exact(&mut vec![0; 10_000 * n]).unwrap();
     }
-    eventually(|| server.shared.transfers.count() == 0, "those who left to be forgotten");
+    eventually("those who left to be forgotten", || server.shared.transfers.count() == 0);
     let mut mute = Stream::connect(server.address());
     socket2::SockRef::from(&mute.0).set_recv_buffer_size(8192).unwrap();
     mute.send(4711, "cluster.local AXFR");
     server.wait_for("nodens_tcp_closed_total", 1);
-    eventually(|| server.shared.transfers.count() == 0, "who never reads to be forgotten");
-    eventually(|| server.count("nodens_tcp_connections") == 0, "all to be closed");
+    eventually("who never reads to be forgotten", || server.shared.transfers.count() == 0);
+    eventually("all to be closed", || server.count("nodens_tcp_connections") == 0);
     assert!(server.log().contains(" SOA serial ended after "));
     server.stop();
 }
@@ -298,7 +298,7 @@ fn a_transfer_goes_on_over_a_reload_and_is_cut_by_a_shutdown() {
     let mut server = start(&zone, COREFILE);
     let mut client = Stream::connect(server.address());
     client.send(4711, "cluster.local AXFR");
-    eventually(|| server.shared.transfers.count() == 1, "the transfer to begin");
+    eventually("the transfer to begin", || server.shared.transfers.count() == 1);
     // Its listener goes, with the directive that made the answer.
     server.reload("polite:0 {\n bind 127.0.0.2\n whoami\n}").unwrap();
     take(&mut client, 20_004);
@@ -406,14 +406,14 @@ fn servers_are_told_of_a_zone_and_of_its_changes_until_they_accept() {
     let server = start(&zone, &corefile);
     let services = &server.first.upgrade().unwrap().services.notifies;
     let notifications = Notifications::start(services, server.shared.sink.clone()).unwrap();
-    eventually(|| told_late.lock().unwrap().len() == 2, "a second try");
+    eventually("a second try", || told_late.lock().unwrap().len() == 2);
     let (from, first) = told.lock().unwrap()[0].clone();
     assert_eq!(from.ip(), IpAddr::from([127, 0, 0, 9]));
     assert_eq!((first.questions[0].qtype, first.answer[0].rtype), (Type::SOA, Type::SOA));
     assert_eq!(told.lock().unwrap().len(), 1);
     zone.serial.store(8, Ordering::Relaxed);
     services[0].zones.announce(zone.origin.view());
-    eventually(|| told.lock().unwrap().len() == 2, "news of the change");
+    eventually("news of the change", || told.lock().unwrap().len() == 2);
     assert_ne!(told.lock().unwrap()[1].1.answer, first.answer);
     drop(notifications);
     server.stop();

@@ -8,10 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use nodens_node::network::{Backend, Plan};
+pub(crate) use nodens_testkit::{PATIENCE, eventually};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-
-/// For machines that have much else to do.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process in a network namespace of its own, which lives as long as this.
 pub(crate) struct Namespace(Child);
@@ -67,16 +65,6 @@ pub(crate) fn sh(script: &str) -> String {
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}\n{complaints}");
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Waits until something is so. Returns how long that took.
-pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) -> Duration {
-    let started = Instant::now();
-    while !so() {
-        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    started.elapsed()
 }
 
 pub(crate) fn plan(backend: Backend, addresses: &[&str]) -> Plan {

@@ -13,7 +13,7 @@ const NO_TUN: &str =
     "exec unshare --mount sh -ec 'mount --bind /dev/null /dev/net/tun; exec \"$@\"' sh \"$@\"";
 
 #[test]
-fn questions_come_here_until_the_process_dies() {
+fn queries_come_here_until_the_process_dies() {
     for (rules, backend) in [
         (KUBE_PROXY.to_owned(), "nftables"),
         (kube_proxy_of("iptables-nft"), "iptables-nft"),

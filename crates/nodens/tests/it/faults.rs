@@ -1,7 +1,9 @@
 //! Upstreams that fail in every way, and clients that misbehave: good questions get good answers
 //! throughout.
 
-use crate::fixture::{PATIENCE, Server, alone, ask_udp, eventually, free_port, request};
+use crate::fixture::{
+    PATIENCE, Server, alone, ask_udp, eventually, framed, free_port, read_message, request,
+};
 use crate::load::{Load, SOCKET_HOLDS};
 use crate::upstreams::{Habit, Upstream, closed};
 use nodens_wire::{Message, Rcode, Type};
@@ -143,13 +145,8 @@ fn an_upstream_that_is_silent_costs_a_servfail_in_time() {
 fn ask_stream(stream: &mut TcpStream, qname: &str) -> Message {
     let request = request(qname, Type::A);
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(&(request.len() as u16).to_be_bytes()).unwrap();
-    stream.write_all(&request).unwrap();
-    let mut len = [0; 2];
-    stream.read_exact(&mut len).unwrap();
-    let mut reply = vec![0; usize::from(u16::from_be_bytes(len))];
-    stream.read_exact(&mut reply).unwrap();
-    Message::parse(&reply).unwrap()
+    stream.write_all(&framed(&request)).unwrap();
+    Message::parse(&read_message(stream).unwrap()).unwrap()
 }
 
 #[test]
@@ -173,7 +170,7 @@ fn bad_stream_clients_do_not_stop_good_ones() {
     let mut greedy = connect();
     greedy.set_nonblocking(true).unwrap();
     let question = request("greedy.example.org", Type::A);
-    let framed = [&(question.len() as u16).to_be_bytes()[..], &question].concat();
+    let framed = framed(&question);
     for _ in 0..20_000 {
         if greedy.write_all(&framed).is_err() {
             break;

@@ -1,18 +1,15 @@
 //! Starts the binary, asks it, ends it.
 
+pub(crate) use nodens_testkit::{PATIENCE, alone, eventually, free_port, need};
+pub(crate) use nodens_wire::framing::{framed, read_message};
 use nodens_wire::{Builder, Class, Flags, Message, Name, Type};
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Longest wait for anything that has to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder that goes away with the value.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -34,26 +31,6 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A port that was free for UDP and TCP on loopback a moment ago, below those that the system gives
-/// to clients, and another one each time.
-pub(crate) fn free_port() -> u16 {
-    const FIRST: u32 = 10_000;
-    const COUNT: u32 = 20_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        // Runs beside this one begin elsewhere.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed) + std::process::id().wrapping_mul(97);
-        let port = (FIRST + number % COUNT) as u16;
-        let free = |port| {
-            TcpListener::bind(("127.0.0.1", port)).is_ok()
-                && UdpSocket::bind(("127.0.0.1", port)).is_ok()
-        };
-        if free(port) {
-            return port;
-        }
     }
 }
 
@@ -222,25 +199,9 @@ pub(crate) fn http_get(port: u16, path: &str) -> std::io::Result<(String, String
     Ok((head.lines().next().unwrap_or_default().to_owned(), body.to_owned()))
 }
 
-/// Waits until `condition` holds.
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < until, "never happened: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Fails with a message that names the package if a tool is missing.
-pub(crate) fn need(tool: &str, package: &str) {
-    let found = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|folder| Path::new(&folder).join(tool).exists())
-    });
-    assert!(found, "`{tool}` is missing: apt-get install {package} (or `make setup`)");
-}
-
-/// Held by tests that need the machine for themselves, so that they run one after the other.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// The value of a line of `/proc/PID/status`, such as `VmHWM`, in octets.
+pub(crate) fn memory(pid: u32, field: &str) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mut values = status.lines().filter_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    values.next().unwrap().trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() << 10
 }

@@ -1,6 +1,8 @@
 //! Servers that follow each other.
 
-use super::fixture::{Folder, Server, ask_udp, eventually, free_port, http_get, nodens, request};
+use super::fixture::{
+    Folder, Server, ask_udp, eventually, framed, free_port, http_get, nodens, read_message, request,
+};
 use nodens_net::HandedConnection;
 use nodens_node::handover::{
     BusyResponder, Claimed, Error, Folder as Shared, HandoverState, Holder, Name, Named, Offer,
@@ -100,13 +102,8 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
 }
 
 pub(crate) fn exchange(stream: &mut TcpStream, question: &[u8]) -> Vec<u8> {
-    let framed = [&(question.len() as u16).to_be_bytes(), question].concat();
-    stream.write_all(&framed).unwrap();
-    let mut len = [0; 2];
-    stream.read_exact(&mut len).expect("an answer over TCP");
-    let mut answer = vec![0; usize::from(u16::from_be_bytes(len))];
-    stream.read_exact(&mut answer).unwrap();
-    answer
+    stream.write_all(&framed(question)).unwrap();
+    read_message(stream).expect("an answer over TCP")
 }
 
 pub(crate) fn name(what: &str) -> String {

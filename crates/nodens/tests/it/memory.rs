@@ -1,6 +1,8 @@
 //! All parts together stay below the memory limit, whatever the number of CPUs and whatever is asked.
 
-use crate::fixture::{Folder, PATIENCE, Server, alone, free_port, http_get, nodens, request};
+use crate::fixture::{
+    Folder, PATIENCE, Server, alone, free_port, http_get, memory, nodens, request,
+};
 use crate::upstreams::{Habit, Upstream};
 use nodens_wire::Type;
 use std::io::Read;
@@ -12,13 +14,6 @@ use std::time::{Duration, Instant};
 const LIMIT: usize = 96 << 20;
 /// New names; with the answers they fill the cache that this limit leaves with many workers.
 const NAMES: usize = 30_000;
-
-/// The most memory without files that a process has now, in octets.
-fn resident(pid: u32) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() << 10
-}
 
 /// Asks for new names as fast as they are answered, from many ports, so that all workers get some;
 /// gives the most memory seen meanwhile.
@@ -43,10 +38,10 @@ fn ask_for_new_names(server: &Server) -> usize {
             _ = socket.recv(&mut reply);
         }
         if number % 50 == 0 {
-            most = most.max(resident(server.pid()));
+            most = most.max(memory(server.pid(), "RssAnon"));
         }
     }
-    most.max(resident(server.pid()))
+    most.max(memory(server.pid(), "RssAnon"))
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One worker of many does not run any more, and its clients are served all the same.
 
-use crate::fixture::{Folder, Server, ask_udp, eventually, free_port, nodens, request};
+use crate::fixture::{Folder, Server, ask_udp, eventually, framed, free_port, nodens, request};
 use crate::handover::{name, rendezvous};
 use crate::standby::has_sockets;
 use nix::sys::ptrace;
@@ -78,7 +78,7 @@ fn answered(address: SocketAddr, count: usize, patience: Duration) -> usize {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_stuck_worker_costs_no_question_and_health_says_so() {
+fn a_stuck_worker_costs_no_query_and_health_says_so() {
     let (server, health, metrics) = start("stuck");
     assert_eq!(answered(server.address, 60, PATIENCE), 60);
     let frozen = Frozen::thread(server.pid(), "worker-1");
@@ -92,8 +92,7 @@ fn a_stuck_worker_costs_no_question_and_health_says_so() {
         let question = request("www.example.org.", Type::A);
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(&(question.len() as u16).to_be_bytes()).unwrap();
-        stream.write_all(&question).unwrap();
+        stream.write_all(&framed(&question)).unwrap();
         stream.read_exact(&mut [0; 30]).unwrap();
     }
     // The others serve, so nobody is to be sent elsewhere; but it should not stay so.

@@ -1,6 +1,6 @@
 //! Clients that read nothing of what they ask for: memory stays bounded, and others are served.
 
-use crate::fixture::{Server, alone, free_port, http_get, request};
+use crate::fixture::{Server, alone, framed, free_port, http_get, memory, request};
 use crate::upstreams::{Habit, Upstream};
 use nodens_wire::Type;
 use std::io::Write;
@@ -23,13 +23,6 @@ fn rude(server: SocketAddr) -> TcpStream {
     socket.into()
 }
 
-/// The most memory a process ever had, in octets.
-fn peak(pid: u32) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() << 10
-}
-
 #[test]
 fn a_client_that_reads_nothing_does_not_take_all_memory() {
     let _alone = alone();
@@ -44,8 +37,7 @@ fn a_client_that_reads_nothing_does_not_take_all_memory() {
     let server = Server::start_with("unread", &corefile, &arguments);
     // All wait for the same answer, which comes for all of them at once.
     let question = request("long.example.org", Type::A);
-    let framed = [&(question.len() as u16).to_be_bytes()[..], &question].concat();
-    let questions = framed.repeat(QUESTIONS);
+    let questions = framed(&question).repeat(QUESTIONS);
     let clients: Vec<TcpStream> = (0..CONNECTIONS)
         .map(|_| {
             let mut client = rude(server.address);
@@ -64,7 +56,7 @@ fn a_client_that_reads_nothing_does_not_take_all_memory() {
         std::thread::sleep(Duration::from_millis(50));
     }
     server.ask("polite", Type::A);
-    let peak = peak(server.pid());
+    let peak = memory(server.pid(), "VmHWM");
     assert!(peak < PEAK_MAX, "{} MiB were in use", peak >> 20);
     assert!(closed() > 0.0, "no connection was closed for the sake of all");
     drop(clients);

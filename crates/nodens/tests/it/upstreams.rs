@@ -1,7 +1,8 @@
 //! Upstreams with every fault, over real sockets.
 
+use crate::fixture::{framed, read_message};
 use nodens_wire::{Class, Flags, Message, Record, Type};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,10 +87,7 @@ fn serve_udp(socket: &UdpSocket, habit: Habit, asked: &AtomicUsize) {
 
 fn serve_tcp(mut stream: TcpStream, habit: Habit, asked: &AtomicUsize) -> std::io::Result<()> {
     loop {
-        let mut len = [0; 2];
-        stream.read_exact(&mut len)?;
-        let mut request = vec![0; usize::from(u16::from_be_bytes(len))];
-        stream.read_exact(&mut request)?;
+        let request = read_message(&mut stream)?;
         asked.fetch_add(1, Ordering::Relaxed);
         let Ok(question) = Message::parse(&request) else { continue };
         if habit == Habit::Resets {
@@ -99,9 +97,7 @@ fn serve_tcp(mut stream: TcpStream, habit: Habit, asked: &AtomicUsize) -> std::i
         let mut stream = stream.try_clone()?;
         after(delay(habit, &question), move || {
             for reply in replies {
-                let mut framed = (reply.len() as u16).to_be_bytes().to_vec();
-                framed.extend(reply);
-                _ = stream.write_all(&framed);
+                _ = stream.write_all(&framed(&reply));
             }
         });
     }

@@ -5,6 +5,7 @@ use lab_echo::identity::Identity;
 use lab_load::schedule::Arrivals;
 use lab_load::transport::{Share, Trust};
 use lab_load::{Config, Pace, Transport, run};
+use nodens_wire::framing::{framed, read_message};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -41,14 +42,11 @@ fn slow_server(tls: Arc<ServerConfig>) -> (SocketAddr, Log) {
 /// Until the client is gone.
 fn answer(stream: TcpStream, tls: Arc<ServerConfig>, log: &Log) -> Option<()> {
     let mut stream = StreamOwned::new(ServerConnection::new(tls).unwrap(), stream);
-    let mut len = [0; 2];
     loop {
-        stream.read_exact(&mut len).ok()?;
+        let mut message = read_message(&mut stream).ok()?;
         log.lock().unwrap().push(Seen::Question);
-        let mut message = vec![0; usize::from(u16::from_be_bytes(len))];
-        stream.read_exact(&mut message).ok()?;
         *message.get_mut(2)? |= 0x80;
-        stream.write_all(&[&len[..], &message].concat()).ok()?;
+        stream.write_all(&framed(&message)).ok()?;
     }
 }
 

@@ -11,10 +11,11 @@ mod truth;
 use lab_histogram::Quantile;
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Spin, Transport, Workload, run};
+use nodens_wire::framing::{framed, read_message};
 use nodens_wire::{Name, Type};
 use socket2::{Domain, SockRef, Socket};
 use std::collections::HashSet;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -67,16 +68,12 @@ impl Server {
                 stream.set_nodelay(true).unwrap();
                 std::thread::spawn(move || {
                     for _ in 0..answers {
-                        let mut len = [0; 2];
-                        if stream.read_exact(&mut len).is_err() {
-                            return;
-                        }
-                        let mut message = vec![0; usize::from(u16::from_be_bytes(len))];
-                        stream.read_exact(&mut message).unwrap();
+                        let Ok(mut message) = read_message(&mut stream) else { return };
                         message[2] |= 0x80;
                         // The frame in two pieces, as a stream may deliver it.
-                        stream.write_all(&len).unwrap();
-                        stream.write_all(&message).unwrap();
+                        let framed = framed(&message);
+                        stream.write_all(&framed[..2]).unwrap();
+                        stream.write_all(&framed[2..]).unwrap();
                     }
                 });
             }

@@ -8,9 +8,10 @@ use lab_load::schedule::Arrivals;
 use lab_load::tally::Connections;
 use lab_load::transport::{Share, Tls, Trust};
 use lab_load::{Config, Outcome, Pace, Transport, run};
+use nodens_wire::framing::{framed, read_message};
 use rustls::ServerConfig;
 use socket2::{Domain, Socket, Type};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -197,11 +198,7 @@ fn serve(each: impl Fn(TcpStream) + Send + Sync + 'static) -> (SocketAddr, Arc<A
 
 /// The next query; `None` at the end.
 fn read_question(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut len = [0; 2];
-    stream.read_exact(&mut len).ok()?;
-    let mut question = vec![0; usize::from(u16::from_be_bytes(len))];
-    stream.read_exact(&mut question).ok()?;
-    Some([&len[..], &question].concat())
+    read_message(stream).ok().map(|query| framed(&query))
 }
 
 #[test]

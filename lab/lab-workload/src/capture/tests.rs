@@ -1,5 +1,6 @@
 use super::*;
 use etherparse::PacketBuilder;
+use nodens_wire::framing::framed;
 use nodens_wire::{Name, Type};
 use proptest::prelude::*;
 
@@ -36,10 +37,6 @@ fn tcp(sequence: u32, syn: bool, payload: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
     builder.write(&mut packet, payload).unwrap();
     packet
-}
-
-fn framed(message: &[u8]) -> Vec<u8> {
-    [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
 
 /// A capture file with packets a millisecond apart.

@@ -2,16 +2,8 @@
 
 mod resolvers;
 
-use std::path::Path;
+use nodens_testkit::need;
 use std::process::Command;
-
-/// Fails with the package to install if `tool` is missing.
-fn need(tool: &str, package: &str) {
-    let found = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|folder| Path::new(&folder).join(tool).exists())
-    });
-    assert!(found, "`{tool}` is missing: apt-get install {package} (or `make setup`)");
-}
 
 /// Runs a command that must succeed and returns what it wrote.
 fn run(command: &mut Command) -> String {

@@ -70,7 +70,7 @@ impl Scene {
 }
 
 #[test]
-fn without_upstreams_questions_go_to_the_central_servers_until_one_answers() {
+fn without_upstreams_queries_go_to_the_central_servers_until_one_answers() {
     let place = Place::new();
     let central = place.start_central("outage-central", CLUSTER_DNS);
     let (scene, upstream) = Scene::new("outage", place, str::to_owned);
@@ -138,7 +138,7 @@ fn whoever_directs_questions_here_sees_that_no_upstream_answers() {
 }
 
 #[test]
-fn a_loop_leaves_questions_to_the_central_servers_until_a_reload_mends_it() {
+fn a_loop_leaves_queries_to_the_central_servers_until_a_reload_mends_it() {
     let place = Place::new();
     let central = place.start_central("outage-loop-central", CLUSTER_DNS);
     let upstream = place.start_upstream("outage-loop-upstream");
