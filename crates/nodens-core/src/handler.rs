@@ -134,7 +134,7 @@ pub enum Event<'e> {
     /// Another job asked the same and shares its result.
     Shared {
         /// What was waited for.
-        flight: u64,
+        query: u64,
         /// The upstream's message; `None` if the query failed.
         message: Option<&'e [u8]>,
     },

@@ -14,13 +14,13 @@
 pub mod cache;
 pub mod chain;
 pub mod cluster;
+pub mod coalescing;
 pub mod config;
 pub mod containment;
 pub mod cookie;
 pub mod directives;
 pub mod expression;
 pub mod finish;
-pub mod flights;
 pub mod go_regex;
 pub mod handler;
 pub mod handlers;

@@ -47,7 +47,7 @@ pub const LOSERS_REMEMBERED: usize = 4096;
 /// How often a worker says that it refuses questions.
 pub const REFUSALS_SAID_EVERY: Duration = Duration::from_secs(1);
 /// Clients that may wait for one and the same upstream answer.
-pub const WAITERS_PER_FLIGHT_MAX: usize = 16_384;
+pub const FOLLOWERS_PER_QUERY_MAX: usize = 16_384;
 /// Buffers of answers that were waited for a worker keeps for reuse.
 pub const SPARE_BUFFERS_MAX: usize = 256;
 /// The largest such buffer, in octets.

@@ -1,8 +1,8 @@
 //! What all workers and all configurations of the process share.
 
+use crate::coalescing::InFlight;
+pub use crate::coalescing::Mail;
 use crate::cookie::Secret;
-use crate::flights::Flights;
-pub use crate::flights::Mail;
 use crate::limits::{PENDING_OCTETS, PENDING_PER_WORKER_MAX, PENDING_PER_WORKER_MIN};
 use crate::log::Sink;
 use crate::metrics::{Counter, Registry};
@@ -28,7 +28,7 @@ pub struct Shared {
     /// Zone transfers under way.
     pub transfers: Arc<Transfers>,
     /// Questions under way, for those who ask the same meanwhile.
-    pub flights: Flights,
+    pub in_flight: InFlight,
     /// Counts panics that were contained.
     pub panics: Counter,
     /// The secret of DNS cookies, set by whoever has random numbers; without it none are given.
@@ -62,7 +62,7 @@ impl Shared {
             cache: crate::cache::Store::default(),
             clusters: crate::cluster::Clusters::default(),
             transfers: Arc::default(),
-            flights: Flights::default(),
+            in_flight: InFlight::default(),
             mailboxes: (0..workers).map(|_| Mutex::default()).collect(),
         }
     }

@@ -177,7 +177,7 @@ impl Rounds {
 
     /// Those who wait for what a stuck worker has asked must not wait with it.
     fn forsake(&self, worker: usize) {
-        for (other, mail) in self.shared.flights.forsake(worker) {
+        for (other, mail) in self.shared.in_flight.take_over_from(worker) {
             if self.shared.post(other, mail) {
                 self.wake(other);
             }

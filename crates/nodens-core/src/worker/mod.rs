@@ -1,6 +1,6 @@
 //! One worker: the questions of one thread, from octets to octets.
 
-mod landing;
+mod coalescing;
 mod outgoing;
 mod pending;
 pub(crate) mod probes;
@@ -348,23 +348,23 @@ impl Worker {
         self.recycle(job);
     }
 
-    /// Does what the questions so far left behind: flights that land, local mail, refreshes.
+    /// Does what the questions so far left behind: followers to tell, local mail, refreshes.
     #[inline(always)]
     fn settle(&mut self, now: Now) {
         let state = &self.state;
         // A hit leaves nothing.
-        if state.landing.is_due() || !state.local_mail.is_empty() || !state.background.is_empty() {
+        if state.finished.is_due() || !state.local_mail.is_empty() || !state.background.is_empty() {
             self.settle_rest(now);
         }
     }
 
     #[inline(never)]
     fn settle_rest(&mut self, now: Now) {
-        self.state.finish_landing();
+        self.state.tell_followers();
         while !self.state.local_mail.is_empty() && !self.has_much_to_send() {
             let Some(mail) = self.state.local_mail.pop() else { break };
-            let Mail { ticket, flight, message } = mail;
-            self.resume(now, ticket, Event::Shared { flight, message: message.as_deref() });
+            let Mail { ticket, query, message } = mail;
+            self.resume(now, ticket, Event::Shared { query, message: message.as_deref() });
         }
         while let Some(background) = self.state.background.pop() {
             self.run_background(now, background);

@@ -4,8 +4,8 @@ use super::probes::Probes;
 use super::timers::Timers;
 use super::unsent::Unsent;
 use crate::chain;
+use crate::coalescing::Finished;
 use crate::config::Config;
-use crate::flights::Landing;
 use crate::handler::{Job, Resolution};
 use crate::handlers::OfWorker;
 use crate::job::Client;
@@ -106,8 +106,8 @@ pub struct WorkerState {
     pub(crate) probes: Probes,
     /// Room for octets that are needed only for a moment.
     pub(crate) scratch: Vec<u8>,
-    /// The flight whose answer is being decided.
-    pub(crate) landing: Landing,
+    /// The coalesced query whose response is decided.
+    pub(crate) finished: Finished,
     /// What handlers keep.
     pub(crate) own: OfWorker,
     /// Counts who asks for what, if anybody wants to see it.
@@ -133,7 +133,7 @@ impl WorkerState {
             attempts: 0,
             probes: Probes::default(),
             scratch: Vec::new(),
-            landing: Landing::default(),
+            finished: Finished::default(),
             own: OfWorker::default(),
             watcher,
         }

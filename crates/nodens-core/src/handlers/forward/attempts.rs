@@ -7,8 +7,8 @@
 //! have a budget, see [`retries`].
 
 use super::retries::{self, Cause};
-use super::{Forward, flights};
-use crate::flights::Seat;
+use super::{Forward, coalescing};
+use crate::coalescing::Role;
 use crate::handler::{Cx, Step};
 use crate::limits::{HEDGE_TIME_MAX, HEDGE_TIME_MIN, TRY_SUSPECT_EVERY};
 use crate::upstream::{Ask, Carrier, Fault, Upstream};
@@ -26,7 +26,7 @@ pub struct State {
     /// The upstream that answered; the metadata `forward/upstream`.
     pub answered: Option<Arc<Upstream>>,
     pub(super) ticket: Ticket,
-    pub(super) seat: Seat,
+    pub(super) role: Role,
     pub(super) key: Vec<u8>,
     /// The job counts for `max_concurrent`.
     pub(super) concurrent: Option<Arc<std::sync::atomic::AtomicU32>>,
@@ -87,7 +87,7 @@ impl State {
         self.key.clear();
         self.answered = None;
         self.concurrent = None;
-        self.seat = Seat::Alone;
+        self.role = Role::Alone;
         self.pending.clear();
         (self.started, self.failures, self.failovers) = (0, 0, 0);
         (self.cursor, self.hedge_at) = (0, 0);
@@ -296,7 +296,7 @@ impl Forward {
             state.timed_out = true;
             return self.fail(cx);
         }
-        if matches!(state.seat, Seat::Waiter(_)) {
+        if matches!(state.role, Role::Follower(_)) {
             return Step::Wait;
         }
         let ticket = state.ticket;
@@ -355,10 +355,10 @@ impl Forward {
             (extended_error::NETWORK_ERROR, "no upstream could be asked")
         };
         q.response.extended_error(code, text);
-        if q.state.forward.seat != Seat::Alone {
+        if q.state.forward.role != Role::Alone {
             self.remember_error(&cx.job.error);
         }
-        flights::crash(&mut cx.job.current.state.forward, cx.worker);
+        coalescing::failed(&mut cx.job.current.state.forward, cx.worker);
         Step::Fail(Rcode::SERVFAIL)
     }
 
@@ -371,7 +371,7 @@ impl Forward {
     }
 }
 
-/// Lets go of everything that outlives a resolution: attempts, the flight, the place among the
+/// Lets go of everything that outlives a resolution: attempts, the coalesced query, the place among the
 /// concurrent questions. Does nothing for a resolution that holds none of it.
 #[inline]
 pub(crate) fn leave(state: &mut State, worker: &mut WorkerState) {
@@ -382,7 +382,7 @@ pub(crate) fn leave(state: &mut State, worker: &mut WorkerState) {
 
 fn let_go(state: &mut State, worker: &mut WorkerState) {
     state.forget_all(worker);
-    flights::bail_out(state, worker);
+    coalescing::leave(state, worker);
     if let Some(count) = state.concurrent.take() {
         count.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }

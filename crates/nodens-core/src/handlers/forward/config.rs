@@ -121,7 +121,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         upstreams,
         options: Box::new(options),
         concurrent: Default::default(),
-        instance: block.shared.flights.instance(),
+        instance: block.shared.in_flight.instance(),
         floor: Default::default(),
         loops,
         last_error: Default::default(),

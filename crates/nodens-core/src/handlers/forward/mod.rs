@@ -1,14 +1,14 @@
 //! `forward`: asks other servers.
 //!
 //! This module decides what becomes of a question and of a reply; [`attempts`] whom to ask when,
-//! [`retries`] and [`budget`] whether again, [`policy`] in which order, [`flights`] who waits for whose answer, the worker's `probes` when an upstream
+//! [`retries`] and [`budget`] whether again, [`policy`] in which order, [`coalescing`] who waits for whose answer, the worker's `probes` when an upstream
 //! that failed is well again, [`outage`] what is said when all have failed. Sending is up to whoever owns the sockets.
 
 mod attempts;
 mod budget;
 mod config;
 mod destination;
-mod flights;
+mod coalescing;
 mod message;
 mod outage;
 mod policy;
@@ -23,7 +23,7 @@ pub use policy::Policy;
 pub(crate) use retries::Budgets;
 pub use targets::{Target, targets};
 
-use crate::flights::Seat;
+use crate::coalescing::Role;
 use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
 use crate::handlers::{dnstap, loops};
@@ -53,13 +53,13 @@ pub struct Forward {
     options: Box<Options>,
     /// Questions under way, if they are limited.
     concurrent: Arc<AtomicU32>,
-    /// Tells this `forward` from others in [`Flights`](crate::flights::Flights).
+    /// Tells this `forward` from others in [`InFlight`](crate::coalescing::InFlight).
     instance: u64,
     /// Retries that all workers have together.
     floor: Floor,
     /// `loop` of the same server block.
     loops: Option<Arc<loops::State>>,
-    /// Why a flight failed last, for those who waited for it.
+    /// Why a coalesced query failed last, for its followers.
     last_error: Mutex<String>,
     series: Series,
 }
@@ -94,15 +94,15 @@ impl Handle for Forward {
             let [a, b, c, d, e, f, g, h] = self.instance.to_be_bytes();
             let scope = [a, b, c, d, e, f, g, h, carrier as u8];
             let state = &mut cx.job.current.state.forward;
-            flights::board(state, cx.worker, cx.now, &scope, question);
+            coalescing::join(state, cx.worker, cx.now, &scope, question);
         }
-        match cx.job.current.state.forward.seat {
-            Seat::Waiter(_) => {
+        match cx.job.current.state.forward.role {
+            Role::Follower(_) => {
                 let deadline_ns = cx.job.deadline_ns;
                 cx.worker.set_timer(cx.job, deadline_ns);
                 Step::Wait
             }
-            Seat::Alone | Seat::Owner(_) => self.ask_next(cx, Cause::Retry),
+            Role::Alone | Role::Leader(_) => self.ask_next(cx, Cause::Retry),
         }
     }
 
@@ -111,7 +111,7 @@ impl Handle for Forward {
             Event::Reply { attempt, message } => self.replied(cx, attempt, message),
             Event::Failed { attempt, fault } => self.on_failure(cx, attempt, fault),
             Event::Timer => self.on_timer(cx),
-            Event::Shared { flight, .. } if cx.job.current.state.forward.seat != Seat::Waiter(flight) => {
+            Event::Shared { query, .. } if cx.job.current.state.forward.role != Role::Follower(query) => {
                 Step::Wait
             }
             Event::Shared { message: Some(message), .. } => match message::examine(message) {
@@ -209,7 +209,7 @@ impl Forward {
         }
         let state = &mut cx.job.current.state.forward;
         state.answered = Some(upstream);
-        flights::approach(state, cx.worker, message);
+        coalescing::answered(state, cx.worker, message);
         self.conclude(cx, message, &facts)
     }
 
@@ -223,7 +223,7 @@ impl Forward {
     fn conclude(&self, cx: &mut Cx<'_>, message: &[u8], facts: &message::Facts) -> Step {
         // Whatever failed on the way to this answer is no error of the question.
         cx.job.error.clear();
-        cx.job.current.state.forward.seat = Seat::Alone;
+        cx.job.current.state.forward.role = Role::Alone;
         attempts::leave(&mut cx.job.current.state.forward, cx.worker);
         let next = cx.block.handlers.get(cx.job.current.position + 1);
         let unwanted = self.options.next.contains(&facts.rcode)
@@ -237,7 +237,7 @@ impl Forward {
 
     /// The job this one waited for has no answer.
     fn shared_nothing(&self, cx: &mut Cx<'_>) -> Step {
-        if flights::takes_over(&mut cx.job.current.state.forward, cx.worker) {
+        if coalescing::takes_over(&mut cx.job.current.state.forward, cx.worker) {
             return self.ask_next(cx, Cause::Retry);
         }
         cx.job.error.clone_from(&self.last_error.lock().unwrap_or_else(PoisonError::into_inner));

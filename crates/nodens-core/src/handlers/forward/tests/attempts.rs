@@ -256,6 +256,6 @@ fn nothing_is_in_flight_when_all_is_done() {
         assert_eq!(upstream.path(Carrier::Udp).in_flight(), 0, "{n}");
         assert!(upstream.path(Carrier::Udp).p99() > Duration::ZERO);
     }
-    assert!(bench.shared.flights.is_empty());
+    assert!(bench.shared.in_flight.is_empty());
     assert_eq!(bench.worker.pending(), 0);
 }

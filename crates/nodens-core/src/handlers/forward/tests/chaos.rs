@@ -97,7 +97,7 @@ proptest! {
             let (bench, questions, answers) = run(body, seed);
             prop_assert_eq!(questions, answers, "{}", body);
             prop_assert_eq!(bench.worker.pending(), 0);
-            prop_assert!(bench.shared.flights.is_empty());
+            prop_assert!(bench.shared.in_flight.is_empty());
             for n in 1..=3 {
                 let address = format!("192.0.2.{n}:53").parse().unwrap();
                 let (source, tls_name) = (None, None);

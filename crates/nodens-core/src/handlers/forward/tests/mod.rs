@@ -3,7 +3,7 @@
 mod attempts;
 mod chaos;
 mod config;
-mod flights;
+mod coalescing;
 mod health;
 mod malformed;
 mod questions;

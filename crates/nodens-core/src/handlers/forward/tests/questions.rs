@@ -198,7 +198,7 @@ fn next_passes_answers_on_to_the_next_forward_only() {
         assert_eq!(rcode_of(&mut bench, &format!("{qname} A")), rcode, "{qname}");
         assert_eq!(asked(&log), expected, "{qname}");
     }
-    assert!(bench.shared.flights.is_empty());
+    assert!(bench.shared.in_flight.is_empty());
 }
 
 #[test]

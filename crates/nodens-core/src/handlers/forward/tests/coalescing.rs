@@ -91,11 +91,11 @@ fn a_thousand_equal_questions_on_two_workers_are_asked_once() {
         let qname = if n % 3 == 0 { "Example.ORG." } else { "example.org." };
         assert_eq!(floor.ask(n % 2, &format!("{qname} A")), Verdict::Pending);
     }
-    assert_eq!((floor.asks.len(), floor.shared.flights.len()), (1, 1));
+    assert_eq!((floor.asks.len(), floor.shared.in_flight.len()), (1, 1));
     floor.answer(Rcode::NOERROR);
     assert_eq!((floor.sent, floor.pending()), (1000, 0));
     assert!(floor.rcodes.iter().all(|rcode| *rcode == Rcode::NOERROR));
-    assert!(floor.shared.flights.is_empty());
+    assert!(floor.shared.in_flight.is_empty());
     floor.ask(0, "example.org. A");
     assert_eq!(floor.asks.len(), 1);
 }
@@ -167,7 +167,7 @@ fn all_who_wait_learn_of_a_failure() {
     floor.workers[worker].failed(floor.bench.now, ask.ticket, ask.attempt, &fault);
     floor.act();
     assert_eq!(floor.rcodes, [Rcode::SERVFAIL; 10]);
-    assert!(floor.asks.is_empty() && floor.shared.flights.is_empty());
+    assert!(floor.asks.is_empty() && floor.shared.in_flight.is_empty());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn when_the_one_who_asks_leaves_the_next_in_line_asks() {
     floor.answer(Rcode::NXDOMAIN);
     assert_eq!((floor.sent, floor.pending()), (10, 0));
     assert_eq!(floor.rcodes.iter().filter(|rcode| **rcode == Rcode::NXDOMAIN).count(), 5);
-    assert!(floor.shared.flights.is_empty());
+    assert!(floor.shared.in_flight.is_empty());
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn who_waits_for_another_keeps_to_its_own_time() {
     assert_eq!(floor.rcodes, [Rcode::SERVFAIL]);
     floor.answer(Rcode::NOERROR);
     assert_eq!((floor.sent, floor.pending()), (2, 0));
-    assert!(floor.shared.flights.is_empty());
+    assert!(floor.shared.in_flight.is_empty());
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn one_who_gave_up_waiting_is_not_made_the_one_to_ask() {
     assert_eq!(floor.asks.len(), 1, "the one who still waits asks");
     floor.answer(Rcode::NXDOMAIN);
     assert_eq!(floor.rcodes.last(), Some(&Rcode::NXDOMAIN));
-    assert!(floor.shared.flights.is_empty());
+    assert!(floor.shared.in_flight.is_empty());
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn an_answer_to_what_a_job_no_longer_waits_for_is_not_its_answer() {
     other.write(&mut wire).unwrap();
     let ticket = floor.asks[0].1.ticket;
     for message in [Some(Arc::from(wire)), None] {
-        assert!(floor.shared.post(0, Mail { ticket, flight: 7, message }));
+        assert!(floor.shared.post(0, Mail { ticket, query: 7, message }));
         floor.workers[0].collect_mail(floor.bench.now);
         floor.act();
         assert_eq!((floor.sent, floor.pending()), (0, 1));
@@ -242,7 +242,7 @@ fn an_answer_to_what_a_job_no_longer_waits_for_is_not_its_answer() {
 }
 
 #[test]
-fn a_reload_starts_flights_of_its_own() {
+fn queries_of_two_configurations_are_not_coalesced() {
     let mut bench = bench("192.0.2.1", "");
     script(&mut bench, |_, question| after(10 * MS, replies(question)));
     bench.ask_bytes(&request("example.org. A"));
@@ -258,7 +258,7 @@ fn who_waits_for_a_worker_that_is_stuck_asks_in_its_place() {
     floor.ask(1, "www.example.org. A");
     floor.ask(1, "www.example.org. A");
     assert_eq!(floor.asks.len(), 1);
-    for (worker, mail) in floor.shared.flights.forsake(0) {
+    for (worker, mail) in floor.shared.in_flight.take_over_from(0) {
         assert_eq!(worker, 1);
         floor.shared.post(worker, mail);
         floor.workers[worker].collect_mail(floor.bench.now);
@@ -272,7 +272,7 @@ fn who_waits_for_a_worker_that_is_stuck_asks_in_its_place() {
     floor.asks.push(stuck);
     floor.answer(Rcode::NOERROR);
     assert_eq!((floor.sent, floor.pending()), (3, 0));
-    assert!(floor.shared.flights.is_empty());
+    assert!(floor.shared.in_flight.is_empty());
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn whoever_comes_takes_over_from_a_worker_that_is_stuck() {
     let mut floor = Floor::new("");
     floor.ask(0, "www.example.org. A");
     floor.ask(0, "www.example.org. A");
-    assert!(floor.shared.flights.forsake(0).is_empty());
+    assert!(floor.shared.in_flight.take_over_from(0).is_empty());
     floor.ask(1, "www.example.org. A");
     floor.ask(1, "www.example.org. A");
     assert_eq!(floor.asks.len(), 2);
@@ -292,6 +292,6 @@ fn whoever_comes_takes_over_from_a_worker_that_is_stuck() {
     floor.workers[0].collect_mail(floor.bench.now);
     floor.act();
     assert_eq!((floor.sent, floor.pending()), (4, 0));
-    assert!(floor.shared.flights.is_empty());
+    assert!(floor.shared.in_flight.is_empty());
     assert_eq!(floor.rcodes, [Rcode::NOERROR; 4]);
 }

@@ -1,0 +1,76 @@
+//! The part of a job in the coalesced queries that [`crate::coalescing`] keeps.
+
+use super::State;
+use crate::coalescing::{Mail, Role, Member};
+use crate::time::Now;
+use crate::worker::WorkerState;
+use std::ops::Range;
+
+fn me(state: &State, worker: &WorkerState) -> Member {
+    Member { worker: worker.index, ticket: state.ticket }
+}
+
+/// Joins or starts the query for the message in `state`. `scope` tells apart those who must not
+/// share an answer; `question` is where QNAME, QTYPE and QCLASS are in the message.
+pub(super) fn join(
+    state: &mut State,
+    worker: &WorkerState,
+    now: Now,
+    scope: &[u8],
+    question: Range<usize>,
+) {
+    state.key.clear();
+    // The ID is not part of what is asked; it is 0 here.
+    state.key.extend_from_slice(&state.message);
+    if let Some(question) = state.key.get_mut(question) {
+        question.make_ascii_lowercase();
+    }
+    state.key.extend_from_slice(scope);
+    state.role = worker.shared.in_flight.join(&state.key, now, me(state, worker));
+}
+
+/// The query has its response and ends as soon as the handlers above have seen it: a job that has
+/// the same query from then on finds it in their cache, so that it is never sent twice.
+pub(super) fn answered(state: &mut State, worker: &mut WorkerState, message: &[u8]) {
+    let Role::Leader(hash) = std::mem::take(&mut state.role) else { return };
+    worker.tell_followers();
+    let leader = me(state, worker);
+    worker.finished.query = Some((hash, leader));
+    worker.finished.message.clear();
+    worker.finished.message.extend_from_slice(message);
+}
+
+/// Ends the query, if the job is its leader: the followers learn that there is no response.
+pub(super) fn failed(state: &mut State, worker: &mut WorkerState) {
+    // A follower stays one until it leaves: it must not be made the leader.
+    let Role::Leader(hash) = state.role else { return };
+    state.role = Role::Alone;
+    worker.tell(hash, me(state, worker), None);
+}
+
+/// The job ends without a response: a follower takes over.
+pub(super) fn leave(state: &mut State, worker: &mut WorkerState) {
+    if state.role == Role::Alone {
+        return;
+    }
+    let me = me(state, worker);
+    let shared = worker.shared.clone();
+    let hash = match std::mem::take(&mut state.role) {
+        Role::Alone => return,
+        Role::Leader(hash) => hash,
+        // The leader may have made this job the new one without its knowing.
+        Role::Follower(hash) if shared.in_flight.leave(hash, me) => return,
+        Role::Follower(hash) => hash,
+    };
+    if let Some(next) = shared.in_flight.pass_on(hash, me) {
+        worker.deliver(next.worker, Mail { ticket: next.ticket, query: hash, message: None });
+    }
+}
+
+/// A follower was told that there is no message: whether it is now the one to ask.
+pub(super) fn takes_over(state: &mut State, worker: &WorkerState) -> bool {
+    let Role::Follower(hash) = state.role else { return false };
+    let leader = worker.shared.in_flight.is_leader(hash, me(state, worker));
+    state.role = if leader { Role::Leader(hash) } else { Role::Alone };
+    leader
+}
