@@ -1,15 +1,15 @@
-//! How a query arrives, and what follows from it. What depends on the transport asks a method here,
-//! so that another one is added in this file.
+//! How messages travel, from clients and to upstreams, and what follows from it. What depends on the
+//! transport asks a method here, so that another one is added in this file.
 
 use nodens_corefile::key::Scheme;
 use nodens_wire::MESSAGE_LEN_MAX;
 
-/// How a query arrived.
+/// How a query arrived, or goes to an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// One datagram.
+    /// One datagram each; to an upstream from a fresh port.
     Udp,
-    /// A stream with two-octet lengths (RFC 7766).
+    /// A stream with two-octet lengths, shared by many queries (RFC 7766).
     Tcp,
 }
 
@@ -47,7 +47,8 @@ impl Transport {
     }
 
     /// Whether each message is one datagram: it is short, may be lost, and its sender is not proven.
-    /// Elsewhere a response may have as many messages as it takes.
+    /// Elsewhere a response may have as many messages as it takes, and queries share a connection, which
+    /// its peer may have closed while it was idle.
     pub const fn is_datagram(self) -> bool {
         matches!(self, Self::Udp)
     }
@@ -57,9 +58,31 @@ impl Transport {
         if self.is_datagram() { udp_size } else { MESSAGE_LEN_MAX as u16 }
     }
 
+    /// How to ask an upstream again for an answer that was truncated; none if that does not happen.
+    pub const fn untruncated(self) -> Option<Self> {
+        if self.is_datagram() { Some(Self::Tcp) } else { None }
+    }
+
     /// Whether `edns-tcp-keepalive` means anything: not over UDP (RFC 7828 section 3.2.1).
     pub const fn may_keep_alive(self) -> bool {
         matches!(self, Self::Tcp)
+    }
+}
+
+/// One value for each [`Transport`].
+#[derive(Debug, Default)]
+pub struct ByTransport<T>([T; Transport::ALL.len()]);
+
+impl<T> ByTransport<T> {
+    /// A value for each.
+    pub fn new(of: impl Fn(Transport) -> T) -> Self {
+        Self(Transport::ALL.map(of))
+    }
+
+    /// The one for `transport`.
+    pub fn of(&self, transport: Transport) -> &T {
+        // invariant: an index is the place in a list of all, and there is a value for each.
+        &self.0[transport.index()]
     }
 }
 

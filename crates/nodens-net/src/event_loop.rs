@@ -3,17 +3,15 @@
 use crate::clock;
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::listeners::Listening;
+use crate::listeners::Assigned;
 use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::slots::{Key, Kind};
-use crate::supervisor::Borrowed;
 use crate::tcp::{Endpoint, HandedConnection, Leaving, Quota, TcpServer, Unsent};
 use crate::udp::UdpServer;
 use crate::upstream::Asker;
 use crate::vitals::Vitals;
 use nodens_core::{Action, Client, Config, Now, Shared, Stream, Worker};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -33,7 +31,7 @@ pub(crate) enum Command {
     /// Go on with a connection of another process, at the listener with this number.
     Adopt(HandedConnection, u32),
     /// Answer at sockets of this worker too, which is stuck.
-    StandIn(usize, Vec<Borrowed>),
+    StandIn(usize, Vec<Assigned>),
     /// That worker has recovered, or another stands in for it.
     StandDown(usize),
 }
@@ -41,18 +39,11 @@ pub(crate) enum Command {
 /// A configuration and its listeners, for one worker.
 pub(crate) struct Setup {
     pub(crate) config: Arc<Config>,
-    /// One per listener of the configuration, in the same order.
-    pub(crate) listeners: Vec<ListenerSetup>,
-}
-
-/// A listener, for one worker.
-pub(crate) struct ListenerSetup {
-    /// Its number for good: a listener that a reload does not touch keeps it.
-    pub(crate) id: u32,
-    /// The address with the port it got.
-    pub(crate) bound: SocketAddr,
+    /// The numbers for good of the configuration's listeners, in the same order: a listener that a
+    /// reload does not touch keeps its own.
+    pub(crate) listeners: Vec<u32>,
     /// Sockets that are new.
-    pub(crate) sockets: Vec<Listening>,
+    pub(crate) sockets: Vec<Assigned>,
 }
 
 /// One worker and its sockets.
@@ -285,21 +276,16 @@ impl EventLoop {
     /// Takes up a configuration. What has arrived at listeners that go is still answered by the
     /// old one, but for questions behind a long answer.
     fn configure(&mut self, setup: Setup, now: Now) {
-        let Setup { config, listeners } = setup;
-        let ids: Vec<u32> = listeners.iter().map(|listener| listener.id).collect();
-        let place = |wanted: u32| ids.iter().position(|id| *id == wanted);
+        let Setup { config, listeners, sockets } = setup;
+        let place = |wanted: u32| listeners.iter().position(|id| *id == wanted);
         let place = |id: u32| place(id).and_then(|place| u16::try_from(place).ok());
         for key in self.udp.gone(place) {
             self.retire(key, now);
         }
-        self.split(now, |tcp, _, cx| tcp.configure(Endpoint::all(&config, &ids), cx));
+        self.split(now, |tcp, _, cx| tcp.configure(Endpoint::all(&config, &listeners), cx));
         self.worker.set_config(config);
-        for listener in listeners {
-            for socket in listener.sockets {
-                self.listen(socket, listener.id, listener.bound, None);
-            }
-        }
         self.udp.renumber(place);
+        sockets.into_iter().for_each(|socket| self.listen(socket, None));
     }
 
     /// Leaves what arrives at listeners where it is, or goes on taking it. Connections go on.

@@ -8,7 +8,7 @@ use crate::event_loop::Command;
 use crate::listeners::InheritedListener;
 use crate::poll::Waker;
 use crate::runtime::{Left, Open, Runtime};
-use crate::tcp::{HandedConnection, Kept, Leaving};
+use crate::tcp::{HandedConnection, Leaving};
 use crate::vitals::Lent;
 use nodens_core::{ListenerKind, Transport};
 use socket2::SockRef;
@@ -28,17 +28,11 @@ const PAUSE_TIMEOUT: Duration = Duration::from_millis(500);
 #[error("worker {0} does not answer")]
 pub struct Unresponsive(pub usize);
 
-/// What of a listener can go on in another process.
-struct PassesOn {
-    sockets: bool,
-    connections: bool,
-}
-
-/// This is the one place that says so. What a process knows of a connection beside its socket, such
-/// as keys, stays in it.
-const fn passes_on(kind: ListenerKind) -> PassesOn {
+/// Whether connections to such a listener can go on in another process. Its sockets can in any case;
+/// what a process knows of a connection beside the socket, such as keys, stays in it.
+pub(crate) const fn passes_connections(kind: ListenerKind) -> bool {
     match kind {
-        ListenerKind::Dns => PassesOn { sockets: true, connections: true },
+        ListenerKind::Dns => true,
     }
 }
 
@@ -66,8 +60,7 @@ impl Runtime {
             let sockets = open.kind.transports().iter().flat_map(|transport| of(*transport));
             InheritedListener { address: open.address, kind: open.kind, sockets: sockets.collect() }
         };
-        let passed = self.listeners.iter().filter(|open| passes_on(open.kind).sockets);
-        passed.map(listener).collect()
+        self.listeners.iter().map(listener).collect()
     }
 
     /// Takes no more questions from listeners; what arrives stays in the sockets. Connections go
@@ -106,11 +99,7 @@ impl Runtime {
         grace: Duration,
     ) -> Left {
         let kept = self.listeners.iter().filter(|open| kept.contains(&open.bound));
-        let entry = |open: &Open| {
-            let connections = passes_on(open.kind).connections;
-            (open.id, Kept { listener: open.bound, connections })
-        };
-        let kept: HashMap<u32, Kept> = kept.map(entry).collect();
+        let kept: HashMap<u32, SocketAddr> = kept.map(|open| (open.id, open.bound)).collect();
         self.end(grace, |at| Command::Leave(at, Leaving { heir: heir.clone(), kept: kept.clone() }))
     }
 

@@ -87,6 +87,15 @@ impl Listening {
     }
 }
 
+/// A socket that a worker is to listen to.
+pub(crate) struct Assigned {
+    /// The listener's number for good.
+    pub(crate) listener: u32,
+    /// Its address, with the port it got.
+    pub(crate) bound: SocketAddr,
+    pub(crate) socket: Listening,
+}
+
 /// A listener whose sockets are open.
 #[derive(Debug)]
 pub(crate) struct Opened {

@@ -28,6 +28,24 @@ enum Carrier {
     Plain(TcpStream),
 }
 
+/// Lets `take` use octets from the front of what is `kept` and the `octets` that follow it; gives what
+/// is left. As long as nothing is left over, nothing is copied.
+pub(crate) fn take_front(
+    mut kept: Vec<u8>,
+    octets: &[u8],
+    take: impl FnOnce(&[u8]) -> usize,
+) -> Vec<u8> {
+    if kept.is_empty() {
+        let taken = take(octets);
+        kept.extend_from_slice(octets.get(taken..).unwrap_or_default());
+    } else {
+        kept.extend_from_slice(octets);
+        let taken = take(&kept);
+        kept.drain(..taken);
+    }
+    kept
+}
+
 /// What a read found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {

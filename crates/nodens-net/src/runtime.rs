@@ -2,16 +2,15 @@
 
 use crate::cpu;
 use crate::descriptors;
-use crate::event_loop::{Command, EventLoop, ListenerSetup, Setup};
+use crate::event_loop::{Command, EventLoop, Setup};
 use crate::limits::{FRESH_PORTS, PORTS_PER_WORKER, SOCKETS_PER_LISTENER_MAX};
-use crate::listeners::{ListenError, Listening, Opened, Opener};
+use crate::listeners::{Assigned, ListenError, Listening, Opened, Opener};
 use crate::poll::Waker;
 use crate::random::Random;
 use crate::retire::retire;
 use crate::supervisor::Supervisor;
 use crate::tcp::{Quota, Unsent, register_gauges};
 use crate::vitals::{Lent, Vitals};
-use nodens_core::config::Listener;
 use nodens_core::cookie::Secret;
 use nodens_core::{Config, ListenerKind, Shared};
 use std::io;
@@ -89,7 +88,7 @@ pub(crate) struct Open {
     pub(crate) kind: ListenerKind,
     /// How many sockets of each transport the configuration wants; inherited ones may be fewer, or
     /// more.
-    pub(crate) sockets: usize,
+    pub(crate) wanted: usize,
     /// Where it listens.
     pub(crate) bound: SocketAddr,
     /// How many it has.
@@ -221,13 +220,16 @@ impl Runtime {
     /// Gives the workers that have not said in time that they took it up. They have been told, and
     /// do it before anything else they do: no worker stays with the old configuration.
     pub fn apply(&mut self, config: Arc<Config>) -> Result<Vec<usize>, ListenError> {
-        let (open, setups) = self.plan(&config, self.workers.len())?;
+        let (open, setups) = self.plan(&config)?;
         self.listeners = open;
         Ok(self.tell_all(config, setups))
     }
 
     fn tell_all(&mut self, config: Arc<Config>, setups: Vec<Setup>) -> Vec<usize> {
-        let lent = lent(&setups);
+        let lent = setups.iter().enumerate().flat_map(|(worker, setup)| {
+            setup.sockets.iter().map(move |assigned| Lent::new(worker, assigned))
+        });
+        let lent: Vec<Lent> = lent.collect();
         let told = setups.into_iter().enumerate();
         let told: Vec<_> = told.map(|(worker, setup)| (worker, self.tell(worker, setup))).collect();
         // Only now: whoever is to stand in for a stuck worker has to know the listeners first.
@@ -246,57 +248,53 @@ impl Runtime {
     }
 
     /// Opens what `config` needs and is not open yet; gives what each worker has to know.
-    fn plan(
-        &mut self,
-        config: &Arc<Config>,
-        workers: usize,
-    ) -> Result<(Vec<Open>, Vec<Setup>), ListenError> {
-        let setup = || Setup { config: config.clone(), listeners: Vec::new() };
-        let mut setups: Vec<Setup> = (0..workers).map(|_| setup()).collect();
+    fn plan(&mut self, config: &Arc<Config>) -> Result<(Vec<Open>, Vec<Setup>), ListenError> {
+        let mut setups = self.setups(config);
         let mut open = Vec::new();
         for listener in &config.listeners {
-            let (entry, sockets) = self.open(listener, workers)?;
+            let wanted = listener.sockets.unwrap_or(self.workers.len()).max(1);
+            let (address, kind) = (listener.address, listener.kind);
+            let same = |own: &&Open| (own.address, own.kind, own.wanted) == (address, kind, wanted);
+            let known = self.listeners.iter().find(same).cloned();
+            let (entry, sockets) = match known {
+                Some(entry) => (entry, Vec::new()),
+                None => {
+                    let Opened { sockets, count, bound } =
+                        self.opener.open(kind, address, wanted)?;
+                    let id = self.next_id;
+                    self.next_id += 1;
+                    (Open { id, address, kind, wanted, bound, have: count }, sockets)
+                }
+            };
             give(&mut setups, &entry, sockets);
             open.push(entry);
         }
         Ok((open, setups))
     }
 
-    fn open(
-        &mut self,
-        listener: &Listener,
-        workers: usize,
-    ) -> Result<(Open, Vec<(usize, Listening)>), ListenError> {
-        let sockets = listener.sockets.unwrap_or(workers).max(1);
-        let (address, kind) = (listener.address, listener.kind);
-        let wanted = (address, kind, sockets);
-        let same = |open: &&Open| (open.address, open.kind, open.sockets) == wanted;
-        if let Some(open) = self.listeners.iter().find(same) {
-            return Ok((open.clone(), Vec::new()));
-        }
-        let Opened { sockets: opened, count: have, bound } =
-            self.opener.open(kind, address, sockets)?;
-        let id = self.next_id;
-        self.next_id += 1;
-        Ok((Open { id, address, kind, sockets, bound, have }, opened))
+    /// What each worker has to know of `config`, without its listeners.
+    fn setups(&self, config: &Arc<Config>) -> Vec<Setup> {
+        let setup = |_: &WorkerThread| Setup {
+            config: config.clone(),
+            listeners: Vec::new(),
+            sockets: Vec::new(),
+        };
+        self.workers.iter().map(setup).collect()
     }
 
     /// Opens the sockets that listeners lack whose others were inherited. One that cannot be
     /// opened has its share of the questions go to the others.
     pub(crate) fn complete(&mut self) {
         let Some(config) = self.config.clone() else { return };
-        let mut open = std::mem::take(&mut self.listeners);
-        let setup = || Setup { config: config.clone(), listeners: Vec::new() };
-        let mut setups: Vec<Setup> = self.workers.iter().map(|_| setup()).collect();
-        for entry in &mut open {
-            let lacking = entry.have..entry.sockets.min(SOCKETS_PER_LISTENER_MAX);
+        let mut setups = self.setups(&config);
+        for entry in &mut self.listeners {
+            let lacking = entry.have..entry.wanted.min(SOCKETS_PER_LISTENER_MAX);
             let more = self.opener.open_more(entry.kind, entry.bound, lacking);
             let more = more.unwrap_or_default();
             entry.have += more.len() / entry.kind.transports().len();
             give(&mut setups, entry, more);
         }
-        self.listeners = open;
-        self.tell_all(config.clone(), setups);
+        self.tell_all(config, setups);
     }
 
     /// Hands a configuration to a worker; it says when it has taken it up.
@@ -339,33 +337,11 @@ impl Runtime {
 }
 
 /// Adds a listener to what each worker has to know, with the sockets that are to be its own.
-fn give(setups: &mut [Setup], listener: &Open, opened: Vec<(usize, Listening)>) {
-    for setup in setups.iter_mut() {
-        let (id, bound, sockets) = (listener.id, listener.bound, Vec::new());
-        setup.listeners.push(ListenerSetup { id, bound, sockets });
-    }
+fn give(setups: &mut [Setup], open: &Open, opened: Vec<(usize, Listening)>) {
+    setups.iter_mut().for_each(|setup| setup.listeners.push(open.id));
     for (worker, socket) in opened {
-        let setup = setups.get_mut(worker);
-        if let Some(last) = setup.and_then(|setup| setup.listeners.last_mut()) {
-            last.sockets.push(socket);
+        if let Some(setup) = setups.get_mut(worker) {
+            setup.sockets.push(Assigned { listener: open.id, bound: open.bound, socket });
         }
     }
-}
-
-/// The sockets that workers are about to get.
-fn lent(setups: &[Setup]) -> Vec<Lent> {
-    let mut lent = Vec::new();
-    for (worker, setup) in setups.iter().enumerate() {
-        for listener in &setup.listeners {
-            let own = listener.sockets.iter().map(|Listening { transport, socket }| Lent {
-                worker,
-                listener: listener.id,
-                bound: listener.bound,
-                transport: *transport,
-                socket: Arc::downgrade(socket),
-            });
-            lent.extend(own);
-        }
-    }
-    lent
 }

@@ -11,25 +11,16 @@
 use crate::event_loop::Command;
 use crate::limits::UNHEALTHY_AFTER;
 use crate::limits::{IDLE_LOOKS_MAX, LOOK_INTERVAL, RECOVERED_LOOKS, SILENT_LOOKS_MAX};
-use crate::listeners::Listening;
 use crate::poll::Waker;
 use crate::vitals::{Lent, Vitals};
 use nodens_core::Shared;
 use nodens_core::log::Level;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 #[cfg(test)]
 mod tests;
-
-/// A socket of a stuck worker, for the one that stands in for it.
-pub(crate) struct Borrowed {
-    pub(crate) listener: u32,
-    pub(crate) bound: SocketAddr,
-    pub(crate) socket: Listening,
-}
 
 /// The thread that looks; it ends when this is dropped.
 pub(crate) struct Supervisor {
@@ -206,7 +197,7 @@ impl Rounds {
         if let Some(next) = next {
             let lent = self.vitals.lent();
             let borrowed = lent.iter().filter(|lent| lent.worker == worker);
-            let borrowed = borrowed.filter_map(borrow).collect();
+            let borrowed = borrowed.filter_map(Lent::socket).collect();
             self.tell(next, Command::StandIn(worker, borrowed));
         }
         if let Some(own) = self.stand_ins.get_mut(worker) {
@@ -248,9 +239,4 @@ impl Rounds {
             waker.wake();
         }
     }
-}
-
-fn borrow(lent: &Lent) -> Option<Borrowed> {
-    let socket = Listening { transport: lent.transport, socket: lent.socket.upgrade()? };
-    Some(Borrowed { listener: lent.listener, bound: lent.bound, socket })
 }

@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::limits::{ANSWER_BUFFER_LEN, BATCH, BATCHES_IN_A_ROW};
 use crate::slots::{Key, Slots};
 use crate::sys::{self, Batch, Outgoing, Sender};
+use crate::tcp::Endpoint;
 use nodens_core::{Client, Now, Transport, Verdict, Worker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -74,15 +75,15 @@ impl UdpServer {
     pub(crate) fn add(
         &mut self,
         socket: Arc<OwnedFd>,
-        endpoint: u32,
+        endpoint: Endpoint,
         bound: SocketAddr,
         of: Option<usize>,
     ) -> Key {
         self.sockets.insert(Socket {
             socket,
             of,
-            endpoint,
-            listener: u16::MAX,
+            endpoint: endpoint.id,
+            listener: endpoint.listener,
             bound,
             dropped: 0,
             emptied_ns: 0,
@@ -103,13 +104,6 @@ impl UdpServer {
     /// The sockets that take questions and are borrowed from this worker.
     pub(crate) fn borrowed(&self, worker: usize) -> Vec<Key> {
         self.sockets.keys(|socket| !socket.retired && socket.of == Some(worker))
-    }
-
-    /// Gives the sockets of some listeners the place that those have in the configuration at work.
-    pub(crate) fn number(&mut self, place: impl Fn(u32) -> Option<u16>) {
-        for (_, socket) in self.sockets.iter_mut() {
-            socket.listener = place(socket.endpoint).unwrap_or(socket.listener);
-        }
     }
 
     /// Gives each socket the place its listener has in the configuration at work.

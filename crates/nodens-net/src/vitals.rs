@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::limits::UNHEALTHY_AFTER;
+use crate::listeners::{Assigned, Listening};
 use crate::sys;
 use nodens_core::{Now, Shared, Transport};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -43,6 +44,21 @@ pub(crate) struct Lent {
     pub(crate) bound: SocketAddr,
     pub(crate) transport: Transport,
     pub(crate) socket: Weak<OwnedFd>,
+}
+
+impl Lent {
+    /// One that `worker` is about to get.
+    pub(crate) fn new(worker: usize, assigned: &Assigned) -> Self {
+        let Assigned { listener, bound, socket: Listening { transport, socket } } = assigned;
+        let socket = Arc::downgrade(socket);
+        Self { worker, listener: *listener, bound: *bound, transport: *transport, socket }
+    }
+
+    /// The socket, for another worker that stands in; none if it is closed.
+    pub(crate) fn socket(&self) -> Option<Assigned> {
+        let socket = Listening { transport: self.transport, socket: self.socket.upgrade()? };
+        Some(Assigned { listener: self.listener, bound: self.bound, socket })
+    }
 }
 
 /// A worker that makes no turns although there is something for it to do.
@@ -249,8 +265,8 @@ mod tests {
         };
         let taken = [0, 1].map(|at| address(&sockets[at]).unwrap());
         let lent = |(transport, socket): (Transport, &Arc<OwnedFd>)| {
-            let (worker, listener, bound) = (0, 0, taken[0]);
-            Lent { worker, listener, bound, transport, socket: Arc::downgrade(socket) }
+            let socket = Listening { transport, socket: socket.clone() };
+            Lent::new(0, &Assigned { listener: 0, bound: taken[0], socket })
         };
         let vitals = Vitals::new(1);
         for pair in [[&sockets[0], &former[1]], [&former[0], &sockets[1]]] {

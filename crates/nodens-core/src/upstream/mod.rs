@@ -3,16 +3,17 @@
 //! What all workers learn about an upstream (is it up, how fast does it answer) is kept here per
 //! carrier, in atomics: a server whose TCP is stuck may well answer over UDP.
 
-mod carrier;
 mod path;
 mod series;
 
-pub use carrier::{ByCarrier, Carrier};
+/// How an upstream is asked: by the transports that clients have.
+pub use crate::transport::Transport as Carrier;
 pub use path::Path;
 pub use series::Series;
 
 use crate::metrics::Registry;
 use crate::ticket::Ticket;
+use crate::transport::ByTransport;
 use nodens_wire::Name;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -74,7 +75,7 @@ pub struct Upstream {
     pub name: String,
     /// Its metric series.
     pub series: Series,
-    paths: ByCarrier<Path>,
+    paths: ByTransport<Path>,
 }
 
 impl Upstream {
@@ -146,7 +147,7 @@ impl Upstreams {
             id,
             series: Series::new(registry, &name),
             name,
-            paths: ByCarrier::default(),
+            paths: ByTransport::default(),
             key: key.clone(),
         });
         known.by_key.insert(key, Arc::downgrade(&upstream));

@@ -1,7 +1,8 @@
 //! The metric series of one upstream, under CoreDNS's present names and those of before 1.10.
 
-use super::{ByCarrier, Carrier};
+use super::Carrier;
 use crate::metrics::{Cells, Counter, Histogram, LazyCounters, LazyHistograms, Registry};
+use crate::transport::ByTransport;
 use nodens_wire::Rcode;
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ pub struct Series {
     requests: Counter,
     probe_failures: Counter,
     malformed: Counter,
-    conn_hits: ByCarrier<Counter>,
-    conn_misses: ByCarrier<Counter>,
+    conn_hits: ByTransport<Counter>,
+    conn_misses: ByTransport<Counter>,
     /// By RCODE.
     responses: LazyCounters,
     durations: LazyHistograms,
@@ -32,7 +33,7 @@ impl Series {
     pub(super) fn new(registry: &Registry, to: &str) -> Self {
         let proxy = ("proxy_name", "forward");
         let per_carrier = |name, help| {
-            ByCarrier::new(|carrier: Carrier| {
+            ByTransport::new(|carrier: Carrier| {
                 registry.counter(name, help, &[proxy, ("to", to), ("proto", carrier.name())])
             })
         };

@@ -1,42 +1,34 @@
 //! The sockets a worker listens to: its own, and those of others that are stuck.
 
 use super::EventLoop;
-use crate::listeners::Listening;
+use crate::listeners::{Assigned, Listening};
 use crate::poll::Interest;
 use crate::slots::Kind;
-use crate::supervisor::Borrowed;
-use std::net::SocketAddr;
 
 impl EventLoop {
-    /// Begins to listen; `of` is the worker that the socket is borrowed from.
-    pub(super) fn listen(
-        &mut self,
-        Listening { transport, socket }: Listening,
-        id: u32,
-        bound: SocketAddr,
-        of: Option<usize>,
-    ) {
+    /// Begins to listen, unless the listener is gone meanwhile; `of` is the worker that the socket is
+    /// borrowed from.
+    pub(super) fn listen(&mut self, assigned: Assigned, of: Option<usize>) {
+        let Some(endpoint) = self.tcp.endpoint(assigned.listener) else { return };
+        let Assigned { bound, socket: Listening { transport, socket }, .. } = assigned;
         let poll = (!self.paused).then_some(&self.poll);
         if transport.is_datagram() {
-            let key = self.udp.add(socket.clone(), id, bound, of);
+            let key = self.udp.add(socket.clone(), endpoint, bound, of);
             _ = poll.map(|poll| poll.add(&socket, Kind::UdpServer, key, Interest::READ));
         } else {
-            self.tcp.listen(socket, (id, of), poll);
+            self.tcp.listen(socket, (endpoint.id, of), poll);
         }
     }
 
     /// Answers at the sockets of another worker too, as far as it does not do so already.
-    pub(super) fn stand_in(&mut self, worker: usize, sockets: Vec<Borrowed>) {
+    pub(super) fn stand_in(&mut self, worker: usize, sockets: Vec<Assigned>) {
         if self.stop_at.is_some() {
             return;
         }
-        for Borrowed { listener, bound, socket } in sockets {
-            // A listener that is gone meanwhile needs nobody.
-            let Some(endpoint) = self.tcp.endpoint(listener) else { continue };
-            if !self.udp.has(&socket.socket) && !self.tcp.has(&socket.socket) {
-                self.listen(socket, listener, bound, Some(worker));
-                let place = |id: u32| (id == listener).then_some(endpoint.listener);
-                self.udp.number(place);
+        for assigned in sockets {
+            let socket = &assigned.socket.socket;
+            if !self.udp.has(socket) && !self.tcp.has(socket) {
+                self.listen(assigned, Some(worker));
             }
         }
     }

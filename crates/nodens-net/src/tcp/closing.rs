@@ -32,7 +32,7 @@ impl TcpServer {
     fn read_last(&mut self, key: Key, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.last_call = true;
-        self.take_input(key, cx);
+        self.take_octets(key, &[], cx);
         for _ in 0..LAST_READS {
             if !self.read(key, cx) {
                 return;

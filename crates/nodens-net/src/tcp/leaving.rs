@@ -2,8 +2,10 @@
 
 use super::accept::canonical;
 use super::connection::Connection;
+use super::endpoint::Endpoint;
 use super::server::{TcpServer, mark};
 use crate::context::Context;
+use crate::handover::passes_connections;
 use crate::poll::Poll;
 use crate::slots::Key;
 use nodens_core::Now;
@@ -29,17 +31,8 @@ pub struct HandedConnection {
 pub(crate) struct Leaving {
     /// Where they go.
     pub(crate) heir: Sender<HandedConnection>,
-    /// The listeners that go on, by number.
-    pub(crate) kept: HashMap<u32, Kept>,
-}
-
-/// A listener that goes on elsewhere.
-#[derive(Clone, Copy)]
-pub(crate) struct Kept {
-    /// Where it is.
-    pub(crate) listener: SocketAddr,
-    /// Whether its connections go on there too.
-    pub(crate) connections: bool,
+    /// The listeners that go on, by number, and where they are.
+    pub(crate) kept: HashMap<u32, SocketAddr>,
 }
 
 /// The same, under way.
@@ -58,13 +51,13 @@ impl TcpServer {
         for key in self.listeners.keys(|_| true) {
             self.listeners.remove(key);
         }
+        let passes = |endpoint: &Endpoint| passes_connections(endpoint.kind);
         let mut input = HashMap::new();
         for key in self.connections.keys(|own| kept(own.endpoint)) {
             let Some(connection) = self.connections.get_mut(key) else { continue };
-            let passes =
-                leaving.kept.get(&connection.endpoint).is_some_and(|kept| kept.connections);
             // One that ends anyway, or may ask no more, ends here.
-            if passes && !connection.closing {
+            let endpoint = self.endpoints.iter().find(|own| own.id == connection.endpoint);
+            if !connection.closing && endpoint.is_some_and(passes) {
                 input.insert(key, std::mem::take(&mut connection.input));
             }
             self.finish_questions(key);
@@ -79,7 +72,7 @@ impl TcpServer {
         let leaves = departures.and_then(|departures| {
             let input = departures.input.remove(&key)?;
             let endpoint = self.connections.get(key)?.endpoint;
-            let listener = departures.leaving.kept.get(&endpoint)?.listener;
+            let listener = *departures.leaving.kept.get(&endpoint)?;
             Some((departures.leaving.heir.clone(), input, listener))
         });
         let Some((heir, input, listener)) = leaves else {

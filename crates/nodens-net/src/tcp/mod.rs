@@ -17,7 +17,7 @@ mod unsent;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use gauges::register_gauges;
 pub use leaving::HandedConnection;
-pub(crate) use leaving::{Kept, Leaving};
+pub(crate) use leaving::Leaving;
 pub(crate) use quota::Quota;
 pub(crate) use server::TcpServer;
 pub(crate) use unsent::Unsent;

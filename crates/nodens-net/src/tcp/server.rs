@@ -12,7 +12,7 @@ use crate::counters::Counters;
 use crate::limits::{
     HELD_FREE, SEND_EARLY, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX,
 };
-use crate::pipe::Received;
+use crate::pipe::{Received, take_front};
 use crate::poll::{Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::{Client, Now, Verdict};
@@ -30,7 +30,7 @@ pub(super) struct Listener {
 
 /// TCP of one worker.
 pub(crate) struct TcpServer {
-    endpoints: Vec<Endpoint>,
+    pub(super) endpoints: Vec<Endpoint>,
     pub(super) listeners: Slots<Listener>,
     pub(super) connections: Slots<Connection>,
     pub(super) idle: IdleQueue,
@@ -155,31 +155,17 @@ impl TcpServer {
         more
     }
 
-    fn take_octets(&mut self, key: Key, octets: &[u8], cx: &mut Context<'_>) {
+    /// Takes the questions among the octets that are kept and those that follow them.
+    pub(super) fn take_octets(&mut self, key: Key, octets: &[u8], cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        if connection.input.is_empty() {
-            let taken = self.take_questions(key, octets, cx);
-            let Some(connection) = self.connections.get_mut(key) else { return };
-            if let Some(rest) = octets.get(taken..).filter(|rest| !rest.is_empty()) {
-                connection.input = self.spare.pop().unwrap_or_default();
-                connection.input.extend_from_slice(rest);
-            }
-        } else {
-            connection.input.extend_from_slice(octets);
-            self.take_input(key, cx);
+        let mut kept = std::mem::take(&mut connection.input);
+        if kept.capacity() == 0 {
+            kept = self.spare.pop().unwrap_or_default();
         }
-    }
-
-    /// Takes the questions among the octets that are kept.
-    pub(super) fn take_input(&mut self, key: Key, cx: &mut Context<'_>) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        let mut input = std::mem::take(&mut connection.input);
-        let taken = self.take_questions(key, &input, cx);
-        input.drain(..taken);
-        if input.is_empty() {
-            keep_buffer(&mut self.spare, input);
-        } else if let Some(connection) = self.connections.get_mut(key) {
-            connection.input = input;
+        let kept = take_front(kept, octets, |all| self.take_questions(key, all, cx));
+        match self.connections.get_mut(key).filter(|_| !kept.is_empty()) {
+            Some(connection) => connection.input = kept,
+            None => keep_buffer(&mut self.spare, kept),
         }
     }
 
@@ -305,7 +291,7 @@ impl TcpServer {
             self.turns.push_back(key);
         }
         if !connection.is_full() && first_frame(&connection.input).is_some() {
-            self.take_input(key, cx);
+            self.take_octets(key, &[], cx);
             let Some(connection) = self.connections.get_mut(key) else { return };
             mark(&mut self.dirty, connection, key);
             return;

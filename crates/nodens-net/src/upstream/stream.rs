@@ -4,7 +4,7 @@ use super::Places;
 use super::waiting::Waiting;
 use crate::context::Context;
 use crate::limits::{UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_IN_FLIGHT};
-use crate::pipe::Pipe;
+use crate::pipe::{Pipe, take_front};
 use crate::poll::Interest;
 use foldhash::fast::RandomState;
 use nodens_core::Now;
@@ -145,23 +145,15 @@ pub(super) fn take_octets(
     places: &mut Places,
     cx: &mut Context<'_>,
 ) {
-    let mut kept = std::mem::take(&mut stream.input);
-    let fresh = kept.is_empty();
-    if !fresh {
-        kept.extend_from_slice(octets);
-    }
-    let all = if fresh { octets } else { kept.as_slice() };
-    let mut taken = 0;
-    while let Some((message, len)) = all.get(taken..).and_then(first_message) {
-        take_answer(stream, message, places, cx);
-        taken += len;
-    }
-    if fresh {
-        kept.extend_from_slice(octets.get(taken..).unwrap_or_default());
-    } else {
-        kept.drain(..taken);
-    }
-    stream.input = kept;
+    let kept = std::mem::take(&mut stream.input);
+    stream.input = take_front(kept, octets, |all| {
+        let mut taken = 0;
+        while let Some((message, len)) = all.get(taken..).and_then(first_message) {
+            take_answer(stream, message, places, cx);
+            taken += len;
+        }
+        taken
+    });
 }
 
 /// Hands a message to the question it answers, if there is one.

@@ -792,8 +792,7 @@ fn descriptors_that_were_not_announced_are_refused() {
     let (a, b) = Channel::pair().unwrap();
     let b = Channel::of(b);
     let file = std::fs::File::open("/dev/null").unwrap();
-    let fds = [std::os::fd::AsFd::as_fd(&file); 3];
-    a.send(&Message::Whole, &fds).unwrap();
+    a.send(&Message::Whole, &[std::os::fd::AsFd::as_fd(&file); 3]).unwrap();
     assert_eq!(b.receive().unwrap().1.len(), 3);
     drop(a);
     assert!(matches!(b.receive(), Err(Error::Gone)));

@@ -89,7 +89,7 @@ pub(crate) fn forwarded(
     for tap in taps(&cx.block.handlers) {
         let query = Message {
             kind: Kind::ForwarderQuery,
-            transport: carrier.transport(),
+            transport: carrier,
             asker: None,
             asked: Some(upstream.key.address),
             asked_ns: now_ns.saturating_sub(took_ns),

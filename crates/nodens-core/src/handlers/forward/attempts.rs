@@ -159,7 +159,7 @@ impl Forward {
         if self.options.prefer_udp {
             return Carrier::Udp;
         }
-        Carrier::like(cx.job.client().transport)
+        cx.job.client().transport
     }
 
     /// Starts an attempt with whoever is next, or fails if there is nothing left to try.
