@@ -242,7 +242,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Whether `WorkerState::tell_followers` has something to do.
+    /// Whether `Parts::tell_followers` has something to do.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.query.is_some()

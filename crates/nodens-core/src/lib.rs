@@ -11,6 +11,8 @@
 
 #![forbid(unsafe_code)]
 
+mod action;
+pub mod asking;
 pub mod cache;
 pub mod chain;
 pub mod cluster;
@@ -41,6 +43,7 @@ pub mod tap;
 pub mod testing;
 pub mod ticket;
 pub mod time;
+mod timers;
 pub mod transport;
 pub mod upstream;
 pub mod worker;

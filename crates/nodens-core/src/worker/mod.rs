@@ -1,13 +1,11 @@
 //! One worker: the questions of one thread, from octets to octets.
 
-mod coalescing;
 mod outgoing;
 mod pending;
-pub(crate) mod probes;
 mod state;
-mod timers;
 mod unsent;
 
+use crate::asking::probes;
 use crate::chain::{Outcome, Start};
 use crate::config::Config;
 use crate::containment;
@@ -26,8 +24,9 @@ use nodens_wire::{Admission, Rcode, admit};
 use pending::Pending;
 use std::sync::Arc;
 
+pub use crate::action::Action;
 pub use crate::ticket::Ticket;
-pub use state::{Action, Background, WorkerState};
+pub use state::{Background, WorkerState};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

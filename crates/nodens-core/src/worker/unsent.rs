@@ -102,7 +102,7 @@ impl Worker {
 
     /// The answers so far were sent at this time, monotonic nanoseconds.
     pub fn sent(&mut self, at_ns: u64) {
-        self.state.unsent.sent(at_ns, &self.state.cells);
+        self.state.unsent.sent(at_ns, &self.state.parts.cells);
     }
 }
 

@@ -3,10 +3,10 @@
 use super::State;
 use crate::coalescing::{Mail, Role, Member};
 use crate::time::Now;
-use crate::worker::WorkerState;
+use crate::asking::Parts;
 use std::ops::Range;
 
-fn me(state: &State, worker: &WorkerState) -> Member {
+fn me(state: &State, worker: &Parts) -> Member {
     Member { worker: worker.index, ticket: state.ticket }
 }
 
@@ -14,7 +14,7 @@ fn me(state: &State, worker: &WorkerState) -> Member {
 /// share an answer; `question` is where QNAME, QTYPE and QCLASS are in the message.
 pub(super) fn join(
     state: &mut State,
-    worker: &WorkerState,
+    worker: &Parts,
     now: Now,
     scope: &[u8],
     question: Range<usize>,
@@ -31,7 +31,7 @@ pub(super) fn join(
 
 /// The query has its response and ends as soon as the handlers above have seen it: a job that has
 /// the same query from then on finds it in their cache, so that it is never sent twice.
-pub(super) fn answered(state: &mut State, worker: &mut WorkerState, message: &[u8]) {
+pub(super) fn answered(state: &mut State, worker: &mut Parts, message: &[u8]) {
     let Role::Leader(hash) = std::mem::take(&mut state.role) else { return };
     worker.tell_followers();
     let leader = me(state, worker);
@@ -41,7 +41,7 @@ pub(super) fn answered(state: &mut State, worker: &mut WorkerState, message: &[u
 }
 
 /// Ends the query, if the job is its leader: the followers learn that there is no response.
-pub(super) fn failed(state: &mut State, worker: &mut WorkerState) {
+pub(super) fn failed(state: &mut State, worker: &mut Parts) {
     // A follower stays one until it leaves: it must not be made the leader.
     let Role::Leader(hash) = state.role else { return };
     state.role = Role::Alone;
@@ -49,7 +49,7 @@ pub(super) fn failed(state: &mut State, worker: &mut WorkerState) {
 }
 
 /// The job ends without a response: a follower takes over.
-pub(super) fn leave(state: &mut State, worker: &mut WorkerState) {
+pub(super) fn leave(state: &mut State, worker: &mut Parts) {
     if state.role == Role::Alone {
         return;
     }
@@ -68,7 +68,7 @@ pub(super) fn leave(state: &mut State, worker: &mut WorkerState) {
 }
 
 /// A follower was told that there is no message: whether it is now the one to ask.
-pub(super) fn takes_over(state: &mut State, worker: &WorkerState) -> bool {
+pub(super) fn takes_over(state: &mut State, worker: &Parts) -> bool {
     let Role::Follower(hash) = state.role else { return false };
     let leader = worker.shared.in_flight.is_leader(hash, me(state, worker));
     state.role = if leader { Role::Leader(hash) } else { Role::Alone };

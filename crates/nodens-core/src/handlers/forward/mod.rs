@@ -29,7 +29,7 @@ use crate::handlers::Handler;
 use crate::handlers::{dnstap, loops};
 use crate::metrics::Counter;
 use crate::upstream::{Carrier, Upstream};
-use crate::worker::WorkerState;
+use crate::asking::Parts;
 use config::Options;
 use budget::Floor;
 use retries::Cause;
@@ -191,7 +191,7 @@ impl Forward {
                 return self.ask_next(cx, Cause::Retry);
             }
         };
-        let WorkerState { cells, index, shared, .. } = &mut *cx.worker;
+        let Parts { cells, index, shared, .. } = &mut cx.worker.parts;
         let counter = (cells, *index, &shared.registry);
         upstream.series.count_answer(counter, &upstream.name, facts.rcode, answered.took);
         if cx.job.tapped {

@@ -15,7 +15,7 @@ use crate::limits::{
 };
 use crate::time::Now;
 use crate::upstream::{Carrier, Fault, Path, Upstream};
-use crate::worker::probes;
+use crate::asking::probes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

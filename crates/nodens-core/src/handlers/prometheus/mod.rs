@@ -185,7 +185,7 @@ impl ZoneSeries {
 
     fn observe(&self, now: Now, worker: &mut WorkerState, job: &Job, response_len: usize) {
         let protocol = job.client().transport.index();
-        let cells = &worker.cells;
+        let cells = &worker.parts.cells;
         worker.unsent.add(self.duration, job.current.asked_ns, now, cells);
         cells.observe(self.request_size[protocol], job.request_len() as u64);
         cells.observe(self.response_size[protocol], response_len as u64);
@@ -202,7 +202,7 @@ impl ZoneSeries {
         let q = &job.current;
         let index = type_index(if q.is_clients() { job.query.qtype } else { q.qtype });
         let series = (index * FAMILIES.len() + family) * Transport::ALL.len() + transport.index();
-        let registry = &worker.shared.registry;
+        let registry = &worker.parts.shared.registry;
         let register = || {
             let text = TYPES.get(index).map_or_else(|| "other".to_owned(), Type::to_string);
             let [server, zone, view] = self.labels();
@@ -211,19 +211,19 @@ impl ZoneSeries {
                 [server, zone, view, ("proto", proto), ("family", family), ("type", &text)];
             registry.counter(REQUESTS, REQUESTS_HELP, &labels)
         };
-        self.requests.add(series, &mut worker.cells, worker.index, registry, register);
+        self.requests.add(series, &mut worker.parts.cells, worker.parts.index, registry, register);
         if job.query.dnssec_ok() {
             let help = "Queries with the DO bit.";
             let register =
                 || registry.counter("coredns_dns_do_requests_total", help, &self.labels());
-            self.do_requests.add(0, &mut worker.cells, worker.index, registry, register);
+            self.do_requests.add(0, &mut worker.parts.cells, worker.parts.index, registry, register);
         }
     }
 
     fn count_response(&self, worker: &mut WorkerState, rcode: Rcode, by: Option<usize>) {
         let rcode_index = usize::from(rcode.0).min(RCODES);
         let series = rcode_index * (NAMES.len() + 1) + by.unwrap_or(NAMES.len());
-        let registry = &worker.shared.registry;
+        let registry = &worker.parts.shared.registry;
         let register = || {
             let [server, zone, view] = self.labels();
             let rcode = rcode_text(rcode);
@@ -231,7 +231,7 @@ impl ZoneSeries {
             let labels = [server, zone, view, ("rcode", &rcode), ("plugin", by)];
             registry.counter(RESPONSES, RESPONSES_HELP, &labels)
         };
-        self.responses.add(series, &mut worker.cells, worker.index, registry, register);
+        self.responses.add(series, &mut worker.parts.cells, worker.parts.index, registry, register);
     }
 }
 

@@ -240,7 +240,7 @@ impl Series {
         let of_type = usize::from(qtype.0).min(TYPES - 1);
         let index = (found.zone * 2 + class) * TYPES + of_type;
         let worker = &mut *cx.worker;
-        let registry = &worker.shared.registry;
+        let registry = &worker.parts.shared.registry;
         let register = || {
             let zone = rule.zones.names().get(found.zone).map(ToString::to_string);
             let labels = [
@@ -253,7 +253,7 @@ impl Series {
             let help = "Queries that a template matched.";
             registry.counter("coredns_template_matches_total", help, &labels)
         };
-        self.matches.add(index, &mut worker.cells, worker.index, registry, register);
+        self.matches.add(index, &mut worker.parts.cells, worker.parts.index, registry, register);
     }
 
     /// Not for the path of a hit: finds the series each time.
@@ -288,8 +288,8 @@ impl Series {
             ("template", &failure.template),
         ];
         let worker = &mut *cx.worker;
-        let registry = &worker.shared.registry;
+        let registry = &worker.parts.shared.registry;
         let register = || registry.counter(name, help, &labels);
-        LazyCounters::new(1).add(0, &mut worker.cells, worker.index, registry, register);
+        LazyCounters::new(1).add(0, &mut worker.parts.cells, worker.parts.index, registry, register);
     }
 }

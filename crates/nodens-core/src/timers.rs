@@ -5,7 +5,7 @@
 //! setting one costs no search and those of jobs that ended are dropped from the front before
 //! their time. What fits no queue goes into a heap.
 
-use super::Ticket;
+use crate::ticket::Ticket;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -19,7 +19,7 @@ const PRUNED_AT_ONCE: usize = 8;
 type Timer = (u64, Ticket);
 
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(crate) struct Timers {
     queues: [VecDeque<Timer>; QUEUES],
     heap: BinaryHeap<Reverse<Timer>>,
 }
@@ -33,7 +33,7 @@ enum Place {
 
 impl Timers {
     /// Sets a timer.
-    pub(super) fn push(&mut self, at_ns: u64, ticket: Ticket) {
+    pub(crate) fn push(&mut self, at_ns: u64, ticket: Ticket) {
         // The queue whose last timer is nearest leaves the others to those for earlier times.
         let fits = |queue: &&mut VecDeque<Timer>| queue.back().is_none_or(|back| back.0 <= at_ns);
         let nearest = |queue: &&mut VecDeque<Timer>| queue.back().map(|back| back.0);
@@ -51,12 +51,12 @@ impl Timers {
     }
 
     /// The timer that fires next.
-    pub(super) fn peek(&self) -> Option<Timer> {
+    pub(crate) fn peek(&self) -> Option<Timer> {
         self.first().map(|(timer, _)| timer)
     }
 
     /// Takes the timer that fires next.
-    pub(super) fn pop(&mut self) -> Option<Timer> {
+    pub(crate) fn pop(&mut self) -> Option<Timer> {
         let (timer, place) = self.first()?;
         match place {
             Place::Queue(at) => _ = self.queues.get_mut(at).and_then(VecDeque::pop_front),
@@ -66,13 +66,13 @@ impl Timers {
     }
 
     /// How many are set.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.heap.len() + self.queues.iter().map(VecDeque::len).sum::<usize>()
     }
 
     /// Drops timers that nobody waits for any more from the front of the queues: a few at a time,
     /// and more than are set in that time.
-    pub(super) fn prune(&mut self, mut wanted: impl FnMut(u64, Ticket) -> bool) {
+    pub(crate) fn prune(&mut self, mut wanted: impl FnMut(u64, Ticket) -> bool) {
         let mut left = PRUNED_AT_ONCE;
         for queue in &mut self.queues {
             while left > 0 && queue.front().is_some_and(|(at_ns, ticket)| !wanted(*at_ns, *ticket))

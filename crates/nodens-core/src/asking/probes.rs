@@ -2,10 +2,12 @@
 //!
 //! A health check is an ordinary question to the owner of the sockets. Its ticket names no job.
 
+use super::Parts;
+use crate::action::Action;
 use crate::limits::{PROBE_INTERVAL_FACTOR_MAX, PROBE_TIME_MAX};
+use crate::ticket::Ticket;
 use crate::time::Now;
 use crate::upstream::{Ask, Carrier, Upstream};
-use crate::worker::{Action, Ticket, WorkerState};
 use nodens_wire::{Builder, Class, Flags, Type};
 use slab::Slab;
 use std::sync::{Arc, Weak};
@@ -51,12 +53,7 @@ pub(crate) fn is_probe(ticket: Ticket) -> bool {
 }
 
 /// Starts to check `upstream` over `carrier` unless some worker does so already.
-pub(crate) fn start(
-    worker: &mut WorkerState,
-    now: Now,
-    upstream: &Arc<Upstream>,
-    carrier: Carrier,
-) {
+pub(crate) fn start(worker: &mut Parts, now: Now, upstream: &Arc<Upstream>, carrier: Carrier) {
     if !upstream.path(carrier).claim_probes() {
         return;
     }
@@ -72,7 +69,7 @@ pub(crate) fn start(
 }
 
 /// A health check was answered; by what does not matter.
-pub(crate) fn answered(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt: u32) {
+pub(crate) fn answered(worker: &mut Parts, now: Now, ticket: Ticket, attempt: u32) {
     let index = ticket.serial as usize;
     let Some(probe) = worker.probes.running.get(index) else { return };
     let Some((asked, since_ns)) = probe.asked else { return };
@@ -85,7 +82,7 @@ pub(crate) fn answered(worker: &mut WorkerState, now: Now, ticket: Ticket, attem
 }
 
 /// A health check failed.
-pub(crate) fn failed(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt: u32) {
+pub(crate) fn failed(worker: &mut Parts, now: Now, ticket: Ticket, attempt: u32) {
     let index = ticket.serial as usize;
     let Some(probe) = worker.probes.running.get_mut(index) else { return };
     if probe.asked.is_none_or(|(asked, _)| asked != attempt) {
@@ -102,7 +99,7 @@ pub(crate) fn failed(worker: &mut WorkerState, now: Now, ticket: Ticket, attempt
 }
 
 /// The timer of a health check fired: the answer is overdue, or it is time to ask again.
-pub(crate) fn due(worker: &mut WorkerState, now: Now, ticket: Ticket) {
+pub(crate) fn due(worker: &mut Parts, now: Now, ticket: Ticket) {
     let index = ticket.serial as usize;
     let Some(probe) = worker.probes.running.get_mut(index) else { return };
     if probe.timer_ns > now.mono_ns {
@@ -117,7 +114,7 @@ pub(crate) fn due(worker: &mut WorkerState, now: Now, ticket: Ticket) {
     }
 }
 
-fn ask(worker: &mut WorkerState, now: Now, index: usize) {
+fn ask(worker: &mut Parts, now: Now, index: usize) {
     let attempt = worker.attempt_number();
     let Some(probe) = worker.probes.running.get_mut(index) else { return };
     let Some(upstream) = probe.upstream.upgrade() else { return stop(worker, index) };
@@ -133,14 +130,14 @@ fn ask(worker: &mut WorkerState, now: Now, index: usize) {
     set_timer(worker, index, now.plus(PROBE_TIME_MAX));
 }
 
-fn stop(worker: &mut WorkerState, index: usize) {
+fn stop(worker: &mut Parts, index: usize) {
     let Some(probe) = worker.probes.running.try_remove(index) else { return };
     if let Some(upstream) = probe.upstream.upgrade() {
         upstream.path(probe.carrier).release_probes();
     }
 }
 
-fn set_timer(worker: &mut WorkerState, index: usize, at_ns: u64) {
+fn set_timer(worker: &mut Parts, index: usize, at_ns: u64) {
     if let Some(probe) = worker.probes.running.get_mut(index) {
         probe.timer_ns = at_ns;
         worker.wake_at(ticket(index), at_ns);

@@ -1,10 +1,10 @@
 //! The ends of coalesced queries: followers are told.
 
-use super::WorkerState;
+use super::Parts;
 use crate::coalescing::{Mail, Member};
 use std::sync::Arc;
 
-impl WorkerState {
+impl Parts {
     /// Ends the coalesced query whose response is decided, if there is one.
     pub(crate) fn tell_followers(&mut self) {
         let Some((hash, leader)) = self.finished.query.take() else { return };
