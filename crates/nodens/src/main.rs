@@ -6,6 +6,7 @@
 mod budget;
 mod check;
 mod clusters;
+mod context;
 mod dnstap;
 mod effective;
 mod endpoints;

@@ -1,37 +1,30 @@
 //! Start, events, shutdown.
 
+mod compiled;
 mod error;
 mod handing_over;
 mod memory;
 mod reloading;
-mod starting;
+mod services;
 
 pub(crate) use memory::budget;
 
-use crate::budget::{Budget, Cache};
-use crate::dnstap::Taps;
-use crate::endpoints::{Endpoints, Facts};
+use crate::budget::Cache;
+use crate::context::Context;
 use crate::events::{Deferred, Event, settle, watch_signals};
 use crate::flags::Flags;
 use crate::handover::{self, AtEnd, Finished, Handover, Successors, Waiting};
-use crate::load::{self, LoadError, Loaded, Source};
 use crate::logger::Logger;
-use crate::node::Node;
-use crate::pidfile::{self, PidfileError};
 use crate::reload::Reloads;
-use crate::tasks::Tasks;
-use crate::{clusters, face, insight, probe};
+use crate::{face, pidfile};
 use error::StartError;
-use nodens_core::config::{Services, Task};
 use nodens_core::log::{Level, Record};
-use nodens_core::{Config, Shared};
-use nodens_kube::Watches;
-use nodens_net::{Notifications, Runtime, cpu};
+use nodens_net::Runtime;
 use nodens_node::handover::Name;
+use services::Services;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -43,22 +36,11 @@ const STACK_LEN: usize = 8 << 20;
 /// How often it is seen whether questions may be taken beside a predecessor.
 const SHARED_ROUND: Duration = Duration::from_millis(20);
 
-/// The running server.
+/// The running server: its parts, and what the main thread does with them.
 struct Server {
-    flags: Flags,
-    shared: Arc<Shared>,
-    budget: Budget,
-    facts: Arc<Facts>,
-    runtime: Option<Runtime>,
-    config: Arc<Config>,
-    endpoints: Endpoints,
-    tasks: Tasks,
-    watches: Watches,
-    notifications: Option<Notifications>,
-    taps: Taps,
+    context: Arc<Context>,
+    services: Services,
     reloads: Reloads,
-    node: Option<Node>,
-    lameduck: Duration,
     /// What came while something else was waited for.
     deferred: Deferred,
     handover: Handover,
@@ -119,14 +101,15 @@ fn live(
 ) -> (AtEnd, ExitCode) {
     let logger = Logger::start(flags.log_format, std::io::stdout());
     let mut at_end = AtEnd::Exit;
-    let code = match Server::start(flags.clone(), &logger, (sender, events), name) {
-        Ok(Some(mut server)) => {
+    let context = memory::context(flags.clone(), &logger, sender);
+    let code = match Server::start(context, events, name) {
+        Ok(mut server) => {
             server.greet();
             let code = server.live(events);
             at_end = server.at_end.clone();
             code
         }
-        Ok(None) => ExitCode::SUCCESS,
+        Err(StartError::Ended) => ExitCode::SUCCESS,
         Err(error) => {
             face::start_error(flags.log_format, &error.to_string());
             ExitCode::FAILURE
@@ -140,125 +123,53 @@ fn live(
 }
 
 impl Server {
-    /// Starts to serve; gives nothing if a signal came before that.
+    /// Takes all steps to a server that runs; see [`services`].
     fn start(
-        flags: Flags,
-        logger: &Logger,
-        (sender, events): (Sender<Event>, &Receiver<Event>),
+        context: Context,
+        events: &Receiver<Event>,
         name: Option<Name>,
-    ) -> Result<Option<Self>, StartError> {
-        let (shared, budget) = memory::shared(&flags, logger);
+    ) -> Result<Self, StartError> {
+        let context = Arc::new(context);
+        let Context { flags, shared, .. } = &*context;
         let successors = Successors::prepare(shared.sink.clone());
-        let claimed = handover::claim(&flags, &shared.sink, name, events)?;
-        let Some(inherited) = claimed else { return Ok(None) };
-        let mut waiting = Waiting::new(events, Deferred::at_start(&flags), inherited, &shared);
-        let mut watches = Watches::new(shared.clone(), memory::moments());
-        let (all, with) = (&mut watches, (&sender, &mut waiting));
-        let prepare = |node| Node::prepare(&flags, node, &shared, all, with);
-        let node = match flags.node.as_ref().map(prepare) {
-            Some(None) => return Ok(waiting.inherited.ended()?),
-            prepared => prepared.flatten(),
-        };
-        let source = source(&flags, node.as_ref())?;
-        let loaded = load::parse_first(source, &flags)?;
-        let (config, tasks) = compile(&loaded, &flags, &shared, node.as_ref())?;
-        let facts = Arc::new(Facts::new(shared.clone()));
-        let mut endpoints = Endpoints::new(facts.clone())?;
-        endpoints.inherit(std::mem::take(&mut waiting.inherited.http));
-        node.iter().for_each(|node| serve_node(&mut endpoints, node));
-        insight::start(&flags, &facts, &endpoints, &config);
-        clusters::watch(&mut watches, &config.services, &shared)?;
-        let what = (&shared, &config, &budget);
-        let started = starting::run(what, node.as_ref(), &mut endpoints, &mut waiting)?;
+        let claimed = handover::claim(flags, &shared.sink, name, events)?;
+        let inherited = claimed.ok_or(StartError::Ended)?;
+        let mut waiting = Waiting::new(events, Deferred::at_start(flags), inherited, shared);
+        let started = Services::start(&context, &mut waiting);
         let Waiting { inherited, deferred, .. } = waiting;
-        let Some(runtime) = started else { return Ok(inherited.ended()?) };
-        // The workers run: what this thread does from now on, and whom it starts, comes second.
-        cpu::yield_to_workers();
-        let reloads = Reloads::new(shared.clone(), sender.clone());
-        let handover = Handover::new(&flags, &shared, sender, inherited, successors);
-        let mut server = Self {
-            deferred,
-            flags,
-            shared,
-            budget,
-            facts,
-            runtime: Some(runtime),
-            config,
-            endpoints,
-            tasks: Tasks::start(tasks),
-            watches,
-            notifications: None,
-            taps: Taps::default(),
-            reloads,
-            node,
-            lameduck: Duration::ZERO,
-            handover,
-            at_end: AtEnd::Exit,
-        };
-        server.announce_ready_unless_pending()?;
-        server.configure_services(&loaded);
-        Ok(Some(server))
-    }
-
-    /// Questions are taken from now on.
-    fn announce_ready(&self) -> Result<(), PidfileError> {
-        if let Some(path) = &self.flags.pidfile {
-            pidfile::write(path)?;
-        }
-        self.facts.ready.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// What has to happen after a configuration was taken up.
-    fn configure_services(&mut self, loaded: &Loaded) {
-        for warning in &loaded.tree.warnings {
-            self.shared.sink.line(Level::Warning, "", warning.to_string());
-        }
-        for text in self.budget.warnings(Cache::of(&self.config)) {
-            self.shared.sink.line(Level::Warning, "", format!("memory: {text}"));
-        }
-        let config = self.config.clone();
-        if let Some(insight) = self.facts.insight.get() {
-            insight.take_up(config.clone());
-        }
-        let services = &config.services;
-        self.taps = Taps::start(&services.taps, &self.shared);
-        self.lameduck = services.health.iter().map(|h| h.lameduck).max().unwrap_or_default();
-        self.endpoints.watch_health(services.health.first().cloned());
-        let begins = self.node.as_ref().map(|node| node.readiness().check);
-        probe::watch_for_loops(&services.loops, begins, &self.endpoints);
-        let runtime = self.runtime.iter();
-        runtime.for_each(|runtime| _ = self.facts.vitals.set(runtime.vitals().clone()));
-        self.reloads.configure(loaded, services);
-        self.notify(services);
-        if let Some(node) = &mut self.node {
-            node.configure(&config);
-        }
-    }
-
-    /// Tells secondaries of the zones there are, anew with each configuration.
-    fn notify(&mut self, services: &Services) {
-        self.notifications = None;
-        match Notifications::start(&services.notifies, self.shared.sink.clone()) {
-            Ok(notifications) => self.notifications = Some(notifications),
-            Err(error) => {
-                let text = format!("cannot notify secondaries of changes: {error}");
-                self.shared.sink.line(Level::Error, "transfer", text);
+        let (services, loaded) = match started {
+            Err(StartError::Ended) => {
+                return Err(inherited.refusal().map_or(StartError::Ended, StartError::Claim));
             }
+            started => started?,
+        };
+        let reloads = Reloads::new(shared.clone(), context.events.clone());
+        let handover = Handover::new(&context, inherited, successors);
+        let at_end = AtEnd::Exit;
+        let mut server = Self { context, services, reloads, deferred, handover, at_end };
+        // A predecessor that answers still announces itself.
+        if !server.handover.is_pending() {
+            server.services.announce_ready()?;
         }
+        server.services.configure(&loaded, &mut server.reloads);
+        Ok(server)
     }
 
     fn greet(&self) {
-        if self.flags.quiet {
+        if self.context.flags.quiet {
             return;
         }
-        let bound = self.runtime.as_ref().map(Runtime::local_addresses).unwrap_or_default();
-        let banner = face::banner(&self.config, &bound);
+        let bound =
+            self.services.runtime.as_ref().map(Runtime::local_addresses).unwrap_or_default();
+        let banner = face::banner(&self.services.config, &bound);
         // Not by this thread: whoever reads the output may stand still.
         for text in banner.into_iter().chain([face::version_text()]) {
-            self.shared.sink.send(Record::Banner(text));
+            self.context.shared.sink.send(Record::Banner(text));
         }
-        self.say(&format!("memory: {}", self.budget.describe(Cache::of(&self.config))));
+        self.say(&format!(
+            "memory: {}",
+            self.context.budget.describe(Cache::of(&self.services.config))
+        ));
     }
 
     fn live(&mut self, events: &Receiver<Event>) -> ExitCode {
@@ -303,7 +214,7 @@ impl Server {
                     if let Err(error) = self.reload(events) {
                         self.reloads.count_failure();
                         let text = format!("SIGUSR1: {error}");
-                        self.shared.sink.line(Level::Error, "", text);
+                        self.context.shared.sink.line(Level::Error, "", text);
                     }
                 }
                 Ok(Event::Signal(SIGUSR2)) => self.start_successor(),
@@ -324,60 +235,17 @@ impl Server {
         }
     }
 
-    /// Says so, keeps answering for the lameduck time, then ends what is under way.
+    /// Ends; what other processes need of this one goes on until they have it.
     fn stop(&mut self) -> ExitCode {
-        self.notifications = None;
         if self.handover.shares_listeners() {
-            return self.stop_beside();
-        }
-        self.facts.stopping.store(true, Ordering::Relaxed);
-        // First of all: what is asked from now on goes to the central servers.
-        if let Some(node) = &mut self.node {
-            node.withdraw();
-        }
-        if !self.lameduck.is_zero() {
-            let text = format!("Going into lameduck mode for {:?}", self.lameduck);
-            self.shared.sink.line(Level::Info, "health", text);
-            std::thread::sleep(self.lameduck);
-        }
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown(GRACE);
-        }
-        self.taps.finish();
-        if let Some(node) = &self.node {
-            node.release();
+            self.stop_beside();
+        } else {
+            self.services.stop();
         }
         ExitCode::SUCCESS
     }
 
     fn say(&self, text: &str) {
-        self.shared.sink.line(Level::Info, "", text);
+        self.context.shared.sink.line(Level::Info, "", text);
     }
-}
-
-/// Serves health, readiness and metrics at the addresses of the node.
-fn serve_node(endpoints: &mut Endpoints, node: &Node) {
-    endpoints.serve_node(node.local_addresses(), node.metrics_address());
-}
-
-/// The Corefile as it is now.
-fn source(flags: &Flags, node: Option<&Node>) -> Result<Source, LoadError> {
-    match node {
-        Some(node) => node.source(flags),
-        None => load::read(flags),
-    }
-}
-
-/// A configuration, and the work beside its questions.
-fn compile(
-    loaded: &Loaded,
-    flags: &Flags,
-    shared: &Arc<Shared>,
-    node: Option<&Node>,
-) -> Result<(Arc<Config>, Vec<Task>), LoadError> {
-    let mut config = load::compile(loaded, flags, shared)?;
-    config.services.readiness.extend(node.map(Node::readiness));
-    config.services.clusters.extend(node.into_iter().flat_map(Node::clusters));
-    let tasks = std::mem::take(&mut config.services.tasks);
-    Ok((Arc::new(config), tasks))
 }

@@ -72,12 +72,9 @@ impl Inherited {
         self.refused.is_some()
     }
 
-    /// What a start that was ended says: nothing if a signal did it.
-    ///
-    /// # Errors
-    /// A predecessor did it.
-    pub(crate) fn ended<T>(self) -> Result<Option<T>, ClaimError> {
-        self.refused.map_or(Ok(None), |why| Err(ClaimError::AnotherServes(why)))
+    /// Why a predecessor ended the start, if one did.
+    pub(crate) fn refusal(self) -> Option<ClaimError> {
+        self.refused.map(ClaimError::AnotherServes)
     }
 
     /// Fills the cache from that of the predecessor; false if a signal ends the wait for it. All else

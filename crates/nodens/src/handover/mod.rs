@@ -23,6 +23,7 @@ pub(crate) use error::{ClaimError, EndReason, HolderError, SuccessorError};
 pub(crate) use start::Successors;
 
 use crate::VERSION;
+use crate::context::Context;
 use crate::events::Event;
 use crate::flags::Flags;
 use deferred_stop::DeferredStop;
@@ -86,20 +87,14 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    pub(crate) fn new(
-        flags: &Flags,
-        shared: &Arc<Shared>,
-        events: Sender<Event>,
-        inherited: Inherited,
-        successors: Successors,
-    ) -> Self {
+    pub(crate) fn new(context: &Context, inherited: Inherited, successors: Successors) -> Self {
         let (tell, requests) = channel();
         let shares_listeners = inherited.takeover.is_some();
         let mut handover = Self {
             rendezvous: inherited.rendezvous,
-            trial: flags.handover_trial,
-            shared: shared.clone(),
-            events,
+            trial: context.flags.handover_trial,
+            shared: context.shared.clone(),
+            events: context.events.clone(),
             tell,
             requests,
             pending: inherited.takeover,
@@ -113,7 +108,7 @@ impl Handover {
             put_off: None,
             put_off_since: None,
             called_off: Arc::default(),
-            repeatable: flags.conf != "stdin",
+            repeatable: context.flags.conf != "stdin",
             end_notice: None,
             stuck: Vec::new(),
             deferred_stop: DeferredStop::default(),

@@ -14,7 +14,7 @@ mod outage;
 mod probe;
 mod template;
 
-use crate::events::Event;
+use crate::context::Context;
 use crate::flags::{Flags, NodeFlags};
 use crate::handover::{Inherited, Waited, Waiting};
 use crate::load::{self, LoadError, Source};
@@ -36,7 +36,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use template::{Refreshed, Template};
 
@@ -78,12 +77,12 @@ impl Node {
     /// that was done. Where this process has a predecessor that serves, no question is brought here
     /// before [`Node::inherit`].
     pub(crate) fn prepare(
-        flags: &Flags,
         node: &NodeFlags,
-        shared: &Arc<Shared>,
+        context: &Context,
         watches: &mut Watches,
-        (sender, waiting): (&Sender<Event>, &mut Waiting<'_>),
+        waiting: &mut Waiting<'_>,
     ) -> Option<Self> {
+        let Context { flags, shared, events, .. } = context;
         let sink = shared.sink.clone();
         let errors = Arc::new(SetupErrors::default());
         let template = Template::new(flags, node, sink.clone(), errors.clone());
@@ -103,7 +102,7 @@ impl Node {
             counts: errors,
             sink: sink.clone(),
         };
-        let watch = match FileWatch::start(template.watched(), sender.clone()) {
+        let watch = match FileWatch::start(template.watched(), events.clone()) {
             Ok(watch) => Some(watch),
             Err(error) => {
                 let text = format!("no notice of changes of the template: {error}");
@@ -114,7 +113,7 @@ impl Node {
         let mut prepared = Self {
             flags: node.clone(),
             template,
-            discovery: Discovery::start(&node.upstream, sender.clone(), shared, watches),
+            discovery: Discovery::start(&node.upstream, events.clone(), shared, watches),
             pods: pods(node, shared),
             moved: false,
             upstreams: Vec::new(),

@@ -10,7 +10,10 @@ use std::io;
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(crate) enum StartError {
+pub(super) enum StartError {
+    /// The process has to end before it serves, and nothing is wrong.
+    #[error("told to end")]
+    Ended,
     Claim(#[from] ClaimError),
     Load(#[from] LoadError),
     Watch(#[from] WatchError),

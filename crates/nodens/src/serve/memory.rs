@@ -1,6 +1,8 @@
 //! What there is of memory, and the parts of a server that are made to fit it.
 
 use crate::budget::{Budget, Wishes};
+use crate::context::Context;
+use crate::events::Event;
 use crate::flags::Flags;
 use crate::handover::Inherited;
 use crate::logger::Logger;
@@ -11,15 +13,16 @@ use nodens_kube::Moments;
 use nodens_net::{InheritedListener, Options, Runtime, StartError, cpu, memory};
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
-/// What all workers share, made to fit the memory there is.
-pub(super) fn shared(flags: &Flags, logger: &Logger) -> (Arc<Shared>, Budget) {
-    let budget = budget(flags);
+/// What all parts need, made to fit the memory there is.
+pub(super) fn context(flags: Flags, logger: &Logger, events: Sender<Event>) -> Context {
+    let budget = budget(&flags);
     let shared = Arc::new(Shared::new(budget.workers, logger.sink.clone()));
     shared.set_pending_memory(budget.pending);
     shared.cache.set_ceiling(budget.cache);
     process::register(&shared, logger);
-    (shared, budget)
+    Context { flags, shared, budget, events }
 }
 
 /// What the memory there is goes to.
@@ -38,19 +41,21 @@ pub(super) fn moments() -> Moments {
 
 /// Starts the workers.
 pub(super) fn runtime(
-    (shared, config, budget): (&Arc<Shared>, &Arc<Config>, &Budget),
+    context: &Context,
+    config: &Arc<Config>,
     node: Option<&Node>,
     inherited: &mut Inherited,
 ) -> Result<Runtime, StartError> {
-    let options = options(node, inherited, budget);
+    let options = options(node, inherited, &context.budget);
     let options = options.map_err(|source| StartError::Worker { worker: 0, source })?;
-    Runtime::start(shared.clone(), config.clone(), options)
+    Runtime::start(context.shared.clone(), config.clone(), options)
 }
 
 /// Leaves room for a predecessor, which may have its memory of the same control group.
-pub(super) fn fit_beside(shared: &Shared, budget: &Budget, inherited: &Inherited) {
+pub(super) fn fit_beside(context: &Context, inherited: &Inherited) {
     if inherited.is_some() {
-        shared.cache.set_ceiling(budget.cache_beside(memory::used().unwrap_or(0)));
+        let octets = context.budget.cache_beside(memory::used().unwrap_or(0));
+        context.shared.cache.set_ceiling(octets);
     }
 }
 

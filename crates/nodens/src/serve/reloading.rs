@@ -1,25 +1,25 @@
 //! Taking up another configuration.
 
+use super::Server;
 use super::error::ReloadError;
-use super::{Server, compile, source};
 use crate::clusters;
 use crate::events::Event;
 use crate::handover::{Inherited, Waiting};
 use crate::load::{self, Loaded};
 use crate::node::Node;
-use crate::tasks::Tasks;
+use nodens_core::config::Services;
 use nodens_core::log::Level;
 use std::sync::mpsc::Receiver;
 
 impl Server {
     /// Reloads if the Corefile differs from what was last looked at.
     pub(super) fn look(&mut self, events: &Receiver<Event>) {
-        let at_once = self.node.as_mut().is_some_and(Node::refresh_at_once);
+        let at_once = self.services.node.as_mut().is_some_and(Node::refresh_at_once);
         if !self.reloads.active() && !at_once {
             return;
         }
         // A file that cannot be read is being replaced, or gone: what runs goes on.
-        let Ok(source) = source(&self.flags, self.node.as_ref()) else { return };
+        let Ok(source) = self.services.source() else { return };
         match load::parse_anew(source) {
             Ok(loaded) if !self.reloads.is_new(&loaded.hash) => {}
             Ok(loaded) => {
@@ -32,17 +32,17 @@ impl Server {
                 if self.reloads.is_new(&text) {
                     self.reloads.count_failure();
                     let text = format!("Corefile parse failed: {text}");
-                    self.shared.sink.line(Level::Warning, "reload", text);
+                    self.context.shared.sink.line(Level::Warning, "reload", text);
                 }
             }
         }
     }
 
     pub(super) fn reload(&mut self, events: &Receiver<Event>) -> Result<(), ReloadError> {
-        if let Some(node) = &mut self.node {
+        if let Some(node) = &mut self.services.node {
             node.refresh();
         }
-        let source = source(&self.flags, self.node.as_ref())?;
+        let source = self.services.source()?;
         let loaded = load::parse_anew(source)?;
         self.take_up(loaded, events)
     }
@@ -55,40 +55,26 @@ impl Server {
             Ok(()) => self.say("Reloading complete"),
             Err(error) => {
                 // The watches started for it are not wanted.
-                self.watches.retain(&clusters::feeds(&self.config.services));
+                self.services.drop_unwanted_watches();
                 let text = format!("Restart failed: {error}");
-                self.shared.sink.line(Level::Error, "", text);
+                self.context.shared.sink.line(Level::Error, "", text);
             }
         }
         result
     }
 
     fn try_take_up(&mut self, loaded: Loaded, events: &Receiver<Event>) -> Result<(), ReloadError> {
-        let (config, tasks) = compile(&loaded, &self.flags, &self.shared, self.node.as_ref())?;
-        clusters::watch(&mut self.watches, &config.services, &self.shared)?;
-        // The old configuration answers meanwhile. What comes is obeyed right after the reload.
-        let deferred = std::mem::take(&mut self.deferred);
-        let mut waiting = Waiting::new(events, deferred, Inherited::default(), &self.shared);
-        clusters::wait(&config.services, &self.shared, &mut waiting);
-        self.deferred = waiting.deferred;
-        self.endpoints.apply(&config.services)?;
-        let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
-        match applied {
-            Some(Err(error)) => {
-                // The endpoints of the old configuration are still bound or can be bound again.
-                _ = self.endpoints.apply(&self.config.services);
-                return Err(error.into());
-            }
-            Some(Ok(silent)) if !silent.is_empty() => {
-                let text = format!("workers {silent:?} have not taken up the configuration yet");
-                self.shared.sink.line(Level::Warning, "reload", text);
-            }
-            _ => {}
-        }
-        self.config = config;
-        self.tasks = Tasks::start(tasks);
-        self.watches.retain(&clusters::feeds(&self.config.services));
-        self.configure_services(&loaded);
+        let (shared, deferred) = (&self.context.shared, &mut self.deferred);
+        let wait = |services: &Services| {
+            // The old configuration answers meanwhile. What comes is obeyed right after the reload.
+            let before = std::mem::take(deferred);
+            let mut waiting = Waiting::new(events, before, Inherited::default(), shared);
+            clusters::wait(services, shared, &mut waiting);
+            *deferred = waiting.deferred;
+        };
+        let compiled = self.services.prepare_anew(loaded, wait)?;
+        let loaded = self.services.replace(compiled)?;
+        self.services.configure(&loaded, &mut self.reloads);
         Ok(())
     }
 }

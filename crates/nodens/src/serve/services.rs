@@ -1,0 +1,377 @@
+//! The parts of a server, and the one order in which they begin and end.
+//!
+//! A server comes to its first query in these steps, each done once. A step that fails is undone, and
+//! so are those before it, last first: what they made is dropped.
+//!
+//! | step | what it does, in this order | what it leaves |
+//! |---|---|---|
+//! | claim | [`handover::claim`](crate::handover::claim) asks a predecessor for what it holds | [`Waiting`], with the name, the sockets and the connection to the predecessor |
+//! | [prepare](Services::prepare) | node role: template, network, address of the upstream service; Corefile; endpoints' thread, with the predecessor's listeners and the node's own; counting by client and name; watches of clusters | a configuration, and nothing that answers queries |
+//! | [bind](Services::bind) | addresses of the endpoints, as soon as they are free | `/health` answers; `/ready` says no |
+//! | [warm](Services::warm) | lists of clusters; cache of the predecessor | |
+//! | [serve](Services::serve) | addresses of DNS and workers, paused beside a predecessor; then tasks | what [`Handover`](crate::handover::Handover) offers to successors |
+//! | ready | [`Services::announce_ready`], at once or when the predecessor has paused ([`Services::take_queries`]) | PID file; `/ready` says yes |
+//! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, notifier, node role | |
+//!
+//! It ends in one of these ways. Whatever brings queries here stops first, and what answers them last:
+//! notifier, endpoints, node role, workers, dnstap, rules of the node role.
+//!
+//! | step | what it does |
+//! |---|---|
+//! | [pause](Services::pause) | the workers read no more queries; a successor gets what brings them here |
+//! | [retire](Services::retire) | endpoints and node role are the successor's; all can still [resume](Services::resume) |
+//! | [leave](Services::leave) | everything ends, connections go to the successor |
+//! | [stop](Services::stop) | everything ends without a successor: the node's addresses go first, then the lameduck time passes |
+
+use super::compiled::{Compiled, source};
+use super::error::{ReloadError, StartError};
+use super::{GRACE, memory};
+use crate::budget::Cache;
+use crate::context::Context;
+use crate::dnstap::Taps;
+use crate::endpoints::{Endpoints, Facts};
+use crate::handover::{Inherited, Waited, Waiting};
+use crate::load::{self, LoadError, Loaded, Source};
+use crate::node::{self, Node};
+use crate::pidfile::{self, PidfileError};
+use crate::reload::Reloads;
+use crate::tasks::Tasks;
+use crate::{clusters, insight, probe};
+use nodens_core::Config;
+use nodens_core::config::Task;
+use nodens_core::log::Level;
+use nodens_kube::Watches;
+use nodens_net::{HandedConnection, Left, Notifications, Runtime, cpu};
+use nodens_node::handover::Named;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// The parts, in the order in which they are dropped.
+pub(super) struct Services {
+    context: Arc<Context>,
+    facts: Arc<Facts>,
+    /// The workers, from [`Services::serve`] until the end.
+    pub(super) runtime: Option<Runtime>,
+    pub(super) config: Arc<Config>,
+    endpoints: Endpoints,
+    tasks: Tasks,
+    watches: Watches,
+    notifier: Option<Notifications>,
+    taps: Taps,
+    pub(super) node: Option<Node>,
+    lameduck: Duration,
+}
+
+impl Services {
+    /// All steps from the claim until the workers run, with the Corefile that they run with.
+    pub(super) fn start(
+        context: &Arc<Context>,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<(Self, Loaded), StartError> {
+        let (mut services, Compiled { loaded, tasks, .. }) = Self::prepare(context, waiting)?;
+        services.bind(waiting)?;
+        services.warm(waiting)?;
+        services.serve(waiting, tasks)?;
+        Ok((services, loaded))
+    }
+
+    fn prepare(
+        context: &Arc<Context>,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<(Self, Compiled), StartError> {
+        let Context { flags, shared, .. } = &**context;
+        let mut watches = Watches::new(shared.clone(), memory::moments());
+        let prepare = |node| Node::prepare(node, context, &mut watches, waiting);
+        let node = match flags.node.as_ref().map(prepare) {
+            Some(None) => return Err(StartError::Ended),
+            prepared => prepared.flatten(),
+        };
+        let loaded = load::parse_first(source(context, node.as_ref())?, flags)?;
+        let compiled = Compiled::new(loaded, context, node.as_ref())?;
+        let facts = Arc::new(Facts::new(shared.clone()));
+        let mut endpoints = Endpoints::new(facts.clone())?;
+        endpoints.inherit(std::mem::take(&mut waiting.inherited.http));
+        if let Some(node) = &node {
+            endpoints.serve_node(node.local_addresses(), node.metrics_address());
+        }
+        let config = compiled.config.clone();
+        insight::start(flags, &facts, &endpoints, &config);
+        clusters::watch(&mut watches, &config.services, shared)?;
+        let services = Self {
+            context: context.clone(),
+            facts,
+            runtime: None,
+            config,
+            endpoints,
+            tasks: Tasks::start(Vec::new()),
+            watches,
+            notifier: None,
+            taps: Taps::default(),
+            node,
+            lameduck: Duration::ZERO,
+        };
+        Ok((services, compiled))
+    }
+
+    /// Before the wait for anything else, so that probes hear meanwhile that the process lives.
+    fn bind(&mut self, waiting: &mut Waiting<'_>) -> Result<(), StartError> {
+        let (endpoints, config) = (&mut self.endpoints, &self.config);
+        let apply = |inherited: &mut Inherited| {
+            serve_alone(endpoints, inherited);
+            endpoints.apply(&config.services)
+        };
+        let applied = node::when_free(self.node.as_ref(), waiting, apply)?;
+        memory::fit_beside(&self.context, &waiting.inherited);
+        applied.ok_or(StartError::Ended)
+    }
+
+    fn warm(&mut self, waiting: &mut Waiting<'_>) -> Result<(), StartError> {
+        loop {
+            match clusters::wait(&self.config.services, &self.context.shared, waiting) {
+                Waited::On => break,
+                Waited::Alone => serve_alone(&mut self.endpoints, &waiting.inherited),
+                Waited::Ended => return Err(StartError::Ended),
+            }
+        }
+        if waiting.warm()? { Ok(()) } else { Err(StartError::Ended) }
+    }
+
+    /// Where a predecessor that was there at the beginning is gone, this process is the first.
+    fn serve(&mut self, waiting: &mut Waiting<'_>, tasks: Vec<Task>) -> Result<(), StartError> {
+        let (context, endpoints) = (&self.context, &mut self.endpoints);
+        let (config, node) = (&self.config, self.node.as_ref());
+        let start = |inherited: &mut Inherited| {
+            serve_alone(endpoints, inherited);
+            memory::runtime(context, config, node, inherited)
+        };
+        let started = node::when_free(node, waiting, start)?;
+        // The workers have them.
+        waiting.inherited.listeners.clear();
+        self.runtime = Some(started.ok_or(StartError::Ended)?);
+        if !waiting.inherited.is_some() {
+            // It may be so since a moment ago.
+            serve_alone(endpoints, &waiting.inherited);
+            context.shared.cache.set_ceiling(context.budget.cache);
+            node.iter().for_each(|node| node.inherit(Vec::new()));
+        }
+        // The workers run: what this thread does from now on, and whom it starts, comes second.
+        cpu::yield_to_workers();
+        self.tasks = Tasks::start(tasks);
+        Ok(())
+    }
+
+    /// Queries are taken from now on.
+    pub(super) fn announce_ready(&self) -> Result<(), PidfileError> {
+        if let Some(path) = &self.context.flags.pidfile {
+            pidfile::write(path)?;
+        }
+        self.facts.ready.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// As [`Services::announce_ready`], where it is too late to fail.
+    fn announce_ready_or_say(&self) {
+        if let Err(error) = self.announce_ready() {
+            self.context.shared.sink.line(Level::Error, "", error.to_string());
+        }
+    }
+
+    /// Fits the parts to the configuration that the workers have.
+    pub(super) fn configure(&mut self, loaded: &Loaded, reloads: &mut Reloads) {
+        let sink = &self.context.shared.sink;
+        for warning in &loaded.tree.warnings {
+            sink.line(Level::Warning, "", warning.to_string());
+        }
+        for text in self.context.budget.warnings(Cache::of(&self.config)) {
+            sink.line(Level::Warning, "", format!("memory: {text}"));
+        }
+        let config = self.config.clone();
+        if let Some(insight) = self.facts.insight.get() {
+            insight.take_up(config.clone());
+        }
+        let services = &config.services;
+        self.taps = Taps::start(&services.taps, &self.context.shared);
+        self.lameduck = services.health.iter().map(|h| h.lameduck).max().unwrap_or_default();
+        self.endpoints.watch_health(services.health.first().cloned());
+        let begins = self.node.as_ref().map(|node| node.readiness().check);
+        probe::watch_for_loops(&services.loops, begins, &self.endpoints);
+        let runtime = self.runtime.iter();
+        runtime.for_each(|runtime| _ = self.facts.vitals.set(runtime.vitals().clone()));
+        reloads.configure(loaded, services);
+        // Anew with each configuration.
+        self.stop_notifying();
+        match Notifications::start(&services.notifies, self.context.shared.sink.clone()) {
+            Ok(notifier) => self.notifier = Some(notifier),
+            Err(error) => {
+                let text = format!("cannot notify secondaries of changes: {error}");
+                self.context.shared.sink.line(Level::Error, "transfer", text);
+            }
+        }
+        if let Some(node) = &mut self.node {
+            node.configure(&config);
+        }
+    }
+
+    /// The Corefile as it is now.
+    pub(super) fn source(&self) -> Result<Source, LoadError> {
+        source(&self.context, self.node.as_ref())
+    }
+
+    /// Builds everything that `loaded` wants beside what there is, which answers meanwhile. `wait` waits
+    /// for lists of clusters.
+    pub(super) fn prepare_anew(
+        &mut self,
+        loaded: Loaded,
+        wait: impl FnOnce(&nodens_core::config::Services),
+    ) -> Result<Compiled, ReloadError> {
+        let compiled = Compiled::new(loaded, &self.context, self.node.as_ref())?;
+        clusters::watch(&mut self.watches, &compiled.config.services, &self.context.shared)?;
+        wait(&compiled.config.services);
+        Ok(compiled)
+    }
+
+    /// Swaps the configurations, all or nothing; [`Services::configure`] has to follow.
+    pub(super) fn replace(&mut self, compiled: Compiled) -> Result<Loaded, ReloadError> {
+        let Compiled { loaded, config, tasks } = compiled;
+        self.endpoints.apply(&config.services)?;
+        let applied = self.runtime.as_mut().map(|runtime| runtime.apply(config.clone()));
+        match applied {
+            Some(Err(error)) => {
+                // The endpoints of the old configuration are still bound or can be bound again.
+                _ = self.endpoints.apply(&self.config.services);
+                return Err(error.into());
+            }
+            Some(Ok(silent)) if !silent.is_empty() => {
+                let text = format!("workers {silent:?} have not taken up the configuration yet");
+                self.context.shared.sink.line(Level::Warning, "reload", text);
+            }
+            _ => {}
+        }
+        self.config = config;
+        self.tasks = Tasks::start(tasks);
+        self.drop_unwanted_watches();
+        Ok(loaded)
+    }
+
+    /// Ends watches that only a configuration wanted that is not at work.
+    pub(super) fn drop_unwanted_watches(&mut self) {
+        self.watches.retain(&clusters::feeds(&self.config.services));
+    }
+
+    /// The endpoints' listeners, for a successor.
+    pub(super) fn http_listeners(&self) -> Vec<(SocketAddr, OwnedFd)> {
+        self.endpoints.export()
+    }
+
+    /// Takes queries, which the predecessor does not do any more.
+    pub(super) fn take_queries(&mut self) {
+        let Some(runtime) = &mut self.runtime else { return };
+        // A worker that does not answer takes its queries when it comes back.
+        _ = runtime.resume();
+        self.endpoints.serve_inherited();
+        self.announce_ready_or_say();
+    }
+
+    /// The predecessor is gone: what it had is free.
+    pub(super) fn settle(&mut self) {
+        self.context.shared.cache.set_ceiling(self.context.budget.cache);
+        if let Some(runtime) = &mut self.runtime {
+            runtime.settle();
+        }
+        if let Some(node) = &self.node {
+            node.put_right();
+        }
+    }
+
+    /// What brings queries here, for a successor.
+    pub(super) fn network(&self) -> io::Result<Named> {
+        Ok(self.node.as_ref().map(Node::descriptors).transpose()?.unwrap_or_default())
+    }
+
+    pub(super) fn pause(&self) {
+        if let Some(Err(error)) = self.runtime.as_ref().map(Runtime::pause) {
+            // It takes nothing either way, and a successor is what helps its clients.
+            let text = format!("{error}, handing over all the same");
+            self.context.shared.sink.line(Level::Warning, "handover", text);
+        }
+    }
+
+    pub(super) fn retire(&mut self) {
+        self.endpoints.pause();
+        if let Some(node) = &mut self.node {
+            node.abandon();
+        }
+    }
+
+    /// Takes queries again after [`Services::pause`], and where `is_retired` also does again what the
+    /// successor did.
+    pub(super) fn resume(&mut self, is_retired: bool) {
+        // A worker that does not answer goes on when it comes back.
+        _ = self.runtime.as_mut().map(Runtime::resume);
+        if !is_retired {
+            return;
+        }
+        self.endpoints.resume();
+        if let Some(node) = &mut self.node {
+            node.configure(&self.config);
+        }
+        self.announce_ready_or_say();
+    }
+
+    /// Leaves what arrives at the listeners `kept` to another process. `left_behind` hears which workers
+    /// did not end. No connection comes once `successor` is dropped, which is at the end of this.
+    pub(super) fn leave(
+        &mut self,
+        kept: &[SocketAddr],
+        successor: Sender<HandedConnection>,
+        left_behind: impl FnOnce(Left),
+    ) {
+        self.stop_notifying();
+        self.endpoints.close();
+        if let Some(node) = &mut self.node {
+            node.let_go();
+        }
+        if let Some(runtime) = self.runtime.take() {
+            left_behind(runtime.leave(kept, &successor, GRACE));
+        }
+        self.taps.finish();
+    }
+
+    pub(super) fn stop_notifying(&mut self) {
+        self.notifier = None;
+    }
+
+    /// Says that it ends, answers for the lameduck time, then ends what is under way.
+    pub(super) fn stop(&mut self) {
+        self.stop_notifying();
+        self.facts.stopping.store(true, Ordering::Relaxed);
+        // Whatever is asked from now on goes to the central servers.
+        if let Some(node) = &mut self.node {
+            node.withdraw();
+        }
+        if !self.lameduck.is_zero() {
+            let text = format!("Going into lameduck mode for {:?}", self.lameduck);
+            self.context.shared.sink.line(Level::Info, "health", text);
+            std::thread::sleep(self.lameduck);
+        }
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown(GRACE);
+        }
+        self.taps.finish();
+        if let Some(node) = &self.node {
+            node.release();
+        }
+    }
+}
+
+/// Serves what the predecessor served so far, if that one is gone.
+fn serve_alone(endpoints: &mut Endpoints, inherited: &Inherited) {
+    if !inherited.is_some() {
+        endpoints.serve_inherited();
+    }
+}
