@@ -5,6 +5,7 @@ mod outbox;
 
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
+use crate::tcp::Endpoint;
 use nodens_core::{ListenerKind, Transport};
 use outbox::Outbox;
 use socket2::SockRef;
@@ -58,9 +59,9 @@ pub(crate) enum Received {
 }
 
 impl Pipe {
-    /// A connection that a client made to a listener of this kind. It is not watched yet.
-    pub(crate) fn accepted(kind: ListenerKind, stream: TcpStream) -> Self {
-        match kind {
+    /// A connection that a client made to this listener. It is not watched yet.
+    pub(crate) fn accepted(listener: &Endpoint, stream: TcpStream) -> Self {
+        match listener.kind {
             ListenerKind::Dns => Self::new(Carrier::Plain(stream)),
         }
     }

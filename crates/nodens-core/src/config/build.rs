@@ -157,7 +157,9 @@ fn place(
     for key in &block.keys {
         for ZoneKey { scheme, zone, port } in parse_key(key)? {
             let Some(kind) = ListenerKind::of(scheme) else {
-                let text = format!("transport '{scheme}' is not served yet, only 'dns'");
+                let served =
+                    ListenerKind::ALL.map(|kind| format!("'{}'", kind.scheme())).join(", ");
+                let text = format!("transport '{scheme}' is not served yet, only {served}");
                 return Err(Error::invalid(key, text));
             };
             let default = if scheme == Scheme::Dns { options.port } else { scheme.default_port() };

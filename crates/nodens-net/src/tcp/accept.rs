@@ -1,7 +1,6 @@
 //! New client connections: accepted always, kept if there is room.
 
 use super::connection::Connection;
-use super::endpoint::Endpoint;
 use super::quota::{Full, Place};
 use super::server::{Listener, TcpServer};
 use super::unsent::Holding;
@@ -122,8 +121,8 @@ impl TcpServer {
         place: Place,
         cx: &mut Context<'_>,
     ) -> Option<Key> {
-        let Endpoint { kind, times, .. } = self.endpoint(endpoint)?;
-        let pipe = Pipe::accepted(kind, stream);
+        let listener = self.endpoint(endpoint)?;
+        let (pipe, times) = (Pipe::accepted(&listener, stream), listener.times);
         let (unsent, worker) = (self.unsent.clone(), self.worker);
         let key = self.connections.insert_with(|key| {
             let holding = Holding::new(unsent, addresses.0.ip(), worker, key);

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// What the server has to know about a listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     /// Its number for good.
     pub(crate) id: u32,

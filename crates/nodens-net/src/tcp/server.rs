@@ -107,7 +107,7 @@ impl TcpServer {
 
     /// A listener of the configuration at work.
     pub(crate) fn endpoint(&self, id: u32) -> Option<Endpoint> {
-        self.endpoints.iter().find(|endpoint| endpoint.id == id).copied()
+        self.endpoints.iter().find(|endpoint| endpoint.id == id).cloned()
     }
 
     /// Handles what epoll says about a connection.

@@ -2,12 +2,12 @@
 
 use crate::config::{BlockBuilder, PrometheusService, Unserved};
 use crate::handler::{Cx, Handle, Job, Spec};
-use crate::job::Transport;
 use crate::handlers::NAMES;
 use crate::metrics::{Histogram, LazyCounters, Registry};
 use crate::shared::Shared;
 use crate::time::Now;
 use crate::worker::WorkerState;
+use crate::transport::{ByTransport, Transport};
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Rcode, Type};
 use std::net::IpAddr;
@@ -76,8 +76,8 @@ struct ZoneSeries {
     responses: LazyCounters,
     do_requests: LazyCounters,
     duration: Histogram,
-    request_size: [Histogram; 2],
-    response_size: [Histogram; 2],
+    request_size: ByTransport<Histogram>,
+    response_size: ByTransport<Histogram>,
 }
 
 /// Reads `prometheus [ADDRESS] { runtime_metrics }`.
@@ -144,7 +144,7 @@ impl ZoneSeries {
             seconds,
         );
         let sizes = |name, help| {
-            Transport::ALL.map(|transport| {
+            ByTransport::new(|transport| {
                 let proto = ("proto", transport.name());
                 let labels = [labels[0], labels[1], labels[2], proto];
                 registry.histogram(name, help, &labels, &SIZE_BOUNDS, 1.0)
@@ -184,11 +184,11 @@ impl ZoneSeries {
     }
 
     fn observe(&self, now: Now, worker: &mut WorkerState, job: &Job, response_len: usize) {
-        let protocol = job.client().transport.index();
+        let transport = job.client().transport;
         let cells = &worker.parts.cells;
         worker.unsent.add(self.duration, job.current.asked_ns, now, cells);
-        cells.observe(self.request_size[protocol], job.request_len() as u64);
-        cells.observe(self.response_size[protocol], response_len as u64);
+        cells.observe(*self.request_size.of(transport), job.request_len() as u64);
+        cells.observe(*self.response_size.of(transport), response_len as u64);
     }
 
     fn labels(&self) -> [(&str, &str); 3] {
