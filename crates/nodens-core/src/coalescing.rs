@@ -71,7 +71,7 @@ impl Default for InFlight {
 }
 
 impl InFlight {
-    /// A number for a `forward` of a configuration: queries of two are not coalesced.
+    /// A number for those of a configuration that ask: queries of two are not coalesced.
     pub(crate) fn instance(&self) -> u64 {
         self.instances.fetch_add(1, Ordering::Relaxed)
     }

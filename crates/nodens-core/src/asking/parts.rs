@@ -1,6 +1,8 @@
 //! The parts of a worker that know no handler.
 
+use super::outage::Pause;
 use super::probes::Probes;
+use super::retries::Budgets;
 use crate::action::Action;
 use crate::coalescing::Finished;
 use crate::log::Sink;
@@ -35,6 +37,10 @@ pub struct Parts {
     pub(crate) probes: Probes,
     /// Room for octets that are needed only for a moment.
     pub(crate) scratch: Vec<u8>,
+    /// How often each [`Asking`](super::Asking) may still ask again.
+    pub(crate) budgets: Budgets,
+    /// When it was last said that an upstream's reply is malformed.
+    pub(crate) malformed: Pause,
     /// The coalesced query whose response is decided.
     pub(crate) finished: Finished,
 }
@@ -55,6 +61,8 @@ impl Parts {
             attempts: 0,
             probes: Probes::default(),
             scratch: Vec::new(),
+            budgets: Budgets::default(),
+            malformed: Pause::default(),
             finished: Finished::default(),
         }
     }

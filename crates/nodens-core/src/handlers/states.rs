@@ -1,6 +1,7 @@
 //! What handlers remember: of a resolution, and in a worker.
 
-use super::{LookupState, cache, forward, kubernetes, rewrite};
+use super::{LookupState, cache, kubernetes, rewrite};
+use crate::asking;
 use crate::config::Config;
 use crate::job::States;
 use crate::worker::WorkerState;
@@ -11,7 +12,7 @@ pub struct HandlerStates {
     /// What `cache` remembers between a miss and the answer.
     pub cache: cache::State,
     /// What `forward` remembers between attempts.
-    pub forward: forward::State,
+    pub forward: asking::State,
     /// What `rewrite` has to undo.
     pub rewrite: rewrite::State,
     /// What a handler that does nested lookups remembers (`dns64`, `autopath`, `template`, …).
@@ -53,7 +54,7 @@ impl HandlerStates {
     /// Lets go of what is held beyond a resolution that ends, however it ends.
     #[inline]
     pub(crate) fn leave(&mut self, worker: &mut WorkerState) {
-        forward::leave(&mut self.forward, worker);
+        asking::leave(&mut self.forward, worker);
     }
 
     /// Lets go of everything that others may wait for, at the end of a job.
@@ -75,8 +76,4 @@ impl HandlerStates {
 pub struct OfWorker {
     /// Room for what `kubernetes` finds for a question.
     pub(crate) kubernetes: kubernetes::Scratch,
-    /// How often each `forward` may still ask again.
-    pub(crate) retries: forward::Budgets,
-    /// When it was last said that an upstream's reply is malformed.
-    pub(crate) malformed: forward::Pause,
 }

@@ -1,7 +1,9 @@
 //! Reads `forward FROM TO... { ... }`.
 
-use super::{Forward, Policy, Series, destination};
+use super::{Forward, destination};
+use crate::asking::{self, Asking, Policy, Series};
 use crate::config::BlockBuilder;
+use crate::limits::ZONES_NAMED_MAX;
 use crate::handlers::Handler;
 use crate::log::Level;
 use crate::upstream::{Key, Settings};
@@ -40,48 +42,19 @@ const PROPERTIES: [&str; 21] = [
 ];
 
 /// What the body says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Options {
     pub except: Vec<Name>,
     pub force_tcp: bool,
     pub prefer_udp: bool,
-    pub policy: Policy,
-    /// Failed health checks in a row that are still tolerated; 0 for no health checks.
-    pub max_fails: u32,
-    /// How long one attempt may take.
-    pub read_timeout: Duration,
     pub max_concurrent: Option<u32>,
-    /// `None` by default; 0 for no limit.
-    pub max_connect_attempts: Option<u32>,
     pub next: Vec<Rcode>,
     pub next_on_nodata: bool,
     pub failover: Vec<Rcode>,
-    pub failfast: bool,
+    pub asking: asking::Options,
     pub source: Option<IpAddr>,
     pub resolvers: Vec<SocketAddr>,
     pub settings: Settings,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            except: Vec::new(),
-            force_tcp: false,
-            prefer_udp: false,
-            policy: Policy::Random,
-            max_fails: 2,
-            read_timeout: Duration::from_secs(2),
-            max_concurrent: None,
-            max_connect_attempts: None,
-            next: Vec::new(),
-            next_on_nodata: false,
-            failover: Vec::new(),
-            failfast: false,
-            source: None,
-            resolvers: Vec::new(),
-            settings: Settings::default(),
-        }
-    }
 }
 
 /// Reads one `forward`. Several in a block are asked in their order; the first whose FROM
@@ -115,19 +88,56 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         Handler::Loop(handler) => Some(handler.state()),
         _ => None,
     });
+    let counter = |name, help| registry.counter(name, help, &[]);
+    let all_down = counter(
+        "coredns_forward_healthcheck_broken_total",
+        "Queries that found all upstreams down.",
+    );
+    let rejects = counter(
+        "coredns_forward_max_concurrent_rejects_total",
+        "Queries refused for max_concurrent.",
+    );
+    let retries = counter(
+        "nodens_forward_retries_total",
+        "Attempts after the first for a query, because of no response or no usable one.",
+    );
+    let put_off = counter(
+        "nodens_forward_retries_suppressed_total",
+        "Retries that were due and not sent then, because there had been too many.",
+    );
+    let asking = Asking {
+        upstreams,
+        options: std::mem::take(&mut options.asking),
+        instance: block.shared.in_flight.instance(),
+        floor: Default::default(),
+        origin: "forward",
+        zones: zones_named(&from, &block.zones),
+        last_error: Default::default(),
+        series: Series { all_down, retries, put_off },
+    };
     block.push(Forward {
         from,
         except: std::mem::take(&mut options.except),
-        upstreams,
+        asking: Box::new(asking),
         options: Box::new(options),
         concurrent: Default::default(),
-        instance: block.shared.in_flight.instance(),
-        floor: Default::default(),
         loops,
-        last_error: Default::default(),
-        series: Series::new(registry),
+        rejects,
     });
     Ok(())
+}
+
+/// The zones whose queries are passed on, as far as they have room in a line of the log.
+fn zones_named(from: &Name, zones: &[Name]) -> String {
+    if !from.view().is_root() {
+        return from.to_string();
+    }
+    let named = zones.iter().take(ZONES_NAMED_MAX);
+    let mut text = named.map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if zones.len() > ZONES_NAMED_MAX {
+        text += " and others";
+    }
+    text
 }
 
 /// FROM is one zone. A prefix that needs several stands for its first, as in CoreDNS.
@@ -161,10 +171,10 @@ fn property(line: &Directive, options: &mut Options) -> Result<(), Error> {
         "force_tcp" => options.force_tcp = flag(line)?,
         "prefer_udp" => options.prefer_udp = flag(line)?,
         "next_on_nodata" => options.next_on_nodata = flag(line)?,
-        "failfast_all_unhealthy_upstreams" => options.failfast = flag(line)?,
-        "policy" => options.policy = policy(line)?,
-        "max_fails" => options.max_fails = number(line)?,
-        "max_connect_attempts" => options.max_connect_attempts = Some(number(line)?),
+        "failfast_all_unhealthy_upstreams" => options.asking.failfast = flag(line)?,
+        "policy" => options.asking.policy = policy(line)?,
+        "max_fails" => options.asking.max_fails = number(line)?,
+        "max_connect_attempts" => options.asking.max_connect_attempts = Some(number(line)?),
         "max_concurrent" => {
             options.max_concurrent = Some(number(line)?).filter(|most| *most > 0);
         }
@@ -173,8 +183,8 @@ fn property(line: &Directive, options: &mut Options) -> Result<(), Error> {
         "expire" => settings.expire = duration(line)?,
         "max_age" => settings.max_age = duration(line)?,
         "read_timeout" => {
-            options.read_timeout = duration(line)?;
-            if options.read_timeout.is_zero() {
+            options.asking.read_timeout = duration(line)?;
+            if options.asking.read_timeout.is_zero() {
                 return Err(line.invalid("read_timeout must be positive: 0s"));
             }
         }
@@ -286,31 +296,4 @@ fn failover(line: &Directive, options: &mut Options) -> Result<(), Error> {
     }
     options.failover.extend(rcodes);
     Ok(())
-}
-
-impl Series {
-    fn new(registry: &crate::metrics::Registry) -> Self {
-        Self {
-            all_down: registry.counter(
-                "coredns_forward_healthcheck_broken_total",
-                "Queries that found all upstreams down.",
-                &[],
-            ),
-            rejects: registry.counter(
-                "coredns_forward_max_concurrent_rejects_total",
-                "Queries refused for max_concurrent.",
-                &[],
-            ),
-            retries: registry.counter(
-                "nodens_forward_retries_total",
-                "Attempts after the first for a query, because of no response or no usable one.",
-                &[],
-            ),
-            put_off: registry.counter(
-                "nodens_forward_retries_suppressed_total",
-                "Retries that were due and not sent then, because there had been too many.",
-                &[],
-            ),
-        }
-    }
 }

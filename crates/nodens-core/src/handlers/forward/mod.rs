@@ -1,42 +1,29 @@
 //! `forward`: asks other servers.
 //!
-//! This module decides what becomes of a question and of a reply; [`attempts`] whom to ask when,
-//! [`retries`] and [`budget`] whether again, [`policy`] in which order, [`coalescing`] who waits for whose answer, the worker's `probes` when an upstream
-//! that failed is well again, [`outage`] what is said when all have failed. Sending is up to whoever owns the sockets.
+//! This module decides what becomes of a query and of a response; [`crate::asking`] whom to ask, when,
+//! and whether again.
 
-mod attempts;
-mod budget;
 mod config;
 mod destination;
-mod coalescing;
 mod message;
-mod outage;
-mod policy;
-mod retries;
 mod targets;
 
-pub use attempts::State;
-pub(crate) use attempts::leave;
 use config::setup;
-pub(crate) use outage::Pause;
-pub use policy::Policy;
-pub(crate) use retries::Budgets;
+pub use crate::asking::Policy;
 pub use targets::{Target, targets};
 
+use crate::asking::{Asking, Cause, Parts, Progress, Query, coalesce};
 use crate::coalescing::Role;
 use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
 use crate::handlers::{dnstap, loops};
 use crate::metrics::Counter;
 use crate::upstream::{Carrier, Upstream};
-use crate::asking::Parts;
 use config::Options;
-use budget::Floor;
-use retries::Cause;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Name, NameRef, Rcode, WireError};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(test)]
 mod tests;
@@ -49,28 +36,14 @@ pub const SPEC: Spec = Spec::new("forward", setup);
 pub struct Forward {
     from: Name,
     except: Vec<Name>,
-    upstreams: Vec<Arc<Upstream>>,
+    asking: Box<Asking>,
     options: Box<Options>,
-    /// Questions under way, if they are limited.
+    /// Queries in flight, if they are limited.
     concurrent: Arc<AtomicU32>,
-    /// Tells this `forward` from others in [`InFlight`](crate::coalescing::InFlight).
-    instance: u64,
-    /// Retries that all workers have together.
-    floor: Floor,
     /// `loop` of the same server block.
     loops: Option<Arc<loops::State>>,
-    /// Why a coalesced query failed last, for its followers.
-    last_error: Mutex<String>,
-    series: Series,
-}
-
-/// Metric series without labels.
-#[derive(Debug)]
-struct Series {
-    all_down: Counter,
+    /// Queries refused for `max_concurrent`.
     rejects: Counter,
-    retries: Counter,
-    put_off: Counter,
 }
 
 impl Handle for Forward {
@@ -85,16 +58,16 @@ impl Handle for Forward {
             return isolated(cx);
         }
         let carrier = self.carrier(cx);
-        self.prepare(cx, carrier);
+        self.asking.prepare(&mut self.query(cx));
         if !self.enter(cx) {
             return self.refuse(cx);
         }
         let question = message::compose(&mut cx.job.current, &mut cx.worker.scratch);
         if !probes_loop {
-            let [a, b, c, d, e, f, g, h] = self.instance.to_be_bytes();
+            let [a, b, c, d, e, f, g, h] = self.asking.instance.to_be_bytes();
             let scope = [a, b, c, d, e, f, g, h, carrier as u8];
             let state = &mut cx.job.current.state.forward;
-            coalescing::join(state, cx.worker, cx.now, &scope, question);
+            coalesce::join(state, cx.worker, cx.now, &scope, question);
         }
         match cx.job.current.state.forward.role {
             Role::Follower(_) => {
@@ -102,15 +75,17 @@ impl Handle for Forward {
                 cx.worker.set_timer(cx.job, deadline_ns);
                 Step::Wait
             }
-            Role::Alone | Role::Leader(_) => self.ask_next(cx, Cause::Retry),
+            Role::Alone | Role::Leader(_) => self.ask(cx, |asking, q| asking.ask_next(q, Cause::Retry)),
         }
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {
         match event {
             Event::Reply { attempt, message } => self.replied(cx, attempt, message),
-            Event::Failed { attempt, fault } => self.on_failure(cx, attempt, fault),
-            Event::Timer => self.on_timer(cx),
+            Event::Failed { attempt, fault } => {
+                self.ask(cx, |asking, q| asking.on_failure(q, attempt, fault))
+            },
+            Event::Timer => self.ask(cx, Asking::on_timer),
             Event::Shared { query, .. } if cx.job.current.state.forward.role != Role::Follower(query) => {
                 Step::Wait
             }
@@ -120,9 +95,9 @@ impl Handle for Forward {
                     cx.job.current.response.handed_on = matches!(step, Step::Answered);
                     step
                 }
-                Err(_) => self.fail(cx),
+                Err(_) => self.ask(cx, Asking::fail),
             },
-            Event::Shared { message: None, .. } => self.shared_nothing(cx),
+            Event::Shared { message: None, .. } => self.ask(cx, Asking::shared_nothing),
             Event::LookedUp => Step::Wait,
         }
     }
@@ -137,7 +112,7 @@ impl Forward {
     /// Whom it asks, and how it asks for a client that came over UDP.
     pub(crate) fn targets(&self) -> impl Iterator<Item = (&Arc<Upstream>, Carrier)> {
         let carrier = if self.options.force_tcp { Carrier::Tcp } else { Carrier::Udp };
-        self.upstreams.iter().map(move |upstream| (upstream, carrier))
+        self.asking.upstreams.iter().map(move |upstream| (upstream, carrier))
     }
 
     /// What `loop` of the same server block knows.
@@ -164,15 +139,16 @@ impl Forward {
     }
 
     fn refuse(&self, cx: &mut Cx<'_>) -> Step {
-        cx.worker.cells.add(self.series.rejects, 1);
+        cx.worker.cells.add(self.rejects, 1);
         let most = self.options.max_concurrent.unwrap_or_default();
         cx.job.error = format!("concurrent queries exceeded maximum {most}");
         Step::Fail(Rcode::REFUSED)
     }
 
     fn replied(&self, cx: &mut Cx<'_>, attempt: u32, message: &[u8]) -> Step {
-        let Some(answered) = self.on_reply(cx, attempt) else { return Step::Wait };
-        let (carrier, upstream) = (answered.carrier, answered.upstream);
+        let answered = self.asking.on_reply(&mut self.query(cx), attempt);
+        let Some(answered) = answered else { return Step::Wait };
+        let (carrier, upstream) = (answered.carrier, &answered.upstream);
         let mut cut = Vec::new();
         let (message, examined) = match message::examine(message) {
             // It ends too early: a truncated reply without TC.
@@ -186,30 +162,37 @@ impl Forward {
         let facts = match examined {
             Ok(facts) => facts,
             Err(error) => {
-                self.note_malformed(cx, &upstream, error);
-                cx.job.current.state.forward.note_malformed(answered.member);
-                return self.ask_next(cx, Cause::Retry);
+                let (qname, qtype) = (cx.job.current.qname.clone(), cx.job.current.qtype);
+                return self.ask(cx, |asking, q| {
+                    asking.note_malformed(q, (&qname, qtype), &answered, error);
+                    asking.ask_next(q, Cause::Retry)
+                });
             }
         };
         let Parts { cells, index, shared, .. } = &mut cx.worker.parts;
         let counter = (cells, *index, &shared.registry);
         upstream.series.count_answer(counter, &upstream.name, facts.rcode, answered.took);
         if cx.job.tapped {
-            dnstap::forwarded(cx, &upstream, carrier, answered.took, message);
+            dnstap::forwarded(cx, upstream, carrier, answered.took, message);
         }
         if facts.truncated
             && let Some(whole) = carrier.untruncated()
             && self.wants_whole(cx)
         {
-            return self.ask_again(cx, answered.member, whole, Cause::Answer);
+            let member = answered.member;
+            return self.ask(cx, |asking, q| asking.ask_again(q, member, whole, Cause::Answer));
         }
-        if self.options.failover.contains(&facts.rcode) && self.fails_over(cx) {
-            let waits = cx.job.current.state.forward.waits();
-            return if waits { self.wait(cx) } else { self.ask_next(cx, Cause::Answer) };
+        if self.options.failover.contains(&facts.rcode)
+            && self.asking.fails_over(&mut cx.job.current.state.forward)
+        {
+            return self.ask(cx, |asking, q| match q.state.waits() {
+                true => asking.wait(q),
+                false => asking.ask_next(q, Cause::Answer),
+            });
         }
         let state = &mut cx.job.current.state.forward;
-        state.answered = Some(upstream);
-        coalescing::answered(state, cx.worker, message);
+        state.answered = Some(answered.upstream);
+        coalesce::answered(state, cx.worker, message);
         self.conclude(cx, message, &facts)
     }
 
@@ -224,7 +207,7 @@ impl Forward {
         // Whatever failed on the way to this answer is no error of the question.
         cx.job.error.clear();
         cx.job.current.state.forward.role = Role::Alone;
-        attempts::leave(&mut cx.job.current.state.forward, cx.worker);
+        crate::asking::leave(&mut cx.job.current.state.forward, cx.worker);
         let next = cx.block.handlers.get(cx.job.current.position + 1);
         let unwanted = self.options.next.contains(&facts.rcode)
             || (self.options.next_on_nodata && facts.no_data);
@@ -235,18 +218,45 @@ impl Forward {
         Step::Answered
     }
 
-    /// The job this one waited for has no answer.
-    fn shared_nothing(&self, cx: &mut Cx<'_>) -> Step {
-        if coalescing::takes_over(&mut cx.job.current.state.forward, cx.worker) {
-            return self.ask_next(cx, Cause::Retry);
+    /// How to ask by default: as the client did, unless the Corefile says otherwise.
+    fn carrier(&self, cx: &Cx<'_>) -> Carrier {
+        if self.options.force_tcp {
+            return Carrier::Tcp;
         }
-        cx.job.error.clone_from(&self.last_error.lock().unwrap_or_else(PoisonError::into_inner));
-        self.fail(cx)
+        if self.options.prefer_udp {
+            return Carrier::Udp;
+        }
+        cx.job.client().transport
     }
 
-    fn remember_error(&self, error: &str) {
-        let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
-        error.clone_into(&mut last);
+    /// What there is to ask with.
+    fn query<'c>(&self, cx: &'c mut Cx<'_>) -> Query<'c> {
+        let carrier = self.carrier(cx);
+        let job = &mut *cx.job;
+        Query {
+            now: cx.now,
+            carrier,
+            state: &mut job.current.state.forward,
+            error: &mut job.error,
+            deadline_ns: job.deadline_ns,
+            timer_at: &mut job.timer_at,
+            worker: &mut cx.worker.parts,
+        }
+    }
+
+    /// Lets the query go on, and ends it if there is no response.
+    fn ask(&self, cx: &mut Cx<'_>, act: impl FnOnce(&Asking, &mut Query<'_>) -> Progress) -> Step {
+        if act(&self.asking, &mut self.query(cx)) == Progress::Waits {
+            return Step::Wait;
+        }
+        let q = &mut cx.job.current;
+        let (code, text) = if q.state.forward.timed_out {
+            (extended_error::NO_REACHABLE_AUTHORITY, "upstreams did not answer in time")
+        } else {
+            (extended_error::NETWORK_ERROR, "no upstream could be asked")
+        };
+        q.response.extended_error(code, text);
+        Step::Fail(Rcode::SERVFAIL)
     }
 }
 

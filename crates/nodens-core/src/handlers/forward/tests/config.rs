@@ -27,9 +27,9 @@ fn every_option_is_accepted() {
     else {
         panic!("no forward");
     };
-    let names: Vec<_> = forward.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
+    let names: Vec<_> = forward.asking.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
     assert_eq!(names, ["192.0.2.1:53", "192.0.2.2:53", "[2001:db8::2]:1053"]);
-    let key = &forward.upstreams[0].key;
+    let key = &forward.asking.upstreams[0].key;
     assert_eq!(key.source, Some("192.0.2.99".parse().unwrap()));
     let settings = &key.settings;
     assert_eq!((settings.expire, settings.max_age), (20_000 * MS, 60_000 * MS));
@@ -114,7 +114,7 @@ fn files_and_names_are_read_when_the_configuration_is_built() {
         let config = crate::config::build(&tree, &options, &bench.shared);
         let upstreams = config.map(|config| match &config.blocks[0].handlers[0] {
             crate::handlers::Handler::Forward(forward) => {
-                forward.upstreams.iter().map(|upstream| upstream.name.clone()).collect::<Vec<_>>()
+                forward.asking.upstreams.iter().map(|upstream| upstream.name.clone()).collect::<Vec<_>>()
             }
             _ => Vec::new(),
         });
@@ -154,7 +154,7 @@ fn blocks_that_agree_share_an_upstream_and_a_reload_keeps_it() {
     let mut bench = Bench::new(corefile);
     let upstream = |bench: &Bench, block: usize| {
         match &bench.worker.config().blocks[block].handlers[0] {
-            crate::handlers::Handler::Forward(forward) => forward.upstreams[0].clone(),
+            crate::handlers::Handler::Forward(forward) => forward.asking.upstreams[0].clone(),
             _ => panic!("no forward"),
         }
     };

@@ -1,71 +1,70 @@
-//! The attempts to get one question answered: whom to ask next, when, and when to stop.
+//! The attempts to get one query answered: whom to ask next, when, and when to stop.
 //!
 //! The first attempt goes to the first upstream of the policy's order. A further one starts as
 //! soon as an attempt fails, and also when no answer has come within the time in which that
-//! upstream answers nearly always ([`Forward::patience`]); then the earlier attempt goes on, and
+//! upstream answers nearly always ([`Asking::patience`]); then the earlier attempt goes on, and
 //! whichever answers first wins. An attempt fails for good after `read_timeout`. Further attempts
 //! have a budget, see [`retries`].
 
 use super::retries::{self, Cause};
-use super::{Forward, coalescing};
+use super::{Asking, Parts, Progress, Query, coalesce};
+use crate::action::Action;
 use crate::coalescing::Role;
-use crate::handler::{Cx, Step};
 use crate::limits::{HEDGE_TIME_MAX, HEDGE_TIME_MIN, TRY_SUSPECT_EVERY};
+use crate::ticket::Ticket;
 use crate::upstream::{Ask, Carrier, Fault, Upstream};
-use crate::worker::{Action, Ticket, WorkerState};
 use fastrand::Rng;
-use nodens_wire::{Rcode, edns::extended_error};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the handler remembers while a question is under way.
+/// What is remembered of a query while it is in flight.
 #[derive(Debug, Default)]
 pub struct State {
     /// The message to send upstream; its ID is the sender's to choose.
     pub message: Vec<u8>,
     /// The upstream that answered; the metadata `forward/upstream`.
     pub answered: Option<Arc<Upstream>>,
-    pub(super) ticket: Ticket,
-    pub(super) role: Role,
-    pub(super) key: Vec<u8>,
+    pub(crate) ticket: Ticket,
+    pub(crate) role: Role,
+    pub(crate) key: Vec<u8>,
     /// The job counts for `max_concurrent`.
-    pub(super) concurrent: Option<Arc<std::sync::atomic::AtomicU32>>,
-    pub(super) order: super::policy::Order,
-    pub(super) cursor: usize,
+    pub(crate) concurrent: Option<Arc<std::sync::atomic::AtomicU32>>,
+    pub(crate) order: super::policy::Order,
+    pub(crate) cursor: usize,
     /// Attempts that may still be answered.
-    pub(super) pending: Vec<Attempt>,
-    pub(super) started: u32,
-    pub(super) failures: u32,
-    pub(super) failovers: usize,
+    pub(crate) pending: Vec<Attempt>,
+    pub(crate) started: u32,
+    pub(crate) failures: u32,
+    pub(crate) failovers: usize,
     /// When to start another attempt although none has failed, monotonic nanoseconds.
-    pub(super) hedge_at: u64,
-    pub(super) hedge_wait: Duration,
+    pub(crate) hedge_at: u64,
+    pub(crate) hedge_wait: Duration,
     /// Upstreams (by bit) whose broken connection was made good once.
     mended: u64,
     /// Upstreams (by bit) that were asked, since all had been.
-    pub(super) asked: u64,
+    pub(crate) asked: u64,
     /// Upstreams (by bit) whose reply was malformed: they would send the same again.
-    pub(super) malformed: u64,
-    timed_out: bool,
+    pub(crate) malformed: u64,
+    pub(crate) timed_out: bool,
     /// What became of a retry for which there was no budget.
-    pub(super) put_off: retries::PutOff,
+    pub(crate) put_off: retries::PutOff,
     /// There is something to forget.
     used: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Attempt {
+pub(crate) struct Attempt {
     number: u32,
     member: usize,
-    pub(super) carrier: Carrier,
-    pub(super) upstream: Arc<Upstream>,
+    pub(crate) carrier: Carrier,
+    pub(crate) upstream: Arc<Upstream>,
     sent_ns: u64,
-    pub(super) late: bool,
+    pub(crate) late: bool,
     given_up: bool,
 }
 
 /// An attempt that was answered.
-pub(super) struct Answered {
+pub(crate) struct Answered {
     pub carrier: Carrier,
     pub member: usize,
     pub upstream: Arc<Upstream>,
@@ -97,7 +96,7 @@ impl State {
     }
 
     /// Whether an attempt may still be answered.
-    pub(super) fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         !self.pending.is_empty()
     }
 
@@ -121,7 +120,7 @@ impl State {
     }
 
     /// Nobody waits any more.
-    pub(super) fn forget_all(&mut self, worker: &mut WorkerState) {
+    pub(crate) fn forget_all(&mut self, worker: &mut Parts) {
         if self.pending.is_empty() {
             return;
         }
@@ -133,86 +132,81 @@ impl State {
     }
 }
 
-/// The place of an upstream in a set of them; no `forward` has more than 64.
-pub(super) fn bit(member: usize) -> u64 {
+/// The place of an upstream in a set of them; no [`Asking`] has more than 64.
+pub(crate) fn bit(member: usize) -> u64 {
     1_u64.checked_shl(member as u32).unwrap_or(0)
 }
 
-impl Forward {
+impl Asking {
     /// Gets ready to ask.
-    pub(super) fn prepare(&self, cx: &mut Cx<'_>, carrier: Carrier) {
-        let worker = &mut *cx.worker;
-        let state = &mut cx.job.current.state.forward;
+    pub(crate) fn prepare(&self, q: &mut Query<'_>) {
+        let worker = &mut *q.worker;
+        let state = &mut *q.state;
         state.clear();
         state.used = true;
         state.ticket = worker.ticket;
         // Where no health check says that an upstream is well again, a question does now and then.
         let wary = self.options.max_fails > 0 || worker.rng.u32(..TRY_SUSPECT_EVERY) != 0;
-        state.order = self.options.policy.order(&self.upstreams, carrier, wary, &mut worker.rng);
-    }
-
-    /// How to ask by default: as the client did, unless the Corefile says otherwise.
-    pub(super) fn carrier(&self, cx: &Cx<'_>) -> Carrier {
-        if self.options.force_tcp {
-            return Carrier::Tcp;
-        }
-        if self.options.prefer_udp {
-            return Carrier::Udp;
-        }
-        cx.job.client().transport
+        state.order = self.options.policy.order(&self.upstreams, q.carrier, wary, &mut worker.rng);
     }
 
     /// Starts an attempt with whoever is next, or fails if there is nothing left to try.
-    pub(super) fn ask_next(&self, cx: &mut Cx<'_>, cause: Cause) -> Step {
-        let carrier = self.carrier(cx);
-        let now = cx.now;
-        if self.may_start(&cx.job.current.state.forward) {
+    pub(crate) fn ask_next(&self, q: &mut Query<'_>, cause: Cause) -> Progress {
+        let carrier = q.carrier;
+        let now = q.now;
+        if self.may_start(q.state) {
             // Attempts that fail at once must not follow each other without a pause for ever.
-            let state = &mut cx.job.current.state.forward;
+            let state = &mut *q.state;
             if state.failures >= self.two_rounds() && state.hedge_at > now.mono_ns {
-                return self.wait(cx);
+                return self.wait(q);
             }
-            if let Some(member) = self.substitute(&mut cx.job.current.state.forward, carrier) {
-                return self.ask_member(cx, member, carrier, Cause::Substitute);
+            if let Some(member) = self.substitute(q.state, carrier) {
+                return self.ask_member(q, member, carrier, Cause::Substitute);
             }
-            let Some(credit) = self.take_credit(cx, cause) else { return self.put_off(cx) };
-            if let Some(member) = self.pick(cx, carrier) {
-                return self.ask_member(cx, member, carrier, cause);
+            let Some(credit) = self.take_credit(q, cause) else { return self.put_off(q) };
+            if let Some(member) = self.pick(q, carrier) {
+                return self.ask_member(q, member, carrier, cause);
             }
-            self.give_back(cx, credit);
+            self.give_back(q, credit);
             // All are down; some may be up again when this question still waits.
-            cx.job.current.state.forward.hedge_at = now.plus(HEDGE_TIME_MAX);
+            q.state.hedge_at = now.plus(HEDGE_TIME_MAX);
         }
-        if cx.job.current.state.forward.waits() { self.wait(cx) } else { self.fail(cx) }
+        if q.state.waits() { self.wait(q) } else { self.fail(q) }
     }
 
     /// Asks this upstream, and another one as well when it takes longer than usual.
-    fn ask_member(&self, cx: &mut Cx<'_>, member: usize, carrier: Carrier, cause: Cause) -> Step {
-        self.start(cx, member, carrier, false, cause);
+    fn ask_member(
+        &self,
+        q: &mut Query<'_>,
+        member: usize,
+        carrier: Carrier,
+        cause: Cause,
+    ) -> Progress {
+        self.start(q, member, carrier, false, cause);
         let patience = self.patience(member, carrier);
-        let state = &mut cx.job.current.state.forward;
+        let state = &mut *q.state;
         // Once all were asked, it is more likely the query that takes long.
         state.hedge_wait = if state.started as usize <= self.upstreams.len() {
             patience
         } else {
             patience.max((state.hedge_wait * 4).min(HEDGE_TIME_MAX))
         };
-        state.hedge_at = cx.now.plus(state.hedge_wait);
-        self.wait(cx)
+        state.hedge_at = q.now.plus(state.hedge_wait);
+        self.wait(q)
     }
 
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
-        cx: &mut Cx<'_>,
+        q: &mut Query<'_>,
         member: usize,
         carrier: Carrier,
         elsewhere: bool,
         cause: Cause,
     ) {
         let Some(upstream) = self.upstreams.get(member) else { return };
-        self.book(cx, cause);
-        let worker = &mut *cx.worker;
-        let state = &mut cx.job.current.state.forward;
+        self.book(q, cause);
+        let worker = &mut *q.worker;
+        let state = &mut *q.state;
         let number = worker.attempt_number();
         let same = |attempt: &Attempt| attempt.member == member && attempt.carrier == carrier;
         let elsewhere = elsewhere || state.pending.iter().any(same);
@@ -220,7 +214,7 @@ impl Forward {
         state.asked |= bit(member);
         upstream.path(carrier).departed();
         worker.cells.add(upstream.series.requests(), 1);
-        let (ticket, sent_ns, upstream) = (state.ticket, cx.now.mono_ns, upstream.clone());
+        let (ticket, sent_ns, upstream) = (state.ticket, q.now.mono_ns, upstream.clone());
         state.pending.push(Attempt {
             number,
             member,
@@ -237,9 +231,9 @@ impl Forward {
     /// The next upstream that is not down; if all are, any that was not asked yet, because the
     /// health checks may be wrong, or none (`failfast_all_unhealthy_upstreams`). None whose reply was
     /// malformed.
-    fn pick(&self, cx: &mut Cx<'_>, carrier: Carrier) -> Option<usize> {
-        let worker = &mut *cx.worker;
-        let state = &mut cx.job.current.state.forward;
+    fn pick(&self, q: &mut Query<'_>, carrier: Carrier) -> Option<usize> {
+        let worker = &mut *q.worker;
+        let state = &mut *q.state;
         let mut all_down = true;
         for _ in 0..self.upstreams.len() {
             let member = state.order.get(state.cursor)?;
@@ -248,7 +242,7 @@ impl Forward {
             if upstream.path(carrier).is_down(self.options.max_fails) {
                 continue;
             }
-            Self::note_recovery(worker, cx.now, upstream, carrier);
+            self.note_recovery(worker, q.now, upstream, carrier);
             if state.is_useful(member) {
                 return Some(member);
             }
@@ -256,7 +250,7 @@ impl Forward {
         }
         if all_down {
             worker.cells.add(self.series.all_down, 1);
-            self.note_outage(worker, cx.now, cx.block, carrier);
+            self.note_outage(worker, q.now, carrier);
         }
         if self.options.failfast || self.upstreams.is_empty() {
             return None;
@@ -266,18 +260,18 @@ impl Forward {
     }
 
     /// How long to wait for this upstream before somebody else is asked as well.
-    pub(super) fn patience(&self, member: usize, carrier: Carrier) -> Duration {
+    pub(crate) fn patience(&self, member: usize, carrier: Carrier) -> Duration {
         let upstream = self.upstreams.get(member);
         let p99 = upstream.map_or(Duration::ZERO, |upstream| upstream.path(carrier).p99());
         p99.clamp(HEDGE_TIME_MIN, HEDGE_TIME_MAX)
     }
 
     /// Sets the timer to whatever comes first.
-    pub(super) fn wait(&self, cx: &mut Cx<'_>) -> Step {
-        let state = &cx.job.current.state.forward;
+    pub(crate) fn wait(&self, q: &mut Query<'_>) -> Progress {
+        let state = &*q.state;
         let timeout = u64::try_from(self.options.read_timeout.as_nanos()).unwrap_or(u64::MAX);
         let open = state.pending.iter().filter(|attempt| !attempt.given_up);
-        let mut at = cx.job.deadline_ns;
+        let mut at = q.deadline_ns;
         for attempt in open {
             at = at.min(attempt.sent_ns.saturating_add(timeout));
         }
@@ -285,81 +279,73 @@ impl Forward {
             at = at.min(state.hedge_at);
         }
         // A timer in the past would fire again before the clock has moved.
-        cx.worker.set_timer(cx.job, at.max(cx.now.mono_ns.saturating_add(1)));
-        Step::Wait
+        q.set_timer(at.max(q.now.mono_ns.saturating_add(1)));
+        Progress::Waits
     }
 
-    pub(super) fn on_timer(&self, cx: &mut Cx<'_>) -> Step {
-        let now = cx.now;
-        let state = &mut cx.job.current.state.forward;
-        if now.mono_ns >= cx.job.deadline_ns {
+    pub(crate) fn on_timer(&self, q: &mut Query<'_>) -> Progress {
+        let now = q.now;
+        let state = &mut *q.state;
+        if now.mono_ns >= q.deadline_ns {
             state.timed_out = true;
-            return self.fail(cx);
+            return self.fail(q);
         }
         if matches!(state.role, Role::Follower(_)) {
-            return Step::Wait;
+            return Progress::Waits;
         }
         let ticket = state.ticket;
         for attempt in &mut state.pending {
             if !attempt.given_up && now.since(attempt.sent_ns) >= self.options.read_timeout {
                 attempt.given_up = true;
                 let attempt = attempt.number;
-                cx.worker.actions.push(Action::GiveUp { ticket, attempt });
+                q.worker.actions.push(Action::GiveUp { ticket, attempt });
             }
         }
         let due = state.hedge_at <= now.mono_ns && self.may_start(state);
         if !due {
-            return self.wait(cx);
+            return self.wait(q);
         }
-        self.mark_late(cx);
-        self.ask_next(cx, Cause::Retry)
+        self.mark_late(q);
+        self.ask_next(q, Cause::Retry)
     }
 
     /// Notes an answer; `None` if nobody waits for it.
-    pub(super) fn on_reply(&self, cx: &mut Cx<'_>, number: u32) -> Option<Answered> {
-        let attempt = cx.job.current.state.forward.take(number)?;
-        let took = cx.now.since(attempt.sent_ns);
-        attempt.upstream.path(attempt.carrier).answered(cx.now, took);
+    pub(crate) fn on_reply(&self, q: &mut Query<'_>, number: u32) -> Option<Answered> {
+        let attempt = q.state.take(number)?;
+        let took = q.now.since(attempt.sent_ns);
+        attempt.upstream.path(attempt.carrier).answered(q.now, took);
         let Attempt { member, carrier, upstream, .. } = attempt;
         Some(Answered { carrier, member, upstream, took })
     }
 
-    pub(super) fn on_failure(&self, cx: &mut Cx<'_>, number: u32, fault: &Fault) -> Step {
-        let Some(attempt) = cx.job.current.state.forward.take(number) else { return Step::Wait };
-        let state = &mut cx.job.current.state.forward;
+    pub(crate) fn on_failure(&self, q: &mut Query<'_>, number: u32, fault: &Fault) -> Progress {
+        let Some(attempt) = q.state.take(number) else { return Progress::Waits };
+        let state = &mut *q.state;
         let bit = bit(attempt.member);
         let stale = !attempt.carrier.is_datagram() && matches!(fault, Fault::Broken(_));
         if stale && state.mended & bit == 0 && self.options.max_connect_attempts != Some(1) {
             // A connection that was idle may have been closed by its peer at any time.
             state.mended |= bit;
-            return self.ask_again(cx, attempt.member, attempt.carrier, Cause::Repair);
+            return self.ask_again(q, attempt.member, attempt.carrier, Cause::Repair);
         }
         state.timed_out = matches!(fault, Fault::Timeout(_));
         state.put_off.has_credit |= retries::reached_nobody(attempt.carrier, fault);
-        cx.job.error = fault.to_string();
-        self.count_failure(cx, &attempt.upstream, attempt.carrier);
-        self.ask_next(cx, Cause::Retry)
+        *q.error = fault.to_string();
+        self.count_failure(q, &attempt.upstream, attempt.carrier);
+        self.ask_next(q, Cause::Retry)
     }
 
     /// Ends without an answer.
-    pub(super) fn fail(&self, cx: &mut Cx<'_>) -> Step {
-        if cx.job.error.is_empty() {
-            cx.job.error = self.reason(&cx.job.current.state.forward);
+    pub(crate) fn fail(&self, q: &mut Query<'_>) -> Progress {
+        if q.error.is_empty() {
+            *q.error = self.reason(q.state);
         }
-        let remark = cx.job.current.state.forward.put_off.remark();
-        cx.job.error.insert_str(0, remark);
-        let q = &mut cx.job.current;
-        let (code, text) = if q.state.forward.timed_out {
-            (extended_error::NO_REACHABLE_AUTHORITY, "upstreams did not answer in time")
-        } else {
-            (extended_error::NETWORK_ERROR, "no upstream could be asked")
-        };
-        q.response.extended_error(code, text);
-        if q.state.forward.role != Role::Alone {
-            self.remember_error(&cx.job.error);
+        q.error.insert_str(0, q.state.put_off.remark());
+        if q.state.role != Role::Alone {
+            self.remember_error(q.error);
         }
-        coalescing::failed(&mut cx.job.current.state.forward, cx.worker);
-        Step::Fail(Rcode::SERVFAIL)
+        coalesce::failed(q.state, q.worker);
+        Progress::Failed
     }
 
     fn reason(&self, state: &State) -> String {
@@ -374,15 +360,15 @@ impl Forward {
 /// Lets go of everything that outlives a resolution: attempts, the coalesced query, the place among the
 /// concurrent questions. Does nothing for a resolution that holds none of it.
 #[inline]
-pub(crate) fn leave(state: &mut State, worker: &mut WorkerState) {
+pub(crate) fn leave(state: &mut State, worker: &mut Parts) {
     if state.used {
         let_go(state, worker);
     }
 }
 
-fn let_go(state: &mut State, worker: &mut WorkerState) {
+fn let_go(state: &mut State, worker: &mut Parts) {
     state.forget_all(worker);
-    coalescing::leave(state, worker);
+    coalesce::leave(state, worker);
     if let Some(count) = state.concurrent.take() {
         count.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }

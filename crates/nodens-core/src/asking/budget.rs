@@ -9,7 +9,7 @@ use std::time::Duration;
 const NANOS: u64 = 1_000_000_000;
 const PER_RETRY: u64 = QUERIES_PER_RETRY as u64;
 
-/// Attempts of one `forward` of one worker in the last seconds.
+/// Attempts of one [`Asking`](super::Asking) of one worker in the last seconds.
 ///
 /// In any [`RETRY_WINDOW_S`] seconds there is at most one retry for every [`QUERIES_PER_RETRY`] first
 /// attempts, beside those of the [`Floor`]: retries are counted for a second more than the window,
@@ -17,7 +17,7 @@ const PER_RETRY: u64 = QUERIES_PER_RETRY as u64;
 /// retries begins anew, at most once in a window: else the retries of the outage would be missing
 /// for the queries that wait, and for those after it.
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     window: Window,
     starts: Starts,
     /// The second in which it began.
@@ -102,7 +102,8 @@ impl Window {
 
     fn first(&self) -> u64 {
         let oldest = place(self.second + 1);
-        let within = |(at, counts): (usize, &Counts)| if at == oldest { 0 } else { counts.first.into() };
+        let within =
+            |(at, counts): (usize, &Counts)| if at == oldest { 0 } else { counts.first.into() };
         self.counts.iter().enumerate().map(within).sum()
     }
 
@@ -127,30 +128,30 @@ impl Window {
 
 impl Budget {
     /// One without counts.
-    pub(super) fn new(now: Now, recoveries: u32) -> Self {
+    pub(crate) fn new(now: Now, recoveries: u32) -> Self {
         let starts = Starts { recoveries, at_ns: 0 };
         Self { starts, began: second_of(now), ..Self::default() }
     }
 
     /// Counts a first attempt.
-    pub(super) fn add_first(&mut self, now: Now) {
+    pub(crate) fn add_first(&mut self, now: Now) {
         if let Some(counts) = self.window.current(now) {
             counts.first = counts.first.saturating_add(1);
         }
     }
 
     /// A retry that was taken was not made.
-    pub(super) fn give_back(&mut self, now: Now) {
+    pub(crate) fn give_back(&mut self, now: Now) {
         self.window.take_back_retry(now);
     }
 
     /// Whether something is counted still, or a second fresh start would be too early.
-    pub(super) fn is_counting(&self, now: Now) -> bool {
+    pub(crate) fn is_counting(&self, now: Now) -> bool {
         second_of(now) < self.window.second + COUNTS as u64 || !self.starts.is_allowed(now)
     }
 
     /// Takes one retry, if there is one.
-    pub(super) fn take(&mut self, now: Now) -> bool {
+    pub(crate) fn take(&mut self, now: Now) -> bool {
         self.window.current(now);
         let extra = if self.starts.is_allowed(now) { 0 } else { self.extra };
         let has_one = self.window.retries() < self.window.first() / PER_RETRY + extra;
@@ -164,7 +165,7 @@ impl Budget {
     ///
     /// In the first seconds little has been earned. What waits then gets as much as if there had been
     /// as many queries before, but no more than one retry for each.
-    pub(super) fn forgive(&mut self, now: Now, recoveries: u32) -> bool {
+    pub(crate) fn forgive(&mut self, now: Now, recoveries: u32) -> bool {
         let forgiven = self.starts.take(now, recoveries);
         if forgiven {
             self.window.current(now);
@@ -179,11 +180,11 @@ impl Budget {
     }
 }
 
-/// Retries that the workers of one `forward` have together, whatever it asks: at most
+/// Retries that the workers have together for one [`Asking`](super::Asking), whatever it asks: at most
 /// [`RETRIES_FREE`] in any [`RETRY_WINDOW_S`] seconds, with fresh starts as for a [`Budget`]. Only a
 /// retry that its worker's queries have not earned comes here.
 #[derive(Debug, Default)]
-pub(super) struct Floor {
+pub(crate) struct Floor {
     /// No retry is left before this time, in monotonic nanoseconds, unless an upstream recovers before
     /// it (then there are more than `recoveries`). The many queries that wait see that without the lock.
     empty_until_ns: AtomicU64,
@@ -203,7 +204,7 @@ impl Floor {
     }
 
     /// Takes one, if there is one.
-    pub(super) fn take(&self, now: Now, recoveries: u32) -> bool {
+    pub(crate) fn take(&self, now: Now, recoveries: u32) -> bool {
         let is_known = self.recoveries.load(Ordering::Relaxed) == recoveries;
         if is_known && now.mono_ns < self.empty_until_ns.load(Ordering::Relaxed) {
             return false;
@@ -230,7 +231,7 @@ impl Floor {
     }
 
     /// One that was taken was not used.
-    pub(super) fn give_back(&self, now: Now) {
+    pub(crate) fn give_back(&self, now: Now) {
         self.lock().window.take_back_retry(now);
         self.empty_until_ns.store(0, Ordering::Relaxed);
     }

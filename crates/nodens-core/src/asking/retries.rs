@@ -6,22 +6,20 @@
 //! attempt may still be answered the question waits for both, else for a short time, if there is an
 //! upstream that has not failed.
 
-use super::budget::Budget;
 use super::attempts::bit;
-use super::{Forward, State};
-use crate::handler::{Cx, Step};
+use super::budget::Budget;
+use super::{Asking, Progress, Query, State, probes};
 use crate::limits::{
     ATTEMPTS_PER_QUESTION_MAX, BUDGETS_KEPT, HEDGE_TIME_MIN, PUT_OFF_PAUSE_MAX, RETRY_WAIT_MAX,
 };
 use crate::time::Now;
 use crate::upstream::{Carrier, Fault, Path, Upstream};
-use crate::asking::probes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Why an attempt starts that is not the first of its question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// There is no answer, or none that can be used.
     Retry,
     /// An upstream answered, and its answer says to ask on: truncated, or an RCODE of `failover`.
@@ -36,7 +34,7 @@ pub(super) enum Cause {
 
 /// Whether the query of a failed attempt was received by nobody: there was no connection, or over UDP the host
 /// said that it cannot be delivered.
-pub(super) fn reached_nobody(carrier: Carrier, fault: &Fault) -> bool {
+pub(crate) fn reached_nobody(carrier: Carrier, fault: &Fault) -> bool {
     match fault {
         Fault::Connect(_) | Fault::Send(_) => true,
         Fault::Broken(_) => carrier == Carrier::Udp,
@@ -46,26 +44,26 @@ pub(super) fn reached_nobody(carrier: Carrier, fault: &Fault) -> bool {
 
 /// A question's retry that was put off for lack of budget.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PutOff {
+pub(crate) struct PutOff {
     /// It waits.
     waits: bool,
     /// Since when there is no attempt to wait for beside it, monotonic nanoseconds.
     alone_since: Option<u64>,
     /// An attempt failed that reached nobody: what it cost pays for a [`Cause::Substitute`].
-    pub(super) has_credit: bool,
+    pub(crate) has_credit: bool,
 }
 
 impl PutOff {
     /// What an error should begin with. Not what it ends with: patterns of `errors consolidate` look for the
     /// ends of CoreDNS's texts, such as `i/o timeout$`.
-    pub(super) fn remark(self) -> &'static str {
+    pub(crate) fn remark(self) -> &'static str {
         if self.waits { "no retry left: " } else { "" }
     }
 }
 
 /// What an attempt is paid with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Credit {
+pub(crate) enum Credit {
     /// It costs nothing.
     Nothing,
     /// With what the queries of this worker have earned.
@@ -74,25 +72,25 @@ pub(super) enum Credit {
     Floor,
 }
 
-/// The budgets of one worker, by the instance of `forward`: an upstream that is dead must not take
+/// The budgets of one worker, by [`Asking::instance`]: an upstream that is dead must not take
 /// away the retries of others.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets(BTreeMap<u64, Budget>);
 
 impl Budgets {
-    fn of(&mut self, forward: &Forward, now: Now) -> &mut Budget {
-        if self.0.len() >= BUDGETS_KEPT && !self.0.contains_key(&forward.instance) {
+    fn of(&mut self, asking: &Asking, now: Now) -> &mut Budget {
+        if self.0.len() >= BUDGETS_KEPT && !self.0.contains_key(&asking.instance) {
             // Those of configurations that are gone, too; one without counts is as good as new.
             self.0.retain(|_, budget| budget.is_counting(now));
         }
-        let new = || Budget::new(now, forward.recoveries());
-        self.0.entry(forward.instance).or_insert_with(new)
+        let new = || Budget::new(now, asking.recoveries());
+        self.0.entry(asking.instance).or_insert_with(new)
     }
 }
 
-impl Forward {
+impl Asking {
     /// Whether the limits allow another attempt.
-    pub(super) fn may_start(&self, state: &State) -> bool {
+    pub(crate) fn may_start(&self, state: &State) -> bool {
         state.started < ATTEMPTS_PER_QUESTION_MAX
             && (0..self.upstreams.len().max(1)).any(|member| state.is_useful(member))
             && match self.options.max_connect_attempts {
@@ -103,12 +101,12 @@ impl Forward {
             }
     }
 
-    pub(super) fn two_rounds(&self) -> u32 {
+    pub(crate) fn two_rounds(&self) -> u32 {
         2 * self.upstreams.len() as u32
     }
 
     /// The upstream to query in place of one that the query did not reach.
-    pub(super) fn substitute(&self, state: &mut State, carrier: Carrier) -> Option<usize> {
+    pub(crate) fn substitute(&self, state: &mut State, carrier: Carrier) -> Option<usize> {
         if !state.put_off.has_credit {
             return None;
         }
@@ -123,12 +121,12 @@ impl Forward {
     }
 
     /// Takes from the budget what another attempt costs; `None` if it has no room for it.
-    pub(super) fn take_credit(&self, cx: &mut Cx<'_>, cause: Cause) -> Option<Credit> {
-        if cx.job.current.state.forward.started == 0 || cause != Cause::Retry {
+    pub(crate) fn take_credit(&self, q: &mut Query<'_>, cause: Cause) -> Option<Credit> {
+        if q.state.started == 0 || cause != Cause::Retry {
             return Some(Credit::Nothing);
         }
-        let now = cx.now;
-        let budget = cx.worker.own.retries.of(self, now);
+        let now = q.now;
+        let budget = q.worker.budgets.of(self, now);
         if budget.take(now) {
             return Some(Credit::Own);
         }
@@ -140,11 +138,11 @@ impl Forward {
     }
 
     /// The attempt was not made.
-    pub(super) fn give_back(&self, cx: &mut Cx<'_>, credit: Credit) {
+    pub(crate) fn give_back(&self, q: &mut Query<'_>, credit: Credit) {
         match credit {
             Credit::Nothing => {}
-            Credit::Own => cx.worker.own.retries.of(self, cx.now).give_back(cx.now),
-            Credit::Floor => self.floor.give_back(cx.now),
+            Credit::Own => q.worker.budgets.of(self, q.now).give_back(q.now),
+            Credit::Floor => self.floor.give_back(q.now),
         }
     }
 
@@ -158,49 +156,49 @@ impl Forward {
     }
 
     /// Takes an attempt that starts into account.
-    pub(super) fn book(&self, cx: &mut Cx<'_>, cause: Cause) {
-        let state = &mut cx.job.current.state.forward;
+    pub(crate) fn book(&self, q: &mut Query<'_>, cause: Cause) {
+        let state = &mut *q.state;
         state.put_off = PutOff::default();
         if state.started == 0 {
-            cx.worker.own.retries.of(self, cx.now).add_first(cx.now);
+            q.worker.budgets.of(self, q.now).add_first(q.now);
         } else if cause == Cause::Retry {
-            cx.worker.cells.add(self.series.retries, 1);
+            q.worker.cells.add(self.series.retries, 1);
         }
     }
 
     /// Waits with a retry until there is budget for it.
-    pub(super) fn put_off(&self, cx: &mut Cx<'_>) -> Step {
-        let state = &mut cx.job.current.state.forward;
+    pub(crate) fn put_off(&self, q: &mut Query<'_>) -> Progress {
+        let state = &mut *q.state;
         if !std::mem::replace(&mut state.put_off.waits, true) {
-            cx.worker.cells.add(self.series.put_off, 1);
+            q.worker.cells.add(self.series.put_off, 1);
         }
         // The pauses grow, so that many questions that wait do not keep the worker busy.
         state.hedge_wait = (state.hedge_wait * 2).clamp(HEDGE_TIME_MIN, PUT_OFF_PAUSE_MAX);
-        state.hedge_at = cx.now.plus(state.hedge_wait);
+        state.hedge_at = q.now.plus(state.hedge_wait);
         if state.waits() {
             state.put_off.alone_since = None;
-            return self.wait(cx);
+            return self.wait(q);
         }
-        let since = *state.put_off.alone_since.get_or_insert(cx.now.mono_ns);
-        if self.is_hopeless(&cx.job.current.state.forward, self.carrier(cx)) {
-            return self.fail(cx);
+        let since = *state.put_off.alone_since.get_or_insert(q.now.mono_ns);
+        if self.is_hopeless(&*q.state, q.carrier) {
+            return self.fail(q);
         }
-        let end = since.saturating_add(u64::try_from(RETRY_WAIT_MAX.as_nanos()).unwrap_or(u64::MAX));
-        if cx.now.mono_ns >= end {
-            return self.fail(cx);
+        let end =
+            since.saturating_add(u64::try_from(RETRY_WAIT_MAX.as_nanos()).unwrap_or(u64::MAX));
+        if q.now.mono_ns >= end {
+            return self.fail(q);
         }
-        let state = &mut cx.job.current.state.forward;
+        let state = &mut *q.state;
         state.hedge_at = state.hedge_at.min(end);
-        self.wait(cx)
+        self.wait(q)
     }
 
     /// Whether every upstream failed when it was asked last: then it is better to say so at once.
     /// Of a lone upstream only its health checks can say that: any failure makes it suspect.
     fn is_hopeless(&self, state: &State, carrier: Carrier) -> bool {
         let lone = self.upstreams.len() == 1;
-        let failed = |path: &Path| {
-            (!lone && path.is_suspect()) || path.is_down(self.options.max_fails)
-        };
+        let failed =
+            |path: &Path| (!lone && path.is_suspect()) || path.is_down(self.options.max_fails);
         let hopeless = |(member, upstream): (usize, &Arc<Upstream>)| {
             !state.is_useful(member) || failed(upstream.path(carrier))
         };
@@ -208,25 +206,25 @@ impl Forward {
     }
 
     /// Asks the same upstream again, for a reason that needs no budget.
-    pub(super) fn ask_again(
+    pub(crate) fn ask_again(
         &self,
-        cx: &mut Cx<'_>,
+        q: &mut Query<'_>,
         member: usize,
         carrier: Carrier,
         cause: Cause,
-    ) -> Step {
-        let state = &cx.job.current.state.forward;
+    ) -> Progress {
+        let state = &*q.state;
         // Its reply to another attempt may have been malformed meanwhile.
         if state.started >= ATTEMPTS_PER_QUESTION_MAX || !state.is_useful(member) {
-            return self.ask_next(cx, cause);
+            return self.ask_next(q, cause);
         }
-        self.start(cx, member, carrier, true, cause);
-        cx.job.current.state.forward.hedge_at = cx.now.plus(self.patience(member, carrier));
-        self.wait(cx)
+        self.start(q, member, carrier, true, cause);
+        q.state.hedge_at = q.now.plus(self.patience(member, carrier));
+        self.wait(q)
     }
 
-    pub(super) fn mark_late(&self, cx: &mut Cx<'_>) {
-        for attempt in &mut cx.job.current.state.forward.pending {
+    pub(crate) fn mark_late(&self, q: &mut Query<'_>) {
+        for attempt in &mut *q.state.pending {
             if attempt.late {
                 continue;
             }
@@ -234,23 +232,27 @@ impl Forward {
             let path = attempt.upstream.path(attempt.carrier);
             path.late();
             if path.is_suspect() && self.options.max_fails > 0 {
-                probes::start(cx.worker, cx.now, &attempt.upstream, attempt.carrier);
+                probes::start(q.worker, q.now, &attempt.upstream, attempt.carrier);
             }
         }
     }
 
     /// An upstream failed to answer properly.
-    pub(super) fn count_failure(&self, cx: &mut Cx<'_>, upstream: &Arc<Upstream>, carrier: Carrier) {
-        cx.job.current.state.forward.failures += 1;
+    pub(crate) fn count_failure(
+        &self,
+        q: &mut Query<'_>,
+        upstream: &Arc<Upstream>,
+        carrier: Carrier,
+    ) {
+        q.state.failures += 1;
         upstream.path(carrier).failed();
         if self.options.max_fails > 0 {
-            probes::start(cx.worker, cx.now, upstream, carrier);
+            probes::start(q.worker, q.now, upstream, carrier);
         }
     }
 
     /// The upstream answered with an RCODE of `failover`. Whether another is to be asked.
-    pub(super) fn fails_over(&self, cx: &mut Cx<'_>) -> bool {
-        let state = &mut cx.job.current.state.forward;
+    pub(crate) fn fails_over(&self, state: &mut State) -> bool {
         state.failovers += 1;
         let useful = self.upstreams.len().saturating_sub(state.malformed.count_ones() as usize);
         state.failovers < useful

@@ -26,7 +26,7 @@ pub enum Policy {
     Rtt,
 }
 
-/// Indexes of a `forward`'s upstreams in the order in which to ask them.
+/// Indexes of upstreams in the order in which to ask them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     members: [u8; UPSTREAMS_PER_FORWARD_MAX],

@@ -1,9 +1,8 @@
 //! The part of a job in the coalesced queries that [`crate::coalescing`] keeps.
 
-use super::State;
-use crate::coalescing::{Mail, Role, Member};
+use super::{Parts, State};
+use crate::coalescing::{Mail, Member, Role};
 use crate::time::Now;
-use crate::asking::Parts;
 use std::ops::Range;
 
 fn me(state: &State, worker: &Parts) -> Member {
@@ -12,7 +11,7 @@ fn me(state: &State, worker: &Parts) -> Member {
 
 /// Joins or starts the query for the message in `state`. `scope` tells apart those who must not
 /// share an answer; `question` is where QNAME, QTYPE and QCLASS are in the message.
-pub(super) fn join(
+pub(crate) fn join(
     state: &mut State,
     worker: &Parts,
     now: Now,
@@ -31,7 +30,7 @@ pub(super) fn join(
 
 /// The query has its response and ends as soon as the handlers above have seen it: a job that has
 /// the same query from then on finds it in their cache, so that it is never sent twice.
-pub(super) fn answered(state: &mut State, worker: &mut Parts, message: &[u8]) {
+pub(crate) fn answered(state: &mut State, worker: &mut Parts, message: &[u8]) {
     let Role::Leader(hash) = std::mem::take(&mut state.role) else { return };
     worker.tell_followers();
     let leader = me(state, worker);
@@ -41,7 +40,7 @@ pub(super) fn answered(state: &mut State, worker: &mut Parts, message: &[u8]) {
 }
 
 /// Ends the query, if the job is its leader: the followers learn that there is no response.
-pub(super) fn failed(state: &mut State, worker: &mut Parts) {
+pub(crate) fn failed(state: &mut State, worker: &mut Parts) {
     // A follower stays one until it leaves: it must not be made the leader.
     let Role::Leader(hash) = state.role else { return };
     state.role = Role::Alone;
@@ -49,7 +48,7 @@ pub(super) fn failed(state: &mut State, worker: &mut Parts) {
 }
 
 /// The job ends without a response: a follower takes over.
-pub(super) fn leave(state: &mut State, worker: &mut Parts) {
+pub(crate) fn leave(state: &mut State, worker: &mut Parts) {
     if state.role == Role::Alone {
         return;
     }
@@ -68,7 +67,7 @@ pub(super) fn leave(state: &mut State, worker: &mut Parts) {
 }
 
 /// A follower was told that there is no message: whether it is now the one to ask.
-pub(super) fn takes_over(state: &mut State, worker: &Parts) -> bool {
+pub(crate) fn takes_over(state: &mut State, worker: &Parts) -> bool {
     let Role::Follower(hash) = state.role else { return false };
     let leader = worker.shared.in_flight.is_leader(hash, me(state, worker));
     state.role = if leader { Role::Leader(hash) } else { Role::Alone };
