@@ -100,6 +100,13 @@ impl Gate {
     }
 }
 
+/// A listener that is not served yet.
+struct Bound {
+    listener: TcpListener,
+    /// Whether a predecessor serves it still.
+    is_inherited: bool,
+}
+
 struct Running {
     routes: Arc<Routes>,
     /// The listener once more, for a successor.
@@ -201,8 +208,9 @@ impl Endpoints {
                 });
                 if bound.is_err() {
                     // For the next attempt: the predecessor has these addresses.
-                    let inherited = opened.extract_if(.., |(_, (_, inherited))| *inherited);
-                    self.inherited.extend(inherited.map(|(at, (listener, _))| (at, listener)));
+                    let inherited =
+                        opened.extract_if(.., |(_, bound): &mut (_, Bound)| bound.is_inherited);
+                    self.inherited.extend(inherited.map(|(at, bound)| (at, bound.listener)));
                 }
                 opened.push((*address, bound?));
             }
@@ -252,12 +260,13 @@ impl Endpoints {
         }
     }
 
-    /// Listens at `address`; the flag says whether a predecessor did so before.
-    fn listen(&mut self, address: SocketAddr) -> io::Result<(TcpListener, bool)> {
-        match self.inherited.iter().position(|(at, _)| *at == address) {
-            Some(place) => Ok((self.inherited.swap_remove(place).1, true)),
-            None => Ok((listen(address, &self.early)?, false)),
-        }
+    fn listen(&mut self, address: SocketAddr) -> io::Result<Bound> {
+        let inherited = self.inherited.iter().position(|(at, _)| *at == address);
+        let listener = match inherited {
+            Some(place) => self.inherited.swap_remove(place).1,
+            None => listen(address, &self.early)?,
+        };
+        Ok(Bound { listener, is_inherited: inherited.is_some() })
     }
 
     /// Takes `listeners` of a predecessor where they are wanted. It serves them until
@@ -296,23 +305,20 @@ impl Endpoints {
         for (address, running) in std::mem::take(&mut self.running) {
             match running {
                 Running { routes, listener: Some(listener), stop: None } => {
-                    self.serve(address, (listener.into(), false), routes);
+                    let listener = listener.into();
+                    self.serve(address, Bound { listener, is_inherited: false }, routes);
                 }
                 running => _ = self.running.insert(address, running),
             }
         }
     }
 
-    fn start(&mut self, address: SocketAddr, listener: (TcpListener, bool)) {
-        self.serve(address, listener, Arc::default());
+    fn start(&mut self, address: SocketAddr, bound: Bound) {
+        self.serve(address, bound, Arc::default());
     }
 
-    fn serve(
-        &mut self,
-        address: SocketAddr,
-        (listener, held): (TcpListener, bool),
-        routes: Arc<Routes>,
-    ) {
+    fn serve(&mut self, address: SocketAddr, bound: Bound, routes: Arc<Routes>) {
+        let Bound { listener, is_inherited } = bound;
         let (stop, stopped) = oneshot::channel::<()>();
         let state = (self.facts.clone(), routes.clone(), self.gate.clone());
         let own = listener.try_clone().map(OwnedFd::from).ok();
@@ -326,7 +332,7 @@ impl Endpoints {
                 _ = stopped => {}
             }
         };
-        if held {
+        if is_inherited {
             self.held.push(Box::pin(serve));
         } else {
             self.spawn(serve);

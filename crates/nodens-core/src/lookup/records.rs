@@ -127,7 +127,8 @@ pub(crate) fn addresses(builder: &mut Builder<'_>, ttl: u32, found: &[Found]) {
 pub(crate) fn services(
     builder: &mut Builder<'_>,
     owner: NameRef<'_>,
-    (ttl, address_ttl): (u32, u32),
+    ttl: u32,
+    address_ttl: u32,
     scratch: &mut Scratch,
     naming: &Naming<'_>,
 ) {

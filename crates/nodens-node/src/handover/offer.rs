@@ -222,12 +222,12 @@ impl Offer {
         if peer.greeting.answers == Store::FORMAT {
             // It takes the answers once it has read its configuration, which may have to be waited for.
             send_answers(channel, holder, &mut || {
-                self.attend(channel, PollFlags::OUT, (&called_off, until), &mut |_| {})
+                self.attend(channel, PollFlags::OUT, &called_off, until, &mut |_| {})
             })?;
         }
         channel.send(&Message::Warm, &[])?;
         // It may have to wait for a cluster's API server, or for an upstream.
-        self.attend(channel, PollFlags::IN, (&called_off, until), &mut |e| holder.refused(e))?;
+        self.attend(channel, PollFlags::IN, &called_off, until, &mut |e| holder.refused(e))?;
         let Message::Commit(kept) = channel.receive()?.0 else {
             return Err(Error::Protocol("no commit"));
         };
@@ -245,7 +245,8 @@ impl Offer {
         &mut self,
         channel: &Channel,
         flags: PollFlags,
-        (called_off, until): (&AtomicBool, Instant),
+        called_off: &AtomicBool,
+        until: Instant,
         refused: &mut dyn FnMut(&Error),
     ) -> Result<(), Error> {
         loop {

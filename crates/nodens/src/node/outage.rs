@@ -168,8 +168,8 @@ pub(super) fn watch(keeper: &Keeper) {
             && !shared.is_empty()
         {
             let others = Others { addresses: shared.to_vec(), port: keeper.setting.dns_port, zone };
-            if others.take_over(keeper, &cause, (&silence, &mut pace)) {
-                others.answer_until_back(keeper, (&silence, &mut pace));
+            if others.take_over(keeper, &cause, &silence, &mut pace) {
+                others.answer_until_back(keeper, &silence, &mut pace);
                 silence = Silence::default();
             }
         }
@@ -189,7 +189,8 @@ impl Others {
         &self,
         keeper: &Keeper,
         cause: &Cause,
-        (silence, pace): (&Silence, &mut Pace),
+        silence: &Silence,
+        pace: &mut Pace,
     ) -> bool {
         let (what, to) = (cause.text(silence.lasts()), self.text());
         if !keeper.change(Network::step_back) {
@@ -219,7 +220,7 @@ impl Others {
 
     /// Waits until an upstream answers, or nobody does at the addresses that were left; then
     /// this node takes queries again.
-    fn answer_until_back(&self, keeper: &Keeper, (silence, pace): (&Silence, &mut Pace)) {
+    fn answer_until_back(&self, keeper: &Keeper, silence: &Silence, pace: &mut Pace) {
         let mut time = PAUSE;
         let mut proven: Option<Instant> = None;
         let mut others = Silence::default();

@@ -31,7 +31,7 @@ impl Editor {
             }
             None => self.number_slice(name, &id),
         };
-        self.replace_slice((&id, number), Some(slice))
+        self.replace_slice(&id, number, Some(slice))
     }
 
     /// Gives a new slice a number.
@@ -51,13 +51,13 @@ impl Editor {
 
     pub(super) fn forget_slice(&mut self, object: &str) {
         if let Some((id, number)) = self.slices.remove(object) {
-            self.replace_slice((&id, number), None);
+            self.replace_slice(&id, number, None);
             self.snapshot.slices.remove(&number);
             self.free_numbers.push(number);
         }
     }
 
-    fn replace_slice(&mut self, (id, number): (&Arc<SliceId>, Number), new: Option<Slice>) -> bool {
+    fn replace_slice(&mut self, id: &Arc<SliceId>, number: Number, new: Option<Slice>) -> bool {
         let old = slice_of(&self.snapshot.services, id);
         let same = match (&old, &new) {
             (None, None) => true,

@@ -279,7 +279,7 @@ impl K8sExternal {
                     if is_services {
                         let zone = zone_of(owner, question.zone_len);
                         let naming = Naming { rules, slices, labels, zone };
-                        records::services(builder, owner, (ttl, own_ttl), scratch, &naming);
+                        records::services(builder, owner, ttl, own_ttl, scratch, &naming);
                     } else {
                         records::addresses(builder, own_ttl, &scratch.found);
                     }

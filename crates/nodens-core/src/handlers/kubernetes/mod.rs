@@ -299,7 +299,7 @@ impl Kubernetes {
         q.reply_with(Rcode::NOERROR, true, |builder, owner| {
             let zone = zone_of(owner, zone_len);
             let naming = Naming { rules: &self.rules, slices, labels, zone };
-            records::services(builder, owner, (self.ttl, self.ttl), scratch, &naming);
+            records::services(builder, owner, self.ttl, self.ttl, scratch, &naming);
         });
         Step::Answered
     }

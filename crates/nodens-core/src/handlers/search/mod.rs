@@ -131,7 +131,7 @@ impl Handle for Search {
             Judged::Denied { ground, cut } => {
                 self.prove(cx, zone);
                 let q = &cx.job.current;
-                let Some(authority) = self.would_deny(q, zone, (ground, cut, below), cx.now) else {
+                let Some(authority) = self.would_deny(q, zone, ground, cut, below, cx.now) else {
                     return Step::Next;
                 };
                 if self.is_dry_run {
@@ -231,7 +231,9 @@ impl Search {
         &self,
         q: &Resolution,
         zone: usize,
-        (ground, cut, below): (Ground, &[u8], &[u8]),
+        ground: Ground,
+        cut: &[u8],
+        below: &[u8],
         now: Now,
     ) -> Option<Authority> {
         // Who wants proofs gets what the servers have.
