@@ -39,7 +39,7 @@ pub mod seeing;
 pub mod shared;
 pub mod stream;
 pub mod tap;
-#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod ticket;
 pub mod time;

@@ -37,6 +37,7 @@ mod pace;
 mod protobuf;
 mod publish;
 mod report;
+#[cfg(feature = "testing")]
 pub mod testing;
 mod trust;
 mod watch;

@@ -68,6 +68,8 @@ struct Dependency {
     name: String,
     kind: Option<String>,
     path: Option<String>,
+    #[serde(default)]
+    features: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -173,6 +175,13 @@ fn direction(tree: &Tree, package: &Package, findings: &mut Vec<Finding>) {
             );
             findings.push(finding(manifest, line, message));
         }
+        if dependency.kind.as_deref() != Some("dev")
+            && dependency.features.iter().any(|feature| feature == "testing")
+            && package.name != "nodens-fuzz-bodies"
+        {
+            let message = "the feature `testing` is for development dependencies and fuzz targets";
+            findings.push(finding(manifest, line, message));
+        }
         if SANS_IO.contains(&package.name.as_str()) && IO_CRATES.contains(&&*dependency.name) {
             let message = format!(
                 "`{}` must do without `{}`: sockets and clocks belong to nodens-net",
@@ -221,6 +230,7 @@ mod tests {
                 name: dependency.into(),
                 kind: kind.map(Into::into),
                 path: path.map(Into::into),
+                features: Vec::new(),
             }],
             targets: vec![Target {
                 kind: vec!["lib".into()],
@@ -261,6 +271,13 @@ mod tests {
         let kit = |kind| package("nodens", TESTKIT, kind, Some("x"));
         assert!(findings(kit(Some("dev")), FORBID).is_empty());
         assert_eq!(findings(kit(None), FORBID).len(), 1);
+        let testing = |kind| {
+            let mut package = package("nodens", "nodens-core", kind, Some("x"));
+            package.dependencies[0].features.push("testing".into());
+            findings(package, FORBID)
+        };
+        assert!(testing(Some("dev")).is_empty());
+        assert!(testing(None)[0].contains("feature `testing`"));
     }
 
     #[test]
