@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         println!("== {name}");
         let begun = Instant::now();
-        // However this process ends, the check takes away what it has made, and ends as well.
+        // However this process ends, the check removes what it has created, and ends as well.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM"]).arg(&program).args(*check);
         if check[0] == "scale" {

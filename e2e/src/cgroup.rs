@@ -131,7 +131,7 @@ impl MemoryGroup {
         for (file, what) in [("memory.force_empty", "0"), ("memory.reclaim", "1G")] {
             let path = self.folder.join(file);
             if path.is_file() {
-                // As much as there is; version 2 calls less than what was asked for an error.
+                // As much as there is; version 2 fails if that is less than requested.
                 _ = fs::write(path, what);
             }
         }

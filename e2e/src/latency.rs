@@ -196,7 +196,7 @@ impl Group<'_> {
 
 /// Asks for a name until it resolves; how long after its creation that was, if it ever did.
 ///
-/// With `asked` it is asked for before, and `asked` is told when it did not exist.
+/// With `asked` it is queried before it exists, and `asked` is notified of that answer.
 async fn watch(
     server: std::net::SocketAddr,
     name: String,

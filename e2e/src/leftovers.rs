@@ -36,7 +36,7 @@ const WAYS_OF_NODES: &[Way] = &[
     ("a node: SIGKILL", &["node", "--keep"], Some(Signal::KILL)),
 ];
 
-/// Where a kubelet and the plug-ins of its network write whatever they are told.
+/// Where a kubelet and the plug-ins of its network write.
 const OF_KUBELET: &[&str] =
     &["/var/log/pods", "/var/log/containers", "/var/lib/cni/results", "/var/lib/kubelet/pki"];
 

@@ -1,4 +1,4 @@
-//! A hard limit on the time of a check: what hangs fails, and says so.
+//! A hard limit on the time of a check: a check that hangs fails with a message.
 
 use std::process;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -84,11 +84,11 @@ enum Command {
     NodeRole(node::RoleArgs),
     /// Try the node role in network namespaces: kills, hand-overs and faults.
     NodeSim(sim::Args),
-    /// Measure what the node role does for the tail latency of pods and how much load it takes from the central servers, beside CoreDNS.
+    /// Measure tail latency of pods and load of the central servers with the node role, beside CoreDNS.
     NodeTable(sim::table::Args),
     /// Let the node role learn of central servers and names from an API server.
     NodeApi(node_api::Args),
-    /// Ask without a pause and print what became of it: the clients of `node`, in a pod.
+    /// Send queries without a pause and print the outcome: the clients of `node`, in a pod.
     Steady(steady::Args),
     /// Do nothing: what runs in the sandbox of a pod.
     Idle,

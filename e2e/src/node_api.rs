@@ -1,7 +1,7 @@
 //! `nodens-e2e node-api`: what the node role learns from a real API server.
 //!
 //! Central servers (CoreDNS) stand behind the Service `kube-dns-upstream`, whose address no server answers at: there is no
-//! kube-proxy. So whatever is answered was asked of endpoints that the API server told of, with the rights that
+//! kube-proxy. So every answer came from endpoints that the API server reported, with the rights that
 //! [deploy/node](../../deploy/node) gives.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -246,7 +246,7 @@ fn central(sandbox: &Sandbox, number: u8, kubeconfig: &Path) -> Result<Server> {
     Server::start(sandbox, &Program::CoreDns, &format!("central-{number}"), &corefile, &[])
 }
 
-/// The node role beside somebody else who brings the queries, as with Cilium.
+/// The node role beside another program that redirects the queries, as with Cilium.
 fn start_node(sandbox: &Sandbox) -> Result<Process> {
     let Program::Nodens(program) = Program::nodens()? else { bail!("no Nodens") };
     let folder = sandbox.folder("node")?;

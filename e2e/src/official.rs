@@ -1,4 +1,4 @@
-//! `nodelocaldns.yaml`, the manifest of Kubernetes' own node cache, as the Go module of Kubernetes brings it.
+//! `nodelocaldns.yaml`, the manifest of Kubernetes' own node cache, from the Go module of Kubernetes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

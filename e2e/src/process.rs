@@ -109,7 +109,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Either fails only when it has ended, which is what is wanted.
+        // Either fails only when it has ended, as intended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -116,7 +116,7 @@ pub(crate) fn supervise(needs: Needs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Waits for the inner process, and ends it when a signal says so.
+/// Waits for the inner process, and ends it after a signal.
 fn watch(mut child: Child, signals: &mut Signals) -> Result<ExitCode> {
     loop {
         if let Some(status) = child.try_wait()? {

@@ -91,7 +91,7 @@ impl Server {
         Ok(Server { process, corefile: path, port, waits_for_ready })
     }
 
-    /// Waits until `/ready` says so, or until it listens when its Corefile has no `ready` at `{$READY}`.
+    /// Waits until `/ready` reports it, or until it listens when its Corefile has no `ready` at `{$READY}`.
     pub(crate) async fn ready(&mut self) -> Result<()> {
         let deadline = Instant::now() + READY_TIMEOUT;
         loop {

@@ -1,4 +1,4 @@
-//! `nodens-e2e soak`: names not queried before, for as many as an hour brings, under the memory limit of the
+//! `nodens-e2e soak`: names not queried before, for as many as an hour has, under the memory limit of the
 //! chart of the node role.
 //!
 //! Half of the new names exist and half do not, so every cache is full all the time; a few hundred names are asked again

@@ -1,4 +1,4 @@
-//! `nodens-e2e steady`: clients that never stop asking, and what became of their queries.
+//! `nodens-e2e steady`: clients that send queries without a pause, and the outcome.
 //!
 //! Three kinds, because an update of the servers is different for each: stub resolvers of programs ask every query from
 //! a new port; caches and pools of resolvers keep theirs, so that kube-proxy continues sending them to the same pod; and
@@ -65,7 +65,7 @@ impl Count {
     }
 }
 
-/// A way to ask one query; none when no answer came in time or the way has ended.
+/// A way to send one query; fails if no response came in time or the connection has ended.
 trait Way: Send {
     fn ask(&mut self, message: &[u8]) -> impl Future<Output = Result<Vec<u8>>> + Send;
 }

@@ -31,7 +31,7 @@ const MODES: &[(&str, &[&str])] = &[
 /// The address of the cluster's DNS in the manifests.
 const SERVER: &str = "config.dnsServer=10.96.0.10";
 
-/// What is checked: a name, and what says the figures or what is wrong.
+/// A check: its name, and the function that returns its figures or its fault.
 type Check = (&'static str, fn(&Cluster) -> Result<String>);
 
 #[derive(Arguments)]
@@ -124,7 +124,7 @@ fn values(cluster: &Cluster) -> Result<String> {
     Ok(format!("{admitted} objects of {} files, {refused} files refused", files.len() - refused))
 }
 
-/// Without `config.dnsServer`, helm asks the cluster, and says what is missing when it cannot.
+/// Without `config.dnsServer`, helm asks the cluster, and names the missing value when it cannot.
 fn found(cluster: &Cluster) -> Result<String> {
     let refused = cluster.template(&[]).err().context("no address was asked for")?;
     ensure!(format!("{refused:#}").contains("config.dnsServer"), "{refused:#}");

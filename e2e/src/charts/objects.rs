@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-/// Labels that say who installed an object.
+/// Labels that name the tool that installed an object.
 const OF_HELM: &[&str] = &[
     "app.kubernetes.io/instance",
     "app.kubernetes.io/managed-by",

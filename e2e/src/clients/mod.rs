@@ -2,7 +2,7 @@
 //! and without `autopath @kubernetes`.
 //!
 //! For each pod and resolver it counts the queries that reach the server, compares the addresses found with those
-//! found without `autopath` and with the objects of the cluster, and holds the counts against what is promised: one
+//! found without `autopath` and with the objects of the cluster, and compares the counts with what is promised: one
 //! query for each type of address where the pod's search list is known, and none saved where it is not.
 
 mod pods;
@@ -169,7 +169,7 @@ fn is_expected(expected: &[String], line: &str) -> bool {
     expected.iter().any(|known| known.ends_with(&format!(" {address}")))
 }
 
-/// Runs one client against all servers, prints what it asked, and notes what is not as promised.
+/// Runs one client against all servers, prints its queries, and notes what differs from the promise.
 async fn check(
     folder: &Path,
     pod: &Pod,
@@ -262,7 +262,7 @@ async fn walk(folder: &Path, pod: &Pod, program: &Program, place: &mut Place) ->
     Ok(Walk { addresses: program.addresses(&output), questions, log })
 }
 
-/// The log says which pod asked, where one can be told.
+/// The log names the pod that sent the query, if it can be known.
 fn check_labels(pod: &Pod, log: &[String]) -> Result<()> {
     let alone = !pod.name.contains("host");
     let wanted = match alone {

@@ -151,7 +151,7 @@ impl Pod {
             .output()
             .context("cannot run nsenter (Debian's util-linux)")?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        // dig's code says whether there was an answer, which is told by what it wrote.
+        // dig's exit code is zero if there was a response; its output shows the answer.
         if !errors.is_empty() {
             bail!("{command:?} in pod {}: {errors}", self.name);
         }

@@ -1,4 +1,4 @@
-//! Users with rights, and the types of objects that Kubernetes itself does not bring.
+//! Users with rights, and the types of objects that Kubernetes itself does not have.
 
 use std::time::{Duration, Instant};
 

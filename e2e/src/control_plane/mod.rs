@@ -68,7 +68,7 @@ impl Default for Options {
     }
 }
 
-/// How a client shows who it is.
+/// How a client authenticates.
 #[derive(Debug, Clone)]
 pub(crate) enum Credential {
     /// A bearer token.

@@ -1,4 +1,4 @@
-//! What the manifests of the node role bring to a cluster, and what a pod of it finds there.
+//! What the manifests of the node role add to a cluster, and what a pod of it finds there.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

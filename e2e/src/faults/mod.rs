@@ -115,7 +115,7 @@ impl Scenario {
 }
 
 impl Stage<'_> {
-    /// Runs a scenario; what is worth saying when all is as it should be.
+    /// Runs a scenario; returns the figures of a success.
     async fn play(&mut self, scenario: Scenario) -> Result<String> {
         match scenario {
             Scenario::ApiServer => self.killed(&[Component::ApiServer]).await,
@@ -130,7 +130,7 @@ impl Stage<'_> {
     /// Starts whatever a scenario has left ended.
     async fn mend(&mut self) -> Result<()> {
         for component in [Component::Etcd, Component::ApiServer] {
-            // It says so if the component runs already, which is as good.
+            // It fails if the component runs already, which is as good.
             _ = self.plane.start_component(component);
         }
         self.plane.ready().await?;

@@ -36,7 +36,7 @@ impl Stage<'_> {
         Ok(format!("{answered} queries answered, right {took:.1?} after the changes"))
     }
 
-    /// As [`Stage::killed`] with a store that has forgotten what was: a whole list is read again.
+    /// As [`Stage::killed`] with a store without history: a whole list is read again.
     pub(super) async fn gone(&mut self) -> Result<String> {
         let mut server = self.server("gone", &self.kubeconfig).await?;
         let changes = Changes::prepare(self, &server, "gone").await?;
@@ -121,7 +121,7 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Makes the changes; what is expected from then on.
+    /// Makes the changes; returns what is expected from then on.
     pub(super) async fn make(&self, stage: &Stage<'_>) -> Result<Expected> {
         let namespace = population::namespace(0);
         let path = format!("/api/v1/namespaces/{namespace}/services/{}", self.service("gone"));

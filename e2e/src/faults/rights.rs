@@ -52,7 +52,8 @@ impl Stage<'_> {
         ))
     }
 
-    /// The right to read is taken: said clearly, with what is missing; given back, all is right.
+    /// The right to read is revoked: logged clearly, with the missing right; once it is granted again, all answers are
+    /// right.
     pub(super) async fn rights_are_taken(&mut self) -> Result<String> {
         let mut server = self.server("rights", &self.kubeconfig).await?;
         let changes = Changes::prepare(self, &server, "rights").await?;

@@ -1,7 +1,7 @@
 //! The store's own protocol, as far as it is needed: one key is read or written at a time, over gRPC.
 //!
 //! gRPC is a message of protobuf behind a head of five octets in a request of HTTP/2. The store's gateway for JSON takes
-//! several times as much CPU, its own and that of who asks it, and a measurement needs that for what it measures.
+//! several times as much CPU, its own and that of its clients, and a measurement needs that for what it measures.
 
 use std::future::Future;
 

@@ -49,12 +49,12 @@ impl Steady {
 }
 
 impl Running {
-    /// What became of all queries, after the time that was asked for.
+    /// The outcome of all queries, after the requested time.
     pub(crate) async fn outcome(self) -> Result<Outcome> {
         Ok(self.task.await??)
     }
 
-    /// Ends it now and gives what became of the queries so far.
+    /// Ends it now and returns the outcome of the queries so far.
     pub(crate) async fn finish(self) -> Result<Outcome> {
         self.stop.store(true, Ordering::Relaxed);
         self.outcome().await

@@ -1,8 +1,8 @@
-//! A population, and changes of its endpoints, written into the store past the API server, which hears of them like of
+//! A population, and changes of its endpoints, written into the store past the API server, which sees them like
 //! anything else that is written there.
 //!
 //! Through the API server, a write costs several times as much CPU as all that follows from it: reading, checking and
-//! converting an object, then a transaction. What is measured are those who hear of objects. The API server makes one
+//! converting an object, then a transaction. What is measured are the watchers of objects. The API server makes one
 //! object of each kind; the others are copies of what it stored, with texts of the same length in their places.
 
 use std::future::Future;

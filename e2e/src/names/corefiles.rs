@@ -123,7 +123,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 impl Case {
-    /// Names of pods are answered from what is known of pods.
+    /// Names of pods are answered from the known pods.
     pub(crate) fn is_verified(&self) -> bool {
         self.kubernetes.contains("pods verified")
     }

@@ -52,7 +52,7 @@ impl Watch {
         Ok(Watch { stop, threads })
     }
 
-    /// Ends it and reports what was wrong.
+    /// Ends it and reports the faults.
     pub(crate) fn stop(self, report: &mut Report) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         for (case, thread) in self.threads {

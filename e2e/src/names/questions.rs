@@ -1,4 +1,4 @@
-//! Queries about what is there, what was there, and what never was.
+//! Queries for names that exist, that existed, and that never did.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -108,7 +108,7 @@ impl Report {
         }
     }
 
-    /// Notes what is wrong besides answers.
+    /// Notes faults other than answers.
     pub(crate) fn broken(&mut self, case: &str, what: &str) {
         self.broken.push(format!("{case}: {what}"));
     }

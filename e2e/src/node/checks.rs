@@ -1,4 +1,4 @@
-//! What is checked on a node, in the order of an operator who moves.
+//! The checks on a node, in the order of an operator who migrates.
 
 use std::fs;
 use std::path::{Path, PathBuf};

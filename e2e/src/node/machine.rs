@@ -30,7 +30,7 @@ const MACHINE_SETTINGS: &[&str] = &[
     "kernel/keys/root_maxbytes",
 ];
 
-/// Where kubelet and the network's plug-ins write whatever they are told: kept in memory, and gone with the sandbox.
+/// Where kubelet and the network's plug-ins write: kept in memory, and gone with the sandbox.
 const MACHINE_FOLDERS: &[&str] = &["/var/log", "/var/lib/cni", "/var/lib/kubelet"];
 
 /// How long a client's program may take, in seconds: more than it waits for anything itself.
@@ -235,7 +235,7 @@ state = "{folder}/containerd-state"
             "cgroupRoot": cgroup,
             "clusterDNS": [CLUSTER_DNS],
             "clusterDomain": "cluster.local",
-            // Restarts and changed ConfigMaps do not keep who waits for them waiting.
+            // Restarts and changed ConfigMaps are noticed quickly.
             "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
             "syncFrequency": "1s",
             "containerRuntimeEndpoint": format!("unix://{}/containerd.sock", self.folder.display()),

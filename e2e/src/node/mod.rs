@@ -51,7 +51,7 @@ pub(crate) struct RoleArgs {
     /// The static program that is Nodens [default: the one beside this program].
     #[arg(long)]
     program: Option<PathBuf>,
-    /// How kube-proxy tells the kernel.
+    /// How kube-proxy configures the kernel.
     #[arg(long, default_value = "nftables", value_parser = ["nftables", "iptables"])]
     proxy: String,
     /// QPS.

@@ -1,4 +1,4 @@
-//! What the servers hold in memory, and what is left behind by lists that are read again.
+//! What the servers hold in memory, and what lists that are read again add to it.
 //!
 //! A relist is forced as it happens in clusters: the API server is killed, its successor knows no
 //! history, and answers 410 Gone to clients that want to continue from an earlier version.
@@ -24,7 +24,7 @@ pub(super) const MEMORY: &str = "memory";
 const PART: f64 = 1.0 / 3.0;
 /// How much more memory the last relists may leave than the first ones.
 const GROWTH: f64 = 1.1;
-/// Time in which a server may give back what it no longer needs.
+/// Time in which a server may free what it no longer needs.
 const SETTLE: Duration = Duration::from_secs(5);
 /// How long a server may take to follow a new API server.
 const FOLLOW: Duration = Duration::from_secs(120);

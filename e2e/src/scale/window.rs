@@ -1,5 +1,5 @@
-//! One stretch of steady load on one server: its answers' times, who used how much CPU, what the server heard of, and
-//! whether something else disturbed it.
+//! One stretch of steady load on one server: response times, CPU of each process, the changes that the server received,
+//! and whether something else disturbed it.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ impl Measured<'_> {
         if let Some(server) = &mut self.server {
             let (_, metrics) = server.get(Endpoint::Metrics)?;
             reading.heard = heard(&metrics);
-            // What it cost to say so is not counted.
+            // The cost of reporting it is not counted.
             reading.at = Instant::now();
             reading.busy = self.cpu.map(busy).unwrap_or_default();
             reading.used[0] = process_time(server.process().id())?;

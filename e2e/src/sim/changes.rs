@@ -32,7 +32,7 @@ impl Loads {
         Ok(loads)
     }
 
-    /// Ends both; what was done in the meantime counts as well, and the end of connections unless they `may_end`.
+    /// Ends both; queries in the meantime count as well, and so does the end of connections unless they `may_end`.
     fn finish(self, deed: Result<String>, may_end: bool) -> Result<String> {
         let new = self.1.finish_whole(may_end);
         let both = under(self.0, deed, may_end)?;
@@ -66,7 +66,7 @@ pub(super) fn crashes(world: &mut World) -> Result<String> {
     loads.finish(deed.map(|took| spread(took, "crashes of successors")), false)
 }
 
-/// Changes the Corefile that the ConfigMap brings.
+/// Changes the Corefile in the ConfigMap.
 pub(super) fn configurations(world: &mut World) -> Result<String> {
     let official = world.role.configuration()?;
     // The same as `reload`, and sooner.

@@ -51,7 +51,7 @@ impl Watch {
         Watch { stop, thread }
     }
 
-    /// Waits for answers to what was asked and gives all queries.
+    /// Waits for the last responses and returns all queries.
     pub(crate) fn finish(self) -> Result<Vec<Asked>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("a thread panicked"))?

@@ -154,7 +154,7 @@ impl Load {
         Ok(Load { stop, thread, questions })
     }
 
-    /// Lets all queries have their time, ends the load and gives what became of it.
+    /// Waits for the timeout of the last queries, ends the load and returns its outcome.
     pub(crate) fn finish(self) -> Result<Outcome> {
         std::thread::sleep(TIMEOUT);
         self.stop.store(true, Ordering::Relaxed);
@@ -187,7 +187,7 @@ impl Load {
     }
 }
 
-/// Answers that say something else than what is known.
+/// Answers that differ from the known data.
 pub(crate) fn failed(outcome: &Outcome, questions: Questions) -> u64 {
     let can_be_missing = matches!(questions, Questions::Pods | Questions::Noise);
     let good =
@@ -228,7 +228,7 @@ pub(crate) fn quantile(outcome: &Outcome, fraction: f64) -> String {
     crate::measure::table::quantile(outcome.tally.response.quantile(fraction))
 }
 
-/// Wraps a result of the load for who waits for both a deed and it.
+/// Wraps a result of the load for a caller that waits for an action and the load.
 pub(crate) fn under(load: Load, deed: Result<String>, may_end: bool) -> Result<String> {
     let whole = load.finish_whole(may_end);
     let deed = deed?;

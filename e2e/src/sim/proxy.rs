@@ -13,7 +13,7 @@ pub(super) const CLUSTER_DNS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 /// The address of the Service `kube-dns-upstream`.
 pub(super) const UPSTREAM: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 11);
 
-/// How kube-proxy tells the kernel.
+/// How kube-proxy configures the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     Nftables,

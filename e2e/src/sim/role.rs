@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Nodens,
     /// Kubernetes' own: the program `node-cache` in the peers' cache, or `--node-cache`.
     NodeCache,
-    /// CoreDNS with addresses and rules as node-cache makes them, which nobody takes away when it dies.
+    /// CoreDNS with addresses and rules as node-cache makes them, which nothing removes when it dies.
     Coredns,
 }
 

@@ -11,7 +11,7 @@ use crate::sandbox::call;
 
 /// Takes away by hand what a server left behind.
 pub(crate) fn clean() {
-    // Either may be gone already, which is what is wanted.
+    // Either may be gone already, as intended.
     _ = ip(NODE, "link del nodelocaldns");
     for table in ["raw", "filter"] {
         _ = tool(NODE, &format!("iptables-nft -w -t {table} -F"), "");

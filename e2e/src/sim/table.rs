@@ -142,7 +142,7 @@ impl Stage {
         Ok(missed)
     }
 
-    /// Measures Nodens with fewer pods, beside `usual`, prints it and says what is wrong with it.
+    /// Measures Nodens with fewer pods, beside `usual`, prints it and returns its faults.
     fn grow(&mut self, usual: &Row) -> Result<Option<String>> {
         let (pods, rate) = (self.args.setup.pods, self.args.setup.rate);
         let (pods, rate) = (pods.div_ceil(FEWER), rate / FEWER as f64);

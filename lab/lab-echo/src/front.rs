@@ -114,7 +114,7 @@ impl<H> Front<H> {
     }
 
     /// The next connection that waits, with its number. Errors concern one of them, or pass: the poller
-    /// tells of the listener again.
+    /// reports the listener again.
     fn accept(&mut self) -> Option<(Socket, u64)> {
         while let Ok((socket, _)) = self.listener.accept() {
             let set_up = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));

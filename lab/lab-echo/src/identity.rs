@@ -31,7 +31,7 @@ pub enum IdentityError {
     Show(#[from] rustls::Error),
 }
 
-/// A certificate with its key, and who vouches for it.
+/// A certificate with its key, and the authority that signed it.
 #[derive(Debug)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,

@@ -1,5 +1,6 @@
 //! A server that answers every query with itself: the baseline that no server can beat, and,
-//! told to delay, lose or spoil answers, the known truth that a load generator is tested against.
+//! configured to delay, lose or damage answers, the known truth that a load generator is tested
+//! against.
 //!
 //! What it injects follows from a seed ([`inject`]), leaves on an absolute schedule ([`queue`]),
 //! and is counted as it really happened ([`truth`]): whoever compares a measurement with the truth

@@ -52,7 +52,7 @@ mod tests {
                 }
                 for others in [1, 2] {
                     let error = on_one_port(address, kind, others).and_then(|(_, sockets)| {
-                        // A port that is bound and not listened on says so only here.
+                        // A port that is bound but not listened on fails only here.
                         sockets.iter().try_for_each(|socket| socket.listen(1))
                     });
                     assert_eq!(error.unwrap_err().kind(), io::ErrorKind::AddrInUse);

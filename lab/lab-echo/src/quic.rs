@@ -51,7 +51,7 @@ pub struct Options {
     pub threads: usize,
     /// TLS 1.3 with the ALPN of what is spoken: `doq` or `h3`.
     pub tls: Arc<rustls::ServerConfig>,
-    /// After this many answers, a client of HTTP/3 is told to leave its connection (GOAWAY).
+    /// After this many answers, a client of HTTP/3 is asked to leave its connection (GOAWAY).
     pub close_after: Option<u64>,
     /// Streams that a client may have open at once.
     pub streams_max: u32,

@@ -26,7 +26,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 const WAKE_UP: u64 = 80_000;
 /// Answers that one thread holds back at most.
 const WAITING_MAX: usize = 1 << 20;
-/// The oldest arrival that a stamp of the kernel is believed to tell of: the wall clock may step.
+/// The oldest arrival that is accepted from a timestamp of the kernel: the wall clock may step.
 const AGE_MAX: Duration = Duration::from_secs(5);
 
 /// What a server is to do.

@@ -174,7 +174,8 @@ fn start(share: &Share) -> Result<Echo, BaselineError> {
 }
 
 /// Runs `config` between two runs of the same plan on an echo. What they say about the generator is
-/// added to the outcome's verdict. `phase` is told what begins: `baseline`, `load`, `baseline`.
+/// added to the outcome's verdict. `phase` is called with what begins: `baseline`, `load`,
+/// `baseline`.
 pub fn run_between(
     config: &Config,
     workload: &Workload,

@@ -1,6 +1,6 @@
 //! Time as a run sees it. Every duration comes from the monotonic clock. The wall clock gives the
-//! label of the start and the time that signatures bear, and tells how long ago the kernel stamped
-//! a datagram; all survive a wall clock that is set in the middle of a run.
+//! label of the start and the time that signatures bear, and computes how long ago the kernel
+//! stamped a datagram; all survive a wall clock that is set in the middle of a run.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,9 @@
-//! What became of every single query, for who wants to see each of them.
+//! The fate of every single query, for callers that want each of them.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Fates that may wait to be looked at. Beyond that the load waits for its reader, as a program does
-/// that prints a line itself: the queries are late then, and the verdict says so.
+/// that prints a line itself: the queries are late then, and the run is INVALID.
 const WAITING_MAX: usize = 1 << 16;
 
 /// How one query ended.

@@ -1,5 +1,5 @@
-//! What the machine did meanwhile: counters of the kernel that say who lost a datagram, a connection
-//! or its CPU. A file that is missing, as in some containers, counts as zero.
+//! What the machine did meanwhile: counters of the kernel for lost datagrams, connections and CPU
+//! time. A file that is missing, as in some containers, counts as zero.
 
 use std::fs::read_to_string;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -1,4 +1,4 @@
-//! Whether the generator vouches for its own numbers.
+//! The verdict: whether the generator disturbed its own numbers.
 
 use crate::run::{Config, Outcome, Pace, ThreadReport};
 use crate::tally::RATE_STEP;
@@ -16,7 +16,7 @@ const STEP_ERROR: f64 = 0.02;
 const OFF_PART: f64 = 0.02;
 /// Nanoseconds by which a whole run may be shorter or longer than planned: one waking up.
 const SPAN_SLACK: u64 = 100_000;
-/// The part of its time that a thread may wait for a CPU before it is told.
+/// The part of its time that a thread may wait for a CPU before a note reports it.
 const ROBBED: f64 = 0.02;
 /// How busy a thread may be that does not spin.
 const BUSY: f64 = 0.8;
@@ -105,7 +105,7 @@ pub(crate) fn judge(config: &Config, outcome: &Outcome) -> Verdict {
     verdict
 }
 
-/// That no server is there, if the host says so.
+/// That no server listens, if its host refused the queries.
 fn nothing_listens(config: &Config, outcome: &Outcome) -> Option<String> {
     let (counts, connections) = (&outcome.tally.counts, &outcome.tally.connections);
     let server = config.server;

@@ -5,7 +5,7 @@
 //! kept: *response* (from the intended time, what a client suffers) and *service* (from the system
 //! call that sent the query). A query that times out stays in the percentiles as
 //! right-censored. Every query ends in exactly one outcome, every datagram in exactly one
-//! counter ([`tally`]), and a run that the generator itself has spoilt says so ([`judge`]).
+//! counter ([`tally`]), and a run that the generator itself disturbed is INVALID ([`judge`]).
 //!
 //! The layers, lowest first:
 //!

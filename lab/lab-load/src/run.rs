@@ -1,4 +1,4 @@
-//! A whole run: what is asked for, checks before it starts, its threads, and what came out.
+//! A whole run: its configuration, checks before it starts, its threads, and the outcome.
 
 use crate::clock::Clock;
 pub use crate::error::RunError;
@@ -96,11 +96,11 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// What idle threads do.
     pub spin: Spin,
-    /// Who stamps what is received.
+    /// Whether the program or the kernel stamps received datagrams.
     pub stamps: Stamps,
     /// Seed of everything random.
     pub seed: u64,
-    /// Who wants to know what became of every query.
+    /// Receives the fate of every query.
     pub fates: Option<Fates>,
 }
 

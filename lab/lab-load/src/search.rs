@@ -4,7 +4,7 @@
 //! One search ramps up geometrically until a probe misses the objective, then halves the ratio
 //! between the highest rate that met it and the lowest that did not. It takes for granted that a
 //! server that meets an objective at one rate meets it at lower ones; where a run is near the edge,
-//! chance decides, which is why a search is repeated and the spread of its results is told.
+//! chance decides, which is why a search is repeated and the spread of its results is reported.
 //!
 //! A probe that is INVALID says nothing about the server. It is taken again,
 //! and then other rates are tried; it is no bound of the result as long as a valid probe can be one.

@@ -287,7 +287,7 @@ impl<'w> Session<'w> {
         self.tally.counts.timed_out > before
     }
 
-    /// Ends the run early: what is in flight is neither answered nor lost.
+    /// Ends the run early: queries in flight are neither answered nor lost.
     pub(crate) fn interrupt(&mut self) {
         for client in 0..self.tables.len() {
             while let Some((id, slot)) =

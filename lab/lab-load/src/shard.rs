@@ -101,7 +101,7 @@ impl Shard<'_> {
         nanos(self.config.duration).saturating_add(SEND_GRACE).saturating_add(began)
     }
 
-    /// From when on what was not sent is not even counted any more.
+    /// Time after which unsent queries are not even counted.
     fn count_end(&self, began: u64) -> u64 {
         self.send_end(began).saturating_add(nanos(self.config.timeout))
     }

@@ -80,7 +80,7 @@ impl StartLine {
     }
 }
 
-/// Held by who says when the schedule begins.
+/// Held by the thread that starts the schedule.
 pub(crate) struct Starter<'a>(&'a StartLine);
 
 impl Drop for Starter<'_> {

@@ -222,7 +222,7 @@ impl Table {
         usize::from(id) & (self.slots.len() - 1)
     }
 
-    /// Changes what became of the query with `id`.
+    /// Changes the outcome of the query with `id`.
     pub(crate) fn settle(&mut self, id: u16, state: State) {
         if let Some(slot) = self.find_mut(id) {
             let was_waiting = slot.state == State::Waiting;

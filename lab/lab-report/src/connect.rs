@@ -1,4 +1,4 @@
-//! How connections were set up and what became of them.
+//! How connections were set up and how they ended.
 
 use crate::headline;
 use crate::percentiles::{self, Curve};

@@ -1,4 +1,4 @@
-//! A plot: its area with axes around it, a legend above, and what a reader is told at each place.
+//! A plot: its area with axes around it, a legend above, and the text shown at each place.
 
 use crate::run::Range;
 use crate::scale::{self, Log, Tick};
@@ -91,7 +91,7 @@ pub(crate) enum Places {
     At(Vec<f64>),
 }
 
-/// What a reader is told at each place: cells of a table on the same page.
+/// The text shown at each place: cells of a table on the same page.
 pub(crate) struct Readout {
     /// ID of the table.
     pub(crate) table: String,

@@ -81,7 +81,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Looks around on this machine and, if `ask` says so, asks the server for its version, for at
+    /// Collects facts of this machine and, if `ask`, asks the server for its version, for at
     /// most [`version::PATIENCE`]. The secrets of `keys` are not kept.
     pub fn start<'k>(
         server: SocketAddr,

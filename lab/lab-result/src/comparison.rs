@@ -245,7 +245,7 @@ pub struct Finding {
     /// with itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
-    /// Pairs, all told, that would probably decide; absent if decided or beyond planning.
+    /// Pairs in total that would probably decide; absent if decided or beyond planning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pairs_needed: Option<usize>,
     /// The verdict.

@@ -72,7 +72,7 @@ pub struct ResultFile {
     /// The same plan on an echo server on the same path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
-    /// What was required of the run and what became of it; empty if nothing was.
+    /// The requirements on the run and whether they were met; empty without requirements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<Requirement>,
     /// What the load cost the server.

@@ -117,7 +117,7 @@ impl Comparison {
         self.worse_p <= alpha
     }
 
-    /// How many pairs, all told, would probably decide, were the estimate true: for a difference or
+    /// How many pairs in total would probably decide, were the estimate true: for a difference or
     /// for equivalence. `differences` are those it was made from. `None` if more than can be planned.
     pub fn pairs_needed(&self, differences: &[f64], margin: Margin, plan: Plan) -> Option<usize> {
         let noise: Vec<f64> = differences.iter().map(|d| d - self.estimate).collect();

@@ -15,7 +15,7 @@ pub const PAIRS_MAX: usize = 1_000_000;
 pub struct Plan {
     /// The level of the test.
     pub alpha: f64,
-    /// The wanted chance to find what is there.
+    /// The wanted chance to find a real difference.
     pub power: f64,
 }
 

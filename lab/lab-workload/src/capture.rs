@@ -18,7 +18,7 @@ use std::net::IpAddr;
 
 /// A capture that cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a packet capture at octet 0, expected the format pcap or pcapng")]
+#[error("not a packet capture, expected the format pcap or pcapng")]
 pub struct NoCapture;
 
 /// A packet that is broken.

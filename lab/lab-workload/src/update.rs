@@ -317,7 +317,7 @@ fn character_strings(text: &str) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// One string and what is behind it.
+/// One string and the rest.
 fn character_string(mut rest: &[u8], quoted: bool) -> Result<(Vec<u8>, &[u8]), &'static str> {
     let mut string = Vec::new();
     loop {

@@ -339,7 +339,7 @@ fn take_message(stream: &mut Vec<u8>) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// An address, NODATA for other types, or NXDOMAIN if the name has no `internal`ness.
+/// An address, NODATA for other types, or NXDOMAIN if `internal` is `None`.
 ///
 /// Services live for 30 s, as CoreDNS has them; external names for 5 minutes.
 fn write_answer(

@@ -28,7 +28,7 @@ const NAMES: usize = 10_000;
 /// Arrivals this long after the first and before the last are not looked at: generators may start
 /// and end as they like.
 const EDGE: u64 = 300_000_000;
-/// How much longer than it was told a generator may take: its own timeout among it.
+/// How much longer than configured a generator may take, including its own timeout.
 const OVERTIME: Duration = Duration::from_secs(20);
 
 /// Arguments of `bench-lab`.
@@ -311,7 +311,7 @@ fn spacing(file: &Path) -> Result<Option<Spacing>> {
     Ok(Spacing::of(&arrivals))
 }
 
-/// The last line that says something.
+/// The last line that is not empty.
 fn tail(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let line = text.lines().rev().find(|line| !line.trim().is_empty());

@@ -337,7 +337,7 @@ fn change(ratio: f64) -> String {
 }
 
 /// The reason if a phase is INVALID: how many queries left late if that is all there
-/// is against both, else what is gravest.
+/// is against both, else the gravest.
 fn verdict(before: &Phase, after: &Phase) {
     let verdicts = [before, after].map(|phase| &phase.outcome.verdict);
     let late = |phase: &Phase| {

@@ -40,7 +40,7 @@ const UDP_SIZE: u16 = 4096;
 /// How long a run may take that ends with its file: longer than anybody waits.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What every run without `-Q` is told.
+/// The note of every run without `-Q`.
 const CLOSED_LOOP: &str = "nodens-lab: without -Q this is a closed loop: a slow answer delays the \
     queries behind it, so rate and latency say how full the window was (-q) and not what clients that \
     do not wait would see";
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     finish(&options, &config, &result)
 }
 
-/// Prints the result, writes the file if asked for, and says what is ours to say.
+/// Prints the result, writes the file if asked for, and prints this program's own notes.
 fn finish(options: &Options, config: &Config, result: &ResultFile) -> Result<ExitCode> {
     if options.json {
         put(&export(result, Format::DnsperfJson, Default::default()))?;

@@ -1,4 +1,4 @@
-//! `nodens-lab echo`: answers every query with itself, as late and as wrongly as it is told.
+//! `nodens-lab echo`: answers every query with itself, as late and as wrongly as configured.
 
 mod transports;
 
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Use this much CPU time more for each query over UDP.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = lab_units::nanos)]
     work: u64,
-    /// Seed of what is injected.
+    /// Seed of the injected faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// What the fate of a query follows from: how many came before it on its thread, or its ID

@@ -85,7 +85,7 @@ impl Kept<'_> {
         }
     }
 
-    /// Writes the page of what is in `file` and, as the last line, what opens it.
+    /// Writes the page of `file` and prints, as the last line, the command that opens it.
     pub(crate) fn write_page(self, path: &Path, file: &Path) -> Result<()> {
         let document = match self {
             Self::Load(result) => Document::Load(Box::new(result.clone())),

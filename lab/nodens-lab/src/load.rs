@@ -1,4 +1,4 @@
-//! `nodens-lab load`: queries to one server, and what became of them.
+//! `nodens-lab load`: queries to one server, and their outcome.
 
 mod baseline;
 mod cost;

@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// An error with its causes. Some errors have the cause in their own text: it is told once.
+/// An error with its causes. Some errors have the cause in their own text: it is printed once.
 fn told(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match &*text {
         "" => cause,

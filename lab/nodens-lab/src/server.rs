@@ -70,7 +70,7 @@ impl FromStr for Server {
         if host.is_empty() || host.starts_with(['-', '.']) || !host.chars().all(in_name) {
             return Err(error("neither an address nor a name"));
         }
-        // The system would take `127.1` or `300.1.1.1` for something, but hardly for what is meant.
+        // The system would take `127.1` or `300.1.1.1` for something, but hardly as intended.
         let is_number = |label: &str| label.bytes().all(|octet| octet.is_ascii_digit());
         let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
         if is_number(last) && host.parse::<IpAddr>().is_err() {
@@ -112,7 +112,7 @@ fn is_v6(text: &str) -> bool {
 pub(crate) struct Found {
     /// The address that is used.
     pub(crate) address: SocketAddr,
-    /// What to tell of a name: which address was taken, of which.
+    /// The note about a name: which address was chosen from which.
     pub(crate) told: Option<String>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn all(text: &str) -> io::Result<()> {
     })
 }
 
-/// Writes to standard error: what is said beside the output.
+/// Writes to standard error, beside the output.
 pub(crate) fn note(text: &str) {
     _ = writeln!(io::stderr().lock(), "{text}");
 }

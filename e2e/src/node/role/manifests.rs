@@ -20,7 +20,7 @@ const UPSTREAM: &str = "service/kube-dns-upstream";
 const IMAGE: &str = "registry.k8s.io/dns/k8s-dns-node-cache:";
 
 /// Two pods that declare the same port of a host would not be let onto one node. There is no readiness probe, so a new pod
-/// counts as ready when its process runs, and the old one is told to end in the middle of the hand-over.
+/// counts as ready when its process runs, and the old one gets its signal in the middle of the hand-over.
 const SURGE: &str = r#"[{"op": "remove", "path": "/spec/template/spec/containers/0/ports"},
     {"op": "add", "path": "/spec/template/spec/volumes/-",
      "value": {"name": "handover", "hostPath": {"path": "/run/nodens-handover", "type": "DirectoryOrCreate"}}},
@@ -47,7 +47,7 @@ pub(super) enum Manifest {
 }
 
 impl Role<'_> {
-    /// Makes `wanted` what is on the node, and waits until queries end there.
+    /// Installs `wanted` on the node, and waits until the node answers queries.
     pub(super) fn provide(&mut self, wanted: Manifest) -> Result<()> {
         if self.applied != Some(wanted) {
             self.withdraw()?;

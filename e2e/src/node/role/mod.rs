@@ -91,7 +91,7 @@ pub(super) fn run(node: &Node, sandbox: &Sandbox, args: &RoleArgs) -> Result<usi
             Err(error) => {
                 failed += 1;
                 println!("FAILED  {name}: {error:#} ({seconds:.0} s)\n{}", log(node));
-                // The next one begins with what is known.
+                // The next one begins in a known state.
                 role.applied = None;
             }
         }
@@ -159,7 +159,7 @@ impl<'a> Role<'a> {
         Ok(())
     }
 
-    /// Does something under load, and says what became of queries; see [`Load::finish_whole`] for `may_end`.
+    /// Does something under load, and returns the outcome of the queries; see [`Load::finish_whole`] for `may_end`.
     fn under_load<T>(
         &self,
         may_end: bool,

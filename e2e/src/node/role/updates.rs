@@ -72,7 +72,7 @@ fn hand_over(stays: Id) -> Result<Duration> {
     }
 }
 
-/// The ConfigMap is changed, and kubelet brings the change.
+/// The ConfigMap is changed, and kubelet delivers the change.
 pub(super) fn configurations(role: &mut Role<'_>) -> Result<String> {
     role.provide(Manifest::Official)?;
     let base = official::corefile(&manifests::official()?)?;

@@ -24,7 +24,7 @@ const ENTRIES_AT_ONCE: u64 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Seconds that pods ask while the table is full: longer than connections to upstreams are kept otherwise, or fewer.
 const WATCHED: [usize; 2] = [130, 10];
-/// A port of the node that nobody has rules for.
+/// A port of the node without rules.
 const PLAIN_PORT: u16 = 5300;
 const PLAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// QPS while the table is full: for names that the node has, and for others.

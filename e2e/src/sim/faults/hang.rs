@@ -1,4 +1,4 @@
-//! A process that does nothing any more: what the kubelet does about it, as the manifest tells it to.
+//! A process that hangs: the kubelet restarts it, as the manifest says.
 
 use std::fs;
 use std::net::IpAddr;

@@ -24,7 +24,7 @@ use super::state::{attracts, has_address, nothing_left};
 use super::{CENTRALS, World, all_centrals, ask};
 use crate::official::LOCAL_DNS;
 
-/// Queries that show who answers.
+/// Queries that show which server answers.
 const QUESTIONS: u64 = 20;
 /// Times that a query is asked before there is no answer, half a second each.
 const ATTEMPTS: usize = 20;
@@ -44,7 +44,8 @@ enum By {
     Centrals,
 }
 
-/// Asks from a pod for a name that a cache has, and sees from the queries that the central servers have had who answered.
+/// Asks from a pod for a name that a cache has, and tells from the queries at the central servers which server
+/// answered.
 fn answered(world: &World) -> Result<By> {
     let before = counted(world)?;
     let all = inside(PODS, || {
@@ -129,7 +130,7 @@ fn new_name() -> String {
     format!("fault-{}.{NEW}", NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
 }
 
-/// What a pod is told about a name: the RCODE, and whether an extended error says why.
+/// The answer that a pod gets for a name: the RCODE, and whether an extended error has the reason.
 fn told(name: &str) -> Option<(Rcode, bool)> {
     let message = inside(PODS, || ask::ask_with_options(CLUSTER_DNS.into(), name, Type::A)).ok()?;
     let code = edns::code::EXTENDED_ERROR;
@@ -137,7 +138,7 @@ fn told(name: &str) -> Option<(Rcode, bool)> {
     Some((ask::rcode(&message), why))
 }
 
-/// Asks for names until a pod is told this.
+/// Sends queries until a pod gets this answer.
 fn until_told(
     world: &World,
     mut name: impl FnMut() -> String,

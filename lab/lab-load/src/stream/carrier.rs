@@ -1,4 +1,4 @@
-//! The contract between the loop and a connection: what a connection can be told to do, and what
+//! The contract between the loop and a connection: what a connection can be asked to do, and what
 //! it says. Connections know their protocol; they do no accounting and read no schedule.
 
 use crate::clock::Clock;
@@ -48,7 +48,7 @@ pub(super) trait Carrier {
     /// Ends the connection in the protocol's own way.
     fn close(&mut self, now: Instant);
 
-    /// Of the queries taken: what left of them before the end.
+    /// Which accepted queries were fully, partly or not at all written before the connection ended.
     fn leftover(&mut self) -> Leftover;
 }
 
@@ -119,7 +119,7 @@ impl End {
         }
     }
 
-    /// A sentence for the one who reads the result.
+    /// A sentence for the reader of the result.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Closed => "the server closed the connection".to_owned(),
@@ -136,7 +136,8 @@ impl End {
 
 impl From<io::Error> for End {
     fn from(error: io::Error) -> Self {
-        // rustls says so when the server closes the socket without closing TLS; most servers do.
+        // rustls reports this when the server closes the socket without closing TLS; most servers
+        // do.
         if error.kind() == ErrorKind::UnexpectedEof { Self::Closed } else { Self::Io(error) }
     }
 }

@@ -199,7 +199,7 @@ impl<P: Protocol> Quic<P> {
         self.handshake = Some(if accepted { Handshake::Resumed } else { Handshake::Full });
     }
 
-    /// Once the handshake is over, starts what is spoken; then queries can be sent.
+    /// Once the handshake is over, starts the protocol; then queries can be sent.
     fn start(&mut self, sink: &mut Sink<'_, '_>) -> Result<(), End> {
         let Some(handshake) = self.handshake.filter(|_| !self.is_open) else { return Ok(()) };
         self.is_open = self.protocol.start()?;
@@ -325,7 +325,7 @@ impl<P: Protocol> Carrier for Quic<P> {
             self.connection.borrow_mut().handle_timeout(now);
         }
         if let Err(end) = self.turn(sink) {
-            // If it is we who end it, the server is told why.
+            // If this side ends it, the server gets the reason.
             _ = self.transmit(now);
             return Err(end);
         }

@@ -54,7 +54,7 @@ fn cpu_model(root: &Path) -> Option<String> {
         .map(|model| model.trim_end_matches('\0').to_owned())
 }
 
-/// The CPUs of a list as `0-3,6`; what is no number is passed over.
+/// The CPUs of a list as `0-3,6`; what is not a number is skipped.
 pub(super) fn cpus(list: &str) -> Vec<usize> {
     let ranges = list.split(',').filter_map(|range| {
         let (first, last) = range.trim().split_once('-').unwrap_or((range.trim(), range.trim()));
@@ -117,7 +117,7 @@ fn virtualisation(root: &Path) -> Option<String> {
     match (virtual_machine, container) {
         (Some(machine), Some(container)) => Some(format!("{machine}, {container}")),
         (Some(one), None) | (None, Some(one)) => Some(one),
-        // Only x86 tells by a missing flag that there is none.
+        // Only on x86 does a missing flag mean that there is none.
         (None, None) => flags.map(|_| "none".to_owned()),
     }
 }

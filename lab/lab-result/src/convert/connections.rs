@@ -48,7 +48,7 @@ pub(super) fn whole(config: &Config, from: &tally::Connections) -> Option<Connec
     })
 }
 
-/// Adds to each second what became of connections during it.
+/// Adds to each second the fates of connections during it.
 pub(super) fn by_second(config: &Config, from: &tally::Connections, seconds: &mut [Second]) {
     if !has_connections(config) {
         return;

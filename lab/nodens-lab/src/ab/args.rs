@@ -104,7 +104,7 @@ pub(crate) struct Args {
     /// Level of the tests.
     #[arg(long, default_value_t = 0.05)]
     pub(crate) alpha: f64,
-    /// Wanted chance to find a difference, for what is said about further pairs.
+    /// Wanted chance to find a difference, for the estimate of further pairs.
     #[arg(long, default_value_t = 0.8)]
     pub(crate) power: f64,
     /// How often a pair is measured again after a disturbance of the machine or the generator.

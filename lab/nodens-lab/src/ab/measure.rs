@@ -283,7 +283,7 @@ impl Bench<'_> {
     }
 
     /// Asks an echo in this process, as fast as the servers will be asked: what the generator loses
-    /// there, no server has lost. Says what is wrong, nothing if all is well.
+    /// there, no server has lost. Returns the faults, none if all is well.
     fn echo(&self, plan: &ComparisonPlan) -> Result<Vec<String>> {
         let echo = Echo::start((Ipv4Addr::LOCALHOST, 0).into(), Options::default())
             .context("cannot start the echo")?;

@@ -21,7 +21,7 @@ const MIX: usize = 100_000;
 pub(crate) const RESOLUTION: f64 = 1.0 / 256.0;
 /// How much finer than a margin buckets must be.
 const FINER: f64 = 5.0;
-/// The metrics, and the differences that do not matter unless told otherwise.
+/// The metrics, and the differences that do not matter by default.
 const METRICS: [(&str, f64); 7] = [
     ("p50", 0.02),
     ("p90", 0.02),

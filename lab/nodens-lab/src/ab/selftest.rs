@@ -1,4 +1,4 @@
-//! The comparison compared with what is known: an echo with itself, or with a slower one.
+//! The comparison applied to known cases: an echo with itself, or with a slower one.
 
 use super::measure::{Bench, Generator, Phase};
 use super::plan::{Set, order};

@@ -91,7 +91,7 @@ pub(super) struct Services {
     pub(super) names: (Workload, Workload),
     /// Names that search lists make of `www.example-N.com` and that do not exist; each once.
     pub(super) noise: (Workload, Workload),
-    /// The Service that comes last: who knows it knows all.
+    /// The Service that comes last: a server that knows it knows all.
     pub(super) last: Name,
 }
 

@@ -56,7 +56,7 @@ impl Pod {
 
 impl Drop for Pod {
     fn drop(&mut self) {
-        // Takes the inner end of the link along; what was never made cannot be removed.
+        // Takes the inner end of the link along; what was never created cannot be removed.
         _ = ip(&["link", "del", &self.link]);
         _ = ip(&["netns", "del", &self.namespace]);
     }

@@ -11,7 +11,7 @@ const CLIENTS: u32 = 8;
 const IN_FLIGHT: u32 = 256;
 /// QPS where the latency floor is measured.
 const FLOOR_RATE: u32 = 1_000;
-/// What a generator that does not wait for answers is told to send at the maximum.
+/// The rate for a generator that does not wait for answers, at the maximum.
 const FLOOD: u32 = 5_000_000;
 
 /// A generator that is here.

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(super) const RATES: [f64; 5] = [4_000.0, 2_000.0, 1_000.0, 500.0, 250.0];
 /// Queries of a phase, made before it: some 16 octets each.
 const QUESTIONS_MAX: f64 = 20e6;
-/// QPS below which a few decide what is seen.
+/// QPS below which a few queries decide the result.
 const RATE_MIN: f64 = 100.0;
 /// Pods, each with a socket: a hundred times what a node has by default.
 const PODS_MAX: usize = 11_000;

@@ -21,7 +21,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The lines that `options` want, if any, and what tells of the queries.
+    /// The lines that `options` want, if any, and the source of the queries' fates.
     pub(super) fn wanted(
         options: &Options,
         names: Vec<String>,

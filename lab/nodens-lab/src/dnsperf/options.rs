@@ -281,7 +281,7 @@ fn seconds(what: &str, text: &str) -> Result<Option<Duration>, String> {
     Ok(Some(duration).filter(|duration| !duration.is_zero()))
 }
 
-/// dnsperf's usage message, with what is ours at the end.
+/// dnsperf's usage message, with this program's additions at the end.
 pub(super) const USAGE: &str = "\
 Usage: dnsperf [-f family] [-m mode] [-s server_addr] [-p port]
                [-a local_addr] [-x local_port] [-d datafile] [-c clients]

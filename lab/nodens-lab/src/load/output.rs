@@ -52,7 +52,8 @@ pub(super) struct Places {
 /// Where the result file goes.
 enum Place {
     Named(PathBuf),
-    /// In this directory, under this name or with a number behind it: what is free when it is written.
+    /// In this directory, under this name or with a number after it, whichever is free when it is
+    /// written.
     Free(String),
 }
 
@@ -141,7 +142,7 @@ fn probe(folder: &Path, path: &Path) -> Result<()> {
     })
 }
 
-/// Whether a file could be there, as far as that can be told without making it.
+/// Whether a file could be there, as far as can be checked without creating it.
 pub(crate) fn check(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

@@ -146,7 +146,7 @@ fn histogram(out: &mut String, times: &Histogram) {
     _ = writeln!(out, "nodens_lab_{name}_sum {sum}\nnodens_lab_{name}_count {all}");
 }
 
-/// An endpoint that serves the sums of the seconds that it was told.
+/// An endpoint that serves the sums of the seconds given to it.
 pub(super) struct Endpoint {
     sums: Sums,
     server: String,

@@ -27,7 +27,7 @@ const MADE_MAX: usize = 20 << 20;
 const WARM_UP_WINDOW: usize = 2;
 /// The longest warm-up.
 const WARM_UP_MAX: Duration = Duration::from_secs(120);
-/// Arguments that say what is asked.
+/// Arguments for the queries to send.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Queries")]
 pub(crate) struct Questions {

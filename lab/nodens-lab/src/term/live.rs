@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 const BAR: usize = 10;
 const LINE: usize = 80;
 
-/// A line on standard error that tells what is going on: rewritten on a terminal, else one per step.
+/// A line on standard error that shows the progress: rewritten on a terminal, else one per step.
 pub(crate) struct Live {
     terminal: bool,
 }

@@ -1,4 +1,4 @@
-//! Queries out of files, and what is wrong with those.
+//! Queries from files, and the errors in those.
 
 use super::Questions;
 use crate::term;
@@ -33,7 +33,7 @@ impl Questions {
         Ok(workload)
     }
 
-    /// Shows what is wrong with a file, and stops if that was asked for.
+    /// Prints the errors of a file, and stops with `--strict`.
     pub(super) fn faults(&self, path: &Path, faults: &[impl Display]) -> Result<()> {
         let path = path.display();
         // A line and column stand right behind the file, as in messages of compilers.
