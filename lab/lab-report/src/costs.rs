@@ -35,7 +35,7 @@ pub(crate) fn costs(file: &ComparisonFile, at: usize) -> Markup {
             cost.set.clone(),
             signed(cost.per_answer),
             range(cost.per_answer_interval, signed),
-            format!("{} a second", signed(cost.idle)),
+            format!("{} per second", signed(cost.idle)),
             range(cost.idle_interval, signed),
             cost.memory_growth.map_or(String::new(), |octets| {
                 let sign = if octets < 0.0 { "−" } else { "" };

@@ -37,7 +37,7 @@ fn verdict(run: &Run<'_>, named: bool) -> Markup {
                 @if verdict.valid {
                     p { "The generator kept its schedule and lost nothing itself: the numbers are the server’s." }
                 } @else {
-                    p { "INVALID: the generator disturbed this measurement:" }
+                    p { "The generator disturbed this measurement:" }
                     ul { @for why in &verdict.invalid_because { li { (why) } } }
                 }
                 @if run.result.run.interrupted { p { "The run was interrupted; the numbers up to then are complete." } }
@@ -97,7 +97,7 @@ fn tiles(result: &ResultFile) -> Markup {
     let service = |part| format!("{} on the wire", text::quantile(result.service.quantile(part)));
     let counts = &result.counts;
     let offered = match &result.plan.pace {
-        Pace::Open { rate, .. } => format!("{} a second were due", text::asked_rate(*rate)),
+        Pace::Open { rate, .. } => format!("{} per second were scheduled", text::asked_rate(*rate)),
         Pace::Closed { window_per_client } => {
             format!("{window_per_client} in flight for each of {} clients", result.plan.clients)
         }

@@ -33,7 +33,7 @@ fn plan(result: &ResultFile) -> Vec<(&'static str, String)> {
         Pace::Open { rate, arrivals, profile } => {
             let profile =
                 profile.as_ref().map(|profile| format!(", {profile}")).unwrap_or_default();
-            format!("open loop, {} a second ({arrivals}{profile})", text::asked_rate(*rate))
+            format!("open loop, {} QPS ({arrivals}{profile})", text::asked_rate(*rate))
         }
         Pace::Closed { window_per_client } => {
             format!("closed loop, {window_per_client} in flight per client")
@@ -59,7 +59,7 @@ fn plan(result: &ResultFile) -> Vec<(&'static str, String)> {
         ("queries", plan.workload.source.clone()),
         ("different queries", optional(plan.workload.questions)),
         ("repeats after", optional(plan.workload.period)),
-        ("sends for", text::nanos(plan.duration_ns as f64)),
+        ("duration", text::nanos(plan.duration_ns as f64)),
         ("or until it has sent", optional(plan.queries)),
         ("warm-up, not measured", warm_up),
         ("timeout", text::nanos(plan.timeout_ns as f64)),
@@ -69,7 +69,7 @@ fn plan(result: &ResultFile) -> Vec<(&'static str, String)> {
         ("idle threads", plan.idle.clone()),
         ("connections", plan.connecting.as_ref().map(connecting).unwrap_or_default()),
         ("sent from", sent_from(plan)),
-        ("stamps of answers by", plan.stamps.clone().unwrap_or_default()),
+        ("timestamps of answers by", plan.stamps.clone().unwrap_or_default()),
     ]
 }
 
