@@ -7,6 +7,7 @@ mod probes;
 mod scrape;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
 use crate::insight::{self, Insight};
 use address::{listen, resolve};
@@ -29,6 +30,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use wanted::{Wanted, wanted};
 
 /// Connections of one address at a time.
 const CONNECTIONS_MAX: usize = 128;
@@ -139,13 +141,6 @@ pub(crate) struct ListenError {
     plugin: &'static str,
     address: String,
     error: io::Error,
-}
-
-/// One path at one address.
-struct Wanted {
-    plugin: &'static str,
-    address: String,
-    path: fn(&Routes) -> &AtomicBool,
 }
 
 impl Endpoints {
@@ -354,31 +349,6 @@ impl crate::node::Taken for ListenError {
         let taken = self.error.kind() == io::ErrorKind::AddrInUse;
         Some("tcp").filter(|_| taken).zip(resolve(&self.address).ok())
     }
-}
-
-impl Wanted {
-    fn failed(&self, error: io::Error) -> ListenError {
-        ListenError { plugin: self.plugin, address: self.address.clone(), error }
-    }
-}
-
-fn wanted(services: &Services) -> Vec<Wanted> {
-    let health = services.health.iter().map(|service| Wanted {
-        plugin: "health",
-        address: service.address.clone(),
-        path: |routes| &routes.health,
-    });
-    let ready = services.ready.iter().map(|service| Wanted {
-        plugin: "ready",
-        address: service.address.clone(),
-        path: |routes| &routes.ready,
-    });
-    let metrics = services.prometheus.iter().map(|service| Wanted {
-        plugin: "prometheus",
-        address: service.address.clone(),
-        path: |routes| &routes.metrics,
-    });
-    health.chain(ready).chain(metrics).collect()
 }
 
 type Shown = (Arc<Facts>, Arc<Routes>, Arc<Gate>);
