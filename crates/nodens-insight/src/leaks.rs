@@ -9,7 +9,7 @@ use nodens_wire::{NameRef, Rcode};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
-/// What a question to an upstream costs more than one that is answered here.
+/// What a query to an upstream costs more than one that is answered here.
 const UPSTREAM_COST: f64 = 4.0;
 /// A search that ends at a name is worth something to somebody.
 const SEARCH_COST: f64 = 0.5;
@@ -46,7 +46,7 @@ impl Row<'_> {
         self.trouble.qname
     }
 
-    /// Lookups that make these questions: each asks at most once for a type.
+    /// Lookups that make these queries: each asks at most once for a type.
     fn lookups(&self) -> f64 {
         let Sums { questions, a, aaaa, .. } = *self.sums;
         a.max(aaaa).max(questions - a - aaaa)

@@ -11,10 +11,10 @@ const WINDOW: f64 = 60.0;
 /// What is known of a key; sums over the past in which a second counts less the longer ago it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sums {
-    /// Questions at the most: with those of keys that had the place before. The weights of many
+    /// Queries at the most: with those of keys that had the place before. The weights of many
     /// rare keys add up to what they have together.
     pub(crate) weight: f64,
-    /// Questions at the least; the others are parts of these.
+    /// Queries at the least; the others are parts of these.
     pub(crate) questions: f64,
     pub(crate) denied: f64,
     pub(crate) failed: f64,

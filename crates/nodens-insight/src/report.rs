@@ -37,7 +37,7 @@ pub struct Report {
 /// Rates of one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
-    /// Questions.
+    /// Queries.
     pub questions: f64,
     /// Those that waited for an upstream.
     pub upstream: f64,
@@ -81,11 +81,11 @@ pub struct Source {
     pub address: IpAddr,
     /// Whose it is, as far as anybody knows.
     pub place: Option<Place>,
-    /// Questions a second.
+    /// Queries a second.
     pub rate: f64,
 }
 
-/// Why questions are in vain.
+/// Why queries are in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeakKind {
@@ -99,7 +99,7 @@ pub enum LeakKind {
     Failure,
 }
 
-/// Questions that nobody gains from, put down to what causes them.
+/// Queries that nobody gains from, put down to what causes them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Leak {
     /// What sort of leak.
@@ -108,15 +108,15 @@ pub struct Leak {
     pub name: String,
     /// What it is told.
     pub rcode: String,
-    /// Questions in vain a second.
+    /// Queries in vain a second.
     pub rate: f64,
     /// Those of them that went to an upstream.
     pub upstream: f64,
     /// Lookups of programs a second that cause them.
     pub lookups: f64,
-    /// Questions in vain for each lookup.
+    /// Queries in vain for each lookup.
     pub amplification: f64,
-    /// What it is ranked by: questions, of which one to an upstream weighs as much as five.
+    /// What it is ranked by: queries, of which one to an upstream weighs as much as five.
     pub cost: f64,
     /// The domains it is looked for in, in the order of their use; without the name itself.
     pub domains: Vec<String>,
@@ -133,7 +133,7 @@ pub struct Leak {
 /// A client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Client {
-    /// Who, and questions a second.
+    /// Who, and queries a second.
     pub source: Source,
     /// Of these, to an upstream.
     pub upstream: f64,
@@ -148,7 +148,7 @@ pub struct Client {
 pub struct Name {
     /// The name.
     pub name: String,
-    /// Questions a second.
+    /// Queries a second.
     pub rate: f64,
     /// Of these, to an upstream.
     pub upstream: f64,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `BACKEND` is `auto`, `nftables`, `iptables-nft` or `iptables-legacy`. What is said goes to
-//! standard output, after each command a line with the command and whether questions come here.
+//! standard output, after each command a line with the command and whether queries come here.
 
 #![allow(clippy::print_stdout)]
 

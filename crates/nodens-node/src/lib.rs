@@ -1,15 +1,15 @@
 //! What a DNS server in the node role does to its machine.
 //!
-//! [`network`] owns the local addresses and the packet filter's rules that bring the questions of
+//! [`network`] owns the local addresses and the packet filter's rules that bring the queries of
 //! a node's pods to this process instead of the central DNS servers. All of it hangs on
 //! descriptors: it lives exactly as long as a process holds them, so that nothing diverts
-//! questions when nobody is there to answer them, however the process ended.
+//! queries when nobody is there to answer them, however the process ended.
 //!
 //! [`face`] is what node-cache's operators see: its template of a Corefile, its ConfigMap folders,
 //! and the ways to name the upstream service.
 //!
 //! What is deliberately absent: answers, and any watch over the server's health. Whoever uses this
-//! crate says when questions shall come here and when not.
+//! crate says when queries shall come here and when not.
 
 #![forbid(unsafe_code)]
 

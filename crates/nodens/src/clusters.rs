@@ -1,4 +1,4 @@
-//! The wait for what `kubernetes` has to know before questions can be answered.
+//! The wait for what `kubernetes` has to know before queries can be answered.
 
 use crate::handover::{Waited, Waiting};
 use nodens_core::Shared;
@@ -27,7 +27,7 @@ pub(crate) struct WatchError(#[from] ConfigError);
 /// Starts to watch what `services` wants and nobody watches yet.
 ///
 /// # Errors
-/// If something that questions cannot be answered without can never be watched. Of what is only
+/// If something that queries cannot be answered without can never be watched. Of what is only
 /// good to know, one line is said.
 pub(crate) fn watch(
     watches: &mut Watches,

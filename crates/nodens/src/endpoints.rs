@@ -17,16 +17,17 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bounded::{Bounded, Peer, Unsent};
 use nodens_core::Shared;
-use nodens_core::config::{HealthService, Readiness, Services};
+use nodens_core::config::{HealthService, Services};
 use nodens_core::log::Level;
 use nodens_net::Vitals;
+use probes::Gate;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -40,7 +41,7 @@ const CONNECTIONS_MAX: usize = 128;
 pub(crate) struct Facts {
     /// The metrics.
     pub(crate) shared: Arc<Shared>,
-    /// Set once questions are answered.
+    /// Set once queries are answered.
     pub(crate) ready: AtomicBool,
     /// Set when shutdown begins.
     pub(crate) stopping: AtomicBool,
@@ -66,40 +67,6 @@ struct Routes {
     health: AtomicBool,
     ready: AtomicBool,
     metrics: AtomicBool,
-}
-
-/// What `/ready` waits for.
-#[derive(Debug, Default)]
-struct Gate {
-    waiting: Mutex<Vec<Readiness>>,
-    /// Whether what was ready once is asked again.
-    continuously: AtomicBool,
-}
-
-impl Gate {
-    fn set(&self, services: &Services) {
-        let continuously = services.ready.last().is_some_and(|service| service.continuously);
-        self.continuously.store(continuously, Ordering::Relaxed);
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.clone_from(&services.readiness);
-    }
-
-    /// The directives that are not ready, in order, each once.
-    fn missing(&self) -> Vec<&'static str> {
-        let continuously = self.continuously.load(Ordering::Relaxed);
-        let mut missing = Vec::new();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.retain(|readiness| {
-            let is_missing = !(readiness.check)();
-            if is_missing {
-                missing.push(readiness.directive);
-            }
-            is_missing || continuously || readiness.can_be_lost
-        });
-        missing.sort_unstable();
-        missing.dedup();
-        missing
-    }
 }
 
 /// A listener that is not served yet.
@@ -237,7 +204,7 @@ impl Endpoints {
         &self.facts.shared
     }
 
-    /// The thread's runtime, for other small work beside the questions.
+    /// The thread's runtime, for other small work beside the queries.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
             runtime.spawn(work);

@@ -22,7 +22,7 @@ const HANDOVER_TRIAL: Duration = Duration::from_secs(1);
 /// What the process is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Command {
-    /// Answer questions.
+    /// Answer queries.
     #[default]
     Serve,
     /// Say whether the Corefile is accepted.
@@ -64,7 +64,7 @@ pub(crate) struct Flags {
     pub(crate) log_format: LogFormat,
     /// `-workers`: threads that answer; 0 for one per allowed CPU.
     pub(crate) workers: usize,
-    /// `-pending-memory`: what questions that wait for upstreams may take, in octets; 0 for a part
+    /// `-pending-memory`: what queries that wait for upstreams may take, in octets; 0 for a part
     /// of the memory there is.
     pub(crate) pending_memory: usize,
     /// `-memory`: what the process may use, in octets; 0 for what its control group allows.

@@ -1,5 +1,5 @@
 //! The log writer: one thread that formats and writes what others hand over, so that nobody who
-//! answers questions waits for a terminal, a pipe or a disk.
+//! answers queries waits for a terminal, a pipe or a disk.
 
 mod json;
 

@@ -1,4 +1,4 @@
-//! `nodens`: the server. Flags, start, reload, signals and the HTTP endpoints; questions are
+//! `nodens`: the server. Flags, start, reload, signals and the HTTP endpoints; queries are
 //! answered by `nodens-core` over the sockets of `nodens-net`.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Small questions to ourselves: the loop probe, and the health endpoint's own check.
+//! Small queries to ourselves: the loop probe, and the health endpoint's own check.
 
 use crate::endpoints::Endpoints;
 use nodens_core::Shared;
@@ -46,7 +46,7 @@ fn show_loop(probe: &LoopProbe, shared: &Shared) {
     );
 }
 
-/// Asks ourselves the probe's question, and once more after a while as long as it came back.
+/// Asks ourselves the probe's query, and once more after a while as long as it came back.
 ///
 /// Begins when `here` says so: before the node role has its addresses, nobody would answer, and
 /// before an upstream answers, nothing could come back.

@@ -29,11 +29,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long shutdown waits for questions under way, as CoreDNS does.
+/// How long shutdown waits for queries under way, as CoreDNS does.
 const GRACE: Duration = Duration::from_secs(5);
 /// The stack of the thread that reads configurations: as much as the first thread of a process has.
 const STACK_LEN: usize = 8 << 20;
-/// How often it is seen whether questions may be taken beside a predecessor.
+/// How often it is seen whether queries may be taken beside a predecessor.
 const SHARED_ROUND: Duration = Duration::from_millis(20);
 
 /// The running server: its parts, and what the main thread does with them.
@@ -64,8 +64,8 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
             let (at_end, code) = live(&own_flags, own_sender, &events, name);
             (at_end, code, events)
         };
-        // The thread becomes nicer in time, which cannot be undone, and this one must not: what it
-        // starts next is to be as the first.
+        // The serving thread raises its nice value, which cannot be undone. It runs on a thread of its
+        // own so that a later server does not inherit that.
         let thread = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK_LEN);
         let (at_end, code) = match thread.spawn(life).map(JoinHandle::join) {
             Ok(Ok((at_end, code, back))) => {
@@ -162,7 +162,7 @@ impl Server {
         let bound =
             self.services.runtime.as_ref().map(Runtime::local_addresses).unwrap_or_default();
         let banner = face::banner(&self.services.config, &bound);
-        // Not by this thread: whoever reads the output may stand still.
+        // Not by this thread: the reader of the output may be stopped.
         for text in banner.into_iter().chain([face::version_text()]) {
             self.context.shared.sink.send(Record::Banner(text));
         }
@@ -235,7 +235,7 @@ impl Server {
         }
     }
 
-    /// Ends; what other processes need of this one goes on until they have it.
+    /// Ends, or leaves everything to another process that has our listeners.
     fn stop(&mut self) -> ExitCode {
         if self.handover.shares_listeners() {
             self.stop_beside();

@@ -32,7 +32,7 @@ pub(crate) const STATE_TIME: Duration = Duration::from_secs(10);
 /// How long a successor may take to get ready in all: the ten minutes of the manifests' startup probe.
 pub(crate) const PREPARE_MAX: Duration = Duration::from_secs(600);
 /// How long the connections of the predecessor may take to be passed on, of which it bounds the last
-/// question to 5 s.
+/// query to 5 s.
 pub(crate) const LEAVE_MAX: Duration = Duration::from_secs(60);
 /// How long a successor hears nothing from a predecessor that leaves before it takes it for gone.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(20);

@@ -15,50 +15,50 @@ const MAGIC: &[u8] = b"nodens-handover";
 /// A message without its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Predecessor, first of all: show that you know the secret.
+    /// Predecessor, first message: prove that you know the secret.
     Challenge {
-        /// [`VERSION`] of the one who speaks.
+        /// [`VERSION`] of the predecessor.
         version: u16,
-        /// What to show it with.
+        /// What to prove it with.
         nonce: Nonce,
     },
-    /// Successor: this is who I am. Now you.
+    /// Successor: its proof and its nonce, with which the predecessor has to prove the same.
     Hello(Greeting, Nonce, Proof),
-    /// Predecessor: and this is who I am.
+    /// Predecessor: its proof.
     Welcome(Greeting, Proof),
-    /// Predecessor: I serve, and cannot hand over now.
+    /// Predecessor: it serves, and cannot hand over now.
     Busy(Proof),
-    /// Predecessor: no, because. From here on I go on, whatever was said before.
+    /// Predecessor: it continues to serve, whatever was sent before; and why.
     Refused(String),
     /// Predecessor: descriptors come with this, in this order.
     Descriptors(Vec<Item>),
-    /// Predecessor: those were all.
+    /// Predecessor: no descriptors follow.
     Whole,
     /// Predecessor: cached answers.
     Answers(Vec<Vec<u8>>),
-    /// Predecessor: those were all.
+    /// Predecessor: no answers follow.
     Warm,
-    /// Successor: I take questions, at these listeners that were yours.
+    /// Successor: ready to read queries, at these listeners of the predecessor.
     Commit(Vec<SocketAddr>),
-    /// Predecessor: I take none any more. Descriptors come with this, in this order: what brings
-    /// questions to a process is for the one that takes them.
+    /// Predecessor: it reads no more queries. The descriptors of the node's network come with this, in
+    /// this order.
     Paused(Vec<Item>),
-    /// Successor: I stay. You may go.
+    /// Successor: it reads queries.
     Stay,
-    /// Either, while the other one may have to go on without it: I live.
+    /// Either, while the other may have to continue without it: a sign of life.
     Alive,
     /// Predecessor: a connection comes with this.
     Connection {
         /// Where its listener is.
         listener: SocketAddr,
-        /// Questions it has asked.
+        /// Queries it has asked.
         asked: u32,
-        /// Octets nobody has looked at.
+        /// Octets received and not yet read as messages.
         input: Vec<u8>,
     },
-    /// Predecessor: I am gone.
+    /// Predecessor: it has passed on everything, and ends.
     Left,
-    /// Successor: I am about to end, on purpose. Or at least I say no more.
+    /// Successor: it ends on purpose, or at least sends no more.
     Ending,
 }
 

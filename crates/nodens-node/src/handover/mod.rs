@@ -1,29 +1,29 @@
 //! How a running server passes what it holds to its successor, so that no query is lost.
 //!
 //! The *predecessor* listens under a name in a [`Folder`] ([`Offer`]), or starts the successor itself.
-//! The *successor* asks there ([`Takeover::claim`]). Both show that they know the secret of the
-//! folder; nothing else of another process is looked at before. The successor is given every listening
-//! socket, with what waits in it, and the cache. It builds what it needs beside the running server,
-//! which answers meanwhile. Then:
+//! The *successor* connects to it ([`Takeover::claim`]). Both prove that they know the secret of the
+//! folder; until then neither reads anything else of the other. The successor gets every listening
+//! socket, with the queries that wait in it, and the cache. It prepares everything it needs while the
+//! predecessor still answers. Then:
 //!
 //! | successor | predecessor |
 //! |---|---|
-//! | is ready for a while; `Commit` | |
-//! | | takes no more queries; `Paused`, with the descriptors that the node's network hangs on |
-//! | takes queries; `Stay` | |
-//! | | stays as it is for a while |
-//! | | answers what it had taken, passes on its connections, each once nothing is owed to it; `Left` |
+//! | has been ready for the trial period; sends `Commit` | |
+//! | | reads no more queries; sends `Paused`, with the descriptors of the node's network |
+//! | reads queries; sends `Stay` | |
+//! | | stands by for the trial period |
+//! | | answers the queries it has read, passes on each connection once all its responses are sent; sends `Left` |
 //!
-//! The sockets are the same in both processes: each query goes to one of the two, whichever
-//! takes it, and what nobody takes waits. What brings queries to the node is the predecessor's alone
-//! until `Paused`: if it ends, however that is, the kernel takes the addresses away.
+//! The sockets are the same in both processes: whichever reads a query answers it, and a query that
+//! neither has read waits. Until `Paused` the node's network belongs to the predecessor alone: if it
+//! ends in any way, the kernel removes the addresses.
 //!
-//! Until its while is over the predecessor resumes by itself whenever the successor is gone, or
-//! stopped. That it is gone the kernel says at once, because the connection between the two closes with
-//! the last thread of the other process, and nobody else has its end; that it is stopped shows when
-//! it says `Alive` no more. A predecessor that resumes says `Refused`, and a successor that reads that
-//! ends, whatever it has said or done before. One that reads the end of the connection is alone.
-//! After `Stay` the predecessor does not resume if the successor has said `Ending`.
+//! Until the trial period is over the predecessor resumes if the successor exits or is stopped. The
+//! kernel reports an exit at once: the connection closes with the last thread of the other process,
+//! and no third process has its end. A stopped process sends no more `Alive`. A predecessor that
+//! resumes sends `Refused`, and a successor that reads it ends, whatever step it has reached. A
+//! successor that reads the end of the connection continues as the first process. After `Stay` the
+//! predecessor does not resume if the successor has sent `Ending`.
 
 mod busy;
 mod channel;
@@ -49,10 +49,10 @@ use nodens_net::InheritedListener;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// What passes from one process to the next before it takes questions.
+/// What passes from one process to the next before it takes queries.
 #[derive(Debug, Default)]
 pub struct HandoverState {
-    /// The listeners for questions.
+    /// The listeners for queries.
     pub listeners: Vec<InheritedListener>,
     /// Everything else, by name.
     pub others: Vec<(String, OwnedFd)>,
@@ -61,16 +61,16 @@ pub struct HandoverState {
 /// Open files by name.
 pub type Named = Vec<(String, OwnedFd)>;
 
-/// Why there is no hand-over. Whoever served serves on.
+/// Why there is no hand-over. The process that served continues to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The other process is gone, or does not want to go on.
+    /// The other process is gone, or has ended the hand-over.
     #[error("the other process is gone")]
     Gone,
     /// The other process did not answer in time.
     #[error("the other process does not answer")]
     Slow,
-    /// The other process said no.
+    /// The other process refused.
     #[error("refused by the running process: {0}")]
     Refused(String),
     /// The other process does not know the secret.
@@ -79,16 +79,16 @@ pub enum Error {
     /// The running process serves, and cannot hand over now.
     #[error("the running process applies a changed configuration first")]
     CalledOff,
-    /// The other process belongs to somebody else.
+    /// The other process belongs to another user.
     #[error("the other process belongs to the user with ID {0}")]
     Stranger(u32),
     /// The other process knows another protocol.
     #[error("the other process speaks version {0} of the hand-over, and this one {VERSION}")]
     Version(u16),
-    /// The other process does what it should not.
+    /// The other process broke the protocol.
     #[error("unexpected in the hand-over: {0}")]
     Protocol(&'static str),
-    /// The one who is to hand over cannot.
+    /// The predecessor cannot hand over.
     #[error("{0}")]
     Holder(String),
     /// The system refused.

@@ -29,14 +29,14 @@ pub trait Holder {
     /// Whether the server has something to do that does not wait until a successor is ready. Set by
     /// others, at any time.
     fn called_off(&self) -> Arc<AtomicBool>;
-    /// Takes no more queries. Connections go on. Gives what brings queries to whoever takes them.
+    /// Reads no more queries; connections stay. Gives the descriptors of the node's network.
     fn pause(&mut self) -> Result<Named, String>;
-    /// The successor takes queries. Whatever both would do is up to it from here on, but this
-    /// server must still be able to [`Holder::resume`]. Gives for how long.
+    /// The successor reads queries, and does from now on what both would do. This server must be able
+    /// to [`Holder::resume`] for the time that this gives.
     fn retire(&mut self) -> Duration;
-    /// Whether this server has to end now, and cannot wait for as long as it gave.
+    /// Whether this server has to end now, and cannot stand by for all of that time.
     fn is_hurried(&self) -> bool;
-    /// Serves as if nothing had been, because `why`.
+    /// Serves as before, because `why`.
     fn resume(&mut self, why: &Error);
     /// A process was turned away before it was given or asked anything.
     fn refused(&mut self, why: &Error);
@@ -146,7 +146,7 @@ impl Offer {
     ///
     /// # Errors
     ///
-    /// Nobody can ask any more.
+    /// No process can connect any more.
     pub fn serve(&mut self, holder: &mut dyn Holder, program: &str) -> io::Result<Successor> {
         loop {
             let (peer, successor) = self.next(holder)?;
@@ -154,8 +154,7 @@ impl Offer {
             match self.hand_over(&peer, holder, program) {
                 Ok(()) => return Ok(successor),
                 Err(error) => {
-                    // It learns of it in any case, because the connection closes; but that alone
-                    // would mean that this process is gone.
+                    // A connection that just closes would mean that this process is gone.
                     channel.send_at_once(&Message::Refused(error.to_string()));
                     holder.resume(&error);
                 }
@@ -214,7 +213,7 @@ impl Offer {
         peer.welcome(program)?;
         let state = holder.state().map_err(Error::Holder)?;
         send_state(channel, &state)?;
-        // It has them, or nobody: here they would stay open for as long as the hand-over takes.
+        // The successor has them now. Here they would stay open until the hand-over is over.
         drop(state);
         channel.set_deadline(Some(PREPARE_MAX));
         let called_off = holder.called_off();

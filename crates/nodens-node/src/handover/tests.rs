@@ -209,7 +209,7 @@ fn hello(channel: &Channel, secret: &Secret) {
     channel.send(&Message::Hello(greeting(""), nonces[1], proof), &[]).unwrap();
 }
 
-/// Takes questions, and gives what passes with that.
+/// Takes queries, and gives what passes with that.
 fn take_over(successor: Takeover, kept: &[SocketAddr]) -> (Trial, Named) {
     let trial = successor.commit(kept).unwrap();
     let named = trial.paused(PATIENCE).unwrap().expect("a pause");

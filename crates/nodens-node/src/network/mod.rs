@@ -1,16 +1,16 @@
-//! The local addresses and the rules that bring questions here.
+//! The local addresses and the rules that bring queries here.
 //!
 //! Link and table hang on descriptors. A TUN link belongs to an open file and a table with an owner
 //! to a netlink socket: when the last process that holds one of them ends, in whatever way, the
-//! kernel removes what belongs to it at once, and questions go to the central servers again.
+//! kernel removes what belongs to it at once, and queries go to the central servers again.
 //! A successor that is given the descriptors goes on with both.
 //!
 //! Where the kernel offers no such link or table, the addresses have a lease of a few seconds that
 //! is renewed, and the rules ask whether the address they are for is one of this machine.
 //!
 //! Everything is done over netlink but rules of iptables, which are made by its programs. Those can
-//! hang, with the packet filter's lock for instance, so only who brings questions here waits for
-//! them: renewing leases, giving questions up and handing over never do.
+//! hang, with the packet filter's lock for instance, so only who brings queries here waits for
+//! them: renewing leases, giving queries up and handing over never do.
 
 mod choice;
 mod counts;
@@ -83,7 +83,7 @@ impl Shared {
 }
 
 impl Network {
-    /// Makes ready to carry out `plan`, without any questions coming here yet. `inherited` are
+    /// Makes ready to carry out `plan`, without any queries coming here yet. `inherited` are
     /// [`Network::descriptors`] of a predecessor, which are left alone until [`Network::attract`].
     ///
     /// Never fails: what is not possible is said, and the best that is possible is done. `say` is
@@ -107,7 +107,7 @@ impl Network {
         Self { shared, keeper: keeper.ok(), owns_addresses, addresses }
     }
 
-    /// Lets questions come here, from now until [`Network::withdraw`]: what others take away is
+    /// Lets queries come here, from now until [`Network::withdraw`]: what others take away is
     /// put back, and what does not work now is tried again. Waits for the programs that this
     /// takes, each of which may take 10 seconds.
     pub fn attract(&self) {
@@ -155,12 +155,12 @@ impl Network {
     }
 
     /// Whether the addresses are ours, so that [`Network::step_back`] takes effect at once. If not,
-    /// somebody else directs questions here, who has to see that [`Network::attracting`] is over.
+    /// somebody else directs queries here, who has to see that [`Network::attracting`] is over.
     pub fn owns_addresses(&self) -> bool {
         self.owns_addresses
     }
 
-    /// Sends questions to the central servers again: link and addresses leave, the rules stay for
+    /// Sends queries to the central servers again: link and addresses leave, the rules stay for
     /// the answers under way until [`Network::release_rules`]. Waits for no program.
     pub fn withdraw(&self) {
         let mut state = self.shared.state_at_once();
@@ -168,7 +168,7 @@ impl Network {
         self.shared.attracting.store(false, Ordering::Relaxed);
     }
 
-    /// Whether questions to the local addresses come here.
+    /// Whether queries to the local addresses come here.
     pub fn attracting(&self) -> bool {
         self.shared.attracting.load(Ordering::Relaxed)
     }

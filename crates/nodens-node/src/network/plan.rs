@@ -4,18 +4,18 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// What the network should look like while questions are to come here.
+/// What the network should look like while queries are to come here.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Name of the link that owns the addresses, at most 15 octets.
     pub interface: String,
     /// The local addresses, of either family.
     pub addresses: Vec<IpAddr>,
-    /// Port of the questions.
+    /// Port of the queries.
     pub dns_port: u16,
     /// TCP port of the health endpoint, which connection tracking leaves alone too.
     pub health_port: u16,
-    /// Whether link and addresses are ours to make. If not, somebody else directs questions here.
+    /// Whether link and addresses are ours to make. If not, somebody else directs queries here.
     pub setup_interface: bool,
     /// Whether the packet filter's rules are ours to make.
     pub setup_rules: bool,

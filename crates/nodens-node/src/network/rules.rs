@@ -41,7 +41,7 @@ impl Protocol {
 /// A rule: no connection tracking in a raw chain, let pass in a filter chain.
 ///
 /// Without connection tracking a packet meets none of kube-proxy's rules, so it is such a rule that
-/// diverts questions from the central servers. Those for a destination therefore apply only while
+/// diverts queries from the central servers. Those for a destination therefore apply only while
 /// that is an address of this machine: once it is gone they are without effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {

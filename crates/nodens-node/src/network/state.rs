@@ -163,7 +163,7 @@ impl State {
     }
 
     /// Makes true what is wanted, as far as that is possible. `changed` is whether something may
-    /// have changed, or else this is only because time went by. Returns whether questions to the
+    /// have changed, or else this is only because time went by. Returns whether queries to the
     /// local addresses come here.
     pub(crate) fn reconcile(&mut self, changed: bool) -> bool {
         if !self.wanted.has_addresses() {
@@ -184,7 +184,7 @@ impl State {
         let reached = if self.plan.setup_interface {
             self.link_right()
         } else {
-            // Somebody else brings the questions here.
+            // Somebody else brings the queries here.
             true
         };
         let attracting = reached && self.wanted == Wanted::All;

@@ -35,7 +35,7 @@ fn without_the_capability_it_is_said_once() {
             holder.said.iter().filter(|line| line.starts_with("Error")).collect();
         assert_eq!(errors.len(), 1, "{:?}", holder.said);
         assert!(errors[0].contains("add the capability NET_ADMIN"), "{errors:?}");
-        // Somebody else may have brought the questions here.
+        // Somebody else may have brought the queries here.
         sh(&format!("ip addr add {V4}/32 dev lo"));
         assert!(holder.tell("attract"));
         holder.tell("withdraw");

@@ -129,7 +129,7 @@ impl Holder {
         holder
     }
 
-    /// Gives a command; returns whether questions come here after it.
+    /// Gives a command; returns whether queries come here after it.
     pub(crate) fn tell(&mut self, command: &str) -> bool {
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{command}").unwrap();
@@ -204,7 +204,7 @@ impl Cluster {
         Self { node, pod }
     }
 
-    /// Who answers the pod's question to the service. A new link loses some.
+    /// Who answers the pod's query to the service. A new link loses some.
     pub(crate) fn who(&self) -> String {
         let started = Instant::now();
         loop {
@@ -215,7 +215,7 @@ impl Cluster {
         }
     }
 
-    /// Who answers one question within a second, if anybody.
+    /// Who answers one query within a second, if anybody.
     pub(crate) fn one_question(&self) -> Option<String> {
         self.pod.run(|| {
             let socket = UdpSocket::bind("10.1.0.2:0").unwrap();
@@ -248,7 +248,7 @@ pub(crate) fn kube_proxy_of(flavour: &str) -> String {
     )
 }
 
-/// Answers every question to port 53 of an address, which need not exist yet, with `name`, as long
+/// Answers every query to port 53 of an address, which need not exist yet, with `name`, as long
 /// as the process lives.
 pub(crate) fn serve(ip: &str, name: &'static str) {
     use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt::set_ip_freebind};

@@ -2,7 +2,7 @@
 //! too many, the oldest ends.
 //!
 //! Every pod can reach the ports of metrics and health. Without a bound it could take all
-//! descriptors of the process, and with them the sockets that questions need, or all its memory
+//! descriptors of the process, and with them the sockets that queries need, or all its memory
 //! with metrics that it asks for and does not read.
 
 use axum::extract::connect_info::Connected;

@@ -14,11 +14,11 @@ pub(crate) enum AtEnd {
     Exit,
     /// Stays for as long as servers that descend from it run.
     WaitForChildren,
-    /// Stays until it is told to end, because whoever watches it would start it again. If there is
-    /// nobody with that name any more, it serves again.
+    /// Stays until it is told to end, because its supervisor would start it again. Serves again once no
+    /// process has that name.
     Standby(Option<Rendezvous>),
-    /// Stays as well, but cannot serve again: workers hang in it, which may hold locks. If there is nobody
-    /// with that name any more, it ends with a failure: whoever watches it starts it anew.
+    /// Stays as well, but cannot serve again: stuck workers in it may hold locks. Ends with a failure once
+    /// no process has that name, so that its supervisor starts it anew.
     StandbyToFail(Rendezvous),
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Inherited {
     pub(crate) http: Vec<(SocketAddr, TcpListener)>,
     /// Where processes that follow each other find each other.
     pub(super) rendezvous: Option<Rendezvous>,
-    /// The name, where nobody had it.
+    /// The name, where no process had it.
     pub(super) responder: Option<BusyResponder>,
     /// Why this process has to end although it has not begun.
     refused: Option<EndReason>,
@@ -46,7 +46,7 @@ impl Inherited {
     }
 
     /// Lets go of what the predecessor passed on if that one is gone, and takes its name; or has to end, if
-    /// that one goes on without this process or another has the name. Says whether it is so just now.
+    /// that one continues without this process or another has the name. Says whether it is so just now.
     pub(super) fn let_go(&mut self, sink: &Sink) -> bool {
         let gone = self.takeover.take_if(|takeover| takeover.is_closed());
         let Some(takeover) = gone else { return false };
@@ -172,7 +172,7 @@ fn ask_parent(end: OwnedFd, sink: &Sink) -> Result<Inherited, ClaimError> {
     }
 }
 
-/// Asks whoever has the name. One that has shown that it belongs here is waited for; all else is over in
+/// Asks the process that has the name. One that has shown that it belongs here is waited for; all else is over in
 /// seconds.
 fn ask(rendezvous: &Rendezvous, sink: &Sink) -> Inherited {
     let name = &rendezvous.name;

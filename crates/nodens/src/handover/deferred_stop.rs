@@ -13,7 +13,7 @@ const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct DeferredStop {
     /// A successor has what is ours, and gets ready.
     pub(super) has_successor: bool,
-    /// It takes questions, and this process could still go on: until it ends without notice, or
+    /// It takes queries, and this process could still go on: until it ends without notice, or
     /// this one is in haste.
     pub(super) retired: bool,
     urgent: Arc<AtomicBool>,

@@ -26,7 +26,7 @@ pub(super) fn http(others: Named) -> Vec<(SocketAddr, TcpListener)> {
     others.into_iter().filter_map(listener).collect()
 }
 
-/// What the predecessor gives with its last message: what brings questions to a process, and the name.
+/// What the predecessor gives with its last message: what brings queries to a process, and the name.
 pub(super) fn last(network: Named, name: Option<&[OwnedFd; 2]>) -> io::Result<Named> {
     let network = network.into_iter().map(|(name, fd)| (format!("{NETWORK}{name}"), fd));
     let mut last: Named = network.collect();

@@ -1,7 +1,7 @@
 //! Handing over to a successor, and taking over from a predecessor: the main thread's part.
 //!
 //! Listeners are shared while both processes run. Until one of them is alone, no configuration is
-//! taken up, and neither of them does to a socket what the other would feel.
+//! taken up, and neither changes a socket in a way that affects the other.
 
 mod at_end;
 mod claim;
@@ -45,9 +45,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 pub(crate) use waiting::{Waited, Waiting};
 
-/// How long a predecessor may take to stop taking questions before it counts as stopped itself.
+/// How long a predecessor may take to stop taking queries before it counts as stopped itself.
 const PAUSE_PATIENCE: Duration = Duration::from_secs(1);
-/// How long its word is waited for after that, while questions are taken beside it.
+/// How long one wait for its message lasts after that, while queries are taken beside it.
 const LATE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a changed configuration waits for a successor to get ready.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ pub(crate) struct Handover {
     pending: Option<Takeover>,
     /// Another process has our listeners too.
     shares_listeners: bool,
-    /// Whether it is this process that takes questions, and brings them to itself.
+    /// Whether it is this process that takes queries, and brings them to itself.
     active: bool,
     /// Tells successors to wait until there is something to take over.
     responder: Option<BusyResponder>,
@@ -79,7 +79,7 @@ pub(crate) struct Handover {
     called_off: Arc<AtomicBool>,
     /// Whether the Corefile can be read once more, by another server of this process.
     repeatable: bool,
-    /// What the predecessor has to hear if this process ends on purpose.
+    /// Tells the predecessor if this process ends on purpose.
     end_notice: Option<EndNotice>,
     /// The workers that did not end with the others.
     stuck: Vec<usize>,
@@ -119,7 +119,7 @@ impl Handover {
         handover
     }
 
-    /// Whether it is this process that takes questions, although another one may have our listeners.
+    /// Whether it is this process that takes queries, although another one may have our listeners.
     pub(crate) fn is_active(&self) -> bool {
         self.active
     }
@@ -129,7 +129,7 @@ impl Handover {
         self.shares_listeners
     }
 
-    /// Whether a predecessor waits for us to take questions.
+    /// Whether a predecessor waits for us to take queries.
     pub(crate) fn is_pending(&self) -> bool {
         self.pending.is_some()
     }
@@ -160,7 +160,7 @@ impl Handover {
         }
     }
 
-    /// After the trial the predecessor stops, and questions are taken here: [`Request::Serve`]. In
+    /// After the trial the predecessor stops, and queries are taken here: [`Request::Serve`]. In
     /// the background its connections come, and at last [`Request::Alone`].
     pub(crate) fn take_over(&mut self, runtime: &Runtime) {
         let Some(takeover) = self.pending.take() else { return };
@@ -200,7 +200,7 @@ impl Handover {
         }
     }
 
-    /// This process takes questions. Keeps the name, and gives what brings questions here.
+    /// This process takes queries. Keeps the name, and gives what brings queries here.
     pub(crate) fn serving(&mut self, taken: TakenOver) -> Named {
         self.active = true;
         self.end_notice = taken.end_notice;
@@ -235,7 +235,7 @@ impl Handover {
         }
     }
 
-    /// A successor takes questions, and this process stands by.
+    /// A successor takes queries, and this process stands by.
     pub(crate) fn retire(&mut self) {
         self.deferred_stop.retired = true;
         self.active = false;
@@ -270,7 +270,7 @@ impl Handover {
         self.deferred_stop.has_successor = true;
     }
 
-    /// Nobody else has our listeners any more.
+    /// No other process has our listeners any more.
     pub(crate) fn alone(&mut self) {
         self.shares_listeners = false;
         self.put_off_since = None;
@@ -326,7 +326,7 @@ impl Handover {
         Ok(pid)
     }
 
-    /// What belongs to the process that takes questions: the name, and what brings questions to it.
+    /// What belongs to the process that takes queries: the name, and what brings queries to it.
     pub(crate) fn last_descriptors(&self, network: Named) -> io::Result<Named> {
         descriptors::last(network, self.offered.as_ref())
     }

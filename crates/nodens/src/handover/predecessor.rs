@@ -19,20 +19,20 @@ const REFUSED_QUIET: Duration = Duration::from_secs(60);
 
 /// What the main thread is to do for a hand-over.
 pub(crate) enum Request {
-    /// Say what there is to pass on, and change none of it.
+    /// Give what a successor needs to get ready, and change none of it.
     State(SyncSender<Result<HandoverState, HolderError>>),
-    /// Take no more questions, and give what brings them here.
+    /// Take no more queries, and give what brings them here.
     Pause(SyncSender<Result<Named, HolderError>>),
-    /// Leave all to the successor, and be ready to go on.
+    /// Leave everything to the successor, and be ready to resume.
     Retire,
-    /// Go on, and say this when it is so.
+    /// Resume, then log this.
     Resume(String),
-    /// End; connections to these listeners go to whoever receives them.
-    /// The last is dropped when that is done.
+    /// End, and send the connections of these listeners to the receiver. The last is dropped when that
+    /// is done.
     Leave(Vec<SocketAddr>, Sender<HandedConnection>, Sender<()>),
-    /// Take questions from now on; answer when it is so.
+    /// Take queries from now on; answer once it does.
     Serve(SyncSender<()>, TakenOver),
-    /// What the predecessor gives late.
+    /// Take what the predecessor gives late.
     TakeLate(TakenOver),
     /// The predecessor is gone, or not.
     Alone(Result<(), Error>),
@@ -40,7 +40,7 @@ pub(crate) enum Request {
     End(EndReason),
 }
 
-/// What a process has that begins to take questions.
+/// What a process has that begins to take queries.
 #[derive(Default)]
 pub(crate) struct TakenOver {
     /// What the predecessor gave with its last message, if it sent one.

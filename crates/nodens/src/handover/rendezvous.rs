@@ -1,4 +1,4 @@
-//! Where processes that follow each other find each other.
+//! Where predecessor and successor find each other: a name in a folder.
 
 use super::EndReason;
 use super::start::in_pod;
@@ -19,7 +19,7 @@ const OFF: &str = "off";
 const NAME_PATIENCE: Duration = Duration::from_millis(500);
 const NAME_ROUND: Duration = Duration::from_millis(5);
 
-/// A name in a folder that they share.
+/// A name in a folder that both processes can open.
 #[derive(Clone, Debug)]
 pub(crate) struct Rendezvous {
     pub(super) folder: Folder,

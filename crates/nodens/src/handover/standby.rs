@@ -1,6 +1,6 @@
-//! A process that has handed over and does not end, because whoever watches it would start it again:
-//! a pod that an update has not ended yet. It holds nothing and does nothing, but for one thing: if
-//! nobody serves any more, it does. The successor may have crashed, or been taken back.
+//! A process that has handed over and does not end, because its supervisor would start it again: a pod
+//! that an update has not ended yet. It holds nothing. It serves again once no process serves: the
+//! successor may have crashed, or been rolled back.
 
 use super::Rendezvous;
 use crate::events::Event;
@@ -9,11 +9,11 @@ use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How often it is seen whether anybody has the name.
+/// Time between two attempts to take the name.
 const LOOK: Duration = Duration::from_millis(200);
-/// For how long nobody may have it. Where all are told to end, this process is told as well
-/// meanwhile; and a server that has just begun comes first.
-const NOBODY: Duration = Duration::from_secs(1);
+/// How long the name has to be free. Where all processes are told to end, so is this one meanwhile; and
+/// a server that has just started comes first.
+const FREE: Duration = Duration::from_secs(1);
 
 /// Waits until the process is told to end, or gives the name once nobody else has it. Without a name
 /// it only waits.
@@ -34,7 +34,7 @@ pub(super) fn wait(rendezvous: Option<&Rendezvous>, events: &Receiver<Event>) ->
         }
         let taken = rendezvous.and_then(|rendezvous| rendezvous.take().ok());
         match (taken, free_since) {
-            (Some(taken), Some(since)) if Instant::now() >= since + NOBODY => return Some(taken),
+            (Some(taken), Some(since)) if Instant::now() >= since + FREE => return Some(taken),
             // Given back at once: others come first.
             (Some(_), None) => free_since = Some(Instant::now()),
             (Some(_), Some(_)) => {}

@@ -1,6 +1,5 @@
-//! What stays of a process whose successor is its own child: whoever started it watches this
-//! process ID, so it lives as long as there is a server. It forwards signals and ends with the
-//! last server's exit code.
+//! A process whose successor is its own child: its supervisor watches this process ID, so it stays for
+//! as long as there is a server. It forwards signals and ends with the last server's exit code.
 
 use crate::events::Event;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};

@@ -1,4 +1,4 @@
-//! The thread of a successor that speaks to its predecessor while the main thread serves.
+//! The thread of a successor that talks to its predecessor while the main thread serves.
 
 use super::predecessor::{Request, TakenOver};
 use super::rendezvous::{Rendezvous, name_after};
@@ -7,7 +7,7 @@ use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::log::Level;
 use nodens_net::Adopter;
-use nodens_node::handover::{Error, Name, Takeover, Trial};
+use nodens_node::handover::{Error, Takeover, Trial};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
@@ -37,13 +37,18 @@ impl SuccessorThread {
                 self.stay(trial);
             }
             Ok((None, trial)) => self.serve_beside(trial, predecessor),
-            Err(error) => match self.name_after(predecessor, error) {
-                Ok(name) => {
-                    self.serve(TakenOver { name, ..TakenOver::default() });
-                    self.tell(Request::Alone(Err(Error::Gone)));
-                }
-                Err(why) => self.tell(Request::End(why)),
-            },
+            Err(error) => self.serve_alone(predecessor, error, |taken| self.serve(taken)),
+        }
+    }
+
+    /// Serves as the first process if the predecessor is gone, and ends if it may still serve.
+    fn serve_alone(&self, predecessor: u32, error: Error, take: impl FnOnce(TakenOver)) {
+        match name_after(self.rendezvous.as_ref(), predecessor, error) {
+            Ok(name) => {
+                take(TakenOver { name, ..TakenOver::default() });
+                self.tell(Request::Alone(Err(Error::Gone)));
+            }
+            Err(why) => self.tell(Request::End(why)),
         }
     }
 
@@ -59,13 +64,9 @@ impl SuccessorThread {
                 self.tell(Request::TakeLate(TakenOver { named, end_notice, name: None }));
                 self.stay(trial);
             }
-            Err(error) => match self.name_after(predecessor, error) {
-                Ok(name) => {
-                    self.tell(Request::TakeLate(TakenOver { name, ..TakenOver::default() }));
-                    self.tell(Request::Alone(Err(Error::Gone)));
-                }
-                Err(why) => self.tell(Request::End(why)),
-            },
+            Err(error) => {
+                self.serve_alone(predecessor, error, |taken| self.tell(Request::TakeLate(taken)));
+            }
         }
     }
 
@@ -76,10 +77,6 @@ impl SuccessorThread {
             Err(Error::Refused(why)) => Request::End(EndReason::Resumed(why)),
             outcome => Request::Alone(outcome),
         });
-    }
-
-    fn name_after(&self, predecessor: u32, error: Error) -> Result<Option<Name>, EndReason> {
-        name_after(self.rendezvous.as_ref(), predecessor, error)
     }
 
     fn serve(&self, taken: TakenOver) {

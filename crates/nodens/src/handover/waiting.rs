@@ -1,5 +1,5 @@
-//! What a start waits with: signals end the wait, and so does a predecessor that is gone. This process has
-//! its sockets from early on and reads them only at the end; nobody else would read them then.
+//! Waits during a start. Signals end them, and so does the end of a predecessor: this process has its
+//! sockets early and reads them only at the end, so without it no process would read them.
 
 use super::{ClaimError, Inherited};
 use crate::events::{Deferred, Event};
@@ -17,7 +17,7 @@ const ROUND: Duration = Duration::from_millis(50);
 pub(crate) enum Waited {
     /// Time is over, or something came.
     On,
-    /// The predecessor is gone, just now: this process goes on as if it were the first.
+    /// The predecessor is gone, just now: this process continues as if it were the first.
     Alone,
     /// This process has to end.
     Ended,

@@ -16,7 +16,7 @@ struct Line<'a> {
     query: Option<Query>,
 }
 
-/// What `log` knows of a question beside its `msg`.
+/// What `log` knows of a query beside its `msg`.
 #[derive(Serialize)]
 struct Query {
     client_ip: String,
@@ -40,7 +40,7 @@ pub(super) fn line(level: Level, plugin: &str, msg: &str) -> String {
     render(level, plugin, msg, None)
 }
 
-/// The line of a question, with its end.
+/// The line of a query, with its end.
 pub(super) fn query(query: &QueryRecord) -> String {
     let fields = Query {
         client_ip: query.peer.ip().to_canonical().to_string(),

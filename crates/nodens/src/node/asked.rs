@@ -1,4 +1,4 @@
-//! The servers that the cluster's questions go to.
+//! The servers that the cluster's queries go to.
 
 use super::probe::Target;
 use nodens_core::Config;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whom to ask whether questions can be answered here; without anybody, nobody has to answer.
+/// Whom to ask whether queries can be answered here; without anybody, nobody has to answer.
 #[derive(Clone, Default)]
 pub(crate) struct Asked {
     /// Each server once.
@@ -41,7 +41,7 @@ impl Asked {
             let address = found.upstream.key.address;
             let same =
                 |target: &Target| target.address == address && target.carrier == found.carrier;
-            // One question to each is enough, whatever zones it is asked about.
+            // One query to each is enough, whatever zones it is asked about.
             let place = asked.targets.iter().position(same).unwrap_or(asked.targets.len());
             if place == asked.targets.len() {
                 let (carrier, zone) = (found.carrier, found.zone);
@@ -72,7 +72,7 @@ impl Asked {
     }
 
     /// Whether something speaks against each of the usable ones, as far as `forward` has noticed.
-    /// Costs no question.
+    /// Costs no query.
     pub(crate) fn are_doubted(&self) -> bool {
         let mut all = self.targets.iter().zip(&self.known).zip(&self.loops);
         all.all(|((target, known), loops)| {

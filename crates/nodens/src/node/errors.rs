@@ -20,7 +20,7 @@ impl SetupErrors {
         self.configmap.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts that questions were left to the central servers.
+    /// Counts that queries were left to the central servers.
     pub(crate) fn count_withdrawal(&self) {
         self.withdrawals.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! When questions come here: not before an upstream has answered, and not while none does.
+//! When queries come here: not before an upstream has answered, and not while none does.
 //!
 //! One thread for both: it waits for the first answer here, and sees to [`outage`]s
 //! from then on.
@@ -18,29 +18,29 @@ use std::time::{Duration, Instant};
 /// Time between the first two attempts; it doubles up to [`PAUSE_MAX`].
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// How often it is seen whether a predecessor brings questions to itself still.
+/// How often it is seen whether a predecessor brings queries to itself still.
 const CLEAR_ROUND: Duration = Duration::from_millis(10);
 
 /// What the gate is for.
 #[derive(Clone)]
 pub(crate) struct Setting {
-    /// Where questions are let in.
+    /// Where queries are let in.
     pub(crate) network: Arc<Network>,
     /// Whether an upstream has answered.
     pub(crate) answered: Arc<AtomicBool>,
-    /// Whether nobody else brings questions to itself: a predecessor that serves.
+    /// Whether nobody else brings queries to itself: a predecessor that serves.
     pub(crate) clear: Arc<AtomicBool>,
-    /// Whether questions have been brought here.
+    /// Whether queries have been brought here.
     pub(crate) open: Arc<AtomicBool>,
     /// Whether another process has our listeners and our network too.
     pub(crate) listeners_shared: Arc<AtomicBool>,
-    /// The port of questions.
+    /// The port of queries.
     pub(crate) dns_port: u16,
     pub(crate) counts: Arc<SetupErrors>,
     pub(crate) sink: Sink,
 }
 
-/// The thread that asks, attracts, and leaves questions to others.
+/// The thread that asks, attracts, and leaves queries to others.
 pub(crate) struct Gate {
     asked: Arc<Mutex<Asked>>,
     /// Whether the thread may change the network still.
@@ -58,7 +58,7 @@ pub(super) struct Keeper {
 }
 
 impl Gate {
-    /// Asks until somebody answers, then lets questions come here and opens. If that is so already,
+    /// Asks until somebody answers, then lets queries come here and opens. If that is so already,
     /// a predecessor brought them here.
     ///
     /// # Errors

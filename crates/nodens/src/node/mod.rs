@@ -1,7 +1,7 @@
-//! The node role: what a node's questions need beside a server that answers them.
+//! The node role: what a node's queries need beside a server that answers them.
 //!
 //! [`template`] makes the Corefile, [`discovery`] finds the upstream service for it, [`gate`] waits
-//! for an upstream before questions come here, `nodens_node::network` brings them, and [`outage`]
+//! for an upstream before queries come here, `nodens_node::network` brings them, and [`outage`]
 //! leaves them to others while no upstream answers.
 
 mod asked;
@@ -74,7 +74,7 @@ fn pods(node: &NodeFlags, shared: &Shared) -> Option<Arc<Feed>> {
 
 impl Node {
     /// Finds the upstream service and makes the Corefile. Gives nothing if a signal came before
-    /// that was done. Where this process has a predecessor that serves, no question is brought here
+    /// that was done. Where this process has a predecessor that serves, no query is brought here
     /// before [`Node::inherit`].
     pub(crate) fn prepare(
         node: &NodeFlags,
@@ -182,7 +182,7 @@ impl Node {
         feeds.map(move |feed| ClusterService { feed, startup_timeout, optional: true })
     }
 
-    /// What `ready` waits for: that questions come here, and can be answered.
+    /// What `ready` waits for: that queries come here, and can be answered.
     pub(crate) fn readiness(&self) -> Readiness {
         let (open, network) = (self.setting.open.clone(), self.network.clone());
         let check = move || open.load(Ordering::Acquire) && network.attracting();
@@ -190,7 +190,7 @@ impl Node {
     }
 
     /// Follows a configuration that was taken up: as soon as one of its upstreams answers, the
-    /// node's questions come here.
+    /// node's queries come here.
     pub(crate) fn configure(&mut self, config: &Config) {
         let asked = Asked::new(config, &self.upstreams, self.network.shared());
         if let Some(gate) = &self.gate {
@@ -216,17 +216,17 @@ impl Node {
         self.setting.listeners_shared.store(listeners_shared, Ordering::Release);
     }
 
-    /// Whether an upstream has answered, so that questions may come here.
+    /// Whether an upstream has answered, so that queries may come here.
     pub(crate) fn has_answer(&self) -> bool {
         self.setting.answered.load(Ordering::Acquire)
     }
 
-    /// Whether questions have been brought here.
+    /// Whether queries have been brought here.
     fn is_open(&self) -> bool {
         self.setting.open.load(Ordering::Acquire)
     }
 
-    /// From here on this process brings questions to itself, with what its predecessor left it, as
+    /// From here on this process brings queries to itself, with what its predecessor left it, as
     /// soon as an upstream has answered.
     pub(crate) fn inherit(&self, descriptors: Vec<(String, OwnedFd)>) {
         if !descriptors.is_empty() {
@@ -263,7 +263,7 @@ impl Node {
         }
     }
 
-    /// Sends questions to the central servers again; those that are here are still answered.
+    /// Sends queries to the central servers again; those that are here are still answered.
     pub(crate) fn withdraw(&mut self) {
         self.setting.open.store(false, Ordering::Release);
         self.gate = None;
@@ -277,8 +277,7 @@ impl Node {
     }
 }
 
-/// The Corefile that the node role would begin with, for who only wants to see it: nothing is
-/// written and nobody is asked.
+/// The Corefile that the node role would start with: writes no file and asks no API server.
 ///
 /// # Errors
 /// If there is none, as where the address of the upstream service is not known.
@@ -372,7 +371,7 @@ pub(crate) fn when_free<T, E: Taken>(
     }
 }
 
-/// What happened, who did it as far as can be seen, and what becomes of questions meanwhile.
+/// What happened, who did it as far as can be seen, and what becomes of queries meanwhile.
 fn in_use(error: &impl Taken, network: &str, address: SocketAddr) -> String {
     let mut holders = holders::of(network, address).join(", ");
     if holders.is_empty() {

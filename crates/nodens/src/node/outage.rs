@@ -1,13 +1,13 @@
-//! What becomes of questions when no upstream answers any more.
+//! What becomes of queries when no upstream answers any more.
 //!
 //! They are left to the central servers, if those answer without this node: the way there is another
 //! one than that to the upstream service, and may work. Whether it does shows only when the address is
-//! not here, so it is left first and asked then. If nobody answers there, questions come back at once:
+//! not here, so it is left first and asked then. If nobody answers there, queries come back at once:
 //! what is cached, other zones and a reason for SERVFAIL are better than nothing.
 //!
 //! Upstreams that lead back here (`loop`) are none: what they are asked is SERVFAIL.
 //!
-//! Where somebody else directs questions here, as Cilium does, all that can be done is not to be ready,
+//! Where somebody else directs queries here, as Cilium does, all that can be done is not to be ready,
 //! which whoever it is has to notice.
 //!
 //! As long as answers that have expired may be served (`serve_stale`), nothing is left to anybody.
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// Time between two looks at what `forward` knows of the upstreams; only if all are doubted are they
 /// asked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long no upstream answers before questions are left to others. A central server that is
+/// How long no upstream answers before queries are left to others. A central server that is
 /// replaced, and kube-proxy's notice of it, take a few seconds, and names of the cluster are cached
 /// for at least as long as CoreDNS's five.
 const OUTAGE: Duration = Duration::from_secs(10);
@@ -35,10 +35,10 @@ const OUTAGE: Duration = Duration::from_secs(10);
 const OUTAGE_TIMES: u32 = 4;
 /// How many times an address that is left is asked whether somebody answers there.
 const TRIES: usize = 2;
-/// How long it may take until questions go elsewhere where somebody else directs them: a readiness
+/// How long it may take until queries go elsewhere where somebody else directs them: a readiness
 /// probe has to fail, three times in our manifest, once a second, and Cilium to hear of it.
 const NOTICE: Duration = Duration::from_secs(15);
-/// How long questions stay after nobody answered there; doubles up to [`STAY_MAX`].
+/// How long queries stay after nobody answered there; doubles up to [`STAY_MAX`].
 const STAY: Duration = Duration::from_secs(30);
 const STAY_MAX: Duration = Duration::from_secs(600);
 /// An outage so soon after the last makes upstreams show for [`PROOF`] that they are back, which
@@ -72,10 +72,10 @@ impl Silence {
 /// How soon things may change again.
 #[derive(Default)]
 struct Pace {
-    /// How long questions stay after leaving them helped nobody, and since when.
+    /// How long queries stay after leaving them helped nobody, and since when.
     stay: Duration,
     stays: Option<Instant>,
-    /// How long upstreams have to answer before questions come back, and when they came last.
+    /// How long upstreams have to answer before queries come back, and when they came last.
     proof: Duration,
     came_back: Option<Instant>,
 }
@@ -269,8 +269,8 @@ impl Others {
         keeper.change(Network::attract);
     }
 
-    /// Whether they answer where questions have been left to them: at once, or as soon as whoever
-    /// directs questions has noticed. Until then it is this server that is asked, and says that it
+    /// Whether they answer where queries have been left to them: at once, or as soon as whoever
+    /// directs queries has noticed. Until then it is this server that is asked, and says that it
     /// cannot answer.
     fn come_in(&self, keeper: &Keeper) -> bool {
         let at_once = keeper.setting.network.owns_addresses();

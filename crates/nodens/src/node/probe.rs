@@ -1,4 +1,4 @@
-//! One question to an upstream, over the transport that `forward` is told to use.
+//! One query to an upstream, over the transport that `forward` is told to use.
 
 use nodens_core::upstream::Carrier;
 use nodens_wire::{Name, Rcode, Type};

@@ -1,4 +1,4 @@
-//! Why a server does not start, or goes on with the configuration it has.
+//! Why a server does not start, or keeps the configuration it has.
 
 use crate::clusters::WatchError;
 use crate::endpoints::ListenError;

@@ -64,7 +64,7 @@ fn options(node: Option<&Node>, inherited: &mut Inherited, budget: &Budget) -> i
     let paused = inherited.is_some();
     let listeners = match node {
         // There may be another attempt, which must not open sockets of its own beside those of the
-        // predecessor: nobody would read them before this process serves.
+        // predecessor: no process would read them before this one serves.
         Some(_) => inherited.listeners.iter().map(InheritedListener::try_clone).collect(),
         None => Ok(std::mem::take(&mut inherited.listeners)),
     };

@@ -18,7 +18,7 @@ impl Server {
         if !self.reloads.active() && !at_once {
             return;
         }
-        // A file that cannot be read is being replaced, or gone: what runs goes on.
+        // A file that cannot be read is being replaced, or gone: the configuration stays.
         let Ok(source) = self.services.source() else { return };
         match load::parse_anew(source) {
             Ok(loaded) if !self.reloads.is_new(&loaded.hash) => {}

@@ -311,7 +311,7 @@ impl Services {
     /// Takes queries again after [`Services::pause`], and where `is_retired` also does again what the
     /// successor did.
     pub(super) fn resume(&mut self, is_retired: bool) {
-        // A worker that does not answer goes on when it comes back.
+        // A worker that does not answer resumes when it comes back.
         _ = self.runtime.as_mut().map(Runtime::resume);
         if !is_retired {
             return;

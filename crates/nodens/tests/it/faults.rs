@@ -1,4 +1,4 @@
-//! Upstreams that fail in every way, and clients that misbehave: good questions get good answers
+//! Upstreams that fail in every way, and clients that misbehave: good queries get good answers
 //! throughout.
 
 use crate::fixture::{

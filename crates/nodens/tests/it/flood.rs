@@ -1,5 +1,5 @@
 //! Many packets, a third of them malformed: memory stays where it was, nothing panics, and good
-//! questions are answered throughout. `NODENS_FLOOD` sets the number of packets.
+//! queries are answered throughout. `NODENS_FLOOD` sets the number of packets.
 
 use crate::fixture::{Server, alone, free_port, request};
 use crate::upstreams::{Habit, Upstream};
@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// Breaks a good question in one of the ways that have broken servers.
+/// Breaks a good query in one of the ways that have broken servers.
 fn malform(packet: &mut Vec<u8>, random: &mut Random) {
     match random.below(8) {
         0 => packet.truncate(random.below(packet.len() as u64)),

@@ -20,7 +20,7 @@ fn a_loop_isolates_the_block_that_loops_and_no_other() {
     let asked = std::time::Instant::now();
     let answer = server.ask("www.looping.example.", Type::A);
     assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
-    // A question that went round and round would end after five seconds.
+    // A query that went round and round would end after five seconds.
     assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
     assert_eq!(server.ask("www.example.", Type::A).answer.len(), 1);
     assert!(server.end("-TERM").success());

@@ -23,10 +23,10 @@ const COREFILE: &str = "test:PORT {\n bind 127.0.0.1\n cache 30\n template IN A 
 /// Longer than any of this may take on a busy machine, shorter than a hang.
 pub(crate) const ANSWER: Duration = Duration::from_secs(60);
 
-/// Asks a question and gives the answer.
+/// Asks a query and gives the answer.
 type Ask = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
 
-/// Clients over UDP and TCP that ask each question once; whatever is not answered fails the test.
+/// Clients over UDP and TCP that ask each query once; whatever is not answered fails the test.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
@@ -53,7 +53,7 @@ impl Load {
         Self { stop, asked, threads: threads.into() }
     }
 
-    /// Waits until some questions more have been asked.
+    /// Waits until some queries more have been asked.
     pub(crate) fn goes_on(&self) {
         let before = self.asked.load(Ordering::Relaxed);
         let until = Instant::now() + ANSWER;
@@ -84,13 +84,13 @@ fn udp(address: SocketAddr) -> Ask {
     })
 }
 
-/// One connection for all questions.
+/// One connection for all queries.
 fn kept(address: SocketAddr) -> Ask {
     let mut stream = connect(address);
     Box::new(move |question| exchange(&mut stream, question))
 }
 
-/// A connection for each question.
+/// A connection for each query.
 fn fresh(address: SocketAddr) -> Ask {
     Box::new(move |question| exchange(&mut connect(address), question))
 }
@@ -205,7 +205,7 @@ fn a_successor_that_ends_at_any_step_costs_no_question() {
             }
             _ => {
                 successor.answers(|_| {}).unwrap();
-                // It says that it takes questions, and ends before it takes any.
+                // It says that it takes queries, and ends before it takes any.
                 let trial = successor.commit(&[]).unwrap();
                 drop(trial.paused(ANSWER).unwrap().unwrap());
             }

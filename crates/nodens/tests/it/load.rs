@@ -1,5 +1,5 @@
-//! A steady stream of questions, for tests that do something else meanwhile. It loses no count: a
-//! question is answered with the right RCODE, answered wrongly, or lost.
+//! A steady stream of queries, for tests that do something else meanwhile. It loses no count: a
+//! query is answered with the right RCODE, answered wrongly, or lost.
 
 use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Type};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 /// A client gives up after this long, as stub resolvers do.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long answers are waited for before their questions count as lost: on a busy machine others
+/// How long answers are waited for before their queries count as lost: on a busy machine others
 /// may have the CPU for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Questions that a server's socket holds, however long a busy machine lets the server wait for a
+/// Queries that a server's socket holds, however long a busy machine lets the server wait for a
 /// CPU: the kernel may cap a receive buffer at 416 KiB and counts 1 KiB or less for each.
 pub(crate) const SOCKET_HOLDS: u64 = 250;
 
-/// What became of the questions.
+/// What became of the queries.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) sent: u64,
@@ -35,7 +35,7 @@ impl Tally {
     }
 }
 
-/// A running stream of questions.
+/// A running stream of queries.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     /// Set once nothing more will be sent.
@@ -46,8 +46,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Asks `rate` questions a second for what `qname` gives, with at most `under_way_max` of them
-    /// under way. Response times count from when a question should have been sent all the same.
+    /// Asks `rate` queries a second for what `qname` gives, with at most `under_way_max` of them
+    /// under way. Response times count from when a query should have been sent all the same.
     pub(crate) fn start(
         server: SocketAddr,
         (rate, under_way_max): (u64, u64),

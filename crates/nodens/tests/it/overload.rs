@@ -1,4 +1,4 @@
-//! Ten times as many questions as may wait, none of which is ever answered upstream: good clients
+//! Ten times as many queries as may wait, none of which is ever answered upstream: good clients
 //! get their answers, memory stays where it was, and what is refused is counted and said.
 
 use crate::fixture::{PATIENCE, Server, alone, free_port, http_get, request};
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Questions that may wait with `-pending-memory 1MiB` and one worker.
+/// Queries that may wait with `-pending-memory 1MiB` and one worker.
 const WAITING_MAX: usize = 256;
 /// What resident memory may grow by during the flood, in octets.
 const GROWTH_MAX: u64 = 8 << 20;
-/// Questions the flood has on the way: enough that a part has to be refused before others come, so
+/// Queries the flood has on the way: enough that a part has to be refused before others come, so
 /// that it is as fast as the server, however slow the machine.
 const ON_THE_WAY: usize = 2 * WAITING_MAX;
 
-/// Answers every question.
+/// Answers every query.
 fn upstream() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();

@@ -18,7 +18,7 @@ impl<'f> Pod<'f> {
     pub(crate) fn new(folder: &'f Folder, corefile: &str, search: &str) -> Self {
         let folder_path = folder.0.display().to_string();
         let corefile = corefile.replace("PORT", "53").replace("FOLDER", &folder_path);
-        // The long time is for busy machines: a question that is sent again counts twice.
+        // The long time is for busy machines: a query that is sent again counts twice.
         let options = "options ndots:5 timeout:30";
         let resolv_conf = format!("nameserver 127.0.0.1\nsearch {search}\n{options}\n");
         Self { folder, corefile, resolv_conf }

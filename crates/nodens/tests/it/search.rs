@@ -22,7 +22,7 @@ const RECORDS: [(&str, &str); 10] = [
 ];
 
 /// Two server blocks with [`RECORDS`], one for the cluster and one for the rest. They log the
-/// questions of clients, and those alone.
+/// queries of clients, and those alone.
 fn corefile(autopath: &str) -> String {
     let zone = |key: &str, more: &str, inside: fn(&str) -> bool| {
         let mut templates = String::new();
@@ -59,7 +59,7 @@ const NAMES: [&str; 7] = [
     "nowhere.example.org",
 ];
 
-/// What a client has found, and the questions it has asked for each of [`NAMES`].
+/// What a client has found, and the queries it has asked for each of [`NAMES`].
 struct Walked {
     found: String,
     questions: Vec<usize>,
@@ -81,7 +81,7 @@ fn walk(folder: &Folder, program: &Path, arguments: &[&str], autopath: &str) -> 
     Walked { found, questions: NAMES.map(asked).to_vec() }
 }
 
-/// Holds one client against the promise: at most `types` questions for a name that exists, and the
+/// Holds one client against the promise: at most `types` queries for a name that exists, and the
 /// same addresses as without `autopath`.
 fn check(folder: &Folder, program: &Path, arguments: &[&str], types: usize) {
     let without = walk(folder, program, arguments, "");

@@ -55,7 +55,7 @@ fn start(name: &str) -> (Server, u16, u16) {
     (Server::start_with(name, &corefile, &["-workers=3"]), http, metrics)
 }
 
-/// Sends a question from each of many ports, of which every worker gets some, and gives how many
+/// Sends a query from each of many ports, of which every worker gets some, and gives how many
 /// are answered in time, once each.
 fn answered(address: SocketAddr, count: usize, patience: Duration) -> usize {
     let client = |_| {

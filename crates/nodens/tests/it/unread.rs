@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Connections that read nothing, and questions that each asks at once.
+/// Connections that read nothing, and queries that each asks at once.
 const CONNECTIONS: usize = 200;
 const QUESTIONS: usize = 24;
 /// What the program may have grown to, in octets, its file of some 25 MiB included. Each answer has

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What an upstream does with a question.
+/// What an upstream does with a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Habit {
     /// Answers after this long.
@@ -17,9 +17,9 @@ pub(crate) enum Habit {
     Uneven,
     /// Accepts connections and datagrams, and never answers.
     Frozen,
-    /// Answers, but first sends replies with another ID and another question.
+    /// Answers, but first sends replies with another ID and another query.
     Babbles,
-    /// Closes every connection at the first question.
+    /// Closes every connection at the first query.
     Resets,
     /// Answers with as much as a message can hold.
     Fills,
@@ -54,7 +54,7 @@ impl Upstream {
         }
     }
 
-    /// How many questions arrived.
+    /// How many queries arrived.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }

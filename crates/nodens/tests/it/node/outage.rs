@@ -1,4 +1,4 @@
-//! What becomes of questions when all upstreams are gone.
+//! What becomes of queries when all upstreams are gone.
 
 use super::place::Place;
 use super::{CLUSTER_DNS, FOR_CILIUM, WEB, arguments, borrowed, write_for_cilium};
@@ -20,7 +20,7 @@ fn in_time(what: &str, so: impl Fn() -> bool) {
     }
 }
 
-/// A node whose questions come to a server with an upstream.
+/// A node whose queries come to a server with an upstream.
 struct Scene {
     server: Server,
     place: Place,
