@@ -95,11 +95,14 @@ impl Metric {
 /// The query sets of the command line; the mix of a cluster without any.
 pub(crate) fn sets(args: &Args) -> Result<Vec<Set>> {
     let mut sets = Vec::new();
-    for (name, given) in
-        [("internal", &args.internal), ("external", &args.external), ("questions", &args.names)]
-    {
+    // Result files know the set of `--names` as `questions`.
+    for (flag, name, given) in [
+        ("internal", "internal", &args.internal),
+        ("external", "external", &args.external),
+        ("names", "questions", &args.names),
+    ] {
         if let Some(given) = given {
-            let workload = questions(given, args.seed).with_context(|| format!("--{name}"))?;
+            let workload = questions(given, args.seed).with_context(|| format!("--{flag}"))?;
             sets.push(Set { name: name.to_owned(), source: given.clone(), workload });
         }
     }

@@ -100,6 +100,8 @@ fn what_demo_and_ab_cannot_do_is_said_before_they_begin() {
     let program = env!("CARGO_BIN_EXE_nodens-lab");
     let error = stderr(&["demo", "--nodens", program, "-o", "/proc/nodens"]);
     assert!(error.contains("--out: cannot create /proc/nodens"), "{error}");
+    let error = stderr(&["ab", "--a", "127.0.0.1", "--b", "127.0.0.1", "--names", "a..b"]);
+    assert!(error.contains("--names: `a..b` is neither"), "{error}");
     let folder = tempfile::tempdir().unwrap();
     let at = format!("127.0.0.1:{}", crate::load::closed_port());
     let output = std::process::Command::new(program)
