@@ -6,21 +6,26 @@
 mod report;
 
 use report::{Failed, Report};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender};
+use std::time::Duration;
 
 /// More failures than this are no matter of a busy machine: nothing is run again.
-const AGAIN_MAX: usize = 10;
-/// How often a test that failed is run alone before it has failed for good.
-const TRIES: usize = 2;
+const AGAIN_MAX: usize = 5;
+/// How long output is awaited after the end of cargo: servers that a crashed test left running may hold the pipe.
+const OUTPUT_MAX: Duration = Duration::from_secs(2);
 
-/// The entry point of the task: further arguments are those of `cargo test`.
+/// The entry point of the task: further arguments are those of `cargo test`. With options other than `-p` nothing is run
+/// again, since it would run without them.
 pub(crate) fn run(args: &[String]) -> anyhow::Result<bool> {
     let mut first = vec!["--no-fail-fast".to_owned()];
     first.extend(if args.is_empty() { vec!["--workspace".to_owned()] } else { args.to_vec() });
     let (ended_well, report) = cargo_test(&first)?;
     let again = report.failed();
-    if !ended_well && (again.is_empty() || again.len() > AGAIN_MAX || report.has_crashed()) {
+    let is_plain = args.iter().all(|arg| arg == "-p" || !arg.starts_with('-'));
+    let may_run_again = is_plain && !report.has_crashed() && (1..=AGAIN_MAX).contains(&again.len());
+    if !ended_well && !may_run_again {
         println!("{} passed, {} failed", report.passed(), again.len().max(1));
         return Ok(false);
     }
@@ -40,14 +45,9 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<bool> {
 }
 
 fn passes_alone(test: &Failed) -> anyhow::Result<bool> {
-    for _ in 0..TRIES {
-        let (ended_well, report) = cargo_test(&test.arguments())?;
-        // A name that no test has would pass as well.
-        if ended_well && report.passed() > 0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let (ended_well, report) = cargo_test(&test.arguments())?;
+    // A name that no test has would pass as well.
+    Ok(ended_well && report.passed() > 0)
 }
 
 /// Runs `cargo test`, shows what it prints and reads it.
@@ -60,13 +60,27 @@ fn cargo_test(args: &[String]) -> anyhow::Result<(bool, Report)> {
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;
     drop(command);
-    let mut report = Report::default();
-    let (mut lines, mut line, mut out) =
-        (BufReader::new(reader), Vec::new(), std::io::stdout().lock());
-    while lines.read_until(b'\n', &mut line)? > 0 {
-        let text = String::from_utf8_lossy(&line);
-        out.write_all(report.take(&text).as_bytes())?;
-        line.clear();
+    let (sender, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send_lines(reader, &sender));
+    let (mut report, mut out, mut ended) = (Report::default(), std::io::stdout().lock(), None);
+    loop {
+        match lines.recv_timeout(OUTPUT_MAX) {
+            Ok(line) => out.write_all(report.take(&String::from_utf8_lossy(&line)).as_bytes())?,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if ended.is_some() => break,
+            Err(RecvTimeoutError::Timeout) => ended = child.try_wait()?,
+        }
     }
     Ok((child.wait()?.success(), report))
+}
+
+/// Sends each line as it comes, with its end.
+fn send_lines(reader: impl Read, lines: &Sender<Vec<u8>>) {
+    let mut reader = BufReader::new(reader);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
+        if lines.send(std::mem::take(&mut line)).is_err() {
+            return;
+        }
+    }
 }
