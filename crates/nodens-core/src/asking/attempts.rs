@@ -43,6 +43,8 @@ pub struct State {
     mended: u64,
     /// Upstreams (by bit) that were asked, since all had been.
     pub(crate) asked: u64,
+    /// All upstreams (by bit) that were asked.
+    pub(crate) ever_asked: u64,
     /// Upstreams (by bit) whose reply was malformed: they would send the same again.
     pub(crate) malformed: u64,
     pub(crate) timed_out: bool,
@@ -90,7 +92,7 @@ impl State {
         self.pending.clear();
         (self.started, self.failures, self.failovers) = (0, 0, 0);
         (self.cursor, self.hedge_at) = (0, 0);
-        (self.mended, self.asked, self.malformed) = (0, 0, 0);
+        (self.mended, self.asked, self.ever_asked, self.malformed) = (0, 0, 0, 0);
         self.timed_out = false;
         self.put_off = retries::PutOff::default();
     }
@@ -212,6 +214,7 @@ impl Asking {
         let elsewhere = elsewhere || state.pending.iter().any(same);
         state.started += 1;
         state.asked |= bit(member);
+        state.ever_asked |= bit(member);
         upstream.path(carrier).departed();
         worker.cells.add(upstream.series.requests(), 1);
         let (ticket, sent_ns, upstream) = (state.ticket, q.now.mono_ns, upstream.clone());
@@ -329,7 +332,9 @@ impl Asking {
             return self.ask_again(q, attempt.member, attempt.carrier, Cause::Repair);
         }
         state.timed_out = matches!(fault, Fault::Timeout(_));
-        state.put_off.has_credit |= retries::reached_nobody(attempt.carrier, fault);
+        // After a truncated response the query has reached somebody, and it is TCP that fails.
+        let is_first_way = attempt.carrier == q.carrier;
+        state.put_off.has_credit |= is_first_way && retries::reached_nobody(attempt.carrier, fault);
         *q.error = fault.to_string();
         self.count_failure(q, &attempt.upstream, attempt.carrier);
         self.ask_next(q, Cause::Retry)

@@ -112,7 +112,7 @@ impl Asking {
         }
         let is_sound = |member: usize| {
             let path = self.upstreams.get(member).map(|upstream| upstream.path(carrier));
-            let is_new = state.is_useful(member) && state.asked & bit(member) == 0;
+            let is_new = state.is_useful(member) && state.ever_asked & bit(member) == 0;
             is_new && path.is_some_and(|p| !p.is_suspect() && !p.is_down(self.options.max_fails))
         };
         let at = state.order.as_slice().iter().position(|member| is_sound((*member).into()))?;

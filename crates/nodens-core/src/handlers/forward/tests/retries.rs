@@ -187,6 +187,25 @@ fn beside_an_upstream_that_answers_no_query_fails_because_others_refuse() {
 }
 
 #[test]
+fn upstreams_that_truncate_and_refuse_tcp_get_no_more_than_the_budget() {
+    for body in ["prefer_udp", "prefer_udp\n max_fails 0"] {
+        let load = load(bench(&to(4), body), 400, 12, |ask, question| {
+            if ask.carrier == Carrier::Tcp {
+                return refused(ask);
+            }
+            let mut reply = answer(question, Rcode::NOERROR, 0);
+            let flags = question.flags.reply().with(Flags::TC, true);
+            nodens_wire::header::set_flags(&mut reply, flags);
+            Reaction::Reply(reply)
+        });
+        // Each attempt over UDP is followed by one over TCP, which its response asks for.
+        let over_udp = load.packets.len() / 2;
+        let most = load.queries.len() * 13 / 10 + 2 * RETRIES_FREE as usize;
+        assert!(over_udp <= most, "{body}: {over_udp} of {most}");
+    }
+}
+
+#[test]
 fn after_an_outage_all_is_as_before() {
     let down = Rc::new(RefCell::new(true));
     let is_down = down.clone();
