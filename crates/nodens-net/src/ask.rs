@@ -5,12 +5,13 @@
 use crate::limits::RESPONSE_LEN_MAX;
 use crate::random::Random;
 use nodens_core::upstream::Carrier;
-use nodens_wire::{Builder, Class, Flags, Message, NameRef, Type, framing};
+use nodens_wire::reader::Reader;
+use nodens_wire::{Builder, Class, Flags, HEADER_LEN, Header, NameRef, Type, framing};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Sends `server` a query for `qname` and `qtype` and waits for the response for as long as `patience` says; over TCP
+/// Sends `server` a query for `qname` and `qtype` and waits for the octets of the response for as long as `patience` says; over TCP
 /// connecting may take as long before that. Over UDP, messages that do not belong to the query are skipped (RFC 5452, section 9).
 ///
 /// # Errors
@@ -21,15 +22,15 @@ pub fn ask(
     carrier: Carrier,
     (qname, qtype): (NameRef<'_>, Type),
     patience: Duration,
-) -> io::Result<Message> {
+) -> io::Result<Vec<u8>> {
     let query = Query { id: Random::new().u16(), qname, qtype };
     let response = match carrier {
         Carrier::Udp => query.over_udp(server, patience),
         Carrier::Tcp => query.over_tcp(server, patience),
     };
     response.map_err(|error| match error.kind() {
-        // What a read says whose time is over.
-        ErrorKind::WouldBlock => ErrorKind::TimedOut.into(),
+        // What a read says whose time is over, and what the system says of a connection, in the same words.
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => ErrorKind::TimedOut.into(),
         _ => error,
     })
 }
@@ -48,17 +49,22 @@ impl Query<'_> {
         message
     }
 
-    /// The response in these octets, if they are one. A server that rejects the query may leave the question out.
-    fn response(&self, octets: &[u8]) -> Option<Message> {
-        let message = Message::parse(octets).ok()?;
-        let question = message.questions.first();
-        let is_same = question.is_none_or(|question| {
-            question.qname.view() == self.qname && question.qtype == self.qtype
-        });
-        (message.id == self.id && message.flags.has(Flags::QR) && is_same).then_some(message)
+    /// Whether these octets begin as the response does: ID, QR and question, which a server may leave out. What
+    /// follows may be cut off, or not be understood here: that the server answers is known all the same.
+    fn is_answered_by(&self, octets: &[u8]) -> bool {
+        let Ok(Header { id, flags, counts: [questions, ..] }) = Header::read(octets) else {
+            return false;
+        };
+        let is_same = || {
+            let (mut reader, mut name) = (Reader::new(octets, HEADER_LEN), Vec::new());
+            reader.name(&mut name).is_ok()
+                && name.eq_ignore_ascii_case(self.qname.as_wire())
+                && reader.u16("QTYPE") == Ok(self.qtype.0)
+        };
+        id == self.id && flags.has(Flags::QR) && (questions == 0 || is_same())
     }
 
-    fn over_udp(&self, server: SocketAddr, patience: Duration) -> io::Result<Message> {
+    fn over_udp(&self, server: SocketAddr, patience: Duration) -> io::Result<Vec<u8>> {
         let local: IpAddr = match server {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -71,20 +77,23 @@ impl Query<'_> {
         loop {
             socket.set_read_timeout(Some(left(until)?))?;
             let len = socket.recv(&mut octets)?;
-            if let Some(response) = self.response(octets.get(..len).unwrap_or_default()) {
-                return Ok(response);
+            let received = octets.get(..len).unwrap_or_default();
+            if self.is_answered_by(received) {
+                return Ok(received.to_vec());
             }
         }
     }
 
-    fn over_tcp(&self, server: SocketAddr, patience: Duration) -> io::Result<Message> {
+    fn over_tcp(&self, server: SocketAddr, patience: Duration) -> io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect_timeout(&server, patience)?;
         let until = Instant::now() + patience;
         stream.set_write_timeout(Some(patience))?;
         stream.write_all(&framing::framed(&self.message()))?;
         let octets = framing::read_message(&mut Until { stream, until })?;
-        let malformed = || io::Error::new(ErrorKind::InvalidData, "its response is malformed");
-        self.response(&octets).ok_or_else(malformed)
+        if !self.is_answered_by(&octets) {
+            return Err(io::Error::new(ErrorKind::InvalidData, "its response is malformed"));
+        }
+        Ok(octets)
     }
 }
 
@@ -110,12 +119,12 @@ fn left(until: Instant) -> io::Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodens_wire::{Name, Rcode};
+    use nodens_wire::{Message, Name, Rcode};
     use std::net::TcpListener;
 
     const PATIENCE: Duration = Duration::from_millis(300);
 
-    fn ask_here(server: SocketAddr, carrier: Carrier) -> io::Result<Message> {
+    fn ask_here(server: SocketAddr, carrier: Carrier) -> io::Result<Vec<u8>> {
         let qname: Name = "www.example.".parse().unwrap();
         ask(server, carrier, (qname.view(), Type::A), PATIENCE)
     }
@@ -134,6 +143,8 @@ mod tests {
                 change(&mut reply);
                 let mut out = Vec::new();
                 reply.write(&mut out).unwrap();
+                // What comes behind a message belongs to none.
+                out.push(7);
                 socket.send_to(&out, client).unwrap();
             };
             send(|reply| reply.id ^= 1);
@@ -144,7 +155,8 @@ mod tests {
                 reply.flags = reply.flags.with_rcode(Rcode::REFUSED);
             });
         });
-        assert_eq!(ask_here(server, Carrier::Udp).unwrap().flags.rcode(), Rcode::REFUSED);
+        let response = ask_here(server, Carrier::Udp).unwrap();
+        assert_eq!(nodens_wire::header::flags(&response).rcode(), Rcode::REFUSED);
         answering.join().unwrap();
     }
 

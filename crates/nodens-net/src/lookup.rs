@@ -74,7 +74,10 @@ fn in_hosts(text: &str, host: &str) -> Vec<IpAddr> {
 
 /// A and AAAA. The second may fail if the first gave something.
 fn ask_both(qname: &Name, server: SocketAddr) -> io::Result<Vec<IpAddr>> {
-    let of = |qtype| addresses(&ask(server, Carrier::Udp, (qname.view(), qtype), PATIENCE)?);
+    let of = |qtype| {
+        let response = ask(server, Carrier::Udp, (qname.view(), qtype), PATIENCE)?;
+        addresses(&Message::parse(&response).map_err(io::Error::other)?)
+    };
     let mut addresses = of(Type::A)?;
     match of(Type::AAAA) {
         Ok(more) => addresses.extend(more),
@@ -88,6 +91,9 @@ fn addresses(message: &Message) -> io::Result<Vec<IpAddr>> {
     let rcode = message.flags.rcode();
     if rcode != Rcode::NOERROR {
         return Err(io::Error::other(rcode.to_string()));
+    }
+    if message.questions.is_empty() {
+        return Err(io::Error::other("its response has no question"));
     }
     let address = |rtype: Type, rdata: &[u8]| match rtype {
         Type::A => <[u8; 4]>::try_from(rdata).ok().map(IpAddr::from),

@@ -63,7 +63,7 @@ pub(crate) fn serves(target: &Target) -> bool {
 fn ask(target: &Target) -> io::Result<Rcode> {
     let question = (target.zone.view(), Type::SOA);
     let response = nodens_net::ask(target.address, target.carrier, question, PATIENCE);
-    Ok(response?.flags.rcode())
+    Ok(nodens_wire::header::flags(&response?).rcode())
 }
 
 #[cfg(test)]
