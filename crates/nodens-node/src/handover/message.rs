@@ -289,6 +289,7 @@ impl<'m> Fields<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodens_core::Transport;
 
     #[test]
     fn what_is_said_is_understood_and_no_part_of_it() {
@@ -326,6 +327,16 @@ mod tests {
             }
             assert_eq!(Message::decode(&[&octets[..], &[0]].concat()), None);
         }
+    }
+
+    /// A successor may be a later version of the program: whoever has to change this changes [`VERSION`].
+    #[test]
+    fn the_octets_of_a_listener_and_the_order_of_its_sockets_stay_as_they_are() {
+        let item = Item::Listener(ListenerKind::Dns, "127.0.0.1:53".parse().unwrap());
+        assert_eq!(item.count(), 2);
+        let octets = b"DP\0\0\0\x0c127.0.0.1:53";
+        assert_eq!(Message::Descriptors(vec![item]).encode(), octets);
+        assert_eq!(ListenerKind::Dns.transports(), [Transport::Udp, Transport::Tcp]);
     }
 
     #[test]
