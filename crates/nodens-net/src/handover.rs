@@ -13,6 +13,7 @@ use crate::vitals::Lent;
 use nodens_core::{ListenerKind, Transport};
 use socket2::SockRef;
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -36,9 +37,27 @@ pub(crate) const fn passes_connections(kind: ListenerKind) -> bool {
     }
 }
 
-/// The sockets of a listener for one transport, once more. One of each worker in turn, so that the
-/// successor's workers get those of their CPUs.
-fn exported(lent: &[Lent], listener: u32, transport: Transport) -> Vec<(Transport, OwnedFd)> {
+/// The sockets of a listener, once more: one of each transport after the other, as far as `clone`
+/// has descriptors for all of them. A listener of which some are missing is of more use to a
+/// successor than one that lacks a transport.
+fn exported(
+    lent: &[Lent],
+    (listener, kind): (u32, ListenerKind),
+    mut clone: impl FnMut(&OwnedFd) -> io::Result<OwnedFd>,
+) -> Vec<(Transport, OwnedFd)> {
+    let transports = kind.transports();
+    let columns: Vec<_> = transports.iter().map(|own| in_turn(lent, listener, *own)).collect();
+    let rows = columns.iter().map(Vec::len).min().unwrap_or_default();
+    let mut row = |number: usize| -> Option<Vec<_>> {
+        let sockets = columns.iter().zip(transports);
+        sockets.map(|(own, transport)| Some((*transport, clone(own.get(number)?).ok()?))).collect()
+    };
+    (0..rows).map_while(&mut row).flatten().collect()
+}
+
+/// The sockets of a listener for one transport: one of each worker in turn, so that the successor's
+/// workers get those of their CPUs.
+fn in_turn(lent: &[Lent], listener: u32, transport: Transport) -> Vec<Arc<OwnedFd>> {
     let own = lent.iter().filter(|lent| (lent.listener, lent.transport) == (listener, transport));
     let mut own: Vec<&Lent> = own.collect();
     let mut counts: HashMap<usize, usize> = HashMap::new();
@@ -47,8 +66,7 @@ fn exported(lent: &[Lent], listener: u32, transport: Transport) -> Vec<(Transpor
         *number += 1;
         (*number, lent.worker)
     });
-    let clone = |lent: &Lent| Some((transport, lent.socket.upgrade()?.try_clone().ok()?));
-    own.into_iter().filter_map(clone).collect()
+    own.into_iter().filter_map(|lent| lent.socket.upgrade()).collect()
 }
 
 impl Runtime {
@@ -56,9 +74,8 @@ impl Runtime {
     pub fn export(&self) -> Vec<InheritedListener> {
         let lent = self.vitals.lent();
         let listener = |open: &Open| {
-            let of = |transport| exported(&lent, open.id, transport);
-            let sockets = open.kind.transports().iter().flat_map(|transport| of(*transport));
-            InheritedListener { address: open.address, kind: open.kind, sockets: sockets.collect() }
+            let sockets = exported(&lent, (open.id, open.kind), OwnedFd::try_clone);
+            InheritedListener { address: open.address, kind: open.kind, sockets }
         };
         self.listeners.iter().map(listener).collect()
     }
@@ -166,5 +183,47 @@ impl Adopter {
             _ = commands.send(Command::Adopt(connection, endpoint));
             waker.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Weak;
+
+    #[test]
+    fn whole_rows_of_sockets_are_passed_on_when_descriptors_run_out() {
+        let kind = ListenerKind::Dns;
+        let bound = SocketAddr::from(([127, 0, 0, 1], 53));
+        let file = || Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+        let workers = 0..3;
+        let sockets: Vec<_> = workers
+            .flat_map(|worker| kind.transports().iter().map(move |own| (worker, *own)))
+            .map(|(worker, transport)| (worker, transport, file()))
+            .collect();
+        let lent = |(worker, transport, socket): &(usize, Transport, Arc<OwnedFd>)| Lent {
+            worker: *worker,
+            listener: 1,
+            bound,
+            transport: *transport,
+            socket: Arc::downgrade(socket),
+        };
+        let mut lent: Vec<Lent> = sockets.iter().map(lent).collect();
+        let passed = |lent: &[Lent], mut free: usize| {
+            let clone = |fd: &OwnedFd| {
+                free = free.checked_sub(1).ok_or(io::ErrorKind::OutOfMemory)?;
+                fd.try_clone()
+            };
+            let passed = exported(lent, (1, kind), clone);
+            let of = |wanted| passed.iter().filter(|(own, _)| *own == wanted).count();
+            Transport::ALL.map(of)
+        };
+        assert_eq!(passed(&lent, 6), [3, 3]);
+        assert_eq!(passed(&lent, 5), [2, 2]);
+        assert_eq!(passed(&lent, 3), [1, 1]);
+        assert_eq!(passed(&lent, 1), [0, 0]);
+        // One that is closed.
+        lent[5].socket = Weak::new();
+        assert_eq!(passed(&lent, 6), [2, 2]);
     }
 }
