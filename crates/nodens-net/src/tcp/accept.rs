@@ -175,7 +175,8 @@ impl TcpServer {
     fn refuse(&mut self, key: Key) {
         self.reserve = None;
         if let Some(listener) = self.listeners.get(key) {
-            drop(rustix::net::accept(&listener.socket));
+            let accept = || rustix::net::accept_with(&listener.socket, SocketFlags::CLOEXEC);
+            drop(rustix::io::retry_on_intr(accept));
         }
         self.reserve = Poll::new().ok();
     }
