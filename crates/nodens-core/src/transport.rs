@@ -116,3 +116,18 @@ impl ListenerKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_listener_has_sockets_of_each_transport_once() {
+        for kind in ListenerKind::ALL {
+            let transports = kind.transports();
+            assert!(!transports.is_empty(), "{kind:?}");
+            let of = |wanted| transports.iter().filter(|own| **own == wanted).count();
+            assert!(Transport::ALL.into_iter().all(|own| of(own) <= 1), "{kind:?}");
+        }
+    }
+}

@@ -34,7 +34,9 @@ fn rows(listener: &InheritedListener) -> impl Iterator<Item = (Item, Vec<Borrowe
     let transports = listener.kind.transports().iter();
     let mut columns: Vec<_> = transports.map(|own| listener.of(*own)).collect();
     let row = move || columns.iter_mut().map(|own| own.next().map(AsFd::as_fd)).collect();
-    std::iter::from_fn(row).map(move |row: Vec<_>| (item.clone(), row))
+    // A row without sockets would be followed by others for ever.
+    let rows = std::iter::from_fn(row).take_while(|row: &Vec<_>| !row.is_empty());
+    rows.map(move |row| (item.clone(), row))
 }
 
 /// Sends the cache, each message once `ready` says that there is room for it.
