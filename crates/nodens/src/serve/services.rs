@@ -1,7 +1,8 @@
 //! The parts of a server, and the one order in which they begin and end.
 //!
-//! A server comes to its first query in these steps, each done once. A step that fails is undone, and
-//! so are those before it, last first: what they made is dropped.
+//! A server comes to its first query in these steps, each done once. When a step after prepare fails, what it and
+//! those before it made is dropped, in the order of the fields of [`Services`]: workers, endpoints,
+//! tasks, watches, notifier, dnstap, node role.
 //!
 //! | step | what it does, in this order | what it leaves |
 //! |---|---|---|
