@@ -65,8 +65,10 @@ pub struct Refresh {
     reached: bool,
     /// Rounds that have failed since there was a version.
     failures: u32,
-    /// Who sent a NOTIFY during this round, which may have asked that one before.
-    notified: Option<usize>,
+    /// Who sent a NOTIFY and was not asked first since, in that order: each once.
+    notified: Vec<usize>,
+    /// The least time until the next round, whoever sends a NOTIFY.
+    rested_at: u64,
 }
 
 impl Refresh {
@@ -81,7 +83,8 @@ impl Refresh {
             asked: 0,
             reached: false,
             failures: 0,
-            notified: None,
+            notified: Vec::new(),
+            rested_at: 0,
         }
     }
 
@@ -100,12 +103,16 @@ impl Refresh {
 
     /// When there is something to do.
     pub fn next_deadline(&self) -> Option<u64> {
-        let rests = match self.state {
+        self.next_request().into_iter().chain(self.expires_at).min()
+    }
+
+    /// When a primary is to be asked.
+    fn next_request(&self) -> Option<u64> {
+        match self.state {
             State::Resting(until) => Some(until),
             State::Due(_) => Some(0),
             State::UnderWay(_) => None,
-        };
-        rests.into_iter().chain(self.expires_at).min()
+        }
     }
 
     /// What is to be done now. To be called until it gives nothing.
@@ -116,7 +123,10 @@ impl Refresh {
             return Some(Action::Expire);
         }
         match self.state {
-            State::Resting(until) if until <= now_ns => self.begin(0),
+            State::Resting(until) if until <= now_ns => {
+                let first = self.notified.first().copied();
+                self.begin(first.unwrap_or_default());
+            }
             _ => {}
         }
         let State::Due(action) = self.state else { return None };
@@ -126,7 +136,8 @@ impl Refresh {
 
     /// Starts a round with this primary.
     fn begin(&mut self, primary: usize) {
-        (self.asked, self.reached, self.notified) = (0, false, None);
+        (self.asked, self.reached) = (0, false);
+        self.notified.retain(|other| *other != primary);
         match primary.checked_rem(self.primaries) {
             Some(primary) => self.ask(primary),
             None => self.state = State::Resting(u64::MAX),
@@ -182,7 +193,7 @@ impl Refresh {
         let Some(timers) = self.timers else { return self.fail(now_ns, random) };
         let expire = seconds(timers.expire, EXPIRE_MIN);
         self.expires_at = Some(now_ns.saturating_add(nanoseconds(expire)));
-        self.rest(now_ns, seconds(timers.refresh, REFRESH_MIN), random);
+        self.rest(now_ns, seconds(timers.refresh, REFRESH_MIN), REFRESH_MIN, random);
     }
 
     fn fail(&mut self, now_ns: u64, random: u32) {
@@ -194,13 +205,16 @@ impl Refresh {
             }
         };
         self.failures = self.failures.saturating_add(1);
-        self.rest(now_ns, pause, random);
+        self.rest(now_ns, pause, RETRY_MIN, random);
     }
 
-    /// Rests for `pause` less up to a quarter, so that zones that came together do not stay together.
-    fn rest(&mut self, now_ns: u64, pause: Duration, random: u32) {
-        if let Some(primary) = self.notified.take() {
-            return self.begin(primary);
+    /// Rests for `pause` less up to a quarter, so that zones that came together do not stay together;
+    /// only for `least` if a primary says that there is something new.
+    fn rest(&mut self, now_ns: u64, pause: Duration, least: Duration, random: u32) {
+        self.rested_at = now_ns.saturating_add(nanoseconds(least));
+        if !self.notified.is_empty() {
+            self.state = State::Resting(self.rested_at);
+            return;
         }
         let pause = nanoseconds(pause);
         let less = (u128::from(pause / 4) * u128::from(random)) >> 32;
@@ -209,15 +223,18 @@ impl Refresh {
     }
 
     /// `primary` says that the zone has changed, perhaps with the serial of its version. It is asked
-    /// at once, before the others, or after what is under way.
+    /// before the others: at once, or [`REFRESH_MIN`] after a round that has reached a primary and
+    /// [`RETRY_MIN`] after one that has not.
     pub fn notified(&mut self, primary: usize, serial: Option<Serial>) {
         let is_known = serial.is_some_and(|theirs| self.serial.is_some_and(|ours| theirs <= ours));
         if is_known || primary >= self.primaries {
             return;
         }
-        match self.state {
-            State::Resting(_) => self.begin(primary),
-            State::Due(_) | State::UnderWay(_) => self.notified = Some(primary),
+        if !self.notified.contains(&primary) {
+            self.notified.push(primary);
+        }
+        if let State::Resting(until) = self.state {
+            self.state = State::Resting(until.min(self.rested_at));
         }
     }
 }

@@ -125,8 +125,30 @@ fn notify_is_followed_at_once_and_its_sender_is_asked_first() {
     zone.notified(1, None);
     assert_eq!(zone.poll(10 * SECOND), None);
     zone.ended(11 * SECOND, done(8), 0);
-    step(&mut zone, 11, Action::Query(1), End::Has(Serial(8)));
-    rests_until(&zone, 7211);
+    // As soon as it may be.
+    rests_until(&zone, 13);
+    step(&mut zone, 13, Action::Query(1), End::Has(Serial(8)));
+    rests_until(&zone, 7213);
+}
+
+#[test]
+fn notify_shortens_no_pause_below_the_least() {
+    let mut zone = loaded(2);
+    step(&mut zone, 7200, Action::Query(0), End::Failed);
+    assert_eq!(zone.poll(7200 * SECOND), Some(Action::Query(1)));
+    zone.notified(1, None);
+    zone.ended(7200 * SECOND, End::Failed, 0);
+    rests_until(&zone, 7201);
+    // Both primaries, in the order in which they said so.
+    zone.notified(0, None);
+    step(&mut zone, 7201, Action::Query(1), End::Has(Serial(7)));
+    rests_until(&zone, 7203);
+    step(&mut zone, 7203, Action::Query(0), End::Has(Serial(7)));
+    rests_until(&zone, 14_403);
+    zone.notified(0, None);
+    rests_until(&zone, 7205);
+    assert_eq!(zone.poll(7204 * SECOND), None);
+    step(&mut zone, 7205, Action::Query(0), End::Has(Serial(7)));
 }
 
 #[test]
@@ -180,7 +202,7 @@ fn a_schedule_does_what_is_due_within_its_bound() {
     assert_eq!(schedule.next_deadline(), Some(7200 * SECOND));
     schedule.remove(&second[0]);
     schedule.notified(&first[0], 0, None);
-    assert_eq!(poll(&mut schedule, 1), [first[0].clone()]);
+    assert_eq!(poll(&mut schedule, 2), [first[0].clone()]);
     assert_eq!(schedule.under_way, 10);
     for n in 0..zones {
         schedule.remove(&name(n));
