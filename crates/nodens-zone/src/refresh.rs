@@ -251,7 +251,10 @@ fn nanoseconds(time: Duration) -> u64 {
 #[derive(Debug, Default)]
 pub struct Schedule {
     zones: HashMap<Name, Entry, RandomState>,
+    /// Zones by the time when a primary is to be asked.
     due: BTreeSet<(u64, Name)>,
+    /// Zones by the time when they expire, for which nobody has to be asked.
+    expiring: BTreeSet<(u64, Name)>,
     /// Queries and transfers under way.
     under_way: usize,
 }
@@ -261,6 +264,8 @@ struct Entry {
     refresh: Refresh,
     /// Where it stands in [`Schedule::due`].
     due_at: Option<u64>,
+    /// Where it stands in [`Schedule::expiring`].
+    expires_at: Option<u64>,
     under_way: bool,
 }
 
@@ -268,20 +273,24 @@ impl Schedule {
     /// Adds a zone, in the place of the one of that name.
     pub fn insert(&mut self, zone: Name, refresh: Refresh) {
         self.remove(&zone);
-        self.zones.insert(zone.clone(), Entry { refresh, due_at: None, under_way: false });
+        let entry = Entry { refresh, due_at: None, expires_at: None, under_way: false };
+        self.zones.insert(zone.clone(), entry);
         self.change(&zone, |_| ());
     }
 
     /// Forgets a zone.
     pub fn remove(&mut self, zone: &Name) {
         let Some(entry) = self.zones.remove(zone) else { return };
-        entry.due_at.into_iter().for_each(|at| _ = self.due.remove(&(at, zone.clone())));
-        self.under_way -= usize::from(entry.under_way);
+        let Entry { mut due_at, mut expires_at, under_way, .. } = entry;
+        put(&mut self.due, &mut due_at, zone, None);
+        put(&mut self.expiring, &mut expires_at, zone, None);
+        self.under_way -= usize::from(under_way);
     }
 
     /// See [`Refresh::next_deadline`].
     pub fn next_deadline(&self) -> Option<u64> {
-        self.due.first().map(|(at, _)| *at).filter(|_| self.has_room())
+        let due = self.due.first().filter(|_| self.has_room());
+        due.into_iter().chain(self.expiring.first()).map(|(at, _)| *at).min()
     }
 
     fn has_room(&self) -> bool {
@@ -289,15 +298,16 @@ impl Schedule {
     }
 
     /// What is to be done now, for which zone. At most [`REFRESHES_AT_ONCE`] queries and transfers are
-    /// under way; what is due meanwhile waits for the end of one.
+    /// under way; what is due meanwhile waits for the end of one, but no zone is served for longer.
     pub fn poll(&mut self, now_ns: u64) -> Option<(Name, Action)> {
-        while self.has_room() {
-            let (_, zone) = self.due.first().filter(|(at, _)| *at <= now_ns)?.clone();
+        loop {
+            let due = self.due.first().filter(|_| self.has_room());
+            let mut next = self.expiring.first().into_iter().chain(due);
+            let (_, zone) = next.find(|(at, _)| *at <= now_ns)?.clone();
             if let Some(action) = self.change(&zone, |refresh| refresh.poll(now_ns)).flatten() {
                 return Some((zone, action));
             }
         }
-        None
     }
 
     /// See [`Refresh::ended`].
@@ -314,15 +324,20 @@ impl Schedule {
     fn change<T>(&mut self, zone: &Name, change: impl FnOnce(&mut Refresh) -> T) -> Option<T> {
         let entry = self.zones.get_mut(zone)?;
         let result = change(&mut entry.refresh);
-        let due = entry.refresh.next_deadline();
-        if entry.due_at != due {
-            entry.due_at.into_iter().for_each(|at| _ = self.due.remove(&(at, zone.clone())));
-            self.due.extend(due.map(|at| (at, zone.clone())));
-            entry.due_at = due;
-        }
+        put(&mut self.due, &mut entry.due_at, zone, entry.refresh.next_request());
+        put(&mut self.expiring, &mut entry.expires_at, zone, entry.refresh.expires_at);
         let under_way = matches!(entry.refresh.state, State::UnderWay(_));
         self.under_way += usize::from(under_way);
         self.under_way -= usize::from(std::mem::replace(&mut entry.under_way, under_way));
         Some(result)
+    }
+}
+
+/// Moves a zone from where it stands in `order` to `at`.
+fn put(order: &mut BTreeSet<(u64, Name)>, stands: &mut Option<u64>, zone: &Name, at: Option<u64>) {
+    if *stands != at {
+        stands.iter().for_each(|at| _ = order.remove(&(*at, zone.clone())));
+        order.extend(at.map(|at| (at, zone.clone())));
+        *stands = at;
     }
 }

@@ -208,6 +208,24 @@ fn a_schedule_does_what_is_due_within_its_bound() {
         schedule.remove(&name(n));
     }
     assert!(schedule.due.is_empty() && schedule.zones.is_empty() && schedule.under_way == 0);
+    assert!(schedule.expiring.is_empty());
+}
+
+#[test]
+fn zones_expire_while_as_many_primaries_are_asked_as_may_be() {
+    let mut schedule = Schedule::default();
+    schedule.insert(name(0), loaded(1));
+    for n in 1..=REFRESHES_AT_ONCE {
+        schedule.insert(name(n), Refresh::new(1));
+        assert!(schedule.poll(0).is_some());
+    }
+    assert_eq!(schedule.next_deadline(), Some(86_400 * SECOND));
+    assert_eq!(schedule.poll(86_399 * SECOND), None);
+    assert_eq!(schedule.poll(86_400 * SECOND), Some((name(0), Action::Expire)));
+    // It is asked for once there is room.
+    assert_eq!((schedule.poll(86_400 * SECOND), schedule.next_deadline()), (None, None));
+    schedule.ended(&name(1), 86_400 * SECOND, End::Failed, 0);
+    assert_eq!(schedule.poll(86_400 * SECOND), Some((name(0), Action::Transfer(0))));
 }
 
 #[derive(Clone, Debug)]
