@@ -247,6 +247,11 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Names one query or transfer of a [`Schedule`] for good, so that what comes of it does not count for
+/// a later one: a zone may be removed and added again meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token(u64);
+
 /// The zones of a secondary. A zone costs nothing until its time.
 #[derive(Debug, Default)]
 pub struct Schedule {
@@ -257,6 +262,8 @@ pub struct Schedule {
     expiring: BTreeSet<(u64, Name)>,
     /// Queries and transfers under way.
     under_way: usize,
+    /// Tokens given so far.
+    tokens: u64,
 }
 
 #[derive(Debug)]
@@ -267,13 +274,16 @@ struct Entry {
     /// Where it stands in [`Schedule::expiring`].
     expires_at: Option<u64>,
     under_way: bool,
+    /// Of the last query or transfer.
+    token: Option<Token>,
 }
 
 impl Schedule {
     /// Adds a zone, in the place of the one of that name.
     pub fn insert(&mut self, zone: Name, refresh: Refresh) {
         self.remove(&zone);
-        let entry = Entry { refresh, due_at: None, expires_at: None, under_way: false };
+        let (due_at, expires_at, under_way, token) = (None, None, false, None);
+        let entry = Entry { refresh, due_at, expires_at, under_way, token };
         self.zones.insert(zone.clone(), entry);
         self.change(&zone, |_| ());
     }
@@ -299,20 +309,29 @@ impl Schedule {
 
     /// What is to be done now, for which zone. At most [`REFRESHES_AT_ONCE`] queries and transfers are
     /// under way; what is due meanwhile waits for the end of one, but no zone is served for longer.
-    pub fn poll(&mut self, now_ns: u64) -> Option<(Name, Action)> {
+    /// [`Schedule::ended`] wants the token; [`Action::Expire`] does not end.
+    pub fn poll(&mut self, now_ns: u64) -> Option<(Name, Action, Token)> {
         loop {
             let due = self.due.first().filter(|_| self.has_room());
             let mut next = self.expiring.first().into_iter().chain(due);
             let (_, zone) = next.find(|(at, _)| *at <= now_ns)?.clone();
-            if let Some(action) = self.change(&zone, |refresh| refresh.poll(now_ns)).flatten() {
-                return Some((zone, action));
-            }
+            let Some(action) = self.change(&zone, |refresh| refresh.poll(now_ns)).flatten() else {
+                continue;
+            };
+            self.tokens += 1;
+            let token = Token(self.tokens);
+            let entry = self.zones.get_mut(&zone).filter(|_| action != Action::Expire);
+            entry.into_iter().for_each(|entry| entry.token = Some(token));
+            return Some((zone, action, token));
         }
     }
 
-    /// See [`Refresh::ended`].
-    pub fn ended(&mut self, zone: &Name, now_ns: u64, end: End, random: u32) {
-        self.change(zone, |refresh| refresh.ended(now_ns, end, random));
+    /// See [`Refresh::ended`]. Nothing comes of a token that is not that of the zone's last query or
+    /// transfer.
+    pub fn ended(&mut self, zone: &Name, token: Token, now_ns: u64, end: End, random: u32) {
+        if self.zones.get(zone).is_some_and(|entry| entry.token == Some(token)) {
+            self.change(zone, |refresh| refresh.ended(now_ns, end, random));
+        }
     }
 
     /// See [`Refresh::notified`].
