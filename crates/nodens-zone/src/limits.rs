@@ -15,8 +15,8 @@ pub const NOTIFY_ATTEMPTS: u32 = 5;
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least time between two versions of a zone that one server is told of.
 pub const NOTIFY_INTERVAL: Duration = Duration::from_secs(5);
-/// Messages of NOTIFY that may be sent in one go, so that a server that is secondary for very many
-/// zones is not told of all at once when the program starts.
+/// Messages of NOTIFY that may be sent to one server in one go, so that one that is secondary for very
+/// many zones is not told of all at once when the program starts.
 pub const NOTIFY_BURST: u32 = 100;
 /// Until as many may be sent again.
 pub const NOTIFY_PAUSE: Duration = Duration::from_millis(100);

@@ -1,16 +1,18 @@
 //! Who is told that a zone has changed, when, and how often (RFC 1996).
 
-use crate::limits::{NOTIFY_ATTEMPTS, NOTIFY_BURST, NOTIFY_INTERVAL, NOTIFY_PAUSE, NOTIFY_TIMEOUT};
+use crate::limits::{NOTIFY_ATTEMPTS, NOTIFY_INTERVAL, NOTIFY_TIMEOUT};
 use crate::serial::Serial;
 use crate::table::{Changes, ZoneTable};
 use crate::zone::{Soa, Zone};
 use foldhash::fast::RandomState;
 use nodens_wire::{Builder, Class, Flags, Header, Name, NameRef, Opcode, Rcode, Section, Type};
-use std::collections::{BTreeSet, HashMap};
+use queue::{Due, Place, Queue, Rank};
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+mod queue;
 #[cfg(test)]
 mod tests;
 
@@ -93,16 +95,17 @@ struct Target {
     again_at: u64,
     /// When it may be told of another version.
     rested_at: u64,
-    /// Where it stands in [`Notifier::due`].
-    due_at: Option<u64>,
+    rank: Rank,
+    /// Where it stands in [`Notifier::queue`].
+    due: Option<Due>,
 }
 
 impl Target {
     /// When there is something to do while `serial` is the zone's.
-    fn due(&self, serial: Serial) -> Option<u64> {
+    fn due(&self, serial: Serial) -> Option<Due> {
         let again = (self.attempt > 0).then_some(self.again_at);
         let anew = (self.told != Some(serial)).then_some(self.rested_at);
-        again.into_iter().chain(anew).min()
+        again.into_iter().chain(anew).min().map(|at| (self.rank, at))
     }
 }
 
@@ -117,9 +120,6 @@ struct Notice {
     targets: Vec<Target>,
 }
 
-/// A target: the number of its notice, and its index there.
-type Place = (u32, usize);
-
 /// Tells secondaries of new versions of zones: each version once it is there, again and again at
 /// growing intervals until it is accepted or has been told often enough. A newer version takes the
 /// place of one that is being told. A zone costs nothing while it does not change.
@@ -129,13 +129,11 @@ pub struct Notifier {
     notices: HashMap<u32, Notice, RandomState>,
     next_notice: u32,
     by_zone: HashMap<Name, Vec<u32>, RandomState>,
-    /// Targets by the time when there is something to do.
-    due: BTreeSet<(u64, Place)>,
+    queue: Queue,
+    /// Whether the zones that there were at the beginning are known.
+    has_begun: bool,
     /// Who may answer with which identifier.
     in_flight: HashMap<(SocketAddr, u16), Place, RandomState>,
-    /// Messages that may be sent until `burst_until`.
-    burst: u32,
-    burst_until: u64,
 }
 
 impl Notifier {
@@ -146,10 +144,9 @@ impl Notifier {
             notices: HashMap::default(),
             next_notice: 0,
             by_zone: HashMap::default(),
-            due: BTreeSet::new(),
+            queue: Queue::default(),
+            has_begun: false,
             in_flight: HashMap::default(),
-            burst: NOTIFY_BURST,
-            burst_until: 0,
         }
     }
 
@@ -163,6 +160,7 @@ impl Notifier {
     /// Looks at the zones that have changed.
     pub fn take(&mut self, changes: &Changes) {
         changes.take().for_each(|(service, zone)| self.changed(service, zone));
+        self.has_begun = true;
     }
 
     fn changed(&mut self, service: u32, zone: Name) {
@@ -191,7 +189,7 @@ impl Notifier {
         if let Some(notice) = self.notices.get_mut(&number) {
             notice.source = source;
         }
-        self.schedule(number);
+        self.schedule(number, own.is_some());
     }
 
     fn add(
@@ -203,19 +201,21 @@ impl Notifier {
     ) -> u32 {
         let number = self.next_notice;
         self.next_notice = self.next_notice.wrapping_add(1);
-        let targets = secondaries.servers.iter().map(|_| Target::default()).collect();
+        let rank = if self.has_begun { Rank::Change } else { Rank::Initial };
+        let target = |_| Target { rank, ..Target::default() };
+        let targets = secondaries.servers.iter().map(target).collect();
         self.by_zone.entry(zone.clone()).or_default().push(number);
         self.notices.insert(number, Notice { service, zone, source, secondaries, targets });
         number
     }
 
     fn forget(&mut self, number: u32) {
-        let Some(notice) = self.notices.remove(&number) else { return };
+        let Some(mut notice) = self.notices.remove(&number) else { return };
         for (index, (target, to)) in
-            notice.targets.iter().zip(&notice.secondaries.servers).enumerate()
+            notice.targets.iter_mut().zip(&notice.secondaries.servers).enumerate()
         {
             let place = (number, index);
-            target.due_at.into_iter().for_each(|at| _ = self.due.remove(&(at, place)));
+            self.queue.put(*to, &mut target.due, place, None);
             release(&mut self.in_flight, (*to, target.id), place);
         }
         if let Some(notices) = self.by_zone.get_mut(&notice.zone) {
@@ -226,35 +226,33 @@ impl Notifier {
         }
     }
 
-    /// Looks when there is something to do for the secondaries of a zone.
-    fn schedule(&mut self, number: u32) {
+    /// Looks when there is something to do for the secondaries of a zone, which may have changed.
+    fn schedule(&mut self, number: u32, may_be_new: bool) {
         let Some(notice) = self.notices.get_mut(&number) else { return };
         let serial = notice.source.soa().map(|soa| soa.serial());
-        for (index, target) in notice.targets.iter_mut().enumerate() {
+        let servers = &notice.secondaries.servers;
+        for (index, (target, to)) in notice.targets.iter_mut().zip(servers).enumerate() {
+            if may_be_new && target.told != serial {
+                target.rank = Rank::Change;
+            }
             let due = serial.and_then(|serial| target.due(serial));
-            put(&mut self.due, target, (number, index), due);
+            self.queue.put(*to, &mut target.due, (number, index), due);
         }
     }
 
     /// Writes what is due: `send` is given each message, `id` draws identifiers that nobody can
-    /// foresee. At most [`NOTIFY_BURST`] messages go at once.
+    /// foresee. At most [`NOTIFY_BURST`](crate::limits::NOTIFY_BURST) messages go to a server at once.
     pub fn poll(
         &mut self,
         now_ns: u64,
         mut id: impl FnMut() -> u16,
         mut send: impl FnMut(Outgoing<'_>),
     ) -> Vec<Ended> {
-        if now_ns >= self.burst_until {
-            (self.burst, self.burst_until) =
-                (NOTIFY_BURST, now_ns.saturating_add(nanoseconds(NOTIFY_PAUSE)));
-        }
         let mut ended = Vec::new();
-        while self.burst > 0
-            && let Some(&(at, place)) = self.due.first()
-            && at <= now_ns
-        {
-            self.due.pop_first();
-            ended.extend(self.tell(place, now_ns, &mut id, &mut send));
+        for server in self.queue.begin(now_ns) {
+            while let Some(place) = self.queue.pop(server, now_ns) {
+                ended.extend(self.tell(place, now_ns, &mut id, &mut send));
+            }
         }
         ended
     }
@@ -269,7 +267,7 @@ impl Notifier {
         let notice = self.notices.get_mut(&place.0)?;
         let to = *notice.secondaries.servers.get(place.1)?;
         let target = notice.targets.get_mut(place.1)?;
-        target.due_at = None;
+        target.due = None;
         // Without a SOA record there is nothing to tell until the zone says that it has one.
         let soa = notice.source.soa()?;
         release(&mut self.in_flight, (to, target.id), place);
@@ -280,11 +278,13 @@ impl Notifier {
             target.rested_at = now_ns.saturating_add(nanoseconds(NOTIFY_INTERVAL));
         } else if target.attempt >= NOTIFY_ATTEMPTS {
             target.attempt = 0;
-            put(&mut self.due, target, place, target.due(soa.serial()));
+            let due = target.due(soa.serial());
+            self.queue.put(to, &mut target.due, place, due);
             let outcome = Outcome::GivenUp(target.said);
             return Some(Ended { zone: notice.zone.clone(), server: to, outcome });
         } else if target.attempt == 0 {
-            put(&mut self.due, target, place, target.due(soa.serial()));
+            let due = target.due(soa.serial());
+            self.queue.put(to, &mut target.due, place, due);
             return None;
         }
         let wait = nanoseconds(NOTIFY_TIMEOUT) << target.attempt;
@@ -292,8 +292,9 @@ impl Notifier {
         target.attempt += 1;
         target.id = free_id(&self.in_flight, to, id);
         self.in_flight.insert((to, target.id), place);
-        self.burst -= 1;
-        put(&mut self.due, target, place, target.due(soa.serial()));
+        self.queue.count(to);
+        let due = target.due(soa.serial());
+        self.queue.put(to, &mut target.due, place, due);
         let message = message(&notice.zone, target.id, &soa);
         let from = notice.secondaries.source_for(to);
         send(Outgoing { zone: &notice.zone, from, to, message: &message });
@@ -316,23 +317,14 @@ impl Notifier {
         }
         target.attempt = 0;
         self.in_flight.remove(&(from, header.id));
-        self.schedule(place.0);
+        self.schedule(place.0, false);
         Some(Outcome::Accepted)
     }
 
     /// When [`Notifier::poll`] has something to do even if no zone changes.
     pub fn next_deadline(&self) -> Option<u64> {
-        let (at, _) = self.due.first()?;
-        Some(if self.burst == 0 { self.burst_until.max(*at) } else { *at })
+        self.queue.next_deadline()
     }
-}
-
-/// Notes when there is something to do for a target.
-fn put(due: &mut BTreeSet<(u64, Place)>, target: &mut Target, place: Place, at: Option<u64>) {
-    if let Some(before) = std::mem::replace(&mut target.due_at, at) {
-        due.remove(&(before, place));
-    }
-    due.extend(at.map(|at| (at, place)));
 }
 
 /// Forgets what `place` sent with that identifier, unless another uses it now.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::{NOTIFY_BURST, NOTIFY_PAUSE};
 use crate::zone::Version;
 use nodens_wire::Message;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -220,14 +221,7 @@ fn identifiers_of_messages_to_one_server_differ() {
 #[test]
 fn very_many_zones_are_told_of_one_burst_after_the_other() {
     const ZONES: u32 = 1000;
-    let table = Arc::<ZoneTable>::default();
-    let zone = Arc::new(Numbered(AtomicU32::new(7)));
-    table.update(|update| {
-        for n in 0..ZONES {
-            let name = Name::parse(&format!("z{n}.test.")).unwrap();
-            update.add(name.view(), zone.clone());
-        }
-    });
+    let (table, _) = table_of(ZONES);
     let mut notifier = Notifier::new(&[service(&table, &[1])]);
     let changes = Arc::new(Changes::new(|| ()));
     notifier.listen(&changes);
@@ -248,4 +242,53 @@ fn very_many_zones_are_told_of_one_burst_after_the_other() {
         now = next;
     }
     assert!(told.len() == ZONES as usize && told.values().all(|count| *count == 1));
+}
+
+/// A table with so many zones that have version 7, and one of them.
+fn table_of(zones: u32) -> (Arc<ZoneTable>, Arc<Numbered>) {
+    let table = Arc::<ZoneTable>::default();
+    let zone = Arc::new(Numbered(AtomicU32::new(7)));
+    table.update(|update| {
+        for n in 0..zones {
+            let name = Name::parse(&format!("z{n}.test.")).unwrap();
+            update.add(name.view(), zone.clone());
+        }
+    });
+    (table, zone)
+}
+
+#[test]
+fn a_change_is_told_before_what_was_there_at_the_beginning_and_each_server_at_its_own_rate() {
+    let (table, zone) = table_of(NOTIFY_BURST * 3);
+    let mut notifier = Notifier::new(&[service(&table, &[1, 2])]);
+    let changes = Arc::new(Changes::new(|| ()));
+    notifier.listen(&changes);
+    notifier.take(&changes);
+    let mut id = 0;
+    let mut poll = |notifier: &mut Notifier, now| {
+        let mut told = Vec::new();
+        let ids = || {
+            id += 1;
+            id
+        };
+        notifier.poll(now, ids, |out| told.push((out.zone.clone(), out.to)));
+        told
+    };
+    let told = poll(&mut notifier, 0);
+    let of = |server| told.iter().filter(|(_, to)| *to == server).count();
+    assert_eq!([of(server(1)), of(server(2))], [NOTIFY_BURST as usize; 2]);
+    // One that waits for its turn changes, and another one comes.
+    let is_told = |name: &Name| told.iter().any(|(zone, _)| zone == name);
+    let names = (0..NOTIFY_BURST * 3).map(|n| Name::parse(&format!("z{n}.test.")).unwrap());
+    let waiting = names.into_iter().filter(|name| !is_told(name)).last().unwrap();
+    let new = Name::parse("new.test.").unwrap();
+    table.announce(waiting.view());
+    table.update(|update| assert!(update.add(new.view(), zone)));
+    notifier.take(&changes);
+    let told = poll(&mut notifier, nanoseconds(NOTIFY_PAUSE));
+    assert_eq!(told.len(), 2 * NOTIFY_BURST as usize);
+    for first in [&told[..2], &told[NOTIFY_BURST as usize..][..2]] {
+        assert!(first.iter().any(|(zone, _)| *zone == waiting), "{first:?}");
+        assert!(first.iter().any(|(zone, _)| *zone == new), "{first:?}");
+    }
 }
