@@ -66,7 +66,7 @@ struct Refused {
 }
 
 impl Worker {
-    /// Worker `index` of the process; `seed` feeds [`WorkerState::rng`].
+    /// Worker `index` of the process; `seed` feeds its random numbers.
     pub fn new(index: usize, shared: Arc<Shared>, config: Arc<Config>, seed: u64) -> Self {
         let state = WorkerState::new(index, shared, seed);
         Self {
