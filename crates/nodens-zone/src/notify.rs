@@ -5,7 +5,9 @@ use crate::serial::Serial;
 use crate::table::{Changes, ZoneTable};
 use crate::zone::{Soa, Zone};
 use foldhash::fast::RandomState;
-use nodens_wire::{Builder, Class, Flags, Header, Name, NameRef, Opcode, Rcode, Section, Type};
+use nodens_wire::{
+    Builder, Class, Flags, HEADER_LEN, Header, Name, NameRef, Opcode, Rcode, Reader, Section, Type,
+};
 use queue::{Due, Place, Queue, Rank};
 use std::collections::HashMap;
 use std::fmt;
@@ -271,28 +273,37 @@ impl Notifier {
         // Without a SOA record there is nothing to tell until the zone says that it has one.
         let soa = notice.source.soa()?;
         release(&mut self.in_flight, (to, target.id), place);
-        if target.told != Some(soa.serial()) && now_ns >= target.rested_at {
-            target.told = Some(soa.serial());
-            target.attempt = 0;
-            target.said = None;
-            target.rested_at = now_ns.saturating_add(nanoseconds(NOTIFY_INTERVAL));
-        } else if target.attempt >= NOTIFY_ATTEMPTS {
+        let is_new = target.told != Some(soa.serial()) && now_ns >= target.rested_at;
+        if !is_new && target.attempt >= NOTIFY_ATTEMPTS {
             target.attempt = 0;
             let due = target.due(soa.serial());
             self.queue.put(to, &mut target.due, place, due);
             let outcome = Outcome::GivenUp(target.said);
             return Some(Ended { zone: notice.zone.clone(), server: to, outcome });
-        } else if target.attempt == 0 {
+        }
+        if !is_new && target.attempt == 0 {
             let due = target.due(soa.serial());
             self.queue.put(to, &mut target.due, place, due);
             return None;
         }
+        self.queue.count(to);
+        let Some(id) = free_id(&self.in_flight, to, id) else {
+            // Responses to other messages, or their ends, make room.
+            let later = now_ns.saturating_add(nanoseconds(NOTIFY_TIMEOUT));
+            self.queue.put(to, &mut target.due, place, Some((target.rank, later)));
+            return None;
+        };
+        if is_new {
+            target.told = Some(soa.serial());
+            target.attempt = 0;
+            target.said = None;
+            target.rested_at = now_ns.saturating_add(nanoseconds(NOTIFY_INTERVAL));
+        }
         let wait = nanoseconds(NOTIFY_TIMEOUT) << target.attempt;
         target.again_at = now_ns.saturating_add(wait);
         target.attempt += 1;
-        target.id = free_id(&self.in_flight, to, id);
+        target.id = id;
         self.in_flight.insert((to, target.id), place);
-        self.queue.count(to);
         let due = target.due(soa.serial());
         self.queue.put(to, &mut target.due, place, due);
         let message = message(&notice.zone, target.id, &soa);
@@ -302,7 +313,8 @@ impl Notifier {
     }
 
     /// Takes a message that came from `from`; says whether a server accepted with it. Anything but
-    /// NOERROR is taken as "not yet": a server that starts up knows its zones after a while.
+    /// NOERROR is taken as "not yet": a server that starts up knows its zones after a while. A
+    /// question in it has to be that of the message it responds to; some servers send none.
     pub fn receive(&mut self, from: SocketAddr, message: &[u8]) -> Option<Outcome> {
         let header = Header::read(message).ok()?;
         let flags = header.flags;
@@ -310,7 +322,11 @@ impl Notifier {
             return None;
         }
         let place = *self.in_flight.get(&(from, header.id))?;
-        let target = self.notices.get_mut(&place.0)?.targets.get_mut(place.1)?;
+        let notice = self.notices.get_mut(&place.0)?;
+        if header.counts[0] > 0 && !asks_for(message, &notice.zone) {
+            return None;
+        }
+        let target = notice.targets.get_mut(place.1)?;
         target.said = Some(flags.rcode());
         if flags.rcode() != Rcode::NOERROR {
             return None;
@@ -338,22 +354,21 @@ fn release(
     }
 }
 
-/// An identifier that no message to this server has; after a few vain attempts any, because the
-/// message that had it is sent again.
+/// Whether the first question is about `zone`.
+fn asks_for(message: &[u8], zone: &Name) -> bool {
+    let mut qname = Vec::new();
+    let read = Reader::new(message, HEADER_LEN).name(&mut qname);
+    read.is_ok() && qname.eq_ignore_ascii_case(zone.as_wire())
+}
+
+/// An identifier that no message to this server has; none after a few vain attempts.
 fn free_id(
     in_flight: &HashMap<(SocketAddr, u16), Place, RandomState>,
     to: SocketAddr,
     id: &mut impl FnMut() -> u16,
-) -> u16 {
+) -> Option<u16> {
     const DRAWS: usize = 8;
-    let mut drawn = id();
-    for _ in 1..DRAWS {
-        if !in_flight.contains_key(&(to, drawn)) {
-            break;
-        }
-        drawn = id();
-    }
-    drawn
+    (0..DRAWS).map(|_| id()).find(|drawn| !in_flight.contains_key(&(to, *drawn)))
 }
 
 fn nanoseconds(time: std::time::Duration) -> u64 {

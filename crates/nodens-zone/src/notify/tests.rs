@@ -292,3 +292,42 @@ fn a_change_is_told_before_what_was_there_at_the_beginning_and_each_server_at_it
         assert!(first.iter().any(|(zone, _)| *zone == new), "{first:?}");
     }
 }
+
+#[test]
+fn a_response_about_another_zone_says_nothing() {
+    let mut fixture = Fixture::new(&[1]);
+    fixture.poll(0, 7);
+    let respond = |zone: &str| {
+        let mut out = Vec::new();
+        let flags = Flags(0).with_opcode(Opcode::NOTIFY).reply();
+        let zone = Name::parse(zone).unwrap();
+        Builder::new(&mut out, 1, flags).question(zone.view(), Type::SOA, Class::IN);
+        out
+    };
+    let own = respond("Cluster.Local.");
+    for other in [&respond("other.test."), &own[..own.len() - 6]] {
+        assert_eq!(fixture.notifier.receive(server(1), other), None);
+    }
+    assert_eq!(fixture.notifier.receive(server(1), &own), Some(Outcome::Accepted));
+}
+
+#[test]
+fn a_message_for_which_no_identifier_is_free_takes_none_from_others_and_is_sent_later() {
+    let (table, _) = table_of(2);
+    let mut notifier = Notifier::new(&[service(&table, &[1])]);
+    let changes = Arc::new(Changes::new(|| ()));
+    notifier.listen(&changes);
+    notifier.take(&changes);
+    let mut told = Vec::new();
+    let mut poll = |notifier: &mut Notifier, now, id: u16| {
+        notifier.poll(now, || id, |out| told.push((out.zone.clone(), id)));
+        told.len()
+    };
+    assert_eq!(poll(&mut notifier, 0, 5), 1);
+    assert_eq!(notifier.next_deadline(), Some(nanoseconds(NOTIFY_TIMEOUT)));
+    assert_eq!(notifier.in_flight.len(), 1);
+    // The first again, and the second.
+    assert_eq!(poll(&mut notifier, nanoseconds(NOTIFY_TIMEOUT), 6), 2);
+    assert_eq!(poll(&mut notifier, nanoseconds(NOTIFY_TIMEOUT) * 2, 7), 3);
+    assert!(told[0].0 != told[1].0 || told[0].0 != told[2].0, "{told:?}");
+}
