@@ -176,7 +176,12 @@ impl Notifier {
         let own = |number: &u32| self.notices.get(number).is_some_and(|n| n.service == service);
         let own = notices.iter().copied().find(own);
         let Some((source, secondaries)) = wanted else {
-            own.into_iter().for_each(|number| self.forget(number));
+            if let Some(number) = own {
+                self.forget(number);
+                // Others that name the same servers have left it to this one. They tell them anew.
+                let others = (0..self.services.len() as u32).filter(|other| *other != service);
+                others.for_each(|other| self.changed(other, zone.clone()));
+            }
             return;
         };
         let same = |number: &u32| {

@@ -199,6 +199,15 @@ fn servers_that_two_tables_name_for_a_zone_are_told_once() {
     };
     assert_eq!(notifier.poll(0, ids, |out| told.push(out.to)), []);
     assert_eq!(told, [server(1), server(2), server(3)]);
+    // Another one goes on where the first has the zone no more.
+    a.update(|update| assert!(update.remove(zone_name().view())));
+    notifier.take(&changes);
+    let mut told = Vec::new();
+    assert_eq!(notifier.poll(SECOND, || 9, |out| told.push(out.to)), []);
+    assert_eq!(told, [server(1), server(2)]);
+    b.update(|update| assert!(update.remove(zone_name().view())));
+    notifier.take(&changes);
+    assert_eq!(notifier.notices.len(), 1);
 }
 
 #[test]
