@@ -102,29 +102,27 @@ impl Round {
         self.notifier.take(&self.changes);
         let now = clock::now().mono_ns;
         let Self { notifier, sockets, poll, random, sink, .. } = self;
-        let send = |out: Outgoing<'_>| {
-            if let Err(Unsent { level, error }) = sockets.send(poll, &out) {
-                // It is sent again, as if it had been lost on the way.
-                let (zone, to, reason) = (out.zone.to_string(), out.to, errno_text(&error));
-                let text = match level {
-                    Level::Error => {
-                        format!("cannot notify secondaries of changes to zone {zone:?}: {reason}")
-                    }
-                    _ => format!("notify for zone {zone:?} to {to}: {reason}"),
-                };
-                sink.line(level, ORIGIN, text);
+        // What is not sent is sent again, as if it had been lost on the way.
+        let send = |out: Outgoing<'_>| match sockets.send(poll, &out) {
+            Ok(()) => true,
+            Err(unsent) => {
+                unsent.say(&out, sink);
+                false
             }
         };
         for Ended { zone, server, outcome } in notifier.poll(now, || random.u16(), send) {
             let reason = match outcome {
                 Outcome::Accepted => continue,
-                Outcome::GivenUp(None) => "no answer".to_owned(),
-                Outcome::GivenUp(Some(rcode)) => format!("rcode was {rcode}"),
+                Outcome::GivenUp(None) => {
+                    format!("was not accepted by \"{server}\": no answer")
+                }
+                Outcome::GivenUp(Some(rcode)) => {
+                    format!("was not accepted by \"{server}\": rcode was {rcode}")
+                }
+                Outcome::Unsent => format!("could not be sent to \"{server}\""),
             };
             let zone = zone.to_string();
-            let text =
-                format!("notify for zone {zone:?} was not accepted by \"{server}\": {reason}");
-            sink.line(Level::Warning, ORIGIN, text);
+            sink.line(Level::Warning, ORIGIN, format!("notify for zone {zone:?} {reason}"));
         }
         let now = clock::now().mono_ns;
         let due = self.notifier.next_deadline();
@@ -154,10 +152,32 @@ struct Sockets {
     failed: HashSet<IpAddr>,
 }
 
-/// Why a message was not sent, and how loud that is to be said.
-struct Unsent {
-    level: Level,
-    error: io::Error,
+/// Why a message was not sent.
+enum Unsent {
+    /// No socket of that address can be opened, which is about every zone that is told of from there;
+    /// and whether that was so before.
+    Socket(IpAddr, bool, io::Error),
+    /// The system does not send it.
+    Message(io::Error),
+}
+
+impl Unsent {
+    fn say(&self, out: &Outgoing<'_>, sink: &Sink) {
+        let (level, text) = match self {
+            Self::Socket(from, is_known, error) => {
+                let (reason, from) =
+                    (errno_text(error), Some(from).filter(|ip| !ip.is_unspecified()));
+                let from = from.map(|from| format!(" from {from}")).unwrap_or_default();
+                let level = if *is_known { Level::Debug } else { Level::Error };
+                (level, format!("cannot notify secondaries of changes{from}: {reason}"))
+            }
+            Self::Message(error) => {
+                let (zone, to, reason) = (out.zone.to_string(), out.to, errno_text(error));
+                (Level::Debug, format!("notify for zone {zone:?} to {to}: {reason}"))
+            }
+        };
+        sink.line(level, ORIGIN, text);
+    }
 }
 
 impl Sockets {
@@ -170,16 +190,18 @@ impl Sockets {
         let socket = match self.open.entry(from) {
             Entry::Occupied(socket) => socket.into_mut(),
             Entry::Vacant(place) => match open(from, poll) {
-                Ok(socket) => place.insert(socket),
+                Ok(socket) => {
+                    self.failed.remove(&from);
+                    place.insert(socket)
+                }
                 Err(error) => {
-                    let is_new = self.failed.insert(from);
-                    let level = if is_new { Level::Error } else { Level::Debug };
-                    return Err(Unsent { level, error });
+                    let is_known = !self.failed.insert(from);
+                    return Err(Unsent::Socket(from, is_known, error));
                 }
             },
         };
         let sent = socket.send_to(out.message, out.to);
-        sent.map(drop).map_err(|error| Unsent { level: Level::Debug, error })
+        sent.map(drop).map_err(Unsent::Message)
     }
 }
 

@@ -56,6 +56,8 @@ pub enum Outcome {
     Accepted,
     /// It was told as often as it is told; this is the RCODE of its last answer, if any came.
     GivenUp(Option<Rcode>),
+    /// It would have been told as often, but no message could be sent.
+    Unsent,
 }
 
 /// A message to be sent.
@@ -91,6 +93,8 @@ struct Target {
     attempt: u32,
     /// Identifier of the last message.
     id: u16,
+    /// Whether a message about this version was sent.
+    is_sent: bool,
     /// What it last said to this version.
     said: Option<Rcode>,
     /// When it is told again, monotonic nanoseconds.
@@ -247,13 +251,13 @@ impl Notifier {
         }
     }
 
-    /// Writes what is due: `send` is given each message, `id` draws identifiers that nobody can
+    /// Writes what is due: `send` is given each message and says whether it could be sent; `id` draws identifiers that nobody can
     /// foresee. At most [`NOTIFY_BURST`](crate::limits::NOTIFY_BURST) messages go to a server at once.
     pub fn poll(
         &mut self,
         now_ns: u64,
         mut id: impl FnMut() -> u16,
-        mut send: impl FnMut(Outgoing<'_>),
+        mut send: impl FnMut(Outgoing<'_>) -> bool,
     ) -> Vec<Ended> {
         let mut ended = Vec::new();
         for server in self.queue.begin(now_ns) {
@@ -269,7 +273,7 @@ impl Notifier {
         place: Place,
         now_ns: u64,
         id: &mut impl FnMut() -> u16,
-        send: &mut impl FnMut(Outgoing<'_>),
+        send: &mut impl FnMut(Outgoing<'_>) -> bool,
     ) -> Option<Ended> {
         let notice = self.notices.get_mut(&place.0)?;
         let to = *notice.secondaries.servers.get(place.1)?;
@@ -283,7 +287,8 @@ impl Notifier {
             target.attempt = 0;
             let due = target.due(soa.serial());
             self.queue.put(to, &mut target.due, place, due);
-            let outcome = Outcome::GivenUp(target.said);
+            let given_up = Outcome::GivenUp(target.said);
+            let outcome = if target.is_sent { given_up } else { Outcome::Unsent };
             return Some(Ended { zone: notice.zone.clone(), server: to, outcome });
         }
         if !is_new && target.attempt == 0 {
@@ -301,7 +306,7 @@ impl Notifier {
         if is_new {
             target.told = Some(soa.serial());
             target.attempt = 0;
-            target.said = None;
+            (target.said, target.is_sent) = (None, false);
             target.rested_at = now_ns.saturating_add(nanoseconds(NOTIFY_INTERVAL));
         }
         let wait = nanoseconds(NOTIFY_TIMEOUT) << target.attempt;
@@ -313,7 +318,7 @@ impl Notifier {
         self.queue.put(to, &mut target.due, place, due);
         let message = message(&notice.zone, target.id, &soa);
         let from = notice.secondaries.source_for(to);
-        send(Outgoing { zone: &notice.zone, from, to, message: &message });
+        target.is_sent |= send(Outgoing { zone: &notice.zone, from, to, message: &message });
         None
     }
 

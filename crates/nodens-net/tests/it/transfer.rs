@@ -418,3 +418,25 @@ fn servers_are_told_of_a_zone_and_of_its_changes_until_they_accept() {
     drop(notifications);
     server.stop();
 }
+
+#[test]
+fn an_address_that_cannot_be_told_from_is_named_once_and_no_zone() {
+    let zone = Endpoints::new(3);
+    let corefile = "cluster.local:0 {\n bind 127.0.0.1\n transfer {\n  to 127.0.0.1:9 \
+        127.0.0.2:9\n  source 192.0.2.9\n }\n}";
+    let server = start(&zone, corefile);
+    let services = &server.first.upgrade().unwrap().services.notifies;
+    let notifications = Notifications::start(services, server.shared.sink.clone()).unwrap();
+    let mut log = String::new();
+    let wanted = "cannot notify secondaries of changes from 192.0.2.9: ";
+    eventually("a line in the log", || {
+        log += &server.log();
+        log.contains(wanted)
+    });
+    drop(notifications);
+    log += &server.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(wanted)).collect();
+    assert_eq!(lines.iter().filter(|line| line.contains("Error")).count(), 1, "{log}");
+    assert!(lines.iter().all(|line| !line.contains("cluster.local")), "{log}");
+    server.stop();
+}

@@ -45,6 +45,12 @@ fn service(zones: &Arc<ZoneTable>, servers: &[u8]) -> NotifyService {
     NotifyService { zones: zones.clone(), rules: Arc::new(All(secondaries)) }
 }
 
+/// Notes a message that is sent.
+fn push<T>(told: &mut Vec<T>, message: T) -> bool {
+    told.push(message);
+    true
+}
+
 fn zone_name() -> Name {
     Name::parse("cluster.local.").unwrap()
 }
@@ -57,6 +63,8 @@ struct Fixture {
     notifier: Notifier,
     ids: u16,
     sent: Vec<(SocketAddr, Vec<u8>)>,
+    /// Whether messages can be sent.
+    reaches: bool,
 }
 
 impl Fixture {
@@ -66,7 +74,7 @@ impl Fixture {
         let notifier = Notifier::new(&[service(&zones, servers)]);
         let changes = Arc::new(Changes::new(|| ()));
         notifier.listen(&changes);
-        Self { zone, zones, changes, notifier, ids: 0, sent: Vec::new() }
+        Self { zone, zones, changes, notifier, ids: 0, sent: Vec::new(), reaches: true }
     }
 
     /// Polls at this second; gives who is told and what ended.
@@ -75,13 +83,16 @@ impl Fixture {
         if self.zone.0.swap(serial, Ordering::Relaxed) != serial {
             self.zones.announce(zone_name().view());
         }
-        let Self { notifier, ids, sent, .. } = self;
+        let Self { notifier, ids, sent, reaches, .. } = self;
         notifier.take(&self.changes);
         let id = || {
             *ids += 1;
             *ids
         };
-        let send = |out: Outgoing<'_>| sent.push((out.to, out.message.to_vec()));
+        let send = |out: Outgoing<'_>| {
+            sent.push((out.to, out.message.to_vec()));
+            *reaches
+        };
         let ended = notifier.poll(second * SECOND, id, send);
         assert!(ended.iter().all(|ended| ended.zone == zone_name()));
         let ended = ended.into_iter().map(|ended| (ended.server, ended.outcome)).collect();
@@ -197,13 +208,13 @@ fn servers_that_two_tables_name_for_a_zone_are_told_once() {
         id += 1;
         id
     };
-    assert_eq!(notifier.poll(0, ids, |out| told.push(out.to)), []);
+    assert_eq!(notifier.poll(0, ids, |out| push(&mut told, out.to)), []);
     assert_eq!(told, [server(1), server(2), server(3)]);
     // Another one goes on where the first has the zone no more.
     a.update(|update| assert!(update.remove(zone_name().view())));
     notifier.take(&changes);
     let mut told = Vec::new();
-    assert_eq!(notifier.poll(SECOND, || 9, |out| told.push(out.to)), []);
+    assert_eq!(notifier.poll(SECOND, || 9, |out| push(&mut told, out.to)), []);
     assert_eq!(told, [server(1), server(2)]);
     b.update(|update| assert!(update.remove(zone_name().view())));
     notifier.take(&changes);
@@ -220,7 +231,7 @@ fn identifiers_of_messages_to_one_server_differ() {
     fixture.notifier.take(&fixture.changes);
     let mut ids = [5, 5, 5, 6].into_iter();
     let mut sent = Vec::new();
-    let send = |out: Outgoing<'_>| sent.push(Header::read(out.message).unwrap().id);
+    let send = |out: Outgoing<'_>| push(&mut sent, Header::read(out.message).unwrap().id);
     fixture.notifier.poll(0, || ids.next().unwrap(), send);
     assert_eq!(sent, [5, 6]);
     assert_eq!(fixture.answer(1, 6, Rcode::NOERROR), Some(Outcome::Accepted));
@@ -242,7 +253,10 @@ fn very_many_zones_are_told_of_one_burst_after_the_other() {
             id
         };
         let before = told.values().sum::<u32>();
-        let count = |out: Outgoing<'_>| *told.entry(out.zone.clone()).or_insert(0) += 1;
+        let count = |out: Outgoing<'_>| {
+            *told.entry(out.zone.clone()).or_insert(0) += 1;
+            true
+        };
         assert_eq!(notifier.poll(now, ids, count), []);
         assert_eq!(notifier.poll(now + 1, || panic!(), |_| panic!()), []);
         assert_eq!(told.values().sum::<u32>() - before, NOTIFY_BURST);
@@ -280,7 +294,7 @@ fn a_change_is_told_before_what_was_there_at_the_beginning_and_each_server_at_it
             id += 1;
             id
         };
-        notifier.poll(now, ids, |out| told.push((out.zone.clone(), out.to)));
+        notifier.poll(now, ids, |out| push(&mut told, (out.zone.clone(), out.to)));
         told
     };
     let told = poll(&mut notifier, 0);
@@ -329,7 +343,7 @@ fn a_message_for_which_no_identifier_is_free_takes_none_from_others_and_is_sent_
     notifier.take(&changes);
     let mut told = Vec::new();
     let mut poll = |notifier: &mut Notifier, now, id: u16| {
-        notifier.poll(now, || id, |out| told.push((out.zone.clone(), id)));
+        notifier.poll(now, || id, |out| push(&mut told, (out.zone.clone(), id)));
         told.len()
     };
     assert_eq!(poll(&mut notifier, 0, 5), 1);
@@ -339,4 +353,20 @@ fn a_message_for_which_no_identifier_is_free_takes_none_from_others_and_is_sent_
     assert_eq!(poll(&mut notifier, nanoseconds(NOTIFY_TIMEOUT), 6), 2);
     assert_eq!(poll(&mut notifier, nanoseconds(NOTIFY_TIMEOUT) * 2, 7), 3);
     assert!(told[0].0 != told[1].0 || told[0].0 != told[2].0, "{told:?}");
+}
+
+#[test]
+fn a_server_that_nothing_could_be_sent_to_is_not_said_to_be_silent() {
+    let mut fixture = Fixture::new(&[1]);
+    let end = |fixture: &mut Fixture, version, seconds: std::ops::Range<u64>| {
+        let ended = |second| fixture.poll(second, version).1;
+        seconds.flat_map(ended).map(|(_, outcome)| outcome).collect::<Vec<_>>()
+    };
+    fixture.reaches = false;
+    assert_eq!(end(&mut fixture, 7, 0..100), [Outcome::Unsent]);
+    assert_eq!(end(&mut fixture, 8, 100..110), []);
+    fixture.reaches = true;
+    assert_eq!(end(&mut fixture, 8, 110..200), [Outcome::GivenUp(None)]);
+    fixture.reaches = false;
+    assert_eq!(end(&mut fixture, 9, 200..300), [Outcome::Unsent]);
 }

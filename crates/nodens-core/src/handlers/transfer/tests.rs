@@ -322,6 +322,7 @@ fn servers_that_are_named_are_told_once_whatever_the_addresses_of_the_block() {
     let send = |out: Outgoing<'_>| {
         let soa = Message::parse(out.message).unwrap().answer.remove(0);
         told.push((out.zone.clone(), out.to, out.from, Soa::new(soa).unwrap().serial().0));
+        true
     };
     assert_eq!(notifier.poll(0, ids, send), []);
     let from = "192.0.2.9".parse().ok();
