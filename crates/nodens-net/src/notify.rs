@@ -34,18 +34,20 @@ impl std::fmt::Debug for Notifications {
 }
 
 impl Notifications {
-    /// Tells everybody of the versions there are now, and of later ones as they come.
+    /// Tells everybody of the versions there are now, and of later ones as they come. A table without
+    /// zones is passed over, for good: directives fill theirs before a configuration is at work.
     ///
     /// # Errors
     /// If there is no thread or descriptor to be had.
     pub fn start(services: &[NotifyService], sink: Sink) -> io::Result<Self> {
         let (stopping, waker) = (Arc::new(AtomicBool::new(false)), Arc::new(Waker::new()?));
         let mut notifications = Self { stopping, waker, thread: None };
+        let has_zones = |service: &&NotifyService| !service.zones.load().is_empty();
+        let services: Vec<_> = services.iter().filter(has_zones).cloned().collect();
         if services.is_empty() {
             return Ok(notifications);
         }
         let (stopping, waker) = (notifications.stopping.clone(), notifications.waker.clone());
-        let services = services.to_vec();
         let run = move || match Round::new(&services, sink.clone(), waker) {
             Ok(mut round) => {
                 while !stopping.load(Ordering::Acquire) {
@@ -210,4 +212,28 @@ fn open(from: IpAddr, poll: &Poll) -> io::Result<UdpSocket> {
     socket.set_nonblocking(true)?;
     poll.add(&socket, Kind::UdpServer, Key::ONLY, Interest::READ)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodens_wire::NameRef;
+    use nodens_zone::{NotifyRules, Secondaries};
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl NotifyRules for Nobody {
+        fn secondaries(&self, _zone: NameRef<'_>) -> Option<Arc<Secondaries>> {
+            None
+        }
+    }
+
+    #[test]
+    fn without_zones_there_is_no_thread() {
+        let (sender, _log) = std::sync::mpsc::sync_channel(1);
+        let service = NotifyService { zones: Arc::default(), rules: Arc::new(Nobody) };
+        let notifications = Notifications::start(&[service], Sink::new(sender)).unwrap();
+        assert!(notifications.thread.is_none());
+    }
 }
