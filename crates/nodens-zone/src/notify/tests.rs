@@ -303,7 +303,7 @@ fn a_change_is_told_before_what_was_there_at_the_beginning_and_each_server_at_it
     // One that waits for its turn changes, and another one comes.
     let is_told = |name: &Name| told.iter().any(|(zone, _)| zone == name);
     let names = (0..NOTIFY_BURST * 3).map(|n| Name::parse(&format!("z{n}.test.")).unwrap());
-    let waiting = names.into_iter().filter(|name| !is_told(name)).last().unwrap();
+    let waiting = names.into_iter().rfind(|name| !is_told(name)).unwrap();
     let new = Name::parse("new.test.").unwrap();
     table.announce(waiting.view());
     table.update(|update| assert!(update.add(new.view(), zone)));
