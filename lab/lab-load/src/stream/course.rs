@@ -114,7 +114,7 @@ impl Engine<'_> {
         self.close_if_done(key);
     }
 
-    /// Puts queries that nobody has looked at back to their client, the oldest first.
+    /// Puts queries that were not started back to their client, the oldest first.
     pub(super) fn take_back(&mut self, client: usize, lane: u32, questions: Vec<u16>) {
         for id in questions.into_iter().rev() {
             let mut message = Vec::new();

@@ -297,3 +297,17 @@ fn no_more_streams_are_out_than_the_server_allows() {
     assert!(counts.answered >= 200 && counts.lost() == 0, "{counts:?}");
     assert!(seen.opened == 1 && seen.stream_waits > 0, "{seen:?}");
 }
+
+#[test]
+fn a_frame_without_end_on_a_control_stream_ends_the_connection() {
+    let settings = Settings { is_endless: true, ..Settings::default() };
+    let server = Server::start(settings, |_, message| Reply::Message(message));
+    let mut config = one_by_one(server.address, "persistent", 1);
+    config.timeout = Duration::from_secs(5);
+    let outcome = measure(&config);
+    let seen = connections(&outcome);
+    let flooded = server.flooded.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(seen.broken > 0, "{seen:?} {flooded}");
+    // What was on its way when the connection ended is more than what was taken.
+    assert!(flooded < 8 << 20, "{flooded}");
+}

@@ -9,8 +9,8 @@ use lab_echo::identity::Identity;
 use lab_http3::{Quic, Shared, Slot, Stream};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, IdleTimeout, ServerConfig,
-    TransportConfig, VarInt,
+    ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, IdleTimeout, ServerConfig,
+    StreamId, TransportConfig, VarInt,
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -46,17 +46,21 @@ pub(super) struct Settings {
     pub(super) forgets: bool,
     /// Whether it replies without reading the body.
     pub(super) is_rash: bool,
+    /// Whether its control stream has one frame without end.
+    pub(super) is_endless: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { idle: PATIENCE, streams: 100, forgets: false, is_rash: false }
+        Self { idle: PATIENCE, streams: 100, forgets: false, is_rash: false, is_endless: false }
     }
 }
 
 /// A server of HTTP/3 on a thread of its own.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
+    /// Octets of endless frames that were accepted for sending.
+    pub(super) flooded: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -66,9 +70,10 @@ impl Server {
         let socket = UdpSocket::bind(any()).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
         let (address, over) = (socket.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
-        let stop = over.clone();
-        let thread = std::thread::spawn(move || serve(&socket, settings, way, &stop));
-        Self { address, over, thread: Some(thread) }
+        let flooded = Arc::new(AtomicU64::new(0));
+        let (stop, sent) = (over.clone(), flooded.clone());
+        let thread = std::thread::spawn(move || serve(&socket, settings, way, &stop, &sent));
+        Self { address, flooded, over, thread: Some(thread) }
     }
 }
 
@@ -83,6 +88,8 @@ struct Client {
     connection: Shared,
     task: Pin<Box<dyn Future<Output = ()>>>,
     is_done: bool,
+    /// The control stream with the endless frame.
+    endless: Option<StreamId>,
 }
 
 fn server_config(identity: &Identity, settings: Settings) -> Arc<ServerConfig> {
@@ -97,7 +104,7 @@ fn server_config(identity: &Identity, settings: Settings) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-fn serve(socket: &UdpSocket, settings: Settings, way: Way, over: &AtomicBool) {
+fn serve(socket: &UdpSocket, settings: Settings, way: Way, over: &AtomicBool, flooded: &AtomicU64) {
     let identity = identity();
     let config = server_config(&identity, settings);
     let mut endpoint =
@@ -117,7 +124,9 @@ fn serve(socket: &UdpSocket, settings: Settings, way: Way, over: &AtomicBool) {
                     let connection = Rc::new(RefCell::new(connection));
                     let quic = Quic::new(connection.clone(), Slot::default());
                     let task = Box::pin(converse(quic, settings, way));
-                    clients.insert(handle, Client { connection, task, is_done: false });
+                    let client =
+                        Client { connection, task, is_done: settings.is_endless, endless: None };
+                    clients.insert(handle, client);
                 }
                 Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                     if let Some(client) = clients.get(&handle) {
@@ -130,11 +139,34 @@ fn serve(socket: &UdpSocket, settings: Settings, way: Way, over: &AtomicBool) {
                 None => {}
             }
         }
-        clients.retain(|handle, client| client.drive(socket, &mut endpoint, *handle));
+        clients.retain(|handle, client| {
+            if settings.is_endless {
+                flooded.fetch_add(client.flood(), Ordering::Relaxed);
+            }
+            client.drive(socket, &mut endpoint, *handle)
+        });
     }
 }
 
 impl Client {
+    /// Writes what fits of a SETTINGS frame of 2^30 octets; gives how many.
+    fn flood(&mut self) -> u64 {
+        let mut connection = self.connection.borrow_mut();
+        if self.endless.is_none() {
+            let Some(id) = connection.streams().open(Dir::Uni) else { return 0 };
+            self.endless = Some(id);
+            // A control stream, SETTINGS, and the length in eight octets (RFC 9114 sections 6.2.1 and 7.2.4).
+            let begin = [0x00, 0x04, 0xc0, 0, 0, 0, 0x40, 0, 0, 0];
+            _ = connection.send_stream(id).write(&begin);
+        }
+        let Some(id) = self.endless else { return 0 };
+        let mut count = 0;
+        while let Ok(len) = connection.send_stream(id).write(&[0; 16_384]) {
+            count += len as u64;
+        }
+        count
+    }
+
     /// False when it is over.
     fn drive(
         &mut self,

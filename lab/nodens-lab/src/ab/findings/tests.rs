@@ -165,14 +165,19 @@ fn what_was_not_measured_is_omitted_with_a_reason() {
     assert_eq!(none.omitted[0].reason, "nothing was measured");
 }
 
+/// 600 of 1,000 queries are lost, with a timeout of 2 s.
+fn lose_most(block: &mut Block) {
+    block.response = Histogram::new();
+    (0..400).for_each(|_| block.response.record(1_000_000));
+    (0..600).for_each(|_| block.response.record_censored(2_000_000_000));
+    (block.answered, block.lost) = (400, 600);
+}
+
 #[test]
 fn lost_queries_stand_in_quantiles_as_the_timeout() {
     let mut all = blocks(8, 0);
     for block in all.iter_mut().filter(|block| block.side == "b" && block.sent > 0) {
-        block.response = Histogram::new();
-        (0..400).for_each(|_| block.response.record(1_000_000));
-        (0..600).for_each(|_| block.response.record_censored(2_000_000_000));
-        (block.answered, block.lost) = (400, 600);
+        lose_most(block);
     }
     let found = findings(&plan(&[("p50", 0.02), ("loss", 0.001)]), &all, &[]);
     let p50 = &found.all[0];
@@ -186,10 +191,7 @@ fn lost_queries_stand_in_quantiles_as_the_timeout() {
 fn two_quantiles_among_lost_queries_are_not_equivalent() {
     let mut all = blocks(8, 0);
     for block in all.iter_mut().filter(|block| block.sent > 0) {
-        block.response = Histogram::new();
-        (0..400).for_each(|_| block.response.record(1_000_000));
-        (0..600).for_each(|_| block.response.record_censored(2_000_000_000));
-        (block.answered, block.lost) = (400, 600);
+        lose_most(block);
     }
     let found = findings(&plan(&[("p50", 0.02)]), &all, &[]);
     let p50 = &found.all[0];
@@ -201,10 +203,7 @@ fn two_quantiles_among_lost_queries_are_not_equivalent() {
 fn a_few_quantiles_among_lost_queries_leave_the_others_without_equivalence() {
     let mut all = blocks(10, 0);
     for block in all.iter_mut().filter(|block| block.sent > 0 && block.pair < 4) {
-        block.response = Histogram::new();
-        (0..400).for_each(|_| block.response.record(1_000_000));
-        (0..600).for_each(|_| block.response.record_censored(2_000_000_000));
-        (block.answered, block.lost) = (400, 600);
+        lose_most(block);
     }
     let found = findings(&plan(&[("p50", 0.02)]), &all, &[]);
     let p50 = &found.all[0];
