@@ -9,7 +9,7 @@ use report::{Failed, Report};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// More failures than this are no matter of a busy machine: nothing is run again.
 const AGAIN_MAX: usize = 5;
@@ -62,13 +62,16 @@ fn cargo_test(args: &[String]) -> anyhow::Result<(bool, Report)> {
     drop(command);
     let (sender, lines) = std::sync::mpsc::channel();
     std::thread::spawn(move || send_lines(reader, &sender));
-    let (mut report, mut out, mut ended) = (Report::default(), std::io::stdout().lock(), None);
-    loop {
+    let (mut report, mut out) = (Report::default(), std::io::stdout().lock());
+    let mut until = None;
+    while until.is_none_or(|until| Instant::now() < until) {
         match lines.recv_timeout(OUTPUT_MAX) {
             Ok(line) => out.write_all(report.take(&String::from_utf8_lossy(&line)).as_bytes())?,
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) if ended.is_some() => break,
-            Err(RecvTimeoutError::Timeout) => ended = child.try_wait()?,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if until.is_none() && child.try_wait()?.is_some() {
+            until = Some(Instant::now() + OUTPUT_MAX);
         }
     }
     Ok((child.wait()?.success(), report))
