@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 pub fn ask(
     server: SocketAddr,
     carrier: Carrier,
-    (qname, qtype): (NameRef<'_>, Type),
+    qname: NameRef<'_>,
+    qtype: Type,
     patience: Duration,
 ) -> io::Result<Vec<u8>> {
     let query = Query { id: Random::new().u16(), qname, qtype };
@@ -76,7 +77,11 @@ impl Query<'_> {
         let mut octets = [0; RESPONSE_LEN_MAX];
         loop {
             socket.set_read_timeout(Some(left(until)?))?;
-            let len = socket.recv(&mut octets)?;
+            let len = match socket.recv(&mut octets) {
+                // A signal: no system call with a time limit is continued after one.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                received => received?,
+            };
             let received = octets.get(..len).unwrap_or_default();
             if self.is_answered_by(received) {
                 return Ok(received.to_vec());
@@ -126,7 +131,7 @@ mod tests {
 
     fn ask_here(server: SocketAddr, carrier: Carrier) -> io::Result<Vec<u8>> {
         let qname: Name = "www.example.".parse().unwrap();
-        ask(server, carrier, (qname.view(), Type::A), PATIENCE)
+        ask(server, carrier, qname.view(), Type::A, PATIENCE)
     }
 
     #[test]

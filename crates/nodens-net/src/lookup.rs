@@ -75,7 +75,7 @@ fn in_hosts(text: &str, host: &str) -> Vec<IpAddr> {
 /// A and AAAA. The second may fail if the first gave something.
 fn ask_both(qname: &Name, server: SocketAddr) -> io::Result<Vec<IpAddr>> {
     let of = |qtype| {
-        let response = ask(server, Carrier::Udp, (qname.view(), qtype), PATIENCE)?;
+        let response = ask(server, Carrier::Udp, qname.view(), qtype, PATIENCE)?;
         addresses(&Message::parse(&response).map_err(io::Error::other)?)
     };
     let mut addresses = of(Type::A)?;

@@ -61,8 +61,8 @@ pub(crate) fn serves(target: &Target) -> bool {
 }
 
 fn ask(target: &Target) -> io::Result<Rcode> {
-    let question = (target.zone.view(), Type::SOA);
-    let response = nodens_net::ask(target.address, target.carrier, question, PATIENCE);
+    let Target { address, carrier, zone } = target;
+    let response = nodens_net::ask(*address, *carrier, zone.view(), Type::SOA, PATIENCE);
     Ok(nodens_wire::header::flags(&response?).rcode())
 }
 
