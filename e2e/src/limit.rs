@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How long the last words may take.
 const WORDS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Ends the whole run, unless it is dropped in time. Whoever started the run's sandbox continues with the next one.
+/// Ends the whole run, unless it is dropped in time. The process that started the run's sandbox continues with the next one.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// Its end is the end of the limit.

@@ -18,7 +18,7 @@ pub enum Action {
         /// The attempt.
         attempt: u32,
     },
-    /// Nobody waits for the answer to this attempt any more.
+    /// The query of this attempt is over: its response is not needed any more.
     Forget {
         /// The job that asked.
         ticket: Ticket,

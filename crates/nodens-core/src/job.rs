@@ -22,7 +22,7 @@ pub struct Client {
     pub transport: Transport,
     /// Index into `Config::listeners`.
     pub listener: u16,
-    /// Names its connection, or its socket for datagrams, to whoever owns that; opaque here.
+    /// Names its connection, or its socket for datagrams, to the owner of the sockets; opaque here.
     pub connection: u64,
     /// Which stream of the connection it asked on, as its owner numbers them; opaque here too, and 0
     /// where a connection is one stream.

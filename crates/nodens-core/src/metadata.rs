@@ -8,8 +8,8 @@ pub fn value(cx: &Cx<'_>, label: &str) -> Option<String> {
     Source { job: cx.job, block: cx.block }.value(label)
 }
 
-/// Where values come from. They are looked up when they are used, so a label nobody uses costs
-/// nothing.
+/// Where values come from. They are looked up when they are used, so a label that is not used
+/// costs nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'j> {
     /// The question.

@@ -99,7 +99,7 @@ pub enum LeakKind {
     Failure,
 }
 
-/// Queries that nobody gains from, put down to what causes them.
+/// Queries that no client gains from, by their cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Leak {
     /// What sort of leak.

@@ -152,7 +152,7 @@ impl Pipe {
         _ = SockRef::from(self.socket()).set_linger(Some(Duration::ZERO));
     }
 
-    /// The socket, for another process that goes on with the connection.
+    /// The socket, for another process that continues the connection.
     pub(crate) fn release(self, poll: &Poll) -> OwnedFd {
         // It lives on, and so would what epoll knows of it.
         poll.remove(self.socket());

@@ -3,7 +3,7 @@
 //! [`network`] owns the local addresses and the packet filter's rules that bring the queries of
 //! a node's pods to this process instead of the central DNS servers. All of it hangs on
 //! descriptors: it lives exactly as long as a process holds them, so that nothing diverts
-//! queries when nobody is there to answer them, however the process ended.
+//! queries to a process that has ended, however it ended.
 //!
 //! [`face`] is what node-cache's operators see: its template of a Corefile, its ConfigMap folders,
 //! and the ways to name the upstream service.

@@ -251,8 +251,8 @@ impl Notifier {
         }
     }
 
-    /// Writes what is due: `send` is given each message and says whether it could be sent; `id` draws identifiers that nobody can
-    /// foresee. At most [`NOTIFY_BURST`](crate::limits::NOTIFY_BURST) messages go to a server at once.
+    /// Writes what is due: `send` is given each message and says whether it could be sent; `id` draws
+    /// unpredictable identifiers. At most [`NOTIFY_BURST`](crate::limits::NOTIFY_BURST) messages go to a server at once.
     pub fn poll(
         &mut self,
         now_ns: u64,

@@ -67,7 +67,7 @@ pub struct Refresh {
     failures: u32,
     /// Who sent a NOTIFY and was not asked first since, in that order: each once.
     notified: Vec<usize>,
-    /// The least time until the next round, whoever sends a NOTIFY.
+    /// No round begins before, also after a NOTIFY.
     rested_at: u64,
 }
 
@@ -258,7 +258,7 @@ pub struct Schedule {
     zones: HashMap<Name, Entry, RandomState>,
     /// Zones by the time when a primary is to be asked.
     due: BTreeSet<(u64, Name)>,
-    /// Zones by the time when they expire, for which nobody has to be asked.
+    /// Zones by the time when they expire.
     expiring: BTreeSet<(u64, Name)>,
     /// Queries and transfers under way.
     under_way: usize,

@@ -1,8 +1,8 @@
 //! The set of zones: found by name, changed while others read it.
 //!
 //! Readers see an immutable [`Zones`], replaced as one pointer. Two of them share what they have in
-//! common, so a change costs little however many zones there are. A table says which names have
-//! changed to whoever listens, and does nothing about a zone that does not change.
+//! common, so a change costs little however many zones there are. A table tells its
+//! listeners which names have changed, and does nothing about a zone that does not change.
 
 use crate::zone::Zone;
 use arc_swap::ArcSwap;
@@ -131,8 +131,8 @@ impl ZoneTable {
         tell(&mut listeners, &update.changed);
     }
 
-    /// Says that a zone has another SOA record than before. Whoever holds a zone's data calls this
-    /// after it has changed them.
+    /// Says that a zone has another SOA record than before. The owner of a zone's data calls this
+    /// after each change of them.
     pub fn announce(&self, name: NameRef<'_>) {
         tell(&mut lock(&self.listeners), &[key(name)]);
     }

@@ -48,7 +48,7 @@ fn show_loop(probe: &LoopProbe, shared: &Shared) {
 
 /// Asks ourselves the probe's query, and once more after a while as long as it came back.
 ///
-/// Begins when `here` says so: before the node role has its addresses, nobody would answer, and
+/// Begins when `here` says so: before the node role has its addresses, no server would answer, and
 /// before an upstream answers, nothing could come back.
 ///
 /// While the node role has left its addresses, a loop that leads through them cannot be seen. That it

@@ -1,9 +1,9 @@
 //! The attempts to get one query answered: whom to ask next, when, and when to stop.
 //!
 //! The first attempt goes to the first upstream of the policy's order. A further one starts as
-//! soon as an attempt fails, and also when no answer has come within the time in which that
-//! upstream answers nearly always ([`Asking::patience`]); then the earlier attempt goes on, and
-//! whichever answers first wins. An attempt fails for good after `read_timeout`. Further attempts
+//! soon as an attempt fails, and also when a response takes longer than 99 of 100 responses of
+//! that upstream took ([`Asking::patience`]). Then the earlier attempt stays in flight, and the first
+//! response of the two counts. An attempt fails for good after `read_timeout`. Further attempts
 //! have a budget, see [`retries`].
 
 use super::retries::{self, Cause};
@@ -332,9 +332,9 @@ impl Asking {
             return self.ask_again(q, attempt.member, attempt.carrier, Cause::Repair);
         }
         state.timed_out = matches!(fault, Fault::Timeout(_));
-        // After a truncated response the query has reached somebody, and it is TCP that fails.
+        // TCP after a truncated response: the query was delivered over UDP.
         let is_first_way = attempt.carrier == q.carrier;
-        state.put_off.has_credit |= is_first_way && retries::reached_nobody(attempt.carrier, fault);
+        state.put_off.has_credit |= is_first_way && retries::is_undelivered(attempt.carrier, fault);
         *q.error = fault.to_string();
         self.count_failure(q, &attempt.upstream, attempt.carrier);
         self.ask_next(q, Cause::Retry)

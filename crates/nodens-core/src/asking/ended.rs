@@ -13,7 +13,8 @@ impl Parts {
         self.finished.message = message;
     }
 
-    /// Ends the query of `leader` and tells its followers; without a message, that there is none.
+    /// Ends the coalesced query of `leader`: each follower gets `message`, or hears that there is no
+    /// response if that is `None`.
     pub(crate) fn tell(&mut self, hash: u64, leader: Member, message: Option<&[u8]>) {
         let mut followers = std::mem::take(&mut self.finished.followers);
         self.shared.in_flight.finish(hash, leader, &mut followers);

@@ -57,7 +57,7 @@ pub(crate) struct Options {
     pub(crate) read_timeout: Duration,
     /// `None` by default; 0 for no limit.
     pub(crate) max_connect_attempts: Option<u32>,
-    /// Whether to ask nobody while all are down.
+    /// Whether a query fails at once while all upstreams are down.
     pub(crate) failfast: bool,
 }
 

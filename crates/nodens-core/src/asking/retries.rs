@@ -27,17 +27,17 @@ pub(crate) enum Cause {
     /// A connection broke that may have been idle for long: most likely the upstream never saw the
     /// query. There is one for each upstream and query.
     Repair,
-    /// The attempt before it reached no upstream, and this one goes to an upstream that is not suspect and
-    /// was not queried yet: no upstream gets a query twice, so that none gets more than its share.
+    /// The query of the attempt before it was not delivered, and this one goes to an upstream that is not suspect
+    /// and was not queried yet. No upstream gets the query twice, so none gets more than its share.
     Substitute,
 }
 
-/// Whether the query of a failed attempt was received by nobody: there was no connection, or over UDP the host
-/// said that it cannot be delivered.
-pub(crate) fn reached_nobody(carrier: Carrier, fault: &Fault) -> bool {
+/// Whether the query of a failed attempt was not delivered: there was no connection, or a datagram was refused
+/// with an ICMP error.
+pub(crate) fn is_undelivered(carrier: Carrier, fault: &Fault) -> bool {
     match fault {
         Fault::Connect(_) | Fault::Send(_) => true,
-        Fault::Broken(_) => carrier == Carrier::Udp,
+        Fault::Broken(_) => carrier.is_datagram(),
         Fault::Timeout(_) => false,
     }
 }
@@ -49,7 +49,7 @@ pub(crate) struct PutOff {
     waits: bool,
     /// Since when there is no attempt to wait for beside it, monotonic nanoseconds.
     alone_since: Option<u64>,
-    /// An attempt failed that reached nobody: what it cost pays for a [`Cause::Substitute`].
+    /// The query of a failed attempt was not delivered: what that cost pays for a [`Cause::Substitute`].
     pub(crate) has_credit: bool,
 }
 
@@ -105,7 +105,7 @@ impl Asking {
         2 * self.upstreams.len() as u32
     }
 
-    /// The upstream to query in place of one that the query did not reach.
+    /// The upstream to query in place of one to which the query was not delivered.
     pub(crate) fn substitute(&self, state: &mut State, carrier: Carrier) -> Option<usize> {
         if !state.put_off.has_credit {
             return None;

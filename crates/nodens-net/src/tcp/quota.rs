@@ -30,7 +30,8 @@ pub(crate) struct Quota {
     /// A client with more than this loses idle connections of its own.
     comfortable_per_client: usize,
     parts: [Mutex<Clients>; QUOTA_PARTS],
-    /// Which part a network belongs to, so that nobody outside can know.
+    /// Which part a network belongs to. The hash has a random key, so that clients cannot choose
+    /// networks of one part.
     hasher: RandomState,
     /// How many clients are crowded, in all parts.
     crowded: AtomicUsize,

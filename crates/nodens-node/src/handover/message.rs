@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// A successor may be a later version of the program: whoever has to change this changes [`VERSION`].
+    /// A successor may be a later version of the program. A change of this needs a new [`VERSION`].
     #[test]
     fn the_octets_of_a_listener_and_the_order_of_its_sockets_stay_as_they_are() {
         let item = Item::Listener(ListenerKind::Dns, "127.0.0.1:53".parse().unwrap());

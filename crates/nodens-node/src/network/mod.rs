@@ -155,7 +155,7 @@ impl Network {
     }
 
     /// Whether the addresses are ours, so that [`Network::step_back`] takes effect at once. If not,
-    /// somebody else directs queries here, who has to see that [`Network::attracting`] is over.
+    /// another program directs queries here and has to see that [`Network::attracting`] is over.
     pub fn owns_addresses(&self) -> bool {
         self.owns_addresses
     }

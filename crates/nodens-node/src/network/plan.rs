@@ -15,7 +15,7 @@ pub struct Plan {
     pub dns_port: u16,
     /// TCP port of the health endpoint, which connection tracking leaves alone too.
     pub health_port: u16,
-    /// Whether link and addresses are ours to make. If not, somebody else directs queries here.
+    /// Whether link and addresses are ours to make. If not, another program directs queries here.
     pub setup_interface: bool,
     /// Whether the packet filter's rules are ours to make.
     pub setup_rules: bool,

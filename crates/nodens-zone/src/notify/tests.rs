@@ -210,7 +210,7 @@ fn servers_that_two_tables_name_for_a_zone_are_told_once() {
     };
     assert_eq!(notifier.poll(0, ids, |out| push(&mut told, out.to)), []);
     assert_eq!(told, [server(1), server(2), server(3)]);
-    // Another one goes on where the first has the zone no more.
+    // The first table has the zone no more: the second one tells the servers.
     a.update(|update| assert!(update.remove(zone_name().view())));
     notifier.take(&changes);
     let mut told = Vec::new();

@@ -41,7 +41,7 @@ fn is_left_behind(text: &str) -> bool {
     is_socket && refused
 }
 
-/// Gives reports to whoever is allowed to read them: root, and who this process runs as. An abstract
+/// Gives reports to root and to the user that this process runs as. An abstract
 /// name has no permissions, so they are looked at here. Nothing can be changed by way of it, and the
 /// oldest connection gives way to a new one, so that its readers cannot take much from the server.
 pub(super) async fn serve(listener: UnixListener, insight: Arc<Insight>) {

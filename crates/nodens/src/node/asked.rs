@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whom to ask whether queries can be answered here; without anybody, nobody has to answer.
+/// The servers to ask whether queries can be answered here; without any, none has to answer.
 #[derive(Clone, Default)]
 pub(crate) struct Asked {
     /// Each server once.

@@ -28,7 +28,7 @@ pub(crate) struct Setting {
     pub(crate) network: Arc<Network>,
     /// Whether an upstream has answered.
     pub(crate) answered: Arc<AtomicBool>,
-    /// Whether nobody else brings queries to itself: a predecessor that serves.
+    /// Whether no predecessor that serves brings queries to itself.
     pub(crate) clear: Arc<AtomicBool>,
     /// Whether queries have been brought here.
     pub(crate) open: Arc<AtomicBool>,
@@ -58,7 +58,7 @@ pub(super) struct Keeper {
 }
 
 impl Gate {
-    /// Asks until somebody answers, then lets queries come here and opens. If that is so already,
+    /// Asks until an upstream answers, then lets queries come here and opens. If that is so already,
     /// a predecessor brought them here.
     ///
     /// # Errors
@@ -80,8 +80,7 @@ impl Gate {
 }
 
 impl Drop for Gate {
-    /// From here on nothing is changed. The thread may still wait for an answer, which nobody has to
-    /// wait for.
+    /// From here on nothing is changed. The thread may still wait for an answer; it is not joined.
     fn drop(&mut self) {
         // It may be about to change something, which can take a program that hangs.
         let _hurry = self.network.hurry();
@@ -130,7 +129,7 @@ impl Keeper {
         self.setting.sink.line(level, "", text);
     }
 
-    /// Waits until somebody answers; false if the gate is gone. Says once that it waits, and when
+    /// Waits until an upstream answers; false if the gate is gone. Says once that it waits, and when
     /// the wait ends.
     fn wait(&self) -> bool {
         let begun = Instant::now();

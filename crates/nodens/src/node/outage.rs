@@ -2,15 +2,15 @@
 //!
 //! They are left to the central servers, if those answer without this node: the way there is another
 //! one than that to the upstream service, and may work. Whether it does shows only when the address is
-//! not here, so it is left first and asked then. If nobody answers there, queries come back at once:
+//! not here, so it is left first and asked then. If no server answers there, queries come back at once:
 //! what is cached, other zones and a reason for SERVFAIL are better than nothing.
 //!
 //! Upstreams that lead back here (`loop`) are none: what they are asked is SERVFAIL.
 //!
-//! Where somebody else directs queries here, as Cilium does, all that can be done is not to be ready,
-//! which whoever it is has to notice.
+//! Where another program directs queries here, as Cilium does, all that can be done is not to be ready,
+//! which that program has to notice.
 //!
-//! As long as answers that have expired may be served (`serve_stale`), nothing is left to anybody.
+//! As long as answers that have expired may be served (`serve_stale`), no query is left to other servers.
 
 use super::asked::Asked;
 use super::gate::{Keeper, PAUSE, PAUSE_MAX};
@@ -31,14 +31,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// replaced, and kube-proxy's notice of it, take a few seconds, and names of the cluster are cached
 /// for at least as long as CoreDNS's five.
 const OUTAGE: Duration = Duration::from_secs(10);
-/// How many times nobody answers in that time: a machine that stood still has asked nobody.
+/// How many checks fail in that time: a machine that stood still has made none.
 const OUTAGE_TIMES: u32 = 4;
-/// How many times an address that is left is asked whether somebody answers there.
+/// How many times an address that is left is asked whether a server answers there.
 const TRIES: usize = 2;
-/// How long it may take until queries go elsewhere where somebody else directs them: a readiness
+/// How long it may take until queries go elsewhere where another program directs them: a readiness
 /// probe has to fail, three times in our manifest, once a second, and Cilium to hear of it.
 const NOTICE: Duration = Duration::from_secs(15);
-/// How long queries stay after nobody answered there; doubles up to [`STAY_MAX`].
+/// How long queries stay after no server answered there; doubles up to [`STAY_MAX`].
 const STAY: Duration = Duration::from_secs(30);
 const STAY_MAX: Duration = Duration::from_secs(600);
 /// An outage so soon after the last makes upstreams show for [`PROOF`] that they are back, which
@@ -47,7 +47,7 @@ const SOON: Duration = Duration::from_secs(300);
 const PROOF: Duration = Duration::from_secs(5);
 const PROOF_MAX: Duration = Duration::from_secs(60);
 
-/// For how long somebody has not answered.
+/// For how long no server has answered.
 #[derive(Default)]
 struct Silence {
     since: Option<Instant>,
@@ -72,7 +72,7 @@ impl Silence {
 /// How soon things may change again.
 #[derive(Default)]
 struct Pace {
-    /// How long queries stay after leaving them helped nobody, and since when.
+    /// How long queries stay after leaving them was in vain, and since when.
     stay: Duration,
     stays: Option<Instant>,
     /// How long upstreams have to answer before queries come back, and when they came last.
@@ -85,7 +85,7 @@ impl Pace {
         self.stays.is_none_or(|since| since.elapsed() >= self.stay)
     }
 
-    /// Leaving helped nobody; whether that is new.
+    /// Leaving was in vain; whether that is new.
     fn stays(&mut self) -> bool {
         self.stays = Some(Instant::now());
         let is_new = self.stay.is_zero();
@@ -176,7 +176,7 @@ pub(super) fn watch(keeper: &Keeper) {
     }
 }
 
-/// Whoever answers at our addresses when we do not: the central servers.
+/// The central servers, which answer at our addresses when we do not.
 struct Others {
     addresses: Vec<IpAddr>,
     port: u16,
@@ -218,7 +218,7 @@ impl Others {
         false
     }
 
-    /// Waits until an upstream answers, or nobody does at the addresses that were left; then
+    /// Waits until an upstream answers, or no server does at the addresses that were left; then
     /// this node takes queries again.
     fn answer_until_back(&self, keeper: &Keeper, silence: &Silence, pace: &mut Pace) {
         let mut time = PAUSE;
@@ -269,8 +269,8 @@ impl Others {
         keeper.change(Network::attract);
     }
 
-    /// Whether they answer where queries have been left to them: at once, or as soon as whoever
-    /// directs queries has noticed. Until then it is this server that is asked, and says that it
+    /// Whether they answer where queries have been left to them: at once, or as soon as the program
+    /// that directs queries has noticed. Until then it is this server that is asked, and says that it
     /// cannot answer.
     fn come_in(&self, keeper: &Keeper) -> bool {
         let at_once = keeper.setting.network.owns_addresses();

@@ -68,7 +68,7 @@ impl Server {
         None
     }
 
-    /// Takes no more queries; gives what brings them to whoever takes them.
+    /// Takes no more queries; gives what brings them here, for the successor.
     fn pause(&mut self) -> Result<Named, HolderError> {
         let last = self.handover.last_descriptors(self.services.network()?)?;
         self.services.pause();
