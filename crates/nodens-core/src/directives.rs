@@ -48,7 +48,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::cache::SPEC,
     handlers::header::SPEC,
     Spec::lacking("dnssec"),
-    Spec::lacking("tls"),
+    handlers::tls::SPEC,
     handlers::minimal::SPEC,
     handlers::template::SPEC,
     handlers::transfer::SPEC,

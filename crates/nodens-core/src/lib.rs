@@ -55,5 +55,5 @@ pub use job::Client;
 pub use shared::Shared;
 pub use stream::Stream;
 pub use time::Now;
-pub use transport::{ListenerKind, Transport};
+pub use transport::{ListenerKind, Network, Transport};
 pub use worker::{Action, Verdict, Worker};

@@ -148,6 +148,9 @@ pub const SYNC_TIME_MAX: Duration = Duration::from_secs(1);
 
 const _: () = assert!(SYNC_TIME_MAX.as_nanos() < QUESTION_TIME_MAX.as_nanos());
 
+/// How often files of certificates are looked at for changes.
+pub const CERTIFICATE_RELOAD: Duration = Duration::from_secs(10);
+
 /// What the cache may take, in octets, where no `memory` says otherwise.
 pub const CACHE_MEMORY_DEFAULT: usize = 64 << 20;
 /// The least `memory` may say, in octets.

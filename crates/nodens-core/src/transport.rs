@@ -4,6 +4,33 @@
 use nodens_corefile::key::Scheme;
 use nodens_wire::MESSAGE_LEN_MAX;
 
+/// What carries a transport: the protocol of its sockets, by Go's name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Network {
+    /// Datagrams.
+    Udp,
+    /// Streams of octets.
+    Tcp,
+}
+
+impl Network {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Udp, Self::Tcp];
+
+    /// The place in [`Network::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// `udp` or `tcp`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
 /// How a query arrived, or goes to an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
@@ -11,38 +38,46 @@ pub enum Transport {
     Udp,
     /// A stream with two-octet lengths, shared by many queries (RFC 7766).
     Tcp,
+    /// The same within TLS (RFC 7858).
+    Tls,
 }
 
 impl Transport {
     /// All of them, in the order of [`Transport::index`].
-    pub const ALL: [Self; 2] = [Self::Udp, Self::Tcp];
+    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Tls];
 
     /// The place in [`Transport::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// `udp` or `tcp`, as in logs, metrics, expressions and errors.
-    pub const fn name(self) -> &'static str {
+    /// What its sockets are.
+    pub const fn network(self) -> Network {
         match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
+            Self::Udp => Network::Udp,
+            Self::Tcp | Self::Tls => Network::Tcp,
         }
+    }
+
+    /// `udp` or `tcp`, as in logs, metrics, expressions and errors: CoreDNS names what is below the
+    /// encryption.
+    pub const fn name(self) -> &'static str {
+        self.network().name()
     }
 
     /// The name of the transport as a label of a service (RFC 2782).
     pub const fn service_label(self) -> &'static str {
-        match self {
-            Self::Udp => "_udp",
-            Self::Tcp => "_tcp",
+        match self.network() {
+            Network::Udp => "_udp",
+            Network::Tcp => "_tcp",
         }
     }
 
-    /// Dnstap's number for it, `SocketProtocol`.
+    /// Dnstap's number for it, `SocketProtocol`, as CoreDNS sends it: by the network.
     pub const fn dnstap_protocol(self) -> u64 {
-        match self {
-            Self::Udp => 1,
-            Self::Tcp => 2,
+        match self.network() {
+            Network::Udp => 1,
+            Network::Tcp => 2,
         }
     }
 
@@ -58,6 +93,14 @@ impl Transport {
         if self.is_datagram() { udp_size } else { MESSAGE_LEN_MAX as u16 }
     }
 
+    /// Plain DNS on the same network: how an upstream without encryption is asked for such a client.
+    pub const fn plain(self) -> Self {
+        match self.network() {
+            Network::Udp => Self::Udp,
+            Network::Tcp => Self::Tcp,
+        }
+    }
+
     /// How to ask an upstream again for an answer that was truncated; none if that does not happen.
     pub const fn untruncated(self) -> Option<Self> {
         if self.is_datagram() { Some(Self::Tcp) } else { None }
@@ -65,7 +108,7 @@ impl Transport {
 
     /// Whether `edns-tcp-keepalive` means anything: not over UDP (RFC 7828 section 3.2.1).
     pub const fn may_keep_alive(self) -> bool {
-        matches!(self, Self::Tcp)
+        !self.is_datagram()
     }
 }
 
@@ -86,16 +129,35 @@ impl<T> ByTransport<T> {
     }
 }
 
+/// One value for each [`Network`].
+#[derive(Debug, Default)]
+pub struct ByNetwork<T>([T; Network::ALL.len()]);
+
+impl<T> ByNetwork<T> {
+    /// A value for each.
+    pub fn new(of: impl Fn(Network) -> T) -> Self {
+        Self(Network::ALL.map(of))
+    }
+
+    /// The one for `network`.
+    pub fn of(&self, network: Network) -> &T {
+        // invariant: an index is the place in a list of all, and there is a value for each.
+        &self.0[network.index()]
+    }
+}
+
 /// What a listener speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ListenerKind {
     /// UDP and TCP at the same address and port (RFC 1035 section 4.2).
     Dns,
+    /// DNS over TLS (RFC 7858).
+    Tls,
 }
 
 impl ListenerKind {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Dns];
+    pub const ALL: [Self; 2] = [Self::Dns, Self::Tls];
 
     /// The one that keys of server blocks with `scheme` ask for; none if it is not served yet.
     pub fn of(scheme: Scheme) -> Option<Self> {
@@ -106,6 +168,7 @@ impl ListenerKind {
     pub const fn scheme(self) -> Scheme {
         match self {
             Self::Dns => Scheme::Dns,
+            Self::Tls => Scheme::Tls,
         }
     }
 
@@ -113,6 +176,7 @@ impl ListenerKind {
     pub const fn transports(self) -> &'static [Transport] {
         match self {
             Self::Dns => &[Transport::Udp, Transport::Tcp],
+            Self::Tls => &[Transport::Tls],
         }
     }
 }

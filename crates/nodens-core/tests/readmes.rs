@@ -16,6 +16,16 @@ const FILES: [(&str, &str); 2] = [
     ("/etc/nodens/weights", "www.example.org\n192.0.2.1 3\n192.0.2.2 1\n"),
 ];
 
+/// A certificate and its key, which differ from run to run.
+const CERTIFICATE: [&str; 2] = ["/etc/nodens/cert.pem", "/etc/nodens/key.pem"];
+
+/// What stands in these.
+fn certificate() -> [String; 2] {
+    let made = rcgen::generate_simple_self_signed(["dns.example.org".to_owned()]);
+    let rcgen::CertifiedKey { cert, signing_key } = made.expect("a certificate");
+    [cert.pem(), signing_key.serialize_pem()]
+}
+
 /// A block of a README: where it starts and its text.
 struct Example {
     line: usize,
@@ -63,7 +73,7 @@ fn readmes() -> Vec<PathBuf> {
 /// Builds a configuration from `text`, or says why not.
 fn check(text: &str, folder: &Path) -> Result<(), String> {
     let mut text = text.to_owned();
-    for (path, _) in FILES {
+    for path in FILES.map(|(path, _)| path).into_iter().chain(CERTIFICATE) {
         let name = Path::new(path).file_name().expect("a file");
         text = text.replace(path, &folder.join(name).to_string_lossy());
     }
@@ -85,6 +95,10 @@ fn check(text: &str, folder: &Path) -> Result<(), String> {
 fn every_corefile_in_every_readme_is_accepted() {
     let folder = tempfile::tempdir().expect("a folder");
     for (path, text) in FILES {
+        let name = Path::new(path).file_name().expect("a file");
+        fs::write(folder.path().join(name), text).expect("a file");
+    }
+    for (path, text) in CERTIFICATE.into_iter().zip(certificate()) {
         let name = Path::new(path).file_name().expect("a file");
         fs::write(folder.path().join(name), text).expect("a file");
     }

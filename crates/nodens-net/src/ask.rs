@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// connecting may take as long before that. Over UDP, messages that do not belong to the query are skipped (RFC 5452, section 9).
 ///
 /// # Errors
-/// What the system says, [`ErrorKind::TimedOut`], or over TCP [`ErrorKind::InvalidData`] for a message that is not
-/// the response.
+/// What the system says, [`ErrorKind::TimedOut`], over TCP [`ErrorKind::InvalidData`] for a message that is not
+/// the response, or [`ErrorKind::Unsupported`] for a `carrier` other than plain UDP and TCP.
 pub fn ask(
     server: SocketAddr,
     carrier: Carrier,
@@ -28,6 +28,7 @@ pub fn ask(
     let response = match carrier {
         Carrier::Udp => query.over_udp(server, patience),
         Carrier::Tcp => query.over_tcp(server, patience),
+        _ => Err(ErrorKind::Unsupported.into()),
     };
     response.map_err(|error| match error.kind() {
         // What a read says whose time is over, and what the system says of a connection, in the same words.

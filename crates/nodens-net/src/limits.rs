@@ -40,6 +40,14 @@ pub const ACCEPTS_IN_A_ROW: usize = 64;
 /// Octets taken from a connection at once, and so the most that wait in it until its questions may
 /// be looked at.
 pub const STREAM_READ_LEN: usize = 16 << 10;
+/// The most octets that one record of TLS holds (RFC 8446 section 5.1).
+pub const RECORD_LEN_MAX: usize = 16 << 10;
+/// What a connection with TLS is reckoned to hold beside its messages, in octets: keys, and a buffer for
+/// a record that has not come whole.
+pub const TLS_COST: usize = 16 << 10;
+/// Handshakes of TLS that go on by one step before other sockets get their turn. One step takes up to a
+/// few milliseconds with an RSA key, for which queries to the same worker wait.
+pub const HANDSHAKES_IN_A_ROW: usize = 1;
 /// Reads from a connection whose listener closes, so that what has arrived is still answered.
 pub const LAST_READS: usize = 4;
 /// Questions of one connection that may be under way; reading pauses there.

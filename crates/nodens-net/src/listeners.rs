@@ -5,7 +5,7 @@ use crate::limits::{
     STREAM_SEND_BUFFER,
 };
 use crate::sys;
-use nodens_core::{ListenerKind, Transport};
+use nodens_core::{ListenerKind, Network, Transport};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::collections::HashMap;
 use std::io;
@@ -234,14 +234,13 @@ impl Opener {
         let socket = Socket::new(Domain::for_address(address), socket_type(transport), None)
             .map_err(fail("socket"))?;
         self.prepare(&socket, address, worker).map_err(fail("setsockopt"))?;
-        let prepared = if transport.is_datagram() {
-            prepare_datagrams(&socket, address)
-        } else {
-            prepare_streams(&socket)
+        let prepared = match transport.network() {
+            Network::Udp => prepare_datagrams(&socket, address),
+            Network::Tcp => prepare_streams(&socket),
         };
         prepared.map_err(fail("setsockopt"))?;
         socket.bind(&SockAddr::from(address)).map_err(fail("bind"))?;
-        if !transport.is_datagram() {
+        if transport.network() == Network::Tcp {
             socket.listen(BACKLOG).map_err(fail("listen"))?;
         }
         Ok(Listening::new(transport, socket))
@@ -290,7 +289,10 @@ fn prepare_streams(socket: &Socket) -> io::Result<()> {
 }
 
 fn socket_type(transport: Transport) -> Type {
-    if transport.is_datagram() { Type::DGRAM } else { Type::STREAM }
+    match transport.network() {
+        Network::Udp => Type::DGRAM,
+        Network::Tcp => Type::STREAM,
+    }
 }
 
 /// Lets a socket be bound to `ip` although no interface has it yet, and as far as our rights go
@@ -347,8 +349,8 @@ mod tests {
             let opened = opener(2).open(DNS, address.parse().unwrap(), 5).unwrap();
             assert_eq!((opened.sockets.len(), opened.count), (10, 5));
             assert_ne!(opened.bound.port(), 0);
-            for transport in Transport::ALL {
-                assert_eq!(workers(&opened.sockets, transport), [0, 1, 0, 1, 0]);
+            for transport in DNS.transports() {
+                assert_eq!(workers(&opened.sockets, *transport), [0, 1, 0, 1, 0]);
             }
             for (_, socket) in &opened.sockets {
                 assert_eq!(socket.local_addr().unwrap(), opened.bound);
@@ -382,9 +384,9 @@ mod tests {
         assert_ne!(successor.open(DNS, address, 2).unwrap().bound, old.bound);
         let more = successor.open_more(DNS, new.bound, 3..5).unwrap();
         assert!(more.iter().all(|(_, socket)| socket.local_addr().unwrap() == new.bound));
-        for transport in Transport::ALL {
-            assert_eq!(workers(&new.sockets, transport), [0, 1, 0]);
-            assert_eq!(workers(&more, transport), [1, 0]);
+        for transport in DNS.transports() {
+            assert_eq!(workers(&new.sockets, *transport), [0, 1, 0]);
+            assert_eq!(workers(&more, *transport), [1, 0]);
         }
     }
 
@@ -393,7 +395,7 @@ mod tests {
         let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let file = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
         let mut successor = opener(1);
-        let sockets = Transport::ALL.map(|transport| (transport, file())).into();
+        let sockets = DNS.transports().iter().map(|transport| (*transport, file())).collect();
         successor.inherited.push(InheritedListener { address, kind: DNS, sockets });
         assert_ne!(successor.open(DNS, address, 1).unwrap().bound.port(), 0);
     }

@@ -2,17 +2,21 @@
 //! them, and what is between them and the socket, is known here alone.
 
 mod outbox;
+mod tls;
 
+use crate::limits::{STREAM_READ_LEN, TLS_COST};
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use crate::tcp::Endpoint;
 use nodens_core::{ListenerKind, Transport};
+use nodens_tls::Protocol;
 use outbox::Outbox;
 use socket2::SockRef;
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
+use tls::Tls;
 
 /// A connection as its owner sees it.
 pub(crate) struct Pipe {
@@ -27,6 +31,8 @@ pub(crate) struct Pipe {
 enum Carrier {
     /// A TCP connection, as it is.
     Plain(TcpStream),
+    /// TLS on a TCP connection.
+    Tls(Box<Tls>),
 }
 
 /// Lets `take` use octets from the front of what is `kept` and the `octets` that follow it; gives what
@@ -59,11 +65,17 @@ pub(crate) enum Received {
 }
 
 impl Pipe {
-    /// A connection that a client made to this listener. It is not watched yet.
-    pub(crate) fn accepted(listener: &Endpoint, stream: TcpStream) -> Self {
-        match listener.kind {
-            ListenerKind::Dns => Self::new(Carrier::Plain(stream)),
-        }
+    /// A connection that a client made to this listener; none if it can have no keys. It is not watched
+    /// yet.
+    pub(crate) fn accepted(listener: &Endpoint, stream: TcpStream) -> Option<Self> {
+        let shown = match listener.kind {
+            ListenerKind::Dns => None,
+            ListenerKind::Tls => listener.tls.as_ref(),
+        };
+        // Without `tls` in the Corefile there is no encryption, as in CoreDNS.
+        let Some(tls) = shown else { return Some(Self::new(Carrier::Plain(stream))) };
+        let session = Tls::new(tls.config(Protocol::Dot)?, stream).ok()?;
+        Some(Self::new(Carrier::Tls(Box::new(session))))
     }
 
     /// A connection to an upstream, made or in the making. It is not watched yet.
@@ -79,13 +91,29 @@ impl Pipe {
     pub(crate) fn transport(&self) -> Transport {
         match self.carrier {
             Carrier::Plain(_) => Transport::Tcp,
+            Carrier::Tls(_) => Transport::Tls,
         }
     }
 
     /// The socket.
     fn socket(&self) -> &TcpStream {
-        let Carrier::Plain(stream) = &self.carrier;
-        stream
+        match &self.carrier {
+            Carrier::Plain(stream) => stream,
+            Carrier::Tls(tls) => tls.socket(),
+        }
+    }
+
+    /// Whether what arrives next is a part of a handshake, which costs as much as hundreds of queries.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        matches!(&self.carrier, Carrier::Tls(tls) if tls.is_handshaking())
+    }
+
+    /// Octets of memory it has beside [`Pipe::output`].
+    pub(crate) fn cost(&self) -> usize {
+        match &self.carrier {
+            Carrier::Plain(_) => 0,
+            Carrier::Tls(_) => TLS_COST,
+        }
     }
 
     /// Begins to watch for `interest`, as the entry `key` of its kind.
@@ -101,6 +129,8 @@ impl Pipe {
 
     /// Watches for `wanted` from now on.
     pub(crate) fn watch(&mut self, poll: &Poll, (kind, key): (Kind, Key), wanted: Interest) {
+        let writes = matches!(&self.carrier, Carrier::Tls(tls) if tls.wants_write());
+        let wanted = Interest { write: wanted.write || writes, ..wanted };
         if wanted != self.interest {
             self.interest = wanted;
             _ = poll.modify(self.socket(), kind, key, wanted);
@@ -109,8 +139,12 @@ impl Pipe {
 
     /// Reads once into `buffer`. An error means that the connection is of no more use.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
-        let Carrier::Plain(stream) = &mut self.carrier;
-        match stream.read(buffer) {
+        let stream = match &mut self.carrier {
+            Carrier::Plain(stream) => stream,
+            Carrier::Tls(tls) => return tls.read(buffer),
+        };
+        let len = buffer.len().min(STREAM_READ_LEN);
+        match stream.read(buffer.get_mut(..len).unwrap_or_default()) {
             Ok(0) => Ok(Received::End),
             Ok(len) => Ok(Received::Octets(len)),
             Err(error) => match error.kind() {
@@ -123,8 +157,13 @@ impl Pipe {
     /// Sends of [`Pipe::output`] what the other side takes now; gives the octets. An error means that
     /// the connection is of no more use.
     pub(crate) fn write(&mut self) -> io::Result<usize> {
-        let Carrier::Plain(stream) = &self.carrier;
-        self.output.write_to(stream)
+        match &mut self.carrier {
+            Carrier::Plain(stream) => self.output.write_to(stream),
+            Carrier::Tls(tls) => {
+                _ = tls.send()?;
+                self.output.write_to(&mut **tls)
+            }
+        }
     }
 
     /// Ends what is sent: nothing follows what has been written.
@@ -152,11 +191,14 @@ impl Pipe {
         _ = SockRef::from(self.socket()).set_linger(Some(Duration::ZERO));
     }
 
-    /// The socket, for another process that continues the connection.
-    pub(crate) fn release(self, poll: &Poll) -> OwnedFd {
+    /// The socket, for another process that continues the connection, if one can.
+    pub(crate) fn release(self, poll: &Poll) -> Option<OwnedFd> {
         // It lives on, and so would what epoll knows of it.
         poll.remove(self.socket());
-        let Carrier::Plain(stream) = self.carrier;
-        stream.into()
+        match self.carrier {
+            Carrier::Plain(stream) => Some(stream.into()),
+            // Its keys would have to go along.
+            Carrier::Tls(_) => None,
+        }
     }
 }

@@ -15,11 +15,13 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nodens-goregex", &[]),
     ("nodens-gotemplate", &[]),
     ("nodens-expr", &["nodens-goregex"]),
+    ("nodens-tls", &[]),
     ("nodens-zone", &["nodens-wire"]),
     (
         "nodens-core",
         &[
             "nodens-wire",
+            "nodens-tls",
             "nodens-zone",
             "nodens-corefile",
             "nodens-goregex",
@@ -27,7 +29,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "nodens-expr",
         ],
     ),
-    ("nodens-net", &["nodens-wire", "nodens-zone", "nodens-core"]),
+    ("nodens-net", &["nodens-wire", "nodens-tls", "nodens-zone", "nodens-core"]),
     ("nodens-kube", &["nodens-wire", "nodens-zone", "nodens-core"]),
     ("nodens-insight", &["nodens-wire", "nodens-core"]),
     ("nodens-node", &["nodens-wire", "nodens-core", "nodens-net", "nodens-kube"]),

@@ -17,6 +17,7 @@ pub(super) const SANS_IO: &[&str] = &[
     "nodens-goregex",
     "nodens-gotemplate",
     "nodens-expr",
+    "nodens-tls",
     "nodens-zone",
     "nodens-core",
 ];

@@ -1,5 +1,6 @@
 //! Syntax tree → typed configuration → chains.
 
+use super::certificates;
 use super::{BlockSettings, BuildOptions, Config, Listener, Server, ServerBlock, Services, View};
 use crate::directives::{self, DIRECTIVES};
 use crate::handler::{Phase, Spec};
@@ -109,6 +110,8 @@ pub fn build(
         let directives = &source.directives;
         blocks.push(compile(placement, directives, options, shared, &mut services)?);
     }
+    let kinds = placements.iter().map(|placement| placement.kind);
+    certificates::check(corefile, kinds.zip(&blocks))?;
     let mut config = assemble(placements, blocks, services, shared);
     DIRECTIVES.iter().filter_map(|spec| spec.complete).for_each(|act| act(&mut config, shared));
     Ok(config)
@@ -375,9 +378,10 @@ fn assemble(
         let unserved = unserved.map(|make| make(shared, &label)).collect();
         let any_class = Config::serves_any_class(&chains);
         let listen = listen_at((kind, address), &order);
+        let tls = chains.iter().find_map(|block| block.settings.tls.clone());
         let server = servers.len();
         listeners.push(Listener { address: listen, kind, server, sockets });
-        servers.push(Server { label, zones, only_root, depths, any_class, unserved });
+        servers.push(Server { label, zones, only_root, depths, any_class, tls, unserved });
     }
     Config { listeners, servers, blocks, services, cache_memory: None }
 }

@@ -1,6 +1,7 @@
 //! A compiled configuration: immutable, built whole beside the old one, swapped in at once.
 
 mod build;
+mod certificates;
 mod options;
 mod services;
 mod settings;
@@ -27,6 +28,7 @@ use foldhash::fast::RandomState;
 use nodens_wire::{Class, Name, Type};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Everything a worker needs to answer questions.
 #[derive(Debug)]
@@ -69,6 +71,8 @@ pub struct Server {
     depths: u128,
     /// Whether questions of classes other than IN are looked at.
     any_class: bool,
+    /// What it shows clients, if it speaks TLS.
+    pub tls: Option<Arc<nodens_tls::Server>>,
     /// What hears of questions that no zone matched.
     unserved: Vec<Unserved>,
 }

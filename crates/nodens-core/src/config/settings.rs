@@ -4,6 +4,7 @@ use crate::zones::Zones;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of one server block.
@@ -17,6 +18,8 @@ pub struct BlockSettings {
     pub debug: bool,
     /// `timeouts` of streams.
     pub timeouts: Timeouts,
+    /// `tls`: what listeners with encryption show.
+    pub tls: Option<Arc<nodens_tls::Server>>,
     /// `multisocket`: sockets per address.
     pub multisocket: Option<usize>,
     /// `metadata`: the zones whose questions have metadata; `None` without the directive.
@@ -56,6 +59,7 @@ impl Default for BlockSettings {
             root: PathBuf::from("."),
             debug: false,
             timeouts: Timeouts::default(),
+            tls: None,
             multisocket: None,
             metadata: None,
             udp_size_max: u16::MAX,

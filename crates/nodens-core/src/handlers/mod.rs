@@ -186,4 +186,5 @@ pub mod ready;
 pub mod reload;
 pub mod root;
 pub mod timeouts;
+pub mod tls;
 pub mod view;

@@ -105,7 +105,9 @@ impl TcpServer {
         };
         let Some(key) = self.keep(stream, (peer, local), endpoint, place, cx) else { return };
         // Most clients have sent their question by now.
-        self.read(key, cx);
+        if !self.puts_off(key) {
+            self.read(key, cx);
+        }
         // Whoever is idle may be with another worker.
         self.presses |= self.quota.is_tight() && !self.make_room(None, cx);
         let client = peer.ip();
@@ -122,7 +124,7 @@ impl TcpServer {
         cx: &mut Context<'_>,
     ) -> Option<Key> {
         let listener = self.endpoint(endpoint)?;
-        let (pipe, times) = (Pipe::accepted(&listener, stream), listener.times);
+        let (pipe, times) = (Pipe::accepted(&listener, stream)?, listener.times);
         let (unsent, worker) = (self.unsent.clone(), self.worker);
         let key = self.connections.insert_with(|key| {
             let holding = Holding::new(unsent, addresses.0.ip(), worker, key);

@@ -4,6 +4,7 @@ use super::connection::NEVER;
 use nodens_core::ListenerKind;
 use nodens_core::config::{Config, Timeouts};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the server has to know about a listener.
@@ -15,6 +16,8 @@ pub(crate) struct Endpoint {
     pub(crate) listener: u16,
     /// What is spoken there.
     pub(crate) kind: ListenerKind,
+    /// What it shows clients, if it speaks TLS.
+    pub(crate) tls: Option<Arc<nodens_tls::Server>>,
     /// Its timeouts.
     pub(crate) times: Times,
 }
@@ -35,7 +38,8 @@ impl Endpoint {
         let listeners = config.listeners.iter().zip(ids).zip(0u16..);
         let endpoint = |((own, id), listener): ((&nodens_core::config::Listener, &u32), u16)| {
             let times = Times::from(timeouts(config, own.server));
-            Self { id: *id, listener, kind: own.kind, times }
+            let tls = config.servers.get(own.server).and_then(|server| server.tls.clone());
+            Self { id: *id, listener, kind: own.kind, tls, times }
         };
         listeners.map(endpoint).collect()
     }

@@ -18,7 +18,7 @@ impl Connection {
     pub(super) fn account(&mut self) -> bool {
         // An empty buffer is about to be given up.
         let unsent = if self.pipe.output.is_empty() { 0 } else { self.pipe.output.capacity() };
-        let own = unsent + self.input.capacity();
+        let own = unsent + self.input.capacity() + self.pipe.cost();
         self.strained = unsent > 0 && self.holding.budget().is_tight();
         let paused = !self.closing && self.is_full();
         let looks = self.holding.is_entered()

@@ -80,6 +80,7 @@ impl TcpServer {
         };
         let Some(connection) = self.take_out(key) else { return };
         let (asked, stream) = (connection.asked(), connection.pipe.release(poll));
+        let Some(stream) = stream else { return };
         // An heir that is gone takes nothing: the connection closes.
         _ = heir.send(HandedConnection { stream, listener, input, asked });
     }

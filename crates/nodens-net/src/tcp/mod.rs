@@ -6,6 +6,7 @@ mod connection;
 mod endpoint;
 mod frame;
 mod gauges;
+mod handshakes;
 mod holding;
 mod idle;
 mod leaving;

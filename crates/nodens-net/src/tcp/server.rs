@@ -40,6 +40,8 @@ pub(crate) struct TcpServer {
     pub(super) dirty: Vec<Key>,
     /// Connections whose turn it is to make the next message of an answer of many.
     pub(super) turns: VecDeque<Key>,
+    /// Connections whose handshake has its next octets, which cost much to process.
+    pub(super) handshakes: VecDeque<Key>,
     pub(super) quota: Arc<Quota>,
     /// Which worker this is.
     pub(super) worker: usize,
@@ -71,11 +73,13 @@ impl TcpServer {
             deadlines: BinaryHeap::new(),
             dirty: Vec::new(),
             turns: VecDeque::new(),
+            handshakes: VecDeque::new(),
             quota,
             worker,
             unsent,
             presses: false,
-            scratch: vec![0; STREAM_READ_LEN],
+            // With TLS, two whole records may be there at once.
+            scratch: vec![0; 2 * STREAM_READ_LEN],
             answer: Vec::with_capacity(512),
             spare: Vec::new(),
             reserve: Poll::new().ok(),
@@ -115,7 +119,7 @@ impl TcpServer {
         if ready.broken {
             // Reset, or shut both ways: no answer can reach the client.
             self.close(key);
-        } else if ready.readable {
+        } else if ready.readable && !self.puts_off(key) {
             self.read(key, cx);
         }
         if let Some(connection) = self.connections.get_mut(key) {
@@ -136,7 +140,7 @@ impl TcpServer {
         match connection.pipe.read(&mut self.scratch) {
             Ok(Received::End) => connection.closing = true,
             Ok(Received::Octets(len)) => {
-                more = len == self.scratch.len();
+                more = len >= STREAM_READ_LEN;
                 let scratch = std::mem::take(&mut self.scratch);
                 self.take_octets(key, scratch.get(..len).unwrap_or_default(), cx);
                 self.scratch = scratch;

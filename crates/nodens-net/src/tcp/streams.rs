@@ -11,7 +11,7 @@ use nodens_core::stream::{Next, Stream};
 impl TcpServer {
     /// Whether [`TcpServer::take_turns`] has something to do now.
     pub(crate) fn has_turns(&self) -> bool {
-        !self.turns.is_empty()
+        !self.turns.is_empty() || !self.handshakes.is_empty()
     }
 
     /// Takes an answer of several messages that had to be waited for.
@@ -30,6 +30,7 @@ impl TcpServer {
 
     /// Makes a few messages, for the connections whose turn it is.
     pub(crate) fn take_turns(&mut self, cx: &mut Context<'_>) {
+        self.take_handshakes(cx);
         for _ in 0..STREAM_MESSAGES_IN_A_ROW {
             let Some(key) = self.turns.pop_front() else { return };
             self.take_turn(key, cx);

@@ -6,6 +6,7 @@ mod reload;
 mod secondaries;
 mod server;
 mod tcp;
+mod tls;
 mod transfer;
 mod udp;
 mod upstream;

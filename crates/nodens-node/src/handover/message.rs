@@ -9,7 +9,7 @@ use nodens_core::ListenerKind;
 use std::net::SocketAddr;
 
 /// The version of everything in this module. Both sides name theirs first; they have to agree.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// What a greeting begins with, so that nobody takes another protocol for this one.
 const MAGIC: &[u8] = b"nodens-handover";
 /// A message without its descriptors.
@@ -97,6 +97,7 @@ impl Item {
 const fn kind_octet(kind: ListenerKind) -> u8 {
     match kind {
         ListenerKind::Dns => b'P',
+        ListenerKind::Tls => b't',
     }
 }
 

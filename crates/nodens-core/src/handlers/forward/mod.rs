@@ -226,7 +226,7 @@ impl Forward {
         if self.options.prefer_udp {
             return Carrier::Udp;
         }
-        cx.job.client().transport
+        cx.job.client().transport.plain()
     }
 
     /// What there is to ask with.

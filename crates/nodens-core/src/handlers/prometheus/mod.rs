@@ -7,7 +7,7 @@ use crate::metrics::{Histogram, LazyCounters, Registry};
 use crate::shared::Shared;
 use crate::time::Now;
 use crate::worker::WorkerState;
-use crate::transport::{ByTransport, Transport};
+use crate::transport::{ByNetwork, Network};
 use nodens_corefile::{Directive, Error};
 use nodens_wire::{Rcode, Type};
 use std::net::IpAddr;
@@ -76,8 +76,8 @@ struct ZoneSeries {
     responses: LazyCounters,
     do_requests: LazyCounters,
     duration: Histogram,
-    request_size: ByTransport<Histogram>,
-    response_size: ByTransport<Histogram>,
+    request_size: ByNetwork<Histogram>,
+    response_size: ByNetwork<Histogram>,
 }
 
 /// Reads `prometheus [ADDRESS] { runtime_metrics }`.
@@ -144,8 +144,8 @@ impl ZoneSeries {
             seconds,
         );
         let sizes = |name, help| {
-            ByTransport::new(|transport| {
-                let proto = ("proto", transport.name());
+            ByNetwork::new(|network| {
+                let proto = ("proto", network.name());
                 let labels = [labels[0], labels[1], labels[2], proto];
                 registry.histogram(name, help, &labels, &SIZE_BOUNDS, 1.0)
             })
@@ -159,7 +159,7 @@ impl ZoneSeries {
             "Octets of responses.",
         );
         Self {
-            requests: LazyCounters::new(Transport::ALL.len() * FAMILIES.len() * (TYPES.len() + 1)),
+            requests: LazyCounters::new(Network::ALL.len() * FAMILIES.len() * (TYPES.len() + 1)),
             responses: LazyCounters::new((RCODES + 1) * (NAMES.len() + 1)),
             do_requests: LazyCounters::new(1),
             duration,
@@ -184,11 +184,11 @@ impl ZoneSeries {
     }
 
     fn observe(&self, now: Now, worker: &mut WorkerState, job: &Job, response_len: usize) {
-        let transport = job.client().transport;
+        let network = job.client().transport.network();
         let cells = &worker.parts.cells;
         worker.unsent.add(self.duration, job.current.asked_ns, now, cells);
-        cells.observe(*self.request_size.of(transport), job.request_len() as u64);
-        cells.observe(*self.response_size.of(transport), response_len as u64);
+        cells.observe(*self.request_size.of(network), job.request_len() as u64);
+        cells.observe(*self.response_size.of(network), response_len as u64);
     }
 
     fn labels(&self) -> [(&str, &str); 3] {
@@ -196,17 +196,17 @@ impl ZoneSeries {
     }
 
     fn count_request(&self, worker: &mut WorkerState, job: &Job) {
-        let transport = job.client().transport;
+        let network = job.client().transport.network();
         let client = job.client().peer.ip().to_canonical();
         let family = usize::from(matches!(client, IpAddr::V6(_)));
         let q = &job.current;
         let index = type_index(if q.is_clients() { job.query.qtype } else { q.qtype });
-        let series = (index * FAMILIES.len() + family) * Transport::ALL.len() + transport.index();
+        let series = (index * FAMILIES.len() + family) * Network::ALL.len() + network.index();
         let registry = &worker.parts.shared.registry;
         let register = || {
             let text = TYPES.get(index).map_or_else(|| "other".to_owned(), Type::to_string);
             let [server, zone, view] = self.labels();
-            let (proto, family) = (transport.name(), FAMILIES[family]);
+            let (proto, family) = (network.name(), FAMILIES[family]);
             let labels =
                 [server, zone, view, ("proto", proto), ("family", family), ("type", &text)];
             registry.counter(REQUESTS, REQUESTS_HELP, &labels)

@@ -66,10 +66,10 @@ fn replies(question: &Message) -> Reaction {
 fn refused(ask: &Ask) -> Reaction {
     let to = &ask.upstream.name;
     Reaction::Fail(match ask.carrier {
-        Carrier::Tcp => Fault::Connect(format!("dial tcp {to}: connect: connection refused")),
         Carrier::Udp => {
             Fault::Broken(format!("read udp 192.0.2.99:40000->{to}: read: connection refused"))
         }
+        _ => Fault::Connect(format!("dial tcp {to}: connect: connection refused")),
     })
 }
 

@@ -1,0 +1,49 @@
+//! What the server blocks of one listener have to agree on.
+
+use super::ServerBlock;
+use crate::transport::ListenerKind;
+use nodens_corefile::{Corefile, Error};
+use nodens_wire::Name;
+
+/// Refuses blocks that share a server and would show different certificates at it: its clients do not
+/// say which zone they ask for before they see one. The texts are CoreDNS's.
+pub(super) fn check<'b>(
+    corefile: &Corefile,
+    blocks: impl Iterator<Item = (ListenerKind, &'b ServerBlock)>,
+) -> Result<(), Error> {
+    let encrypted: Vec<_> =
+        blocks.filter(|(kind, _)| *kind != ListenerKind::Dns).map(|(_, block)| block).collect();
+    for block in &encrypted {
+        let first = encrypted.iter().find(|first| first.server == block.server).unwrap_or(block);
+        let Some(differs) = difference(first, block) else { continue };
+        let zone =
+            |block: &ServerBlock| block.zones.first().map(Name::to_string).unwrap_or_default();
+        let (server, one, other) = (&block.server, zone(first), zone(block));
+        let text = format!(
+            "conflicting TLS configuration for shared listener {server} between zones \"{one}\" and \
+             \"{other}\": {differs}"
+        );
+        let source = corefile.blocks.get(block.source);
+        if let Some(key) = source.and_then(|block| block.keys.first()) {
+            return Err(Error::invalid(key, text));
+        }
+    }
+    Ok(())
+}
+
+fn difference(one: &ServerBlock, other: &ServerBlock) -> Option<&'static str> {
+    let (one, other) = match (&one.settings.tls, &other.settings.tls) {
+        (None, None) => return None,
+        (Some(one), Some(other)) => (one.files(), other.files()),
+        _ => return Some("TLS is configured for only one server block"),
+    };
+    if one.client_auth != other.client_auth {
+        Some("client authentication policies differ")
+    } else if one.authorities != other.authorities {
+        Some("client CA pools differ")
+    } else if (&one.certificate, &one.key) != (&other.certificate, &other.key) {
+        Some("server certificates differ")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,216 @@
+//! DNS over TLS: real handshakes on real sockets, and clients that do not behave.
+
+use super::client::{ask_udp, assert_answered, framed, question};
+use super::server::{Server, eventually};
+use nodens_net::Options;
+use nodens_wire::Message;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Files of a certificate, and a configuration for clients that believe it.
+struct Authority {
+    folder: TempDir,
+    certificate: CertificateDer<'static>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let certificate = Self::write(folder.path());
+        Self { folder, certificate }
+    }
+
+    fn write(folder: &Path) -> CertificateDer<'static> {
+        let made = generate_simple_self_signed(["dns.example".to_owned()]).unwrap();
+        let CertifiedKey { cert, signing_key } = made;
+        fs::write(folder.join("cert.pem"), cert.pem()).unwrap();
+        fs::write(folder.join("key.pem"), signing_key.serialize_pem()).unwrap();
+        cert.der().clone()
+    }
+
+    /// `tls` with this certificate and these words behind it.
+    fn corefile(&self, more: &str) -> String {
+        let at = |name: &str| self.folder.path().join(name).display().to_string();
+        let (cert, key) = (at("cert.pem"), at("key.pem"));
+        format!("tls://.:0 {{\n bind 127.0.0.1\n tls {cert} {key} {cert} {more}\n whoami\n}}")
+    }
+
+    fn client(&self, has_certificate: bool) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.clone()).unwrap();
+        let builder = ClientConfig::builder().with_root_certificates(roots);
+        Arc::new(if has_certificate {
+            let key = PrivateKeyDer::from_pem_file(self.folder.path().join("key.pem")).unwrap();
+            builder.with_client_auth_cert(vec![self.certificate.clone()], key).unwrap()
+        } else {
+            builder.with_no_client_auth()
+        })
+    }
+}
+
+/// A client within TLS.
+struct Client(StreamOwned<ClientConnection, TcpStream>);
+
+impl Client {
+    fn connect(server: SocketAddr, config: &Arc<ClientConfig>) -> Self {
+        let stream = TcpStream::connect(server).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let name = ServerName::try_from("dns.example").unwrap();
+        let session = ClientConnection::new(config.clone(), name).unwrap();
+        Self(StreamOwned::new(session, stream))
+    }
+
+    fn receive(&mut self) -> std::io::Result<Message> {
+        let mut len = [0; 2];
+        self.0.read_exact(&mut len)?;
+        let mut message = vec![0; usize::from(u16::from_be_bytes(len))];
+        self.0.read_exact(&mut message)?;
+        Ok(Message::parse(&message).unwrap())
+    }
+
+    fn ask(&mut self, text: &str) -> std::io::Result<Message> {
+        self.0.write_all(&framed(&question(7, text)))?;
+        self.receive()
+    }
+}
+
+#[test]
+fn queries_within_tls_are_answered_and_sessions_resumed() {
+    let authority = Authority::new();
+    let server = Server::start(&authority.corefile(""));
+    let config = authority.client(false);
+    for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
+        let mut client = Client::connect(server.address(), &config);
+        assert_answered(&client.ask("example.org A").unwrap());
+        assert_eq!(client.0.conn.handshake_kind(), Some(kind));
+        // Several at once, in one record.
+        let many: Vec<u8> =
+            (0..200).flat_map(|id| framed(&question(id, "example.org A"))).collect();
+        client.0.write_all(&many).unwrap();
+        for id in 0..200 {
+            assert_eq!(client.receive().unwrap().id, id);
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn a_query_in_many_records_and_one_longer_than_a_record_is_read_whole() {
+    let authority = Authority::new();
+    let server = Server::start(&authority.corefile(""));
+    let mut client = Client::connect(server.address(), &authority.client(false));
+    for octet in framed(&question(3, "example.org A")) {
+        client.0.write_all(&[octet]).unwrap();
+        client.0.flush().unwrap();
+    }
+    assert_eq!(client.receive().unwrap().id, 3);
+    // More plaintext than any buffer takes at once.
+    let many: Vec<u8> = (0..2000).flat_map(|id| framed(&question(id, "example.org A"))).collect();
+    let mut reader = Client::connect(server.address(), &authority.client(false));
+    for piece in many.chunks(16_000) {
+        reader.0.write_all(piece).unwrap();
+    }
+    for id in 0..2000 {
+        assert_eq!(reader.receive().unwrap().id, id);
+    }
+    server.stop();
+}
+
+#[test]
+fn clients_need_a_certificate_where_the_corefile_says_so() {
+    let authority = Authority::new();
+    let answers = |auth: &str, has_certificate: bool| {
+        let server = Server::start(&authority.corefile(&format!("{{\n client_auth {auth}\n }}")));
+        let mut client = Client::connect(server.address(), &authority.client(has_certificate));
+        let answered = client.ask("example.org A").is_ok();
+        server.stop();
+        answered
+    };
+    for (auth, without, with) in [
+        ("nocert", true, true),
+        ("request", true, true),
+        ("require", false, true),
+        ("verify_if_given", true, true),
+        ("require_and_verify", false, true),
+    ] {
+        assert_eq!((answers(auth, false), answers(auth, true)), (without, with), "{auth}");
+    }
+}
+
+#[test]
+fn what_is_no_tls_is_closed_and_nothing_stays() {
+    let authority = Authority::new();
+    let timeouts = " timeouts {\n  read 1s\n }\n whoami";
+    let corefile = authority.corefile("").replace(" whoami", timeouts);
+    let server = Server::start(&corefile);
+    let connect = || {
+        let stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    };
+    // Plain DNS, HTTP, noise, the front of a record, and nothing at all.
+    let plain = framed(&question(1, "example.org A"));
+    let inputs: [&[u8]; 5] =
+        [&plain, b"GET / HTTP/1.1\r\n\r\n", &[0xff; 600], &[22, 3, 1, 64], &[]];
+    for input in inputs {
+        let (mut stream, began) = (connect(), Instant::now());
+        stream.write_all(input).unwrap();
+        let mut rest = Vec::new();
+        // An alert at most, and no DNS.
+        _ = stream.read_to_end(&mut rest);
+        assert!(rest.len() <= 7, "{input:?}: {rest:?}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{input:?}");
+    }
+    let mut good = Client::connect(server.address(), &authority.client(false));
+    assert_answered(&good.ask("example.org A").unwrap());
+    server.stop();
+}
+
+#[test]
+fn garbage_after_the_handshake_ends_the_connection() {
+    let authority = Authority::new();
+    let server = Server::start(&authority.corefile(""));
+    let mut client = Client::connect(server.address(), &authority.client(false));
+    assert_answered(&client.ask("example.org A").unwrap());
+    client.0.sock.write_all(&[23, 3, 3, 0, 40]).unwrap();
+    client.0.sock.write_all(&[9; 40]).unwrap();
+    assert!(client.receive().is_err());
+    server.stop();
+}
+
+#[test]
+fn connections_with_tls_count_for_the_memory_of_all_clients() {
+    let authority = Authority::new();
+    // Room for eight beside what each connection may hold.
+    let options = Options { held_max: 64 << 10, ..Options::default() };
+    let server = Server::with(&authority.corefile(""), options);
+    let config = authority.client(false);
+    let mut clients: Vec<_> = (0..40).map(|_| Client::connect(server.address(), &config)).collect();
+    for client in &mut clients {
+        _ = client.ask("example.org A");
+    }
+    eventually("few connections", || {
+        clients.iter_mut().filter_map(|client| client.ask("example.org A").ok()).count() <= 8
+    });
+    server.stop();
+}
+
+#[test]
+fn plain_dns_beside_it_is_answered() {
+    let authority = Authority::new();
+    let corefile = format!("{}\n.:0 {{\n bind 127.0.0.1\n whoami\n}}", authority.corefile(""));
+    let server = Server::start(&corefile);
+    assert_answered(&ask_udp(server.runtime.local_addresses()[1], "example.org A"));
+    let mut client = Client::connect(server.runtime.local_addresses()[0], &authority.client(false));
+    assert_answered(&client.ask("example.org A").unwrap());
+    server.stop();
+}

@@ -1,0 +1,34 @@
+//! Files in PEM format (RFC 7468).
+
+use crate::error::LoadError;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::Path;
+
+/// What is in a file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })
+}
+
+fn content(path: &Path, wanted: &'static str, error: Option<pem::Error>) -> LoadError {
+    let detail = error.map(|error| format!(": {error}")).unwrap_or_default();
+    LoadError::Content { path: path.to_owned(), wanted, detail }
+}
+
+/// The certificates of a file, at least one.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    let wanted = "certificates";
+    let octets = read(path)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&octets).collect();
+    let all = all.map_err(|error| content(path, wanted, Some(error)))?;
+    if all.is_empty() { Err(content(path, wanted, None)) } else { Ok(all) }
+}
+
+/// The first private key of a file.
+pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, LoadError> {
+    let octets = read(path)?;
+    PrivateKeyDer::from_pem_slice(&octets).map_err(|error| match error {
+        pem::Error::NoItemsFound => content(path, "a private key", None),
+        error => content(path, "a private key", Some(error)),
+    })
+}

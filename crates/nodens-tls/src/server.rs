@@ -1,0 +1,152 @@
+//! What listeners show their clients.
+
+use crate::clients;
+use crate::error::LoadError;
+use crate::files;
+use crate::key_log::FileLog;
+use crate::protocol::Protocol;
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::ProducesTickets;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Whether clients have to show a certificate; the words are those of the Corefile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ClientAuth {
+    /// `nocert`: they are not asked for one.
+    #[default]
+    None,
+    /// `request`: they are asked, and any will do, or none.
+    Request,
+    /// `require`: any will do.
+    Require,
+    /// `verify_if_given`: none will do, or one of the authorities.
+    VerifyIfGiven,
+    /// `require_and_verify`: one of the authorities.
+    RequireAndVerify,
+}
+
+/// Where the certificate, its key and the authorities for clients are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ServerFiles {
+    /// The certificate and those that lead from it to its authority.
+    pub certificate: PathBuf,
+    /// The key of the certificate.
+    pub key: PathBuf,
+    /// The authorities of clients' certificates; none stands for those of the system.
+    pub authorities: Option<PathBuf>,
+    /// Whether clients have to show a certificate.
+    pub client_auth: ClientAuth,
+    /// Where to write the secrets of connections, so that others can decrypt them.
+    pub key_log: Option<PathBuf>,
+}
+
+/// The configurations of one listener, one for each protocol, from the files as they were last read.
+#[derive(Debug)]
+pub struct Server {
+    files: ServerFiles,
+    /// What stays when the files change: sessions can be resumed, and secrets go to the same file.
+    kept: Kept,
+    configs: ArcSwap<Loaded>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    /// In the order of [`Protocol::ALL`].
+    configs: Vec<Arc<ServerConfig>>,
+    /// What the files had in them.
+    contents: Contents,
+}
+
+/// The octets of all files.
+type Contents = Vec<Vec<u8>>;
+
+#[derive(Debug)]
+struct Kept {
+    provider: Arc<CryptoProvider>,
+    /// Its keys live for hours and are replaced by themselves.
+    tickets: Arc<dyn ProducesTickets>,
+    key_log: Option<Arc<FileLog>>,
+}
+
+impl Server {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A file cannot be read, does not have in it what it should, or they do not go together.
+    pub fn load(files: ServerFiles) -> Result<Self, LoadError> {
+        let unusable = |source| LoadError::Unusable { path: files.certificate.clone(), source };
+        let key_log = files.key_log.as_deref().map(|path| {
+            let unwritable = |source| LoadError::Write { path: path.to_owned(), source };
+            FileLog::open(path).map(Arc::new).map_err(unwritable)
+        });
+        let kept = Kept {
+            provider: Arc::new(ring::default_provider()),
+            tickets: ring::Ticketer::new().map_err(unusable)?,
+            key_log: key_log.transpose()?,
+        };
+        let configs = ArcSwap::from_pointee(load(&files, &kept)?);
+        Ok(Self { files, kept, configs })
+    }
+
+    /// Where it comes from.
+    pub fn files(&self) -> &ServerFiles {
+        &self.files
+    }
+
+    /// Reads the files again; says whether they changed. New connections get what is in them now, those
+    /// that are open keep what they began with.
+    ///
+    /// # Errors
+    /// As of [`Server::load`]; what was read before stays in use.
+    pub fn reload(&self) -> Result<bool, LoadError> {
+        if self.configs.load().contents == contents(&self.files)? {
+            return Ok(false);
+        }
+        self.configs.store(Arc::new(load(&self.files, &self.kept)?));
+        Ok(true)
+    }
+
+    /// What a new connection of `protocol` begins with.
+    pub fn config(&self, protocol: Protocol) -> Option<Arc<ServerConfig>> {
+        self.configs.load().configs.get(protocol.index()).cloned()
+    }
+}
+
+fn contents(files: &ServerFiles) -> Result<Contents, LoadError> {
+    let paths = [Some(&files.certificate), Some(&files.key), files.authorities.as_ref()];
+    paths.into_iter().flatten().map(|path| files::read(path)).collect()
+}
+
+fn load(files: &ServerFiles, kept: &Kept) -> Result<Loaded, LoadError> {
+    // Before they are parsed: what changes meanwhile is seen the next time.
+    let contents = contents(files)?;
+    let chain = files::certificates(&files.certificate)?;
+    let key = files::private_key(&files.key)?;
+    let verifier = clients::verifier(files, &kept.provider)?;
+    let unusable = |source| LoadError::Unusable { path: files.certificate.clone(), source };
+    let config = |protocol: Protocol| {
+        let builder = ServerConfig::builder_with_provider(kept.provider.clone());
+        let builder = builder.with_safe_default_protocol_versions().map_err(unusable)?;
+        let builder = match &verifier {
+            Some(verifier) => builder.with_client_cert_verifier(verifier.clone()),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config =
+            builder.with_single_cert(chain.clone(), key.clone_key()).map_err(unusable)?;
+        config.alpn_protocols = protocol.names();
+        config.ticketer = kept.tickets.clone();
+        config.send_tls13_tickets = 1;
+        if let Some(log) = &kept.key_log {
+            config.key_log = log.clone();
+        }
+        Ok(Arc::new(config))
+    };
+    let configs: Result<_, _> = Protocol::ALL.into_iter().map(config).collect();
+    Ok(Loaded { configs: configs?, contents })
+}
+
+#[cfg(test)]
+mod tests;
