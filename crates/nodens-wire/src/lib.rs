@@ -29,6 +29,7 @@ pub mod framing;
 pub mod header;
 pub mod message;
 pub mod name;
+pub mod proxy;
 mod rdata;
 pub mod reader;
 pub mod record;

@@ -4,12 +4,11 @@
 //! `template` or a search path of `autopath` leads to nothing the client may not ask itself.
 
 mod config;
-mod networks;
 
 use crate::handler::{Cx, Handle, Spec, Step};
 use crate::metrics::Counter;
 use crate::zones::Zones;
-use networks::Networks;
+use crate::networks::Networks;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Rcode, Type};
 use std::net::IpAddr;

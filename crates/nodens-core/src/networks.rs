@@ -5,13 +5,13 @@ use std::net::IpAddr;
 
 /// Prefixes as ranges of addresses that neither overlap nor touch, lowest first.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Networks {
+pub(crate) struct Networks {
     v4: Vec<(u128, u128)>,
     v6: Vec<(u128, u128)>,
 }
 
 impl Networks {
-    pub(super) fn new(prefixes: impl IntoIterator<Item = Cidr>) -> Self {
+    pub(crate) fn new(prefixes: impl IntoIterator<Item = Cidr>) -> Self {
         let mut networks = Self::default();
         for prefix in prefixes {
             match prefix.network().to_canonical() {
@@ -35,7 +35,7 @@ impl Networks {
     }
 
     /// Whether a prefix holds `address`, in at most 128 comparisons. Allocates nothing.
-    pub(super) fn contain(&self, address: IpAddr) -> bool {
+    pub(crate) fn contain(&self, address: IpAddr) -> bool {
         let (ranges, bits) = match address {
             IpAddr::V4(v4) => (&self.v4, u128::from(v4.to_bits())),
             IpAddr::V6(v6) => (&self.v6, v6.to_bits()),
