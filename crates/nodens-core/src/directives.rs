@@ -13,7 +13,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::metadata::SPEC,
     Spec::lacking("geoip"),
     handlers::cancel::SPEC,
-    Spec::lacking("proxyproto"),
+    handlers::proxyproto::SPEC,
     Spec::lacking("quic"),
     Spec::lacking("grpc_server"),
     Spec::lacking("https"),

@@ -151,6 +151,8 @@ pub struct Job<S: States> {
     pub client_timer_at: u64,
     /// A handler wants to see the answer as it is sent.
     pub(crate) tapped: bool,
+    /// TLVs of the PROXY protocol header that the client's octets came with, if they are wanted.
+    pub(crate) tlvs: Option<Arc<[u8]>>,
     /// Set when the job has to end without an answer.
     pub abandoned: Option<Rcode>,
     /// The configuration the job started with, held while it waits.
@@ -190,6 +192,7 @@ impl<S: States> Job<S> {
             timer_at: 0,
             client_timer_at: 0,
             tapped: false,
+            tlvs: None,
             abandoned: None,
             config: None,
         }
@@ -251,6 +254,7 @@ impl<S: States> Job<S> {
         early.current = resolution.part(place);
         early.outer.extend(self.outer.drain(..depth));
         early.lookups = self.lookups;
+        early.tlvs = self.tlvs.clone();
         early.tapped = std::mem::take(&mut self.tapped);
         self.recipient = Recipient::Nobody(client);
         true

@@ -33,6 +33,8 @@ pub mod log;
 mod lookup;
 pub mod metadata;
 pub mod metrics;
+mod networks;
+pub mod proxy;
 pub mod response;
 mod reverse;
 pub mod seeing;

@@ -168,3 +168,14 @@ pub const CACHE_PATIENCE: usize = 64;
 pub const CACHE_TIDY_EVERY: usize = 2;
 /// CNAME records the cache follows to see whether a response answers its question.
 pub const CACHE_CNAME_CHAIN_MAX: usize = 32;
+
+/// Sessions by proxies that are kept where `udp_session_tracking` names no number, as in CoreDNS.
+pub const PROXY_SESSIONS_DEFAULT: usize = 10_240;
+/// The most that are kept, whatever it says. One takes about 200 octets.
+pub const PROXY_SESSIONS_MAX: usize = 1 << 17;
+/// Octets of TLVs that the sessions of a server may keep together.
+pub const PROXY_SESSION_TLVS_MAX: usize = 1 << 20;
+
+const _: () = assert!(PROXY_SESSIONS_DEFAULT <= PROXY_SESSIONS_MAX);
+// Each session may have those of the longest header.
+const _: () = assert!(nodens_wire::proxy::PROXY_HEADER_MAX <= PROXY_SESSION_TLVS_MAX);

@@ -27,6 +27,10 @@ pub(crate) struct Counters {
     pub(crate) oversized: Counter,
     /// Connections closed because the rest of an answer of many messages could not be made.
     pub(crate) broken: Counter,
+    /// Connections closed for their PROXY protocol header.
+    pub(crate) misproxied: Counter,
+    /// Datagrams dropped for theirs.
+    pub(crate) datagrams_misproxied: Counter,
     /// Messages from upstreams that answer no question.
     pub(crate) strays: Counter,
     /// How long the first datagram of each batch waited until it was read, in nanoseconds.
@@ -56,6 +60,7 @@ impl Counters {
         let (unread, oversized) = (closed("unread"), closed("oversized"));
         let greedy = closed("unread_in_all");
         let broken = closed("broken_answer");
+        let (misproxied, datagrams_misproxied) = (closed("proxy_header"), dropped("proxy_header"));
         let help = "Counter of client connections accepted.";
         let accepted = registry.counter("nodens_tcp_accepted_total", help, &[]);
         let help = "Counter of messages from upstreams that match no query.";
@@ -76,6 +81,8 @@ impl Counters {
             greedy,
             oversized,
             broken,
+            misproxied,
+            datagrams_misproxied,
             strays,
             batch_delay,
         }

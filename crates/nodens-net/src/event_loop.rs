@@ -284,7 +284,7 @@ impl EventLoop {
         }
         self.split(now, |tcp, _, cx| tcp.configure(Endpoint::all(&config, &listeners), cx));
         self.worker.set_config(config);
-        self.udp.renumber(place);
+        self.udp.configure(|id| self.tcp.endpoint(id));
         sockets.into_iter().for_each(|socket| self.listen(socket, None));
     }
 

@@ -139,19 +139,29 @@ impl Pipe {
 
     /// Reads once into `buffer`. An error means that the connection is of no more use.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
-        let stream = match &mut self.carrier {
-            Carrier::Plain(stream) => stream,
-            Carrier::Tls(tls) => return tls.read(buffer),
-        };
-        let len = buffer.len().min(STREAM_READ_LEN);
-        match stream.read(buffer.get_mut(..len).unwrap_or_default()) {
-            Ok(0) => Ok(Received::End),
-            Ok(len) => Ok(Received::Octets(len)),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(Received::Nothing),
-                _ => Err(error),
-            },
+        match &mut self.carrier {
+            Carrier::Plain(stream) => {
+                let len = buffer.len().min(STREAM_READ_LEN);
+                received(stream.read(buffer.get_mut(..len).unwrap_or_default()))
+            }
+            Carrier::Tls(tls) => tls.read(buffer),
         }
+    }
+
+    /// Looks at what has arrived on the socket, which stays there.
+    pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<Received> {
+        received(self.socket().peek(buffer))
+    }
+
+    /// Takes as many octets from the socket as `buffer` has; they have arrived.
+    pub(crate) fn discard(&self, buffer: &mut [u8]) -> io::Result<()> {
+        self.socket().read_exact(buffer)
+    }
+
+    /// Wants to hear of octets only once so many have arrived, or no more will.
+    pub(crate) fn wait_for(&self, octets: usize) {
+        // Where it fails, it hears of them earlier.
+        _ = crate::sys::set_low_water(self.socket(), octets);
     }
 
     /// Sends of [`Pipe::output`] what the other side takes now; gives the octets. An error means that
@@ -200,5 +210,17 @@ impl Pipe {
             // Its keys would have to go along.
             Carrier::Tls(_) => None,
         }
+    }
+}
+
+/// What came of a read.
+fn received(result: io::Result<usize>) -> io::Result<Received> {
+    match result {
+        Ok(0) => Ok(Received::End),
+        Ok(len) => Ok(Received::Octets(len)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(Received::Nothing),
+            _ => Err(error),
+        },
     }
 }

@@ -1,12 +1,16 @@
 //! Questions and answers in datagrams.
 
+mod proxied;
+
 use crate::clock::{self, Translator};
 use crate::counters::Counters;
 use crate::limits::{ANSWER_BUFFER_LEN, BATCH, BATCHES_IN_A_ROW};
 use crate::slots::{Key, Slots};
 use crate::sys::{self, Batch, Outgoing, Sender};
 use crate::tcp::Endpoint;
+use nodens_core::proxy::ProxyRules;
 use nodens_core::{Client, Now, Transport, Verdict, Worker};
+use proxied::{Detours, Way};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -29,6 +33,8 @@ pub(crate) struct UdpServer {
     /// The socket they go out by.
     queued_at: Option<Key>,
     sender: Sender,
+    /// Which proxies the answers go to that are waited for.
+    detours: Detours,
 }
 
 struct Socket {
@@ -39,6 +45,8 @@ struct Socket {
     endpoint: u32,
     /// The listener's place in the configuration at work.
     listener: u16,
+    /// Whom it believes to be a proxy, if it expects any.
+    proxy: Option<Arc<ProxyRules>>,
     bound: SocketAddr,
     /// Datagrams the kernel had dropped when it was last asked; wraps.
     dropped: u32,
@@ -68,6 +76,7 @@ impl UdpServer {
             queue: Vec::with_capacity(BATCH),
             queued_at: None,
             sender: Sender::new(),
+            detours: Detours::default(),
         }
     }
 
@@ -84,6 +93,7 @@ impl UdpServer {
             of,
             endpoint: endpoint.id,
             listener: endpoint.listener,
+            proxy: endpoint.proxy,
             bound,
             dropped: 0,
             emptied_ns: 0,
@@ -106,10 +116,12 @@ impl UdpServer {
         self.sockets.keys(|socket| !socket.retired && socket.of == Some(worker))
     }
 
-    /// Gives each socket the place its listener has in the configuration at work.
-    pub(crate) fn renumber(&mut self, place: impl Fn(u32) -> Option<u16>) {
+    /// Gives each socket what its listener has in the configuration at work.
+    pub(crate) fn configure(&mut self, of: impl Fn(u32) -> Option<Endpoint>) {
         for (_, socket) in self.sockets.iter_mut() {
-            socket.listener = place(socket.endpoint).unwrap_or(u16::MAX);
+            let endpoint = of(socket.endpoint);
+            socket.listener = endpoint.as_ref().map_or(u16::MAX, |endpoint| endpoint.listener);
+            socket.proxy = endpoint.and_then(|endpoint| endpoint.proxy);
         }
     }
 
@@ -211,7 +223,15 @@ impl UdpServer {
                 connection: key.bits(),
                 stream: 0,
             };
-            match worker.receive(now, client, datagram.octets, answer) {
+            let verdict = match &socket.proxy {
+                None => worker.receive(now, client, datagram.octets, answer),
+                Some(rules) => {
+                    let detours = &mut self.detours;
+                    let mut way = Way { rules, detours, worker: &mut *worker, counters };
+                    way.receive(now, client, datagram.octets, answer)
+                }
+            };
+            match verdict {
                 Verdict::Answered => self.answered.push(index),
                 Verdict::Streaming => {
                     // A datagram holds one message; what answers in several refuses before that.
@@ -243,7 +263,7 @@ impl UdpServer {
         wire: Vec<u8>,
         (worker, counters): (&mut Worker, &Counters),
     ) {
-        let key = Key::from_bits(client.connection);
+        let Some((key, peer)) = self.detours.take(client) else { return };
         if self.queued_at != Some(key) || self.queue.len() >= BATCH {
             self.flush(worker, counters);
         }
@@ -251,7 +271,7 @@ impl UdpServer {
         let wild = socket.bound.ip().is_unspecified();
         let source = wild.then(|| client.local.ip());
         self.queued_at = Some(key);
-        self.queue.push(Outgoing { wire, peer: Some(client.peer), source });
+        self.queue.push(Outgoing { wire, peer: Some(peer), source });
     }
 
     /// Sends the answers that have come together.
@@ -267,7 +287,9 @@ impl UdpServer {
 
     /// A client that waited gets no answer.
     pub(crate) fn forget(&mut self, client: &Client) {
-        self.settle(Key::from_bits(client.connection), 1);
+        if let Some((key, _)) = self.detours.take(client) {
+            self.settle(key, 1);
+        }
     }
 
     /// So many clients of a socket do not wait any more.

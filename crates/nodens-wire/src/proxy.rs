@@ -221,7 +221,8 @@ fn line_addresses<'o>(
 /// A decimal number without sign or leading zeros.
 fn port(word: &str) -> Result<u16, ProxyError> {
     let is_plain = word.bytes().all(|octet| octet.is_ascii_digit());
-    let port = word.parse().ok().filter(|_| is_plain && (word.len() == 1 || !word.starts_with('0')));
+    let port =
+        word.parse().ok().filter(|_| is_plain && (word.len() == 1 || !word.starts_with('0')));
     port.ok_or(ProxyError::Malformed)
 }
 

@@ -77,9 +77,8 @@ fn what_is_no_header_is_left_alone() {
 
 #[test]
 fn what_cannot_be_used_is_refused_as_soon_as_it_is_seen() {
-    let long = |family, len: u16| {
-        [SIGNATURE.as_slice(), &[0x21, family], &len.to_be_bytes()].concat()
-    };
+    let long =
+        |family, len: u16| [SIGNATURE.as_slice(), &[0x21, family], &len.to_be_bytes()].concat();
     let line = |text: &str| format!("PROXY {text}\r\n").into_bytes();
     let cases = [
         (v2(0x11, 0x11, &V4), ProxyError::Command),

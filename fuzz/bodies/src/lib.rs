@@ -29,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     ("names_template", workload::names_template),
     ("capture", workload::capture),
     ("kubernetes", kubernetes),
+    ("proxy", proxy),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.
@@ -150,6 +151,27 @@ pub fn admission(data: &[u8]) {
         }
         Admission::Reject(header) => assert!(header.flags.has(Flags::QR)),
         Admission::Ignore => {}
+    }
+}
+
+/// A PROXY protocol header is bounded, and is the same however much follows it.
+pub fn proxy(data: &[u8]) {
+    use nodens_wire::proxy::{Beginning, PROXY_HEADER_MAX, beginning, tlv_vector};
+    let found = beginning(data);
+    match found {
+        Ok(Beginning::Header(header)) => {
+            assert!(header.len <= data.len().min(PROXY_HEADER_MAX));
+            assert_eq!(beginning(&data[..header.len]), found);
+            assert!(matches!(beginning(&data[..header.len - 1]), Ok(Beginning::Part { .. })));
+            let vector = tlv_vector(header.tlvs);
+            assert!(vector.is_none_or(|vector| vector.len() <= header.tlvs.len()));
+        }
+        Ok(Beginning::Part { wanted, .. }) => {
+            assert!(wanted > data.len() && wanted <= PROXY_HEADER_MAX);
+        }
+        Ok(Beginning::Absent) | Err(_) => {
+            assert_eq!(beginning(&[data, b"more"].concat()), found);
+        }
     }
 }
 

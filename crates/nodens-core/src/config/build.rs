@@ -5,6 +5,7 @@ use super::{BlockSettings, BuildOptions, Config, Listener, Server, ServerBlock, 
 use crate::directives::{self, DIRECTIVES};
 use crate::handler::{Phase, Spec};
 use crate::handlers::Handler;
+use crate::proxy::ProxyRules;
 use crate::shared::Shared;
 use crate::transport::ListenerKind;
 use nodens_corefile::key::{Scheme, ZoneKey, parse_key};
@@ -377,11 +378,12 @@ fn assemble(
         let unserved = DIRECTIVES.iter().filter_map(|spec| spec.unserved);
         let unserved = unserved.map(|make| make(shared, &label)).collect();
         let any_class = Config::serves_any_class(&chains);
+        let proxy = ProxyRules::of(chains.iter().filter_map(|block| block.settings.proxy.as_ref()));
         let listen = listen_at((kind, address), &order);
         let tls = chains.iter().find_map(|block| block.settings.tls.clone());
         let server = servers.len();
         listeners.push(Listener { address: listen, kind, server, sockets });
-        servers.push(Server { label, zones, only_root, depths, any_class, tls, unserved });
+        servers.push(Server { label, zones, only_root, depths, any_class, tls, proxy, unserved });
     }
     Config { listeners, servers, blocks, services, cache_memory: None }
 }

@@ -21,6 +21,7 @@ pub use view::View;
 
 use crate::handler::Job;
 use crate::handlers::Handler;
+use crate::proxy::ProxyRules;
 use crate::time::Now;
 use crate::transport::ListenerKind;
 use crate::worker::WorkerState;
@@ -73,6 +74,8 @@ pub struct Server {
     any_class: bool,
     /// What it shows clients, if it speaks TLS.
     pub tls: Option<Arc<nodens_tls::Server>>,
+    /// Clients behind proxies, if any of its blocks has `proxyproto`.
+    pub proxy: Option<Arc<ProxyRules>>,
     /// What hears of questions that no zone matched.
     unserved: Vec<Unserved>,
 }

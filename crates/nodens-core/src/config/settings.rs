@@ -1,5 +1,6 @@
 //! What a server block says beside its chain.
 
+use crate::proxy::ProxySettings;
 use crate::zones::Zones;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -20,6 +21,8 @@ pub struct BlockSettings {
     pub timeouts: Timeouts,
     /// `tls`: what listeners with encryption show.
     pub tls: Option<Arc<nodens_tls::Server>>,
+    /// `proxyproto`, if the block has it.
+    pub proxy: Option<ProxySettings>,
     /// `multisocket`: sockets per address.
     pub multisocket: Option<usize>,
     /// `metadata`: the zones whose questions have metadata; `None` without the directive.
@@ -60,6 +63,7 @@ impl Default for BlockSettings {
             debug: false,
             timeouts: Timeouts::default(),
             tls: None,
+            proxy: None,
             multisocket: None,
             metadata: None,
             udp_size_max: u16::MAX,

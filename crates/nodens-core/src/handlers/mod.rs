@@ -169,6 +169,7 @@ handlers! {
     minimal::Minimal,
     nsid::Nsid,
     prometheus::Prometheus,
+    proxyproto::Proxyproto,
     rewrite::Rewrite,
     search::Search,
     template::Template,

@@ -2,6 +2,7 @@
 
 mod outgoing;
 mod pending;
+mod refused;
 mod state;
 mod unsent;
 
@@ -22,6 +23,7 @@ use crate::upstream::Fault;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Admission, Rcode, admit};
 use pending::Pending;
+use refused::Refused;
 use std::sync::Arc;
 
 pub use crate::action::Action;
@@ -55,14 +57,12 @@ pub struct Worker {
     buffers: Vec<Vec<u8>>,
     /// Questions refused because too many wait, and when that was last said.
     refused: Refused,
+    /// The same of connections and datagrams with bad PROXY protocol headers.
+    misproxied: Refused,
     /// See [`Worker::take_stream`].
     stream: Option<Box<Stream>>,
-}
-
-#[derive(Debug, Default)]
-struct Refused {
-    unsaid: u64,
-    said_at_ns: u64,
+    /// See [`Worker::announce`].
+    tlvs: Option<Arc<[u8]>>,
 }
 
 impl Worker {
@@ -76,7 +76,9 @@ impl Worker {
             spare: Vec::new(),
             buffers: Vec::new(),
             refused: Refused::default(),
+            misproxied: Refused::default(),
             stream: None,
+            tlvs: None,
         }
     }
 
@@ -121,6 +123,9 @@ impl Worker {
         let mut job = self.spare.pop().unwrap_or_default();
         job.start(now, Recipient::Client(client), request, query);
         job.current.asked_ns = self.state.unsent.arrived(now);
+        if self.tlvs.is_some() {
+            job.tlvs.clone_from(&self.tlvs);
+        }
         self.reserve_ticket();
         let outcome = match finish::objection(&mut job) {
             true => Outcome::Done,
@@ -252,12 +257,9 @@ impl Worker {
         response.extended_error(extended_error::OTHER, "too many queries are waiting");
         self.jobs.note_loss(ticket);
         self.state.cells.add(self.state.shared.shed, 1);
-        self.refused.unsaid += 1;
-        if now.since(self.refused.said_at_ns) >= REFUSALS_SAID_EVERY {
-            let count = std::mem::take(&mut self.refused.unsaid);
+        if let Some(count) = self.refused.add(now, REFUSALS_SAID_EVERY) {
             let text = format!("{count} queries refused: too many are waiting for upstreams");
             self.state.sink.line(Level::Warning, "", text);
-            self.refused.said_at_ns = now.mono_ns;
         }
         self.resume(now, ticket, Event::Timer);
         self.settle(now);
@@ -280,6 +282,9 @@ impl Worker {
 
     fn recycle(&mut self, mut job: Box<Job>) {
         job.config = None;
+        if job.tlvs.is_some() {
+            job.tlvs = None;
+        }
         if !job.outer.is_empty() {
             job.outer.clear();
         }

@@ -62,6 +62,13 @@ pub(crate) fn report_packet_info(socket: impl AsFd, v6: bool) -> io::Result<()> 
     }
 }
 
+/// Makes the kernel say that there is something to read only once so many octets have arrived, or the
+/// other side has ended.
+pub(crate) fn set_low_water(stream: impl AsFd, octets: usize) -> io::Result<()> {
+    let octets = c_int::try_from(octets).unwrap_or(c_int::MAX);
+    set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, octets)
+}
+
 /// Makes the kernel say when each datagram arrived.
 pub(crate) fn report_stamps(socket: impl AsFd) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)

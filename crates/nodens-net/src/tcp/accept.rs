@@ -104,6 +104,7 @@ impl TcpServer {
             return;
         };
         let Some(key) = self.keep(stream, (peer, local), endpoint, place, cx) else { return };
+        self.expect_head(key);
         // Most clients have sent their question by now.
         if !self.puts_off(key) {
             self.read(key, cx);
@@ -157,11 +158,17 @@ impl TcpServer {
     }
 
     /// Closes the longest idle connection, of `client` if one is given; says whether there was one.
-    fn make_room(&mut self, client: Option<IpAddr>, cx: &Context<'_>) -> bool {
+    pub(super) fn make_room(&mut self, client: Option<IpAddr>, cx: &Context<'_>) -> bool {
         let connections = &self.connections;
         let idle_since = |key| {
             let connection: &Connection = connections.get(key)?;
-            Some(if connection.is_idle() { connection.active_at } else { cx.now.mono_ns })
+            // It may have been passed on to the client that a proxy named.
+            let is_own = client.is_none_or(|client| connection.peer.ip() == client);
+            is_own.then_some(if connection.is_idle() {
+                connection.active_at
+            } else {
+                cx.now.mono_ns
+            })
         };
         let longest = match client {
             None => self.idle.longest(cx.now.mono_ns, idle_since),

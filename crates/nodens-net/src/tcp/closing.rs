@@ -29,7 +29,7 @@ impl TcpServer {
     }
 
     /// Takes what has arrived, however much is under way.
-    fn read_last(&mut self, key: Key, cx: &mut Context<'_>) {
+    pub(super) fn read_last(&mut self, key: Key, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.last_call = true;
         self.take_octets(key, &[], cx);

@@ -1,6 +1,7 @@
 //! One client connection: octets in, octets out, deadlines. Decides nothing about sockets.
 
 use super::endpoint::Times;
+use super::opening::Head;
 use super::quota::Place;
 use super::unsent::Holding;
 use crate::limits::{
@@ -12,6 +13,7 @@ use crate::poll::Interest;
 use nodens_core::{Now, Stream};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Never.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -22,6 +24,12 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
     pub(crate) endpoint: u32,
+    /// Whether a PROXY protocol header may come first.
+    pub(super) head: Head,
+    /// Its addresses are those that a header named.
+    pub(super) proxied: bool,
+    /// The header's TLVs, if they are wanted.
+    pub(super) tlvs: Option<Arc<[u8]>>,
     /// Octets received that are not a whole question yet, or may not be looked at yet.
     pub(crate) input: Vec<u8>,
     /// Questions that wait for their answer, or for the rest of it.
@@ -60,7 +68,7 @@ pub(crate) struct Connection {
     /// Octets the client had taken when `write_deadline` was set.
     taken: u64,
     /// Its place in the quota, given back when it closes.
-    _place: Place,
+    pub(super) place: Place,
 }
 
 impl Connection {
@@ -77,6 +85,9 @@ impl Connection {
             peer,
             local,
             endpoint,
+            head: Head::Past,
+            proxied: false,
+            tlvs: None,
             input: Vec::new(),
             in_flight: 0,
             rest: None,
@@ -96,7 +107,7 @@ impl Connection {
             holding,
             lingering: false,
             taken: 0,
-            _place: place,
+            place,
         }
     }
 

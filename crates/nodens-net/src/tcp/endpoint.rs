@@ -3,6 +3,7 @@
 use super::connection::NEVER;
 use nodens_core::ListenerKind;
 use nodens_core::config::{Config, Timeouts};
+use nodens_core::proxy::ProxyRules;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub(crate) struct Endpoint {
     pub(crate) tls: Option<Arc<nodens_tls::Server>>,
     /// Its timeouts.
     pub(crate) times: Times,
+    /// Whom it believes to be a proxy, if it expects any.
+    pub(crate) proxy: Option<Arc<ProxyRules>>,
 }
 
 /// The timeouts of a listener in nanoseconds.
@@ -38,8 +41,10 @@ impl Endpoint {
         let listeners = config.listeners.iter().zip(ids).zip(0u16..);
         let endpoint = |((own, id), listener): ((&nodens_core::config::Listener, &u32), u16)| {
             let times = Times::from(timeouts(config, own.server));
-            let tls = config.servers.get(own.server).and_then(|server| server.tls.clone());
-            Self { id: *id, listener, kind: own.kind, tls, times }
+            let own_server = config.servers.get(own.server);
+            let tls = own_server.and_then(|server| server.tls.clone());
+            let proxy = own_server.and_then(|server| server.proxy.clone());
+            Self { id: *id, listener, kind: own.kind, tls, times, proxy }
         };
         listeners.map(endpoint).collect()
     }

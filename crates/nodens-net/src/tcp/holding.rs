@@ -18,7 +18,8 @@ impl Connection {
     pub(super) fn account(&mut self) -> bool {
         // An empty buffer is about to be given up.
         let unsent = if self.pipe.output.is_empty() { 0 } else { self.pipe.output.capacity() };
-        let own = unsent + self.input.capacity() + self.pipe.cost();
+        let tlvs = self.tlvs.as_ref().map_or(0, |tlvs| tlvs.len());
+        let own = unsent + self.input.capacity() + self.pipe.cost() + tlvs;
         self.strained = unsent > 0 && self.holding.budget().is_tight();
         let paused = !self.closing && self.is_full();
         let looks = self.holding.is_entered()

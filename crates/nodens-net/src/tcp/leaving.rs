@@ -10,7 +10,7 @@ use crate::poll::Poll;
 use crate::slots::Key;
 use nodens_core::Now;
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 
@@ -57,7 +57,12 @@ impl TcpServer {
             let Some(connection) = self.connections.get_mut(key) else { continue };
             // One that ends anyway, or may ask no more, ends here.
             let endpoint = self.endpoints.iter().find(|own| own.id == connection.endpoint);
-            if !connection.closing && endpoint.is_some_and(passes) {
+            if connection.proxied {
+                // Another process would take the proxy for the client.
+                self.read_last(key, cx);
+            } else if !connection.closing && endpoint.is_some_and(passes) {
+                // The successor looks for a header anew.
+                connection.pipe.wait_for(1);
                 input.insert(key, std::mem::take(&mut connection.input));
             }
             self.finish_questions(key);
@@ -89,10 +94,16 @@ impl TcpServer {
     pub(super) fn take_out(&mut self, key: Key) -> Option<Connection> {
         let connection = self.connections.remove(key)?;
         let connections = &self.connections;
-        let is_open = |key| connections.get(key).is_some();
-        self.idle.tidy(connections.len(), is_open);
-        self.idle_by_client.left(connection.peer.ip(), is_open);
+        self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
+        self.leave_client(connection.peer.ip());
         Some(connection)
+    }
+
+    /// A connection is not this client's any more.
+    pub(super) fn leave_client(&mut self, client: IpAddr) {
+        let connections = &self.connections;
+        let is_own = |own: &Connection| own.peer.ip() == client;
+        self.idle_by_client.left(client, |key| connections.get(key).is_some_and(is_own));
     }
 
     /// Goes on with a connection of another process.
@@ -105,6 +116,9 @@ impl TcpServer {
             return;
         };
         let Some(key) = self.keep(stream, (peer, local), endpoint, place, cx) else { return };
+        if handed.asked == 0 && handed.input.is_empty() {
+            self.expect_head(key);
+        }
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.has_asked(handed.asked);
         connection.input = handed.input;

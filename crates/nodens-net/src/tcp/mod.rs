@@ -10,6 +10,7 @@ mod handshakes;
 mod holding;
 mod idle;
 mod leaving;
+mod opening;
 mod quota;
 mod server;
 mod streams;

@@ -87,12 +87,31 @@ impl Quota {
         if self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             return Err(Full::All);
         }
+        self.enter(&mut clients, client, count);
+        Ok(Place { quota: self.clone(), client })
+    }
+
+    /// Counts one more of a client that has `count`.
+    fn enter(&self, clients: &mut Clients, client: IpAddr, count: usize) {
         clients.open.insert(client, count + 1);
         if count == self.comfortable_per_client {
             clients.crowded.push(client);
             self.crowded.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(Place { quota: self.clone(), client })
+    }
+
+    /// Counts one less of a client.
+    fn leave(&self, clients: &mut Clients, client: IpAddr) {
+        let left = clients.open.get(&client).map_or(0, |count| count - 1);
+        if left == 0 {
+            clients.open.remove(&client);
+        } else {
+            clients.open.insert(client, left);
+        }
+        if left == self.comfortable_per_client {
+            clients.crowded.retain(|own| *own != client);
+            self.crowded.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether idle connections should make room: the last places are being taken.
@@ -137,16 +156,28 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut clients = self.quota.part_of(self.client);
         self.quota.open.fetch_sub(1, Ordering::Relaxed);
-        let left = clients.open.get(&self.client).map_or(0, |count| count - 1);
-        if left == 0 {
-            clients.open.remove(&self.client);
-        } else {
-            clients.open.insert(self.client, left);
+        self.quota.leave(&mut clients, self.client);
+    }
+}
+
+impl Place {
+    /// Makes it a place of `client`, unless that has as many as one may have.
+    pub(crate) fn pass_to(&mut self, client: IpAddr) -> Result<(), Full> {
+        if client == self.client {
+            return Ok(());
         }
-        if left == self.quota.comfortable_per_client {
-            clients.crowded.retain(|client| *client != self.client);
-            self.quota.crowded.fetch_sub(1, Ordering::Relaxed);
+        // One lock after the other: both may be of the same part.
+        let mut clients = self.quota.part_of(client);
+        let count = clients.open.get(&client).copied().unwrap_or(0);
+        if count >= self.quota.per_client {
+            return Err(Full::Client);
         }
+        self.quota.enter(&mut clients, client, count);
+        drop(clients);
+        let former = std::mem::replace(&mut self.client, client);
+        let mut clients = self.quota.part_of(former);
+        self.quota.leave(&mut clients, former);
+        Ok(())
     }
 }
 
@@ -169,6 +200,28 @@ mod tests {
         drop((second, third, again));
         assert_eq!(quota.open(), 0);
         assert!(!quota.is_tight());
+        assert!(quota.parts.iter().all(|part| lock(part).open.is_empty()));
+        assert!(quota.crowded().is_empty() && !quota.has_crowded());
+    }
+
+    #[test]
+    fn a_place_that_passes_to_another_client_counts_once() {
+        let quota = Arc::new(Quota::new(4, 2));
+        let [proxy, a]: [IpAddr; 2] = [[192, 0, 2, 9].into(), [192, 0, 2, 1].into()];
+        let mut first = quota.take(proxy).unwrap();
+        let mut second = quota.take(proxy).unwrap();
+        assert_eq!(quota.take(proxy).unwrap_err(), Full::Client);
+        first.pass_to(a).unwrap();
+        first.pass_to(a).unwrap();
+        let mut third = quota.take(proxy).unwrap();
+        second.pass_to(a).unwrap();
+        assert_eq!(third.pass_to(a), Err(Full::Client));
+        let _fourth = quota.take(proxy).unwrap();
+        assert_eq!((quota.open(), quota.take(proxy).unwrap_err()), (4, Full::Client));
+        drop((first, second));
+        third.pass_to(a).unwrap();
+        drop((third, _fourth));
+        assert_eq!(quota.open(), 0);
         assert!(quota.parts.iter().all(|part| lock(part).open.is_empty()));
         assert!(quota.crowded().is_empty() && !quota.has_crowded());
     }

@@ -5,6 +5,7 @@ use super::endpoint::Endpoint;
 use super::frame::{Frame, first_frame, refusal};
 use super::idle::{IdleByClient, IdleQueue};
 use super::leaving::Departures;
+use super::opening::Head;
 use super::quota::Quota;
 use super::unsent::Unsent;
 use crate::context::Context;
@@ -50,7 +51,7 @@ pub(crate) struct TcpServer {
     /// Places are short, and no connection here is idle.
     pub(super) presses: bool,
     /// Where every read goes first; a connection keeps only what is left of it.
-    scratch: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
     pub(super) answer: Vec<u8>,
     pub(super) spare: Vec<Vec<u8>>,
     /// A descriptor to give up when there are no others.
@@ -136,6 +137,13 @@ impl TcpServer {
             mark(&mut self.dirty, connection, key);
             return false;
         }
+        if connection.head != Head::Past && !self.open(key, cx) {
+            if let Some(connection) = self.connections.get_mut(key) {
+                mark(&mut self.dirty, connection, key);
+            }
+            return false;
+        }
+        let Some(connection) = self.connections.get_mut(key) else { return false };
         let mut more = false;
         match connection.pipe.read(&mut self.scratch) {
             Ok(Received::End) => connection.closing = true,
@@ -187,6 +195,9 @@ impl TcpServer {
             connection: key.bits(),
             stream: 0,
         };
+        if connection.tlvs.is_some() {
+            cx.worker.announce(connection.tlvs.as_ref());
+        }
         let mut taken = 0;
         let mut heard = false;
         while !connection.is_full()
@@ -209,6 +220,9 @@ impl TcpServer {
             }
             taken += len;
             connection.count_question();
+        }
+        if connection.tlvs.is_some() {
+            cx.worker.announce(None);
         }
         // What is not answered, such as an empty message, buys no time.
         if heard {

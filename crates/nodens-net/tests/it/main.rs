@@ -2,6 +2,7 @@
 
 mod client;
 mod handover;
+mod proxy;
 mod reload;
 mod secondaries;
 mod server;

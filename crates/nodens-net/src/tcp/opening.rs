@@ -1,0 +1,144 @@
+//! What comes in front of a connection's own octets: the PROXY protocol header of a proxy.
+//!
+//! It is looked at while it is in the kernel, and taken out of it once it is whole. So it takes no
+//! memory here, and whoever reads the connection afterwards, such as TLS, does not know of it.
+
+use super::accept::canonical;
+use super::connection::Connection;
+use super::server::TcpServer;
+use super::unsent::Holding;
+use crate::context::Context;
+use crate::pipe::Received;
+use crate::slots::Key;
+use nodens_core::proxy::{Opening, Proxied, ProxyPolicy, ProxyRefusal};
+use nodens_wire::proxy::PROXY_HEADER_MAX;
+use std::net::SocketAddr;
+
+/// What is known of the beginning of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// Its own octets come, or have come.
+    Past,
+    /// There may be a header, of which so many octets were there at the last look.
+    Expected(usize),
+}
+
+impl TcpServer {
+    /// Notes of a new connection whether to look for a header.
+    pub(super) fn expect_head(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let endpoint = self.endpoints.iter().find(|endpoint| endpoint.id == connection.endpoint);
+        let rules = endpoint.and_then(|endpoint| endpoint.proxy.as_ref());
+        let policy = rules.map(|rules| rules.policy(connection.peer.ip()));
+        if policy.is_some_and(|policy| policy != ProxyPolicy::Skip) {
+            connection.head = Head::Expected(0);
+        }
+    }
+
+    /// Takes the header off; says whether the connection's own octets are next.
+    pub(super) fn open(&mut self, key: Key, cx: &mut Context<'_>) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        let Head::Expected(seen) = connection.head else { return true };
+        let endpoint = self.endpoints.iter().find(|endpoint| endpoint.id == connection.endpoint);
+        let Some(rules) = endpoint.and_then(|endpoint| endpoint.proxy.as_ref()) else {
+            return pass(connection);
+        };
+        let buffer = self.scratch.get_mut(..PROXY_HEADER_MAX).unwrap_or_default();
+        let octets = match connection.pipe.peek(buffer) {
+            Ok(Received::Octets(len)) => buffer.get(..len).unwrap_or_default(),
+            Ok(Received::Nothing) => return false,
+            Ok(Received::End) => {
+                connection.closing = true;
+                return false;
+            }
+            Err(_) => {
+                self.close(key);
+                return false;
+            }
+        };
+        match rules.open(connection.peer.ip(), octets) {
+            Ok(Opening::Bare) => pass(connection),
+            // The kernel was to tell of more, so there is no more to come.
+            Ok(Opening::Wait(_)) if octets.len() <= seen => {
+                self.refuse_head(key, ProxyRefusal::Cut, cx)
+            }
+            Ok(Opening::Wait(wanted)) => {
+                connection.head = Head::Expected(octets.len());
+                connection.pipe.wait_for(wanted);
+                false
+            }
+            Ok(Opening::Headed(len, proxied)) => {
+                let header = buffer.get_mut(..len).unwrap_or_default();
+                if connection.pipe.discard(header).is_err() {
+                    self.close(key);
+                    return false;
+                }
+                pass(connection);
+                self.introduce(key, proxied, cx)
+            }
+            Err(refusal) => self.refuse_head(key, refusal, cx),
+        }
+    }
+
+    fn refuse_head(&mut self, key: Key, refusal: ProxyRefusal, cx: &mut Context<'_>) -> bool {
+        cx.counters.add(cx.counters.misproxied, 1);
+        if let Some(connection) = self.connections.get(key) {
+            cx.worker.note_refusal(cx.now, connection.peer, refusal);
+        }
+        self.close(key);
+        false
+    }
+
+    /// Makes a connection that of the client which its header names.
+    fn introduce(&mut self, key: Key, proxied: Proxied, cx: &mut Context<'_>) -> bool {
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        connection.tlvs = proxied.tlvs;
+        match proxied.addresses {
+            Some((client, asked)) => self.pass_to(key, canonical(client), canonical(asked), cx),
+            None => true,
+        }
+    }
+
+    /// Counts a connection as one of `client` instead of one of its proxy, which may have as many as
+    /// its clients have. Closes it and says `false` if that client can have no more.
+    fn pass_to(
+        &mut self,
+        key: Key,
+        client: SocketAddr,
+        asked: SocketAddr,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let (ip, budget, worker) = (client.ip(), self.unsent.clone(), self.worker);
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        // It is not idle: it would else be the first to make room for itself.
+        connection.active_at = cx.now.mono_ns;
+        let mut passed = connection.place.pass_to(ip);
+        if passed.is_err() && self.make_room(Some(ip), cx) {
+            let Some(connection) = self.connections.get_mut(key) else { return false };
+            passed = connection.place.pass_to(ip);
+        }
+        if passed.is_err() {
+            cx.counters.add(cx.counters.evicted, 1);
+            self.close(key);
+            return false;
+        }
+        let Some(connection) = self.connections.get_mut(key) else { return false };
+        let proxy = std::mem::replace(&mut connection.peer, client).ip();
+        connection.local = asked;
+        connection.proxied = true;
+        connection.holding = Holding::new(budget, ip, worker, key);
+        self.idle_by_client.enter(ip, key, cx.now.mono_ns);
+        self.leave_client(proxy);
+        self.presses |= self.quota.is_crowded(ip) && !self.make_room(Some(ip), cx);
+        self.connections.get(key).is_some()
+    }
+}
+
+/// The connection's own octets are next.
+fn pass(connection: &mut Connection) -> bool {
+    if connection.head != Head::Expected(0) {
+        connection.pipe.wait_for(1);
+    }
+    connection.head = Head::Past;
+    true
+}
