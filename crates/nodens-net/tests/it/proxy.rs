@@ -427,3 +427,55 @@ fn addresses_of_every_form_are_taken_for_what_they_are() {
     }
     server.stop();
 }
+
+/// dnsdist as the proxy, where the machine has it: its health checks are answered, and its clients
+/// are who they are.
+#[test]
+fn dnsdist_names_its_clients() {
+    let server =
+        Server::start(".:0 {\n bind 127.0.0.1\n proxyproto {\n allow 127.0.0.1/32\n }\n whoami\n}");
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("dnsdist.conf");
+    let backend = |options: &str| {
+        let address = server.address();
+        format!(
+            "newServer({{address=\"{address}\", useProxyProtocol=true, checkInterval=1, {options}}})\n"
+        )
+    };
+    let config = format!(
+        "setLocal(\"{free}\")\nsetSecurityPollSuffix(\"\")\n{}{}addAction(makeRule(\"tcp.test.\"), PoolAction(\"tcp\"))\n",
+        backend("name=\"udp\""),
+        backend("name=\"tcp\", tcpOnly=true, pool=\"tcp\""),
+    );
+    std::fs::write(&file, config).unwrap();
+    let mut command = std::process::Command::new("dnsdist");
+    command.arg("--supervised").arg("--disable-syslog").arg("-C").arg(&file);
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let mut dnsdist = match command.stderr(std::process::Stdio::null()).spawn() {
+        Ok(child) => child,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return server.stop(),
+        Err(error) => panic!("{error}"),
+    };
+    let client = |name: &str| {
+        let socket = std::net::UdpSocket::bind("127.0.0.77:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        socket.send_to(&question(3, &format!("{name} A")), free).unwrap();
+        let mut buffer = [0; 512];
+        let len = socket.recv(&mut buffer).ok()?;
+        Message::parse(&buffer[..len]).ok().filter(|answer| !answer.additional.is_empty())
+    };
+    for name in ["udp.test", "a.tcp.test"] {
+        let mut answer = None;
+        eventually("an answer by dnsdist", || {
+            answer = client(name);
+            answer.is_some()
+        });
+        assert_eq!(seen(&answer.unwrap()), IpAddr::from([127, 0, 0, 77]), "{name}");
+    }
+    dnsdist.kill().unwrap();
+    dnsdist.wait().unwrap();
+    assert_eq!(server.count("nodens_udp_dropped_total"), 0);
+    assert_eq!(server.count("nodens_tcp_closed_total"), 0);
+    server.stop();
+}
