@@ -86,8 +86,8 @@ fn answer_options(config: &Config, shared: &Shared, job: &mut Job) {
         push_option(options, code::COOKIE, &cookie);
     }
     if keepalive && client.transport.may_keep_alive() {
-        let block = config.blocks.get(job.current.block);
-        let idle = block.map(|block| block.settings.timeouts).unwrap_or_default().idle;
+        let server = config.server_of(client);
+        let idle = server.map(|server| server.timeouts).unwrap_or_default().idle;
         let tenths = u16::try_from(idle.as_millis() / 100).unwrap_or(u16::MAX);
         push_option(options, code::TCP_KEEPALIVE, &tenths.to_be_bytes());
     }

@@ -1,7 +1,9 @@
 //! Syntax tree → typed configuration → chains.
 
 use super::certificates;
-use super::{BlockSettings, BuildOptions, Config, Listener, Server, ServerBlock, Services, View};
+use super::{
+    BlockSettings, BuildOptions, Config, Listener, Server, ServerBlock, Services, Timeouts, View,
+};
 use crate::directives::{self, DIRECTIVES};
 use crate::handler::{Phase, Spec};
 use crate::handlers::Handler;
@@ -378,12 +380,23 @@ fn assemble(
         let unserved = DIRECTIVES.iter().filter_map(|spec| spec.unserved);
         let unserved = unserved.map(|make| make(shared, &label)).collect();
         let any_class = Config::serves_any_class(&chains);
+        let timeouts = Timeouts::of(chains.iter().map(|block| &block.settings.timeouts));
         let proxy = ProxyRules::of(chains.iter().filter_map(|block| block.settings.proxy.as_ref()));
         let listen = listen_at((kind, address), &order);
         let tls = chains.iter().find_map(|block| block.settings.tls.clone());
         let server = servers.len();
         listeners.push(Listener { address: listen, kind, server, sockets });
-        servers.push(Server { label, zones, only_root, depths, any_class, tls, proxy, unserved });
+        servers.push(Server {
+            label,
+            zones,
+            only_root,
+            depths,
+            any_class,
+            timeouts,
+            tls,
+            proxy,
+            unserved,
+        });
     }
     Config { listeners, servers, blocks, services, cache_memory: None }
 }

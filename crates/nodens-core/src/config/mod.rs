@@ -15,12 +15,13 @@ pub use services::{
     LoopProbe, LoopState, PrometheusService, Readiness, ReadyService, ReloadService, Services,
     Task,
 };
-pub use settings::{BlockSettings, Timeouts};
+pub use settings::{BlockSettings, TimeoutSettings, Timeouts};
 pub use unserved::Unserved;
 pub use view::View;
 
 use crate::handler::Job;
 use crate::handlers::Handler;
+use crate::job::Client;
 use crate::proxy::ProxyRules;
 use crate::time::Now;
 use crate::transport::ListenerKind;
@@ -74,6 +75,8 @@ pub struct Server {
     any_class: bool,
     /// What it shows clients, if it speaks TLS.
     pub tls: Option<Arc<nodens_tls::Server>>,
+    /// Time limits of its connections.
+    pub timeouts: Timeouts,
     /// Clients behind proxies, if any of its blocks has `proxyproto`.
     pub proxy: Option<Arc<ProxyRules>>,
     /// What hears of questions that no zone matched.
@@ -169,6 +172,11 @@ impl Config {
                 .is_none_or(|block| block.view.as_ref().is_none_or(|view| view.wants(job, block)))
         };
         candidates?.iter().find(wanted).copied()
+    }
+
+    /// The server that a client asked.
+    pub fn server_of(&self, client: &Client) -> Option<&Server> {
+        self.servers.get(self.listeners.get(usize::from(client.listener))?.server)
     }
 
     /// The zones of a server, with repeats where views share one.

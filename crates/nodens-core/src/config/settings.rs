@@ -17,8 +17,8 @@ pub struct BlockSettings {
     pub root: PathBuf,
     /// `debug`: debug lines are written, and faults are not contained.
     pub debug: bool,
-    /// `timeouts` of streams.
-    pub timeouts: Timeouts,
+    /// `timeouts` of streams, for the server of the block.
+    pub timeouts: TimeoutSettings,
     /// `tls`: what listeners with encryption show.
     pub tls: Option<Arc<nodens_tls::Server>>,
     /// `proxyproto`, if the block has it.
@@ -44,6 +44,31 @@ pub struct Timeouts {
     pub queries_max: Option<NonZeroU32>,
 }
 
+/// What a block says of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeoutSettings {
+    /// [`Timeouts::read`].
+    pub read: Option<Duration>,
+    /// [`Timeouts::write`].
+    pub write: Option<Duration>,
+    /// [`Timeouts::idle`].
+    pub idle: Option<Duration>,
+    /// [`Timeouts::queries_max`].
+    pub queries_max: Option<Option<NonZeroU32>>,
+}
+
+impl Timeouts {
+    /// Those of a server whose blocks say this: each is that of the last block that has it.
+    pub(crate) fn of<'b>(blocks: impl Iterator<Item = &'b TimeoutSettings>) -> Self {
+        blocks.fold(Self::default(), |all, own| Self {
+            read: own.read.unwrap_or(all.read),
+            write: own.write.unwrap_or(all.write),
+            idle: own.idle.unwrap_or(all.idle),
+            queries_max: own.queries_max.unwrap_or(all.queries_max),
+        })
+    }
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
@@ -61,7 +86,7 @@ impl Default for BlockSettings {
             bind: Vec::new(),
             root: PathBuf::from("."),
             debug: false,
-            timeouts: Timeouts::default(),
+            timeouts: TimeoutSettings::default(),
             tls: None,
             proxy: None,
             multisocket: None,

@@ -40,23 +40,14 @@ impl Endpoint {
     pub(crate) fn all(config: &Config, ids: &[u32]) -> Vec<Self> {
         let listeners = config.listeners.iter().zip(ids).zip(0u16..);
         let endpoint = |((own, id), listener): ((&nodens_core::config::Listener, &u32), u16)| {
-            let times = Times::from(timeouts(config, own.server));
-            let own_server = config.servers.get(own.server);
-            let tls = own_server.and_then(|server| server.tls.clone());
-            let proxy = own_server.and_then(|server| server.proxy.clone());
+            let server = config.servers.get(own.server);
+            let times = Times::from(server.map(|server| server.timeouts).unwrap_or_default());
+            let proxy = server.and_then(|server| server.proxy.clone());
+            let tls = server.and_then(|server| server.tls.clone());
             Self { id: *id, listener, kind: own.kind, tls, times, proxy }
         };
         listeners.map(endpoint).collect()
     }
-}
-
-/// The timeouts of a server: those of the last of its blocks that sets any, as in CoreDNS, where
-/// they too belong to the server.
-fn timeouts(config: &Config, server: usize) -> Timeouts {
-    let server = config.servers.get(server);
-    let here = config.blocks.iter().filter(|block| server.is_some_and(|s| s.label == block.server));
-    let set = here.map(|block| block.settings.timeouts).rfind(|set| *set != Timeouts::default());
-    set.unwrap_or_default()
 }
 
 impl From<Timeouts> for Times {

@@ -23,17 +23,17 @@ fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Erro
         let [value] = property.expect_args()?;
         property.expect_no_body()?;
         match property.name.text.as_str() {
-            "read" => timeouts.read = duration(value)?,
-            "write" => timeouts.write = duration(value)?,
-            "idle" => timeouts.idle = duration(value)?,
-            "maxtcpqueries" => timeouts.queries_max = queries(value)?,
+            "read" => timeouts.read = Some(duration(value)?),
+            "write" => timeouts.write = Some(duration(value)?),
+            "idle" => timeouts.idle = Some(duration(value)?),
+            "maxtcpqueries" => timeouts.queries_max = Some(queries(value)?),
             _ => {
                 return Err(property.unknown_property(&["read", "write", "idle", "maxtcpqueries"]));
             }
         }
     }
     if directive.lines().is_empty() {
-        let text = "timeouts block with no timeouts specified: expected read, write or idle";
+        let text = "timeouts block with no timeouts specified: expected read, write, idle or maxtcpqueries";
         return Err(directive.invalid(text));
     }
     Ok(())
@@ -49,14 +49,11 @@ fn duration(value: &Token) -> Result<Duration, Error> {
         .map_err(|_| Error::expected(value, "a duration from 1s to 24h"))
 }
 
-/// -1 stands for no limit.
+/// -1 stands for no limit, and so does what no connection can reach.
 fn queries(value: &Token) -> Result<Option<NonZeroU32>, Error> {
     match value.text.parse::<i64>() {
         Ok(-1) => Ok(None),
-        _ => {
-            let number = value.text.parse().ok().and_then(NonZeroU32::new);
-            let wanted = "-1 (unlimited) or a positive number";
-            number.map(Some).ok_or_else(|| Error::expected(value, wanted))
-        }
+        Ok(number @ 1..) => Ok(u32::try_from(number).ok().and_then(NonZeroU32::new)),
+        _ => Err(Error::expected(value, "-1 (unlimited) or a positive number")),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 fn timeouts(lines: &str) -> Timeouts {
     let bench = Bench::new(&format!(". {{\n timeouts {{\n {lines}\n }}\n whoami\n}}"));
-    bench.worker.config().blocks[0].settings.timeouts
+    bench.worker.config().servers[0].timeouts
 }
 
 #[test]
@@ -17,6 +17,22 @@ fn each_limit_is_set_alone_and_a_bare_number_is_in_seconds() {
     assert_eq!(all.idle, Duration::from_secs(20));
     assert_eq!(all.queries_max, NonZeroU32::new(100));
     assert_eq!(timeouts("maxtcpqueries -1").queries_max, None);
+    assert_eq!(timeouts("maxtcpqueries 5000000000").queries_max, None);
+    assert_eq!(timeouts("read 1s\n }\n timeouts {\n read 2s").read, Duration::from_secs(2));
+}
+
+#[test]
+fn of_several_blocks_the_last_that_sets_a_limit_counts() {
+    let bench = Bench::new(
+        "a.test {\n timeouts {\n read 7s\n idle 8s\n maxtcpqueries 9\n }\n whoami\n}\n\
+         b.test {\n timeouts {\n idle 20s\n maxtcpqueries -1\n }\n whoami\n}\n\
+         c.test {\n whoami\n}\n\
+         d.test:1053 {\n whoami\n}",
+    );
+    let servers = &bench.worker.config().servers;
+    let (read, idle) = (Duration::from_secs(7), Duration::from_secs(20));
+    assert_eq!(servers[0].timeouts, Timeouts { read, idle, ..Timeouts::default() });
+    assert_eq!(servers[1].timeouts, Timeouts::default());
 }
 
 #[test]
