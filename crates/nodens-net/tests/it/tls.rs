@@ -214,3 +214,18 @@ fn plain_dns_beside_it_is_answered() {
     assert_answered(&client.ask("example.org A").unwrap());
     server.stop();
 }
+
+#[test]
+fn a_proxy_names_the_client_in_front_of_the_handshake() {
+    let authority = Authority::new();
+    let proxied = " proxyproto {\n  allow 127.0.0.1/32\n }\n whoami";
+    let server = Server::start(&authority.corefile("").replace(" whoami", proxied));
+    let mut client = Client::connect(server.address(), &authority.client(false));
+    // In two segments, so that the handshake is not there when the header is.
+    client.0.sock.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.53 40000 ").unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    client.0.sock.write_all(b"853\r\n").unwrap();
+    let answer = client.ask("example.org A").unwrap();
+    assert_eq!(answer.additional[0].rdata, [192, 0, 2, 7]);
+    server.stop();
+}
