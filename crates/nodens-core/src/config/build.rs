@@ -1,8 +1,8 @@
 //! Syntax tree → typed configuration → chains.
 
-use super::certificates;
 use super::{
     BlockSettings, BuildOptions, Config, Listener, Server, ServerBlock, Services, Timeouts, View,
+    certificates,
 };
 use crate::directives::{self, DIRECTIVES};
 use crate::handler::{Phase, Spec};
@@ -113,8 +113,7 @@ pub fn build(
         let directives = &source.directives;
         blocks.push(compile(placement, directives, options, shared, &mut services)?);
     }
-    let kinds = placements.iter().map(|placement| placement.kind);
-    certificates::check(corefile, kinds.zip(&blocks))?;
+    certificates::check(corefile, placements.iter().map(|own| own.kind).zip(&blocks))?;
     let mut config = assemble(placements, blocks, services, shared);
     DIRECTIVES.iter().filter_map(|spec| spec.complete).for_each(|act| act(&mut config, shared));
     Ok(config)
@@ -384,8 +383,7 @@ fn assemble(
         let proxy = ProxyRules::of(chains.iter().filter_map(|block| block.settings.proxy.as_ref()));
         let listen = listen_at((kind, address), &order);
         let tls = chains.iter().find_map(|block| block.settings.tls.clone());
-        let server = servers.len();
-        listeners.push(Listener { address: listen, kind, server, sockets });
+        listeners.push(Listener { address: listen, kind, server: servers.len(), sockets });
         servers.push(Server {
             label,
             zones,
