@@ -42,9 +42,10 @@ pub const ACCEPTS_IN_A_ROW: usize = 64;
 pub const STREAM_READ_LEN: usize = 16 << 10;
 /// The most octets that one record of TLS holds (RFC 8446 section 5.1).
 pub const RECORD_LEN_MAX: usize = 16 << 10;
-/// What a connection with TLS is reckoned to hold beside its messages, in octets: keys, and a buffer for
-/// a record that has not come whole.
-pub const TLS_COST: usize = 16 << 10;
+/// What a connection with TLS is reckoned to hold beside its messages, its handshake and its client's
+/// certificates, in octets: a buffer for what is not decrypted yet. It is a part of what each connection
+/// may hold.
+pub const TLS_COST: usize = 4 << 10;
 /// Handshakes of TLS that go on by one step before other sockets get their turn. One step takes up to a
 /// few milliseconds with an RSA key, for which queries to the same worker wait.
 pub const HANDSHAKES_IN_A_ROW: usize = 1;
@@ -154,6 +155,7 @@ const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(REQUEST_LEN_MAX < STREAM_READ_LEN);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
+const _: () = assert!(TLS_COST + SPARE_BUFFER_LEN <= HELD_FREE);
 const _: () = assert!(SEND_EARLY <= UNSENT_PAUSE && SPARE_BUFFER_LEN <= HELD_FREE / 2);
 const _: () = assert!(IN_FLIGHT_PER_CONNECTION * ANSWER_RESERVE <= UNSENT_PAUSE);
 const _: () = assert!(UNSENT_STREAM + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);

@@ -108,11 +108,16 @@ impl Pipe {
         matches!(&self.carrier, Carrier::Tls(tls) if tls.is_handshaking())
     }
 
+    /// Whether a part of the handshake was done.
+    pub(crate) fn has_begun(&self) -> bool {
+        matches!(&self.carrier, Carrier::Tls(tls) if tls.kept() > 0)
+    }
+
     /// Octets of memory it has beside [`Pipe::output`].
     pub(crate) fn cost(&self) -> usize {
         match &self.carrier {
             Carrier::Plain(_) => 0,
-            Carrier::Tls(_) => TLS_COST,
+            Carrier::Tls(tls) => TLS_COST + tls.kept(),
         }
     }
 
@@ -144,7 +149,7 @@ impl Pipe {
                 let len = buffer.len().min(STREAM_READ_LEN);
                 received(stream.read(buffer.get_mut(..len).unwrap_or_default()))
             }
-            Carrier::Tls(tls) => tls.read(buffer),
+            Carrier::Tls(tls) => tls.read(buffer, STREAM_READ_LEN),
         }
     }
 
@@ -176,8 +181,16 @@ impl Pipe {
         }
     }
 
+    /// Whether the other side has said that it sends no more, in what was read last.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(&self.carrier, Carrier::Tls(tls) if tls.has_ended())
+    }
+
     /// Ends what is sent: nothing follows what has been written.
-    pub(crate) fn shutdown(&self) -> io::Result<()> {
+    pub(crate) fn shutdown(&mut self) -> io::Result<()> {
+        if let Carrier::Tls(tls) = &mut self.carrier {
+            tls.say_goodbye();
+        }
         self.socket().shutdown(Shutdown::Write)
     }
 

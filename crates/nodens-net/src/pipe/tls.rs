@@ -14,12 +14,22 @@ pub(super) struct Tls {
     /// Octets that are encrypted and not yet written as a whole. Whoever gave them still has them, and
     /// gives them again: they are neither reported as written nor encrypted once more before that.
     encrypted: usize,
+    /// Octets of the handshake so far, or of the client's certificates after it: TLS keeps them.
+    kept: usize,
+    /// The client has said that it sends no more.
+    has_ended: bool,
 }
 
 impl Tls {
     /// The server's side of a connection that was just accepted.
     pub(super) fn new(config: Arc<ServerConfig>, stream: TcpStream) -> Result<Self, rustls::Error> {
-        Ok(Self { stream, session: ServerConnection::new(config)?, encrypted: 0 })
+        Ok(Self {
+            stream,
+            session: ServerConnection::new(config)?,
+            encrypted: 0,
+            kept: 0,
+            has_ended: false,
+        })
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
@@ -31,43 +41,86 @@ impl Tls {
         self.session.is_handshaking()
     }
 
+    /// What it keeps of the handshake, in octets.
+    pub(super) fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Whether the client has said that it sends no more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Tells the client that nothing follows what was sent, so that it can tell an end from a cut (RFC
+    /// 8446 section 6.1).
+    pub(super) fn say_goodbye(&mut self) {
+        self.session.send_close_notify();
+        _ = self.send();
+    }
+
     /// Whether octets of TLS itself, or those encrypted, wait for the socket.
     pub(super) fn wants_write(&self) -> bool {
         self.session.wants_write()
     }
 
-    /// Reads once from the socket and decrypts what has come whole into `buffer`, which takes all of
-    /// that if it has room for two records.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
-        match self.session.read_tls(&mut self.stream) {
-            // Without a farewell an attacker may have cut the rest off; what is whole is still answered.
-            Ok(0) => return Ok(Received::End),
-            Ok(_) => {}
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::Interrupted => return Ok(Received::Nothing),
-                _ => return Err(error),
-            },
+    /// Reads from the socket and decrypts into `buffer` until nothing is there or `enough` octets are. All
+    /// that one read brings fits if `buffer` has room for two records beyond that.
+    pub(super) fn read(&mut self, buffer: &mut [u8], enough: usize) -> io::Result<Received> {
+        let mut len = self.decrypted(buffer)?;
+        while len < enough && !self.has_ended {
+            let was_handshaking = self.session.is_handshaking();
+            match self.session.read_tls(&mut self.stream) {
+                // Without a farewell an attacker may have cut the rest off; what is whole is answered.
+                Ok(0) => self.has_ended = true,
+                Ok(octets) => self.kept += if was_handshaking { octets } else { 0 },
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            self.process()?;
+            len += self.decrypted(buffer.get_mut(len..).unwrap_or_default())?;
+            if was_handshaking {
+                // One step at a time.
+                break;
+            }
         }
-        let processed = self.session.process_new_packets();
-        // What it has to say now: its part of the handshake, or the alert that tells what is wrong.
-        let sent = self.send();
-        processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-        sent?;
-        self.decrypted(buffer)
+        Ok(match len {
+            0 if self.has_ended => Received::End,
+            0 => Received::Nothing,
+            len => Received::Octets(len),
+        })
     }
 
-    fn decrypted(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
+    /// Processes what was read, and says what TLS has to say: its part of the handshake, or the alert that
+    /// tells what is wrong.
+    fn process(&mut self) -> io::Result<()> {
+        let was_handshaking = self.session.is_handshaking();
+        let processed = self.session.process_new_packets();
+        let sent = self.send();
+        let state = processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        sent?;
+        self.has_ended |= state.peer_has_closed();
+        if was_handshaking && !self.session.is_handshaking() {
+            let chain = self.session.peer_certificates().unwrap_or_default();
+            self.kept = chain.iter().map(|certificate| certificate.len()).sum();
+        }
+        Ok(())
+    }
+
+    /// Moves decrypted octets into `buffer`; gives how many.
+    fn decrypted(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut len = 0;
         while let Some(room) = buffer.get_mut(len..).filter(|room| !room.is_empty()) {
             match self.session.reader().read(room) {
-                Ok(0) if len == 0 => return Ok(Received::End),
                 Ok(0) => break,
                 Ok(more) => len += more,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::UnexpectedEof => break,
+                    _ => return Err(error),
+                },
             }
         }
-        Ok(if len == 0 { Received::Nothing } else { Received::Octets(len) })
+        Ok(len)
     }
 
     /// Writes what waits, as far as the socket takes it; says whether that was all.
@@ -100,7 +153,7 @@ impl Write for Tls {
         if self.encrypted > 0 {
             return self.send_whole();
         }
-        if self.session.is_handshaking() {
+        if self.session.is_handshaking() || !self.send()? {
             return Err(ErrorKind::WouldBlock.into());
         }
         let front = octets.get(..RECORD_LEN_MAX).unwrap_or(octets);
@@ -113,10 +166,8 @@ impl Write for Tls {
     }
 }
 
-/// The client can tell an end from a cut (RFC 8446 section 6.1).
 impl Drop for Tls {
     fn drop(&mut self) {
-        self.session.send_close_notify();
-        _ = self.send();
+        self.say_goodbye();
     }
 }

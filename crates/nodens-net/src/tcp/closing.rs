@@ -31,6 +31,10 @@ impl TcpServer {
     /// Takes what has arrived, however much is under way.
     pub(super) fn read_last(&mut self, key: Key, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.pipe.is_handshaking() {
+            // No query has come yet, and all handshakes at once would take seconds.
+            return;
+        }
         connection.last_call = true;
         self.take_octets(key, &[], cx);
         for _ in 0..LAST_READS {

@@ -135,7 +135,10 @@ impl Connection {
 
     /// What to watch for in this state.
     pub(crate) fn wanted(&self) -> Interest {
-        Interest { read: !self.closing && !self.is_full(), write: !self.pipe.output.is_empty() }
+        // What waits for its turn would be announced again and again.
+        let waits = self.in_turn && self.pipe.is_handshaking();
+        let read = !self.closing && !self.is_full() && !waits;
+        Interest { read, write: !self.pipe.output.is_empty() }
     }
 
     /// A whole question has arrived, or the last answer is out: the client has `idle` for the next.

@@ -64,6 +64,8 @@ impl TcpServer {
                 // The successor looks for a header anew.
                 connection.pipe.wait_for(1);
                 input.insert(key, std::mem::take(&mut connection.input));
+            } else if !connection.closing {
+                self.read_last(key, cx);
             }
             self.finish_questions(key);
         }

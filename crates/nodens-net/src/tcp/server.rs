@@ -11,7 +11,8 @@ use super::unsent::Unsent;
 use crate::context::Context;
 use crate::counters::Counters;
 use crate::limits::{
-    HELD_FREE, SEND_EARLY, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN, UNSENT_MAX,
+    HELD_FREE, RECORD_LEN_MAX, SEND_EARLY, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN,
+    UNSENT_MAX,
 };
 use crate::pipe::{Received, take_front};
 use crate::poll::{Poll, Ready};
@@ -79,8 +80,8 @@ impl TcpServer {
             worker,
             unsent,
             presses: false,
-            // With TLS, two whole records may be there at once.
-            scratch: vec![0; 2 * STREAM_READ_LEN],
+            // With TLS, two records may follow what is enough.
+            scratch: vec![0; STREAM_READ_LEN + 2 * RECORD_LEN_MAX],
             answer: Vec::with_capacity(512),
             spare: Vec::new(),
             reserve: Poll::new().ok(),
@@ -152,6 +153,9 @@ impl TcpServer {
                 let scratch = std::mem::take(&mut self.scratch);
                 self.take_octets(key, scratch.get(..len).unwrap_or_default(), cx);
                 self.scratch = scratch;
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.closing |= connection.pipe.has_ended();
+                }
             }
             Ok(Received::Nothing) => {}
             Err(_) => {

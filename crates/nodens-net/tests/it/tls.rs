@@ -188,19 +188,58 @@ fn garbage_after_the_handshake_ends_the_connection() {
 }
 
 #[test]
-fn connections_with_tls_count_for_the_memory_of_all_clients() {
+fn idle_connections_are_free_and_end_with_a_farewell() {
     let authority = Authority::new();
-    // Room for eight beside what each connection may hold.
-    let options = Options { held_max: 64 << 10, ..Options::default() };
-    let server = Server::with(&authority.corefile(""), options);
+    let timeouts = " timeouts {\n  idle 1s\n }\n whoami";
+    let corefile = authority.corefile("").replace(" whoami", timeouts);
+    // Room for one connection that holds more than each may.
+    let server = Server::with(&corefile, Options { held_max: 8 << 10, ..Options::default() });
     let config = authority.client(false);
     let mut clients: Vec<_> = (0..40).map(|_| Client::connect(server.address(), &config)).collect();
     for client in &mut clients {
-        _ = client.ask("example.org A");
+        assert_answered(&client.ask("example.org A").unwrap());
     }
-    eventually("few connections", || {
-        clients.iter_mut().filter_map(|client| client.ask("example.org A").ok()).count() <= 8
-    });
+    for client in &mut clients {
+        // Without the farewell this is an error, "unexpected end of file".
+        assert_eq!(client.0.read(&mut [0; 1]).unwrap(), 0);
+    }
+    server.stop();
+}
+
+#[test]
+fn a_client_that_says_goodbye_with_its_query_gets_the_answer_and_the_end() {
+    let authority = Authority::new();
+    let server = Server::start(&authority.corefile(""));
+    let mut client = Client::connect(server.address(), &authority.client(false));
+    assert_answered(&client.ask("example.org A").unwrap());
+    let began = Instant::now();
+    client.0.conn.writer().write_all(&framed(&question(9, "example.org A"))).unwrap();
+    client.0.conn.send_close_notify();
+    client.0.conn.write_tls(&mut client.0.sock).unwrap();
+    assert_eq!(client.receive().unwrap().id, 9);
+    assert_eq!(client.0.read(&mut [0; 1]).unwrap(), 0);
+    // Not after the idle timeout of ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(5));
+    server.stop();
+}
+
+#[test]
+fn handshakes_that_wait_are_done_or_closed_and_nothing_is_forgotten() {
+    let authority = Authority::new();
+    let server = Server::start(&authority.corefile(""));
+    let config = authority.client(false);
+    // Those that never begin, and many that do.
+    let silent: Vec<_> = (0..50).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    let mut clients: Vec<_> =
+        (0..200).map(|_| Client::connect(server.address(), &config)).collect();
+    for client in &mut clients {
+        client.0.conn.write_tls(&mut client.0.sock).unwrap();
+    }
+    for client in &mut clients {
+        assert_answered(&client.ask("example.org A").unwrap());
+    }
+    drop((silent, clients));
+    eventually("all to be closed", || server.count("nodens_tcp_connections") == 0);
     server.stop();
 }
 
