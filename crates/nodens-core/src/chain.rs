@@ -3,7 +3,7 @@
 use crate::config::{Config, ServerBlock};
 use crate::handler::{Cx, Event, Handle, Job, Lookup, Resolution, Scope, Step};
 use crate::handlers::Handler;
-use crate::job::Asker;
+use crate::job::{Abandoned, Asker};
 use crate::time::Now;
 use crate::worker::WorkerState;
 use nodens_wire::Rcode;
@@ -54,6 +54,8 @@ pub fn run(
         step = match step {
             Step::Wait => return Outcome::Waiting,
             Step::Drop if job.current.is_clients() => {
+                // As below: it may be dropped while it waits.
+                job.current.state.leave(worker);
                 note_drop(config, worker, now, job);
                 return Outcome::Dropped;
             }
@@ -152,8 +154,10 @@ fn resumed(
     job: &mut Job,
     event: Event<'_>,
 ) -> Step {
-    if let Some(rcode) = job.abandoned {
-        return Step::Fail(rcode);
+    match job.abandoned {
+        Some(Abandoned::Failed(rcode)) => return Step::Fail(rcode),
+        Some(Abandoned::Dropped) => return Step::Drop,
+        None => {}
     }
     let block = config.blocks.get(job.current.block);
     let Some((block, handler)) =

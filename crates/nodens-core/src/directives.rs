@@ -29,7 +29,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::ready::SPEC,
     handlers::health::SPEC,
     Spec::lacking("pprof"),
-    Spec::lacking("shed"),
+    handlers::shed::SPEC,
     handlers::prometheus::SPEC,
     handlers::errors::SPEC,
     handlers::log::SPEC,

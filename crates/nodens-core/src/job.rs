@@ -70,6 +70,15 @@ pub enum Asker {
     Unwatched,
 }
 
+/// How a job ends that has to end without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abandoned {
+    /// With a response of this RCODE.
+    Failed(Rcode),
+    /// Without a response.
+    Dropped,
+}
+
 /// What the handlers of a chain remember of one resolution.
 pub trait States: fmt::Debug + Default {
     /// The configuration that has the chain.
@@ -154,7 +163,7 @@ pub struct Job<S: States> {
     /// TLVs of the PROXY protocol header that the client's octets came with, if they are wanted.
     pub(crate) tlvs: Option<Arc<[u8]>>,
     /// Set when the job has to end without an answer.
-    pub abandoned: Option<Rcode>,
+    pub abandoned: Option<Abandoned>,
     /// The configuration the job started with, held while it waits.
     pub config: Option<Arc<S::Config>>,
 }
@@ -260,9 +269,9 @@ impl<S: States> Job<S> {
         true
     }
 
-    /// Makes the job end with `rcode` when it next runs; nested lookups end with it.
-    pub fn abandon(&mut self, rcode: Rcode) {
-        self.abandoned = Some(rcode);
+    /// Makes the job end so when it next runs; nested lookups end with it.
+    pub fn abandon(&mut self, how: Abandoned) {
+        self.abandoned = Some(how);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::limits::{ANSWER_BUFFER_LEN, BATCH, BATCHES_IN_A_ROW};
 use crate::slots::{Key, Slots};
 use crate::sys::{self, Batch, Outgoing, Sender};
 use crate::tcp::Endpoint;
+use nodens_core::metrics::Counter;
 use nodens_core::proxy::ProxyRules;
 use nodens_core::{Client, Now, Transport, Verdict, Worker};
 use proxied::{Detours, Way};
@@ -45,6 +46,8 @@ struct Socket {
     endpoint: u32,
     /// The listener's place in the configuration at work.
     listener: u16,
+    /// Counts responses that the kernel does not take, if the server wants to know.
+    untaken: Option<Counter>,
     /// Whom it believes to be a proxy, if it expects any.
     proxy: Option<Arc<ProxyRules>>,
     bound: SocketAddr,
@@ -62,6 +65,14 @@ impl Socket {
     /// Whether it is an IPv6 socket that serves IPv4 too.
     fn mapped(&self) -> bool {
         self.bound.is_ipv6()
+    }
+
+    /// So many answers were not taken by the kernel.
+    fn count_lost(&self, count: u64, worker: &Worker, counters: &Counters) {
+        if count > 0 {
+            counters.add(counters.answers_lost, count);
+            _ = self.untaken.map(|untaken| worker.cells().add(untaken, count));
+        }
     }
 }
 
@@ -93,6 +104,7 @@ impl UdpServer {
             of,
             endpoint: endpoint.id,
             listener: endpoint.listener,
+            untaken: endpoint.untaken,
             proxy: endpoint.proxy,
             bound,
             dropped: 0,
@@ -121,6 +133,7 @@ impl UdpServer {
         for (_, socket) in self.sockets.iter_mut() {
             let endpoint = of(socket.endpoint);
             socket.listener = endpoint.as_ref().map_or(u16::MAX, |endpoint| endpoint.listener);
+            socket.untaken = endpoint.as_ref().and_then(|endpoint| endpoint.untaken);
             socket.proxy = endpoint.and_then(|endpoint| endpoint.proxy);
         }
     }
@@ -244,7 +257,7 @@ impl UdpServer {
         }
         if !self.answered.is_empty() {
             let lost = self.batch.answer(&socket.socket, &self.answers, &self.answered);
-            counters.add(counters.answers_lost, lost as u64);
+            socket.count_lost(lost as u64, worker, counters);
             // A long answer that was cut has left its buffer long.
             for answer in self.answers.iter_mut().take(count) {
                 if answer.capacity() > ANSWER_BUFFER_LEN {
@@ -278,7 +291,7 @@ impl UdpServer {
     pub(crate) fn flush(&mut self, worker: &mut Worker, counters: &Counters) {
         let Some(key) = self.queued_at.take() else { return };
         if let Some(socket) = self.sockets.get(key) {
-            let lost = |_, _| counters.add(counters.answers_lost, 1);
+            let lost = |_, _| socket.count_lost(1, worker, counters);
             self.sender.send_all(&socket.socket, &self.queue, socket.mapped(), lost);
         }
         self.settle(key, self.queue.len());

@@ -1,5 +1,6 @@
 //! Syntax tree → typed configuration → chains.
 
+use super::addresses::{listen_at, server_label};
 use super::{
     BlockSettings, BuildOptions, Config, Listener, Server, ServerBlock, Services, Timeouts, View,
     certificates,
@@ -17,7 +18,7 @@ use nodens_wire::Name;
 use nodens_zone::ZoneTable;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// What a directive's `setup` may look at and add to.
@@ -253,16 +254,6 @@ fn builder<'a>(
     }
 }
 
-/// `dns://:53`, or `dns://192.0.2.1:53` for a bound address.
-fn server_label(kind: ListenerKind, listen: SocketAddr) -> String {
-    let scheme = kind.scheme();
-    if listen.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
-        format!("{scheme}://:{}", listen.port())
-    } else {
-        format!("{scheme}://{listen}")
-    }
-}
-
 fn compile(
     placement: &Placement,
     directives: &[Directive],
@@ -332,18 +323,6 @@ fn set_up(
     Ok(())
 }
 
-/// Where the server at `address` listens. `0.0.0.0` means all addresses of both families, as in Go:
-/// those who wrote it want to be reached, and some of their clients have IPv6 alone. Where another of
-/// the `servers` of the same kind is at all addresses of IPv6, each keeps its own.
-fn listen_at(
-    (kind, address): (ListenerKind, SocketAddr),
-    servers: &[(ListenerKind, SocketAddr)],
-) -> SocketAddr {
-    let everywhere = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port());
-    let is_wide = address.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    if is_wide && !servers.contains(&(kind, everywhere)) { everywhere } else { address }
-}
-
 /// Groups blocks into servers and servers into listeners.
 fn assemble(
     placements: Vec<Placement>,
@@ -380,6 +359,7 @@ fn assemble(
         let unserved = unserved.map(|make| make(shared, &label)).collect();
         let any_class = Config::serves_any_class(&chains);
         let timeouts = Timeouts::of(chains.iter().map(|block| &block.settings.timeouts));
+        let shed = chains.iter().find_map(|block| block.settings.shed);
         let proxy = ProxyRules::of(chains.iter().filter_map(|block| block.settings.proxy.as_ref()));
         let listen = listen_at((kind, address), &order);
         let tls = chains.iter().find_map(|block| block.settings.tls.clone());
@@ -392,6 +372,7 @@ fn assemble(
             any_class,
             timeouts,
             tls,
+            shed,
             proxy,
             unserved,
         });

@@ -1,5 +1,6 @@
 //! A compiled configuration: immutable, built whole beside the old one, swapped in at once.
 
+mod addresses;
 mod build;
 mod certificates;
 mod options;
@@ -15,7 +16,7 @@ pub use services::{
     LoopProbe, LoopState, PrometheusService, Readiness, ReadyService, ReloadService, Services,
     Task,
 };
-pub use settings::{BlockSettings, TimeoutSettings, Timeouts};
+pub use settings::{BlockSettings, ShedCounters, TimeoutSettings, Timeouts};
 pub use unserved::Unserved;
 pub use view::View;
 
@@ -77,6 +78,8 @@ pub struct Server {
     pub tls: Option<Arc<nodens_tls::Server>>,
     /// Time limits of its connections.
     pub timeouts: Timeouts,
+    /// Counts what is dropped, if any of its blocks has `shed`.
+    pub shed: Option<ShedCounters>,
     /// Clients behind proxies, if any of its blocks has `proxyproto`.
     pub proxy: Option<Arc<ProxyRules>>,
     /// What hears of questions that no zone matched.

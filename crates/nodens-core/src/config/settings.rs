@@ -1,5 +1,6 @@
 //! What a server block says beside its chain.
 
+use crate::metrics::Counter;
 use crate::proxy::ProxySettings;
 use crate::zones::Zones;
 use std::net::IpAddr;
@@ -23,12 +24,23 @@ pub struct BlockSettings {
     pub tls: Option<Arc<nodens_tls::Server>>,
     /// `proxyproto`, if the block has it.
     pub proxy: Option<ProxySettings>,
+    /// `shed`, if the block has it.
+    pub shed: Option<ShedCounters>,
     /// `multisocket`: sockets per address.
     pub multisocket: Option<usize>,
     /// `metadata`: the zones whose questions have metadata; `None` without the directive.
     pub metadata: Option<Zones>,
     /// The largest UDP response in octets, whatever the client takes.
     pub udp_size_max: u16,
+}
+
+/// What is dropped in silence where there is no room for it, of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ShedCounters {
+    /// Queries over UDP.
+    pub queries: Counter,
+    /// Responses that the kernel did not take.
+    pub responses: Counter,
 }
 
 /// Time limits of streams (CoreDNS's defaults).
@@ -89,6 +101,7 @@ impl Default for BlockSettings {
             timeouts: TimeoutSettings::default(),
             tls: None,
             proxy: None,
+            shed: None,
             multisocket: None,
             metadata: None,
             udp_size_max: u16::MAX,

@@ -186,6 +186,7 @@ pub mod multisocket;
 pub mod ready;
 pub mod reload;
 pub mod root;
+pub mod shed;
 pub mod timeouts;
 pub mod tls;
 pub mod view;

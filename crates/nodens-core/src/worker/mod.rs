@@ -12,15 +12,13 @@ use crate::config::Config;
 use crate::containment;
 use crate::finish;
 use crate::handler::{Event, Job};
-use crate::job::{Client, Recipient};
-use crate::limits::{REFUSALS_SAID_EVERY, SPARE_JOBS_MAX};
-use crate::log::Level;
+use crate::job::{Abandoned, Client, Recipient};
+use crate::limits::SPARE_JOBS_MAX;
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
 use crate::stream::Stream;
 use crate::time::Now;
 use crate::upstream::Fault;
-use nodens_wire::edns::extended_error;
 use nodens_wire::{Admission, Rcode, admit};
 use pending::Pending;
 use refused::Refused;
@@ -247,24 +245,6 @@ impl Worker {
         });
     }
 
-    /// Ends a question with SERVFAIL because too many wait. It goes back through its chain, so
-    /// that it is logged and counted like any other.
-    fn shed(&mut self, now: Now) {
-        let Some(ticket) = self.jobs.victim(&mut self.state.rng) else { return };
-        let Some(job) = self.jobs.get(ticket) else { return };
-        job.abandon(Rcode::SERVFAIL);
-        let response = &mut job.outer.first_mut().unwrap_or(&mut job.current).response;
-        response.extended_error(extended_error::OTHER, "too many queries are waiting");
-        self.jobs.note_loss(ticket);
-        self.state.cells.add(self.state.shared.shed, 1);
-        if let Some(count) = self.refused.add(now, REFUSALS_SAID_EVERY) {
-            let text = format!("{count} queries refused: too many are waiting for upstreams");
-            self.state.sink.line(Level::Warning, "", text);
-        }
-        self.resume(now, ticket, Event::Timer);
-        self.settle(now);
-    }
-
     /// Answers the client of a waiting job with what `cache` has; the job goes on without it.
     fn answer_early(&mut self, now: Now, ticket: Ticket) {
         let config = self.config.clone();
@@ -396,7 +376,7 @@ impl Worker {
     pub fn abandon_all(&mut self, now: Now) {
         for ticket in self.jobs.tickets() {
             if let Some(job) = self.job(ticket) {
-                job.abandon(Rcode::SERVFAIL);
+                job.abandon(Abandoned::Failed(Rcode::SERVFAIL));
             }
             self.resume(now, ticket, Event::Timer);
         }

@@ -1,10 +1,15 @@
-//! What the log says of refused queries and clients: how many, from time to time.
+//! Queries and clients that are refused, and what the log says of them: how many, from time to time.
 
-use super::Worker;
-use crate::limits::MALFORMED_SAID_EVERY;
+use super::{Ticket, Worker};
+use crate::config::ShedCounters;
+use crate::handler::Event;
+use crate::job::{Abandoned, Recipient};
+use crate::limits::{MALFORMED_SAID_EVERY, REFUSALS_SAID_EVERY};
 use crate::log::Level;
 use crate::proxy::ProxyRefusal;
 use crate::time::Now;
+use nodens_wire::Rcode;
+use nodens_wire::edns::extended_error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +34,40 @@ impl Refused {
 }
 
 impl Worker {
+    /// Ends a question because too many wait: with SERVFAIL, or in silence where `shed` says so. It goes
+    /// back through its chain, so that it is logged and counted like any other.
+    pub(super) fn shed(&mut self, now: Now) {
+        let Some(ticket) = self.jobs.victim(&mut self.state.rng) else { return };
+        let silent = self.sheds(ticket);
+        let Some(job) = self.jobs.get(ticket) else { return };
+        if let Some(counters) = silent {
+            job.abandon(Abandoned::Dropped);
+            self.state.cells.add(counters.queries, 1);
+        } else {
+            job.abandon(Abandoned::Failed(Rcode::SERVFAIL));
+            let response = &mut job.outer.first_mut().unwrap_or(&mut job.current).response;
+            response.extended_error(extended_error::OTHER, "too many queries are waiting");
+        }
+        self.jobs.note_loss(ticket);
+        self.state.cells.add(self.state.shared.shed, 1);
+        if let Some(count) = self.refused.add(now, REFUSALS_SAID_EVERY) {
+            let text = format!("{count} queries refused: too many are waiting for upstreams");
+            self.state.sink.line(Level::Warning, "", text);
+        }
+        self.resume(now, ticket, Event::Timer);
+        self.settle(now);
+    }
+
+    /// What counts this question if it is to be dropped in silence: one over UDP, of a block with
+    /// `shed`.
+    fn sheds(&mut self, ticket: Ticket) -> Option<ShedCounters> {
+        let job = self.jobs.get(ticket)?;
+        let Recipient::Client(client) = job.recipient else { return None };
+        let block = job.outer.first().unwrap_or(&job.current).block;
+        let block = job.config.as_ref()?.blocks.get(block)?;
+        block.settings.shed.filter(|_| client.transport.is_datagram())
+    }
+
     /// The requests from now on came with these TLVs in their PROXY protocol header, or without any.
     pub fn announce(&mut self, tlvs: Option<&Arc<[u8]>>) {
         if tlvs.is_some() || self.tlvs.is_some() {

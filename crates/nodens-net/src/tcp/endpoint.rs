@@ -3,6 +3,7 @@
 use super::connection::NEVER;
 use nodens_core::ListenerKind;
 use nodens_core::config::{Config, Timeouts};
+use nodens_core::metrics::Counter;
 use nodens_core::proxy::ProxyRules;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub(crate) struct Endpoint {
     pub(crate) tls: Option<Arc<nodens_tls::Server>>,
     /// Its timeouts.
     pub(crate) times: Times,
+    /// Counts responses that the kernel does not take, if the server wants to know.
+    pub(crate) untaken: Option<Counter>,
     /// Whom it believes to be a proxy, if it expects any.
     pub(crate) proxy: Option<Arc<ProxyRules>>,
 }
@@ -42,9 +45,10 @@ impl Endpoint {
         let endpoint = |((own, id), listener): ((&nodens_core::config::Listener, &u32), u16)| {
             let server = config.servers.get(own.server);
             let times = Times::from(server.map(|server| server.timeouts).unwrap_or_default());
+            let untaken = server.and_then(|server| Some(server.shed?.responses));
             let proxy = server.and_then(|server| server.proxy.clone());
             let tls = server.and_then(|server| server.tls.clone());
-            Self { id: *id, listener, kind: own.kind, tls, times, proxy }
+            Self { id: *id, listener, kind: own.kind, tls, times, untaken, proxy }
         };
         listeners.map(endpoint).collect()
     }
