@@ -5,10 +5,10 @@
 use crate::VERSION;
 use crate::flags::{FlagError, HELP, LogFormat, NODE_HELP};
 use crate::logger;
-use nodens_core::Config;
 use nodens_core::config::Listener;
 use nodens_core::directives::DIRECTIVES;
 use nodens_core::log::Level;
+use nodens_core::{Config, ListenerKind};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -113,10 +113,14 @@ pub(crate) fn banner(config: &Config, bound: &[SocketAddr]) -> Vec<String> {
         // As the Corefile names it: `dns://:53` where it has no `bind`.
         let named = server.and_then(|label| label.split_once("://")).map(|(_, at)| at);
         let ip = named.and_then(|at| at.parse().ok()).map(|at: SocketAddr| at.ip());
+        let scheme = match listener.kind {
+            ListenerKind::Dns => String::new(),
+            kind => format!("{}://", kind.scheme()),
+        };
         for zone in zones {
             _ = match ip {
-                None => writeln!(text, "{zone}:{port}"),
-                Some(ip) => writeln!(text, "{zone}:{port} on {ip}"),
+                None => writeln!(text, "{scheme}{zone}:{port}"),
+                Some(ip) => writeln!(text, "{scheme}{zone}:{port} on {ip}"),
             };
         }
         text

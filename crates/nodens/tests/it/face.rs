@@ -13,6 +13,12 @@ fn the_banner_names_zones_and_version() {
 }
 
 #[test]
+fn the_banner_names_what_is_spoken_beside_plain_dns() {
+    let server = Server::start("banner", "tls://a.test:PORT {\n bind 127.0.0.1\n whoami\n}");
+    server.wait_for(&format!("tls://a.test.:{} on 127.0.0.1", server.address.port()));
+}
+
+#[test]
 fn bad_command_lines_exit_as_coredns_does() {
     let code = |args: &[&str]| nodens().args(args).output().unwrap().status.code();
     assert_eq!(code(&["-bogus"]), Some(2));

@@ -106,6 +106,9 @@ const FILES: &[(&str, &str)] = &[
     ("resolv.conf", "nameserver 192.0.2.53\nsearch example.org\n"),
 ];
 
+/// The same of a certificate, its key and its authority.
+const PEM_FILES: [&str; 3] = ["cert.pem", "key.pem", "ca.pem"];
+
 /// Makes folders with what examples name.
 struct Files {
     certificate: String,
@@ -127,9 +130,8 @@ impl Files {
         for (name, text) in FILES {
             folder.write(name, text);
         }
-        folder.write("key.pem", &self.key);
-        for name in ["cert.pem", "ca.pem"] {
-            folder.write(name, &self.certificate);
+        for name in PEM_FILES {
+            folder.write(name, if name == "key.pem" { &self.key } else { &self.certificate });
         }
         folder
     }
@@ -139,7 +141,8 @@ impl Files {
 fn in_folder(folder: &Folder, corefile: &str) -> String {
     let words = corefile.split_inclusive(char::is_whitespace).map(|word| {
         let file = Path::new(word.trim());
-        let known = file.file_name().is_some_and(|name| FILES.iter().any(|(n, _)| name == *n));
+        let mut names = FILES.iter().map(|(name, _)| *name).chain(PEM_FILES);
+        let known = file.file_name().is_some_and(|name| names.any(|known| name == known));
         if file.is_absolute() && known && !file.exists() {
             let name = file.file_name().unwrap_or_default();
             word.replace(word.trim(), &folder.0.join(name).to_string_lossy())
