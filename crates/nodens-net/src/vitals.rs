@@ -133,7 +133,7 @@ impl Vitals {
     }
 
     /// When the last turn of a worker began.
-    pub(crate) fn turn(&self, worker: usize) -> u64 {
+    pub fn turn(&self, worker: usize) -> u64 {
         self.beats.get(worker).map_or(0, |beat| beat.turn_ns.load(Ordering::Relaxed))
     }
 
