@@ -10,6 +10,7 @@ use nodens_corefile::take::{parse_cidr, parse_go_duration, parse_integer};
 use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::NameRef;
 use std::fmt::Write;
+use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
@@ -56,7 +57,7 @@ fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Erro
             "udp_session_tracking" => {
                 let args = line.expect_args_within(1..=2)?;
                 if let Some(time) = args.first() {
-                    proxy.tracking = parse_go_duration(time)?;
+                    proxy.tracking = tracking(time)?;
                 }
                 if let Some(max) = args.get(1) {
                     proxy.sessions_max = Some(parse_integer(max, 1..=i64::MAX as usize)?);
@@ -78,6 +79,16 @@ fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Erro
     }
     block.settings.proxy = Some(proxy);
     Ok(())
+}
+
+/// A duration; one below zero switches it off, as zero does.
+fn tracking(time: &Token) -> Result<Duration, Error> {
+    let Some(positive) = time.text.strip_prefix('-') else { return parse_go_duration(time) };
+    let token = Token { text: positive.to_owned(), ..time.clone() };
+    match positive.starts_with(['-', '+']) || parse_go_duration(&token).is_err() {
+        true => parse_go_duration(time),
+        false => Ok(Duration::ZERO),
+    }
 }
 
 fn policy(word: &Token) -> Result<ProxyPolicy, Error> {

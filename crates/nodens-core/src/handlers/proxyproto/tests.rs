@@ -28,6 +28,7 @@ fn every_option_is_read_and_several_directives_are_one() {
             tlvs: true,
         }
     );
+    assert!(settings("proxyproto {\n udp_session_tracking -1s 5\n }").tracking.is_zero());
     for (word, policy) in [
         ("use", ProxyPolicy::Use),
         ("ignore", ProxyPolicy::Ignore),
@@ -49,7 +50,9 @@ fn what_is_wrong_is_refused_where_it_stands() {
         ("proxyproto {\n default accept\n }", "3:10: expected use, ignore, reject or skip"),
         ("proxyproto {\n udp_session_tracking\n }", "3:2: Wrong argument count"),
         ("proxyproto {\n udp_session_tracking soon\n }", "3:23: expected a duration such as 30s"),
-        ("proxyproto {\n udp_session_tracking -1s\n }", "3:23: expected a duration such as 30s"),
+        ("proxyproto {\n udp_session_tracking --1s\n }", "3:23: expected a duration such as 30s"),
+        ("proxyproto {\n udp_session_tracking -+1s\n }", "3:23: expected a duration such as 30s"),
+        ("proxyproto {\n udp_session_tracking -\n }", "3:23: expected a duration such as 30s"),
         ("proxyproto {\n udp_session_tracking 1s 0\n }", "3:26: expected a number from 1"),
         ("proxyproto {\n udp_session_tracking 1s many\n }", "3:26: expected a number from 1"),
         ("proxyproto {\n udp_session_tracking 1s 1 1\n }", "3:28: Wrong argument count"),

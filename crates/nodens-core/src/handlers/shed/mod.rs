@@ -16,7 +16,6 @@ pub const SPEC: Spec = Spec::new("shed", setup);
 fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     directive.expect_no_args()?;
-    directive.expect_no_body()?;
     if let Some(line) = directive.lines().first() {
         return Err(line.unknown_property(&[]));
     }

@@ -107,7 +107,7 @@ fn those_who_wait_for_the_same_are_not_dropped_with_it() {
 fn what_it_does_not_take_is_refused() {
     let cases = [
         ("shed 1024", "2:7: Wrong argument count"),
-        ("shed {\n depth 1\n }", "2:2: "),
+        ("shed {\n depth 1\n }", "3:2: unknown property 'depth'"),
         ("shed\n shed", "3:2: this plugin can only be used once"),
     ];
     for (line, wanted) in cases {
