@@ -17,6 +17,8 @@ pub(crate) struct Counters {
     pub(crate) accepted: Counter,
     /// Connections closed for room: the oldest idle one, or a new one.
     pub(crate) evicted: Counter,
+    /// Idle connections closed early because few places were left.
+    pub(crate) pressed: Counter,
     /// Connections closed because a timeout passed.
     pub(crate) timed_out: Counter,
     /// Connections closed because their client left too many octets of answers unread.
@@ -58,6 +60,7 @@ impl Counters {
         let overflowed = dropped("receive_buffer");
         let (evicted, timed_out) = (closed("limit"), closed("timeout"));
         let (unread, oversized) = (closed("unread"), closed("oversized"));
+        let pressed = closed("pressure");
         let greedy = closed("unread_in_all");
         let broken = closed("broken_answer");
         let (misproxied, datagrams_misproxied) = (closed("proxy_header"), dropped("proxy_header"));
@@ -76,6 +79,7 @@ impl Counters {
             answers_lost,
             accepted,
             evicted,
+            pressed,
             timed_out,
             unread,
             greedy,

@@ -1,7 +1,8 @@
 //! How the descriptors that the process may open are shared out.
 
 use crate::limits::{
-    CONNECTIONS_CLIENT_FEW, CONNECTIONS_CLIENT_SHARE, CONNECTIONS_MAX, DESCRIPTOR_RESERVE,
+    CONNECTIONS_CLIENT_FEW, CONNECTIONS_CLIENT_SHARE, CONNECTIONS_MAX, CONNECTIONS_NETWORK_TENTHS,
+    DESCRIPTOR_RESERVE,
 };
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -30,4 +31,10 @@ pub fn connections_max() -> usize {
 pub fn connections_per_client(connections: usize) -> usize {
     let few = CONNECTIONS_CLIENT_FEW.min(connections / 2);
     few.max(connections / CONNECTIONS_CLIENT_SHARE).max(1)
+}
+
+/// How many of so many client connections one network (an IPv4 /24, an IPv6 /64) may have where
+/// nothing else is said.
+pub fn connections_per_network(connections: usize) -> usize {
+    (connections * CONNECTIONS_NETWORK_TENTHS / 10).max(1)
 }

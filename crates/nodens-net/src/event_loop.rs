@@ -198,7 +198,7 @@ impl EventLoop {
         if self.worker.next_deadline().is_some_and(|at| at <= now.mono_ns) {
             self.worker.tick(now);
         }
-        self.tcp.tick(now, &self.counters);
+        self.tcp.tick(now, &self.poll, &self.counters);
         self.split(now, |_, asker, cx| asker.tick(cx));
     }
 

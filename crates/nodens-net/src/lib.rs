@@ -42,7 +42,7 @@ mod upstream;
 mod vitals;
 
 pub use ask::ask;
-pub use descriptors::{connections_max, connections_per_client};
+pub use descriptors::{connections_max, connections_per_client, connections_per_network};
 pub use fault::errno_text;
 pub use handover::{Adopter, Unresponsive};
 pub use listeners::{InheritedListener, ListenError, bind_early};

@@ -96,6 +96,25 @@ pub const CONNECTIONS_CLIENT_SHARE: usize = 4;
 /// But so many, if that is no more than half: a node's cache that asks over TCP is one client, and has
 /// a connection for each query that waits.
 pub const CONNECTIONS_CLIENT_FEW: usize = 1024;
+/// Of ten connections, one network (an IPv4 /24, an IPv6 /64) may hold so many. Where all clients
+/// are of one network, as the pods of a node are, it is the bound of all.
+pub const CONNECTIONS_NETWORK_TENTHS: usize = 8;
+/// What an idle connection takes in the table of a worker, at most, in octets. Beside that it has an
+/// entry in the queue of idle connections and one in that of deadlines, of 16 octets each: 240 in all.
+pub const CONNECTION_LEN: usize = 200;
+/// With less than so many percent of the places free, connections may be idle for one part in so
+/// many of the time for it. Later and less than elsewhere: whoever comes when all places are taken
+/// gets that of the longest idle connection, so nobody has to go before that, and clients that ask
+/// every few seconds would come back again and again.
+pub const PRESSURE: [(usize, u64); 2] = [(3, 4), (12, 2)];
+/// But never for less than this, in nanoseconds, if its time is not shorter anyway.
+pub const IDLE_MIN_NS: u64 = 1_000_000_000;
+/// How often idle connections are looked over while few places are left, in nanoseconds.
+pub const PRESSURE_SWEEP_NS: u64 = 200_000_000;
+/// For how long nothing is accepted when there is no descriptor at all, in nanoseconds.
+pub const HOLD_OFF_NS: u64 = 20_000_000;
+/// Idle connections closed before other sockets get their turn.
+pub const CLOSES_IN_A_ROW: usize = 64;
 /// Parts, each with a lock of its own, that the counts of clients' connections are spread over: many
 /// more than there are workers on most machines.
 pub const QUOTA_PARTS: usize = 64;

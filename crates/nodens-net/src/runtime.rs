@@ -120,7 +120,10 @@ impl Runtime {
         let per_client = options.connections_per_client;
         let per_client =
             per_client.unwrap_or_else(|| descriptors::connections_per_client(connections));
-        let quota = Arc::new(Quota::new(connections, per_client));
+        let per_network = options
+            .connections_per_network
+            .unwrap_or_else(|| descriptors::connections_per_network(connections));
+        let quota = Arc::new(Quota::new(connections, per_client, per_network));
         let ports_max = (reserve / 2 / count.max(1)).clamp(FRESH_PORTS, PORTS_PER_WORKER);
         let unsent = Arc::new(Unsent::new(options.held_max));
         register_gauges(&shared, &quota, &unsent);

@@ -9,6 +9,7 @@ use nodens_net::{Options, Runtime};
 use nodens_testkit::PATIENCE;
 use nodens_wire::framing::{framed, read_message};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::CpuSet;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -31,12 +32,24 @@ fn unconnected() -> Socket {
     socket
 }
 
+/// One after the other: each uses up the descriptors of the process.
 #[test]
 fn without_descriptors_old_connections_make_room_and_new_ones_are_let_go() {
     let limit = Rlimit { current: Some(DESCRIPTORS), maximum: Some(DESCRIPTORS) };
     setrlimit(Resource::Nofile, limit).unwrap();
+    one_makes_room(1);
+    // The idle connection is another worker's than those that come, as far as the kernel brings
+    // connections to the worker on their client's CPU.
+    one_makes_room(2);
+}
+
+fn run_on(cpus: &CpuSet) {
+    rustix::thread::sched_setaffinity(None, cpus).unwrap();
+}
+
+fn one_makes_room(workers: usize) {
     let (sender, _log) = std::sync::mpsc::sync_channel(16);
-    let shared = Arc::new(Shared::new(1, Sink::new(sender)));
+    let shared = Arc::new(Shared::new(workers, Sink::new(sender)));
     let corefile = ".:0 {\n bind 127.0.0.1\n whoami\n}";
     let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources);
     let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
@@ -45,10 +58,19 @@ fn without_descriptors_old_connections_make_room_and_new_ones_are_let_go() {
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.set_read_timeout(Some(PATIENCE)).unwrap();
     udp.connect(server).unwrap();
+    let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+    let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).collect();
+    let only = |cpu: usize| {
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        one
+    };
+    run_on(&only(allowed[0]));
     let mut idle = TcpStream::connect(server).unwrap();
     idle.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(ask(&mut idle), Some(0));
 
+    run_on(&only(allowed[allowed.len() - 1]));
     let late: Vec<Socket> = (0..5).map(|_| unconnected()).collect();
     let mut hoard: Vec<OwnedFd> = Vec::new();
     while let Ok(fd) = udp.try_clone() {
@@ -68,6 +90,7 @@ fn without_descriptors_old_connections_make_room_and_new_ones_are_let_go() {
     udp.send(&request("example.org A")).unwrap();
     assert!(udp.recv(&mut [0; 512]).unwrap() > 12);
 
+    run_on(&cpus);
     drop(hoard);
     let mut stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

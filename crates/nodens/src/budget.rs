@@ -218,7 +218,7 @@ impl Budget {
         };
         format!(
             "at most {} of {}: {}, {size}, waiting queries {}, unread responses {}, {} client \
-             connections {} ({} of one address), clusters {}, program {}",
+             connections {} ({} of one address, {} of one network), clusters {}, program {}",
             mebibytes_up(self.total(own)),
             mebibytes(self.wishes.limit),
             Workers(self.workers),
@@ -227,6 +227,7 @@ impl Budget {
             self.connections,
             mebibytes(self.connections * CONNECTION),
             nodens_net::connections_per_client(self.connections),
+            nodens_net::connections_per_network(self.connections),
             mebibytes(self.clusters),
             mebibytes(PROGRAM)
         )
@@ -341,7 +342,10 @@ mod tests {
         assert!(told(192, 16, Some(1)).describe(Cache::None).contains("waiting queries 2MiB"));
         let few = Budget::new(Wishes { connections: 500, ..budget(192, 4).wishes });
         let text = few.describe(Cache::Default);
-        assert!(text.contains("500 client connections 5.8MiB (250 of one address)"), "{text}");
+        assert!(
+            text.contains("500 client connections 5.8MiB (250 of one address, 400 of one network)"),
+            "{text}"
+        );
     }
 
     #[test]

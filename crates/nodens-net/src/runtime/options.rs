@@ -13,6 +13,9 @@ pub struct Options {
     pub connections_max: Option<usize>,
     /// Client connections one address may have at once; `None` is a share of all.
     pub connections_per_client: Option<usize>,
+    /// Client connections one network, an IPv4 /24 or an IPv6 /64, may have at once; `None` is a share
+    /// of all.
+    pub connections_per_network: Option<usize>,
     /// Octets that all client connections together may hold: answers that clients do not read,
     /// and requests that wait for that.
     pub held_max: usize,
@@ -31,6 +34,7 @@ impl Default for Options {
             pin: true,
             connections_max: None,
             connections_per_client: None,
+            connections_per_network: None,
             held_max: HELD_MAX,
             transparent: Vec::new(),
             inherited: Vec::new(),

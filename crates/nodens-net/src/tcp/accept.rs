@@ -1,16 +1,20 @@
 //! New client connections: accepted always, kept if there is room.
 
-use super::connection::Connection;
+use super::addresses::Addresses;
+use super::connection::{Connection, NEVER};
+use super::group::Group;
+use super::pressure::idle_since;
 use super::quota::{Full, Place};
 use super::server::{Listener, TcpServer};
-use super::unsent::Holding;
 use crate::context::Context;
-use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG};
+use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG, HOLD_OFF_NS};
 use crate::pipe::Pipe;
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
+use nodens_core::Now;
+use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -44,7 +48,8 @@ impl TcpServer {
     }
 
     /// Leaves new connections where they are, or goes on accepting them.
-    pub(crate) fn pause(&self, paused: bool, poll: &Poll) {
+    pub(crate) fn pause(&mut self, paused: bool, poll: &Poll) {
+        self.accept_at = NEVER;
         for (key, listener) in self.listeners.iter() {
             if paused {
                 poll.remove(&listener.socket);
@@ -69,15 +74,19 @@ impl TcpServer {
             let Some(listener) = self.listeners.get(key) else { return false };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let endpoint = listener.endpoint;
-            match rustix::net::accept_with(&listener.socket, flags) {
-                Ok(fd) => self.admit(TcpStream::from(fd), endpoint, cx),
-                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                    if !self.make_room(None, cx) {
-                        self.refuse(key);
+            match rustix::net::acceptfrom_with(&listener.socket, flags) {
+                Ok((fd, peer)) => {
+                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                    self.admit(TcpStream::from(fd), peer, endpoint, cx);
+                }
+                Err(error) if is_short(error) => {
+                    if !self.make_room(None, cx) && !self.refuse(key) {
+                        self.hold_off(cx);
+                        return false;
                     }
                 }
                 // The client gave up while it waited.
-                Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
                 Err(_) => return false,
             }
         }
@@ -85,25 +94,32 @@ impl TcpServer {
     }
 
     /// Takes a new connection, at the cost of the longest idle one if there is no place left: of
-    /// the same client, if it is that client's places which are taken.
-    fn admit(&mut self, stream: TcpStream, endpoint: u32, cx: &mut Context<'_>) {
-        let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
-        let (peer, local) = (canonical(peer), canonical(local));
+    /// the same client or network, if it is that one's places which are taken.
+    fn admit(
+        &mut self,
+        stream: TcpStream,
+        peer: Option<SocketAddr>,
+        endpoint: u32,
+        cx: &mut Context<'_>,
+    ) {
+        let (Some(peer), Ok(local)) = (peer, stream.local_addr()) else { return };
+        let addresses = Addresses::new(peer, local);
+        let client = addresses.peer().ip();
         cx.counters.add(cx.counters.accepted, 1);
-        let mut place = self.quota.take(peer.ip());
+        let mut place = self.quota.take(client);
         let made = match place {
             Ok(_) => false,
             Err(Full::All) => self.make_room(None, cx),
-            Err(Full::Client) => self.make_room(Some(peer.ip()), cx),
+            Err(Full::Group(group)) => self.make_room(Some(group), cx),
         };
         if made {
-            place = self.quota.take(peer.ip());
+            place = self.quota.take(client);
         }
         let Ok(place) = place else {
             cx.counters.add(cx.counters.evicted, 1);
             return;
         };
-        let Some(key) = self.keep(stream, (peer, local), endpoint, place, cx) else { return };
+        let Some(key) = self.keep(stream, addresses, endpoint, place, cx) else { return };
         self.expect_head(key);
         // Most clients have sent their question by now.
         if !self.puts_off(key) {
@@ -111,28 +127,29 @@ impl TcpServer {
         }
         // Whoever is idle may be with another worker.
         self.presses |= self.quota.is_tight() && !self.make_room(None, cx);
-        let client = peer.ip();
-        self.presses |= self.quota.is_crowded(client) && !self.make_room(Some(client), cx);
+        for group in self.quota.clone().crowded_of(client) {
+            self.presses |= !self.make_room(Some(group), cx);
+        }
+        self.presses |= self.begin_sweeps(cx.now);
     }
 
     /// Begins to watch a connection that has its place.
     pub(super) fn keep(
         &mut self,
         stream: TcpStream,
-        addresses: (SocketAddr, SocketAddr),
+        addresses: Addresses,
         endpoint: u32,
         place: Place,
         cx: &mut Context<'_>,
     ) -> Option<Key> {
         let listener = self.endpoint(endpoint)?;
         let (pipe, times) = (Pipe::accepted(&listener, stream)?, listener.times);
-        let (unsent, worker) = (self.unsent.clone(), self.worker);
-        let key = self.connections.insert_with(|key| {
-            let holding = Holding::new(unsent, addresses.0.ip(), worker, key);
-            Connection::new(pipe, addresses, endpoint, times, cx.now, (place, holding))
-        });
+        let connection = Connection::new(pipe, addresses, endpoint, times, cx.now);
+        let key = self.connections.insert(connection);
+        // From here on the place is given back when the connection is taken out.
+        place.keep();
         self.idle.enter(key, cx.now.mono_ns);
-        self.idle_by_client.enter(addresses.0.ip(), key, cx.now.mono_ns);
+        self.idle_by_group.enter(addresses.peer().ip(), key, cx.now.mono_ns);
         let connection = self.connections.get_mut(key)?;
         let identity = (Kind::TcpServer, key);
         if connection.pipe.register(cx.poll, identity, Interest::READ).is_err() {
@@ -150,29 +167,29 @@ impl TcpServer {
 
     /// Closes idle connections until the last places are free again, and those that hold too much.
     pub(crate) fn relieve(&mut self, cx: &mut Context<'_>) {
-        while self.quota.is_tight() && self.make_room(None, cx) {}
-        for client in self.quota.crowded() {
-            while self.quota.is_crowded(client) && self.make_room(Some(client), cx) {}
+        if self.quota.is_short() && self.make_room(None, cx) {
+            self.quota.end_shortage();
         }
+        while self.quota.is_tight() && self.make_room(None, cx) {}
+        for group in self.quota.crowded() {
+            while self.quota.is_crowded(group) && self.make_room(Some(group), cx) {}
+        }
+        _ = self.begin_sweeps(cx.now);
         self.close_doomed(cx);
     }
 
-    /// Closes the longest idle connection, of `client` if one is given; says whether there was one.
-    pub(super) fn make_room(&mut self, client: Option<IpAddr>, cx: &Context<'_>) -> bool {
+    /// Closes the longest idle connection, of `group` if one is given; says whether there was one.
+    pub(super) fn make_room(&mut self, group: Option<Group>, cx: &Context<'_>) -> bool {
         let connections = &self.connections;
-        let idle_since = |key| {
-            let connection: &Connection = connections.get(key)?;
-            // It may have been passed on to the client that a proxy named.
-            let is_own = client.is_none_or(|client| connection.peer.ip() == client);
-            is_own.then_some(if connection.is_idle() {
-                connection.active_at
-            } else {
-                cx.now.mono_ns
-            })
-        };
-        let longest = match client {
+        let idle_since = idle_since(connections, group, cx.now);
+        let longest = match group {
             None => self.idle.longest(cx.now.mono_ns, idle_since),
-            Some(client) => self.idle_by_client.longest(client, cx.now.mono_ns, idle_since),
+            Some(group) => {
+                let all = connections.iter().map(|(key, connection)| {
+                    (key, connection.addresses.peer().ip(), connection.active_at)
+                });
+                self.idle_by_group.longest(group, cx.now.mono_ns, all, idle_since)
+            }
         };
         let Some(key) = longest else { return false };
         cx.counters.add(cx.counters.evicted, 1);
@@ -180,21 +197,37 @@ impl TcpServer {
         true
     }
 
-    /// Takes a connection off the queue although there is no descriptor for it, and closes it.
-    fn refuse(&mut self, key: Key) {
+    /// Takes a connection off the queue although there is no descriptor for it, and closes it. The
+    /// next one may have that of a connection that is idle at another worker. Says `false` if there
+    /// is not even a descriptor for that.
+    fn refuse(&mut self, key: Key) -> bool {
+        self.quota.note_shortage();
+        self.presses = true;
         self.reserve = None;
-        if let Some(listener) = self.listeners.get(key) {
-            let accept = || rustix::net::accept_with(&listener.socket, SocketFlags::CLOEXEC);
-            drop(rustix::io::retry_on_intr(accept));
-        }
+        let Some(listener) = self.listeners.get(key) else { return false };
+        let accept = || rustix::net::accept_with(&listener.socket, SocketFlags::CLOEXEC);
+        let refused = rustix::io::retry_on_intr(accept);
+        let is_possible = !refused.as_ref().is_err_and(|error| is_short(*error));
+        drop(refused);
         self.reserve = Poll::new().ok();
+        is_possible
+    }
+
+    /// Accepts nothing for a moment. What waits would else be announced without end.
+    fn hold_off(&mut self, cx: &Context<'_>) {
+        self.pause(true, cx.poll);
+        self.accept_at = cx.now.mono_ns.saturating_add(HOLD_OFF_NS);
+    }
+
+    /// Accepts again after a moment without descriptors.
+    pub(super) fn go_on_accepting(&mut self, now: Now, poll: &Poll) {
+        if self.accept_at <= now.mono_ns {
+            self.pause(false, poll);
+        }
     }
 }
 
-/// IPv4 clients of an IPv6 socket are IPv4 clients.
-pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip if ip == address.ip() => address,
-        ip => SocketAddr::new(ip, address.port()),
-    }
+/// Whether descriptors, or the kernel's memory for them, are used up.
+fn is_short(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
 }

@@ -1,39 +1,36 @@
 //! One client connection: octets in, octets out, deadlines. Decides nothing about sockets.
 
+use super::addresses::Addresses;
 use super::endpoint::Times;
 use super::opening::Head;
-use super::quota::Place;
-use super::unsent::Holding;
+use super::rare::{Rare, Taking};
 use crate::limits::{
-    ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, UNSENT_MAX, UNSENT_PAUSE, UNSENT_STREAM,
-    WRITE_PROGRESS,
+    ANSWER_RESERVE, CONNECTION_LEN, IDLE_MIN_NS, IN_FLIGHT_PER_CONNECTION, UNSENT_MAX,
+    UNSENT_PAUSE, UNSENT_STREAM, WRITE_PROGRESS,
 };
 use crate::pipe::Pipe;
 use crate::poll::Interest;
 use nodens_core::{Now, Stream};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Never.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// A client connection.
+/// A client connection. There may be a million, most of them idle: what only a busy one needs is
+/// elsewhere, and nothing while it is not needed.
 pub(crate) struct Connection {
     pub(crate) pipe: Pipe,
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: SocketAddr,
+    pub(crate) addresses: Addresses,
     pub(crate) endpoint: u32,
     /// Whether a PROXY protocol header may come first.
     pub(super) head: Head,
     /// Its addresses are those that a header named.
     pub(super) proxied: bool,
-    /// The header's TLVs, if they are wanted.
-    pub(super) tlvs: Option<Arc<[u8]>>,
     /// Octets received that are not a whole question yet, or may not be looked at yet.
     pub(crate) input: Vec<u8>,
     /// Questions that wait for their answer, or for the rest of it.
-    pub(crate) in_flight: usize,
+    pub(crate) in_flight: u32,
     /// What is still to come of an answer of many messages. Meanwhile no questions are taken.
     pub(crate) rest: Option<Box<Stream>>,
     /// Whether it waits for its turn to make the next message.
@@ -50,44 +47,35 @@ pub(crate) struct Connection {
     pub(crate) queued: u64,
     /// Questions it may still ask.
     left: u32,
-    times: Times,
+    times: Arc<Times>,
     /// When the next whole question must have arrived.
     read_deadline: u64,
-    /// When what is being sent must have been taken.
-    write_deadline: u64,
-    /// Octets the kernel has taken in all.
-    pub(super) written: u64,
-    /// How many those were when it was last asked what of them it still holds.
-    pub(super) looked_at: u64,
+    /// Octets the kernel has taken since it was last asked what it still holds.
+    pub(super) unlooked: u32,
     /// Its client has answers to read, and little memory is left for such.
     pub(super) strained: bool,
-    /// What is entered for it in the books of the process.
-    pub(super) holding: Holding,
+    /// What it needs while it is not like most.
+    pub(super) rare: Option<Box<Rare>>,
     /// The end of the stream is sent, and the client has yet to take what is in front of it.
     pub(super) lingering: bool,
-    /// Octets the client had taken when `write_deadline` was set.
-    taken: u64,
-    /// Its place in the quota, given back when it closes.
-    pub(super) place: Place,
 }
+
+const _: () = assert!(size_of::<Connection>() <= CONNECTION_LEN);
 
 impl Connection {
     pub(crate) fn new(
         pipe: Pipe,
-        (peer, local): (SocketAddr, SocketAddr),
+        addresses: Addresses,
         endpoint: u32,
-        times: Times,
+        times: Arc<Times>,
         now: Now,
-        (place, holding): (Place, Holding),
     ) -> Self {
         Self {
             pipe,
-            peer,
-            local,
+            addresses,
             endpoint,
             head: Head::Past,
             proxied: false,
-            tlvs: None,
             input: Vec::new(),
             in_flight: 0,
             rest: None,
@@ -98,16 +86,12 @@ impl Connection {
             active_at: now.mono_ns,
             queued: NEVER,
             left: times.questions,
-            times,
             read_deadline: now.mono_ns.saturating_add(times.read),
-            write_deadline: NEVER,
-            written: 0,
-            looked_at: 0,
+            times,
+            unlooked: 0,
             strained: false,
-            holding,
+            rare: None,
             lingering: false,
-            taken: 0,
-            place,
         }
     }
 
@@ -119,8 +103,9 @@ impl Connection {
             true => (usize::MAX, UNSENT_MAX / 2),
         };
         // What is under way will be held too.
-        let owed = self.pipe.output.len() + self.in_flight.saturating_mul(ANSWER_RESERVE);
-        self.in_flight >= under_way || owed >= unsent || self.rest.is_some()
+        let in_flight = self.in_flight as usize;
+        let owed = self.pipe.output.len() + in_flight.saturating_mul(ANSWER_RESERVE);
+        in_flight >= under_way || owed >= unsent || self.rest.is_some()
     }
 
     /// Whether there is room for the next message of an answer of many.
@@ -145,6 +130,12 @@ impl Connection {
     pub(crate) fn refresh(&mut self, now: Now) {
         self.active_at = now.mono_ns;
         self.read_deadline = now.mono_ns.saturating_add(self.times.idle);
+    }
+
+    /// Until when it may be idle if it may be so for one part in `divisor` of the time for it.
+    pub(super) fn may_idle_until(&self, divisor: u64) -> u64 {
+        let idle = (self.times.idle / divisor.max(1)).max(IDLE_MIN_NS.min(self.times.idle));
+        self.active_at.saturating_add(idle)
     }
 
     /// Counts a question; after the last one allowed the connection closes once all are answered.
@@ -181,18 +172,28 @@ impl Connection {
         let reads = self.is_idle() && !self.lingering;
         let reading = if reads { self.read_deadline } else { NEVER };
         let streaming = self.rest.as_ref().map_or(NEVER, |rest| rest.deadline_ns());
-        reading.min(self.write_deadline).min(streaming)
+        let taking = self.taking().map_or(NEVER, |taking| taking.deadline);
+        reading.min(taking).min(streaming)
     }
 
     /// Sends what the client takes now. An error means that the connection is of no more use.
     pub(crate) fn flush(&mut self, now: Now) -> io::Result<()> {
-        self.written += self.pipe.write()? as u64;
+        let written = self.pipe.write()?;
+        self.unlooked = self.unlooked.saturating_add(u32::try_from(written).unwrap_or(u32::MAX));
+        let taking = self.rare.as_mut().and_then(|rare| rare.taking.as_mut());
+        let is_awaited = taking.is_some();
+        if let Some(taking) = taking {
+            taking.written += written as u64;
+        }
         if self.lingering {
             // What is written has the deadline that it had.
+        } else if !is_awaited {
+            if !self.pipe.output.is_empty() {
+                self.await_client(now);
+            }
         } else if self.pipe.output.is_empty() {
-            self.write_deadline = NEVER;
-        } else if self.write_deadline == NEVER {
-            self.await_client(now, self.taken());
+            self.rare_mut().taking = None;
+            self.tidy_rare();
         }
         Ok(())
     }
@@ -202,28 +203,22 @@ impl Connection {
     /// The kernel tells of room for more only once a large part of its buffer is empty, for which a
     /// slow reader takes long. So it is asked what the client has taken before it is given up.
     pub(crate) fn look_at_client(&mut self, now: Now) {
-        if self.write_deadline > now.mono_ns {
+        let taking = self.rare.as_mut().and_then(|rare| rare.taking.as_mut());
+        let Some(taking) = taking else { return };
+        if taking.deadline > now.mono_ns {
             return;
         }
-        let taken = self.taken();
-        if taken >= self.taken + WRITE_PROGRESS {
-            self.await_client(now, taken);
+        let taken = taking.written.saturating_sub(self.pipe.unacknowledged().unwrap_or(0));
+        if taken >= taking.taken + WRITE_PROGRESS {
+            (taking.deadline, taking.taken) = (now.mono_ns.saturating_add(self.times.write), taken);
         }
     }
 
     /// The client has as long as for any answer to take what the kernel holds for it.
-    pub(super) fn await_rest(&mut self, now: Now) {
-        self.await_client(now, self.taken());
-    }
-
-    fn await_client(&mut self, now: Now, taken: u64) {
-        self.write_deadline = now.mono_ns.saturating_add(self.times.write);
-        self.taken = taken;
-    }
-
-    /// Octets the client's host has acknowledged.
-    fn taken(&self) -> u64 {
-        let unsent = self.pipe.unacknowledged().unwrap_or(0);
-        self.written.saturating_sub(unsent)
+    pub(super) fn await_client(&mut self, now: Now) {
+        let deadline = now.mono_ns.saturating_add(self.times.write);
+        // Of what the kernel holds now, the client has taken nothing.
+        let written = self.pipe.unacknowledged().unwrap_or(0);
+        self.rare_mut().taking = Some(Taking { deadline, written, taken: 0 });
     }
 }

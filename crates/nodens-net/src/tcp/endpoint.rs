@@ -21,7 +21,7 @@ pub(crate) struct Endpoint {
     /// What it shows clients, if it speaks TLS.
     pub(crate) tls: Option<Arc<nodens_tls::Server>>,
     /// Its timeouts.
-    pub(crate) times: Times,
+    pub(crate) times: Arc<Times>,
     /// Counts responses that the kernel does not take, if the server wants to know.
     pub(crate) untaken: Option<Counter>,
     /// Whom it believes to be a proxy, if it expects any.
@@ -44,7 +44,8 @@ impl Endpoint {
         let listeners = config.listeners.iter().zip(ids).zip(0u16..);
         let endpoint = |((own, id), listener): ((&nodens_core::config::Listener, &u32), u16)| {
             let server = config.servers.get(own.server);
-            let times = Times::from(server.map(|server| server.timeouts).unwrap_or_default());
+            let times = server.map(|server| server.timeouts).unwrap_or_default();
+            let times = Arc::new(Times::from(times));
             let untaken = server.and_then(|server| Some(server.shed?.responses));
             let proxy = server.and_then(|server| server.proxy.clone());
             let tls = server.and_then(|server| server.tls.clone());

@@ -2,12 +2,14 @@
 
 use super::connection::{Connection, NEVER};
 use super::server::{TcpServer, mark};
+use super::unsent::{Holding, Unsent};
 use crate::context::Context;
-use crate::limits::{RECEIVE_COST, SENT_UNSEEN};
+use crate::limits::{HELD_FREE, RECEIVE_COST, SENT_UNSEEN};
 use crate::poll::Poll;
 use crate::slots::Key;
 use nodens_core::Now;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 impl Connection {
     /// Enters what it holds now in the books of the process; says whether any connection of the
@@ -15,22 +17,34 @@ impl Connection {
     ///
     /// What the kernel holds counts too: its memory is charged to the process's control group. It
     /// is asked only for a connection that was sent much, or holds much.
-    pub(super) fn account(&mut self) -> bool {
+    pub(super) fn account(&mut self, (budget, worker, key): (&Arc<Unsent>, usize, Key)) -> bool {
         // An empty buffer is about to be given up.
         let unsent = if self.pipe.output.is_empty() { 0 } else { self.pipe.output.capacity() };
-        let tlvs = self.tlvs.as_ref().map_or(0, |tlvs| tlvs.len());
+        let tlvs = self.tlvs().map_or(0, |tlvs| tlvs.len());
         let own = unsent + self.input.capacity() + self.pipe.cost() + tlvs;
-        self.strained = unsent > 0 && self.holding.budget().is_tight();
+        self.strained = unsent > 0 && budget.is_tight();
         let paused = !self.closing && self.is_full();
-        let looks = self.holding.is_entered()
+        let looks = self.is_entered()
             || !self.pipe.output.is_empty()
-            || self.written.saturating_sub(self.looked_at) >= SENT_UNSEEN;
+            || u64::from(self.unlooked) >= SENT_UNSEEN;
         if looks {
-            self.looked_at = self.written;
+            self.unlooked = 0;
         }
         let kernel = if looks { self.pipe.unacknowledged().unwrap_or(0) } else { 0 };
         let waiting = if paused { RECEIVE_COST } else { 0 };
-        self.holding.set(own + usize::try_from(kernel).unwrap_or(usize::MAX / 4) + waiting)
+        let octets = own + usize::try_from(kernel).unwrap_or(usize::MAX / 4) + waiting;
+        if !self.is_entered() && octets <= HELD_FREE {
+            return false;
+        }
+        let client = self.addresses.peer().ip();
+        let new = || Holding::new(budget.clone(), client, worker, key);
+        let holding = self.rare_mut().holding.get_or_insert_with(new);
+        let dooms = holding.set(octets);
+        if !holding.is_entered() {
+            self.rare_mut().holding = None;
+            self.tidy_rare();
+        }
+        dooms
     }
 
     /// Ends the stream and waits until the client has taken what is in front of the end; says
@@ -38,13 +52,13 @@ impl Connection {
     ///
     /// A connection that just closed would have the kernel hold this for minutes, and no budget
     /// would know of it; one that is reset would cut an answer off.
-    fn linger(&mut self, now: Now) -> bool {
+    fn linger(&mut self, now: Now, books: (&Arc<Unsent>, usize, Key)) -> bool {
         if !self.lingering {
-            _ = self.account();
-            if !self.holding.is_entered() || self.pipe.shutdown().is_err() {
+            _ = self.account(books);
+            if !self.is_entered() || self.pipe.shutdown().is_err() {
                 return false;
             }
-            self.await_rest(now);
+            self.await_client(now);
         }
         (self.closing, self.lingering) = (true, true);
         self.is_owed_rest()
@@ -66,7 +80,7 @@ impl TcpServer {
             self.close(key);
             return false;
         }
-        if connection.account() {
+        if connection.account((&self.unsent, self.worker, key)) {
             // Not at the end of the round: hundreds of others may be read before that.
             self.presses = true;
             self.close_doomed(cx);
@@ -91,7 +105,7 @@ impl TcpServer {
                 let Some(connection) = self.connections.get_mut(key) else { continue };
                 // What the client has taken meanwhile is not held any more. If that is not all,
                 // another may be doomed in its place, and is looked at too.
-                self.presses |= connection.account();
+                self.presses |= connection.account((&self.unsent, self.worker, key));
             }
         }
     }
@@ -99,7 +113,7 @@ impl TcpServer {
     /// Closes a connection to which nothing is owed, once its client has taken all answers.
     pub(super) fn finish(&mut self, key: Key, now: Now, poll: &Poll) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        if connection.linger(now) {
+        if connection.linger(now, (&self.unsent, self.worker, key)) {
             self.rearm(key, poll);
         } else {
             self.close(key);
@@ -110,8 +124,9 @@ impl TcpServer {
     /// it takes them or is reset.
     pub(super) fn expire(&mut self, key: Key, now: Now) {
         let Some(connection) = self.connections.get_mut(key) else { return };
+        let books = (&self.unsent, self.worker, key);
         let is_first = !connection.lingering;
-        if is_first && connection.is_idle() && connection.linger(now) {
+        if is_first && connection.is_idle() && connection.linger(now, books) {
             connection.queued = NEVER;
             mark(&mut self.dirty, connection, key);
         } else if connection.is_idle() && !connection.is_owed_rest() {
@@ -125,8 +140,8 @@ impl TcpServer {
     pub(super) fn evict(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         // What was not acknowledged when it was last looked at may be by now.
-        _ = connection.account();
-        if connection.holding.is_entered() { self.reset(key) } else { self.close(key) }
+        _ = connection.account((&self.unsent, self.worker, key));
+        if connection.is_entered() { self.reset(key) } else { self.close(key) }
     }
 
     /// Closes a connection and takes from the kernel what its client has not acknowledged.

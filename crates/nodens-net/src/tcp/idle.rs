@@ -1,5 +1,6 @@
 //! Finds the connection that has been idle for longest, without any work when a question comes.
 
+use super::group::Group;
 use crate::slots::Key;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -53,45 +54,63 @@ impl IdleQueue {
     }
 }
 
-/// The connections of each client, for one that has too many of its own.
+/// The connections of each client and each network that has too many of its own.
+///
+/// There is a queue for such alone, made of all connections when it is needed first, so that others
+/// cost nothing. It stays until its group has become much smaller, so that a client that goes back
+/// and forth over its bound does not have all connections looked at each time.
 #[derive(Debug, Default)]
-pub(crate) struct IdleByClient {
-    clients: HashMap<IpAddr, OfClient>,
+pub(crate) struct IdleByGroup {
+    groups: HashMap<Group, IdleQueue>,
 }
 
-#[derive(Debug, Default)]
-struct OfClient {
-    open: usize,
-    queue: IdleQueue,
-}
-
-impl IdleByClient {
+impl IdleByGroup {
     /// Adds a new connection of `client`.
     pub(crate) fn enter(&mut self, client: IpAddr, key: Key, now_ns: u64) {
-        let own = self.clients.entry(client).or_default();
-        own.open += 1;
-        own.queue.enter(key, now_ns);
-    }
-
-    /// A connection of `client` has closed.
-    pub(crate) fn left(&mut self, client: IpAddr, is_open: impl Fn(Key) -> bool) {
-        let Some(own) = self.clients.get_mut(&client) else { return };
-        own.open = own.open.saturating_sub(1);
-        if own.open == 0 {
-            self.clients.remove(&client);
-        } else {
-            own.queue.tidy(own.open, is_open);
+        if self.groups.is_empty() {
+            return;
+        }
+        for group in Group::all_of(client) {
+            if let Some(queue) = self.groups.get_mut(&group) {
+                queue.enter(key, now_ns);
+            }
         }
     }
 
-    /// The same as [`IdleQueue::longest`], of one client.
+    /// The same as [`IdleQueue::longest`], of one group. `all` are the connections there are, their
+    /// clients, and a time since when each may be idle.
     pub(crate) fn longest(
         &mut self,
-        client: IpAddr,
+        group: Group,
         now_ns: u64,
+        all: impl Iterator<Item = (Key, IpAddr, u64)>,
         idle_since: impl Fn(Key) -> Option<u64>,
     ) -> Option<Key> {
-        self.clients.get_mut(&client)?.queue.longest(now_ns, idle_since)
+        let queue = self.groups.entry(group).or_insert_with(|| {
+            let own = all.filter(|(_, client, _)| group.contains(*client));
+            let entries = own.map(|(key, _, since)| Reverse((since, key))).collect();
+            IdleQueue { entries }
+        });
+        queue.longest(now_ns, idle_since)
+    }
+
+    /// Drops the queues of groups that are small by now, and entries of closed connections where they
+    /// are the majority. `size` says how many connections a group has if it is not small.
+    pub(crate) fn tidy(
+        &mut self,
+        size: impl Fn(Group) -> Option<usize>,
+        is_open: impl Fn(Key) -> bool,
+    ) {
+        self.groups.retain(|group, queue| {
+            let size = size(*group);
+            queue.tidy(size.unwrap_or(0), &is_open);
+            size.is_some()
+        });
+    }
+
+    /// Whether there is anything to tidy.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
     }
 }
 
@@ -140,25 +159,36 @@ mod tests {
     }
 
     #[test]
-    fn each_client_has_its_own_and_nothing_stays_of_one_that_is_gone() {
+    fn groups_have_queues_of_their_own_while_they_are_large() {
         let mut since = Slots::default();
-        let mut idle = IdleByClient::default();
-        let [a, b]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
-        let keys: Vec<Key> = (0..3).map(|at| since.insert(at)).collect();
-        for ((at, key), client) in (0..).zip(&keys).zip([a, b, b]) {
+        let mut idle = IdleByGroup::default();
+        let [a, b, c]: [IpAddr; 3] =
+            [[192, 0, 2, 1].into(), [192, 0, 2, 2].into(), [198, 51, 100, 1].into()];
+        let clients = [c, a, b, b];
+        let keys: Vec<Key> = (0..4).map(|at| since.insert(at)).collect();
+        for ((at, key), client) in (0..).zip(&keys).zip(clients) {
+            // Nobody has a queue yet.
             idle.enter(client, *key, at);
         }
-        let look = |idle: &mut IdleByClient, client, since: &Slots<u64>| {
-            idle.longest(client, 100, |key| since.get(key).copied())
+        assert!(idle.is_empty());
+        let look = |idle: &mut IdleByGroup, group, since: &Slots<u64>| {
+            let all = keys.iter().zip(clients).filter(|(key, _)| since.get(**key).is_some());
+            let all = all.map(|(key, client)| (*key, client, 0));
+            idle.longest(group, 100, all, |key| since.get(key).copied())
         };
-        assert_eq!(look(&mut idle, b, &since), Some(keys[1]));
-        since.remove(keys[1]);
-        idle.left(b, |key| since.get(key).is_some());
-        assert_eq!(look(&mut idle, b, &since), Some(keys[2]));
-        assert_eq!(look(&mut idle, b, &since), None);
-        idle.left(b, |_| true);
-        assert_eq!(look(&mut idle, a, &since), Some(keys[0]));
-        idle.left(a, |_| true);
-        assert!(idle.clients.is_empty());
+        assert_eq!(look(&mut idle, Group::network(b), &since), Some(keys[1]));
+        assert_eq!(look(&mut idle, Group::client(b), &since), Some(keys[2]));
+        since.remove(keys[2]);
+        assert_eq!(look(&mut idle, Group::client(b), &since), Some(keys[3]));
+        assert_eq!(look(&mut idle, Group::client(b), &since), None);
+        assert_eq!(look(&mut idle, Group::network(b), &since), Some(keys[3]));
+        let new = since.insert(50);
+        idle.enter(b, new, 50);
+        assert_eq!(look(&mut idle, Group::client(b), &since), Some(new));
+        assert_eq!(look(&mut idle, Group::network(b), &since), Some(new));
+        idle.tidy(|group| (group == Group::client(b)).then_some(1), |_| true);
+        assert_eq!(idle.groups.len(), 1);
+        // Made anew.
+        assert_eq!(look(&mut idle, Group::network(b), &since), Some(keys[1]));
     }
 }

@@ -1,6 +1,6 @@
 //! Connections that go on in another process, each as soon as nothing is owed to its client.
 
-use super::accept::canonical;
+use super::addresses::Addresses;
 use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::server::{TcpServer, mark};
@@ -10,7 +10,7 @@ use crate::poll::Poll;
 use crate::slots::Key;
 use nodens_core::Now;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 
@@ -97,27 +97,20 @@ impl TcpServer {
         let connection = self.connections.remove(key)?;
         let connections = &self.connections;
         self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
-        self.leave_client(connection.peer.ip());
+        self.quota.give_back(connection.addresses.peer().ip());
         Some(connection)
-    }
-
-    /// A connection is not this client's any more.
-    pub(super) fn leave_client(&mut self, client: IpAddr) {
-        let connections = &self.connections;
-        let is_own = |own: &Connection| own.peer.ip() == client;
-        self.idle_by_client.left(client, |key| connections.get(key).is_some_and(is_own));
     }
 
     /// Goes on with a connection of another process.
     pub(crate) fn adopt(&mut self, handed: HandedConnection, endpoint: u32, cx: &mut Context<'_>) {
         let stream = TcpStream::from(handed.stream);
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
-        let (peer, local) = (canonical(peer), canonical(local));
-        let Ok(place) = self.quota.take(peer.ip()) else {
+        let addresses = Addresses::new(peer, local);
+        let Ok(place) = self.quota.take(addresses.peer().ip()) else {
             cx.counters.add(cx.counters.evicted, 1);
             return;
         };
-        let Some(key) = self.keep(stream, (peer, local), endpoint, place, cx) else { return };
+        let Some(key) = self.keep(stream, addresses, endpoint, place, cx) else { return };
         if handed.asked == 0 && handed.input.is_empty() {
             self.expect_head(key);
         }

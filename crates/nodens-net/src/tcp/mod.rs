@@ -1,17 +1,21 @@
 //! Questions and answers in streams with two-octet lengths (RFC 1035 section 4.2.2, RFC 7766).
 
 mod accept;
+mod addresses;
 mod closing;
 mod connection;
 mod endpoint;
 mod frame;
 mod gauges;
+mod group;
 mod handshakes;
 mod holding;
 mod idle;
 mod leaving;
 mod opening;
+mod pressure;
 mod quota;
+mod rare;
 mod server;
 mod streams;
 mod unsent;

@@ -3,16 +3,15 @@
 //! It is looked at while it is in the kernel, and taken out of it once it is whole. So it takes no
 //! memory here, and whoever reads the connection afterwards, such as TLS, does not know of it.
 
-use super::accept::canonical;
+use super::addresses::Addresses;
 use super::connection::Connection;
+use super::quota::Full;
 use super::server::TcpServer;
-use super::unsent::Holding;
 use crate::context::Context;
 use crate::pipe::Received;
 use crate::slots::Key;
 use nodens_core::proxy::{Opening, Proxied, ProxyPolicy, ProxyRefusal};
 use nodens_wire::proxy::PROXY_HEADER_MAX;
-use std::net::SocketAddr;
 
 /// What is known of the beginning of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub(crate) enum Head {
     /// Its own octets come, or have come.
     Past,
     /// There may be a header, of which so many octets were there at the last look.
-    Expected(usize),
+    Expected(u16),
 }
 
 impl TcpServer {
@@ -29,7 +28,7 @@ impl TcpServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let endpoint = self.endpoints.iter().find(|endpoint| endpoint.id == connection.endpoint);
         let rules = endpoint.and_then(|endpoint| endpoint.proxy.as_ref());
-        let policy = rules.map(|rules| rules.policy(connection.peer.ip()));
+        let policy = rules.map(|rules| rules.policy(connection.addresses.peer().ip()));
         if policy.is_some_and(|policy| policy != ProxyPolicy::Skip) {
             connection.head = Head::Expected(0);
         }
@@ -56,14 +55,14 @@ impl TcpServer {
                 return false;
             }
         };
-        match rules.open(connection.peer.ip(), octets) {
+        match rules.open(connection.addresses.peer().ip(), octets) {
             Ok(Opening::Bare) => pass(connection),
             // The kernel was to tell of more, so there is no more to come.
-            Ok(Opening::Wait(_)) if octets.len() <= seen => {
+            Ok(Opening::Wait(_)) if octets.len() <= usize::from(seen) => {
                 self.refuse_head(key, ProxyRefusal::Cut, cx)
             }
             Ok(Opening::Wait(wanted)) => {
-                connection.head = Head::Expected(octets.len());
+                connection.head = Head::Expected(octets.len().try_into().unwrap_or(u16::MAX));
                 connection.pipe.wait_for(wanted);
                 false
             }
@@ -83,7 +82,7 @@ impl TcpServer {
     fn refuse_head(&mut self, key: Key, refusal: ProxyRefusal, cx: &mut Context<'_>) -> bool {
         cx.counters.add(cx.counters.misproxied, 1);
         if let Some(connection) = self.connections.get(key) {
-            cx.worker.note_refusal(cx.now, connection.peer, refusal);
+            cx.worker.note_refusal(cx.now, connection.addresses.peer(), refusal);
         }
         self.close(key);
         false
@@ -92,30 +91,28 @@ impl TcpServer {
     /// Makes a connection that of the client which its header names.
     fn introduce(&mut self, key: Key, proxied: Proxied, cx: &mut Context<'_>) -> bool {
         let Some(connection) = self.connections.get_mut(key) else { return false };
-        connection.tlvs = proxied.tlvs;
+        if proxied.tlvs.is_some() {
+            connection.rare_mut().tlvs = proxied.tlvs;
+        }
         match proxied.addresses {
-            Some((client, asked)) => self.pass_to(key, canonical(client), canonical(asked), cx),
+            Some((client, asked)) => self.pass_to(key, Addresses::new(client, asked), cx),
             None => true,
         }
     }
 
     /// Counts a connection as one of `client` instead of one of its proxy, which may have as many as
     /// its clients have. Closes it and says `false` if that client can have no more.
-    fn pass_to(
-        &mut self,
-        key: Key,
-        client: SocketAddr,
-        asked: SocketAddr,
-        cx: &mut Context<'_>,
-    ) -> bool {
-        let (ip, budget, worker) = (client.ip(), self.unsent.clone(), self.worker);
+    fn pass_to(&mut self, key: Key, named: Addresses, cx: &mut Context<'_>) -> bool {
+        let client = named.peer().ip();
         let Some(connection) = self.connections.get_mut(key) else { return false };
         // It is not idle: it would else be the first to make room for itself.
         connection.active_at = cx.now.mono_ns;
-        let mut passed = connection.place.pass_to(ip);
-        if passed.is_err() && self.make_room(Some(ip), cx) {
-            let Some(connection) = self.connections.get_mut(key) else { return false };
-            passed = connection.place.pass_to(ip);
+        let proxy = connection.addresses.peer().ip();
+        let mut passed = self.quota.pass(proxy, client);
+        if let Err(Full::Group(group)) = passed
+            && self.make_room(Some(group), cx)
+        {
+            passed = self.quota.pass(proxy, client);
         }
         if passed.is_err() {
             cx.counters.add(cx.counters.evicted, 1);
@@ -123,13 +120,14 @@ impl TcpServer {
             return false;
         }
         let Some(connection) = self.connections.get_mut(key) else { return false };
-        let proxy = std::mem::replace(&mut connection.peer, client).ip();
-        connection.local = asked;
+        connection.addresses = named;
         connection.proxied = true;
-        connection.holding = Holding::new(budget, ip, worker, key);
-        self.idle_by_client.enter(ip, key, cx.now.mono_ns);
-        self.leave_client(proxy);
-        self.presses |= self.quota.is_crowded(ip) && !self.make_room(Some(ip), cx);
+        connection.rare_mut().holding = None;
+        connection.tidy_rare();
+        self.idle_by_group.enter(client, key, cx.now.mono_ns);
+        for group in self.quota.clone().crowded_of(client) {
+            self.presses |= !self.make_room(Some(group), cx);
+        }
         self.connections.get(key).is_some()
     }
 }

@@ -1,15 +1,15 @@
-//! How many client connections there may be: in all, and from one address.
+//! How many client connections there may be: in all, from one address, and from one network.
 
-use super::unsent::Network;
-use crate::limits::{QUOTA_PARTS, RESERVE_MAX};
+use super::group::Group;
+use crate::limits::{PRESSURE, QUOTA_PARTS, RESERVE_MAX};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One in this many places, of all and of each client's, is kept free while idle connections can be
+/// One in this many places, of all and of each group's, is kept free while idle connections can be
 /// closed instead, so that a worker which has none of its own can take a new connection until
 /// others have made room.
 const RESERVE_SHARE: usize = 8;
@@ -23,121 +23,205 @@ const RESERVE_SHARE: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Quota {
     open: AtomicUsize,
-    max: usize,
-    /// Above this, idle connections are closed to make room.
-    comfortable: usize,
-    per_client: usize,
-    /// A client with more than this loses idle connections of its own.
-    comfortable_per_client: usize,
-    parts: [Mutex<Clients>; QUOTA_PARTS],
+    all: Bounds,
+    client: Bounds,
+    network: Bounds,
+    parts: [Mutex<Part>; QUOTA_PARTS],
     /// Which part a network belongs to. The hash has a random key, so that clients cannot choose
     /// networks of one part.
     hasher: RandomState,
-    /// How many clients are crowded, in all parts.
+    /// How many groups are crowded, in all parts.
     crowded: AtomicUsize,
+    /// A worker had no descriptor for a new connection, and no idle connection to close for it.
+    short: AtomicBool,
+}
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bounds {
+    max: usize,
+    /// Above this, idle connections are closed to make room.
+    comfortable: usize,
+}
+
+impl Bounds {
+    fn new(max: usize) -> Self {
+        let max = max.max(1);
+        Self { max, comfortable: max - (max / RESERVE_SHARE).min(RESERVE_MAX) }
+    }
 }
 
 #[derive(Debug, Default)]
-struct Clients {
-    open: HashMap<IpAddr, usize>,
+struct Part {
+    /// Connections of each client and of each network.
+    open: HashMap<Group, u32, RandomState>,
     /// Those with more connections than they can have in comfort: a few, as each has many.
-    crowded: Vec<IpAddr>,
+    crowded: Vec<Group>,
 }
 
 /// One counted connection; dropping it gives its place back.
 #[derive(Debug)]
 pub(crate) struct Place {
-    quota: Arc<Quota>,
+    quota: Option<Arc<Quota>>,
     client: IpAddr,
 }
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// This client has as many as one may have.
-    Client,
+    /// This client, or its network, has as many as one may have.
+    Group(Group),
     /// All places are taken.
     All,
 }
 
 impl Quota {
-    pub(crate) fn new(max: usize, per_client: usize) -> Self {
-        let (max, per_client) = (max.max(1), per_client.max(1));
-        let comfortable = |max: usize| max - (max / RESERVE_SHARE).min(RESERVE_MAX);
+    pub(crate) fn new(max: usize, per_client: usize, per_network: usize) -> Self {
         Self {
             open: AtomicUsize::new(0),
-            max,
-            comfortable: comfortable(max),
-            per_client,
-            comfortable_per_client: comfortable(per_client),
+            all: Bounds::new(max),
+            client: Bounds::new(per_client),
+            network: Bounds::new(per_network),
             parts: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::default(),
             crowded: AtomicUsize::new(0),
+            short: AtomicBool::new(false),
         }
     }
 
     /// Takes a place for a connection from `client`.
     pub(crate) fn take(self: &Arc<Self>, client: IpAddr) -> Result<Place, Full> {
-        let mut clients = self.part_of(client);
-        let count = clients.open.get(&client).copied().unwrap_or(0);
-        if count >= self.per_client {
-            return Err(Full::Client);
-        }
-        let one_more = |open: usize| (open < self.max).then_some(open + 1);
+        let mut part = self.part_of(Group::network(client));
+        let groups = self.groups(client);
+        part.check(groups)?;
+        let one_more = |open: usize| (open < self.all.max).then_some(open + 1);
         if self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             return Err(Full::All);
         }
-        self.enter(&mut clients, client, count);
-        Ok(Place { quota: self.clone(), client })
+        self.enter(&mut part, groups);
+        Ok(Place { quota: Some(self.clone()), client })
     }
 
-    /// Counts one more of a client that has `count`.
-    fn enter(&self, clients: &mut Clients, client: IpAddr, count: usize) {
-        clients.open.insert(client, count + 1);
-        if count == self.comfortable_per_client {
-            clients.crowded.push(client);
-            self.crowded.fetch_add(1, Ordering::Relaxed);
+    /// A connection from `client` whose place was kept is closed.
+    pub(crate) fn give_back(&self, client: IpAddr) {
+        let mut part = self.part_of(Group::network(client));
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.leave(&mut part, self.groups(client));
+    }
+
+    /// Counts an open connection of `former` as one of `client` from now on, unless that, or its
+    /// network, has as many as one may have.
+    pub(crate) fn pass(&self, former: IpAddr, client: IpAddr) -> Result<(), Full> {
+        let (old, new) = (self.groups(former), self.groups(client));
+        // What both are of, such as the network, has it already.
+        let gains = new.map(|group| Some(group).filter(|group| !old.contains(group)));
+        let loses = old.map(|group| Some(group).filter(|group| !new.contains(group)));
+        // One lock after the other: both may be of the same part.
+        let mut part = self.part_of(Group::network(client));
+        part.check(gains.into_iter().flatten())?;
+        self.enter(&mut part, gains.into_iter().flatten());
+        drop(part);
+        self.leave(&mut self.part_of(Group::network(former)), loses.into_iter().flatten());
+        Ok(())
+    }
+
+    /// Counts one more of each of these groups.
+    fn enter(&self, part: &mut Part, groups: impl IntoIterator<Item = (Group, Bounds)>) {
+        for (group, bounds) in groups {
+            let count = part.open.entry(group).or_default();
+            *count += 1;
+            if *count as usize == bounds.comfortable + 1 {
+                part.crowded.push(group);
+                self.crowded.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
-    /// Counts one less of a client.
-    fn leave(&self, clients: &mut Clients, client: IpAddr) {
-        let left = clients.open.get(&client).map_or(0, |count| count - 1);
-        if left == 0 {
-            clients.open.remove(&client);
-        } else {
-            clients.open.insert(client, left);
-        }
-        if left == self.comfortable_per_client {
-            clients.crowded.retain(|own| *own != client);
-            self.crowded.fetch_sub(1, Ordering::Relaxed);
+    /// Counts one less of each.
+    fn leave(&self, part: &mut Part, groups: impl IntoIterator<Item = (Group, Bounds)>) {
+        for (group, bounds) in groups {
+            let Some(count) = part.open.get_mut(&group) else { continue };
+            *count = count.saturating_sub(1);
+            let left = *count as usize;
+            if left == 0 {
+                part.open.remove(&group);
+            }
+            if left == bounds.comfortable {
+                part.crowded.retain(|other| *other != group);
+                self.crowded.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 
     /// Whether idle connections should make room: the last places are being taken.
     pub(crate) fn is_tight(&self) -> bool {
-        self.open() > self.comfortable
+        self.open() > self.all.comfortable
     }
 
-    /// Whether idle connections of this client should make room: it is taking its last places.
-    pub(crate) fn is_crowded(&self, client: IpAddr) -> bool {
-        self.has_crowded() && self.part_of(client).crowded.contains(&client)
+    /// Asks whoever has an idle connection to close it: there is no descriptor for a new one.
+    pub(crate) fn note_shortage(&self) {
+        self.short.store(true, Ordering::Relaxed);
     }
 
-    /// All clients of which this is so.
-    pub(crate) fn crowded(&self) -> Vec<IpAddr> {
+    /// Whether somebody asked so.
+    pub(crate) fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
+    }
+
+    /// It is done.
+    pub(crate) fn end_shortage(&self) {
+        self.short.store(false, Ordering::Relaxed);
+    }
+
+    /// The part of its idle time after which an idle connection is closed: one in so many. 1 unless
+    /// few places are left.
+    pub(crate) fn idle_divisor(&self) -> u64 {
+        let free = self.all.max.saturating_sub(self.open());
+        let is_short = |(percent, _): &&(usize, u64)| free * 100 < self.all.max * percent;
+        PRESSURE.iter().find(is_short).map_or(1, |(_, divisor)| *divisor)
+    }
+
+    /// Whether idle connections of this group should make room: it is taking its last places.
+    pub(crate) fn is_crowded(&self, group: Group) -> bool {
+        self.has_crowded() && self.part_of(group).crowded.contains(&group)
+    }
+
+    /// Of the groups of `client`, those of which this is so.
+    pub(crate) fn crowded_of(&self, client: IpAddr) -> impl Iterator<Item = Group> {
+        let groups = if self.has_crowded() { Group::all_of(client).to_vec() } else { Vec::new() };
+        groups.into_iter().filter(|group| self.is_crowded(*group))
+    }
+
+    /// All groups of which this is so.
+    pub(crate) fn crowded(&self) -> Vec<Group> {
         if !self.has_crowded() {
             return Vec::new();
         }
         self.parts.iter().flat_map(|part| lock(part).crowded.clone()).collect()
     }
 
+    /// How many connections a group has.
+    pub(crate) fn open_of(&self, group: Group) -> usize {
+        self.part_of(group).count(group)
+    }
+
+    /// With how many connections a group is not about to be crowded again.
+    pub(crate) fn small(&self, group: Group) -> usize {
+        let bounds = if group.is_client() { self.client } else { self.network };
+        bounds.comfortable / 2
+    }
+
     fn has_crowded(&self) -> bool {
         self.crowded.load(Ordering::Relaxed) > 0
     }
 
-    fn part_of(&self, client: IpAddr) -> MutexGuard<'_, Clients> {
-        let hash = self.hasher.hash_one(Network::of(client.to_canonical()));
+    fn groups(&self, client: IpAddr) -> [(Group, Bounds); 2] {
+        let [address, network] = Group::all_of(client);
+        [(address, self.client), (network, self.network)]
+    }
+
+    fn part_of(&self, group: Group) -> MutexGuard<'_, Part> {
+        let hash = self.hasher.hash_one(group.to_network());
         // invariant: the remainder is less than the number of parts.
         lock(&self.parts[hash as usize % QUOTA_PARTS])
     }
@@ -148,36 +232,36 @@ impl Quota {
     }
 }
 
-fn lock(part: &Mutex<Clients>) -> MutexGuard<'_, Clients> {
+impl Part {
+    /// Whether each of these groups may have one more.
+    fn check(&self, groups: impl IntoIterator<Item = (Group, Bounds)>) -> Result<(), Full> {
+        let mut groups = groups.into_iter();
+        let full = groups.find(|(group, bounds)| self.count(*group) >= bounds.max);
+        full.map_or(Ok(()), |(group, _)| Err(Full::Group(group)))
+    }
+
+    fn count(&self, group: Group) -> usize {
+        self.open.get(&group).map_or(0, |count| *count as usize)
+    }
+}
+
+fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Place {
+    /// The connection is open. Its owner calls [`Quota::give_back`] when it closes, so that it need
+    /// not keep this.
+    pub(crate) fn keep(mut self) {
+        self.quota = None;
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut clients = self.quota.part_of(self.client);
-        self.quota.open.fetch_sub(1, Ordering::Relaxed);
-        self.quota.leave(&mut clients, self.client);
-    }
-}
-
-impl Place {
-    /// Makes it a place of `client`, unless that has as many as one may have.
-    pub(crate) fn pass_to(&mut self, client: IpAddr) -> Result<(), Full> {
-        if client == self.client {
-            return Ok(());
+        if let Some(quota) = self.quota.take() {
+            quota.give_back(self.client);
         }
-        // One lock after the other: both may be of the same part.
-        let mut clients = self.quota.part_of(client);
-        let count = clients.open.get(&client).copied().unwrap_or(0);
-        if count >= self.quota.per_client {
-            return Err(Full::Client);
-        }
-        self.quota.enter(&mut clients, client, count);
-        drop(clients);
-        let former = std::mem::replace(&mut self.client, client);
-        let mut clients = self.quota.part_of(former);
-        self.quota.leave(&mut clients, former);
-        Ok(())
     }
 }
 
@@ -187,11 +271,11 @@ mod tests {
 
     #[test]
     fn places_are_counted_per_client_and_in_all() {
-        let quota = Arc::new(Quota::new(3, 2));
+        let quota = Arc::new(Quota::new(3, 2, 9));
         let [a, b]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
         let first = quota.take(a).unwrap();
         let second = quota.take(a).unwrap();
-        assert_eq!(quota.take(a).unwrap_err(), Full::Client);
+        assert_eq!(quota.take(a).unwrap_err(), Full::Group(Group::client(a)));
         let third = quota.take(b).unwrap();
         assert_eq!(quota.take(b).unwrap_err(), Full::All);
         drop(first);
@@ -206,21 +290,24 @@ mod tests {
 
     #[test]
     fn a_place_that_passes_to_another_client_counts_once() {
-        let quota = Arc::new(Quota::new(4, 2));
-        let [proxy, a]: [IpAddr; 2] = [[192, 0, 2, 9].into(), [192, 0, 2, 1].into()];
-        let mut first = quota.take(proxy).unwrap();
-        let mut second = quota.take(proxy).unwrap();
-        assert_eq!(quota.take(proxy).unwrap_err(), Full::Client);
-        first.pass_to(a).unwrap();
-        first.pass_to(a).unwrap();
-        let mut third = quota.take(proxy).unwrap();
-        second.pass_to(a).unwrap();
-        assert_eq!(third.pass_to(a), Err(Full::Client));
-        let _fourth = quota.take(proxy).unwrap();
-        assert_eq!((quota.open(), quota.take(proxy).unwrap_err()), (4, Full::Client));
-        drop((first, second));
-        third.pass_to(a).unwrap();
-        drop((third, _fourth));
+        let quota = Arc::new(Quota::new(4, 2, 3));
+        let [proxy, a, b]: [IpAddr; 3] =
+            [[192, 0, 2, 9].into(), [192, 0, 2, 1].into(), [198, 51, 100, 1].into()];
+        (0..2).for_each(|_| quota.take(proxy).unwrap().keep());
+        let full = Err(Full::Group(Group::client(a)));
+        assert!(quota.take(proxy).is_err());
+        quota.pass(proxy, a).unwrap();
+        quota.pass(a, a).unwrap();
+        quota.take(proxy).unwrap().keep();
+        quota.pass(proxy, a).unwrap();
+        assert_eq!(quota.pass(proxy, a), full);
+        // All three are of one network, which has no more than that.
+        assert_eq!(quota.take(proxy).unwrap_err(), Full::Group(Group::network(a)));
+        quota.pass(proxy, b).unwrap();
+        assert_eq!((quota.open(), quota.open_of(Group::network(a))), (3, 2));
+        quota.take(proxy).unwrap().keep();
+        quota.pass(b, proxy).unwrap_err();
+        [a, a, b, proxy].into_iter().for_each(|client| quota.give_back(client));
         assert_eq!(quota.open(), 0);
         assert!(quota.parts.iter().all(|part| lock(part).open.is_empty()));
         assert!(quota.crowded().is_empty() && !quota.has_crowded());
@@ -228,12 +315,13 @@ mod tests {
 
     #[test]
     fn a_client_is_crowded_while_it_has_its_last_places() {
-        let quota = Arc::new(Quota::new(100, 16));
+        let quota = Arc::new(Quota::new(100, 16, 100));
         let [a, b]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
         let _other = quota.take(b).unwrap();
         let mut places: Vec<_> = (0..14).map(|_| quota.take(a).unwrap()).collect();
-        assert!(!quota.is_crowded(a));
+        assert!(!quota.is_crowded(Group::client(a)));
         places.extend((0..2).map(|_| quota.take(a).unwrap()));
+        let [a, b] = [a, b].map(Group::client);
         assert!(quota.is_crowded(a) && !quota.is_crowded(b) && !quota.is_tight());
         assert_eq!(quota.crowded(), [a]);
         places.truncate(15);
@@ -244,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_last_places_are_tight() {
-        let quota = Arc::new(Quota::new(16, 16));
+        let quota = Arc::new(Quota::new(16, 16, 16));
         let client: IpAddr = [192, 0, 2, 1].into();
         let mut places: Vec<_> = (0..14).map(|_| quota.take(client).unwrap()).collect();
         assert!(!quota.is_tight());
@@ -256,7 +344,7 @@ mod tests {
     #[test]
     fn the_bounds_hold_however_many_take_places_at_once() {
         const MAX: usize = 40;
-        let quota = Arc::new(Quota::new(MAX, 8));
+        let quota = Arc::new(Quota::new(MAX, 8, MAX));
         let worker = |seed: u8| {
             let quota = quota.clone();
             move || {
@@ -279,5 +367,46 @@ mod tests {
         assert_eq!(quota.open(), 0);
         assert!(quota.parts.iter().all(|part| lock(part).open.is_empty()));
         assert!(quota.crowded().is_empty() && !quota.has_crowded());
+    }
+
+    #[test]
+    fn the_addresses_of_a_network_share_what_one_network_may_have() {
+        let quota = Arc::new(Quota::new(100, 16, 32));
+        let address = |last: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, last]);
+        let mut places: Vec<_> = (0..28).map(|last| quota.take(address(last)).unwrap()).collect();
+        let network = Group::network(address(0));
+        assert!(!quota.is_crowded(network));
+        places.extend((28..32).map(|last| quota.take(address(last)).unwrap()));
+        assert_eq!(quota.crowded(), [network]);
+        assert_eq!(quota.crowded_of(address(99)).collect::<Vec<_>>(), [network]);
+        assert_eq!(quota.take(address(99)).unwrap_err(), Full::Group(network));
+        assert!(quota.take("2001:db8:0:1::1".parse().unwrap()).is_ok());
+        assert_eq!(quota.open_of(network), 32);
+        let kept = places.pop().unwrap();
+        kept.keep();
+        drop(places);
+        assert_eq!((quota.open(), quota.open_of(network)), (1, 1));
+        quota.give_back(address(31));
+        assert_eq!(quota.open(), 0);
+        assert!(quota.parts.iter().all(|part| lock(part).open.is_empty()));
+        assert!(quota.crowded().is_empty() && !quota.has_crowded());
+    }
+
+    #[test]
+    fn the_fewer_places_are_left_the_shorter_connections_may_be_idle() {
+        let quota = Arc::new(Quota::new(1000, 1000, 1000));
+        let client: IpAddr = [192, 0, 2, 1].into();
+        let mut places = Vec::new();
+        let mut divisors = Vec::new();
+        while let Ok(place) = quota.take(client) {
+            places.push(place);
+            let divisor = quota.idle_divisor();
+            if divisors.last().is_none_or(|(_, last)| *last != divisor) {
+                divisors.push((places.len(), divisor));
+            }
+        }
+        assert_eq!(divisors, [(1, 1), (881, 2), (971, 4)]);
+        places.truncate(880);
+        assert_eq!(quota.idle_divisor(), 1);
     }
 }

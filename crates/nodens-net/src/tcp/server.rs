@@ -3,7 +3,7 @@
 use super::connection::{Connection, NEVER};
 use super::endpoint::Endpoint;
 use super::frame::{Frame, first_frame, refusal};
-use super::idle::{IdleByClient, IdleQueue};
+use super::idle::{IdleByGroup, IdleQueue};
 use super::leaving::Departures;
 use super::opening::Head;
 use super::quota::Quota;
@@ -36,7 +36,11 @@ pub(crate) struct TcpServer {
     pub(super) listeners: Slots<Listener>,
     pub(super) connections: Slots<Connection>,
     pub(super) idle: IdleQueue,
-    pub(super) idle_by_client: IdleByClient,
+    pub(super) idle_by_group: IdleByGroup,
+    /// When idle connections are looked over because few places are left.
+    pub(super) sweep_at: u64,
+    /// When connections are accepted again, after there was no descriptor at all.
+    pub(super) accept_at: u64,
     deadlines: BinaryHeap<Reverse<(u64, Key)>>,
     /// Connections with something to do at the end of the round.
     pub(super) dirty: Vec<Key>,
@@ -71,7 +75,9 @@ impl TcpServer {
             listeners: Slots::default(),
             connections: Slots::default(),
             idle: IdleQueue::default(),
-            idle_by_client: IdleByClient::default(),
+            idle_by_group: IdleByGroup::default(),
+            sweep_at: NEVER,
+            accept_at: NEVER,
             deadlines: BinaryHeap::new(),
             dirty: Vec::new(),
             turns: VecDeque::new(),
@@ -192,15 +198,15 @@ impl TcpServer {
         let endpoint = self.endpoints.iter().find(|endpoint| endpoint.id == connection.endpoint);
         let Some(endpoint) = endpoint else { return octets.len() };
         let client = Client {
-            peer: connection.peer,
-            local: connection.local,
+            peer: connection.addresses.peer(),
+            local: connection.addresses.local(),
             transport: connection.pipe.transport(),
             listener: endpoint.listener,
             connection: key.bits(),
             stream: 0,
         };
-        if connection.tlvs.is_some() {
-            cx.worker.announce(connection.tlvs.as_ref());
+        if connection.tlvs().is_some() {
+            cx.worker.announce(connection.tlvs());
         }
         let mut taken = 0;
         let mut heard = false;
@@ -225,7 +231,7 @@ impl TcpServer {
             taken += len;
             connection.count_question();
         }
-        if connection.tlvs.is_some() {
+        if connection.tlvs().is_some() {
             cx.worker.announce(None);
         }
         // What is not answered, such as an empty message, buys no time.
@@ -258,7 +264,7 @@ impl TcpServer {
     pub(crate) fn send(&mut self, client: &Client, wire: &[u8]) -> bool {
         let key = Key::from_bits(client.connection);
         let Some(connection) = self.connections.get_mut(key) else { return true };
-        let holds = connection.holding.is_entered() || !connection.pipe.output.is_empty();
+        let holds = connection.is_entered() || !connection.pipe.output.is_empty();
         if wire.len() > HELD_FREE && self.unsent.is_overdrawn(holds) {
             self.reset(key);
             return false;
@@ -304,7 +310,7 @@ impl TcpServer {
             self.reset(key);
             return;
         }
-        self.presses |= connection.account();
+        self.presses |= connection.account((&self.unsent, self.worker, key));
         if owed && connection.is_idle() {
             connection.refresh(cx.now);
         }
@@ -341,13 +347,18 @@ impl TcpServer {
 
     /// When [`TcpServer::tick`] has something to look at.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        self.deadlines.peek().map(|Reverse((at, _))| *at)
+        let first = self.deadlines.peek().map_or(NEVER, |Reverse((at, _))| *at);
+        Some(first.min(self.sweep_at).min(self.accept_at)).filter(|at| *at != NEVER)
     }
 
     /// Closes the connections whose deadline has passed.
     ///
     /// Deadlines move on with every question; an entry of the queue only says when to look.
-    pub(crate) fn tick(&mut self, now: Now, counters: &Counters) {
+    pub(crate) fn tick(&mut self, now: Now, poll: &Poll, counters: &Counters) {
+        self.go_on_accepting(now, poll);
+        if self.sweep_at <= now.mono_ns {
+            self.sweep(now, counters);
+        }
         while let Some(Reverse((at, key))) = self.deadlines.peek().copied() {
             if at > now.mono_ns {
                 return;

@@ -205,11 +205,6 @@ impl Holding {
         old != octets && self.budget.enter(self.client, self.place, old, octets)
     }
 
-    /// What it is a part of.
-    pub(crate) fn budget(&self) -> &Unsent {
-        &self.budget
-    }
-
     /// Whether anything is entered for it.
     pub(crate) fn is_entered(&self) -> bool {
         self.octets > 0

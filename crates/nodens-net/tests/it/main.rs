@@ -1,6 +1,7 @@
 //! Whole workers over loopback sockets, with upstreams that follow a script.
 
 mod client;
+mod connections;
 mod handover;
 mod proxy;
 mod reload;

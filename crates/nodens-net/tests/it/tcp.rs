@@ -291,10 +291,15 @@ fn all_clients_together_hold_no_more_than_they_may_and_the_greediest_loses() {
 }
 
 /// A connection from 127.0.0.`last` that takes little unread.
-fn from(port: u16, last: u8) -> Stream {
+pub(super) fn from(port: u16, last: u8) -> Stream {
+    from_address([127, 0, 0, last], port)
+}
+
+/// The same from any address.
+pub(super) fn from_address(ip: [u8; 4], port: u16) -> Stream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
-    socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into()).unwrap();
+    socket.bind(&SocketAddr::from((ip, 0)).into()).unwrap();
     socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into()).unwrap();
     let stream: TcpStream = socket.into();
     stream.set_read_timeout(Some(super::client::PATIENCE)).unwrap();

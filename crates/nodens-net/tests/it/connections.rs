@@ -1,0 +1,88 @@
+//! How many client connections there may be, which of them stay, and how soon they are served.
+
+use super::client::{Stream, assert_answered, framed, question};
+use super::server::{Server, eventually};
+use super::tcp::{from, from_address};
+use nodens_core::config::BuildOptions;
+use nodens_net::Options;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// A server whose connections may be idle for so long, with these bounds.
+fn with(workers: usize, idle: &str, options: Options) -> Server {
+    let timeouts = format!("timeouts {{\n  read 10m\n  idle {idle}\n }}");
+    let corefile = format!(".:0 {{\n bind 127.0.0.1\n {timeouts}\n whoami\n}}");
+    Server::of(workers, &corefile, options, &BuildOptions::default())
+}
+
+/// A connection that has asked one query.
+fn served(ip: [u8; 4], port: u16) -> Stream {
+    let mut stream = from_address(ip, port);
+    assert_answered(&stream.ask("example.org A"));
+    stream
+}
+
+#[test]
+fn few_places_shorten_the_time_that_connections_may_be_idle() {
+    let options = Options { connections_max: Some(1000), ..Options::default() };
+    // With less than 12 % of the places left, half of that.
+    let server = with(2, "10s", options);
+    let port = server.address().port();
+    let begun = Instant::now();
+    let mut streams: Vec<Stream> =
+        (0..900_u16).map(|number| served([127, 1, (number / 100) as u8, 1], port)).collect();
+    assert!(streams.iter().all(Stream::is_open));
+    let pressed = || server.count("nodens_tcp_closed_total{reason=\"pressure\"}");
+    while pressed() < 20 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "only {} are closed", pressed());
+        // Whoever asks stays.
+        assert_answered(&streams[0].ask("example.org A"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(9), "closed after {took:?}, no sooner than in quiet times");
+    // Those that were idle for longest, and no more than it took.
+    let open: Vec<bool> = streams.iter().map(Stream::is_open).collect();
+    assert!(open[0] && open[100..].iter().all(|open| *open), "{open:?}");
+    let left = open.iter().filter(|open| **open).count();
+    assert!((870..=880).contains(&left), "{left} are open");
+    server.stop();
+}
+
+#[test]
+fn a_network_that_has_all_it_may_loses_its_own_longest_idle_connection() {
+    let options = Options { connections_per_network: Some(16), ..Options::default() };
+    let server = with(1, "10m", options);
+    let port = server.address().port();
+    let other = served([127, 0, 1, 1], port);
+    let streams: Vec<Stream> = (10..50).map(|last| served([127, 0, 0, last], port)).collect();
+    let open: Vec<bool> = streams.iter().map(Stream::is_open).collect();
+    assert!(open[28..].iter().all(|open| *open), "{open:?}");
+    assert!(!open[..24].contains(&true), "{open:?}");
+    assert!(other.is_open(), "a client of another network lost its connection");
+    assert!(server.count("nodens_tcp_connections") <= 17);
+    drop(streams);
+    eventually("its places to be free", || server.count("nodens_tcp_connections") == 1);
+    // What was known of it does no harm to those that come then.
+    let again: Vec<Stream> = (10..24).map(|last| served([127, 0, 0, last], port)).collect();
+    assert!(again.iter().all(Stream::is_open));
+    server.stop();
+}
+
+#[test]
+fn two_questions_in_one_write_are_answered_at_once_on_a_fresh_connection() {
+    let server = with(1, "10m", Options::default());
+    let port = server.address().port();
+    let both = [framed(&question(1, "a.test A")), framed(&question(2, "a.test AAAA"))].concat();
+    let times = (0..20).map(|_| {
+        let mut stream = from(port, 1);
+        let begun = Instant::now();
+        stream.0.write_all(&both).unwrap();
+        assert_eq!((stream.receive().id, stream.receive().id), (1, 2));
+        begun.elapsed()
+    });
+    // A second answer that waits for the acknowledgement of the first takes 40 ms each time.
+    let best = times.min().unwrap();
+    assert!(best < Duration::from_millis(10), "both answers took {best:?}");
+    server.stop();
+}
