@@ -48,6 +48,14 @@ const INTERNAL_ADDRESS: &str = "192.0.2.53";
 /// that Linux gives a server by default.
 const IN_FLIGHT: usize = 128;
 const CLIENTS: usize = 32;
+/// Clients that open a connection for each query.
+const NEW_AT_ONCE: usize = 128;
+/// Fresh connections with pairs of queries.
+const PAIR_CONNECTIONS: usize = 40;
+/// Connections held to see what each costs.
+const HELD: usize = 10_000;
+/// Where those come from: more than one address may have, from one.
+const SOURCES: &str = "127.0.0.1-127.0.0.8,127.0.1.1-127.0.1.8";
 /// QPS at which the CPU use of a node is read.
 const LOW_RATE: f64 = 2_000.0;
 /// How busy the upstream may be before it is the limit.
@@ -132,6 +140,11 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A name that all servers know.
+fn ready_name() -> Result<Name> {
+    Ok(Name::parse("ready.bench.example")?)
+}
+
 impl Bench<'_> {
     fn measure(&self, peers: &[Peer]) -> Result<Vec<Sample>> {
         let live = Live::new();
@@ -188,6 +201,7 @@ impl Bench<'_> {
             extra: [free_address()?, free_address()?, free_address()?],
             upstream: self.upstream.address,
             threads: self.cpus.of(arrangement).len(),
+            connections: if arrangement == Arrangement::Held { HELD + 2_000 } else { 2_000 },
             cached: !matches!(arrangement, Arrangement::Uncached | Arrangement::UncachedKubernetes),
             hosts: arrangement.knows_internal().then_some(hosts),
             watched: arrangement == Arrangement::Busy,
@@ -209,11 +223,14 @@ impl Bench<'_> {
         let log = setup.folder.join("log");
         let cpus = self.cpus.of(arrangement);
         let mut server = Server::start(peer.name, &mut command, &cpus, &log)?;
-        server.await_answer(setup.address, &Name::parse("ready.bench.example")?, self.stop)?;
+        server.await_answer(setup.address, &ready_name()?, self.stop)?;
         if arrangement.watches_services() {
             server.await_answer(setup.address, &self.services.last, self.stop)?;
             self.warm_services(setup.address)?;
-        } else if !matches!(arrangement, Arrangement::Memory | Arrangement::Uncached) {
+        } else if !matches!(
+            arrangement,
+            Arrangement::Memory | Arrangement::Uncached | Arrangement::Held
+        ) {
             self.closed(setup.address, &self.questions.warm, Some(2 * NAMES as u64))?;
         }
         let under_test = UnderTest { name: peer.name, repeat, server: &server, setup: &setup };
@@ -238,8 +255,9 @@ impl Bench<'_> {
     /// Measures one cell, again if others used the server's CPU, and keeps the least disturbed.
     fn sample(&self, under_test: &UnderTest<'_>, cell: Cell, half: f64) -> Result<Sample> {
         let mut best: Option<Sample> = None;
-        // A cache that is full cannot be filled again.
-        let retries = if cell == Cell::Memory { 0 } else { self.args.retries };
+        // A cache that is full cannot be filled again, and the memory for connections stays.
+        let again = !matches!(cell, Cell::Memory | Cell::TcpIdle);
+        let retries = if again { self.args.retries } else { 0 };
         for tries in 1..=retries + 1 {
             let sample = self.try_once(under_test, cell, half, tries)?;
             let done = !sample.is_spoilt();
@@ -266,6 +284,8 @@ impl Bench<'_> {
         let (before, upstream) = (server.account()?, self.upstream.account());
         let asked = self.upstream.questions();
         let load = match cell {
+            Cell::TcpPair => self.pairs(setup.address)?,
+            Cell::TcpIdle => self.held(setup.address, server)?,
             Cell::SameCpu => self.through_pod(setup.address)?,
             Cell::Disturbed => self.disturbed(setup, half)?,
             _ => self.load(cell, setup.address, half, (repeat, tries))?.into(),

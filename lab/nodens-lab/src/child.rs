@@ -141,15 +141,29 @@ impl Server {
         Ok(total)
     }
 
+    /// Octets of memory that are no file's, of all processes of the server.
+    pub(crate) fn anonymous(&self) -> Option<u64> {
+        anonymous(self.child.id())
+    }
+
     /// Octets of memory in use now, by all processes of the server.
     pub(crate) fn resident(&self) -> Option<u64> {
         family(self.child.id()).into_iter().map(resident).sum()
     }
 }
 
+/// Octets of memory that are no file's, of a process and all that it has started.
+pub(crate) fn anonymous(process: u32) -> Option<u64> {
+    family(process).into_iter().map(|one| memory(one, "RssAnon:")).sum()
+}
+
 fn resident(process: u32) -> Option<u64> {
+    memory(process, "VmRSS:")
+}
+
+fn memory(process: u32, field: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     Some(kib * 1024)
 }

@@ -18,6 +18,7 @@ mod dnsperf;
 mod echo;
 mod export;
 mod fresh;
+mod hold;
 mod load;
 mod report;
 mod server;
@@ -63,6 +64,8 @@ enum Command {
     Compare(compare::Args),
     /// Show what a Nodens cache on a node does to the queries of its pods.
     Demo(demo::Args),
+    /// Open connections over TCP and keep them: what each costs a server, and whether it stays.
+    Hold(hold::Args),
     /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
     Bench(bench::Args),
     /// Measure this load generator beside dnsperf and kxdpgun on the same echo server.
@@ -99,6 +102,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Ab(args) => ab::run(&args, stop),
         Command::Compare(args) => compare::run(&args),
         Command::Demo(args) => demo::run(&args, stop),
+        Command::Hold(args) => hold::run(&args, stop),
         Command::Bench(args) => bench::run(&args, stop),
         Command::BenchLab(args) => bench_lab::run(&args, stop),
     }

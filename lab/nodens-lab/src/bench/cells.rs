@@ -1,5 +1,8 @@
 //! What is measured, and under which arrangement of server, load and CPUs.
 
+/// Queries in flight on each connection of [`Cell::TcpDeep`].
+const DEPTH: usize = 4;
+
 /// How a server is set up for some cells; it is started anew for each arrangement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrangement {
@@ -22,10 +25,12 @@ pub(super) enum Arrangement {
     Kubernetes,
     /// As [`Arrangement::Kubernetes`], without a cache.
     UncachedKubernetes,
+    /// One CPU, room for [`super::HELD`] connections.
+    Held,
 }
 
 impl Arrangement {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::OneCpu,
         Self::TwoCpus,
         Self::Internal,
@@ -35,6 +40,7 @@ impl Arrangement {
         Self::Busy,
         Self::Kubernetes,
         Self::UncachedKubernetes,
+        Self::Held,
     ];
 
     /// Whether the server reads the names of Services from an API server.
@@ -65,6 +71,14 @@ pub(super) enum Cell {
     Tcp100,
     /// The same over 1,000.
     Tcp1000,
+    /// The highest QPS over 100 TCP connections, several queries in flight on each.
+    TcpDeep,
+    /// The highest rate of new TCP connections with a query each.
+    TcpNew,
+    /// Two queries in one write on a fresh TCP connection: until the second answer.
+    TcpPair,
+    /// Memory per TCP connection that is held.
+    TcpIdle,
     /// The highest QPS, no name twice.
     Misses,
     /// [`Cell::ManyNames`] with two CPUs.
@@ -94,7 +108,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::OneName,
         Self::ManyNames,
         Self::Low,
@@ -102,6 +116,10 @@ impl Cell {
         Self::Half,
         Self::Tcp100,
         Self::Tcp1000,
+        Self::TcpDeep,
+        Self::TcpNew,
+        Self::TcpPair,
+        Self::TcpIdle,
         Self::Misses,
         Self::TwoCpus,
         Self::Internal,
@@ -127,6 +145,10 @@ impl Cell {
             Self::Half => "latency-at-half",
             Self::Tcp100 => "tcp-100",
             Self::Tcp1000 => "tcp-1000",
+            Self::TcpDeep => "tcp-deep",
+            Self::TcpNew => "tcp-new",
+            Self::TcpPair => "tcp-pair",
+            Self::TcpIdle => "tcp-idle",
             Self::Misses => "misses",
             Self::TwoCpus => "hits-2-cpus",
             Self::Internal => "internal",
@@ -153,6 +175,7 @@ impl Cell {
             Self::Quiet | Self::Disturbed => Arrangement::Busy,
             Self::Services | Self::SearchPath => Arrangement::Kubernetes,
             Self::UncachedServices | Self::UncachedSearchPath => Arrangement::UncachedKubernetes,
+            Self::TcpIdle => Arrangement::Held,
             _ => Arrangement::OneCpu,
         }
     }
@@ -162,11 +185,12 @@ impl Cell {
         !matches!(self, Self::Misses | Self::UncachedExternal | Self::Memory)
     }
 
-    /// TCP connections, for cells over TCP.
-    pub(super) fn connections(self) -> Option<usize> {
+    /// For cells that keep TCP connections busy: how many, and queries in flight on each.
+    pub(super) fn connections(self) -> Option<(usize, usize)> {
         match self {
-            Self::Tcp100 => Some(100),
-            Self::Tcp1000 => Some(1_000),
+            Self::Tcp100 => Some((100, 1)),
+            Self::Tcp1000 => Some((1_000, 1)),
+            Self::TcpDeep => Some((100, DEPTH)),
             _ => None,
         }
     }

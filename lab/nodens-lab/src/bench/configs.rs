@@ -14,6 +14,8 @@ pub(super) struct Setup {
     pub(super) upstream: SocketAddr,
     /// CPUs that it may use, and so threads, processes or sockets.
     pub(super) threads: usize,
+    /// Connections over TCP that it is to have room for.
+    pub(super) connections: usize,
     pub(super) cached: bool,
     /// A hosts file with the internal name; nothing if the server is not to know it.
     pub(super) hosts: Option<PathBuf>,
@@ -82,7 +84,7 @@ pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
 }
 
 pub(super) fn unbound(setup: &Setup) -> String {
-    let Setup { address, upstream, threads, .. } = setup;
+    let Setup { address, upstream, threads, connections, .. } = setup;
     let (ip, port, to, to_port) = (address.ip(), address.port(), upstream.ip(), upstream.port());
     let internal = if setup.hosts.is_some() {
         format!("    local-data: \"{INTERNAL} IN A {INTERNAL_ADDRESS}\"\n")
@@ -108,7 +110,7 @@ pub(super) fn unbound(setup: &Setup) -> String {
     msg-cache-size: 512m
     rrset-cache-size: 1g
     outgoing-range: 4096
-    incoming-num-tcp: 2000
+    incoming-num-tcp: {connections}
     num-queries-per-thread: 2048
     minimal-responses: yes
 {internal}{no_cache}remote-control:
@@ -160,7 +162,7 @@ cache.size = 500 * MB
 }
 
 pub(super) fn recursor(setup: &Setup) -> String {
-    let Setup { address, upstream, threads, .. } = setup;
+    let Setup { address, upstream, threads, connections, .. } = setup;
     let folder = setup.folder.display();
     format!(
         "local-address={address}
@@ -182,14 +184,14 @@ setuid=
 write-pid=no
 max-cache-entries=1000000
 max-packetcache-entries=1000000
-max-tcp-clients=2000
+max-tcp-clients={connections}
 max-tcp-per-client=0
 "
     )
 }
 
 pub(super) fn bind(setup: &Setup) -> String {
-    let Setup { address, upstream, .. } = setup;
+    let Setup { address, upstream, connections, .. } = setup;
     let (ip, port, to, to_port) = (address.ip(), address.port(), upstream.ip(), upstream.port());
     let folder = setup.folder.display();
     format!(
@@ -209,7 +211,7 @@ pub(super) fn bind(setup: &Setup) -> String {
     minimal-responses yes;
     max-cache-size 1g;
     recursive-clients 10000;
-    tcp-clients 2000;
+    tcp-clients {connections};
 }};
 controls {{ }};
 logging {{ category default {{ null; }}; }};
@@ -218,7 +220,7 @@ logging {{ category default {{ null; }}; }};
 }
 
 pub(super) fn knot(setup: &Setup) -> String {
-    let Setup { address, threads, .. } = setup;
+    let Setup { address, threads, connections, .. } = setup;
     let (ip, port, folder) = (address.ip(), address.port(), setup.folder.display());
     format!(
         "server:
@@ -227,7 +229,7 @@ pub(super) fn knot(setup: &Setup) -> String {
     udp-workers: {threads}
     tcp-workers: {threads}
     background-workers: 1
-    tcp-max-clients: 2000
+    tcp-max-clients: {connections}
 database:
     storage: {folder}/db
 template:
@@ -243,7 +245,7 @@ zone:
 }
 
 pub(super) fn nsd(setup: &Setup) -> String {
-    let Setup { address, threads, .. } = setup;
+    let Setup { address, threads, connections, .. } = setup;
     let (ip, port, folder) = (address.ip(), address.port(), setup.folder.display());
     format!(
         "server:
@@ -258,7 +260,7 @@ pub(super) fn nsd(setup: &Setup) -> String {
     xfrdfile: {folder}/xfrd.state
     xfrdir: {folder}
     pidfile: \"\"
-    tcp-count: 1200
+    tcp-count: {connections}
     rrl-ratelimit: 0
     verbosity: 0
 remote-control:

@@ -6,16 +6,20 @@ use super::disturb::Disturbance;
 use super::sample::Load;
 use super::services::{Services, expect_rcode};
 use super::{
-    Bench, CLIENTS, IN_FLIGHT, LOW_RATE, NAMES_OF_MEMORY, RATE_PER_THREAD, WARM_MAX, questions,
+    Bench, CLIENTS, HELD, IN_FLIGHT, LOW_RATE, NAMES_OF_MEMORY, NEW_AT_ONCE, PAIR_CONNECTIONS,
+    RATE_PER_THREAD, SOURCES, WARM_MAX, questions, ready_name,
 };
+use crate::child::Server;
+use crate::hold::Clients;
 use anyhow::{Context, Result, bail};
+use lab_load::life::Amount;
 use lab_load::schedule::Arrivals;
 use lab_load::{Config, Outcome, Pace, Spin, Transport, Workload};
 use nodens_wire::{Name, Type};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Bench<'_> {
     pub(super) fn load(
@@ -44,6 +48,7 @@ impl Bench<'_> {
             Cell::SearchPath | Cell::UncachedSearchPath => {
                 expect_rcode(self.closed(server, &self.services.noise.0, None)?, 3)
             }
+            Cell::TcpNew => self.new_connections(server),
             Cell::Low => self.open(server, LOW_RATE, Spin::Never),
             Cell::Fixed => self.open(server, self.args.rate, Spin::Always),
             Cell::Half | Cell::Quiet | Cell::Disturbed => self.open(server, half, Spin::Always),
@@ -77,12 +82,51 @@ impl Bench<'_> {
         &self,
         server: SocketAddr,
         workload: &Workload,
-        connections: Option<usize>,
+        connections: Option<(usize, usize)>,
     ) -> Result<Outcome> {
-        let Some(clients) = connections else { return self.closed(server, workload, None) };
-        let pace = Pace::Closed { window: 1 };
+        let Some((clients, window)) = connections else {
+            return self.closed(server, workload, None);
+        };
+        let pace = Pace::Closed { window };
         let config = Config { transport: Transport::Tcp, clients, pace, ..self.config(server) };
         self.run(config, workload)
+    }
+
+    /// A connection for each query.
+    fn new_connections(&self, server: SocketAddr) -> Result<Outcome> {
+        let (transport, clients) = (Transport::Tcp, NEW_AT_ONCE);
+        let pace = Pace::Closed { window: 1 };
+        let mut config = Config { transport, clients, pace, ..self.config(server) };
+        config.streams.life.questions = Some(Amount::Fixed(1.0));
+        // So many that one address has not enough ports.
+        config.sources = lab_load::sources::parse(SOURCES)?;
+        self.run(config, &self.questions.many)
+    }
+
+    /// Two queries in one write, on several fresh connections.
+    pub(super) fn pairs(&self, server: SocketAddr) -> Result<Load> {
+        let name = ready_name()?;
+        let clients = Clients { server, sources: &[], name: &name };
+        let begin = Instant::now();
+        let (response, failed) = clients.pairs(PAIR_CONNECTIONS, self.stop)?;
+        let (answered, elapsed) = (response.recorded(), begin.elapsed().as_secs_f64());
+        let (sent, lost) = (answered + failed as u64, failed as u64);
+        let rate = answered as f64 / elapsed;
+        Ok(Load { sent, answered, lost, rate, elapsed, response, ..Load::default() })
+    }
+
+    /// Opens connections, keeps them, and asks on each once more: what each takes of the server's
+    /// memory, and how many are still answered.
+    pub(super) fn held(&self, server: SocketAddr, of: &Server) -> Result<Load> {
+        let (name, sources) = (ready_name()?, lab_load::sources::parse(SOURCES)?);
+        let clients = Clients { server, sources: &sources, name: &name };
+        let begin = Instant::now();
+        let (mut held, octets_each) = clients.open(HELD, || of.anonymous(), self.stop)?;
+        let answered = held.ask_all() as u64;
+        let (response, elapsed) = (held.opening.clone(), begin.elapsed().as_secs_f64());
+        let (sent, rate) = (HELD as u64, answered as f64 / elapsed);
+        let lost = sent - answered;
+        Ok(Load { sent, answered, lost, rate, elapsed, response, octets_each, ..Load::default() })
     }
 
     fn open(&self, server: SocketAddr, rate: f64, spin: Spin) -> Result<Outcome> {

@@ -165,7 +165,10 @@ impl Peer {
             _ if self.kind == Kind::CoreDns(Chain::Multisocket) => {
                 arrangement == Arrangement::TwoCpus
             }
-            Arrangement::OneCpu | Arrangement::TwoCpus | Arrangement::SameCpu => true,
+            Arrangement::OneCpu
+            | Arrangement::TwoCpus
+            | Arrangement::SameCpu
+            | Arrangement::Held => true,
             Arrangement::Internal => knows_names || self.kind == Kind::Kresd,
             Arrangement::Uncached => knows_names,
             Arrangement::Memory => !self.asks_nobody(),

@@ -178,6 +178,7 @@ fn sample_json(sample: &Sample) -> serde_json::Value {
         "resident": sample.resident.1,
         "response_ns": quantiles(&load.response),
         "service_ns": quantiles(&load.service),
+        "octets_per_connection": load.octets_each,
         "plan": load.plan,
         "invalid_because": load.invalid,
     })

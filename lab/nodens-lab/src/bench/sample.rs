@@ -24,6 +24,8 @@ pub(super) struct Load {
     /// From sending to the answer.
     pub(super) service: Histogram,
     pub(super) plan: String,
+    /// Octets of the server's memory that each connection took, where they were held.
+    pub(super) octets_each: Option<f64>,
     /// Why its measurement is INVALID.
     pub(super) invalid: Vec<String>,
 }
@@ -80,7 +82,8 @@ impl Sample {
 
     /// The part of the time that other processes had the server's CPU while it wanted to run.
     pub(super) fn robbed(&self) -> f64 {
-        if self.cell == Cell::SameCpu {
+        // One client waits for one answer after the other.
+        if matches!(self.cell, Cell::SameCpu | Cell::TcpPair | Cell::TcpIdle) {
             return 0.0;
         }
         let available = self.load.elapsed.max(1e-9) * self.cpus as f64;
@@ -116,6 +119,7 @@ impl From<Outcome> for Load {
             rate: outcome.answer_rate(),
             elapsed: outcome.elapsed.as_secs_f64(),
             plan: format!("{:016x}", outcome.plan_hash),
+            octets_each: None,
             response: outcome.tally.response,
             service: outcome.tally.service,
             invalid: outcome.verdict.invalid,
@@ -134,6 +138,7 @@ impl From<ResultFile> for Load {
             rate: counts.answered as f64 / seconds(result.run.active_ns).max(1e-9),
             elapsed: seconds(result.run.elapsed_ns),
             plan: result.plan.hash,
+            octets_each: None,
             response: result.response,
             service: result.service,
             invalid: result.verdict.invalid_because,

@@ -309,6 +309,33 @@ fn tcp(peers: &[Peer], n: &Numbers<'_>) -> Section {
     section("TCP, one query in flight per connection, 10,000 names, all hits", peers, &columns)
 }
 
+fn connections(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let second = |server: &str| {
+        let of = |sample: &Sample| sample.latency(0.5);
+        Some(n.summary(server, Cell::TcpPair, of)?.text(term::nanos))
+    };
+    let octets = |server: &str| {
+        let of = |sample: &Sample| sample.load.octets_each.unwrap_or(f64::NAN);
+        Some(n.summary(server, Cell::TcpIdle, of)?.text(|value| format!("{value:.0}")))
+    };
+    let open = |server: &str| {
+        let of = |sample: &Sample| sample.load.answered as f64;
+        Some(format!("{:.0}", n.summary(server, Cell::TcpIdle, of)?.median))
+    };
+    let columns: [Column<'_>; 9] = [
+        rate_column(n, "100 connections, 4 in flight", Cell::TcpDeep),
+        ratio_column(n, "×echo", Cell::TcpDeep, ("echo", Cell::TcpDeep)),
+        ratio_column(n, "×CoreDNS", Cell::TcpDeep, ("coredns", Cell::TcpDeep)),
+        rate_column(n, "new connections a second", Cell::TcpNew),
+        cost_column(n, Cell::TcpNew),
+        ratio_column(n, "×CoreDNS", Cell::TcpNew, ("coredns", Cell::TcpNew)),
+        ("second of two queries, p50", Box::new(second)),
+        ("octets per connection", Box::new(octets)),
+        ("still answered of 10,000", Box::new(open)),
+    ];
+    section("TCP: several queries in flight, new connections, idle ones", peers, &columns)
+}
+
 fn kubernetes(title: &str, peers: &[Peer], n: &Numbers<'_>, cells: [Cell; 2]) -> Section {
     let [services, search_path] = cells;
     let columns = [
@@ -330,6 +357,7 @@ pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<
     sections.push(low(peers, &n));
     sections.extend(latencies(bench, peers, &n));
     sections.push(tcp(peers, &n));
+    sections.push(connections(peers, &n));
     let cached = [Cell::Services, Cell::SearchPath];
     let uncached = [Cell::UncachedServices, Cell::UncachedSearchPath];
     let title = "Kubernetes, 5,000 Services from an API server, `cache 30`, server on one CPU";
