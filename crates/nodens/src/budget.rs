@@ -333,7 +333,7 @@ mod tests {
             node.describe(Cache::Default),
             "at most 156.1MiB of 192MiB: 4 workers 3.2MiB, cache 64MiB and 12.7MiB beside it, waiting \
              queries 12MiB, unread responses 12MiB, 1024 client connections 12MiB (512 of one \
-             address), clusters 24MiB, program 16MiB"
+             address, 819 of one network), clusters 24MiB, program 16MiB"
         );
         assert!(
             node.describe(Cache::None).contains("79.3MiB of 192MiB: 4 workers 3.2MiB, no cache")
