@@ -5,7 +5,7 @@
 //! taken a question answers it.
 
 use crate::event_loop::Command;
-use crate::listeners::InheritedListener;
+use crate::listeners::{InheritedListener, ListenerAddress};
 use crate::poll::Waker;
 use crate::runtime::{Left, Open, Runtime};
 use crate::tcp::{HandedConnection, Leaving};
@@ -14,7 +14,6 @@ use nodens_core::{ListenerKind, Transport};
 use socket2::SockRef;
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
@@ -104,24 +103,25 @@ impl Runtime {
     }
 
     /// As [`Runtime::shutdown`], but leaves to a successor what arrives at the listeners that it
-    /// has `kept`, by the addresses of [`Runtime::local_addresses`]. Connections to them go to
+    /// has `kept`, as [`Runtime::bound_listeners`] names them. Connections to them go to
     /// `heir`, each once its questions are answered. Gives the workers that hang and are left behind,
     /// with the connections that they have.
     pub fn leave(
         self,
-        kept: &[SocketAddr],
+        kept: &[ListenerAddress],
         heir: &Sender<HandedConnection>,
         grace: Duration,
     ) -> Left {
-        let kept = self.listeners.iter().filter(|open| kept.contains(&open.bound));
-        let kept: HashMap<u32, SocketAddr> = kept.map(|open| (open.id, open.bound)).collect();
+        let kept = self.listeners.iter().filter(|open| kept.contains(&open.to_bound()));
+        let kept: HashMap<u32, ListenerAddress> =
+            kept.map(|open| (open.id, open.to_bound())).collect();
         self.end(grace, |at| Command::Leave(at, Leaving { heir: heir.clone(), kept: kept.clone() }))
     }
 
     /// A way for connections of another process into this one.
     pub fn adopter(&self) -> Adopter {
         let commands = self.workers.iter().map(|thread| thread.commands.clone()).collect();
-        let listeners = self.listeners.iter().map(|open| (open.bound, open.id)).collect();
+        let listeners = self.listeners.iter().map(|open| (open.to_bound(), open.id)).collect();
         let cpus = self.opener.cpus.clone().unwrap_or_default();
         Adopter { commands, wakers: self.wakers(), listeners, cpus, next: 0 }
     }
@@ -156,7 +156,7 @@ impl Runtime {
 pub struct Adopter {
     commands: Vec<Sender<Command>>,
     wakers: Arc<Vec<Waker>>,
-    listeners: HashMap<SocketAddr, u32>,
+    listeners: HashMap<ListenerAddress, u32>,
     cpus: Vec<usize>,
     next: usize,
 }
@@ -187,6 +187,7 @@ impl Adopter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
     use std::sync::Weak;
 
     #[test]

@@ -45,7 +45,7 @@ pub use ask::ask;
 pub use descriptors::{connections_max, connections_per_client, connections_per_network};
 pub use fault::errno_text;
 pub use handover::{Adopter, Unresponsive};
-pub use listeners::{InheritedListener, ListenError, bind_early};
+pub use listeners::{InheritedListener, ListenError, ListenerAddress, bind_early};
 pub use notify::Notifications;
 pub use runtime::{Left, Options, Runtime, StartError};
 pub use sys::{Peer, peer, take_stdin};

@@ -39,6 +39,16 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
+/// Where a listener is, and what is spoken there: kinds that use different transports may have the
+/// same address and port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerAddress {
+    /// What is spoken there.
+    pub kind: ListenerKind,
+    /// Its address and port.
+    pub address: SocketAddr,
+}
+
 /// A listener that another process opened and passes on.
 #[derive(Debug)]
 pub struct InheritedListener {

@@ -4,7 +4,7 @@ use crate::cpu;
 use crate::descriptors;
 use crate::event_loop::{Command, EventLoop, Setup};
 use crate::limits::{FRESH_PORTS, PORTS_PER_WORKER, SOCKETS_PER_LISTENER_MAX};
-use crate::listeners::{Assigned, ListenError, Listening, Opened, Opener};
+use crate::listeners::{Assigned, ListenError, ListenerAddress, Listening, Opened, Opener};
 use crate::poll::Waker;
 use crate::random::Random;
 use crate::retire::retire;
@@ -93,6 +93,13 @@ pub(crate) struct Open {
     pub(crate) bound: SocketAddr,
     /// How many it has.
     pub(crate) have: usize,
+}
+
+impl Open {
+    /// What is spoken, and where it listens.
+    pub(crate) fn to_bound(&self) -> ListenerAddress {
+        ListenerAddress { kind: self.kind, address: self.bound }
+    }
 }
 
 impl std::fmt::Debug for Runtime {
@@ -330,6 +337,11 @@ impl Runtime {
     /// chosen where 0 was asked for.
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(|listener| listener.bound).collect()
+    }
+
+    /// The kinds and addresses of its listeners, as [`Runtime::local_addresses`] gives them.
+    pub fn bound_listeners(&self) -> Vec<ListenerAddress> {
+        self.listeners.iter().map(Open::to_bound).collect()
     }
 
     /// Takes no more questions, answers those under way for at most `grace`, and ends; a worker

@@ -29,7 +29,7 @@ impl Runtime {
         if !self.paused {
             return self.shutdown(Duration::ZERO);
         }
-        let kept: Vec<_> = self.listeners.iter().map(|open| open.bound).collect();
+        let kept = self.bound_listeners();
         let (heir, _) = channel();
         _ = self.leave(&kept, &heir, Duration::ZERO);
     }

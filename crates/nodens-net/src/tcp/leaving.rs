@@ -6,11 +6,12 @@ use super::endpoint::Endpoint;
 use super::server::{TcpServer, mark};
 use crate::context::Context;
 use crate::handover::passes_connections;
+use crate::listeners::ListenerAddress;
 use crate::poll::Poll;
 use crate::slots::Key;
 use nodens_core::Now;
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 
@@ -19,8 +20,8 @@ use std::sync::mpsc::Sender;
 pub struct HandedConnection {
     /// The connection.
     pub stream: OwnedFd,
-    /// Where the listener is that it came by.
-    pub listener: SocketAddr,
+    /// The listener that it came by.
+    pub listener: ListenerAddress,
     /// Octets received that nobody has looked at: the beginning of a question, or whole ones.
     pub input: Vec<u8>,
     /// How many questions it has asked, for `timeouts`' bound on them.
@@ -31,8 +32,8 @@ pub struct HandedConnection {
 pub(crate) struct Leaving {
     /// Where they go.
     pub(crate) heir: Sender<HandedConnection>,
-    /// The listeners that go on, by number, and where they are.
-    pub(crate) kept: HashMap<u32, SocketAddr>,
+    /// The listeners that go on, by number.
+    pub(crate) kept: HashMap<u32, ListenerAddress>,
 }
 
 /// The same, under way.

@@ -4,6 +4,7 @@ mod accept;
 mod addresses;
 mod closing;
 mod connection;
+mod deadlines;
 mod endpoint;
 mod frame;
 mod gauges;

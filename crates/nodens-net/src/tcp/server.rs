@@ -9,7 +9,6 @@ use super::opening::Head;
 use super::quota::Quota;
 use super::unsent::Unsent;
 use crate::context::Context;
-use crate::counters::Counters;
 use crate::limits::{
     HELD_FREE, RECORD_LEN_MAX, SEND_EARLY, SPARE_BUFFER_LEN, SPARE_BUFFERS, STREAM_READ_LEN,
     UNSENT_MAX,
@@ -17,7 +16,7 @@ use crate::limits::{
 use crate::pipe::{Received, take_front};
 use crate::poll::{Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
-use nodens_core::{Client, Now, Verdict};
+use nodens_core::{Client, Verdict};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -41,7 +40,7 @@ pub(crate) struct TcpServer {
     pub(super) sweep_at: u64,
     /// When connections are accepted again, after there was no descriptor at all.
     pub(super) accept_at: u64,
-    deadlines: BinaryHeap<Reverse<(u64, Key)>>,
+    pub(super) deadlines: BinaryHeap<Reverse<(u64, Key)>>,
     /// Connections with something to do at the end of the round.
     pub(super) dirty: Vec<Key>,
     /// Connections whose turn it is to make the next message of an answer of many.
@@ -342,45 +341,6 @@ impl TcpServer {
         if deadline < connection.queued {
             connection.queued = deadline;
             self.deadlines.push(Reverse((deadline, key)));
-        }
-    }
-
-    /// When [`TcpServer::tick`] has something to look at.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let first = self.deadlines.peek().map_or(NEVER, |Reverse((at, _))| *at);
-        Some(first.min(self.sweep_at).min(self.accept_at)).filter(|at| *at != NEVER)
-    }
-
-    /// Closes the connections whose deadline has passed.
-    ///
-    /// Deadlines move on with every question; an entry of the queue only says when to look.
-    pub(crate) fn tick(&mut self, now: Now, poll: &Poll, counters: &Counters) {
-        self.go_on_accepting(now, poll);
-        if self.sweep_at <= now.mono_ns {
-            self.sweep(now, counters);
-        }
-        while let Some(Reverse((at, key))) = self.deadlines.peek().copied() {
-            if at > now.mono_ns {
-                return;
-            }
-            self.deadlines.pop();
-            let Some(connection) = self.connections.get_mut(key) else { continue };
-            if connection.queued != at {
-                continue;
-            }
-            connection.look_at_client(now);
-            let deadline = connection.deadline();
-            if deadline <= now.mono_ns {
-                if !connection.lingering {
-                    counters.add(counters.timed_out, 1);
-                }
-                self.expire(key, now);
-                continue;
-            }
-            connection.queued = deadline;
-            if deadline != NEVER {
-                self.deadlines.push(Reverse((deadline, key)));
-            }
         }
     }
 

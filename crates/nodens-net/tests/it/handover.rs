@@ -29,7 +29,7 @@ fn heir_with(old: &Server, corefile: &str) -> Server {
 
 /// Lets `old` end, its connections going to `heir`; gives how many did.
 fn succeed(old: Server, heir: &Server, grace: Duration) -> usize {
-    let kept = old.runtime.local_addresses();
+    let kept = old.runtime.bound_listeners();
     let (sender, connections) = channel();
     let leave = std::thread::spawn(move || old.runtime.leave(&kept, &sender, grace));
     let mut adopter = heir.runtime.adopter();

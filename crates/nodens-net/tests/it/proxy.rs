@@ -365,7 +365,7 @@ fn a_connection_by_a_proxy_is_answered_and_ends_with_its_process() {
     std::thread::sleep(Duration::from_millis(50));
     let inherited = old.runtime.export();
     let heir = Server::with(ALL, Options { inherited, paused: true, ..options() });
-    let kept = old.runtime.local_addresses();
+    let kept = old.runtime.bound_listeners();
     let (sender, connections) = channel();
     old.runtime.pause().unwrap();
     // A query that has arrived is answered by whoever knows the client.

@@ -6,7 +6,7 @@
 use super::limits::PROGRAM_LEN_MAX;
 use super::secret::{Nonce, Proof};
 use nodens_core::ListenerKind;
-use std::net::SocketAddr;
+use nodens_net::ListenerAddress;
 
 /// The version of everything in this module. Both sides name theirs first; they have to agree.
 pub const VERSION: u16 = 3;
@@ -39,7 +39,7 @@ pub(crate) enum Message {
     /// Predecessor: no answers follow.
     Warm,
     /// Successor: ready to read queries, at these listeners of the predecessor.
-    Commit(Vec<SocketAddr>),
+    Commit(Vec<ListenerAddress>),
     /// Predecessor: it reads no more queries. The descriptors of the node's network come with this, in
     /// this order.
     Paused(Vec<Item>),
@@ -49,8 +49,8 @@ pub(crate) enum Message {
     Alive,
     /// Predecessor: a connection comes with this.
     Connection {
-        /// Where its listener is.
-        listener: SocketAddr,
+        /// Its listener.
+        listener: ListenerAddress,
         /// Queries it has asked.
         asked: u32,
         /// Octets received and not yet read as messages.
@@ -78,7 +78,7 @@ pub(crate) struct Greeting {
 pub(crate) enum Item {
     /// A socket for each transport of a listener, in the order of
     /// [`nodens_core::ListenerKind::transports`].
-    Listener(ListenerKind, SocketAddr),
+    Listener(ListenerAddress),
     /// One, by its name.
     Named(String),
 }
@@ -87,7 +87,7 @@ impl Item {
     /// How many descriptors it stands for.
     pub(crate) fn count(&self) -> usize {
         match self {
-            Self::Listener(kind, _) => kind.transports().len(),
+            Self::Listener(listener) => listener.kind.transports().len(),
             Self::Named(_) => 1,
         }
     }
@@ -143,7 +143,7 @@ impl Message {
             Self::Warm => out.push(b'a'),
             Self::Commit(kept) => {
                 out.push(b'C');
-                kept.iter().for_each(|address| push(&mut out, address.to_string().as_bytes()));
+                kept.iter().for_each(|listener| push_listener(&mut out, *listener));
             }
             Self::Paused(items) => {
                 out.push(b'p');
@@ -153,7 +153,7 @@ impl Message {
             Self::Alive => out.push(b'l'),
             Self::Connection { listener, asked, input } => {
                 out.push(b'T');
-                push(&mut out, listener.to_string().as_bytes());
+                push_listener(&mut out, *listener);
                 out.extend(asked.to_be_bytes());
                 push(&mut out, input);
             }
@@ -183,12 +183,12 @@ impl Message {
             b'w' => Self::Whole,
             b'A' => Self::Answers(rest.all(|rest| rest.octets().map(<[u8]>::to_vec))?),
             b'a' => Self::Warm,
-            b'C' => Self::Commit(rest.all(Fields::address)?),
+            b'C' => Self::Commit(rest.all(Fields::listener)?),
             b'p' => Self::Paused(rest.all(Fields::item)?),
             b'S' => Self::Stay,
             b'l' => Self::Alive,
             b'T' => {
-                let (listener, asked) = (rest.address()?, u32::from_be_bytes(rest.take()?));
+                let (listener, asked) = (rest.listener()?, u32::from_be_bytes(rest.take()?));
                 Self::Connection { listener, asked, input: rest.octets()?.to_vec() }
             }
             b'b' => Self::Left,
@@ -227,13 +227,19 @@ impl Greeting {
 
 impl Item {
     fn encode(&self, out: &mut Vec<u8>) {
-        let (kind, text) = match self {
-            Self::Listener(kind, address) => (kind_octet(*kind), address.to_string()),
-            Self::Named(name) => (b'N', name.clone()),
-        };
-        out.push(kind);
-        push(out, text.as_bytes());
+        match self {
+            Self::Listener(listener) => push_listener(out, *listener),
+            Self::Named(name) => {
+                out.push(b'N');
+                push(out, name.as_bytes());
+            }
+        }
     }
+}
+
+fn push_listener(out: &mut Vec<u8>, listener: ListenerAddress) {
+    out.push(kind_octet(listener.kind));
+    push(out, listener.address.to_string().as_bytes());
 }
 
 fn push(out: &mut Vec<u8>, octets: &[u8]) {
@@ -263,19 +269,23 @@ impl<'m> Fields<'m> {
         String::from_utf8(self.octets()?.to_vec()).ok()
     }
 
-    fn address(&mut self) -> Option<SocketAddr> {
-        self.text()?.parse().ok()
-    }
-
     fn item(&mut self) -> Option<Item> {
         match self.take()? {
             [b'N'] => self.text().map(Item::Named),
-            [octet] => {
-                let mut kinds = ListenerKind::ALL.into_iter();
-                let kind = kinds.find(|kind| kind_octet(*kind) == octet)?;
-                self.address().map(|address| Item::Listener(kind, address))
-            }
+            [octet] => self.listener_of(octet).map(Item::Listener),
         }
+    }
+
+    fn listener(&mut self) -> Option<ListenerAddress> {
+        let [octet] = self.take()?;
+        self.listener_of(octet)
+    }
+
+    /// The listener whose kind is this.
+    fn listener_of(&mut self, octet: u8) -> Option<ListenerAddress> {
+        let mut kinds = ListenerKind::ALL.into_iter();
+        let kind = kinds.find(|kind| kind_octet(*kind) == octet)?;
+        Some(ListenerAddress { kind, address: self.text()?.parse().ok()? })
     }
 
     fn all<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
@@ -296,8 +306,11 @@ mod tests {
     fn what_is_said_is_understood_and_no_part_of_it() {
         let greeting = Greeting { answers: 3, pid: 7, program: "nodens 1".to_owned() };
         let (nonce, proof) = ([5; 32], [6; 32]);
-        let [a, b]: [SocketAddr; 2] =
-            ["127.0.0.1:53", "[::1]:53"].map(|text| text.parse().unwrap());
+        let listener = |kind, text: &str| ListenerAddress { kind, address: text.parse().unwrap() };
+        // Of two kinds, at one address.
+        let a = listener(ListenerKind::Dns, "127.0.0.1:53");
+        let b = listener(ListenerKind::Tls, "127.0.0.1:53");
+        let c = listener(ListenerKind::Dns, "[::1]:53");
         let messages = [
             Message::Challenge { version: VERSION, nonce },
             Message::Hello(greeting.clone(), nonce, proof),
@@ -305,17 +318,18 @@ mod tests {
             Message::Busy(proof),
             Message::Refused("why".to_owned()),
             Message::Descriptors(vec![
-                Item::Listener(ListenerKind::Dns, a),
+                Item::Listener(a),
+                Item::Listener(b),
                 Item::Named("tun".to_owned()),
             ]),
             Message::Whole,
             Message::Answers(vec![vec![1, 2, 3], vec![], vec![4]]),
             Message::Warm,
-            Message::Commit(vec![a, b]),
+            Message::Commit(vec![a, b, c]),
             Message::Paused(vec![Item::Named("tun".to_owned())]),
             Message::Stay,
             Message::Alive,
-            Message::Connection { listener: b, asked: 9, input: vec![0, 20, 1] },
+            Message::Connection { listener: c, asked: 9, input: vec![0, 20, 1] },
             Message::Left,
             Message::Ending,
         ];
@@ -333,7 +347,9 @@ mod tests {
     /// A successor may be a later version of the program. A change of this needs a new [`VERSION`].
     #[test]
     fn the_octets_of_a_listener_and_the_order_of_its_sockets_stay_as_they_are() {
-        let item = Item::Listener(ListenerKind::Dns, "127.0.0.1:53".parse().unwrap());
+        let address = "127.0.0.1:53".parse().unwrap();
+        let listener = ListenerAddress { kind: ListenerKind::Dns, address };
+        let item = Item::Listener(listener);
         assert_eq!(item.count(), 2);
         let octets = b"DP\0\0\0\x0c127.0.0.1:53";
         assert_eq!(Message::Descriptors(vec![item]).encode(), octets);

@@ -9,10 +9,9 @@ use super::secret::Secret;
 use super::sending::{pass_on, send_answers, send_state};
 use super::{Error, HandoverState, Named};
 use nodens_core::cache::Store;
-use nodens_net::HandedConnection;
+use nodens_net::{HandedConnection, ListenerAddress};
 use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +41,7 @@ pub trait Holder {
     fn refused(&mut self, why: &Error);
     /// Begins to end. What arrives at `kept` is for the successor; connections go to `successor`, until
     /// it is dropped.
-    fn leave(&mut self, kept: Vec<SocketAddr>, successor: Sender<HandedConnection>);
+    fn leave(&mut self, kept: Vec<ListenerAddress>, successor: Sender<HandedConnection>);
     /// Whether that is done. A part of the server that is stuck may keep `successor` for ever.
     fn has_left(&mut self) -> bool;
 }

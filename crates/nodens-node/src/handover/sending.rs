@@ -5,7 +5,7 @@ use super::limits::{ANSWERS_LEN, DESCRIPTORS_MAX, LEAVE_MAX, ROUND};
 use super::message::{Item, Message};
 use super::offer::Holder;
 use super::{Error, HandoverState};
-use nodens_net::{HandedConnection, InheritedListener};
+use nodens_net::{HandedConnection, InheritedListener, ListenerAddress};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
@@ -30,7 +30,7 @@ pub(super) fn send_state(channel: &Channel, state: &HandoverState) -> Result<(),
 
 /// The sockets of a listener, one of each transport together as long as there are such.
 fn rows(listener: &InheritedListener) -> impl Iterator<Item = (Item, Vec<BorrowedFd<'_>>)> {
-    let item = Item::Listener(listener.kind, listener.address);
+    let item = Item::Listener(ListenerAddress { kind: listener.kind, address: listener.address });
     let transports = listener.kind.transports().iter();
     let mut columns: Vec<_> = transports.map(|own| listener.of(*own)).collect();
     let row = move || columns.iter_mut().map(|own| own.next().map(AsFd::as_fd)).collect();

@@ -10,10 +10,9 @@ use super::message::{Greeting, Item, Message, VERSION};
 use super::secret::{Claim, Secret, nonce};
 use super::{Error, HandoverState, Named};
 use nodens_core::Transport;
-use nodens_net::{HandedConnection, InheritedListener};
+use nodens_net::{HandedConnection, InheritedListener, ListenerAddress};
 use rustix::net::RecvFlags;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -164,7 +163,7 @@ impl Takeover {
     /// # Errors
     ///
     /// The predecessor is gone.
-    pub fn commit(self, kept: &[SocketAddr]) -> Result<Trial, Error> {
+    pub fn commit(self, kept: &[ListenerAddress]) -> Result<Trial, Error> {
         self.channel.set_deadline(Some(SEND_PATIENCE));
         let said = self.channel.send(&Message::Commit(kept.to_vec()), &[]);
         said.map_err(|error| last_word(&self.channel, error))?;
@@ -318,7 +317,7 @@ fn add(
     for item in items {
         match item {
             Item::Named(name) => state.others.push((name, next()?)),
-            Item::Listener(kind, address) => {
+            Item::Listener(ListenerAddress { kind, address }) => {
                 let own = |transport: &Transport| Ok::<_, Error>((*transport, next()?));
                 let row: Vec<_> = kind.transports().iter().map(own).collect::<Result<_, _>>()?;
                 match state.listeners.last_mut() {

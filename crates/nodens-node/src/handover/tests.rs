@@ -7,9 +7,9 @@ use super::message::Message;
 use super::secret::{Claim, Nonce, Secret, nonce};
 use super::*;
 use nodens_core::{ListenerKind, Transport};
-use nodens_net::HandedConnection;
+use nodens_net::{HandedConnection, ListenerAddress};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc::Sender};
 use std::thread::JoinHandle;
@@ -79,7 +79,7 @@ impl Place {
 
 /// Holds two listeners, a file and a few answers; writes down what it is told.
 struct Owner {
-    listeners: Vec<(SocketAddr, UdpSocket, TcpListener)>,
+    listeners: Vec<(ListenerAddress, UdpSocket, TcpListener)>,
     clients: Vec<TcpStream>,
     network: std::fs::File,
     called_off: Arc<AtomicBool>,
@@ -99,7 +99,7 @@ impl Owner {
             let address = tcp.local_addr().unwrap();
             // What is free for one of them need not be for the other.
             if let Ok(udp) = UdpSocket::bind(address) {
-                break (address, udp, tcp);
+                break (ListenerAddress { kind: ListenerKind::Dns, address }, udp, tcp);
             }
         };
         Self {
@@ -116,7 +116,7 @@ impl Owner {
         }
     }
 
-    fn addresses(&self) -> Vec<SocketAddr> {
+    fn addresses(&self) -> Vec<ListenerAddress> {
         self.listeners.iter().map(|(address, ..)| *address).collect()
     }
 }
@@ -131,7 +131,7 @@ impl Holder for Owner {
             (0..150).map(udp).chain((0..150).map(tcp)).collect()
         };
         let listeners = self.listeners.iter().map(|(address, udp, tcp)| InheritedListener {
-            address: *address,
+            address: address.address,
             kind: ListenerKind::Dns,
             sockets: sockets(udp, tcp),
         });
@@ -169,7 +169,7 @@ impl Holder for Owner {
         self.told.push(format!("refused: {why}"));
     }
 
-    fn leave(&mut self, kept: Vec<SocketAddr>, successor: Sender<HandedConnection>) {
+    fn leave(&mut self, kept: Vec<ListenerAddress>, successor: Sender<HandedConnection>) {
         self.told.push(format!("leave {}", kept.len()));
         let listener = self.listeners[0].0;
         for stream in self.clients.drain(..) {
@@ -210,7 +210,7 @@ fn hello(channel: &Channel, secret: &Secret) {
 }
 
 /// Takes queries, and gives what passes with that.
-fn take_over(successor: Takeover, kept: &[SocketAddr]) -> (Trial, Named) {
+fn take_over(successor: Takeover, kept: &[ListenerAddress]) -> (Trial, Named) {
     let trial = successor.commit(kept).unwrap();
     let named = trial.paused(PATIENCE).unwrap().expect("a pause");
     (trial, named)
@@ -233,15 +233,15 @@ fn everything_passes_to_the_successor() {
     let addresses = owner.addresses();
     let mut clients = Vec::new();
     for _ in 0..300 {
-        clients.push(TcpStream::connect(addresses[0]).unwrap());
+        clients.push(TcpStream::connect(addresses[0].address).unwrap());
         owner.clients.push(owner.listeners[0].2.accept().unwrap().0);
     }
     let known = owner.answers.clone();
     let owner = serve(place.offer(), owner);
     let mut successor = place.claim();
     assert_eq!(successor.predecessor(), (std::process::id(), "test"));
-    let there: Vec<_> = successor.state.listeners.iter().map(|listener| listener.address).collect();
-    assert_eq!(there, addresses);
+    let there = successor.state.listeners.iter().map(|listener| listener.address);
+    assert!(there.eq(addresses.iter().map(|listener| listener.address)));
     for listener in &successor.state.listeners {
         let (address, [udp, tcp]) =
             (&listener.address, [Transport::Udp, Transport::Tcp].map(|own| listener.of(own)));
@@ -278,7 +278,7 @@ fn a_part_of_the_predecessor_that_hangs_does_not_keep_the_rest_from_leaving() {
     let place = Place::new();
     let mut owner = Owner { stuck: Some(Vec::new()), ..Owner::new() };
     let address = owner.listeners[0].0;
-    let _clients = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+    let _clients = [(); 3].map(|()| TcpStream::connect(address.address).unwrap());
     let accepted = (0..3).map(|_| owner.listeners[0].2.accept().unwrap().0);
     owner.clients.extend(accepted.collect::<Vec<_>>());
     let owner = serve(place.offer(), owner);

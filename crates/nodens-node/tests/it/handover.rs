@@ -1,10 +1,9 @@
 //! Who may take over from whom.
 
-use nodens_net::HandedConnection;
+use nodens_net::{HandedConnection, ListenerAddress};
 use nodens_node::handover::{Error, Folder, HandoverState, Holder, Name, Named, Offer, Takeover};
 use rustix::process::Uid;
 use rustix::thread::set_thread_uid;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -49,7 +48,7 @@ impl Holder for Owner {
         _ = self.0.send(why.to_string());
     }
 
-    fn leave(&mut self, _: Vec<SocketAddr>, _: Sender<HandedConnection>) {}
+    fn leave(&mut self, _: Vec<ListenerAddress>, _: Sender<HandedConnection>) {}
 
     fn has_left(&mut self) -> bool {
         false

@@ -165,7 +165,7 @@ impl Handover {
     pub(crate) fn take_over(&mut self, runtime: &Runtime) {
         let Some(takeover) = self.pending.take() else { return };
         let successor = successor::SuccessorThread {
-            kept: runtime.local_addresses(),
+            kept: runtime.bound_listeners(),
             adopter: runtime.adopter(),
             rendezvous: self.rendezvous.clone(),
             trial: self.trial,

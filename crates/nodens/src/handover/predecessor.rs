@@ -4,9 +4,8 @@ use super::{EndReason, HolderError};
 use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::log::Level;
-use nodens_net::{HandedConnection, clock};
+use nodens_net::{HandedConnection, ListenerAddress, clock};
 use nodens_node::handover::{EndNotice, Error, HandoverState, Holder, Name, Named};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -29,7 +28,7 @@ pub(crate) enum Request {
     Resume(String),
     /// End, and send the connections of these listeners to the receiver. The last is dropped when that
     /// is done.
-    Leave(Vec<SocketAddr>, Sender<HandedConnection>, Sender<()>),
+    Leave(Vec<ListenerAddress>, Sender<HandedConnection>, Sender<()>),
     /// Take queries from now on; answer once it does.
     Serve(SyncSender<()>, TakenOver),
     /// Take what the predecessor gives late.
@@ -144,7 +143,7 @@ impl Holder for PredecessorThread {
         }
     }
 
-    fn leave(&mut self, kept: Vec<SocketAddr>, successor: Sender<HandedConnection>) {
+    fn leave(&mut self, kept: Vec<ListenerAddress>, successor: Sender<HandedConnection>) {
         self.say(Level::Info, "the successor has taken over".to_owned());
         let (leaving, left) = channel();
         self.progress.left = Some(left);

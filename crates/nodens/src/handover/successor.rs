@@ -6,16 +6,15 @@ use super::{EndReason, LATE_PATIENCE, PAUSE_PATIENCE};
 use crate::events::Event;
 use nodens_core::Shared;
 use nodens_core::log::Level;
-use nodens_net::Adopter;
+use nodens_net::{Adopter, ListenerAddress};
 use nodens_node::handover::{Error, Takeover, Trial};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, sync_channel};
 use std::time::Duration;
 
 /// What it needs.
 pub(super) struct SuccessorThread {
-    pub(super) kept: Vec<SocketAddr>,
+    pub(super) kept: Vec<ListenerAddress>,
     pub(super) adopter: Adopter,
     pub(super) rendezvous: Option<Rendezvous>,
     pub(super) trial: Duration,

@@ -4,9 +4,8 @@ use super::Server;
 use crate::handover::{self, HolderError, Request, TakenOver};
 use crate::node::Node;
 use nodens_core::log::Level;
-use nodens_net::{HandedConnection, Runtime};
+use nodens_net::{HandedConnection, ListenerAddress, Runtime};
 use nodens_node::handover::{HandoverState, Named};
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -95,7 +94,7 @@ impl Server {
     }
 
     /// Ends, and leaves what arrives at the listeners `kept` to another process.
-    fn leave(&mut self, kept: &[SocketAddr], successor: Sender<HandedConnection>) {
+    fn leave(&mut self, kept: &[ListenerAddress], successor: Sender<HandedConnection>) {
         let handover = &mut self.handover;
         self.services.leave(kept, successor, |left| handover.left_behind(left));
     }
@@ -115,7 +114,7 @@ impl Server {
 
     /// Ends, and leaves everything to another process that has our listeners.
     fn leave_all(&mut self) {
-        let kept = self.services.runtime.as_ref().map(Runtime::local_addresses);
+        let kept = self.services.runtime.as_ref().map(Runtime::bound_listeners);
         self.leave(&kept.unwrap_or_default(), channel().0);
     }
 

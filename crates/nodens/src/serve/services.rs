@@ -42,7 +42,7 @@ use nodens_core::Config;
 use nodens_core::config::Task;
 use nodens_core::log::Level;
 use nodens_kube::Watches;
-use nodens_net::{HandedConnection, Left, Notifications, Runtime, cpu};
+use nodens_net::{HandedConnection, Left, ListenerAddress, Notifications, Runtime, cpu};
 use nodens_node::handover::Named;
 use std::io;
 use std::net::SocketAddr;
@@ -328,7 +328,7 @@ impl Services {
     /// did not end. No connection comes once `successor` is dropped, which is at the end of this.
     pub(super) fn leave(
         &mut self,
-        kept: &[SocketAddr],
+        kept: &[ListenerAddress],
         successor: Sender<HandedConnection>,
         left_behind: impl FnOnce(Left),
     ) {

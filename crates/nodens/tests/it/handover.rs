@@ -3,7 +3,7 @@
 use super::fixture::{
     Folder, Server, ask_udp, eventually, framed, free_port, http_get, nodens, read_message, request,
 };
-use nodens_net::HandedConnection;
+use nodens_net::{HandedConnection, ListenerAddress};
 use nodens_node::handover::{
     BusyResponder, Claimed, Error, Folder as Shared, HandoverState, Holder, Name, Named, Offer,
     Takeover,
@@ -448,7 +448,7 @@ impl Holder for Slow {
 
     fn refused(&mut self, _: &Error) {}
 
-    fn leave(&mut self, _: Vec<SocketAddr>, _: Sender<HandedConnection>) {}
+    fn leave(&mut self, _: Vec<ListenerAddress>, _: Sender<HandedConnection>) {}
 
     fn has_left(&mut self) -> bool {
         true
