@@ -274,6 +274,8 @@ impl Store {
         let growth = self.table.grow(self.entries(), self.budget());
         self.ledger.used.fetch_add(growth.allocated, Relaxed);
         self.ledger.used.fetch_sub(growth.freed, Relaxed);
+        // Its bucket, or the table, may have become larger.
+        self.make_room(Goal::Octets, now, evicted);
     }
 
     /// Puts an entry whose size is booked as used into its bucket. It takes the very place of the
