@@ -42,7 +42,10 @@ mod upstream;
 mod vitals;
 
 pub use ask::ask;
-pub use descriptors::{connections_max, connections_per_client, connections_per_network};
+pub use descriptors::{
+    connections_max, connections_per_client, connections_per_network, descriptors_for,
+    upstream_ports,
+};
 pub use fault::errno_text;
 pub use handover::{Adopter, Unresponsive};
 pub use listeners::{InheritedListener, ListenError, ListenerAddress, bind_early};

@@ -3,7 +3,7 @@
 use crate::cpu;
 use crate::descriptors;
 use crate::event_loop::{Command, EventLoop, Setup};
-use crate::limits::{FRESH_PORTS, PORTS_PER_WORKER, SOCKETS_PER_LISTENER_MAX};
+use crate::limits::SOCKETS_PER_LISTENER_MAX;
 use crate::listeners::{Assigned, ListenError, ListenerAddress, Listening, Opened, Opener};
 use crate::poll::Waker;
 use crate::random::Random;
@@ -131,7 +131,7 @@ impl Runtime {
             .connections_per_network
             .unwrap_or_else(|| descriptors::connections_per_network(connections));
         let quota = Arc::new(Quota::new(connections, per_client, per_network));
-        let ports_max = (reserve / 2 / count.max(1)).clamp(FRESH_PORTS, PORTS_PER_WORKER);
+        let ports_max = descriptors::ports_per_worker(reserve, count);
         let unsent = Arc::new(Unsent::new(options.held_max));
         register_gauges(&shared, &quota, &unsent);
         let vitals = Arc::new(Vitals::new(count));
