@@ -121,6 +121,11 @@ impl Budget {
         Self { wishes, workers, pending, held: share, connections, cache, clusters }
     }
 
+    /// How many client connections there is memory for, whatever descriptors there are.
+    pub(crate) fn connections_in_memory(&self) -> usize {
+        self.held / CONNECTION
+    }
+
     /// What a successor may have as cache while its predecessor still has all it has; `used` is
     /// what is in use now in the group of both, or of the successor alone.
     pub(crate) fn cache_beside(&self, used: usize) -> usize {

@@ -17,6 +17,7 @@ mod handover;
 mod insight;
 mod load;
 mod logger;
+mod machine;
 mod node;
 mod pidfile;
 mod probe;

@@ -15,11 +15,12 @@ use crate::events::{Deferred, Event, settle, watch_signals};
 use crate::flags::Flags;
 use crate::handover::{self, AtEnd, Finished, Handover, Successors, Waiting};
 use crate::logger::Logger;
+use crate::machine::{Machine, Wanted};
 use crate::reload::Reloads;
 use crate::{face, pidfile};
 use error::StartError;
 use nodens_core::log::{Level, Record};
-use nodens_net::Runtime;
+use nodens_net::{Runtime, cpu};
 use nodens_node::handover::Name;
 use services::Services;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -105,6 +106,7 @@ fn live(
     let code = match Server::start(context, events, name) {
         Ok(mut server) => {
             server.greet();
+            server.look_at_machine();
             let code = server.live(events);
             at_end = server.at_end.clone();
             code
@@ -170,6 +172,25 @@ impl Server {
             "memory: {}",
             self.context.budget.describe(Cache::of(&self.services.config))
         ));
+    }
+
+    /// Says which limits of the machine are too low for the configuration.
+    fn look_at_machine(&self) {
+        let Context { budget, shared, flags, .. } = &*self.context;
+        let bound =
+            self.services.runtime.as_ref().map(Runtime::local_addresses).unwrap_or_default();
+        let cpus = cpu::allowed();
+        // A node's queries come from its own pods, through no device with interrupts.
+        let is_local = flags.node.is_some() || bound.iter().all(|own| own.ip().is_loopback());
+        let wanted = Wanted {
+            connections: budget.connections_in_memory(),
+            allowed: budget.connections,
+            pinned: (!is_local && cpus.len() == budget.workers).then_some(cpus),
+            ports: Wanted::ports(&self.services.config, budget.workers),
+        };
+        for text in Machine::here().warnings(&wanted) {
+            shared.sink.line(Level::Warning, "", format!("machine: {text}"));
+        }
     }
 
     fn live(&mut self, events: &Receiver<Event>) -> ExitCode {

@@ -11,6 +11,7 @@ mod forward;
 mod handover;
 mod insight;
 mod load;
+mod machine;
 mod memory;
 mod node;
 mod output;
