@@ -59,6 +59,7 @@ const PACKAGES: &[Package] = &[
     tool("iproute2", "ip"),
     tool("procps", "kill"),
     tool("util-linux", "unshare"),
+    tool("systemd", "systemd-analyze"),
     Package { name: "libc-ares-dev", probe: Probe::File("/usr/include/ares.h"), for_tests: true },
     Package { name: "python3-dnspython", probe: Probe::PythonModule("dns"), for_tests: true },
     Package {

@@ -353,6 +353,26 @@ mod tests {
         );
     }
 
+    /// The unit of systemd allows the descriptors for as many connections as there ever is memory for,
+    /// and those for upstreams beside them.
+    #[test]
+    fn the_unit_has_descriptors_for_all_connections() {
+        let unit = include_str!("../../../deploy/systemd/nodens.service");
+        let limit = unit.lines().find_map(|line| line.strip_prefix("LimitNOFILE="));
+        let limit: usize = limit.and_then(|limit| limit.parse().ok()).unwrap();
+        let most = budget(1 << 20, 4).connections_in_memory();
+        assert_eq!(most, SHARE_MAX / CONNECTION);
+        let needed = nodens_net::descriptors_for(most);
+        assert!(limit >= needed, "{limit} < {needed}");
+        let told = [grouped(needed), grouped(most)];
+        assert!(told.iter().all(|number| unit.contains(number)), "the unit does not tell {told:?}");
+    }
+
+    /// As `1,234`.
+    fn grouped(number: usize) -> String {
+        format!("{},{:03}", number / 1000, number % 1000)
+    }
+
     #[test]
     fn a_successor_takes_what_is_left() {
         let node = budget(192, 4);

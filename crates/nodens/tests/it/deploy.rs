@@ -1,11 +1,13 @@
-//! The dashboard and the alert rules of `deploy/` ask for metrics that the server has.
+//! The dashboard and the alert rules of `deploy/` ask for metrics that the server has; the unit starts it
+//! with flags that it knows, and each kernel setting tells what is known of it.
 
-use crate::fixture::{Folder, Server, eventually, free_port, http_get};
+use crate::fixture::{Folder, Server, eventually, free_port, http_get, need, nodens};
 use crate::upstreams::{Habit, Upstream};
 use nodens_wire::Type;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// Labels that Prometheus adds, and the bucket of a histogram.
@@ -223,5 +225,114 @@ fn the_alerts_of_the_cluster_are_those_of_the_node_and_know_the_limit() {
             // Whose metrics are asked of a server above.
             _ => assert_eq!(node.get(name), Some(&expression), "{name}"),
         }
+    }
+}
+
+const UNIT: &str = include_str!("../../../../deploy/systemd/nodens.service");
+const SETTINGS: &str = include_str!("../../../../deploy/sysctl/90-nodens.conf");
+
+/// The values of a key of the unit.
+fn unit(key: &str) -> Vec<&str> {
+    UNIT.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
+}
+
+#[test]
+fn the_unit_starts_the_server_with_flags_that_it_knows() {
+    let starts = unit("ExecStart");
+    let [start] = starts[..] else { panic!("{starts:?}") };
+    let mut words = start.split(' ');
+    assert_eq!(words.next(), Some("/usr/local/bin/nodens"));
+    let help = nodens().arg("-help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let flags: Vec<&str> = words.filter(|word| word.starts_with('-')).collect();
+    assert!(flags.contains(&"-conf"), "{flags:?}");
+    for flag in flags {
+        let flag = flag.split('=').next().unwrap();
+        let known = help.lines().any(|line| line.split_whitespace().next() == Some(flag));
+        assert!(known, "{flag} is none of `nodens -help`");
+    }
+    assert_eq!(unit("ExecReload"), ["/bin/kill -USR1 $MAINPID"], "the signal that reloads");
+    // The exit code of a command line that is not understood.
+    let wrong = nodens().arg("-nonsense").output().unwrap().status.code().unwrap();
+    assert_eq!(unit("RestartPreventExitStatus"), [wrong.to_string()]);
+}
+
+#[test]
+fn systemd_understands_the_unit_and_finds_little_exposed() {
+    need("systemd-analyze", "systemd");
+    let folder = Folder::new("unit");
+    let path = folder.write(
+        "nodens.service",
+        &UNIT.replace("/usr/local/bin/nodens", env!("CARGO_BIN_EXE_nodens")),
+    );
+    let analyze = |arguments: &[&str]| {
+        let mut command = Command::new("systemd-analyze");
+        let output = command.args(arguments).arg(&path).env("LC_ALL", "C").output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(output.status.success(), "{text:?}");
+        text.concat()
+    };
+    assert_eq!(analyze(&["verify", "--man=no"]), "", "systemd has something to say");
+    // In tenths; more than 2.0 fails.
+    analyze(&["security", "--offline=yes", "--no-pager", "--threshold=20"]);
+}
+
+/// The settings, each with the comment above it: several may share one.
+fn settings() -> Vec<(String, &'static str, &'static str)> {
+    let mut found = Vec::new();
+    let mut comment = String::new();
+    let mut ended = true;
+    for line in SETTINGS.lines() {
+        if let Some(text) = line.strip_prefix("# ") {
+            if std::mem::take(&mut ended) {
+                comment.clear();
+            }
+            comment += text;
+            comment.push(' ');
+        } else if let Some(setting) = line.strip_prefix('#').filter(|rest| !rest.is_empty()) {
+            let (key, value) = setting.split_once(" = ").unwrap_or_else(|| panic!("{line:?}"));
+            found.push((comment.clone(), key, value));
+            ended = true;
+        } else {
+            assert!(line.is_empty() || line == "#", "in force: {line:?}");
+            ended |= line.is_empty();
+        }
+    }
+    found
+}
+
+#[test]
+fn every_kernel_setting_is_off_and_tells_what_is_known_of_it() {
+    let settings = settings();
+    assert!(settings.len() > 25, "{}", settings.len());
+    let keys: BTreeSet<&str> = settings.iter().map(|(_, key, _)| *key).collect();
+    assert_eq!(keys.len(), settings.len(), "one of them twice");
+    for (comment, key, value) in &settings {
+        assert!(comment.starts_with("said: "), "{key}: {comment:?}");
+        for part in [" measured: ", " here: "] {
+            assert_eq!(comment.matches(part).count(), 1, "{key}: {comment:?}");
+        }
+        assert!(value.split(' ').all(|word| !word.is_empty()), "{key}: {value:?}");
+    }
+    let value = |name| settings.iter().find(|(_, key, _)| *key == name).map(|found| found.2);
+    let backlog = nodens_net::limits::BACKLOG.to_string();
+    assert_eq!(value("net.core.somaxconn"), Some(&*backlog));
+    let buffer = nodens_net::limits::RECEIVE_BUFFER.to_string();
+    assert_eq!(value("net.core.rmem_max"), Some(&*buffer));
+}
+
+/// `docs/machine.md` names settings of the file, and what the unit has.
+#[test]
+fn the_page_on_the_machine_knows_unit_and_settings() {
+    let page = include_str!("../../../../docs/machine.md");
+    let name = Regex::new(r"net\.[a-z0-9_]+\.[a-z0-9_]+").unwrap();
+    let keys: BTreeSet<&str> = settings().iter().map(|(_, key, _)| *key).collect();
+    let named: BTreeSet<&str> = name.find_iter(page).map(|found| found.as_str()).collect();
+    assert!(named.len() >= 6, "{named:?}");
+    assert_eq!(named.difference(&keys).collect::<Vec<_>>(), [] as [&&str; 0]);
+    for line in
+        ["Type=exec", "StartLimitIntervalSec=0", "AllowedCPUs=", "MemoryMax=", "LoadCredential="]
+    {
+        assert!(page.contains(line) && UNIT.contains(line), "{line}");
     }
 }
