@@ -35,7 +35,8 @@ const A_WHILE: Duration = Duration::from_secs(4);
 
 /// Of lines that complain, those that have nothing to do with a fault of the node: single queries, and what is so without
 /// Kubernetes.
-const USUAL: [&str; 2] = ["plugin/errors: ", "no Kubernetes API to ask for names or pods"];
+const USUAL: [&str; 3] =
+    ["plugin/errors: ", "no Kubernetes API to ask for names or pods", "] machine: "];
 
 /// Who answers pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
