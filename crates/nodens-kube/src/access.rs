@@ -1,14 +1,14 @@
 //! Where an API server is, who we are to it and whom we believe, as client-go reads the same files.
 
-use crate::chain;
 use crate::limits::TOKEN_FRESH;
-use crate::trust::{Trust, certificates};
+use crate::trust::Trust;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, Uri};
 use kube::Config;
 use kube::config::{Cluster, InClusterError, KubeConfigOptions, Kubeconfig};
 use nodens_core::cluster::{Api, Tls};
+use nodens_tls::Authorities;
 use rustls::pki_types::CertificateDer;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -99,7 +99,7 @@ impl Access {
         let token = TokenFile::new(account.join("token"))?;
         let file = account.join("ca.crt");
         // As client-go, which goes on with the system's where there is none.
-        let found = certificates(&std::fs::read(&file).unwrap_or_default());
+        let found = Authorities::in_text(&std::fs::read(&file).unwrap_or_default());
         let trust = match found.is_empty() {
             true => Trust::System,
             false => Trust::Given(found, Some(file)),
@@ -116,7 +116,7 @@ impl Access {
         let mut config = Config::from_custom_kubeconfig(file, &options).await?;
         let found = config.root_cert.take().map(|found| {
             let found = found.into_iter().map(CertificateDer::from);
-            found.filter(|found| chain::parse(found).is_some()).collect::<Vec<_>>()
+            found.filter(Authorities::is_certificate).collect::<Vec<_>>()
         });
         let trust = match found {
             _ if config.accept_invalid_certs => Trust::Skipped,
@@ -180,7 +180,7 @@ fn only_certificates(cluster: &mut Cluster) {
         // As client-go: the same as none.
         Some(text) if text.is_empty() => cluster.certificate_authority = None,
         Some(text) => {
-            let found = certificates(&text);
+            let found = Authorities::in_text(&text);
             let kept = (!found.is_empty()).then(|| STANDARD.encode(pem(&found)));
             cluster.certificate_authority_data = kept.or(data);
         }
@@ -207,7 +207,7 @@ fn authorities(path: String) -> Result<Vec<CertificateDer<'static>>, ConfigError
         Ok(text) => text,
         Err(error) => return Err(ConfigError::Tls { path, error }),
     };
-    match certificates(&text) {
+    match Authorities::in_text(&text) {
         found if found.is_empty() => Err(ConfigError::Authority { path }),
         found => Ok(found),
     }

@@ -19,7 +19,6 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod chain;
 mod connection;
 mod events;
 mod fault;

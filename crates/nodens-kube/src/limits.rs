@@ -56,9 +56,6 @@ pub(crate) const REMIND_MIN: Duration = Duration::from_secs(60);
 pub(crate) const REMIND_MAX: Duration = Duration::from_secs(3600);
 /// A token that was read so long ago is read anew, as in client-go: the kubelet replaces it.
 pub(crate) const TOKEN_FRESH: Duration = Duration::from_secs(50);
-/// Signatures that are checked to find an authority, as in Go: a server may send certificates that
-/// lead nowhere in many ways.
-pub(crate) const CHAIN_CHECKS: u32 = 100;
 /// Credentials are not read anew more often than this.
 pub(crate) const RENEW_MIN: Duration = Duration::from_secs(1);
 

@@ -1,13 +1,24 @@
 //! Files in PEM format (RFC 7468).
 
+use crate::authorities::Authorities;
 use crate::error::LoadError;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is in a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })
+}
+
+/// The octets of several files.
+pub(crate) type Contents = Vec<Vec<u8>>;
+
+/// What is in those files that are named.
+pub(crate) fn contents<const N: usize>(
+    paths: [Option<&PathBuf>; N],
+) -> Result<Contents, LoadError> {
+    paths.into_iter().flatten().map(|path| read(path)).collect()
 }
 
 fn content(path: &Path, wanted: &'static str, error: Option<pem::Error>) -> LoadError {
@@ -22,6 +33,12 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&octets).collect();
     let all = all.map_err(|error| content(path, wanted, Some(error)))?;
     if all.is_empty() { Err(content(path, wanted, None)) } else { Ok(all) }
+}
+
+/// Those certificates of a file that read as such, at least one: others are skipped, as Go does.
+pub(crate) fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    let all = Authorities::in_text(&read(path)?);
+    if all.is_empty() { Err(content(path, "certificates", None)) } else { Ok(all) }
 }
 
 /// The first private key of a file.

@@ -3,14 +3,21 @@
 
 #![forbid(unsafe_code)]
 
+mod authorities;
+mod chain;
+mod client;
 mod clients;
 mod error;
+mod fault;
 mod files;
 mod key_log;
 mod protocol;
 mod server;
 
+pub use authorities::Authorities;
+pub use client::{Client, ClientFiles, Peer, server_name};
 pub use error::LoadError;
+pub use fault::go_text;
 pub use protocol::Protocol;
 pub use rustls;
 pub use server::{ClientAuth, Server, ServerFiles};

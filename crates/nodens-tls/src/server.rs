@@ -2,7 +2,7 @@
 
 use crate::clients;
 use crate::error::LoadError;
-use crate::files;
+use crate::files::{self, Contents};
 use crate::key_log::FileLog;
 use crate::protocol::Protocol;
 use arc_swap::ArcSwap;
@@ -60,9 +60,6 @@ struct Loaded {
     contents: Contents,
 }
 
-/// The octets of all files.
-type Contents = Vec<Vec<u8>>;
-
 #[derive(Debug)]
 struct Kept {
     provider: Arc<CryptoProvider>,
@@ -116,8 +113,7 @@ impl Server {
 }
 
 fn contents(files: &ServerFiles) -> Result<Contents, LoadError> {
-    let paths = [Some(&files.certificate), Some(&files.key), files.authorities.as_ref()];
-    paths.into_iter().flatten().map(|path| files::read(path)).collect()
+    files::contents([Some(&files.certificate), Some(&files.key), files.authorities.as_ref()])
 }
 
 fn load(files: &ServerFiles, kept: &Kept) -> Result<Loaded, LoadError> {

@@ -1,4 +1,5 @@
 use super::*;
+use rustls::pki_types::pem::PemObject;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +37,7 @@ fn ask(verifier: &dyn ServerCertVerifier, case: &Case, name: &str) -> Result<(),
 fn servers_are_believed_that_go_believes_and_no_others() {
     let mut different = Vec::new();
     for case in cases() {
-        let trust = Trust::Given(certificates(case.bundle.as_bytes()), None);
+        let trust = Trust::Given(Authorities::in_text(case.bundle.as_bytes()), None);
         let verifier = Verifier::new(trust, provider()).unwrap();
         for (name, verdict) in &case.verdicts {
             let ours = ask(&verifier, &case, name);
@@ -52,10 +53,10 @@ fn servers_are_believed_that_go_believes_and_no_others() {
 #[test]
 fn webpki_alone_refuses_servers_that_go_believes() {
     let refused = cases().into_iter().filter(|case| {
-        let known = Known::new(certificates(case.bundle.as_bytes()), &provider());
+        let known = Authorities::new(Authorities::in_text(case.bundle.as_bytes()), &provider());
         let mut believed = case.verdicts.iter().filter(|(_, verdict)| *verdict == "yes");
         believed.any(|(name, _)| {
-            known.webpki.as_ref().is_none_or(|webpki| ask(&**webpki, case, name).is_err())
+            known.webpki().is_none_or(|webpki| ask(&**webpki, case, name).is_err())
         })
     });
     let names: Vec<_> = refused.map(|case| case.name).collect();
@@ -68,7 +69,7 @@ fn webpki_alone_refuses_servers_that_go_believes() {
 fn a_refusal_says_what_an_operator_can_act_on() {
     let said = |wanted: &str, name: &str| {
         let case = cases().into_iter().find(|case| case.name == wanted).unwrap();
-        let trust = Trust::Given(certificates(case.bundle.as_bytes()), None);
+        let trust = Trust::Given(Authorities::in_text(case.bundle.as_bytes()), None);
         let verifier = Verifier::new(trust, provider()).unwrap();
         ask(&verifier, &case, name).unwrap_err().to_string()
     };
@@ -86,7 +87,7 @@ fn authorities_that_are_replaced_in_place_are_read_for_the_next_connection() {
     let of = |name: &str| all.iter().find(|case| case.name == name).unwrap();
     let (k3s, kops) = (of("k3s"), of("kops"));
     std::fs::write(&file, &kops.bundle).unwrap();
-    let given = certificates(kops.bundle.as_bytes());
+    let given = Authorities::in_text(kops.bundle.as_bytes());
     let verifier = Verifier::new(Trust::Given(given, Some(file.clone())), provider()).unwrap();
     assert!(ask(&verifier, kops, "kubernetes").is_ok());
     assert!(ask(&verifier, k3s, "kubernetes").is_err());

@@ -1,11 +1,10 @@
 //! Whether certificates lead to an authority, as Go's `crypto/x509` decides it.
 //!
-//! `webpki` refuses some servers that every other client of the API accepts: one whose certificate
+//! `webpki` refuses some servers that clients written in Go accept: one whose certificate
 //! is itself the configured authority, or is marked as an authority and issued by one. What it
 //! refuses is looked at again here. Expiry, names, usage and signatures are as strict as in Go; a
 //! chain with name constraints is left to `webpki`, which knows them.
 
-use crate::limits::CHAIN_CHECKS;
 use rustls::CertificateError;
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -21,6 +20,10 @@ use x509_parser::oid_registry::{
 };
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Version;
+
+/// Signatures that are checked to find an authority, as in Go: a server may send certificates that
+/// lead nowhere in many ways.
+const CHAIN_CHECKS: u32 = 100;
 
 /// Checks that `leaf` is for `name` and is, or leads through `sent` to, one of `authorities`.
 ///
@@ -50,7 +53,11 @@ pub(crate) fn verify(
 }
 
 /// Whether Go reads it as a certificate.
-pub(crate) fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
+pub(crate) fn is_certificate(octets: &CertificateDer<'_>) -> bool {
+    parse(octets).is_some()
+}
+
+fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
     let (rest, parsed) = X509Certificate::from_der(certificate).ok()?;
     rest.is_empty().then_some(parsed)
 }

@@ -1,0 +1,204 @@
+//! What is asked of servers, and shown to them.
+
+use crate::authorities::Authorities;
+use crate::error::LoadError;
+use crate::files::{self, Contents};
+use arc_swap::ArcSwap;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Tickets that are kept of each server, for sessions that are resumed.
+const TICKETS: usize = 8;
+
+/// Where the authorities for servers are, and the certificate that is shown to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClientFiles {
+    /// The certificate, with those that lead to its authority, and its key; none is shown without.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The authorities of servers' certificates; none stands for those of the system.
+    pub authorities: Option<PathBuf>,
+}
+
+/// What connections to servers begin with, from the files as they were last read.
+#[derive(Debug)]
+pub struct Client {
+    files: ClientFiles,
+    provider: Arc<CryptoProvider>,
+    loaded: ArcSwap<Loaded>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    /// Without a store for sessions.
+    config: Arc<ClientConfig>,
+    /// What the files had in them.
+    contents: Contents,
+}
+
+impl Client {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A file cannot be read, does not have in it what it should, or they do not go together.
+    pub fn load(files: ClientFiles) -> Result<Self, LoadError> {
+        let provider = Arc::new(ring::default_provider());
+        let loaded = ArcSwap::from_pointee(load(&files, &provider)?);
+        Ok(Self { files, provider, loaded })
+    }
+
+    /// Where it comes from.
+    pub fn files(&self) -> &ClientFiles {
+        &self.files
+    }
+
+    /// Reads the files again; says whether they changed. New connections begin with what is in them now
+    /// and resume no session that began with others.
+    ///
+    /// # Errors
+    /// As of [`Client::load`]; what was read before stays in use.
+    pub fn reload(&self) -> Result<bool, LoadError> {
+        if self.loaded.load().contents == contents(&self.files)? {
+            return Ok(false);
+        }
+        self.loaded.store(Arc::new(load(&self.files, &self.provider)?));
+        Ok(true)
+    }
+}
+
+fn contents(files: &ClientFiles) -> Result<Contents, LoadError> {
+    let pair = files.certificate.as_ref();
+    let (certificate, key) = (pair.map(|(path, _)| path), pair.map(|(_, path)| path));
+    files::contents([certificate, key, files.authorities.as_ref()])
+}
+
+fn load(files: &ClientFiles, provider: &Arc<CryptoProvider>) -> Result<Loaded, LoadError> {
+    // Before they are parsed: what changes meanwhile is seen the next time.
+    let contents = contents(files)?;
+    let authorities = match &files.authorities {
+        Some(path) => Authorities::new(files::authorities(path)?, provider),
+        None => Authorities::of_system(provider),
+    };
+    let path = || files.certificate.as_ref().map(|(path, _)| path.clone()).unwrap_or_default();
+    let unusable = |source| LoadError::Unusable { path: path(), source };
+    let builder = ClientConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_safe_default_protocol_versions().map_err(unusable)?;
+    let verifier = Arc::new(Verifier { authorities, provider: provider.clone() });
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    // No name for ALPN is sent, as CoreDNS sends none: a server that knows other names alone would refuse.
+    let config = match &files.certificate {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let (chain, key) = (files::certificates(certificate)?, files::private_key(key)?);
+            builder.with_client_auth_cert(chain, key).map_err(unusable)?
+        }
+    };
+    Ok(Loaded { config: Arc::new(config), contents })
+}
+
+/// A server that connections are made to: the name that its certificate must have, and the sessions with
+/// it that can be resumed.
+#[derive(Debug)]
+pub struct Peer {
+    client: Arc<Client>,
+    name: ServerName<'static>,
+    sessions: Arc<ClientSessionMemoryCache>,
+}
+
+impl Peer {
+    /// One with this name, without sessions.
+    pub fn new(client: Arc<Client>, name: ServerName<'static>) -> Self {
+        Self { client, name, sessions: Arc::new(ClientSessionMemoryCache::new(TICKETS)) }
+    }
+
+    /// The name that its certificate must have, or its address.
+    pub fn name(&self) -> &ServerName<'static> {
+        &self.name
+    }
+
+    /// The client's side of a new connection; a session is resumed if there is one.
+    ///
+    /// # Errors
+    /// There can be no keys.
+    pub fn connect(&self) -> Result<ClientConnection, Error> {
+        let mut config = ClientConfig::clone(&self.client.loaded.load().config);
+        let sessions: Arc<dyn ClientSessionStore> = self.sessions.clone();
+        config.resumption = Resumption::store(sessions);
+        ClientConnection::new(Arc::new(config), self.name.clone())
+    }
+}
+
+/// Two are the same if they have the same name and files.
+impl PartialEq for Peer {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.client.files == other.client.files
+    }
+}
+
+impl Eq for Peer {}
+
+impl Hash for Peer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+        self.client.files.hash(state);
+    }
+}
+
+/// A name or an address as certificates have it; a dot at the end of a name stands for itself. None if it
+/// can be in no certificate.
+pub fn server_name(text: &str) -> Option<ServerName<'static>> {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    ServerName::try_from(text.to_ascii_lowercase()).ok()
+}
+
+/// Believes whom the authorities vouch for.
+#[derive(Debug)]
+struct Verifier {
+    authorities: Authorities,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        sent: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.authorities.verify(leaf, sent, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, leaf, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, leaf, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests;
