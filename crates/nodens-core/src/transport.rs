@@ -65,6 +65,15 @@ impl Transport {
         self.network().name()
     }
 
+    /// As in the label `proto` of metrics about upstreams, where CoreDNS names the encryption too.
+    pub const fn proto(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Tls => "tcp-tls",
+        }
+    }
+
     /// The name of the transport as a label of a service (RFC 2782).
     pub const fn service_label(self) -> &'static str {
         match self.network() {

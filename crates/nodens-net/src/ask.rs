@@ -4,31 +4,64 @@
 
 use crate::limits::RESPONSE_LEN_MAX;
 use crate::random::Random;
-use nodens_core::upstream::Carrier;
+use nodens_core::upstream::{Carrier, Peer, Upstream};
+use nodens_tls::rustls::StreamOwned;
 use nodens_wire::reader::Reader;
 use nodens_wire::{Builder, Class, Flags, HEADER_LEN, Header, NameRef, Type, framing};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// How a server is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Over UDP.
+    Udp,
+    /// Over TCP.
+    Tcp,
+    /// Within TLS, of the server that it has to be.
+    Tls(Arc<Peer>),
+}
+
+impl Way {
+    /// As `upstream` is asked over `carrier`.
+    pub fn of(upstream: &Upstream, carrier: Carrier) -> Self {
+        match (&upstream.key.tls, carrier) {
+            (Some(peer), _) => Self::Tls(peer.clone()),
+            (None, Carrier::Udp) => Self::Udp,
+            (None, Carrier::Tcp | Carrier::Tls) => Self::Tcp,
+        }
+    }
+
+    /// The transport.
+    pub fn carrier(&self) -> Carrier {
+        match self {
+            Self::Udp => Carrier::Udp,
+            Self::Tcp => Carrier::Tcp,
+            Self::Tls(_) => Carrier::Tls,
+        }
+    }
+}
+
 /// Sends `server` a query for `qname` and `qtype` and waits for the octets of the response for as long as `patience` says; over TCP
-/// connecting may take as long before that. Over UDP, messages that do not belong to the query are skipped (RFC 5452, section 9).
+/// connecting may take as long before that, a handshake counts. Over UDP, messages that do not belong to the query are skipped (RFC 5452, section 9).
 ///
 /// # Errors
-/// What the system says, [`ErrorKind::TimedOut`], over TCP [`ErrorKind::InvalidData`] for a message that is not
-/// the response, or [`ErrorKind::Unsupported`] for a `carrier` other than plain UDP and TCP.
+/// What the system says, [`ErrorKind::TimedOut`], over TCP and TLS [`ErrorKind::InvalidData`] for a message that is
+/// not the response, or for a server that is not the one it has to be.
 pub fn ask(
     server: SocketAddr,
-    carrier: Carrier,
+    way: &Way,
     qname: NameRef<'_>,
     qtype: Type,
     patience: Duration,
 ) -> io::Result<Vec<u8>> {
     let query = Query { id: Random::new().u16(), qname, qtype };
-    let response = match carrier {
-        Carrier::Udp => query.over_udp(server, patience),
-        Carrier::Tcp => query.over_tcp(server, patience),
-        _ => Err(ErrorKind::Unsupported.into()),
+    let response = match way {
+        Way::Udp => query.over_udp(server, patience),
+        Way::Tcp => query.over_stream(server, None, patience),
+        Way::Tls(peer) => query.over_stream(server, Some(peer), patience),
     };
     response.map_err(|error| match error.kind() {
         // What a read says whose time is over, and what the system says of a connection, in the same words.
@@ -90,16 +123,40 @@ impl Query<'_> {
         }
     }
 
-    fn over_tcp(&self, server: SocketAddr, patience: Duration) -> io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect_timeout(&server, patience)?;
+    fn over_stream(
+        &self,
+        server: SocketAddr,
+        peer: Option<&Peer>,
+        patience: Duration,
+    ) -> io::Result<Vec<u8>> {
+        let stream = TcpStream::connect_timeout(&server, patience)?;
         let until = Instant::now() + patience;
         stream.set_write_timeout(Some(patience))?;
-        stream.write_all(&framing::framed(&self.message()))?;
-        let octets = framing::read_message(&mut Until { stream, until })?;
+        let stream = Until { stream, until };
+        let octets = match peer {
+            None => self.exchange(stream)?,
+            Some(peer) => {
+                let session = peer.connect().map_err(io::Error::other)?;
+                self.exchange(StreamOwned::new(session, stream)).map_err(in_words_of_go)?
+            }
+        };
         if !self.is_answered_by(&octets) {
             return Err(io::Error::new(ErrorKind::InvalidData, "its response is malformed"));
         }
         Ok(octets)
+    }
+
+    fn exchange(&self, mut stream: impl Read + Write) -> io::Result<Vec<u8>> {
+        stream.write_all(&framing::framed(&self.message()))?;
+        framing::read_message(&mut stream)
+    }
+}
+
+/// What TLS does not like, as operators know it.
+fn in_words_of_go(error: io::Error) -> io::Error {
+    match crate::fault::of_tls(&error) {
+        Some(text) => io::Error::new(ErrorKind::InvalidData, text),
+        None => error,
     }
 }
 
@@ -113,6 +170,16 @@ impl Read for Until {
     fn read(&mut self, octets: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(left(self.until)?))?;
         self.stream.read(octets)
+    }
+}
+
+impl Write for Until {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.stream.write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -130,9 +197,9 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(300);
 
-    fn ask_here(server: SocketAddr, carrier: Carrier) -> io::Result<Vec<u8>> {
+    fn ask_here(server: SocketAddr, way: &Way) -> io::Result<Vec<u8>> {
         let qname: Name = "www.example.".parse().unwrap();
-        ask(server, carrier, qname.view(), Type::A, PATIENCE)
+        ask(server, way, qname.view(), Type::A, PATIENCE)
     }
 
     #[test]
@@ -161,7 +228,7 @@ mod tests {
                 reply.flags = reply.flags.with_rcode(Rcode::REFUSED);
             });
         });
-        let response = ask_here(server, Carrier::Udp).unwrap();
+        let response = ask_here(server, &Way::Udp).unwrap();
         assert_eq!(nodens_wire::header::flags(&response).rcode(), Rcode::REFUSED);
         answering.join().unwrap();
     }
@@ -177,12 +244,9 @@ mod tests {
                 std::thread::sleep(PATIENCE / 5);
             }
         });
-        let error = ask_here(server, Carrier::Tcp).unwrap_err();
+        let error = ask_here(server, &Way::Tcp).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         talking.join().unwrap();
-        assert_eq!(
-            ask_here(server, Carrier::Tcp).unwrap_err().kind(),
-            ErrorKind::ConnectionRefused
-        );
+        assert_eq!(ask_here(server, &Way::Tcp).unwrap_err().kind(), ErrorKind::ConnectionRefused);
     }
 }

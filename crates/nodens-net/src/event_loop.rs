@@ -63,6 +63,8 @@ pub(crate) struct EventLoop {
     stop_at: Option<u64>,
     /// Whether sockets that listen are not listened to.
     pub(crate) paused: bool,
+    /// Whose handshake goes on next where both wait.
+    upstreams_turn: bool,
 }
 
 impl EventLoop {
@@ -96,6 +98,7 @@ impl EventLoop {
             actions: Vec::new(),
             stop_at: None,
             paused: false,
+            upstreams_turn: true,
         })
     }
 
@@ -103,7 +106,8 @@ impl EventLoop {
     pub(crate) fn run(&mut self) {
         let mut now = clock::now();
         while !self.is_done(now) {
-            let deadline = if self.tcp.has_turns() { Some(0) } else { self.next_deadline() };
+            let has_turns = self.tcp.has_turns() || self.asker.has_turn();
+            let deadline = if has_turns { Some(0) } else { self.next_deadline() };
             let timeout = deadline.map(|at| at.saturating_sub(now.mono_ns));
             let count = self.poll.wait(timeout);
             now = clock::now();
@@ -117,12 +121,26 @@ impl EventLoop {
                 }
             }
             self.tick(now);
-            self.split(now, |tcp, _, cx| tcp.take_turns(cx));
+            self.take_turns(now);
             self.act(now);
             if self.tcp.take_pressure() {
                 self.wake_others();
             }
         }
+    }
+
+    /// Lets those go on for a moment who cost much: of handshakes one at a time, with upstreams and of
+    /// clients by turns, so that neither keeps the other waiting.
+    fn take_turns(&mut self, now: Now) {
+        let with_upstream =
+            self.asker.has_turn() && (self.upstreams_turn || !self.tcp.has_handshakes());
+        self.upstreams_turn = !with_upstream;
+        self.split(now, |tcp, asker, cx| {
+            if with_upstream {
+                asker.take_turn(cx);
+            }
+            tcp.take_turns(!with_upstream, cx);
+        });
     }
 
     fn wake_others(&self) {

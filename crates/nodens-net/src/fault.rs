@@ -24,6 +24,26 @@ pub(crate) fn dial_timeout(network: &str, upstream: SocketAddr) -> String {
     format!("dial {network} {upstream}: i/o timeout")
 }
 
+/// Why octets could not be read: what TLS says, or the system.
+pub(crate) fn received(
+    network: &str,
+    local: Option<SocketAddr>,
+    upstream: SocketAddr,
+    error: &io::Error,
+) -> String {
+    of_tls(error).unwrap_or_else(|| read(network, local, upstream, error))
+}
+
+/// What TLS does not like, in the words of Go's `crypto/tls`; none if it is the system's fault.
+pub(crate) fn of_tls(error: &io::Error) -> Option<String> {
+    Some(nodens_tls::go_text(error.get_ref()?.downcast_ref()?))
+}
+
+/// `dial tcp 127.0.0.1:853: tls handshake: i/o timeout`
+pub(crate) fn handshake_timeout(network: &str, upstream: SocketAddr) -> String {
+    format!("dial {network} {upstream}: tls handshake: i/o timeout")
+}
+
 /// `read udp 127.0.0.1:4242->127.0.0.1:53: read: connection refused`
 pub(crate) fn read(
     network: &str,

@@ -41,7 +41,7 @@ mod udp;
 mod upstream;
 mod vitals;
 
-pub use ask::ask;
+pub use ask::{Way, ask};
 pub use descriptors::{
     connections_max, connections_per_client, connections_per_network, descriptors_for,
     upstream_ports,

@@ -3,8 +3,7 @@
 //! This blocks. It is for the start and for reloads, where nothing answers questions yet or the
 //! old configuration still does.
 
-use crate::ask::ask;
-use nodens_core::upstream::Carrier;
+use crate::ask::{Way, ask};
 use nodens_wire::{Message, Name, Rcode, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -75,7 +74,7 @@ fn in_hosts(text: &str, host: &str) -> Vec<IpAddr> {
 /// A and AAAA. The second may fail if the first gave something.
 fn ask_both(qname: &Name, server: SocketAddr) -> io::Result<Vec<IpAddr>> {
     let of = |qtype| {
-        let response = ask(server, Carrier::Udp, qname.view(), qtype, PATIENCE)?;
+        let response = ask(server, &Way::Udp, qname.view(), qtype, PATIENCE)?;
         addresses(&Message::parse(&response).map_err(io::Error::other)?)
     };
     let mut addresses = of(Type::A)?;

@@ -9,7 +9,8 @@ use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use crate::tcp::Endpoint;
 use nodens_core::{ListenerKind, Transport};
-use nodens_tls::Protocol;
+use nodens_tls::rustls::{Connection, ServerConnection};
+use nodens_tls::{Peer, Protocol};
 use outbox::Outbox;
 use socket2::SockRef;
 use std::io::{self, Read};
@@ -74,13 +75,19 @@ impl Pipe {
         };
         // Without `tls` in the Corefile there is no encryption, as in CoreDNS.
         let Some(tls) = shown else { return Some(Self::new(Carrier::Plain(stream))) };
-        let session = Tls::new(tls.config(Protocol::Dot)?, stream).ok()?;
-        Some(Self::new(Carrier::Tls(Box::new(session))))
+        let session = ServerConnection::new(tls.config(Protocol::Dot)?).ok()?;
+        Some(Self::within_tls(session.into(), stream))
     }
 
-    /// A connection to an upstream, made or in the making. It is not watched yet.
-    pub(crate) fn dialled(stream: TcpStream) -> Self {
-        Self::new(Carrier::Plain(stream))
+    /// A connection to an upstream, made or in the making, within TLS if the upstream is a `peer`. It is not
+    /// watched yet.
+    pub(crate) fn dialled(stream: TcpStream, peer: Option<&Peer>) -> io::Result<Self> {
+        let Some(peer) = peer else { return Ok(Self::new(Carrier::Plain(stream))) };
+        Ok(Self::within_tls(peer.connect().map_err(io::Error::other)?.into(), stream))
+    }
+
+    fn within_tls(session: Connection, stream: TcpStream) -> Self {
+        Self::new(Carrier::Tls(Box::new(Tls::new(session, stream))))
     }
 
     fn new(carrier: Carrier) -> Self {

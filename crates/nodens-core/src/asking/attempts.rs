@@ -206,6 +206,7 @@ impl Asking {
         cause: Cause,
     ) {
         let Some(upstream) = self.upstreams.get(member) else { return };
+        let carrier = upstream.carrier(carrier);
         self.book(q, cause);
         let worker = &mut *q.worker;
         let state = &mut *q.state;
@@ -333,7 +334,7 @@ impl Asking {
         }
         state.timed_out = matches!(fault, Fault::Timeout(_));
         // TCP after a truncated response: the query was delivered over UDP.
-        let is_first_way = attempt.carrier == q.carrier;
+        let is_first_way = attempt.carrier == attempt.upstream.carrier(q.carrier);
         state.put_off.has_credit |= is_first_way && retries::is_undelivered(attempt.carrier, fault);
         *q.error = fault.to_string();
         self.count_failure(q, &attempt.upstream, attempt.carrier);

@@ -53,9 +53,12 @@ impl Asking {
         }
         let upstreams: Vec<&str> = self.upstreams.iter().map(|one| one.name.as_str()).collect();
         let (zones, upstreams) = (&self.zones, upstreams.join(", "));
+        let mut over: Vec<_> =
+            self.upstreams.iter().map(|one| one.carrier(carrier).proto()).collect();
+        over.dedup();
+        let over = over.join(", ");
         let text = format!(
-            "all upstreams for {zones} are down over {}: {upstreams}; answering SERVFAIL for uncached names until one recovers",
-            carrier.name()
+            "all upstreams for {zones} are down over {over}: {upstreams}; answering SERVFAIL for uncached names until one recovers"
         );
         worker.sink.line(Level::Error, self.origin, text);
     }
@@ -92,7 +95,8 @@ impl Asking {
         carrier: Carrier,
     ) {
         let Some(since) = upstream.path(carrier).say_up() else { return };
-        let (name, carrier, took) = (&upstream.name, carrier.name(), now.since(since));
+        let (name, took) = (&upstream.name, now.since(since));
+        let carrier = upstream.carrier(carrier).proto();
         let text = format!("upstream {name} has recovered over {carrier} after {took:.1?}");
         worker.sink.line(Level::Info, self.origin, text);
     }

@@ -4,6 +4,7 @@ mod addresses;
 mod build;
 mod certificates;
 mod options;
+mod renewal;
 mod services;
 mod settings;
 mod unserved;
@@ -11,6 +12,7 @@ mod view;
 
 pub use build::{BlockBuilder, build, check_unserved};
 pub use options::{BuildOptions, LookupHost, SearchMode};
+pub(crate) use renewal::Renewal;
 pub use services::{
     ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME,
     LoopProbe, LoopState, PrometheusService, Readiness, ReadyService, ReloadService, Services,

@@ -8,12 +8,15 @@ mod series;
 
 /// How an upstream is asked: by the transports that clients have.
 pub use crate::transport::Transport as Carrier;
+/// Who an upstream with encryption has to be.
+pub use nodens_tls::Peer;
 pub use path::Path;
 pub use series::Series;
 
 use crate::metrics::Registry;
 use crate::ticket::Ticket;
 use crate::transport::ByTransport;
+use nodens_tls::{Client, ClientFiles, LoadError};
 use nodens_wire::Name;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -28,8 +31,8 @@ pub struct Key {
     pub address: SocketAddr,
     /// The address to ask from; `None` leaves the choice to the system.
     pub source: Option<IpAddr>,
-    /// The name its certificate must have; `None` without TLS.
-    pub tls_name: Option<String>,
+    /// What its certificate must have, and what is shown to it; `None` without TLS.
+    pub tls: Option<Arc<Peer>>,
     /// How it is treated.
     pub settings: Settings,
 }
@@ -79,9 +82,14 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// What is known about asking it over `carrier`.
-    pub fn path(&self, carrier: Carrier) -> &Path {
-        self.paths.of(carrier)
+    /// How it is asked where others are over `plain`: with TLS, always the same way.
+    pub fn carrier(&self, plain: Carrier) -> Carrier {
+        if self.key.tls.is_some() { Carrier::Tls } else { plain }
+    }
+
+    /// What is known about asking it where others are over `plain`.
+    pub fn path(&self, plain: Carrier) -> &Path {
+        self.paths.of(self.carrier(plain))
     }
 }
 
@@ -129,6 +137,7 @@ pub struct Upstreams {
 struct Known {
     next_id: u32,
     by_key: HashMap<Key, Weak<Upstream>>,
+    clients: HashMap<ClientFiles, Weak<Client>>,
 }
 
 impl Upstreams {
@@ -145,12 +154,29 @@ impl Upstreams {
         let name = key.address.to_string();
         let upstream = Arc::new(Upstream {
             id,
-            series: Series::new(registry, &name),
+            series: Series::new(registry, &name, key.tls.is_some()),
             name,
             paths: ByTransport::default(),
             key: key.clone(),
         });
         known.by_key.insert(key, Arc::downgrade(&upstream));
         upstream
+    }
+
+    /// What connections within TLS begin with that use these files. It lives as long as somebody holds it,
+    /// and so do the sessions that began with it; what is in the files now counts.
+    ///
+    /// # Errors
+    /// The files are of no use.
+    pub fn client(&self, files: ClientFiles) -> Result<Arc<Client>, LoadError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = known.clients.get(&files).and_then(Weak::upgrade) {
+            client.reload()?;
+            return Ok(client);
+        }
+        known.clients.retain(|_, client| client.strong_count() > 0);
+        let client = Arc::new(Client::load(files.clone())?);
+        known.clients.insert(files, Arc::downgrade(&client));
+        Ok(client)
     }
 }

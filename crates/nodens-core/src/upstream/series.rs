@@ -30,11 +30,13 @@ pub struct Series {
 }
 
 impl Series {
-    pub(super) fn new(registry: &Registry, to: &str) -> Self {
+    /// Those of the upstream called `to`, which is asked over TLS alone if it `is_encrypted`.
+    pub(super) fn new(registry: &Registry, to: &str, is_encrypted: bool) -> Self {
         let proxy = ("proxy_name", "forward");
         let per_carrier = |name, help| {
             ByTransport::new(|carrier: Carrier| {
-                registry.counter(name, help, &[proxy, ("to", to), ("proto", carrier.name())])
+                let carrier = if is_encrypted { Carrier::Tls } else { carrier };
+                registry.counter(name, help, &[proxy, ("to", to), ("proto", carrier.proto())])
             })
         };
         Self {

@@ -1,35 +1,28 @@
-//! TLS of one client connection, between its octets and its socket.
+//! TLS of one connection, of a client or to an upstream, between its octets and its socket.
 
 use super::Received;
 use crate::limits::RECORD_LEN_MAX;
-use nodens_tls::rustls::{self, ServerConfig, ServerConnection};
+use nodens_tls::rustls::Connection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 
 /// A connection within TLS.
 pub(super) struct Tls {
     stream: TcpStream,
-    session: ServerConnection,
+    session: Connection,
     /// Octets that are encrypted and not yet written as a whole. Whoever gave them still has them, and
     /// gives them again: they are neither reported as written nor encrypted once more before that.
     encrypted: usize,
-    /// Octets of the handshake so far, or of the client's certificates after it: TLS keeps them.
+    /// Octets of the handshake so far, or of the other side's certificates after it: TLS keeps them.
     kept: usize,
-    /// The client has said that it sends no more.
+    /// The other side has said that it sends no more.
     has_ended: bool,
 }
 
 impl Tls {
-    /// The server's side of a connection that was just accepted.
-    pub(super) fn new(config: Arc<ServerConfig>, stream: TcpStream) -> Result<Self, rustls::Error> {
-        Ok(Self {
-            stream,
-            session: ServerConnection::new(config)?,
-            encrypted: 0,
-            kept: 0,
-            has_ended: false,
-        })
+    /// A connection whose handshake has not begun.
+    pub(super) fn new(session: Connection, stream: TcpStream) -> Self {
+        Self { stream, session, encrypted: 0, kept: 0, has_ended: false }
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
@@ -46,12 +39,12 @@ impl Tls {
         self.kept
     }
 
-    /// Whether the client has said that it sends no more.
+    /// Whether the other side has said that it sends no more.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Tells the client that nothing follows what was sent, so that it can tell an end from a cut (RFC
+    /// Tells the other side that nothing follows what was sent, so that it can tell an end from a cut (RFC
     /// 8446 section 6.1).
     pub(super) fn say_goodbye(&mut self) {
         self.session.send_close_notify();

@@ -28,9 +28,17 @@ impl TcpServer {
         mark(&mut self.dirty, connection, key);
     }
 
-    /// Makes a few messages, for the connections whose turn it is.
-    pub(crate) fn take_turns(&mut self, cx: &mut Context<'_>) {
-        self.take_handshakes(cx);
+    /// Whether handshakes wait for their turn.
+    pub(crate) fn has_handshakes(&self) -> bool {
+        !self.handshakes.is_empty()
+    }
+
+    /// Makes a few messages, for the connections whose turn it is, and goes on with handshakes if it is
+    /// theirs.
+    pub(crate) fn take_turns(&mut self, of_handshakes: bool, cx: &mut Context<'_>) {
+        if of_handshakes {
+            self.take_handshakes(cx);
+        }
         for _ in 0..STREAM_MESSAGES_IN_A_ROW {
             let Some(key) = self.turns.pop_front() else { return };
             self.take_turn(key, cx);

@@ -3,6 +3,7 @@
 //! When to ask whom, how long to wait and what to do about a fault is the core's business; here
 //! is what it takes to ask: ports, connections, IDs, and not believing every message.
 
+mod handshakes;
 mod ports;
 mod stream;
 mod streams;
@@ -136,6 +137,16 @@ impl Asker {
             Kind::TcpUpstream => self.streams.ready(ready, places, scratch, cx),
             _ => {}
         }
+    }
+
+    /// Whether [`Asker::take_turn`] has something to do now.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.streams.has_handshakes()
+    }
+
+    /// Goes on with a handshake by one step.
+    pub(crate) fn take_turn(&mut self, cx: &mut Context<'_>) {
+        self.streams.take_handshake(&mut self.places, &mut self.scratch, cx);
     }
 
     /// Sends what has come together for ports and connections.

@@ -421,7 +421,7 @@ mod tests {
 
         fn upstream(&self, silent: &UdpSocket) -> Arc<Upstream> {
             let (address, settings) = (silent.local_addr().unwrap(), Settings::default());
-            let identity = Identity { address, source: None, tls_name: None, settings };
+            let identity = Identity { address, source: None, tls: None, settings };
             self.shared.upstreams.get(identity, &self.shared.registry)
         }
 

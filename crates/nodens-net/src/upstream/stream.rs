@@ -3,12 +3,13 @@
 use super::Places;
 use super::waiting::Waiting;
 use crate::context::Context;
+use crate::fault;
 use crate::limits::{UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_IN_FLIGHT};
 use crate::pipe::{Pipe, take_front};
 use crate::poll::Interest;
 use foldhash::fast::RandomState;
 use nodens_core::Now;
-use nodens_core::upstream::Upstream;
+use nodens_core::upstream::{Fault, Upstream};
 use nodens_core::worker::Ticket;
 use nodens_wire::framing::first_message;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -41,8 +42,12 @@ pub(super) struct Stream {
     tickets: HashMap<Ticket, u32, RandomState>,
     /// Questions that somebody waits for.
     pub(super) live: usize,
-    /// Whether the connection is made.
+    /// Whether the connection of the network is made, which a handshake may follow.
+    pub(super) dialled: bool,
+    /// Whether the connection is made, and queries may be sent.
     pub(super) connected: bool,
+    /// Whether the handshake waits for its turn.
+    pub(super) in_turn: bool,
     /// See [`Standing::Doubtful`].
     pub(super) doubtful: bool,
     pub(super) input: Vec<u8>,
@@ -66,7 +71,9 @@ impl Stream {
             waiting: HashMap::default(),
             tickets: HashMap::default(),
             live: 0,
+            dialled: false,
             connected: false,
+            in_turn: false,
             doubtful: false,
             input: Vec::new(),
             dirty: false,
@@ -74,6 +81,29 @@ impl Stream {
             retire_at,
             heard_at: now.mono_ns,
             idle_since: now.mono_ns,
+        }
+    }
+
+    /// Notes that it is made once there is no handshake to wait for.
+    pub(super) fn note_handshake(&mut self, now: Now) {
+        if self.dialled && !self.connected && !self.pipe.is_handshaking() {
+            self.connected = true;
+            self.heard_at = now.mono_ns;
+            self.doubtful = false;
+        }
+    }
+
+    /// What it means that it broke: before it is made, no query has left.
+    pub(super) fn breakage(&self, text: String) -> Fault {
+        if self.connected { Fault::Broken(text) } else { Fault::Connect(text) }
+    }
+
+    /// That it was not made in time.
+    pub(super) fn dial_timeout(&self) -> String {
+        let address = self.upstream.key.address;
+        match self.dialled {
+            true => fault::handshake_timeout("tcp", address),
+            false => fault::dial_timeout("tcp", address),
         }
     }
 
@@ -128,7 +158,9 @@ impl Stream {
     }
 
     pub(super) fn wanted(&self) -> Interest {
-        Interest { read: self.connected, write: !self.connected || !self.pipe.output.is_empty() }
+        // What waits for a handshake is not written before its end.
+        let write = if self.connected { !self.pipe.output.is_empty() } else { !self.dialled };
+        Interest { read: self.dialled, write }
     }
 
     /// A question needs no answer any more, for whatever reason.
@@ -185,7 +217,7 @@ pub(super) fn connect(upstream: &Upstream) -> io::Result<Pipe> {
     }
     match socket.connect(&SockAddr::from(address)) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(Pipe::dialled(socket.into())),
+        _ => Pipe::dialled(socket.into(), upstream.key.tls.as_deref()),
     }
 }
 
@@ -204,7 +236,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shared = Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(1).0));
         let address = listener.local_addr().unwrap();
-        let key = Key { address, source: None, tls_name: None, settings };
+        let key = Key { address, source: None, tls: None, settings };
         let upstream = shared.upstreams.get(key, &shared.registry);
         let pipe = connect(&upstream).unwrap();
         (listener, Stream::new(pipe, upstream, Now::default(), 1))

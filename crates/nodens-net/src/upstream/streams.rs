@@ -14,7 +14,7 @@ use crate::slots::{Key, Kind, Slots};
 use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Fault, Upstream};
 use nodens_wire::header;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,11 @@ use std::time::Duration;
 /// The connections to upstreams of one worker.
 #[derive(Default)]
 pub(crate) struct Streams {
-    open: Slots<Stream>,
+    pub(super) open: Slots<Stream>,
     by_upstream: HashMap<u32, Vec<Key>, RandomState>,
     dirty: Vec<Key>,
+    /// Connections whose handshakes wait for their turn.
+    pub(super) handshakes: VecDeque<Key>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -140,7 +142,7 @@ impl Streams {
         let upstream = stream.upstream.key.address;
         match stream.local().filter(|_| stream.connected) {
             Some(local) => Some(format!("read tcp {local}->{upstream}: i/o timeout")),
-            None => Some(fault::dial_timeout("tcp", upstream)),
+            None => Some(stream.dial_timeout()),
         }
     }
 
@@ -172,42 +174,54 @@ impl Streams {
         cx: &mut Context<'_>,
     ) {
         let Some(stream) = self.open.get_mut(ready.key) else { return };
-        if !stream.connected {
+        if !stream.dialled {
             if let Some(error) = stream.pipe.connect_error() {
                 let text = fault::dial("tcp", stream.upstream.key.address, &error);
                 self.fail(ready.key, &Fault::Connect(text), places, cx);
                 return;
             }
-            stream.connected = true;
-            stream.heard_at = cx.now.mono_ns;
-            stream.doubtful = false;
+            stream.dialled = true;
+            stream.note_handshake(cx.now);
         }
-        if ready.readable {
+        if ready.readable && !self.puts_off(ready.key) {
             self.read(ready.key, places, scratch, cx);
         }
         self.mark(ready.key);
     }
 
-    fn read(&mut self, key: Key, places: &mut Places, scratch: &mut [u8], cx: &mut Context<'_>) {
+    pub(super) fn read(
+        &mut self,
+        key: Key,
+        places: &mut Places,
+        scratch: &mut [u8],
+        cx: &mut Context<'_>,
+    ) {
         let Some(stream) = self.open.get_mut(key) else { return };
         match stream.pipe.read(scratch) {
-            Ok(Received::End) => self.fail(key, &Fault::Broken("EOF".to_owned()), places, cx),
+            Ok(Received::End) => {
+                let fault = stream.breakage("EOF".to_owned());
+                self.fail(key, &fault, places, cx);
+            }
             Ok(Received::Octets(len)) => {
                 stream.heard_at = cx.now.mono_ns;
                 stream.doubtful = false;
                 let octets = scratch.get(..len).unwrap_or_default();
                 take_octets(stream, octets, places, cx);
+                if stream.pipe.has_ended() {
+                    self.fail(key, &Fault::Broken("EOF".to_owned()), places, cx);
+                }
             }
             Ok(Received::Nothing) => {}
             Err(error) => {
                 let address = stream.upstream.key.address;
-                let text = fault::read("tcp", stream.local(), address, &error);
-                self.fail(key, &Fault::Broken(text), places, cx);
+                let fault =
+                    stream.breakage(fault::received("tcp", stream.local(), address, &error));
+                self.fail(key, &fault, places, cx);
             }
         }
     }
 
-    fn mark(&mut self, key: Key) {
+    pub(super) fn mark(&mut self, key: Key) {
         if let Some(stream) = self.open.get_mut(key).filter(|stream| !stream.dirty) {
             stream.dirty = true;
             self.dirty.push(key);
@@ -219,12 +233,12 @@ impl Streams {
         while let Some(key) = self.dirty.pop() {
             let Some(stream) = self.open.get_mut(key) else { continue };
             stream.dirty = false;
-            if stream.connected
+            if stream.dialled
                 && let Err(error) = stream.pipe.write()
             {
                 let address = stream.upstream.key.address;
-                let text = fault::write("tcp", stream.local(), address, &error);
-                self.fail(key, &Fault::Broken(text), places, cx);
+                let fault = stream.breakage(fault::write("tcp", stream.local(), address, &error));
+                self.fail(key, &fault, places, cx);
                 continue;
             }
             stream.pipe.watch(cx.poll, (Kind::TcpUpstream, key), stream.wanted());
@@ -250,10 +264,8 @@ impl Streams {
         let late =
             |stream: &Stream| !stream.connected && now.since(stream.opened_at) >= CONNECT_TIMEOUT;
         for key in self.open.keys(late) {
-            let address = self.open.get(key).map(|stream| stream.upstream.key.address);
-            if let Some(address) = address {
-                let fault = Fault::Connect(fault::dial_timeout("tcp", address));
-                self.fail(key, &fault, places, cx);
+            if let Some(text) = self.open.get(key).map(Stream::dial_timeout) {
+                self.fail(key, &Fault::Connect(text), places, cx);
             }
         }
         let made = |stream: &Stream| stream.standing(now) == Some(Standing::Made);

@@ -2,6 +2,7 @@
 
 mod client;
 mod connections;
+mod encrypted;
 mod handover;
 mod proxy;
 mod reload;

@@ -4,6 +4,7 @@ use super::probe::Target;
 use nodens_core::Config;
 use nodens_core::handlers::loops;
 use nodens_core::upstream::Upstream;
+use nodens_net::Way;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,13 +40,12 @@ impl Asked {
         for found in all {
             asked.stale = asked.stale.max(found.stale);
             let address = found.upstream.key.address;
-            let same =
-                |target: &Target| target.address == address && target.carrier == found.carrier;
+            let way = Way::of(&found.upstream, found.carrier);
+            let same = |target: &Target| target.address == address && target.way == way;
             // One query to each is enough, whatever zones it is asked about.
             let place = asked.targets.iter().position(same).unwrap_or(asked.targets.len());
             if place == asked.targets.len() {
-                let (carrier, zone) = (found.carrier, found.zone);
-                asked.targets.push(Target { address, carrier, zone });
+                asked.targets.push(Target { address, way, zone: found.zone });
                 asked.known.push(Vec::new());
                 asked.loops.push(Vec::new());
             }
@@ -78,7 +78,7 @@ impl Asked {
         all.all(|((target, known), loops)| {
             are_looped(loops)
                 || known.iter().any(|upstream| {
-                    let path = upstream.path(target.carrier);
+                    let path = upstream.path(target.way.carrier());
                     path.is_suspect() || path.fails() > 0
                 })
         })

@@ -142,7 +142,7 @@ impl Keeper {
             }
             match ask_any(&targets) {
                 Ok(target) => {
-                    let (network, address) = (target.carrier.name(), target.address);
+                    let (network, address) = (target.way.carrier().proto(), target.address);
                     let took = begun.elapsed();
                     self.say(Level::Info, format!(
                         "upstream {address} answered over {network} after {took:.1?}: taking over this node's queries"

@@ -16,7 +16,7 @@ use super::asked::Asked;
 use super::gate::{Keeper, PAUSE, PAUSE_MAX};
 use super::probe::{NoAnswer, Target, ask_any, serves};
 use nodens_core::log::Level;
-use nodens_core::upstream::Carrier;
+use nodens_net::Way;
 use nodens_node::network::Network;
 use nodens_wire::Name;
 use std::fmt::Write;
@@ -239,7 +239,7 @@ impl Others {
                 }
                 let mut text = String::from("taking queries again");
                 if let Ok(target) = answer {
-                    let (address, network) = (target.address, target.carrier.name());
+                    let (address, network) = (target.address, target.way.carrier().proto());
                     _ = write!(text, ": upstream {address} answers over {network}");
                 }
                 _ = write!(text, ", after {:.0?}", silence.lasts());
@@ -291,7 +291,7 @@ impl Others {
     fn answer(&self) -> bool {
         self.addresses.iter().all(|ip| {
             let address = SocketAddr::new(*ip, self.port);
-            serves(&Target { address, carrier: Carrier::Udp, zone: self.zone.clone() })
+            serves(&Target { address, way: Way::Udp, zone: self.zone.clone() })
         })
     }
 

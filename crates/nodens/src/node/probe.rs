@@ -1,6 +1,6 @@
 //! One query to an upstream, over the transport that `forward` is told to use.
 
-use nodens_core::upstream::Carrier;
+use nodens_net::Way;
 use nodens_wire::{Name, Rcode, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ pub(crate) struct Target {
     /// Where it listens.
     pub(crate) address: SocketAddr,
     /// How it is asked.
-    pub(crate) carrier: Carrier,
+    pub(crate) way: Way,
     /// A zone it is to know.
     pub(crate) zone: Name,
 }
@@ -47,7 +47,7 @@ pub(crate) fn ask_any(targets: &[Target]) -> Result<Target, NoAnswer> {
         match answer {
             Ok(_) => return Ok(target),
             Err(error) => {
-                let network = target.carrier.name();
+                let network = target.way.carrier().name();
                 why = NoAnswer::Dial { network, address: target.address, error };
             }
         }
@@ -61,8 +61,8 @@ pub(crate) fn serves(target: &Target) -> bool {
 }
 
 fn ask(target: &Target) -> io::Result<Rcode> {
-    let Target { address, carrier, zone } = target;
-    let response = nodens_net::ask(*address, *carrier, zone.view(), Type::SOA, PATIENCE);
+    let Target { address, way, zone } = target;
+    let response = nodens_net::ask(*address, way, zone.view(), Type::SOA, PATIENCE);
     Ok(nodens_wire::header::flags(&response?).rcode())
 }
 
@@ -72,8 +72,8 @@ mod tests {
     use std::io::Write;
     use std::net::UdpSocket;
 
-    fn target(address: SocketAddr, carrier: Carrier) -> Target {
-        Target { address, carrier, zone: "cluster.local.".parse().unwrap() }
+    fn target(address: SocketAddr, way: Way) -> Target {
+        Target { address, way, zone: "cluster.local.".parse().unwrap() }
     }
 
     #[test]
@@ -91,14 +91,14 @@ mod tests {
             udp.send_to(&message[..len], client).unwrap();
         });
         // Nobody listens for TCP there.
-        let nobody = target(address, Carrier::Tcp);
+        let nobody = target(address, Way::Tcp);
         assert!(
             ask_any(std::slice::from_ref(&nobody))
                 .unwrap_err()
                 .to_string()
                 .contains("connection refused")
         );
-        let there = target(address, Carrier::Udp);
+        let there = target(address, Way::Udp);
         assert_eq!(ask_any(&[nobody, there.clone()]).unwrap(), there);
         assert!(!serves(&there), "SERVFAIL is no service");
         answering.join().unwrap();
@@ -107,14 +107,14 @@ mod tests {
     #[test]
     fn silence_and_nonsense_are_no_answer() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let asked = target(silent.local_addr().unwrap(), Carrier::Udp);
+        let asked = target(silent.local_addr().unwrap(), Way::Udp);
         assert!(ask_any(&[asked]).unwrap_err().to_string().ends_with("i/o timeout"));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let talking = std::thread::spawn(move || {
             listener.accept().unwrap().0.write_all(b"\x00\x05hello").unwrap();
         });
-        let why = ask_any(&[target(address, Carrier::Tcp)]).unwrap_err().to_string();
+        let why = ask_any(&[target(address, Way::Tcp)]).unwrap_err().to_string();
         assert!(why.contains("malformed") || why.contains("reset"), "{why}");
         talking.join().unwrap();
         assert!(matches!(ask_any(&[]), Err(NoAnswer::NoUpstream)));

@@ -1,18 +1,21 @@
 //! Reads `forward FROM TO... { ... }`.
 
-use super::{Forward, destination};
+use super::destination::{self, Destination};
+use super::encryption::Encryption;
+use super::Forward;
 use crate::asking::{self, Asking, Policy, Series};
 use crate::config::BlockBuilder;
 use crate::limits::ZONES_NAMED_MAX;
 use crate::handlers::Handler;
 use crate::log::Level;
-use crate::upstream::{Key, Settings};
+use crate::upstream::{Key, Settings, Upstream};
 use nodens_corefile::take::{
     format_go_duration, parse_go_duration, parse_integer, parse_ip, parse_zones,
 };
 use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::{Name, Rcode};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
@@ -54,6 +57,7 @@ pub(super) struct Options {
     pub asking: asking::Options,
     pub source: Option<IpAddr>,
     pub resolvers: Vec<SocketAddr>,
+    pub encryption: Encryption,
     pub settings: Settings,
 }
 
@@ -67,23 +71,15 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     let mut options = Options::default();
     for line in directive.lines() {
         line.expect_no_body()?;
-        property(line, &mut options)?;
+        property(line, &mut options, block)?;
     }
     let Settings { expire, max_age, .. } = options.settings;
     if !max_age.is_zero() && max_age < expire {
         let (age, expire) = (format_go_duration(max_age), format_go_duration(expire));
         return Err(directive.invalid(format!("max_age ({age}) must not be less than expire ({expire})")));
     }
-    let addresses = destination::addresses(to, &options.resolvers, block)?;
-    let key = |address| Key {
-        address,
-        source: options.source,
-        tls_name: None,
-        settings: options.settings.clone(),
-    };
+    let upstreams = upstreams(directive, to, &mut options, block)?;
     let registry = &block.shared.registry;
-    let upstreams = &block.shared.upstreams;
-    let upstreams = addresses.into_iter().map(|to| upstreams.get(key(to), registry)).collect();
     let loops = block.handlers.iter().find_map(|handler| match handler {
         Handler::Loop(handler) => Some(handler.state()),
         _ => None,
@@ -127,6 +123,26 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     Ok(())
 }
 
+/// The servers that `to` stands for.
+fn upstreams(
+    directive: &Directive,
+    to: &[Token],
+    options: &mut Options,
+    block: &mut BlockBuilder<'_>,
+) -> Result<Vec<Arc<Upstream>>, Error> {
+    let destinations = destination::all(to, &options.resolvers, block)?;
+    let upstream = |to: Destination| {
+        let key = Key {
+            address: to.address,
+            source: options.source,
+            tls: options.encryption.peer(&to, directive, block)?,
+            settings: options.settings.clone(),
+        };
+        Ok(block.shared.upstreams.get(key, &block.shared.registry))
+    };
+    destinations.into_iter().map(upstream).collect()
+}
+
 /// The zones whose queries are passed on, as far as they have room in a line of the log.
 fn zones_named(from: &Name, zones: &[Name]) -> String {
     if !from.view().is_root() {
@@ -160,7 +176,11 @@ fn name(token: &Token, text: &str) -> Result<Name, Error> {
     Name::parse(text).map_err(|error| Error::invalid(token, format!("{text}: {error}")))
 }
 
-fn property(line: &Directive, options: &mut Options) -> Result<(), Error> {
+fn property(
+    line: &Directive,
+    options: &mut Options,
+    block: &mut BlockBuilder<'_>,
+) -> Result<(), Error> {
     let settings = &mut options.settings;
     match line.name.text.as_str() {
         "except" => {
@@ -198,7 +218,8 @@ fn property(line: &Directive, options: &mut Options) -> Result<(), Error> {
             let servers = line.expect_args_from(1)?.iter().map(destination::resolver);
             options.resolvers = servers.collect::<Result<_, _>>()?;
         }
-        "tls" | "tls_servername" => return Err(no_encryption_yet(line)),
+        "tls" => options.encryption.read_files(line, block)?,
+        "tls_servername" => options.encryption.read_name(line)?,
         "doh_method" => {
             let [method] = line.expect_args()?;
             if !["GET", "POST"].contains(&method.text.as_str()) {
@@ -208,13 +229,6 @@ fn property(line: &Directive, options: &mut Options) -> Result<(), Error> {
         _ => return Err(line.unknown_property(&PROPERTIES)),
     }
     Ok(())
-}
-
-fn no_encryption_yet(line: &Directive) -> Error {
-    line.invalid(format!(
-        "'{}' of 'forward': Nodens does not ask upstreams over TLS yet, only over UDP and TCP",
-        line.name.text
-    ))
 }
 
 fn flag(line: &Directive) -> Result<bool, Error> {

@@ -12,21 +12,33 @@ use std::path::Path;
 const STUBS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 54))];
 const PORT: u16 = 53;
+/// With encryption (RFC 7858 section 3.1).
+const TLS_PORT: u16 = 853;
 
 /// Schemes CoreDNS has for upstreams and Nodens has not.
-const ENCRYPTED: [&str; 3] = ["tls", "quic", "https"];
+const NOT_YET: [&str; 2] = ["quic", "https"];
 
-/// Turns TO words into addresses, each once, in order.
-pub(super) fn addresses(
+/// A server that a TO stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Destination {
+    pub address: SocketAddr,
+    /// Asked within TLS.
+    pub is_encrypted: bool,
+    /// The name that its certificate must have, if its TO says so.
+    pub name: Option<String>,
+}
+
+/// Turns TO words into servers, each once, in order.
+pub(super) fn all(
     to: &[Token],
     resolvers: &[SocketAddr],
     block: &BlockBuilder<'_>,
-) -> Result<Vec<SocketAddr>, Error> {
+) -> Result<Vec<Destination>, Error> {
     let mut all = Vec::new();
     for word in to {
-        for address in expand(word, resolvers, block)? {
-            if !all.contains(&address) {
-                all.push(address);
+        for destination in expand(word, resolvers, block)? {
+            if !all.contains(&destination) {
+                all.push(destination);
             }
         }
     }
@@ -49,12 +61,14 @@ fn expand(
     word: &Token,
     resolvers: &[SocketAddr],
     block: &BlockBuilder<'_>,
-) -> Result<Vec<SocketAddr>, Error> {
-    let text = match word.text.split_once("://") {
-        None | Some(("dns", _)) => word.text.strip_prefix("dns://").unwrap_or(&word.text),
-        Some((scheme, _)) if ENCRYPTED.contains(&scheme) => {
+) -> Result<Vec<Destination>, Error> {
+    let (text, is_encrypted) = match word.text.split_once("://") {
+        None => (word.text.as_str(), false),
+        Some(("dns", text)) => (text, false),
+        Some(("tls", text)) => (text, true),
+        Some((scheme, _)) if NOT_YET.contains(&scheme) => {
             let text = format!(
-                "'{}': Nodens does not ask upstreams over '{scheme}' yet, only over UDP and TCP",
+                "'{}': Nodens does not ask upstreams over '{scheme}' yet, only over UDP, TCP and TLS",
                 word.text
             );
             return Err(Error::invalid(word, text));
@@ -70,31 +84,56 @@ fn expand(
     if text.is_empty() {
         return Err(Error::invalid(word, format!("invalid address: {:?}", word.text)));
     }
-    if let Some(address) = address(text) {
-        return Ok(vec![address]);
+    let port = if is_encrypted { TLS_PORT } else { PORT };
+    if let Some(address) = address(text, port) {
+        let name = zone(text).filter(|_| is_encrypted);
+        return Ok(vec![Destination { address, is_encrypted, name }]);
     }
-    if Path::new(text).exists() {
-        return from_file(word, text, block);
-    }
-    by_name(word, text, resolvers, block)
+    let (found, name) = match Path::new(text).exists() {
+        // CoreDNS asks the servers of the file without encryption.
+        true if is_encrypted => {
+            let text = format!(
+                "{:?}: the servers of a file are asked without encryption: leave out tls://, or name the servers here",
+                word.text
+            );
+            return Err(Error::invalid(word, text));
+        }
+        true => (from_file(word, text, block)?, None),
+        false => by_name(word, text, port, (resolvers, block))?,
+    };
+    let name = name.filter(|_| is_encrypted);
+    let named = |address| Destination { address, is_encrypted, name: name.clone() };
+    Ok(found.into_iter().map(named).collect())
 }
 
 /// `192.0.2.1`, `192.0.2.1:53`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:53`; a zone
-/// (`%eth0`) is dropped, as by CoreDNS.
-fn address(text: &str) -> Option<SocketAddr> {
+/// (`%eth0`) behind the address is left out.
+fn address(text: &str, port: u16) -> Option<SocketAddr> {
     let (host, port) = match (text.strip_prefix('['), text.rsplit_once(':')) {
         (Some(_), Some((host, port))) if host.ends_with(']') => (host, port.parse().ok()?),
         (None, Some((host, port))) if !host.contains(':') => (host, port.parse().ok()?),
-        _ => (text, PORT),
+        _ => (text, port),
     };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let host = host.split_once('%').map_or(host, |(host, _)| host);
+    let host = host.rsplit_once('%').map_or(host, |(host, _)| host);
     host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port))
+}
+
+/// What stands behind the last `%`, without the port: the name that a certificate must have.
+fn zone(text: &str) -> Option<String> {
+    let (host, zone) = text.rsplit_once('%')?;
+    let zone = match (host.starts_with('['), host.contains(':')) {
+        // Without brackets the address takes all colons, and there is no port.
+        (false, true) => zone,
+        (true, _) => zone.rsplit_once(']').map_or(zone, |(zone, _)| zone),
+        _ => zone.rsplit_once(':').map_or(zone, |(zone, _)| zone),
+    };
+    Some(zone.to_ascii_lowercase()).filter(|zone| !zone.is_empty())
 }
 
 /// An argument of `resolver`: an address, with or without port.
 pub(super) fn resolver(word: &Token) -> Result<SocketAddr, Error> {
-    address(&word.text).ok_or_else(|| {
+    address(&word.text, PORT).ok_or_else(|| {
         let text = format!("resolver must be an IP address or IP:port: {:?}", word.text);
         Error::invalid(word, text)
     })
@@ -151,16 +190,18 @@ fn behind_stubs(stubs: Vec<SocketAddr>, real: Vec<SocketAddr>) -> (Vec<SocketAdd
     if real.is_empty() || only_stubs(&real) { (stubs, true) } else { (real, false) }
 }
 
+/// The addresses of a host that has a name, and the name that its certificate must have.
 fn by_name(
     word: &Token,
     text: &str,
-    resolvers: &[SocketAddr],
-    block: &BlockBuilder<'_>,
-) -> Result<Vec<SocketAddr>, Error> {
-    let (host, port) = match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
-        Some((host, Ok(port))) => (host, port),
-        _ => (text, PORT),
+    port: u16,
+    (resolvers, block): (&[SocketAddr], &BlockBuilder<'_>),
+) -> Result<(Vec<SocketAddr>, Option<String>), Error> {
+    let (text, port) = match text.rsplit_once(':').map(|(text, port)| (text, port.parse())) {
+        Some((text, Ok(port))) => (text, port),
+        _ => (text, port),
     };
+    let host = text.rsplit_once('%').map_or(text, |(host, _)| host);
     let valid = !host.contains('/') && nodens_wire::Name::parse(host).is_ok();
     if !valid {
         let text = format!("not an IP address, file, or valid domain: {:?}", word.text);
@@ -170,7 +211,7 @@ fn by_name(
     let complete = format!("{}.", host.trim_end_matches('.'));
     let found = (block.options.lookup_host)(&complete, resolvers)
         .map_err(|error| Error::invalid(word, format!("failed to resolve {host:?}: {error}")))?;
-    Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+    Ok((found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect(), zone(text)))
 }
 
 #[cfg(test)]
@@ -190,13 +231,32 @@ mod tests {
             ("[2001:db8::1]", Some("[2001:db8::1]:53")),
             ("[2001:db8::1]:1053", Some("[2001:db8::1]:1053")),
             ("fe80::1%eth0", Some("[fe80::1]:53")),
+            ("192.0.2.1%a%b", None),
             ("192.0.2.1:", None),
             ("192.0.2.1:70000", None),
             ("192.0.2.256", None),
             ("dns.example", None),
             ("", None),
         ] {
-            assert_eq!(address(text), expected.map(server), "{text}");
+            assert_eq!(address(text, PORT), expected.map(server), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_certificate_stands_behind_the_address() {
+        for (text, at, name) in [
+            ("192.0.2.1", "192.0.2.1:853", None),
+            ("192.0.2.1%", "192.0.2.1:853", None),
+            ("192.0.2.1%dns.example", "192.0.2.1:853", Some("dns.example")),
+            ("192.0.2.1%dns.example:8853", "192.0.2.1:8853", Some("dns.example")),
+            ("2001:db8::1%dns.example", "[2001:db8::1]:853", Some("dns.example")),
+            // No name: refused later.
+            ("2001:db8::1%dns.example:8853", "[2001:db8::1]:853", Some("dns.example:8853")),
+            ("[2001:db8::1%dns.example]", "[2001:db8::1]:853", Some("dns.example")),
+            ("[2001:db8::1%dns.example]:8853", "[2001:db8::1]:8853", Some("dns.example")),
+        ] {
+            assert_eq!(address(text, TLS_PORT), Some(server(at)), "{text}");
+            assert_eq!(zone(text).as_deref(), name, "{text}");
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod config;
 mod destination;
+mod encryption;
 mod message;
 mod targets;
 
@@ -111,8 +112,8 @@ impl Handle for Forward {
 impl Forward {
     /// Whom it asks, and how it asks for a client that came over UDP.
     pub(crate) fn targets(&self) -> impl Iterator<Item = (&Arc<Upstream>, Carrier)> {
-        let carrier = if self.options.force_tcp { Carrier::Tcp } else { Carrier::Udp };
-        self.asking.upstreams.iter().map(move |upstream| (upstream, carrier))
+        let plain = if self.options.force_tcp { Carrier::Tcp } else { Carrier::Udp };
+        self.asking.upstreams.iter().map(move |upstream| (upstream, upstream.carrier(plain)))
     }
 
     /// What `loop` of the same server block knows.

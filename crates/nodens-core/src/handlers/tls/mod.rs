@@ -1,10 +1,9 @@
 //! `tls`: the certificate that listeners with encryption show.
 
-use crate::config::{BlockBuilder, Task};
+use crate::config::{BlockBuilder, Renewal};
 use crate::handler::Spec;
 use crate::limits::CERTIFICATE_RELOAD as RELOAD_INTERVAL;
 use crate::log::Level;
-use crate::shared::Shared;
 use nodens_corefile::{Directive, Error, Token};
 use nodens_tls::{ClientAuth, Server, ServerFiles};
 use std::sync::Arc;
@@ -69,33 +68,18 @@ fn shared(
     let server = Server::load(files).map_err(|error| directive.invalid(error.to_string()))?;
     let server = Arc::new(server);
     block.services.kept.add(server.clone());
-    block.services.tasks.push(task(server.clone(), block.shared.clone()));
-    Ok(server)
-}
-
-/// Looks from time to time whether the files changed.
-fn task(server: Arc<Server>, shared: Arc<Shared>) -> Task {
     let certificate = server.files().certificate.display().to_string();
-    let name = format!("tls {certificate}");
-    let mut said = String::new();
-    let run = Box::new(move || {
-        let (level, text) = match server.reload() {
-            Ok(false) => return said.clear(),
-            Ok(true) => {
-                (Level::Info, format!("Certificate {certificate} changed: new connections get it"))
-            }
-            Err(error) => (
-                Level::Error,
-                format!("Certificate reload failed, the old one stays in use: {error}"),
-            ),
-        };
-        // Files are often written one after the other, and a fault may stay for days.
-        if text != said {
-            shared.sink.line(level, "tls", text.clone());
-            said = text;
-        }
-    });
-    Task { name, interval: RELOAD_INTERVAL, run }
+    let renewed = server.clone();
+    let renewal = Renewal {
+        origin: "tls",
+        interval: RELOAD_INTERVAL,
+        changed: format!("Certificate {certificate} changed: new connections get it"),
+        failed: "Certificate reload failed, the old one stays in use".to_owned(),
+        subject: certificate,
+        reload: Box::new(move || renewed.reload()),
+    };
+    block.services.tasks.push(renewal.into_task(block.shared.sink.clone()));
+    Ok(server)
 }
 
 fn client_auth(value: &Token) -> Result<ClientAuth, Error> {

@@ -100,8 +100,8 @@ proptest! {
             prop_assert!(bench.shared.in_flight.is_empty());
             for n in 1..=3 {
                 let address = format!("192.0.2.{n}:53").parse().unwrap();
-                let (source, tls_name) = (None, None);
-                let key = Key { address, source, tls_name, settings: Settings::default() };
+                let (source, tls) = (None, None);
+                let key = Key { address, source, tls, settings: Settings::default() };
                 let upstream = bench.shared.upstreams.get(key, &bench.shared.registry);
                 for carrier in [Carrier::Udp, Carrier::Tcp] {
                     prop_assert_eq!(upstream.path(carrier).in_flight(), 0);

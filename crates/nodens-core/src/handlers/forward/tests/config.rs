@@ -57,8 +57,13 @@ fn errors_say_where_and_what() {
         ("source_address eth0", "Corefile:3:16: expected an IP address"),
         ("resolver dns.example", "Corefile:3:10: resolver must be an IP address or IP:port"),
         ("doh_method PUT", "Corefile:3:12: expected GET or POST"),
-        ("tls", "Corefile:3:1: 'tls' of 'forward': Nodens does not ask upstreams over TLS yet"),
-        ("tls_servername a.example", "Corefile:3:1: 'tls_servername' of 'forward': Nodens does"),
+        ("tls a b c d", "Corefile:3:11: Wrong argument count after 'tls'"),
+        ("tls /none/ca.pem", "Corefile:3:1: could not read /none/ca.pem: "),
+        ("tls Cargo.toml", "Corefile:3:1: ./Cargo.toml: expected certificates in PEM format"),
+        ("tls /none/cert.pem /none/key.pem", "Corefile:3:1: could not read /none/cert.pem: "),
+        ("tls_servername", "Corefile:3:1: Wrong argument count after 'tls_servername'"),
+        ("tls_servername a b", "Corefile:3:18: Wrong argument count after 'tls_servername'"),
+        ("tls_servername a..b", "Corefile:3:16: \"a..b\" is no name that a certificate can have"),
     ] {
         let error = body_error(body);
         assert!(error.starts_with(expected), "{body}: {error}");
@@ -71,7 +76,19 @@ fn destinations_are_checked() {
     for (line, expected) in [
         ("forward".to_owned(), "Corefile:2:1: Wrong argument count after 'forward'"),
         ("forward .".to_owned(), "Corefile:2:1: Wrong argument count after 'forward'"),
-        ("forward . tls://9.9.9.9".to_owned(), "Corefile:2:11: 'tls://9.9.9.9': Nodens does not"),
+        ("forward . tls://".to_owned(), "Corefile:2:11: invalid address: \"tls://\""),
+        ("forward . tls://9.9.9.9%a..b".to_owned(), "Corefile:2:1: \"a..b\" is no name that"),
+        (
+            "forward . tls://9.9.9.9%a {\n tls_servername b\n}".to_owned(),
+            "Corefile:2:1: both forward ('b') and proxy level ('a') TLS servernames are set for \
+             upstream proxy 'tls://9.9.9.9:853'",
+        ),
+        (
+            "forward . tls:///etc/hosts".to_owned(),
+            "Corefile:2:11: \"tls:///etc/hosts\": the servers of a file are asked without encryption",
+        ),
+        ("forward . tls://dns.example".to_owned(), "Corefile:2:11: failed to resolve \"dns.example\""),
+        ("forward . quic://9.9.9.9".to_owned(), "Corefile:2:11: 'quic://9.9.9.9': Nodens does not"),
         ("forward . https://dns.example".to_owned(), "Corefile:2:11: 'https://dns.example': Nod"),
         (
             "forward . grpc://192.0.2.1".to_owned(),

@@ -3,6 +3,7 @@
 mod attempts;
 mod chaos;
 mod config;
+mod encryption;
 mod coalescing;
 mod health;
 mod malformed;

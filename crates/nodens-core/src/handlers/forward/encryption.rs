@@ -1,0 +1,112 @@
+//! Upstreams that are asked within TLS: whom they have to be, and what is shown to them.
+
+use super::destination::Destination;
+use crate::config::{BlockBuilder, Renewal};
+use crate::limits::CERTIFICATE_RELOAD;
+use crate::upstream::Peer;
+use nodens_corefile::{Directive, Error, Token};
+use nodens_tls::rustls::pki_types::ServerName;
+use nodens_tls::{Client, ClientFiles, server_name};
+use std::sync::Arc;
+
+/// What `tls` and `tls_servername` say.
+#[derive(Debug, Default)]
+pub(super) struct Encryption {
+    client: Option<Arc<Client>>,
+    /// The name of all certificates, as written.
+    name: Option<(String, ServerName<'static>)>,
+}
+
+impl Encryption {
+    /// Reads `tls [CERT KEY] [CA]`.
+    pub(super) fn read_files(
+        &mut self,
+        line: &Directive,
+        block: &mut BlockBuilder<'_>,
+    ) -> Result<(), Error> {
+        let path = |word: &Token| block.path(&word.text);
+        let files = match line.expect_args_within(0..=3)? {
+            [] => ClientFiles::default(),
+            [ca] => ClientFiles { certificate: None, authorities: Some(path(ca)) },
+            [certificate, key, ca @ ..] => ClientFiles {
+                certificate: Some((path(certificate), path(key))),
+                authorities: ca.first().map(path),
+            },
+        };
+        self.client = Some(client(files, line, block)?);
+        Ok(())
+    }
+
+    /// Reads `tls_servername NAME`.
+    pub(super) fn read_name(&mut self, line: &Directive) -> Result<(), Error> {
+        let [word] = line.expect_args()?;
+        self.name = match word.text.as_str() {
+            // As if it were not there.
+            "" => None,
+            text => Some((text.to_owned(), name(word, text)?)),
+        };
+        Ok(())
+    }
+
+    /// Who `to` has to be; none without encryption.
+    pub(super) fn peer(
+        &mut self,
+        to: &Destination,
+        directive: &Directive,
+        block: &mut BlockBuilder<'_>,
+    ) -> Result<Option<Arc<Peer>>, Error> {
+        if !to.is_encrypted {
+            return Ok(None);
+        }
+        let address = to.address;
+        let name = match (&self.name, &to.name) {
+            (Some((all, _)), Some(own)) => {
+                return Err(directive.invalid(format!(
+                    "both forward ('{all}') and proxy level ('{own}') TLS servernames are set for \
+                     upstream proxy 'tls://{address}'"
+                )));
+            }
+            (Some((_, all)), None) => all.clone(),
+            (None, Some(own)) => name(&directive.name, own)?,
+            (None, None) => ServerName::from(address.ip()),
+        };
+        let client = match &self.client {
+            Some(client) => client.clone(),
+            None => client(ClientFiles::default(), directive, block)?,
+        };
+        self.client = Some(client.clone());
+        Ok(Some(Arc::new(Peer::new(client, name))))
+    }
+}
+
+fn name(word: &Token, text: &str) -> Result<ServerName<'static>, Error> {
+    let invalid = || Error::invalid(word, format!("{text:?} is no name that a certificate can have"));
+    server_name(text).ok_or_else(invalid)
+}
+
+/// What connections begin with that use `files`, which are read again when they change.
+fn client(
+    files: ClientFiles,
+    line: &Directive,
+    block: &mut BlockBuilder<'_>,
+) -> Result<Arc<Client>, Error> {
+    let client = block.shared.upstreams.client(files);
+    let client = client.map_err(|error| line.invalid(error.to_string()))?;
+    let ClientFiles { certificate, authorities } = client.files();
+    let path = certificate.as_ref().map(|(certificate, _)| certificate).or(authorities.as_ref());
+    let is_known = block.services.kept.all::<Arc<Client>>().any(|own| Arc::ptr_eq(own, &client));
+    let Some(path) = path.filter(|_| !is_known) else { return Ok(client) };
+    let path = path.display().to_string();
+    let renewed = client.clone();
+    let renewal = Renewal {
+        origin: "forward",
+        interval: CERTIFICATE_RELOAD,
+        changed: format!("TLS files of {path} changed: new connections to upstreams use them"),
+        failed: format!("TLS reload of {path} failed, what was read before stays in use"),
+        subject: path,
+        reload: Box::new(move || renewed.reload()),
+    };
+    block.services.tasks.push(renewal.into_task(block.shared.sink.clone()));
+    block.services.kept.add(client.clone());
+    Ok(client)
+}
