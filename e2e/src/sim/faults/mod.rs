@@ -33,8 +33,8 @@ const COUNTED: Duration = Duration::from_millis(200);
 /// Longer than anything is left alone before it is tried again, and said again if that were done.
 const A_WHILE: Duration = Duration::from_secs(4);
 
-/// Of lines that complain, those that have nothing to do with a fault of the node: single queries, and what is so without
-/// Kubernetes.
+/// Of lines that complain, those that have nothing to do with a fault of the node: single queries, what is so without
+/// Kubernetes, and limits of the machine.
 const USUAL: [&str; 3] =
     ["plugin/errors: ", "no Kubernetes API to ask for names or pods", "] machine: "];
 
