@@ -38,6 +38,17 @@ pub struct Identity {
     key: PrivateKeyDer<'static>,
     /// The certificate of the authority that signed it, in PEM, if it was made here.
     pub authority: Option<String>,
+    /// Certificate and key in PEM, for other servers, if they were made here.
+    pub made: Option<Made>,
+}
+
+/// Texts in PEM.
+#[derive(Debug)]
+pub struct Made {
+    /// The certificate.
+    pub chain: String,
+    /// Its key.
+    pub key: String,
 }
 
 impl Identity {
@@ -56,9 +67,10 @@ impl Identity {
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name.push(DnType::CommonName, "nodens-lab echo");
         let certificate = params.signed_by(&key, &issuer)?;
+        let made = Some(Made { chain: certificate.pem(), key: key.serialize_pem() });
         let key = PrivateKeyDer::try_from(key.serialize_der())
             .map_err(|why| rustls::Error::General(why.to_owned()))?;
-        Ok(Self { chain: vec![certificate.der().clone()], key, authority: Some(pem) })
+        Ok(Self { chain: vec![certificate.der().clone()], key, authority: Some(pem), made })
     }
 
     /// Reads a chain of certificates and its key from files in PEM.
@@ -71,7 +83,7 @@ impl Identity {
         }
         let key = PrivateKeyDer::from_pem_file(key);
         let key = key.map_err(|error| wrong(chain, format!("no key: {error}")))?;
-        Ok(Self { chain: certificates, key, authority: None })
+        Ok(Self { chain: certificates, key, authority: None, made: None })
     }
 
     /// The settings of a server that speaks `protocol` (ALPN) over QUIC and takes early data.

@@ -24,8 +24,10 @@ use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Live, Style};
 use anyhow::{Context, Result, bail};
 use cells::{Arrangement, Cell};
-use configs::Setup;
+use configs::{Encrypted, Setup};
 use cpus::Cpus;
+use lab_echo::identity::Identity;
+use lab_load::Transport;
 use nodens_wire::Name;
 use peers::{Peer, Programs};
 use questions::Questions;
@@ -205,9 +207,23 @@ impl Bench<'_> {
             cached: !matches!(arrangement, Arrangement::Uncached | Arrangement::UncachedKubernetes),
             hosts: arrangement.knows_internal().then_some(hosts),
             watched: arrangement == Arrangement::Busy,
+            encrypted: arrangement
+                .encrypted()
+                .map(|transport| self.encrypted(transport))
+                .transpose()?,
             services: arrangement.watches_services().then_some(self.services.api.address),
             folder,
         })
+    }
+
+    fn encrypted(&self, transport: Transport) -> Result<Encrypted> {
+        let address = free_address()?;
+        let names = [address.ip().to_string(), "localhost".to_owned()];
+        let identity = Identity::make(&names)?;
+        let made = identity.made.context("no certificate was made")?;
+        let certificate = self.scratch.write("server.pem", &made.chain)?;
+        let key = self.scratch.write("server.key", &made.key)?;
+        Ok(Encrypted { transport, address, certificate, key })
     }
 
     /// Starts one server in one arrangement, measures its cells, and ends it.
@@ -232,6 +248,7 @@ impl Bench<'_> {
             Arrangement::Memory | Arrangement::Uncached | Arrangement::Held
         ) {
             self.closed(setup.address, &self.questions.warm, Some(2 * NAMES as u64))?;
+            self.warm_encrypted(&setup)?;
         }
         let under_test = UnderTest { name: peer.name, repeat, server: &server, setup: &setup };
         for cell in self.cells(peer, arrangement) {
@@ -288,7 +305,10 @@ impl Bench<'_> {
             Cell::TcpIdle => self.held(setup.address, server)?,
             Cell::SameCpu => self.through_pod(setup.address)?,
             Cell::Disturbed => self.disturbed(setup, half)?,
-            _ => self.load(cell, setup.address, half, (repeat, tries))?.into(),
+            _ => {
+                let own = setup.encrypted.as_ref().map_or(setup.address, |own| own.address);
+                self.load(cell, own, half, (repeat, tries))?.into()
+            }
         };
         Ok(Sample {
             server: name,

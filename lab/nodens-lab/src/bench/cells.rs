@@ -1,5 +1,7 @@
 //! What is measured, and under which arrangement of server, load and CPUs.
 
+use lab_load::Transport;
+
 /// Queries in flight on each connection of [`Cell::TcpDeep`].
 const DEPTH: usize = 4;
 
@@ -27,10 +29,16 @@ pub(super) enum Arrangement {
     UncachedKubernetes,
     /// One CPU, room for [`super::HELD`] connections.
     Held,
+    /// One CPU, DNS over TLS.
+    Dot,
+    /// One CPU, DNS over HTTPS, HTTP/2.
+    Doh,
+    /// One CPU, DNS over QUIC.
+    Doq,
 }
 
 impl Arrangement {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::OneCpu,
         Self::TwoCpus,
         Self::Internal,
@@ -41,7 +49,20 @@ impl Arrangement {
         Self::Kubernetes,
         Self::UncachedKubernetes,
         Self::Held,
+        Self::Dot,
+        Self::Doh,
+        Self::Doq,
     ];
+
+    /// The transport that it is about, if that has TLS.
+    pub(super) fn encrypted(self) -> Option<Transport> {
+        match self {
+            Self::Dot => Some(Transport::Dot),
+            Self::Doh => Some(Transport::Doh),
+            Self::Doq => Some(Transport::Doq),
+            _ => None,
+        }
+    }
 
     /// Whether the server reads the names of Services from an API server.
     pub(super) fn watches_services(self) -> bool {
@@ -105,10 +126,20 @@ pub(super) enum Cell {
     UncachedServices,
     /// [`Cell::SearchPath`] without a cache.
     UncachedSearchPath,
+    /// The highest QPS over 100 connections of DNS over TLS.
+    Dot100,
+    /// The highest rate of new connections over TLS, each with a full handshake and one query.
+    DotFull,
+    /// The same with handshakes that resume a session.
+    DotResumed,
+    /// The highest QPS over 100 connections of DNS over HTTPS.
+    Doh100,
+    /// The same of DNS over QUIC.
+    Doq100,
 }
 
 impl Cell {
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 29] = [
         Self::OneName,
         Self::ManyNames,
         Self::Low,
@@ -133,6 +164,11 @@ impl Cell {
         Self::SearchPath,
         Self::UncachedServices,
         Self::UncachedSearchPath,
+        Self::Dot100,
+        Self::DotFull,
+        Self::DotResumed,
+        Self::Doh100,
+        Self::Doq100,
     ];
 
     /// Its name in tables, files and `--cells`.
@@ -162,6 +198,11 @@ impl Cell {
             Self::SearchPath => "search-path",
             Self::UncachedServices => "uncached-services",
             Self::UncachedSearchPath => "uncached-search-path",
+            Self::Dot100 => "dot-100",
+            Self::DotFull => "dot-full-handshakes",
+            Self::DotResumed => "dot-resumed-handshakes",
+            Self::Doh100 => "doh-100",
+            Self::Doq100 => "doq-100",
         }
     }
 
@@ -176,6 +217,9 @@ impl Cell {
             Self::Services | Self::SearchPath => Arrangement::Kubernetes,
             Self::UncachedServices | Self::UncachedSearchPath => Arrangement::UncachedKubernetes,
             Self::TcpIdle => Arrangement::Held,
+            Self::Dot100 | Self::DotFull | Self::DotResumed => Arrangement::Dot,
+            Self::Doh100 => Arrangement::Doh,
+            Self::Doq100 => Arrangement::Doq,
             _ => Arrangement::OneCpu,
         }
     }
@@ -185,10 +229,10 @@ impl Cell {
         !matches!(self, Self::Misses | Self::UncachedExternal | Self::Memory)
     }
 
-    /// For cells that keep TCP connections busy: how many, and queries in flight on each.
+    /// For cells that keep connections busy: how many, and queries in flight on each.
     pub(super) fn connections(self) -> Option<(usize, usize)> {
         match self {
-            Self::Tcp100 => Some((100, 1)),
+            Self::Tcp100 | Self::Dot100 | Self::Doh100 | Self::Doq100 => Some((100, 1)),
             Self::Tcp1000 => Some((1_000, 1)),
             Self::TcpDeep => Some((100, DEPTH)),
             _ => None,

@@ -2,6 +2,7 @@
 //! is one, no log of queries, no DNSSEC validation, everything else asked of one upstream.
 
 use super::{INTERNAL, INTERNAL_ADDRESS, NAMES};
+use lab_load::Transport;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,8 +24,30 @@ pub(super) struct Setup {
     pub(super) watched: bool,
     /// The API server that Services are read from.
     pub(super) services: Option<SocketAddr>,
+    /// Where it listens with TLS, and with which certificate.
+    pub(super) encrypted: Option<Encrypted>,
     /// For the server's own files.
     pub(super) folder: PathBuf,
+}
+
+/// A listener with TLS, beside the plain one.
+pub(super) struct Encrypted {
+    pub(super) transport: Transport,
+    pub(super) address: SocketAddr,
+    /// In PEM, as the key.
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+}
+
+impl Setup {
+    /// Certificate, key and port of the listener with TLS, if it speaks `transport`.
+    fn tls(
+        &self,
+        transport: Transport,
+    ) -> Option<(std::path::Display<'_>, std::path::Display<'_>, u16)> {
+        let own = self.encrypted.as_ref().filter(|own| own.transport == transport)?;
+        Some((own.certificate.display(), own.key.display(), own.address.port()))
+    }
 }
 
 /// Which handlers a Corefile has.
@@ -75,12 +98,26 @@ pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
         lines.push(format!("hosts {} {{\n        {options}\n    }}", hosts.display()));
     }
     lines.push(format!("forward . {upstream}"));
-    let mut text = format!(".:{} {{\n", address.port());
-    for line in lines {
-        _ = writeln!(text, "    {line}");
+    let mut text = block("", address.port(), &lines);
+    if let Some(own) = &setup.encrypted {
+        lines.push(format!("tls {} {}", own.certificate.display(), own.key.display()));
+        let (scheme, bound) = match own.transport {
+            Transport::Doh => ("https://", Some("https")),
+            Transport::Doq => ("quic://", Some("quic")),
+            _ => ("tls://", None),
+        };
+        // Others have no such bounds.
+        let most =
+            |bound| format!("{bound} {{\n        max_connections {}\n    }}", setup.connections);
+        lines.extend(bound.map(most));
+        text += &block(scheme, own.address.port(), &lines);
     }
-    text.push_str("}\n");
     text
+}
+
+fn block(scheme: &str, port: u16, lines: &[String]) -> String {
+    let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
+    format!("{scheme}.:{port} {{\n{lines}}}\n")
 }
 
 pub(super) fn unbound(setup: &Setup) -> String {
@@ -90,6 +127,23 @@ pub(super) fn unbound(setup: &Setup) -> String {
         format!("    local-data: \"{INTERNAL} IN A {INTERNAL_ADDRESS}\"\n")
     } else {
         String::new()
+    };
+    let tls = match (setup.tls(Transport::Dot), setup.tls(Transport::Doh)) {
+        (Some((certificate, key, port)), _) => format!(
+            "    interface: {ip}@{port}
+    tls-port: {port}
+    tls-service-pem: \"{certificate}\"
+    tls-service-key: \"{key}\"
+"
+        ),
+        (_, Some((certificate, key, port))) => format!(
+            "    interface: {ip}@{port}
+    https-port: {port}
+    tls-service-pem: \"{certificate}\"
+    tls-service-key: \"{key}\"
+"
+        ),
+        _ => String::new(),
     };
     let no_cache = if setup.cached { "" } else { "    cache-max-ttl: 0\n" };
     format!(
@@ -113,7 +167,7 @@ pub(super) fn unbound(setup: &Setup) -> String {
     incoming-num-tcp: {connections}
     num-queries-per-thread: 2048
     minimal-responses: yes
-{internal}{no_cache}remote-control:
+{internal}{tls}{no_cache}remote-control:
     control-enable: no
 forward-zone:
     name: \".\"
@@ -135,6 +189,14 @@ pub(super) fn dnsdist(setup: &Setup) -> String {
         _ = writeln!(text, "addAction(QNameRule(\"{INTERNAL}\"), {action})");
     }
     _ = writeln!(text, "newServer({{address=\"{upstream}\", sockets=8}}):setUp()");
+    let tls = [(Transport::Dot, "addTLSLocal"), (Transport::Doh, "addDOHLocal")];
+    for (transport, how) in tls {
+        let Some((certificate, key, port)) = setup.tls(transport) else { continue };
+        let files = format!("\"{certificate}\", \"{key}\"");
+        let at = SocketAddr::new(address.ip(), port);
+        let path = if transport == Transport::Doh { "\"/dns-query\", " } else { "" };
+        _ = writeln!(text, "{how}(\"{at}\", {files}, {path}{{reusePort=true}})");
+    }
     if setup.cached {
         text.push_str("getPool(\"\"):setCache(newPacketCache(1000000))\n");
     }
@@ -151,9 +213,19 @@ pub(super) fn kresd(setup: &Setup) -> String {
     } else {
         String::new()
     };
+    let tls = [(Transport::Dot, "tls"), (Transport::Doh, "doh2")];
+    let tls: String = tls
+        .into_iter()
+        .filter_map(|(transport, kind)| Some((setup.tls(transport)?, kind)))
+        .map(|((certificate, key, port), kind)| {
+            format!(
+                "net.tls('{certificate}', '{key}')\nnet.listen('{ip}', {port}, {{ kind = '{kind}' }})\n"
+            )
+        })
+        .collect();
     format!(
         "net.listen('{ip}', {port})
-net.ipv6 = false
+{tls}net.ipv6 = false
 trust_anchors.remove('.')
 cache.size = 500 * MB
 {internal}policy.add(policy.all(policy.STUB('{to}@{to_port}')))

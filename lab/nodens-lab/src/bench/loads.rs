@@ -6,14 +6,15 @@ use super::disturb::Disturbance;
 use super::sample::Load;
 use super::services::{Services, expect_rcode};
 use super::{
-    Bench, CLIENTS, HELD, IN_FLIGHT, LOW_RATE, NAMES_OF_MEMORY, NEW_AT_ONCE, PAIR_CONNECTIONS,
-    RATE_PER_THREAD, SOURCES, WARM_MAX, questions, ready_name,
+    Bench, CLIENTS, HELD, IN_FLIGHT, LOW_RATE, NAMES, NAMES_OF_MEMORY, NEW_AT_ONCE,
+    PAIR_CONNECTIONS, RATE_PER_THREAD, SOURCES, WARM_MAX, questions, ready_name,
 };
 use crate::child::Server;
 use crate::hold::Clients;
 use anyhow::{Context, Result, bail};
 use lab_load::life::Amount;
 use lab_load::schedule::Arrivals;
+use lab_load::transport::Trust;
 use lab_load::{Config, Outcome, Pace, Spin, Transport, Workload};
 use nodens_wire::{Name, Type};
 use std::net::SocketAddr;
@@ -48,11 +49,17 @@ impl Bench<'_> {
             Cell::SearchPath | Cell::UncachedSearchPath => {
                 expect_rcode(self.closed(server, &self.services.noise.0, None)?, 3)
             }
-            Cell::TcpNew => self.new_connections(server),
+            Cell::TcpNew => self.new_connections(self.config_of(Transport::Tcp, server)),
+            Cell::DotFull => {
+                let mut config = self.config_of(Transport::Dot, server);
+                config.streams.tls.no_resumption = true;
+                self.new_connections(config)
+            }
+            Cell::DotResumed => self.new_connections(self.config_of(Transport::Dot, server)),
             Cell::Low => self.open(server, LOW_RATE, Spin::Never),
             Cell::Fixed => self.open(server, self.args.rate, Spin::Always),
             Cell::Half | Cell::Quiet | Cell::Disturbed => self.open(server, half, Spin::Always),
-            _ => self.maximum(server, &questions.many, cell.connections()),
+            _ => self.maximum(server, &questions.many, cell),
         }
     }
 
@@ -78,25 +85,29 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn maximum(
-        &self,
-        server: SocketAddr,
-        workload: &Workload,
-        connections: Option<(usize, usize)>,
-    ) -> Result<Outcome> {
-        let Some((clients, window)) = connections else {
+    fn maximum(&self, server: SocketAddr, workload: &Workload, cell: Cell) -> Result<Outcome> {
+        let Some((clients, window)) = cell.connections() else {
             return self.closed(server, workload, None);
         };
+        let transport = cell.arrangement().encrypted().unwrap_or(Transport::Tcp);
         let pace = Pace::Closed { window };
-        let config = Config { transport: Transport::Tcp, clients, pace, ..self.config(server) };
-        self.run(config, workload)
+        self.run(Config { clients, pace, ..self.config_of(transport, server) }, workload)
+    }
+
+    /// Asks for every name over the listener with TLS: it may have a cache of its own.
+    pub(super) fn warm_encrypted(&self, setup: &Setup) -> Result<()> {
+        let Some(own) = &setup.encrypted else { return Ok(()) };
+        let (clients, queries) = (16, Some(2 * NAMES as u64));
+        let pace = Pace::Closed { window: IN_FLIGHT / clients };
+        let config = self.config_of(own.transport, own.address);
+        let config = Config { pace, clients, queries, duration: WARM_MAX, ..config };
+        self.run(config, &self.questions.warm).map(drop)
     }
 
     /// A connection for each query.
-    fn new_connections(&self, server: SocketAddr) -> Result<Outcome> {
-        let (transport, clients) = (Transport::Tcp, NEW_AT_ONCE);
+    fn new_connections(&self, config: Config) -> Result<Outcome> {
         let pace = Pace::Closed { window: 1 };
-        let mut config = Config { transport, clients, pace, ..self.config(server) };
+        let mut config = Config { clients: NEW_AT_ONCE, pace, ..config };
         config.streams.life.questions = Some(Amount::Fixed(1.0));
         // So many that one address has not enough ports.
         config.sources = lab_load::sources::parse(SOURCES)?;
@@ -148,6 +159,13 @@ impl Bench<'_> {
             seed: self.args.seed,
             ..Config::new(server, self.args.rate)
         }
+    }
+
+    /// The same over another transport; with TLS, any certificate is taken.
+    fn config_of(&self, transport: Transport, server: SocketAddr) -> Config {
+        let mut config = Config { transport, ..self.config(server) };
+        config.streams.tls.trust = Trust::Anyone;
+        config
     }
 
     fn run(&self, config: Config, workload: &Workload) -> Result<Outcome> {

@@ -4,6 +4,7 @@ use super::cells::{Arrangement, Cell};
 use super::configs::{self, Chain, Setup};
 use crate::child::in_path;
 use anyhow::{Context, Result, bail};
+use lab_load::Transport;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -156,6 +157,15 @@ impl Peer {
         matches!(self.kind, Kind::Echo | Kind::Knot | Kind::Nsd)
     }
 
+    /// Whether it serves this transport.
+    fn speaks(&self, transport: Transport) -> bool {
+        match self.kind {
+            Kind::Echo | Kind::Nodens(Chain::Short) | Kind::CoreDns(Chain::Short) => true,
+            Kind::Unbound | Kind::Dnsdist | Kind::Kresd => transport != Transport::Doq,
+            _ => false,
+        }
+    }
+
     /// Whether it can be set up this way.
     pub(super) fn fits(&self, arrangement: Arrangement) -> bool {
         let corefile = matches!(self.kind, Kind::Nodens(_) | Kind::CoreDns(_));
@@ -173,6 +183,9 @@ impl Peer {
             Arrangement::Uncached => knows_names,
             Arrangement::Memory => !self.asks_nobody(),
             Arrangement::Busy => corefile,
+            Arrangement::Dot | Arrangement::Doh | Arrangement::Doq => {
+                arrangement.encrypted().is_some_and(|transport| self.speaks(transport))
+            }
             Arrangement::Kubernetes | Arrangement::UncachedKubernetes => {
                 matches!(self.kind, Kind::Nodens(Chain::Cluster) | Kind::CoreDns(Chain::Cluster))
             }
@@ -199,7 +212,14 @@ impl Peer {
         };
         match self.kind {
             Kind::Echo => {
-                command.args(["echo", "--mode", "udp,tcp", "--listen", &setup.address.to_string()]);
+                command.arg("echo");
+                let mut modes = "udp,tcp".to_owned();
+                if let Some(own) = &setup.encrypted {
+                    modes = format!("{modes},{}", own.transport);
+                    command.arg("--tls-cert").arg(&own.certificate).arg("--tls-key").arg(&own.key);
+                    command.args(["--tls-listen", &own.address.to_string()]);
+                }
+                command.args(["--mode", &modes, "--listen", &setup.address.to_string()]);
                 command.args(["--threads", &setup.threads.to_string()]);
             }
             Kind::Nodens(chain) | Kind::CoreDns(chain) => {

@@ -349,6 +349,37 @@ fn kubernetes(title: &str, peers: &[Peer], n: &Numbers<'_>, cells: [Cell; 2]) ->
     section(title, peers, &columns)
 }
 
+fn encrypted(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "DoT", Cell::Dot100),
+        cost_column(n, Cell::Dot100),
+        ratio_column(n, "×CoreDNS", Cell::Dot100, ("coredns", Cell::Dot100)),
+        rate_column(n, "DoH", Cell::Doh100),
+        cost_column(n, Cell::Doh100),
+        ratio_column(n, "×CoreDNS", Cell::Doh100, ("coredns", Cell::Doh100)),
+        rate_column(n, "DoQ", Cell::Doq100),
+        cost_column(n, Cell::Doq100),
+        ratio_column(n, "×CoreDNS", Cell::Doq100, ("coredns", Cell::Doq100)),
+    ];
+    section(
+        "DNS over TLS, HTTPS (HTTP/2) and QUIC: 100 connections, one query in flight on each",
+        peers,
+        &columns,
+    )
+}
+
+fn handshakes(peers: &[Peer], n: &Numbers<'_>) -> Section {
+    let columns = [
+        rate_column(n, "full", Cell::DotFull),
+        cost_column(n, Cell::DotFull),
+        ratio_column(n, "×dnsdist", Cell::DotFull, ("dnsdist", Cell::DotFull)),
+        rate_column(n, "resumed", Cell::DotResumed),
+        cost_column(n, Cell::DotResumed),
+        ratio_column(n, "×dnsdist", Cell::DotResumed, ("dnsdist", Cell::DotResumed)),
+    ];
+    section("DNS over TLS: new connections a second, one query on each", peers, &columns)
+}
+
 /// Every table in which at least one server has a value.
 pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<Section> {
     let n = Numbers { samples };
@@ -358,6 +389,7 @@ pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<
     sections.extend(latencies(bench, peers, &n));
     sections.push(tcp(peers, &n));
     sections.push(connections(peers, &n));
+    sections.extend([encrypted(peers, &n), handshakes(peers, &n)]);
     let cached = [Cell::Services, Cell::SearchPath];
     let uncached = [Cell::UncachedServices, Cell::UncachedSearchPath];
     let title = "Kubernetes, 5,000 Services from an API server, `cache 30`, server on one CPU";
