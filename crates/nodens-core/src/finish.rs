@@ -3,9 +3,10 @@
 use crate::config::Config;
 use crate::cookie;
 use crate::handler::Job;
+use crate::limits::PADDING_BLOCK;
 use crate::shared::Shared;
 use nodens_wire::edns::{code, push_option};
-use nodens_wire::shape::{ResponseEdns, shape};
+use nodens_wire::shape::{ResponseEdns, pad, shape};
 use nodens_wire::{Builder, Flags, HEADER_LEN, Rcode, header};
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
         write_bare(job, rcode);
     }
     restore_question(job);
-    answer_options(config, shared, job);
+    let is_padded = answer_options(config, shared, job);
     let response = &mut job.current.response;
     let own = block.map_or(u16::MAX, |block| block.settings.udp_size_max);
     let udp_size = job.query.udp_size().min(own);
@@ -36,7 +37,11 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
         options: &response.options,
     });
     let limit = job.recipient.client().transport.max_message(udp_size);
-    let shaped = shape(&mut response.wire, rcode, edns, usize::from(limit));
+    let limit = usize::from(limit);
+    let shaped = shape(&mut response.wire, rcode, edns, limit);
+    if is_padded && shaped.is_ok() {
+        pad(&mut response.wire, &response.options, PADDING_BLOCK, limit);
+    }
     if shaped.is_err() {
         // Only an upstream's or a handler's message can be malformed here.
         write_bare(job, Rcode::SERVFAIL);
@@ -63,19 +68,21 @@ pub fn objection(job: &mut Job) -> bool {
     true
 }
 
-/// Answers the options of the request that the server itself answers, whatever the handlers did.
-fn answer_options(config: &Config, shared: &Shared, job: &mut Job) {
+/// Answers the options of the request that the server itself answers, whatever the handlers did. True if
+/// the response is to be padded, which has to be done last.
+fn answer_options(config: &Config, shared: &Shared, job: &mut Job) -> bool {
     let Some(edns) = job.query.edns.as_ref().filter(|edns| !edns.options.is_empty()) else {
-        return;
+        return false;
     };
     let client = job.recipient.client();
     let options = &mut job.current.response.options;
-    let (mut cookie, mut keepalive) = (None, false);
+    let (mut cookie, mut keepalive, mut padding) = (None, false, false);
     for (option, data) in edns.options(&job.request) {
         match option {
             // Only the first one counts (RFC 7873 section 5.2).
             code::COOKIE if cookie.is_none() => cookie = Some(data),
             code::TCP_KEEPALIVE => keepalive = true,
+            code::PADDING => padding = true,
             _ => {}
         }
     }
@@ -91,6 +98,8 @@ fn answer_options(config: &Config, shared: &Shared, job: &mut Job) {
         let tenths = u16::try_from(idle.as_millis() / 100).unwrap_or(u16::MAX);
         push_option(options, code::TCP_KEEPALIVE, &tenths.to_be_bytes());
     }
+    // In the clear it would only cost octets (RFC 7830 section 6).
+    padding && client.transport.is_encrypted()
 }
 
 /// Header and question with `rcode`, as the server answers what no handler did.

@@ -118,3 +118,22 @@ fn only_a_query_gets_rd_back() {
     let answer = Message::parse(&bench().ask_bytes(&wire).unwrap()).unwrap();
     assert!(!answer.flags.has(Flags::RD));
 }
+
+#[test]
+fn responses_are_padded_over_tls_only_and_only_if_asked_for() {
+    let mut bench = bench();
+    let padding: &[(u16, &[u8])] = &[(code::PADDING, &[0; 9]), (code::TCP_KEEPALIVE, &[])];
+    let len = |bench: &mut Bench, options| {
+        bench.ask_bytes(&with_options(0, options)).expect("an answer").len()
+    };
+    let plain = len(&mut bench, padding);
+    assert!(plain < 200);
+    bench.client.transport = Transport::Tcp;
+    assert!(len(&mut bench, padding) < 200);
+    bench.client.transport = Transport::Tls;
+    assert_eq!(len(&mut bench, padding), 468);
+    assert!(len(&mut bench, &[]) < 200);
+    let told = options(&ask(&mut bench, 0, padding));
+    assert_eq!((told[0].0, told[1].0), (code::TCP_KEEPALIVE, code::PADDING));
+    assert!(told[1].1.iter().all(|octet| *octet == 0));
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+/// Padded responses are as long as a multiple of so many octets (RFC 8467 section 4.1).
+pub const PADDING_BLOCK: usize = 468;
 /// Nested lookups one question may cause (CNAME targets, search paths, DNS64).
 pub const LOOKUP_DEPTH_MAX: usize = 8;
 /// Lookups one question may cause in all.

@@ -97,6 +97,11 @@ impl Transport {
         matches!(self, Self::Udp)
     }
 
+    /// Whether others on the way see no more of messages than their length.
+    pub const fn is_encrypted(self) -> bool {
+        !matches!(self, Self::Udp | Self::Tcp)
+    }
+
     /// The longest response to a client that says it accepts datagrams of `udp_size` octets.
     pub const fn max_message(self, udp_size: u16) -> u16 {
         if self.is_datagram() { udp_size } else { MESSAGE_LEN_MAX as u16 }

@@ -78,6 +78,8 @@ pub struct Edns {
 pub const DO: u16 = 0x8000;
 /// Octets of an OPT record without options.
 pub const OPT_LEN: usize = 11;
+/// Length of the code and the length of an option, in octets.
+pub const OPTION_HEAD_LEN: usize = 4;
 
 impl Edns {
     /// Splits the CLASS and TTL fields of an OPT record.

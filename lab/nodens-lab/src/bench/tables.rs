@@ -383,9 +383,8 @@ fn handshakes(peers: &[Peer], n: &Numbers<'_>) -> Section {
 /// Every table in which at least one server has a value.
 pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<Section> {
     let n = Numbers { samples };
-    let mut sections =
-        vec![hits(peers, &n), two_cpus(peers, &n), misses(peers, &n), internal(peers, &n)];
-    sections.push(low(peers, &n));
+    let mut sections = vec![hits(peers, &n), two_cpus(peers, &n), misses(peers, &n)];
+    sections.extend([internal(peers, &n), low(peers, &n)]);
     sections.extend(latencies(bench, peers, &n));
     sections.push(tcp(peers, &n));
     sections.push(connections(peers, &n));
