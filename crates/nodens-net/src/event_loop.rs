@@ -123,7 +123,7 @@ impl EventLoop {
             self.tick(now);
             self.take_turns(now);
             self.act(now);
-            if self.tcp.take_pressure() {
+            if self.tcp.take_pressure(now) {
                 self.wake_others();
             }
         }

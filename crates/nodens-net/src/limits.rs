@@ -111,6 +111,12 @@ pub const PRESSURE: [(usize, u64); 2] = [(3, 4), (12, 2)];
 pub const IDLE_MIN_NS: u64 = 1_000_000_000;
 /// How often idle connections are looked over while few places are left, in nanoseconds.
 pub const PRESSURE_SWEEP_NS: u64 = 200_000_000;
+/// Idle connections that a sweep passes over because they may be idle for longer.
+pub const SPARED_MAX: usize = 64;
+/// The other workers are asked to close idle connections no more often than this, in nanoseconds.
+pub const PRESS_NS: u64 = 1_000_000;
+/// A client has so long to take a long response before its connection counts as idle, in nanoseconds.
+pub const TAKING_NS: u64 = 1_000_000_000;
 /// For how long nothing is accepted when there is no descriptor at all, in nanoseconds.
 pub const HOLD_OFF_NS: u64 = 20_000_000;
 /// Idle connections closed before other sockets get their turn.

@@ -12,6 +12,7 @@ use nodens_core::{ListenerKind, Transport};
 use nodens_tls::rustls::{Connection, ServerConnection};
 use nodens_tls::{Peer, Protocol};
 use outbox::Outbox;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use socket2::SockRef;
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -168,6 +169,13 @@ impl Pipe {
     /// Takes as many octets from the socket as `buffer` has; they have arrived.
     pub(crate) fn discard(&self, buffer: &mut [u8]) -> io::Result<()> {
         self.socket().read_exact(buffer)
+    }
+
+    /// Whether the other side has sent its last octet.
+    pub(crate) fn is_ended(&self) -> bool {
+        let mut fds = [PollFd::new(self.socket(), PollFlags::RDHUP)];
+        let looked = rustix::event::poll(&mut fds, Some(&Timespec::default()));
+        looked.is_ok() && !fds[0].revents().is_empty()
     }
 
     /// Wants to hear of octets only once so many have arrived, or no more will.

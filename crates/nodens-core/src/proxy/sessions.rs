@@ -36,6 +36,19 @@ impl Session {
     }
 }
 
+impl Kept {
+    /// Drops sessions whose time is over until there is room for so many octets of TLVs.
+    fn make_room_for(&mut self, tlvs: usize, now_ns: u64) {
+        let is_over = |session: &Session| session.until_ns <= now_ns;
+        while self.tlvs + tlvs > PROXY_SESSION_TLVS_MAX
+            && self.sessions.peek_lru().is_some_and(|(_, session)| is_over(session))
+            && let Some((_, old)) = self.sessions.pop_lru()
+        {
+            self.tlvs -= old.tlvs();
+        }
+    }
+}
+
 impl Sessions {
     pub(super) fn new(time: Duration, max: Option<usize>) -> Self {
         let max = max.unwrap_or(PROXY_SESSIONS_DEFAULT).min(PROXY_SESSIONS_MAX);
@@ -56,15 +69,16 @@ impl Sessions {
 
     /// Datagrams from `peer` are the client's of `proxied` from now on.
     pub(super) fn keep(&self, now_ns: u64, peer: SocketAddr, proxied: Proxied) {
-        let session = Session { proxied, until_ns: self.until(now_ns) };
+        let mut session = Session { proxied, until_ns: self.until(now_ns) };
         let mut kept = self.kept();
+        kept.make_room_for(session.tlvs(), now_ns);
+        if kept.tlvs + session.tlvs() > PROXY_SESSION_TLVS_MAX {
+            // Without its addresses its datagrams would be the proxy's own.
+            session.proxied.tlvs = None;
+        }
         kept.tlvs += session.tlvs();
         // What it takes the place of: that of the same address, or the one not used for longest.
         if let Some((_, old)) = kept.sessions.push(peer, session) {
-            kept.tlvs -= old.tlvs();
-        }
-        while kept.tlvs > PROXY_SESSION_TLVS_MAX {
-            let Some((_, old)) = kept.sessions.pop_lru() else { return };
             kept.tlvs -= old.tlvs();
         }
     }

@@ -189,5 +189,16 @@ fn sessions_are_bounded_in_number_and_in_octets() {
         _ = many.unwrap(0, peer(number), &long);
     }
     let (sessions, octets) = many.sessions.as_ref().unwrap().sizes();
-    assert!(sessions > 200 && octets <= PROXY_SESSION_TLVS_MAX, "{sessions} {octets}");
+    assert_eq!(sessions, 1000, "long TLVs take nobody's addresses");
+    assert!((1_000_000..=PROXY_SESSION_TLVS_MAX).contains(&octets), "{octets}");
+    let is_of_client = |number, now| match many.unwrap(now, peer(number), b"q") {
+        Ok(Enveloped::Message(_, proxied)) => {
+            (proxied.addresses == of_client().addresses, proxied.tlvs.is_some())
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((is_of_client(1, 1), is_of_client(1000, 1)), ((true, true), (true, false)));
+    // Those whose time is over make room.
+    _ = many.unwrap(61 * SECOND, peer(2000), &long);
+    assert_eq!(is_of_client(2000, 61 * SECOND), (true, true));
 }

@@ -7,7 +7,7 @@ use super::pressure::idle_since;
 use super::quota::{Full, Place};
 use super::server::{Listener, TcpServer};
 use crate::context::Context;
-use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG, HOLD_OFF_NS};
+use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG, HOLD_OFF_NS, PRESS_NS};
 use crate::pipe::Pipe;
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
@@ -116,6 +116,8 @@ impl TcpServer {
             place = self.quota.take(client);
         }
         let Ok(place) = place else {
+            // Whoever is idle is with another worker, if anybody is.
+            self.presses = true;
             cx.counters.add(cx.counters.evicted, 1);
             return;
         };
@@ -131,6 +133,10 @@ impl TcpServer {
             self.presses |= !self.make_room(Some(group), cx);
         }
         self.presses |= self.begin_sweeps(cx.now);
+        if self.quota.is_short() {
+            // There are descriptors again.
+            self.quota.end_shortage();
+        }
     }
 
     /// Begins to watch a connection that has its place.
@@ -160,15 +166,20 @@ impl TcpServer {
     }
 
     /// Whether the other workers should close idle connections, or such as hold too much; says so
-    /// once.
-    pub(crate) fn take_pressure(&mut self) -> bool {
-        std::mem::take(&mut self.presses)
+    /// once, and not again at once: while all are busy, each new connection would wake everybody.
+    pub(crate) fn take_pressure(&mut self, now: Now) -> bool {
+        let is_told = now.mono_ns >= self.press_at && std::mem::take(&mut self.presses);
+        if is_told {
+            self.press_at = now.mono_ns.saturating_add(PRESS_NS);
+        }
+        is_told
     }
 
     /// Closes idle connections until the last places are free again, and those that hold too much.
     pub(crate) fn relieve(&mut self, cx: &mut Context<'_>) {
-        if self.quota.is_short() && self.make_room(None, cx) {
-            self.quota.end_shortage();
+        // One of the workers is enough.
+        if self.quota.end_shortage() && !self.make_room(None, cx) {
+            self.quota.note_shortage();
         }
         while self.quota.is_tight() && self.make_room(None, cx) {}
         for group in self.quota.crowded() {

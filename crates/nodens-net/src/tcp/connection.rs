@@ -5,7 +5,7 @@ use super::endpoint::Times;
 use super::opening::Head;
 use super::rare::{Rare, Taking};
 use crate::limits::{
-    ANSWER_RESERVE, CONNECTION_LEN, IDLE_MIN_NS, IN_FLIGHT_PER_CONNECTION, UNSENT_MAX,
+    ANSWER_RESERVE, CONNECTION_LEN, IDLE_MIN_NS, IN_FLIGHT_PER_CONNECTION, TAKING_NS, UNSENT_MAX,
     UNSENT_PAUSE, UNSENT_STREAM, WRITE_PROGRESS,
 };
 use crate::pipe::Pipe;
@@ -118,6 +118,11 @@ impl Connection {
         self.in_flight == 0 && self.pipe.output.is_empty()
     }
 
+    /// Whether its client may still be taking what it was sent a moment ago: there was much of it.
+    pub(crate) fn is_taking(&self, now: Now) -> bool {
+        self.is_entered() && now.mono_ns.saturating_sub(self.active_at) < TAKING_NS
+    }
+
     /// What to watch for in this state.
     pub(crate) fn wanted(&self) -> Interest {
         // What waits for its turn would be announced again and again.
@@ -130,6 +135,25 @@ impl Connection {
     pub(crate) fn refresh(&mut self, now: Now) {
         self.active_at = now.mono_ns;
         self.read_deadline = now.mono_ns.saturating_add(self.times.idle);
+    }
+
+    /// Takes up other times. What it waits for by now has those that it began with, but an idle one
+    /// stays for no longer than `times` allow.
+    pub(super) fn retime(&mut self, times: &Arc<Times>) {
+        if *self.times == **times {
+            return;
+        }
+        let asked = self.asked();
+        // invariant: a connection that may ask no more closes, and stays so.
+        let was_spent = self.is_spent();
+        self.times = times.clone();
+        self.left = times.questions;
+        self.has_asked(asked);
+        if was_spent {
+            self.left = 0;
+        }
+        let most = self.active_at.saturating_add(times.idle);
+        self.read_deadline = self.read_deadline.min(most);
     }
 
     /// Until when it may be idle if it may be so for one part in `divisor` of the time for it.

@@ -7,8 +7,12 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 
 /// Busy connections looked at to find an idle one; if that many are all busy, the server is too.
-/// An idle one is looked at in vain only if it was active since the last time.
 const LOOKS: usize = 256;
+/// Idle ones looked at that were active since the last time: of so many, the one idle for longest is
+/// good enough.
+const STALE_LOOKS: usize = 4096;
+/// For how long nobody looks again after so many were all busy, in nanoseconds.
+const VAIN_NS: u64 = 2_000_000;
 
 /// Every connection once, with a time since when it was idle when the entry was made. Where that
 /// is no longer true, the entry gets the true time once it is looked at. So the first entry that is
@@ -16,6 +20,8 @@ const LOOKS: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct IdleQueue {
     entries: BinaryHeap<Reverse<(u64, Key)>>,
+    /// Before this time it is not worth to look.
+    vain_until: u64,
 }
 
 impl IdleQueue {
@@ -31,19 +37,43 @@ impl IdleQueue {
         now_ns: u64,
         idle_since: impl Fn(Key) -> Option<u64>,
     ) -> Option<Key> {
-        let mut busy = 0;
-        while busy < LOOKS {
-            let Reverse((noted, key)) = self.entries.pop()?;
+        if now_ns < self.vain_until {
+            return None;
+        }
+        let (mut busy, mut stale) = (0, 0);
+        // Of those looked at, the one idle for longest. It has no entry meanwhile.
+        let mut best: Option<(u64, Key)> = None;
+        while busy < LOOKS && stale < STALE_LOOKS {
+            let Some(Reverse((noted, key))) = self.entries.pop() else { break };
+            if best.is_some_and(|(since, _)| since <= noted) {
+                self.enter(key, noted);
+                break;
+            }
             match idle_since(key) {
                 None => {}
-                Some(since) if since <= noted && since < now_ns => return Some(key),
-                Some(since) => {
-                    busy += usize::from(since >= now_ns);
+                Some(since) if since <= noted && since < now_ns => {
+                    best.into_iter().for_each(|(since, key)| self.enter(key, since));
+                    return Some(key);
+                }
+                Some(since) if since >= now_ns => {
+                    busy += 1;
                     self.enter(key, since);
+                }
+                Some(since) => {
+                    stale += 1;
+                    let [first, second] = match best {
+                        Some(other) if other.0 <= since => [Some(other), Some((since, key))],
+                        other => [Some((since, key)), other],
+                    };
+                    best = first;
+                    second.into_iter().for_each(|(since, key)| self.enter(key, since));
                 }
             }
         }
-        None
+        if busy >= LOOKS && best.is_none() {
+            self.vain_until = now_ns.saturating_add(VAIN_NS);
+        }
+        best.map(|(_, key)| key)
     }
 
     /// Drops entries of closed connections once they are the majority.
@@ -89,7 +119,7 @@ impl IdleByGroup {
         let queue = self.groups.entry(group).or_insert_with(|| {
             let own = all.filter(|(_, client, _)| group.contains(*client));
             let entries = own.map(|(key, _, since)| Reverse((since, key))).collect();
-            IdleQueue { entries }
+            IdleQueue { entries, vain_until: 0 }
         });
         queue.longest(now_ns, idle_since)
     }
@@ -156,6 +186,46 @@ mod tests {
         for key in keys.iter().rev() {
             assert_eq!(queue.longest(5000, |key| since.get(key).copied()), Some(*key));
         }
+    }
+
+    #[test]
+    fn a_look_is_bounded_and_forgets_nobody() {
+        let mut since = Slots::default();
+        let mut queue = IdleQueue::default();
+        let count = 3 * STALE_LOOKS as u64;
+        let keys: Vec<Key> = (0..count).map(|at| since.insert(at)).collect();
+        keys.iter().for_each(|key| queue.enter(*key, 0));
+        // All are younger than their entries say.
+        keys.iter().zip(1000..).for_each(|(key, at)| *since.get_mut(*key).unwrap() = at);
+        let looks = std::cell::Cell::new(0);
+        let mut found = std::collections::HashSet::new();
+        for _ in 0..count {
+            looks.set(0);
+            let look = |key| {
+                looks.set(looks.get() + 1);
+                since.get(key).copied()
+            };
+            let key = queue.longest(u64::MAX, look).unwrap();
+            assert!(looks.get() <= STALE_LOOKS, "{} looks", looks.get());
+            since.remove(key);
+            found.insert(key.bits());
+        }
+        assert_eq!((found.len() as u64, queue.entries.len()), (count, 0));
+    }
+
+    #[test]
+    fn nobody_looks_again_at_once_while_all_are_busy() {
+        let mut since = Slots::default();
+        let mut queue = IdleQueue::default();
+        for _ in 0..LOOKS {
+            queue.enter(since.insert(u64::MAX), 0);
+        }
+        let last = since.insert(u64::MAX);
+        queue.enter(last, 0);
+        assert_eq!(queue.longest(100, |key| since.get(key).copied()), None);
+        *since.get_mut(last).unwrap() = 5;
+        assert_eq!(queue.longest(100 + VAIN_NS - 1, |_| panic!("looked again")), None);
+        assert_eq!(queue.longest(100 + VAIN_NS, |key| since.get(key).copied()), Some(last));
     }
 
     #[test]

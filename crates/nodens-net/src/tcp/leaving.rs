@@ -98,6 +98,7 @@ impl TcpServer {
         let connection = self.connections.remove(key)?;
         let connections = &self.connections;
         self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
+        self.tidy_deadlines();
         self.quota.give_back(connection.addresses.peer().ip());
         Some(connection)
     }
@@ -108,6 +109,7 @@ impl TcpServer {
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
         let addresses = Addresses::new(peer, local);
         let Ok(place) = self.quota.take(addresses.peer().ip()) else {
+            self.presses = true;
             cx.counters.add(cx.counters.evicted, 1);
             return;
         };
@@ -117,6 +119,13 @@ impl TcpServer {
         }
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.has_asked(handed.asked);
+        if handed.asked > 0 {
+            // It may be idle, and need not ask at once as a new one has to.
+            connection.refresh(cx.now);
+        }
+        if !handed.input.is_empty() {
+            connection.began(cx.now);
+        }
         connection.input = handed.input;
         connection.closing = self.ending;
         // Whole questions among them are taken at the end of the round.

@@ -57,9 +57,10 @@ impl TcpServer {
         };
         match rules.open(connection.addresses.peer().ip(), octets) {
             Ok(Opening::Bare) => pass(connection),
-            // The kernel was to tell of more, so there is no more to come.
             Ok(Opening::Wait(_)) if octets.len() <= usize::from(seen) => {
-                self.refuse_head(key, ProxyRefusal::Cut, cx)
+                // The kernel was to tell of more, or of the end. Short of memory it tells of what
+                // was there already: then the time to read ends the wait.
+                connection.pipe.is_ended() && self.refuse_head(key, ProxyRefusal::Cut, cx)
             }
             Ok(Opening::Wait(wanted)) => {
                 connection.head = Head::Expected(octets.len().try_into().unwrap_or(u16::MAX));
@@ -115,6 +116,7 @@ impl TcpServer {
             passed = self.quota.pass(proxy, client);
         }
         if passed.is_err() {
+            self.presses = true;
             cx.counters.add(cx.counters.evicted, 1);
             self.close(key);
             return false;

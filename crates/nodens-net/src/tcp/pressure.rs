@@ -4,12 +4,13 @@ use super::connection::{Connection, NEVER};
 use super::group::Group;
 use super::server::TcpServer;
 use crate::counters::Counters;
-use crate::limits::{CLOSES_IN_A_ROW, PRESSURE_SWEEP_NS};
+use crate::limits::{CLOSES_IN_A_ROW, PRESSURE_SWEEP_NS, SPARED_MAX};
 use crate::slots::{Key, Slots};
 use nodens_core::Now;
 
 /// Says since when a connection is idle, or nothing if it is closed, or not of `group` if one is given;
-/// a busy one is idle since now.
+/// a busy one, or one whose client still takes a long
+/// response, is idle since now.
 pub(super) fn idle_since(
     connections: &Slots<Connection>,
     group: Option<Group>,
@@ -19,7 +20,8 @@ pub(super) fn idle_since(
         let connection = connections.get(key)?;
         // It may have been passed on to the client that a proxy named.
         let is_own = group.is_none_or(|group| group.contains(connection.addresses.peer().ip()));
-        is_own.then_some(if connection.is_idle() { connection.active_at } else { now.mono_ns })
+        let is_idle = connection.is_idle() && !connection.is_taking(now);
+        is_own.then_some(if is_idle { connection.active_at } else { now.mono_ns })
     }
 }
 
@@ -27,7 +29,7 @@ impl TcpServer {
     /// Begins to look over idle connections if few places are left; says whether it is news, so that
     /// the other workers do so too.
     pub(super) fn begin_sweeps(&mut self, now: Now) -> bool {
-        let is_pressed = self.quota.idle_divisor() > 1;
+        let is_pressed = self.quota.has_pressure();
         let begins = self.sweep_at == NEVER && (is_pressed || !self.idle_by_group.is_empty());
         if begins {
             self.sweep_at = now.mono_ns;
@@ -39,29 +41,31 @@ impl TcpServer {
     /// idle for longest are found first; a few at a time, so that queries do not wait.
     pub(super) fn sweep(&mut self, now: Now, counters: &Counters) {
         self.tidy_groups();
-        let divisor = self.quota.idle_divisor();
-        if divisor <= 1 && self.idle_by_group.is_empty() {
+        if !self.quota.has_pressure() && self.idle_by_group.is_empty() {
             self.sweep_at = NEVER;
             return;
         }
         self.sweep_at = now.mono_ns.saturating_add(PRESSURE_SWEEP_NS);
-        for _ in 0..CLOSES_IN_A_ROW {
-            let divisor = self.quota.idle_divisor();
-            if divisor <= 1 {
-                return;
-            }
+        let mut spared = Vec::new();
+        let mut closed = 0;
+        while closed < CLOSES_IN_A_ROW && spared.len() < SPARED_MAX && self.quota.has_pressure() {
             let longest = self.idle.longest(now.mono_ns, idle_since(&self.connections, None, now));
-            let Some(key) = longest else { return };
+            let Some(key) = longest else { break };
             let Some(connection) = self.connections.get(key) else { continue };
+            let divisor = self.quota.idle_divisor(connection.addresses.peer().ip());
             if connection.may_idle_until(divisor) > now.mono_ns {
-                let active_at = connection.active_at;
-                self.idle.enter(key, active_at);
-                return;
+                // Others may have less time, or be of a network with fewer places.
+                spared.push((key, connection.active_at));
+                continue;
             }
             counters.add(counters.pressed, 1);
             self.evict(key);
+            closed += 1;
         }
-        self.sweep_at = now.mono_ns;
+        if closed == CLOSES_IN_A_ROW {
+            self.sweep_at = now.mono_ns;
+        }
+        spared.into_iter().for_each(|(key, active_at)| self.idle.enter(key, active_at));
     }
 
     /// Forgets what is known of clients that have few connections by now.

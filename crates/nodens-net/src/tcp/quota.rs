@@ -32,6 +32,8 @@ pub(crate) struct Quota {
     hasher: RandomState,
     /// How many groups are crowded, in all parts.
     crowded: AtomicUsize,
+    /// How many networks have few places left.
+    pressed: AtomicUsize,
     /// A worker had no descriptor for a new connection, and no idle connection to close for it.
     short: AtomicBool,
 }
@@ -42,12 +44,25 @@ struct Bounds {
     max: usize,
     /// Above this, idle connections are closed to make room.
     comfortable: usize,
+    /// Above this, they may be idle for less time.
+    ample: usize,
 }
 
 impl Bounds {
     fn new(max: usize) -> Self {
         let max = max.max(1);
-        Self { max, comfortable: max - (max / RESERVE_SHARE).min(RESERVE_MAX) }
+        let comfortable = max - (max / RESERVE_SHARE).min(RESERVE_MAX);
+        let least = |percent: usize| (max * percent).div_ceil(100);
+        let ample = PRESSURE.iter().map(|(percent, _)| max - least(*percent)).min();
+        Self { max, comfortable, ample: ample.unwrap_or(max) }
+    }
+
+    /// The part of its idle time after which an idle connection is closed while so many are open: one in
+    /// so many. 1 unless few places are left.
+    fn idle_divisor(self, open: usize) -> u64 {
+        let free = self.max.saturating_sub(open);
+        let is_short = |(percent, _): &&(usize, u64)| free * 100 < self.max * percent;
+        PRESSURE.iter().find(is_short).map_or(1, |(_, divisor)| *divisor)
     }
 }
 
@@ -85,6 +100,7 @@ impl Quota {
             parts: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::default(),
             crowded: AtomicUsize::new(0),
+            pressed: AtomicUsize::new(0),
             short: AtomicBool::new(false),
         }
     }
@@ -134,6 +150,9 @@ impl Quota {
                 part.crowded.push(group);
                 self.crowded.fetch_add(1, Ordering::Relaxed);
             }
+            if !group.is_client() && *count as usize == bounds.ample + 1 {
+                self.pressed.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -149,6 +168,9 @@ impl Quota {
             if left == bounds.comfortable {
                 part.crowded.retain(|other| *other != group);
                 self.crowded.fetch_sub(1, Ordering::Relaxed);
+            }
+            if !group.is_client() && left == bounds.ample {
+                self.pressed.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
@@ -168,17 +190,24 @@ impl Quota {
         self.short.load(Ordering::Relaxed)
     }
 
-    /// It is done.
-    pub(crate) fn end_shortage(&self) {
-        self.short.store(false, Ordering::Relaxed);
+    /// It is done, or about to be; says whether somebody asked.
+    pub(crate) fn end_shortage(&self) -> bool {
+        self.is_short() && self.short.swap(false, Ordering::Relaxed)
     }
 
-    /// The part of its idle time after which an idle connection is closed: one in so many. 1 unless
-    /// few places are left.
-    pub(crate) fn idle_divisor(&self) -> u64 {
-        let free = self.all.max.saturating_sub(self.open());
-        let is_short = |(percent, _): &&(usize, u64)| free * 100 < self.all.max * percent;
-        PRESSURE.iter().find(is_short).map_or(1, |(_, divisor)| *divisor)
+    /// Whether few places are left, of all or of a network's.
+    pub(crate) fn has_pressure(&self) -> bool {
+        self.pressed.load(Ordering::Relaxed) > 0 || self.all.idle_divisor(self.open()) > 1
+    }
+
+    /// The part of its idle time after which an idle connection of `client` is closed: one in so
+    /// many. 1 unless few places are left, of all or of its network's.
+    pub(crate) fn idle_divisor(&self, client: IpAddr) -> u64 {
+        let of_all = self.all.idle_divisor(self.open());
+        if self.pressed.load(Ordering::Relaxed) == 0 {
+            return of_all;
+        }
+        of_all.max(self.network.idle_divisor(self.open_of(Group::network(client))))
     }
 
     /// Whether idle connections of this group should make room: it is taking its last places.
@@ -400,13 +429,27 @@ mod tests {
         let mut divisors = Vec::new();
         while let Ok(place) = quota.take(client) {
             places.push(place);
-            let divisor = quota.idle_divisor();
+            let divisor = quota.idle_divisor(client);
+            assert_eq!(quota.has_pressure(), divisor > 1);
             if divisors.last().is_none_or(|(_, last)| *last != divisor) {
                 divisors.push((places.len(), divisor));
             }
         }
         assert_eq!(divisors, [(1, 1), (881, 2), (971, 4)]);
         places.truncate(880);
-        assert_eq!(quota.idle_divisor(), 1);
+        assert_eq!((quota.idle_divisor(client), quota.has_pressure()), (1, false));
+    }
+
+    #[test]
+    fn a_network_with_few_places_left_is_pressed_and_others_are_not() {
+        let quota = Arc::new(Quota::new(1000, 1000, 100));
+        let [a, b]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [198, 51, 100, 1].into()];
+        let mut places: Vec<_> = (0..88).map(|_| quota.take(a).unwrap()).collect();
+        assert!(!quota.has_pressure());
+        places.push(quota.take(a).unwrap());
+        assert_eq!((quota.idle_divisor(a), quota.idle_divisor(b)), (2, 1));
+        assert!(quota.has_pressure());
+        places.truncate(88);
+        assert_eq!((quota.idle_divisor(a), quota.has_pressure()), (1, false));
     }
 }

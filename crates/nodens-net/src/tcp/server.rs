@@ -54,6 +54,8 @@ pub(crate) struct TcpServer {
     pub(super) unsent: Arc<Unsent>,
     /// Places are short, and no connection here is idle.
     pub(super) presses: bool,
+    /// Before this time they are not told: they have just been.
+    pub(super) press_at: u64,
     /// Where every read goes first; a connection keeps only what is left of it.
     pub(super) scratch: Vec<u8>,
     pub(super) answer: Vec<u8>,
@@ -85,6 +87,7 @@ impl TcpServer {
             worker,
             unsent,
             presses: false,
+            press_at: 0,
             // With TLS, two records may follow what is enough.
             scratch: vec![0; STREAM_READ_LEN + 2 * RECORD_LEN_MAX],
             answer: Vec::with_capacity(512),
@@ -102,6 +105,7 @@ impl TcpServer {
         let known = |id: u32| endpoints.iter().any(|endpoint| endpoint.id == id);
         self.close_listeners(|id| !known(id), cx);
         self.endpoints = endpoints;
+        self.retime();
     }
 
     /// Whether no connection is open.

@@ -1,7 +1,8 @@
 //! What client connections hold in all: answers that their clients do not read, and requests that
 //! wait for that. One budget for the process. When it is spent, the network that holds most of it
 //! is looked at, in it the address that holds most, and that address loses its largest connection:
-//! an attacker gains nothing from many addresses, and a client loses nothing to its neighbours.
+//! an attacker gains nothing from the many addresses of an IPv6 host, and a client loses nothing to its
+//! neighbours.
 //!
 //! A connection whose client reads what it asked for is never entered here, so a query takes no
 //! lock.

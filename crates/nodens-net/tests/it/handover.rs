@@ -104,6 +104,21 @@ fn connections_go_on_with_what_had_arrived_and_what_is_owed() {
 }
 
 #[test]
+fn an_idle_connection_has_the_time_of_idle_ones_in_the_successor() {
+    let timeouts = "timeouts {\n  read 1s\n  idle 1m\n }";
+    let corefile = format!("test:0 {{\n bind 127.0.0.1\n {timeouts}\n whoami\n}}\n");
+    let old = Server::start(&corefile);
+    let mut idle = Stream::connect(old.address());
+    assert_answered(&idle.ask("a.test A"));
+    let mut heir = heir_with(&old, &corefile);
+    heir.runtime.resume().unwrap();
+    assert_eq!(succeed(old, &heir, Duration::from_secs(5)), 1);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_answered(&idle.ask("again.test A"));
+    heir.stop();
+}
+
+#[test]
 fn fifty_successions_under_load_lose_nothing() {
     let upstream = Upstream::start(|asked| {
         vec![Act::Wait(Duration::from_millis(3)), Act::Send(asked.answer())]
