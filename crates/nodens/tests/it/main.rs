@@ -3,6 +3,7 @@
 mod clients;
 mod deploy;
 mod dnstap;
+mod encrypted;
 mod face;
 mod faults;
 mod fixture;
