@@ -41,3 +41,89 @@ impl Streams {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counters;
+    use crate::poll::Poll;
+    use crate::random::Random;
+    use crate::upstream::waiting::Waiting;
+    use nodens_core::log::Sink;
+    use nodens_core::testing::request;
+    use nodens_core::upstream::{Ask, Carrier, Key as Identity, Peer, Settings};
+    use nodens_core::worker::{Ticket, Worker};
+    use nodens_core::{Now, Shared, build, config::BuildOptions};
+    use nodens_tls::{Client, ClientFiles};
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    const UPSTREAMS: usize = 5;
+
+    /// Whatever has arrived, each turn is one step, so that queries wait for no more than that.
+    #[test]
+    fn a_turn_is_one_step_of_one_handshake() {
+        let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(100).0)));
+        let tree = nodens_corefile::parse("", ".:0 {}", &nodens_corefile::NoSources);
+        let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
+        let mut worker = Worker::new(0, shared.clone(), Arc::new(config), 0);
+        let (mut poll, counters) = (Poll::new().unwrap(), Counters::new(&shared, 0));
+        let mut random = Random::new();
+        let (mut streams, mut places) = (Streams::default(), Places::default());
+        let client = Arc::new(Client::load(ClientFiles::default()).unwrap());
+        // Each answers the first octets with an alert, which ends its connection with the step that reads it.
+        let listeners: Vec<_> = (0..UPSTREAMS)
+            .map(|number| {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let address = listener.local_addr().unwrap();
+                let peer = Arc::new(Peer::new(client.clone(), address.ip().into()));
+                let settings = Settings::default();
+                let key = Identity { address, source: None, tls: Some(peer), settings };
+                let upstream = shared.upstreams.get(key, &shared.registry);
+                let ticket = Ticket::default();
+                let (attempt, carrier) = (number as u32, Carrier::Tls);
+                let ask = Ask { ticket, attempt, upstream, carrier, elsewhere: false };
+                let mut message = request("example.org A");
+                let waiting = Waiting::new(&ask, &message, Now::default(), Vec::new()).unwrap();
+                let (now, worker, counters) = (Now::default(), &mut worker, &counters);
+                let mut cx = Context { now, poll: &poll, worker, counters };
+                streams.ask(&ask, &mut message, waiting, &mut random, &mut cx).unwrap();
+                listener
+            })
+            .collect();
+        let refusing = std::thread::spawn(move || {
+            listeners
+                .into_iter()
+                .map(|listener| {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    _ = stream.read(&mut [0; 4096]).unwrap();
+                    stream.write_all(b"\x15\x03\x03\x00\x02\x02\x28").unwrap();
+                    stream
+                })
+                .collect::<Vec<_>>()
+        });
+        let mut scratch = vec![0; 1 << 16];
+        let until = Instant::now() + Duration::from_secs(10);
+        while streams.handshakes.len() < UPSTREAMS && Instant::now() < until {
+            for index in 0..poll.wait(Some(10_000_000)) {
+                let Some(ready) = poll.ready(index) else { continue };
+                let (now, worker, counters) = (Now::default(), &mut worker, &counters);
+                let mut cx = Context { now, poll: &poll, worker, counters };
+                streams.ready(ready, &mut places, &mut scratch, &mut cx);
+                streams.flush(&mut places, &mut cx);
+            }
+            assert_eq!(streams.open.len(), UPSTREAMS);
+        }
+        for left in (0..UPSTREAMS).rev() {
+            assert!(streams.has_handshakes());
+            let (now, worker, counters) = (Now::default(), &mut worker, &counters);
+            let mut cx = Context { now, poll: &poll, worker, counters };
+            streams.take_handshake(&mut places, &mut scratch, &mut cx);
+            assert_eq!(streams.open.len(), left);
+        }
+        assert!(!streams.has_handshakes());
+        drop(refusing.join().unwrap());
+    }
+}

@@ -86,6 +86,8 @@ enum Habit {
     Answers,
     /// Answers one query and closes.
     AnswersOnce,
+    /// Answers one query, says goodbye, and leaves the connection open.
+    SaysGoodbye,
     /// Closes when the handshake is done.
     Closes,
     /// Closes before the handshake.
@@ -257,6 +259,17 @@ fn serve(
         add(if is_check { &seen.checks } else { &seen.queries });
         let from = tls.sock.0.peer_addr()?;
         let answer = Asked { wire, message, from, number: 0 }.answer();
+        if matches!(habit, Habit::SaysGoodbye) {
+            // All in one segment.
+            tls.conn.writer().write_all(&framed(&answer))?;
+            tls.conn.send_close_notify();
+            let mut octets = Vec::new();
+            while tls.conn.wants_write() {
+                tls.conn.write_tls(&mut octets)?;
+            }
+            tls.sock.0.write_all(&octets)?;
+            return linger(tls.sock.0);
+        }
         tls.write_all(&framed(&answer))?;
         if matches!(habit, Habit::AnswersOnce) {
             tls.conn.send_close_notify();
@@ -467,6 +480,20 @@ fn a_connection_that_its_upstream_closes_costs_no_query_and_its_session_is_resum
         assert!(full >= 1 && resumed >= 4 && full <= 2, "{full} {resumed}");
         server.stop();
     }
+}
+
+#[test]
+fn a_connection_whose_upstream_says_goodbye_is_asked_nothing_more() {
+    let authority = Authority::new();
+    let upstream = Encrypted::start(&config(authority.signed(ADDRESS, |_| {})), Habit::SaysGoodbye);
+    // Nothing is made good by another attempt.
+    let options = format!("{}read_timeout 60s\nmax_connect_attempts 1", authority.tls());
+    let server = forward(&tls(&upstream), &options);
+    for n in 0..3 {
+        assert_answered(&ask_udp(server.address(), &format!("n{n}.test A")));
+    }
+    assert_eq!(get(&upstream.seen.connections), 3);
+    server.stop();
 }
 
 #[test]
