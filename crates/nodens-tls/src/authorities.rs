@@ -13,6 +13,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Authorities {
     certificates: Vec<CertificateDer<'static>>,
+    /// Whom each of them is for.
+    subjects: Vec<Vec<u8>>,
     /// None if it can use none of them.
     webpki: Option<Arc<WebPkiServerVerifier>>,
 }
@@ -24,7 +26,8 @@ impl Authorities {
         roots.add_parsable_certificates(certificates.iter().cloned());
         let builder =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-        Self { certificates, webpki: builder.build().ok() }
+        let subjects = certificates.iter().map(chain::subject).collect();
+        Self { certificates, subjects, webpki: builder.build().ok() }
     }
 
     /// Those of the system.
@@ -68,7 +71,8 @@ impl Authorities {
             Some(Err(error)) => Some(error),
             None => None,
         };
-        let Err(error) = chain::verify(leaf, sent, &self.certificates, name, now) else {
+        let authorities = (&*self.certificates, &*self.subjects);
+        let Err(error) = chain::verify(leaf, sent, authorities, name, now) else {
             return Ok(ServerCertVerified::assertion());
         };
         // Its words have more in them, unless they are of a rule that does not count.

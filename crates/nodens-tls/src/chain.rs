@@ -25,14 +25,15 @@ use x509_parser::x509::X509Version;
 /// lead nowhere in many ways.
 const CHAIN_CHECKS: u32 = 100;
 
-/// Checks that `leaf` is for `name` and is, or leads through `sent` to, one of `authorities`.
+/// Checks that `leaf` is for `name` and is, or leads through `sent` to, one of `authorities`, which have
+/// these [`subject`]s.
 ///
 /// # Errors
 /// What Go would refuse it for.
 pub(crate) fn verify(
     leaf: &CertificateDer<'_>,
     sent: &[CertificateDer<'_>],
-    authorities: &[CertificateDer<'_>],
+    (authorities, subjects): (&[CertificateDer<'_>], &[Vec<u8>]),
     name: &ServerName<'_>,
     now: UnixTime,
 ) -> Result<(), CertificateError> {
@@ -43,18 +44,36 @@ pub(crate) fn verify(
     if authorities.contains(leaf) {
         return Ok(());
     }
-    let search = Search {
-        authorities: authorities.iter().filter_map(parse).collect(),
-        sent: sent.iter().filter_map(parse).collect(),
-        now,
-    };
+    let sent: Vec<_> = sent.iter().filter_map(parse).collect();
+    let authorities = issuers((&server, &sent), authorities, subjects);
+    let search = Search { authorities, sent, now };
     let mut left = CHAIN_CHECKS;
     search.parents(&mut vec![&server], &mut left)
+}
+
+/// Those authorities that the certificates name as their issuers. A system has more than a hundred others,
+/// which take milliseconds to parse, and a server may fail again and again.
+fn issuers<'a>(
+    (leaf, sent): (&X509Certificate<'_>, &[X509Certificate<'_>]),
+    authorities: &'a [CertificateDer<'_>],
+    subjects: &[Vec<u8>],
+) -> Vec<X509Certificate<'a>> {
+    let is_issuer = |subject: &[u8]| {
+        let mut children = std::iter::once(leaf).chain(sent);
+        children.any(|child| child.issuer().as_raw() == subject)
+    };
+    let named = authorities.iter().zip(subjects).filter(|(_, subject)| is_issuer(subject));
+    named.filter_map(|(authority, _)| parse(authority)).collect()
 }
 
 /// Whether Go reads it as a certificate.
 pub(crate) fn is_certificate(octets: &CertificateDer<'_>) -> bool {
     parse(octets).is_some()
+}
+
+/// The name of whom a certificate is for, as it is written there; empty if it is none.
+pub(crate) fn subject(certificate: &CertificateDer<'_>) -> Vec<u8> {
+    parse(certificate).map(|parsed| parsed.subject().as_raw().to_vec()).unwrap_or_default()
 }
 
 fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
@@ -196,4 +215,35 @@ fn issued(
         return Err(CertificateError::BadSignature);
     }
     child.verify_signature(Some(parent.public_key())).map_err(|_| CertificateError::BadSignature)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, CertifiedIssuer, DnType, KeyPair};
+
+    fn issuer(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn of_many_authorities_only_those_are_looked_at_that_certificates_name() {
+        let issuers_of_all: Vec<_> = (0..20).map(|n| issuer(&format!("authority {n}"))).collect();
+        let all: Vec<_> = issuers_of_all.iter().map(|issuer| issuer.der().clone()).collect();
+        let subjects: Vec<_> = all.iter().map(subject).collect();
+        let signed = |issuer: &CertifiedIssuer<'static, KeyPair>| {
+            let key = KeyPair::generate().unwrap();
+            CertificateParams::default().signed_by(&key, issuer).unwrap().der().clone()
+        };
+        let (leaf, sent) = (signed(&issuers_of_all[3]), signed(&issuers_of_all[7]));
+        let (leaf, sent) = (parse(&leaf).unwrap(), [parse(&sent).unwrap()]);
+        let of = |sent: &[X509Certificate<'_>]| {
+            let found = issuers((&leaf, sent), &all, &subjects);
+            found.iter().map(|found| found.subject().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[]), ["CN=authority 3"]);
+        assert_eq!(of(&sent), ["CN=authority 3", "CN=authority 7"]);
+    }
 }
