@@ -40,11 +40,15 @@ pub enum Transport {
     Tcp,
     /// The same within TLS (RFC 7858).
     Tls,
+    /// Requests of HTTP, each with one query (RFC 8484).
+    Https,
+    /// Calls of gRPC, each with one query.
+    Grpc,
 }
 
 impl Transport {
     /// All of them, in the order of [`Transport::index`].
-    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Tls];
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Grpc];
 
     /// The place in [`Transport::ALL`].
     pub const fn index(self) -> usize {
@@ -55,7 +59,7 @@ impl Transport {
     pub const fn network(self) -> Network {
         match self {
             Self::Udp => Network::Udp,
-            Self::Tcp | Self::Tls => Network::Tcp,
+            Self::Tcp | Self::Tls | Self::Https | Self::Grpc => Network::Tcp,
         }
     }
 
@@ -69,7 +73,8 @@ impl Transport {
     pub const fn proto(self) -> &'static str {
         match self {
             Self::Udp => "udp",
-            Self::Tcp => "tcp",
+            // No upstream is asked by HTTP.
+            Self::Tcp | Self::Https | Self::Grpc => "tcp",
             Self::Tls => "tcp-tls",
         }
     }
@@ -91,8 +96,7 @@ impl Transport {
     }
 
     /// Whether each message is one datagram: it is short, may be lost, and its sender is not proven.
-    /// Elsewhere a response may have as many messages as it takes, and queries share a connection, which
-    /// its peer may have closed while it was idle.
+    /// Elsewhere queries share a connection, which its peer may have closed while it was idle.
     pub const fn is_datagram(self) -> bool {
         matches!(self, Self::Udp)
     }
@@ -100,6 +104,12 @@ impl Transport {
     /// Whether others on the way see no more of messages than their length.
     pub const fn is_encrypted(self) -> bool {
         !matches!(self, Self::Udp | Self::Tcp)
+    }
+
+    /// Whether a response may have as many messages as it takes, as those of transfers have. A request of
+    /// HTTP has one.
+    pub const fn takes_many(self) -> bool {
+        matches!(self, Self::Tcp | Self::Tls)
     }
 
     /// The longest response to a client that says it accepts datagrams of `udp_size` octets.
@@ -120,9 +130,10 @@ impl Transport {
         if self.is_datagram() { Some(Self::Tcp) } else { None }
     }
 
-    /// Whether `edns-tcp-keepalive` means anything: not over UDP (RFC 7828 section 3.2.1).
+    /// Whether `edns-tcp-keepalive` means anything: not over UDP (RFC 7828 section 3.2.1), and not where
+    /// the messages have no connection of their own.
     pub const fn may_keep_alive(self) -> bool {
-        !self.is_datagram()
+        matches!(self, Self::Tcp | Self::Tls)
     }
 }
 
@@ -167,11 +178,15 @@ pub enum ListenerKind {
     Dns,
     /// DNS over TLS (RFC 7858).
     Tls,
+    /// DNS over HTTPS (RFC 8484), on HTTP/2 and HTTP/1.1.
+    Https,
+    /// DNS over gRPC, as CoreDNS has it.
+    Grpc,
 }
 
 impl ListenerKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Dns, Self::Tls];
+    pub const ALL: [Self; 4] = [Self::Dns, Self::Tls, Self::Https, Self::Grpc];
 
     /// The one that keys of server blocks with `scheme` ask for; none if it is not served yet.
     pub fn of(scheme: Scheme) -> Option<Self> {
@@ -183,6 +198,8 @@ impl ListenerKind {
         match self {
             Self::Dns => Scheme::Dns,
             Self::Tls => Scheme::Tls,
+            Self::Https => Scheme::Https,
+            Self::Grpc => Scheme::Grpc,
         }
     }
 
@@ -191,6 +208,8 @@ impl ListenerKind {
         match self {
             Self::Dns => &[Transport::Udp, Transport::Tcp],
             Self::Tls => &[Transport::Tls],
+            Self::Https => &[Transport::Https],
+            Self::Grpc => &[Transport::Grpc],
         }
     }
 }

@@ -30,7 +30,7 @@ impl Way {
         match (&upstream.key.tls, carrier) {
             (Some(peer), _) => Self::Tls(peer.clone()),
             (None, Carrier::Udp) => Self::Udp,
-            (None, Carrier::Tcp | Carrier::Tls) => Self::Tcp,
+            (None, _) => Self::Tcp,
         }
     }
 

@@ -251,9 +251,11 @@ impl EventLoop {
             Action::GiveUp { ticket, attempt } => {
                 self.split(now, |_, asker, cx| asker.give_up(ticket, attempt, cx));
             }
-            Action::Send { client, wire } => self.deliver(&client, wire),
-            Action::Stream { client, wire, rest } => self.begin_stream(&client, wire, rest),
-            Action::Silence(client) => self.silence(&client),
+            Action::Send { client, wire } => self.deliver(&client, wire, now),
+            Action::Stream { client, wire, rest } => {
+                self.begin_stream(&client, wire, rest, now);
+            }
+            Action::Silence(client) => self.silence(&client, now),
             Action::Wake(worker) => {
                 if let Some(waker) = self.wakers.get(worker) {
                     waker.wake();
@@ -263,31 +265,31 @@ impl EventLoop {
     }
 
     /// An answer goes back the way its query came.
-    fn deliver(&mut self, client: &Client, wire: Vec<u8>) {
+    fn deliver(&mut self, client: &Client, wire: Vec<u8>, now: Now) {
         if client.transport.is_datagram() {
             self.udp.send(client, wire, (&mut self.worker, &self.counters));
             return;
         }
-        if !self.tcp.send(client, &wire) {
+        if !self.tcp.send(client, &wire, now) {
             self.counters.add(self.counters.greedy, 1);
         }
         self.worker.reuse(wire);
     }
 
-    fn begin_stream(&mut self, client: &Client, wire: Vec<u8>, rest: Box<Stream>) {
+    fn begin_stream(&mut self, client: &Client, wire: Vec<u8>, rest: Box<Stream>, now: Now) {
         // A datagram holds one message; what answers in several refuses before that.
         if client.transport.is_datagram() {
-            return self.deliver(client, wire);
+            return self.deliver(client, wire, now);
         }
-        self.tcp.begin_stream(client, &wire, rest);
+        self.tcp.begin_stream(client, (&wire, rest), now);
         self.worker.reuse(wire);
     }
 
-    fn silence(&mut self, client: &Client) {
+    fn silence(&mut self, client: &Client, now: Now) {
         if client.transport.is_datagram() {
             self.udp.forget(client);
         } else {
-            self.tcp.forget(client);
+            self.tcp.forget(client, now);
         }
     }
 
@@ -300,7 +302,10 @@ impl EventLoop {
         for key in self.udp.gone(place) {
             self.retire(key, now);
         }
-        self.split(now, |tcp, _, cx| tcp.configure(Endpoint::all(&config, &listeners), cx));
+        self.split(now, |tcp, _, cx| {
+            let endpoints = Endpoint::all(&config, &listeners, tcp.quota());
+            tcp.configure(endpoints, cx);
+        });
         self.worker.set_config(config);
         self.udp.configure(|id| self.tcp.endpoint(id));
         sockets.into_iter().for_each(|socket| self.listen(socket, None));

@@ -22,6 +22,7 @@ mod descriptors;
 mod event_loop;
 mod fault;
 mod handover;
+mod http;
 pub mod limits;
 mod listeners;
 pub mod lookup;

@@ -51,6 +51,39 @@ pub const TLS_COST: usize = 4 << 10;
 pub const HANDSHAKES_IN_A_ROW: usize = 1;
 /// Reads from a connection whose listener closes, so that what has arrived is still answered.
 pub const LAST_READS: usize = 4;
+/// The most octets of the head of a request of HTTP/1.1, or of its fields in HTTP/2. The longest query in
+/// a target takes a third of it.
+pub const HTTP_HEAD_LEN_MAX: usize = 16 << 10;
+/// The longest query as it stands in a target, in Base64.
+pub const HTTP_QUERY_TEXT_MAX: usize = REQUEST_LEN_MAX.div_ceil(3) * 4;
+/// For how long a response may be kept by others, in seconds, whatever its TTLs say (CoreDNS's bound).
+pub const HTTP_AGE_MAX: u32 = 3600;
+/// Octets that gRPC puts around a query: the head of a frame, and the key and length of a field.
+pub const GRPC_AROUND: usize = 5 + 4;
+/// Fields of a head of HTTP/1.1.
+pub const HTTP_FIELDS_MAX: usize = 64;
+/// Octets of a line with the size of a chunk.
+pub const HTTP_CHUNK_LINE_MAX: usize = 256;
+/// Octets of responses that the client of a connection has no room for at which no more of its requests
+/// are taken.
+pub const HTTP_SENT_AT_ONCE: usize = 64 << 10;
+/// Requests of one connection of HTTP/2 that may be under way, whatever the Corefile says: each takes
+/// memory before it is whole.
+pub const HTTP2_STREAMS_MAX: u32 = 1024;
+/// Octets of the body of one request of HTTP/2 that may come before they are looked at: a query, and what
+/// gRPC puts around it.
+pub const HTTP2_STREAM_WINDOW: u32 = 8 << 10;
+/// Requests of one connection of HTTP/2 that were reset by its client before they were looked at, and
+/// resets for its faults, after which it is closed.
+pub const HTTP2_RESETS_MAX: usize = 128;
+/// What small frames of bodies that nobody has looked at may take on a connection of HTTP/2, in octets: `h2`
+/// reckons 256 for each, less what is in it. One read brings less than this.
+pub const HTTP2_DATA_BUDGET: usize = 512 << 10;
+/// What a connection of HTTP/2 is reckoned to hold beside its requests and responses, in octets: buffers
+/// for frames, and the tables of compressed fields.
+pub const HTTP2_COST: usize = 32 << 10;
+/// The same of one request that is under way.
+pub const HTTP2_REQUEST_COST: usize = 1 << 10;
 /// Questions of one connection that may be under way; reading pauses there.
 pub const IN_FLIGHT_PER_CONNECTION: usize = 128;
 /// Unsent response octets of a connection at which reading its questions pauses.
@@ -180,6 +213,9 @@ const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(REQUEST_LEN_MAX < STREAM_READ_LEN);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
+const _: () = assert!(HTTP_QUERY_TEXT_MAX < HTTP_HEAD_LEN_MAX / 2);
+const _: () = assert!(REQUEST_LEN_MAX + GRPC_AROUND < HTTP2_STREAM_WINDOW as usize);
+const _: () = assert!(HTTP_SENT_AT_ONCE + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
 const _: () = assert!(TLS_COST + SPARE_BUFFER_LEN <= HELD_FREE);
 const _: () = assert!(SEND_EARLY <= UNSENT_PAUSE && SPARE_BUFFER_LEN <= HELD_FREE / 2);
 const _: () = assert!(IN_FLIGHT_PER_CONNECTION * ANSWER_RESERVE <= UNSENT_PAUSE);

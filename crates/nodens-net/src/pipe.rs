@@ -70,13 +70,17 @@ impl Pipe {
     /// A connection that a client made to this listener; none if it can have no keys. It is not watched
     /// yet.
     pub(crate) fn accepted(listener: &Endpoint, stream: TcpStream) -> Option<Self> {
-        let shown = match listener.kind {
+        let protocol = match listener.kind {
             ListenerKind::Dns => None,
-            ListenerKind::Tls => listener.tls.as_ref(),
+            ListenerKind::Tls => Some(Protocol::Dot),
+            ListenerKind::Https => Some(Protocol::Https),
+            ListenerKind::Grpc => Some(Protocol::Grpc),
         };
         // Without `tls` in the Corefile there is no encryption, as in CoreDNS.
-        let Some(tls) = shown else { return Some(Self::new(Carrier::Plain(stream))) };
-        let session = ServerConnection::new(tls.config(Protocol::Dot)?).ok()?;
+        let Some((protocol, tls)) = protocol.zip(listener.tls.as_ref()) else {
+            return Some(Self::new(Carrier::Plain(stream)));
+        };
+        let session = ServerConnection::new(tls.config(protocol)?).ok()?;
         Some(Self::within_tls(session.into(), stream))
     }
 

@@ -5,11 +5,15 @@
 pub enum Protocol {
     /// DNS over TLS (RFC 7858). Its name for ALPN is `dot`; clients without ALPN are served too.
     Dot,
+    /// DNS over HTTPS (RFC 8484): HTTP/2, or HTTP/1.1 for clients that want it or that have no ALPN.
+    Https,
+    /// DNS over gRPC: HTTP/2.
+    Grpc,
 }
 
 impl Protocol {
     /// All of them.
-    pub(crate) const ALL: [Self; 1] = [Self::Dot];
+    pub(crate) const ALL: [Self; 3] = [Self::Dot, Self::Https, Self::Grpc];
 
     /// The place in [`Protocol::ALL`].
     pub(crate) const fn index(self) -> usize {
@@ -20,6 +24,8 @@ impl Protocol {
     pub(crate) fn names(self) -> Vec<Vec<u8>> {
         match self {
             Self::Dot => vec![b"dot".to_vec()],
+            Self::Https => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            Self::Grpc => vec![b"h2".to_vec()],
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::addresses::{listen_at, server_label};
 use super::{
-    BlockSettings, BuildOptions, Config, Listener, Server, ServerBlock, Services, Timeouts, View,
-    certificates,
+    BlockSettings, BuildOptions, Config, HttpServer, Listener, Server, ServerBlock, Services,
+    Timeouts, View, bounds, certificates,
 };
 use crate::directives::{self, DIRECTIVES};
 use crate::handler::{Phase, Spec};
@@ -114,7 +114,9 @@ pub fn build(
         let directives = &source.directives;
         blocks.push(compile(placement, directives, options, shared, &mut services)?);
     }
-    certificates::check(corefile, placements.iter().map(|own| own.kind).zip(&blocks))?;
+    let at_kinds = || placements.iter().map(|own| own.kind).zip(&blocks);
+    certificates::check(corefile, at_kinds())?;
+    bounds::check(corefile, at_kinds())?;
     let mut config = assemble(placements, blocks, services, shared);
     DIRECTIVES.iter().filter_map(|spec| spec.complete).for_each(|act| act(&mut config, shared));
     Ok(config)
@@ -362,6 +364,7 @@ fn assemble(
         let shed = chains.iter().find_map(|block| block.settings.shed);
         let proxy = ProxyRules::of(chains.iter().filter_map(|block| block.settings.proxy.as_ref()));
         let listen = listen_at((kind, address), &order);
+        let http = HttpServer::of(kind, &label, &chains, shared);
         let tls = chains.iter().find_map(|block| block.settings.tls.clone());
         listeners.push(Listener { address: listen, kind, server: servers.len(), sockets });
         servers.push(Server {
@@ -372,6 +375,7 @@ fn assemble(
             any_class,
             timeouts,
             tls,
+            http,
             shed,
             proxy,
             unserved,

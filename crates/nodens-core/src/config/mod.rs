@@ -1,6 +1,7 @@
 //! A compiled configuration: immutable, built whole beside the old one, swapped in at once.
 
 mod addresses;
+mod bounds;
 mod build;
 mod certificates;
 mod options;
@@ -10,6 +11,7 @@ mod settings;
 mod unserved;
 mod view;
 
+pub use bounds::{HttpBounds, HttpResponses, HttpServer, HttpStatus};
 pub use build::{BlockBuilder, build, check_unserved};
 pub use options::{BuildOptions, LookupHost, SearchMode};
 pub(crate) use renewal::Renewal;
@@ -80,6 +82,8 @@ pub struct Server {
     pub tls: Option<Arc<nodens_tls::Server>>,
     /// Time limits of its connections.
     pub timeouts: Timeouts,
+    /// What it lets clients have, if it speaks HTTP.
+    pub http: Option<HttpServer>,
     /// Counts what is dropped, if any of its blocks has `shed`.
     pub shed: Option<ShedCounters>,
     /// Clients behind proxies, if any of its blocks has `proxyproto`.

@@ -1,5 +1,6 @@
 //! What a server block says beside its chain.
 
+use super::HttpBounds;
 use crate::metrics::Counter;
 use crate::proxy::ProxySettings;
 use crate::zones::Zones;
@@ -22,6 +23,10 @@ pub struct BlockSettings {
     pub timeouts: TimeoutSettings,
     /// `tls`: what listeners with encryption show.
     pub tls: Option<Arc<nodens_tls::Server>>,
+    /// `https`: what clients of DNS over HTTPS may have.
+    pub https: HttpBounds,
+    /// `grpc_server`: what clients of gRPC may have.
+    pub grpc: HttpBounds,
     /// `proxyproto`, if the block has it.
     pub proxy: Option<ProxySettings>,
     /// `shed`, if the block has it.
@@ -100,6 +105,8 @@ impl Default for BlockSettings {
             debug: false,
             timeouts: TimeoutSettings::default(),
             tls: None,
+            https: HttpBounds::default(),
+            grpc: HttpBounds::default(),
             proxy: None,
             shed: None,
             multisocket: None,

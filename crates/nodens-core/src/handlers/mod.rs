@@ -180,7 +180,9 @@ handlers! {
 // Directives that change how a block is served and take no part in its chain.
 pub mod bind;
 pub mod debug;
+pub mod grpc_server;
 pub mod health;
+pub mod https;
 pub mod metadata;
 pub mod multisocket;
 pub mod ready;

@@ -35,6 +35,15 @@ impl Outbox {
         push_message(&mut self.octets, message);
     }
 
+    /// Appends octets as they are.
+    pub(crate) fn append(&mut self, octets: Vec<u8>) {
+        if self.octets.is_empty() {
+            self.octets = octets;
+        } else {
+            self.octets.extend_from_slice(&octets);
+        }
+    }
+
     /// Writes until all is out or the stream takes no more for now; gives the octets written.
     pub(crate) fn write_to(&mut self, mut stream: impl Write) -> io::Result<usize> {
         let before = self.sent;

@@ -2,7 +2,10 @@
 
 use super::addresses::Addresses;
 use super::connection::{Connection, NEVER};
+use super::endpoint::Endpoint;
+use super::few::{Entry, Few};
 use super::group::Group;
+use super::http::Http;
 use super::pressure::idle_since;
 use super::quota::{Full, Place};
 use super::server::{Listener, TcpServer};
@@ -149,12 +152,24 @@ impl TcpServer {
         cx: &mut Context<'_>,
     ) -> Option<Key> {
         let listener = self.endpoint(endpoint)?;
-        let (pipe, times) = (Pipe::accepted(&listener, stream)?, listener.times);
-        let connection = Connection::new(pipe, addresses, endpoint, times, cx.now);
+        let few = listener.http.as_ref().and_then(|http| http.few.as_ref());
+        let entry = match few {
+            None => None,
+            Some(few) => Some(self.enter(few, endpoint, cx)?),
+        };
+        let pipe = Pipe::accepted(&listener, stream)?;
+        let http = Http::new(&listener, entry);
+        let mut connection = Connection::new(pipe, addresses, endpoint, listener.times, cx.now);
+        if http.is_some() {
+            connection.rare_mut().http = http;
+        }
         let key = self.connections.insert(connection);
         // From here on the place is given back when the connection is taken out.
         place.keep();
         self.idle.enter(key, cx.now.mono_ns);
+        if few.is_some() {
+            self.idle_by_listener.entry(endpoint).or_default().enter(key, cx.now.mono_ns);
+        }
         self.idle_by_group.enter(addresses.peer().ip(), key, cx.now.mono_ns);
         let connection = self.connections.get_mut(key)?;
         let identity = (Kind::TcpServer, key);
@@ -163,6 +178,49 @@ impl TcpServer {
             return None;
         }
         Some(key)
+    }
+
+    /// Takes a place among the few connections of a listener, if need be that of the longest idle one.
+    fn enter(&mut self, few: &Few, endpoint: u32, cx: &Context<'_>) -> Option<Entry> {
+        let mut entry = few.enter();
+        if entry.is_some() && few.is_short() {
+            few.end_shortage();
+        }
+        if entry.is_none() && self.make_room_of(endpoint, cx) {
+            entry = few.enter();
+        }
+        if entry.is_none() {
+            // Whoever is idle may be with another worker; the next one gets that place.
+            few.note_shortage();
+            self.presses = true;
+            cx.counters.add(cx.counters.evicted, 1);
+        }
+        entry
+    }
+
+    /// Closes the longest idle connection of a listener that may have few; says whether there was one.
+    fn make_room_of(&mut self, endpoint: u32, cx: &Context<'_>) -> bool {
+        let idle_since = idle_since(&self.connections, None, cx.now);
+        let queue = self.idle_by_listener.get_mut(&endpoint);
+        let longest = queue.and_then(|queue| queue.longest(cx.now.mono_ns, idle_since));
+        let Some(key) = longest else { return false };
+        cx.counters.add(cx.counters.evicted, 1);
+        self.evict(key);
+        true
+    }
+
+    /// Makes room at listeners that may have few connections, where another worker asked for it.
+    fn relieve_few(&mut self, cx: &Context<'_>) {
+        let few = |endpoint: &Endpoint| {
+            let few = endpoint.http.as_ref()?.few.as_ref()?;
+            few.is_short().then_some((few.clone(), endpoint.id))
+        };
+        let short: Vec<_> = self.endpoints.iter().filter_map(few).collect();
+        for (few, endpoint) in short {
+            if self.make_room_of(endpoint, cx) {
+                few.end_shortage();
+            }
+        }
     }
 
     /// Whether the other workers should close idle connections, or such as hold too much; says so
@@ -181,6 +239,7 @@ impl TcpServer {
         if self.quota.end_shortage() && !self.make_room(None, cx) {
             self.quota.note_shortage();
         }
+        self.relieve_few(cx);
         while self.quota.is_tight() && self.make_room(None, cx) {}
         for group in self.quota.crowded() {
             while self.quota.is_crowded(group) && self.make_room(Some(group), cx) {}

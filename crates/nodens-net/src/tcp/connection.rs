@@ -98,6 +98,7 @@ impl Connection {
     /// Whether it has to answer before it may ask more.
     pub(crate) fn is_full(&self) -> bool {
         let (under_way, unsent) = match self.last_call {
+            _ if self.awaits_response() => return true,
             false if self.strained => return true,
             false => (IN_FLIGHT_PER_CONNECTION, UNSENT_PAUSE),
             true => (usize::MAX, UNSENT_MAX / 2),
@@ -115,7 +116,7 @@ impl Connection {
 
     /// Whether nothing is owed to the client.
     pub(crate) fn is_idle(&self) -> bool {
-        self.in_flight == 0 && self.pipe.output.is_empty()
+        self.in_flight == 0 && self.pipe.output.is_empty() && self.held() == 0
     }
 
     /// Whether its client may still be taking what it was sent a moment ago: there was much of it.
@@ -127,7 +128,7 @@ impl Connection {
     pub(crate) fn wanted(&self) -> Interest {
         // What waits for its turn would be announced again and again.
         let waits = self.in_turn && self.pipe.is_handshaking();
-        let read = !self.closing && !self.is_full() && !waits;
+        let read = !self.is_deaf() && !self.is_full() && !waits;
         Interest { read, write: !self.pipe.output.is_empty() }
     }
 
@@ -197,7 +198,7 @@ impl Connection {
         let reading = if reads { self.read_deadline } else { NEVER };
         let streaming = self.rest.as_ref().map_or(NEVER, |rest| rest.deadline_ns());
         let taking = self.taking().map_or(NEVER, |taking| taking.deadline);
-        reading.min(taking).min(streaming)
+        reading.min(taking).min(streaming).min(self.http_deadline())
     }
 
     /// Sends what the client takes now. An error means that the connection is of no more use.

@@ -2,7 +2,7 @@
 
 use super::connection::NEVER;
 use super::endpoint::Endpoint;
-use super::server::TcpServer;
+use super::server::{TcpServer, mark};
 use crate::counters::Counters;
 use crate::poll::Poll;
 use nodens_core::Now;
@@ -63,6 +63,10 @@ impl TcpServer {
                 continue;
             }
             connection.look_at_client(now);
+            if connection.expire_requests(now) {
+                counters.add(counters.timed_out, 1);
+                mark(&mut self.dirty, connection, key);
+            }
             let deadline = connection.deadline();
             if deadline <= now.mono_ns {
                 if !connection.lingering {

@@ -1,10 +1,13 @@
 //! What connections have to know of the listener that they came by.
 
 use super::connection::NEVER;
-use nodens_core::ListenerKind;
-use nodens_core::config::{Config, Timeouts};
+use super::few::Few;
+use super::quota::Quota;
+use crate::http::{Dialect, Rules};
+use nodens_core::config::{Config, HttpResponses, HttpServer, Timeouts};
 use nodens_core::metrics::Counter;
 use nodens_core::proxy::ProxyRules;
+use nodens_core::{ListenerKind, Transport};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +29,19 @@ pub(crate) struct Endpoint {
     pub(crate) untaken: Option<Counter>,
     /// Whom it believes to be a proxy, if it expects any.
     pub(crate) proxy: Option<Arc<ProxyRules>>,
+    /// What is spoken, if it is HTTP.
+    pub(crate) http: Option<EndpointHttp>,
+}
+
+/// HTTP at a listener.
+#[derive(Clone, Debug)]
+pub(crate) struct EndpointHttp {
+    pub(crate) rules: Rules,
+    pub(crate) transport: Transport,
+    /// Counts responses, if anybody wants to know.
+    pub(crate) responses: Option<HttpResponses>,
+    /// Its connections, if there may be few.
+    pub(crate) few: Option<Few>,
 }
 
 /// The timeouts of a listener in nanoseconds.
@@ -40,18 +56,39 @@ pub(crate) struct Times {
 
 impl Endpoint {
     /// The listeners of `config`, which have these numbers for good, in the same order.
-    pub(crate) fn all(config: &Config, ids: &[u32]) -> Vec<Self> {
+    pub(crate) fn all(config: &Config, ids: &[u32], quota: &Quota) -> Vec<Self> {
         let listeners = config.listeners.iter().zip(ids).zip(0u16..);
         let endpoint = |((own, id), listener): ((&nodens_core::config::Listener, &u32), u16)| {
             let server = config.servers.get(own.server);
             let times = server.map(|server| server.timeouts).unwrap_or_default();
             let times = Arc::new(Times::from(times));
+            let http = server.and_then(|server| server.http);
+            let http =
+                http.and_then(|http| EndpointHttp::new(own.kind, http, (*id, &times), quota));
             let untaken = server.and_then(|server| Some(server.shed?.responses));
             let proxy = server.and_then(|server| server.proxy.clone());
             let tls = server.and_then(|server| server.tls.clone());
-            Self { id: *id, listener, kind: own.kind, tls, times, untaken, proxy }
+            Self { id: *id, listener, kind: own.kind, tls, times, untaken, proxy, http }
         };
         listeners.map(endpoint).collect()
+    }
+}
+
+impl EndpointHttp {
+    fn new(
+        kind: ListenerKind,
+        server: HttpServer,
+        (id, times): (u32, &Times),
+        quota: &Quota,
+    ) -> Option<Self> {
+        let (dialect, transport) = match kind {
+            ListenerKind::Https => (Dialect::Doh, Transport::Https),
+            ListenerKind::Grpc => (Dialect::Grpc, Transport::Grpc),
+            ListenerKind::Dns | ListenerKind::Tls => return None,
+        };
+        let rules = Rules::of(dialect, server, (times.read, times.write));
+        let few = server.connections.map(|max| quota.few(id, max));
+        Some(Self { rules, transport, responses: server.responses, few })
     }
 }
 

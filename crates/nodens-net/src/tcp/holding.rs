@@ -21,7 +21,7 @@ impl Connection {
         // An empty buffer is about to be given up.
         let unsent = if self.pipe.output.is_empty() { 0 } else { self.pipe.output.capacity() };
         let tlvs = self.tlvs().map_or(0, |tlvs| tlvs.len());
-        let own = unsent + self.input.capacity() + self.pipe.cost() + tlvs;
+        let own = unsent + self.input.capacity() + self.pipe.cost() + self.http_cost() + tlvs;
         self.strained = unsent > 0 && budget.is_tight();
         let paused = !self.closing && self.is_full();
         let looks = self.is_entered()
@@ -126,6 +126,10 @@ impl TcpServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let books = (&self.unsent, self.worker, key);
         let is_first = !connection.lingering;
+        if is_first && connection.is_idle() && connection.say_goodbye() {
+            // What the client does not take at once it is not told.
+            _ = connection.flush(now);
+        }
         if is_first && connection.is_idle() && connection.linger(now, books) {
             connection.queued = NEVER;
             mark(&mut self.dirty, connection, key);

@@ -22,6 +22,8 @@ pub(crate) struct IdleQueue {
     entries: BinaryHeap<Reverse<(u64, Key)>>,
     /// Before this time it is not worth to look.
     vain_until: u64,
+    /// How many there were when they were last looked over.
+    tidied_at: usize,
 }
 
 impl IdleQueue {
@@ -76,6 +78,14 @@ impl IdleQueue {
         best.map(|(_, key)| key)
     }
 
+    /// Drops entries of closed connections once there are many of all.
+    pub(crate) fn tidy_since(&mut self, is_open: impl Fn(Key) -> bool) {
+        if self.entries.len() >= self.tidied_at.max(32) * 2 {
+            self.entries.retain(|Reverse((_, key))| is_open(*key));
+            self.tidied_at = self.entries.len();
+        }
+    }
+
     /// Drops entries of closed connections once they are the majority.
     pub(crate) fn tidy(&mut self, open: usize, is_open: impl Fn(Key) -> bool) {
         if self.entries.len() > 2 * open + 64 {
@@ -119,7 +129,7 @@ impl IdleByGroup {
         let queue = self.groups.entry(group).or_insert_with(|| {
             let own = all.filter(|(_, client, _)| group.contains(*client));
             let entries = own.map(|(key, _, since)| Reverse((since, key))).collect();
-            IdleQueue { entries, vain_until: 0 }
+            IdleQueue { entries, ..IdleQueue::default() }
         });
         queue.longest(now_ns, idle_since)
     }

@@ -98,8 +98,11 @@ impl TcpServer {
         let connection = self.connections.remove(key)?;
         let connections = &self.connections;
         self.idle.tidy(connections.len(), |key| connections.get(key).is_some());
-        self.tidy_deadlines();
         self.quota.give_back(connection.addresses.peer().ip());
+        if let Some(queue) = self.idle_by_listener.get_mut(&connection.endpoint) {
+            queue.tidy_since(|key| connections.get(key).is_some());
+        }
+        self.tidy_deadlines();
         Some(connection)
     }
 

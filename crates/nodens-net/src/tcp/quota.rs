@@ -1,5 +1,6 @@
 //! How many client connections there may be: in all, from one address, and from one network.
 
+use super::few::{Few, OpenByListener};
 use super::group::Group;
 use crate::limits::{PRESSURE, QUOTA_PARTS, RESERVE_MAX};
 use foldhash::fast::RandomState;
@@ -34,6 +35,8 @@ pub(crate) struct Quota {
     crowded: AtomicUsize,
     /// How many networks have few places left.
     pressed: AtomicUsize,
+    /// Of listeners that may have few.
+    by_listener: OpenByListener,
     /// A worker had no descriptor for a new connection, and no idle connection to close for it.
     short: AtomicBool,
 }
@@ -101,8 +104,14 @@ impl Quota {
             hasher: RandomState::default(),
             crowded: AtomicUsize::new(0),
             pressed: AtomicUsize::new(0),
+            by_listener: OpenByListener::default(),
             short: AtomicBool::new(false),
         }
+    }
+
+    /// The connections of a listener that may have so many.
+    pub(crate) fn few(&self, listener: u32, max: usize) -> Few {
+        self.by_listener.few(listener, max)
     }
 
     /// Takes a place for a connection from `client`.

@@ -2,6 +2,7 @@
 //! no memory for it.
 
 use super::connection::Connection;
+use super::http::Http;
 use super::unsent::Holding;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ pub(super) struct Rare {
     pub(super) holding: Option<Holding>,
     /// The TLVs of the PROXY protocol header, if they are wanted.
     pub(super) tlvs: Option<Arc<[u8]>>,
+    /// What it needs to speak HTTP, if it does.
+    pub(super) http: Option<Box<Http>>,
 }
 
 /// How a client gets on with taking what is sent to it.
@@ -34,8 +37,12 @@ impl Connection {
 
     /// To be called when a part has gone.
     pub(super) fn tidy_rare(&mut self) {
-        let is_needed =
-            |rare: &Rare| rare.taking.is_some() || rare.holding.is_some() || rare.tlvs.is_some();
+        let is_needed = |rare: &Rare| {
+            rare.taking.is_some()
+                || rare.holding.is_some()
+                || rare.tlvs.is_some()
+                || rare.http.is_some()
+        };
         self.rare = self.rare.take().filter(|rare| is_needed(rare));
     }
 

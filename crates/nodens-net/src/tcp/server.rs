@@ -16,9 +16,9 @@ use crate::limits::{
 use crate::pipe::{Received, take_front};
 use crate::poll::{Poll, Ready};
 use crate::slots::{Key, Kind, Slots};
-use nodens_core::{Client, Verdict};
+use nodens_core::{Client, Now, Verdict};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub(crate) struct TcpServer {
     pub(super) turns: VecDeque<Key>,
     /// Connections whose handshake has its next octets, which cost much to process.
     pub(super) handshakes: VecDeque<Key>,
+    /// Idle connections of listeners that may have few.
+    pub(super) idle_by_listener: HashMap<u32, IdleQueue>,
     pub(super) quota: Arc<Quota>,
     /// Which worker this is.
     pub(super) worker: usize,
@@ -83,6 +85,7 @@ impl TcpServer {
             dirty: Vec::new(),
             turns: VecDeque::new(),
             handshakes: VecDeque::new(),
+            idle_by_listener: HashMap::new(),
             quota,
             worker,
             unsent,
@@ -106,6 +109,11 @@ impl TcpServer {
         self.close_listeners(|id| !known(id), cx);
         self.endpoints = endpoints;
         self.retime();
+    }
+
+    /// The bounds of all connections.
+    pub(crate) fn quota(&self) -> &Quota {
+        &self.quota
     }
 
     /// Whether no connection is open.
@@ -142,7 +150,7 @@ impl TcpServer {
     /// is announced again. Says whether there may be something left.
     pub(super) fn read(&mut self, key: Key, cx: &mut Context<'_>) -> bool {
         let Some(connection) = self.connections.get_mut(key) else { return false };
-        if connection.closing || connection.is_full() {
+        if connection.is_deaf() || connection.is_full() {
             // Full: closed and broken connections are announced whether watched for or not.
             mark(&mut self.dirty, connection, key);
             return false;
@@ -156,14 +164,15 @@ impl TcpServer {
         let Some(connection) = self.connections.get_mut(key) else { return false };
         let mut more = false;
         match connection.pipe.read(&mut self.scratch) {
-            Ok(Received::End) => connection.closing = true,
+            Ok(Received::End) => connection.end_input(),
             Ok(Received::Octets(len)) => {
                 more = len >= STREAM_READ_LEN;
                 let scratch = std::mem::take(&mut self.scratch);
                 self.take_octets(key, scratch.get(..len).unwrap_or_default(), cx);
                 self.scratch = scratch;
-                if let Some(connection) = self.connections.get_mut(key) {
-                    connection.closing |= connection.pipe.has_ended();
+                let connection = self.connections.get_mut(key);
+                if let Some(ended) = connection.filter(|own| own.pipe.has_ended()) {
+                    ended.end_input();
                 }
             }
             Ok(Received::Nothing) => {}
@@ -183,6 +192,9 @@ impl TcpServer {
     /// Takes the questions among the octets that are kept and those that follow them.
     pub(super) fn take_octets(&mut self, key: Key, octets: &[u8], cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.speaks_http() {
+            return self.take_requests(key, octets, cx);
+        }
         let mut kept = std::mem::take(&mut connection.input);
         if kept.capacity() == 0 {
             kept = self.spare.pop().unwrap_or_default();
@@ -264,7 +276,7 @@ impl TcpServer {
 
     /// Sends an answer that had to be waited for, at the end of the round. Closes the connection and
     /// says `false` if there is no memory for a long one.
-    pub(crate) fn send(&mut self, client: &Client, wire: &[u8]) -> bool {
+    pub(crate) fn send(&mut self, client: &Client, wire: &[u8], now: Now) -> bool {
         let key = Key::from_bits(client.connection);
         let Some(connection) = self.connections.get_mut(key) else { return true };
         let holds = connection.is_entered() || !connection.pipe.output.is_empty();
@@ -272,13 +284,18 @@ impl TcpServer {
             self.reset(key);
             return false;
         }
-        connection.pipe.output.push(wire, &mut self.spare);
+        if connection.speaks_http() {
+            self.respond(client, Some(wire), now);
+        } else {
+            connection.pipe.output.push(wire, &mut self.spare);
+        }
         self.settle_one(key);
         true
     }
 
     /// A question that waited gets no answer.
-    pub(crate) fn forget(&mut self, client: &Client) {
+    pub(crate) fn forget(&mut self, client: &Client, now: Now) {
+        self.respond(client, None, now);
         self.settle_one(Key::from_bits(client.connection));
     }
 
@@ -301,6 +318,7 @@ impl TcpServer {
     }
 
     fn settle(&mut self, key: Key, cx: &mut Context<'_>) {
+        self.go_on_with_requests(key, cx);
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.dirty = false;
         let owed = !connection.pipe.output.is_empty();
@@ -308,7 +326,7 @@ impl TcpServer {
             self.close(key);
             return;
         }
-        if connection.pipe.output.len() > UNSENT_MAX {
+        if connection.pipe.output.len() + connection.held() > UNSENT_MAX {
             cx.counters.add(cx.counters.unread, 1);
             self.reset(key);
             return;
@@ -327,7 +345,14 @@ impl TcpServer {
             mark(&mut self.dirty, connection, key);
             return;
         }
-        if connection.closing && connection.is_idle() {
+        let is_over = connection.closing && connection.is_idle();
+        if (!connection.is_full() && connection.has_more_requests())
+            || (is_over && connection.say_goodbye())
+        {
+            mark(&mut self.dirty, connection, key);
+            return;
+        }
+        if is_over {
             self.end(key, cx.now, cx.poll);
             return;
         }

@@ -5,8 +5,8 @@ use super::server::{TcpServer, mark};
 use crate::context::Context;
 use crate::limits::STREAM_MESSAGES_IN_A_ROW;
 use crate::slots::Key;
-use nodens_core::Client;
 use nodens_core::stream::{Next, Stream};
+use nodens_core::{Client, Now};
 
 impl TcpServer {
     /// Whether [`TcpServer::take_turns`] has something to do now.
@@ -15,9 +15,18 @@ impl TcpServer {
     }
 
     /// Takes an answer of several messages that had to be waited for.
-    pub(crate) fn begin_stream(&mut self, client: &Client, first: &[u8], rest: Box<Stream>) {
+    pub(crate) fn begin_stream(
+        &mut self,
+        client: &Client,
+        (first, rest): (&[u8], Box<Stream>),
+        now: Now,
+    ) {
         let key = Key::from_bits(client.connection);
         let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.speaks_http() {
+            // One message is all that a request gets.
+            return self.forget(client, now);
+        }
         connection.pipe.output.push(first, &mut self.spare);
         // A second one on the same connection has to wait for the first, and would wait for long.
         if connection.rest.is_some() {

@@ -4,6 +4,7 @@ mod client;
 mod connections;
 mod encrypted;
 mod handover;
+mod http;
 mod proxy;
 mod reload;
 mod secondaries;

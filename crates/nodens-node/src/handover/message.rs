@@ -98,6 +98,8 @@ const fn kind_octet(kind: ListenerKind) -> u8 {
     match kind {
         ListenerKind::Dns => b'P',
         ListenerKind::Tls => b't',
+        ListenerKind::Https => b'h',
+        ListenerKind::Grpc => b'g',
     }
 }
 

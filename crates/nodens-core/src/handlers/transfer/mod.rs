@@ -84,8 +84,8 @@ impl Handle for Transfer {
         }
         let client = *cx.job.client();
         let rule = self.rules.rule(q.qname.view());
-        // There is no AXFR over UDP (RFC 5936 section 4.2).
-        let is_stream = !client.transport.is_datagram();
+        // There is no AXFR over UDP (RFC 5936 section 4.2), nor where a query gets one message.
+        let is_stream = client.transport.takes_many();
         if !is_stream && (q.qtype == Type::AXFR || rule.is_none()) {
             return Step::Fail(Rcode::REFUSED);
         }

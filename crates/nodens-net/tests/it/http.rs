@@ -1,0 +1,194 @@
+//! DNS over HTTPS and gRPC: clients of both versions of HTTP, and such that do not behave.
+
+mod clients;
+mod floods;
+mod grpc;
+
+use super::client::{assert_answered, question};
+use super::server::{Server, eventually};
+use super::upstream::{Act, Upstream};
+use clients::{One, Two};
+use nodens_net::Options;
+use nodens_wire::Message;
+use std::time::{Duration, Instant};
+
+const COREFILE: &str = "https://.:0 {\n bind 127.0.0.1\n whoami\n}";
+
+fn query(id: u16) -> Vec<u8> {
+    question(id, "example.org A")
+}
+
+#[test]
+fn both_versions_answer_queries_of_both_methods() {
+    let server = Server::start(COREFILE);
+    let mut one = One::connect(server.address());
+    let mut two = Two::connect(server.address());
+    for id in 1..20 {
+        for response in
+            [one.get(&query(id)), one.post(&query(id)), two.get(&query(id)), two.post(&query(id))]
+        {
+            assert_eq!(
+                (response.status, response.field("content-type")),
+                (200, "application/dns-message")
+            );
+            assert_eq!(response.field("content-length"), response.body.len().to_string());
+            // `whoami` answers with TTL 0.
+            assert_eq!(response.field("cache-control"), "max-age=0");
+            let answer = Message::parse(&response.body).unwrap();
+            assert_eq!(answer.id, id);
+            assert_answered(&answer);
+            // It came over TCP.
+            assert!(format!("{:?}", answer.additional).contains("_tcp"), "{answer:?}");
+        }
+    }
+    assert_eq!(server.count("coredns_dns_https_responses_total"), 76);
+    server.stop();
+}
+
+#[test]
+fn many_requests_at_once_are_answered_as_their_answers_come() {
+    let upstream = Upstream::start(|asked| {
+        let wait = Duration::from_millis(if asked.name().starts_with("slow") { 300 } else { 0 });
+        vec![Act::Wait(wait), Act::Send(asked.answer())]
+    });
+    let corefile = format!("https://.:0 {{\n bind 127.0.0.1\n forward . {}\n}}", upstream.address);
+    let server = Server::start(&corefile);
+    let mut two = Two::connect(server.address());
+    two.block_on(async |client| {
+        let began = Instant::now();
+        let slow = client.send_post(&question(1, "slow.test A"));
+        let quick: Vec<_> =
+            (2..200).map(|id| client.send_post(&question(id, &format!("{id}.test A")))).collect();
+        for (id, response) in (2..).zip(quick) {
+            assert_eq!(response.await.message().id, id);
+        }
+        assert!(began.elapsed() < Duration::from_millis(290), "{:?}", began.elapsed());
+        assert_eq!(slow.await.message().id, 1);
+    });
+    // In HTTP/1.1 one follows the other.
+    let mut one = One::connect(server.address());
+    one.send_get(&question(1, "slow2.test A"));
+    one.send_get(&question(2, "quick.test A"));
+    assert_eq!([one.receive().message().id, one.receive().message().id], [1, 2]);
+    server.stop();
+}
+
+#[test]
+fn what_gets_no_dns_response_gets_one_of_http() {
+    let silent = Upstream::start(|_| Vec::new());
+    let corefile = format!(
+        "https://.:0 {{\n bind 127.0.0.1\n acl {{\n  drop net 127.0.0.0/8\n }}\n forward . {}\n}}",
+        silent.address
+    );
+    let server = Server::start(&corefile);
+    let (mut one, mut two) = (One::connect(server.address()), Two::connect(server.address()));
+    for response in [one.post(&query(1)), two.post(&query(1))] {
+        assert_eq!((response.status, &response.body[..]), (500, &b"No response\n"[..]));
+        assert_eq!(response.field("x-content-type-options"), "nosniff");
+    }
+    for response in [one.post(b"abc"), two.post(b"abc")] {
+        assert_eq!((response.status, &response.body[..]), (400, &b"invalid request\n"[..]));
+    }
+    let long = vec![0; 70_000];
+    assert_eq!(two.post(&long).status, 400);
+    for response in [
+        one.request("GET", "/", b""),
+        two.block_on(async |client| client.send("GET", "/", &[]).await),
+    ] {
+        assert_eq!(response.status, 404);
+    }
+    eventually("statuses to be counted", || server.count("coredns_dns_https_responses_total") == 7);
+    server.stop();
+}
+
+#[test]
+fn transfers_are_refused() {
+    let server = Server::start(
+        "https://.:0 {\n bind 127.0.0.1\n transfer {\n  to *\n }\n hosts {\n  192.0.2.1 a.test\n }\n}",
+    );
+    let response = One::connect(server.address()).post(&question(1, "test AXFR"));
+    assert_eq!(response.message().flags.rcode(), nodens_wire::Rcode::REFUSED);
+    server.stop();
+}
+
+#[test]
+fn a_request_that_does_not_become_whole_is_given_up() {
+    let timeouts = " timeouts {\n  read 1s\n  idle 3s\n }\n whoami";
+    let server = Server::start(&COREFILE.replace(" whoami", timeouts));
+    // Octet by octet: the head, and the body.
+    let mut one = One::connect(server.address());
+    assert_eq!(one.post(&query(1)).status, 200);
+    assert!(one.drips(b"POST /dns-query HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n"));
+    let mut two = Two::connect(server.address());
+    two.block_on(async |client| {
+        let (mut body, response) = client.begin("POST", "/dns-query");
+        body.send_data(vec![0; 3].into(), false).unwrap();
+        let began = Instant::now();
+        // Others on the same connection are served meanwhile.
+        while began.elapsed() < Duration::from_millis(700) {
+            assert_eq!(client.send_post(&query(2)).await.status, 200);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(response.await.is_err());
+        assert!(began.elapsed() < Duration::from_secs(3));
+        assert_eq!(client.send_post(&query(3)).await.status, 200);
+    });
+    server.stop();
+}
+
+#[test]
+fn idle_connections_hear_that_they_end() {
+    let timeouts = " timeouts {\n  idle 1s\n }\n whoami";
+    let server = Server::start(&COREFILE.replace(" whoami", timeouts));
+    let mut one = One::connect(server.address());
+    assert_eq!(one.post(&query(1)).status, 200);
+    let mut two = Two::connect(server.address());
+    assert_eq!(two.post(&query(1)).status, 200);
+    assert!(two.is_ended(), "the end is no error");
+    assert!(one.is_closed());
+    server.stop();
+}
+
+#[test]
+fn a_stop_answers_what_is_under_way_and_says_that_no_more_is_taken() {
+    let upstream = Upstream::start(|asked| {
+        vec![Act::Wait(Duration::from_millis(300)), Act::Send(asked.answer())]
+    });
+    let corefile = format!("https://.:0 {{\n bind 127.0.0.1\n forward . {}\n}}", upstream.address);
+    let server = Server::start(&corefile);
+    let mut one = One::connect(server.address());
+    let mut two = Two::connect(server.address());
+    one.send_get(&question(1, "a.test A"));
+    let response = two.block_on(async |client| client.send_post(&question(2, "b.test A")));
+    eventually("both to be asked", || upstream.count() == 2);
+    let stop = std::thread::spawn(move || server.stop());
+    two.block_on(async move |_| assert_eq!(response.await.message().id, 2));
+    assert!(two.is_ended());
+    let last = one.receive();
+    assert_eq!((last.message().id, last.field("connection")), (1, "close"));
+    assert!(one.is_closed());
+    stop.join().unwrap();
+}
+
+#[test]
+fn of_few_connections_the_longest_idle_one_makes_room() {
+    let few = " https {\n  max_connections 3\n }\n whoami";
+    let server =
+        Server::of(1, &COREFILE.replace(" whoami", few), Options::default(), &Default::default());
+    let mut clients: Vec<_> = (0..10)
+        .map(|_| {
+            let mut client = One::connect(server.address());
+            assert_eq!(client.post(&query(1)).status, 200);
+            std::thread::sleep(Duration::from_millis(2));
+            client
+        })
+        .collect();
+    for client in &mut clients[..7] {
+        assert!(client.is_closed());
+    }
+    for client in &mut clients[7..] {
+        assert_eq!(client.post(&query(1)).status, 200);
+    }
+    eventually("three to be left", || server.count("nodens_tcp_connections") == 3);
+    server.stop();
+}

@@ -1,0 +1,1 @@
+//! Clients that try to make the server work or remember.
