@@ -5,7 +5,7 @@ use crate::handler::Spec;
 use crate::handlers;
 
 /// Directives that CoreDNS does not have.
-pub const OWN: &[&str] = &["search"];
+pub const OWN: &[&str] = &["ddr", "search"];
 
 /// Every directive, in order.
 pub static DIRECTIVES: &[Spec] = &[
@@ -44,6 +44,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::rewrite::SPEC,
     handlers::autopath::SPEC,
     handlers::acl::SPEC,
+    handlers::ddr::SPEC,
     handlers::search::SPEC,
     handlers::cache::SPEC,
     handlers::header::SPEC,

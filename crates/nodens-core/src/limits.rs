@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+/// How long clients may keep what `ddr` tells them, in seconds: a day.
+pub const DDR_TTL_MAX: u32 = 86_400;
 /// Padded responses are as long as a multiple of so many octets (RFC 8467 section 4.1).
 pub const PADDING_BLOCK: usize = 468;
 /// Nested lookups one question may cause (CNAME targets, search paths, DNS64).

@@ -153,6 +153,7 @@ handlers! {
     cache::Cache,
     cancel::Cancel,
     chaos::Chaos,
+    ddr::Ddr,
     dns64::Dns64,
     dnstap::Dnstap,
     erratic::Erratic,
