@@ -4,6 +4,7 @@ use crate::limits::{
     CONNECTIONS_CLIENT_FEW, CONNECTIONS_CLIENT_SHARE, CONNECTIONS_MAX, CONNECTIONS_NETWORK_TENTHS,
     DESCRIPTOR_RESERVE, FRESH_PORTS, PORTS_PER_WORKER,
 };
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// How many descriptors clients may have, and how many are kept for everything else, after making
@@ -20,6 +21,18 @@ pub(crate) fn share(connections_max: Option<usize>) -> (usize, usize) {
     let reserve = reserve(descriptors);
     let max = connections_max.unwrap_or(CONNECTIONS_MAX);
     (max.min(descriptors - reserve), reserve)
+}
+
+/// How many descriptors clients may have by the limit as it is now: it may have been lowered.
+pub(crate) fn connections_now() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    let descriptors = limit.map_or(CONNECTIONS_MAX, |n| usize::try_from(n).unwrap_or(0));
+    descriptors - reserve(descriptors)
+}
+
+/// Whether an error means that descriptors, or the kernel's memory for them, are used up.
+pub(crate) fn is_short(error: Option<Errno>) -> bool {
+    matches!(error, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
 }
 
 /// How many of so many descriptors are kept for everything but clients.

@@ -126,6 +126,9 @@ impl EventLoop {
             if self.tcp.take_pressure(now) {
                 self.wake_others();
             }
+            if let Some(waker) = self.tcp.take_asked().and_then(|worker| self.wakers.get(worker)) {
+                waker.wake();
+            }
         }
     }
 
@@ -246,7 +249,9 @@ impl EventLoop {
 
     fn perform(&mut self, action: Action, now: Now) {
         match action {
-            Action::Ask(ask) => self.split(now, |_, asker, cx| asker.ask(&ask, cx)),
+            Action::Ask(ask) => self.split(now, |tcp, asker, cx| {
+                asker.ask(&ask, |cx| tcp.make_room_for_upstreams(cx), cx);
+            }),
             Action::Forget { attempt, .. } => self.asker.forget(attempt),
             Action::GiveUp { ticket, attempt } => {
                 self.split(now, |_, asker, cx| asker.give_up(ticket, attempt, cx));

@@ -37,6 +37,8 @@ pub const UNHEALTHY_AFTER: Duration = Duration::from_secs(5);
 pub const BACKLOG: i32 = 4096;
 /// Connections accepted from one listener before other sockets get their turn.
 pub const ACCEPTS_IN_A_ROW: usize = 64;
+/// The same while another worker is to make room: it is woken after that, while places are left.
+pub const ACCEPTS_WHILE_ASKING: usize = 16;
 /// Octets taken from a connection at once, and so the most that wait in it until its questions may
 /// be looked at.
 pub const STREAM_READ_LEN: usize = 16 << 10;
@@ -154,6 +156,12 @@ pub const TAKING_NS: u64 = 1_000_000_000;
 pub const HOLD_OFF_NS: u64 = 20_000_000;
 /// Idle connections closed before other sockets get their turn.
 pub const CLOSES_IN_A_ROW: usize = 64;
+/// Connections of two workers are taken to be idle for equally long if they differ by no more than this, in
+/// nanoseconds. Workers would else wake each other for each connection that is closed.
+pub const IDLE_ALIKE_NS: u64 = 100_000_000;
+/// Idle connections closed at once when there is no descriptor for a query to an upstream: more such
+/// queries follow.
+pub const ROOM_FOR_UPSTREAMS: usize = 16;
 /// Parts, each with a lock of its own, that the counts of clients' connections are spread over: many
 /// more than there are workers on most machines.
 pub const QUOTA_PARTS: usize = 64;
@@ -200,7 +208,8 @@ pub const SWEEP: Duration = Duration::from_millis(250);
 
 /// The longest answer to a notification that is read, in octets.
 pub const NOTIFY_MESSAGE_LEN: usize = 512;
-/// Places for connections that are kept free for clients that have none, at most.
+/// Places for connections that are kept free for clients that have none, at most: for what a worker accepts
+/// until another one has closed those that are idle for longest.
 pub const RESERVE_MAX: usize = 64;
 /// For how long the distance of the clocks is taken for the same, in nanoseconds. A clock that is
 /// slewed runs 0.05 % faster or slower: 50 µs in that time.
@@ -211,6 +220,7 @@ pub const RESPONSE_LEN_MAX: usize = 4096;
 const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 // IDs are drawn at random until one is free, which is quick only while most are.
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
+const _: () = assert!(2 * ACCEPTS_WHILE_ASKING <= RESERVE_MAX);
 const _: () = assert!(REQUEST_LEN_MAX < STREAM_READ_LEN);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(HTTP_QUERY_TEXT_MAX < HTTP_HEAD_LEN_MAX / 2);

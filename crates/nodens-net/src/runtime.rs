@@ -130,7 +130,7 @@ impl Runtime {
         let per_network = options
             .connections_per_network
             .unwrap_or_else(|| descriptors::connections_per_network(connections));
-        let quota = Arc::new(Quota::new(connections, per_client, per_network));
+        let quota = Arc::new(Quota::new(connections, (per_client, per_network), count));
         let ports_max = descriptors::ports_per_worker(reserve, count);
         let unsent = Arc::new(Unsent::new(options.held_max));
         register_gauges(&shared, &quota, &unsent);

@@ -6,7 +6,7 @@ use nodens_core::log::Sink;
 use nodens_core::testing::request;
 use nodens_core::{Shared, build};
 use nodens_net::{Options, Runtime};
-use nodens_testkit::PATIENCE;
+use nodens_testkit::{PATIENCE, eventually};
 use nodens_wire::framing::{framed, read_message};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::CpuSet;
@@ -15,6 +15,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 const DESCRIPTORS: u64 = 128;
 
@@ -41,19 +42,80 @@ fn without_descriptors_old_connections_make_room_and_new_ones_are_let_go() {
     // The idle connection is another worker's than those that come, as far as the kernel brings
     // connections to the worker on their client's CPU.
     one_makes_room(2);
+    queries_to_upstreams_get_the_descriptors_of_idle_connections();
+}
+
+/// An upstream that gives back what it is sent as a response, and its address.
+fn upstream() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut octets = [0; 512];
+        while let Ok((len, client)) = socket.recv_from(&mut octets) {
+            octets[2] |= 0x80;
+            socket.send_to(&octets[..len], client).unwrap();
+        }
+    });
+    address
+}
+
+fn queries_to_upstreams_get_the_descriptors_of_idle_connections() {
+    let forward = format!("forward test {}", upstream());
+    let runtime = start(
+        1,
+        &format!(".:0 {{\n bind 127.0.0.1\n timeouts {{\n  idle 10m\n }}\n {forward}\n whoami\n}}"),
+    );
+    let server: SocketAddr = runtime.local_addresses()[0];
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_read_timeout(Some(PATIENCE)).unwrap();
+    udp.connect(server).unwrap();
+    let mut streams: Vec<TcpStream> = (0..48)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            assert_eq!(ask(&mut stream), Some(0));
+            stream
+        })
+        .collect();
+    let lowered = Rlimit { current: Some(DESCRIPTORS / 2), maximum: Some(DESCRIPTORS) };
+    setrlimit(Resource::Nofile, lowered).unwrap();
+    assert!(UdpSocket::bind("127.0.0.1:0").is_err(), "descriptors are left");
+    let mut response = [0; 512];
+    udp.send(&request("a.test A")).unwrap();
+    assert!(udp.recv(&mut response).unwrap() > 12);
+    assert_eq!(response[3] & 0x0f, 0, "no descriptor for the upstream");
+    // Of 32 connections that there are descriptors for, an eighth is kept free.
+    let is_open = |stream: &mut TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        let open = stream.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        stream.set_nonblocking(false).unwrap();
+        open
+    };
+    eventually("connections to make room", || !is_open(&mut streams[19]));
+    let open: Vec<bool> = streams.iter_mut().map(is_open).collect();
+    assert!(!open[..20].contains(&true) && !open[20..].contains(&false), "{open:?}");
+    assert_eq!(ask(&mut streams[20]), Some(0));
+    runtime.shutdown(PATIENCE);
 }
 
 fn run_on(cpus: &CpuSet) {
     rustix::thread::sched_setaffinity(None, cpus).unwrap();
 }
 
-fn one_makes_room(workers: usize) {
+fn start(workers: usize, corefile: &str) -> Runtime {
     let (sender, _log) = std::sync::mpsc::sync_channel(16);
     let shared = Arc::new(Shared::new(workers, Sink::new(sender)));
-    let corefile = ".:0 {\n bind 127.0.0.1\n timeouts {\n  idle 10m\n }\n whoami\n}";
     let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources);
     let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
-    let runtime = Runtime::start(shared, Arc::new(config), Options::default()).unwrap();
+    // One client may have all connections.
+    let all = Some(DESCRIPTORS as usize);
+    let options =
+        Options { connections_per_client: all, connections_per_network: all, ..Options::default() };
+    Runtime::start(shared, Arc::new(config), options).unwrap()
+}
+
+fn one_makes_room(workers: usize) {
+    let runtime = start(workers, ".:0 {\n bind 127.0.0.1\n timeouts {\n  idle 10m\n }\n whoami\n}");
     let server: SocketAddr = runtime.local_addresses()[0];
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -81,6 +143,8 @@ fn one_makes_room(workers: usize) {
     let mut answered = 0;
     for socket in late {
         socket.connect(&server.into()).unwrap();
+        // The other worker gets its turn.
+        std::thread::sleep(Duration::from_millis(5));
         let mut stream = TcpStream::from(socket);
         answered += usize::from(ask(&mut stream) == Some(0));
         hoard.push(stream.into());

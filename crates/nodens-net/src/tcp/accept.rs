@@ -10,7 +10,11 @@ use super::pressure::idle_since;
 use super::quota::{Full, Place};
 use super::server::{Listener, TcpServer};
 use crate::context::Context;
-use crate::limits::{ACCEPTS_IN_A_ROW, BACKLOG, HOLD_OFF_NS, PRESS_NS};
+use crate::descriptors;
+use crate::limits::{
+    ACCEPTS_IN_A_ROW, ACCEPTS_WHILE_ASKING, BACKLOG, CLOSES_IN_A_ROW, HOLD_OFF_NS, PRESS_NS,
+    ROOM_FOR_UPSTREAMS,
+};
 use crate::pipe::Pipe;
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
@@ -68,12 +72,17 @@ impl TcpServer {
             if !self.accept(key, cx) {
                 return;
             }
+            // Those that wait here have no other time.
+            self.asks = None;
         }
     }
 
     /// Accepts what waits at a listener; says whether there may be more.
     pub(crate) fn accept(&mut self, key: Key, cx: &mut Context<'_>) -> bool {
-        for _ in 0..ACCEPTS_IN_A_ROW {
+        for turn in 0..ACCEPTS_IN_A_ROW {
+            if self.asks.is_some() && turn >= ACCEPTS_WHILE_ASKING {
+                return true;
+            }
             let Some(listener) = self.listeners.get(key) else { return false };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let endpoint = listener.endpoint;
@@ -82,7 +91,8 @@ impl TcpServer {
                     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
                     self.admit(TcpStream::from(fd), peer, endpoint, cx);
                 }
-                Err(error) if is_short(error) => {
+                Err(error) if descriptors::is_short(Some(error)) => {
+                    self.quota.lower(descriptors::connections_now());
                     if !self.make_room(None, cx) && !self.refuse(key) {
                         self.hold_off(cx);
                         return false;
@@ -131,7 +141,7 @@ impl TcpServer {
             self.read(key, cx);
         }
         // Whoever is idle may be with another worker.
-        self.presses |= self.quota.is_tight() && !self.make_room(None, cx);
+        self.presses |= !self.ease(cx);
         for group in self.quota.clone().crowded_of(client) {
             self.presses |= !self.make_room(Some(group), cx);
         }
@@ -170,6 +180,7 @@ impl TcpServer {
         if few.is_some() {
             self.idle_by_listener.entry(endpoint).or_default().enter(key, cx.now.mono_ns);
         }
+        self.tell_idle();
         self.idle_by_group.enter(addresses.peer().ip(), key, cx.now.mono_ns);
         let connection = self.connections.get_mut(key)?;
         let identity = (Kind::TcpServer, key);
@@ -240,12 +251,67 @@ impl TcpServer {
             self.quota.note_shortage();
         }
         self.relieve_few(cx);
-        while self.quota.is_tight() && self.make_room(None, cx) {}
+        self.ease(cx);
         for group in self.quota.crowded() {
             while self.quota.is_crowded(group) && self.make_room(Some(group), cx) {}
         }
         _ = self.begin_sweeps(cx.now);
         self.close_doomed(cx);
+    }
+
+    /// Closes idle connections while the last places of all are taken, those first that have been idle for
+    /// longest, whichever worker has them. A few at a time, so that queries do not wait. Says `false`
+    /// if more should go, and this worker has none that is idle.
+    pub(super) fn ease(&mut self, cx: &Context<'_>) -> bool {
+        self.eases = false;
+        let now_ns = cx.now.mono_ns;
+        let mut closed = 0;
+        let mut has_one = true;
+        while closed < CLOSES_IN_A_ROW && self.quota.is_tight() {
+            let idle_since = idle_since(&self.connections, None, cx.now);
+            let longest = self.idle.longest(now_ns, idle_since);
+            let connection = longest.and_then(|key| Some((key, self.connections.get(key)?)));
+            let since = connection.map_or(now_ns, |(_, connection)| connection.active_at);
+            has_one = connection.is_some();
+            self.asks = self.quota.idle_elsewhere(self.worker, since);
+            let Some(key) = longest else { break };
+            if self.asks.is_some() {
+                self.idle.enter(key, since);
+                break;
+            }
+            cx.counters.add(cx.counters.evicted, 1);
+            self.evict(key);
+            closed += 1;
+        }
+        if closed > 0 || self.asks.is_some() || !has_one {
+            self.tell_idle();
+        }
+        self.eases = closed == CLOSES_IN_A_ROW;
+        has_one || self.asks.is_some()
+    }
+
+    /// Tells the others since when connections of this worker may be idle.
+    pub(super) fn tell_idle(&self) {
+        self.quota.tell_idle(self.worker, self.idle.since().unwrap_or(NEVER));
+    }
+
+    /// The worker that is asked to close a connection that has been idle for longer than any here.
+    pub(crate) fn take_asked(&mut self) -> Option<usize> {
+        self.asks.take()
+    }
+
+    /// Gives up idle connections because there is no descriptor for a query to an upstream; says whether
+    /// there were any.
+    pub(crate) fn make_room_for_upstreams(&mut self, cx: &Context<'_>) -> bool {
+        self.quota.lower(descriptors::connections_now());
+        let closed = (0..ROOM_FOR_UPSTREAMS).take_while(|_| self.make_room(None, cx)).count();
+        if closed == 0 {
+            self.quota.note_shortage();
+        }
+        // The rest goes by and by.
+        self.presses |= closed == 0 || self.quota.is_tight();
+        self.eases = self.quota.is_tight();
+        closed > 0
     }
 
     /// Closes the longest idle connection, of `group` if one is given; says whether there was one.
@@ -261,10 +327,12 @@ impl TcpServer {
                 self.idle_by_group.longest(group, cx.now.mono_ns, all, idle_since)
             }
         };
-        let Some(key) = longest else { return false };
-        cx.counters.add(cx.counters.evicted, 1);
-        self.evict(key);
-        true
+        if let Some(key) = longest {
+            cx.counters.add(cx.counters.evicted, 1);
+            self.evict(key);
+        }
+        self.tell_idle();
+        longest.is_some()
     }
 
     /// Takes a connection off the queue although there is no descriptor for it, and closes it. The
@@ -277,7 +345,7 @@ impl TcpServer {
         let Some(listener) = self.listeners.get(key) else { return false };
         let accept = || rustix::net::accept_with(&listener.socket, SocketFlags::CLOEXEC);
         let refused = rustix::io::retry_on_intr(accept);
-        let is_possible = !refused.as_ref().is_err_and(|error| is_short(*error));
+        let is_possible = !descriptors::is_short(refused.as_ref().err().copied());
         drop(refused);
         self.reserve = Poll::new().ok();
         is_possible
@@ -295,9 +363,4 @@ impl TcpServer {
             self.pause(false, poll);
         }
     }
-}
-
-/// Whether descriptors, or the kernel's memory for them, are used up.
-fn is_short(error: Errno) -> bool {
-    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
 }

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn connections_that_are_closed_leave_no_deadlines() {
         const HOUR: u64 = 3_600_000_000_000;
-        let quota = Arc::new(Quota::new(8, 8, 8));
+        let quota = Arc::new(Quota::new(8, (8, 8), 1));
         let mut server = TcpServer::new(0, quota.clone(), Arc::new(Unsent::new(1 << 20)));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let times = Arc::new(Times { read: HOUR, write: HOUR, idle: HOUR, questions: 9 });

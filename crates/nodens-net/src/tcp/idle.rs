@@ -32,6 +32,11 @@ impl IdleQueue {
         self.entries.push(Reverse((now_ns, key)));
     }
 
+    /// A time since before which no connection is idle: the earliest that is noted.
+    pub(crate) fn since(&self) -> Option<u64> {
+        self.entries.peek().map(|Reverse((noted, _))| *noted)
+    }
+
     /// Takes out the connection that has been idle for longest. `idle_since` says since when one is
     /// idle, or `None` if it is closed; a busy one is idle since `now_ns`.
     pub(crate) fn longest(

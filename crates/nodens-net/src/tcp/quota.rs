@@ -1,13 +1,14 @@
 //! How many client connections there may be: in all, from one address, and from one network.
 
+use super::connection::NEVER;
 use super::few::{Few, OpenByListener};
 use super::group::Group;
-use crate::limits::{PRESSURE, QUOTA_PARTS, RESERVE_MAX};
+use crate::limits::{IDLE_ALIKE_NS, PRESSURE, QUOTA_PARTS, RESERVE_MAX};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One in this many places, of all and of each group's, is kept free while idle connections can be
@@ -39,7 +40,16 @@ pub(crate) struct Quota {
     by_listener: OpenByListener,
     /// A worker had no descriptor for a new connection, and no idle connection to close for it.
     short: AtomicBool,
+    /// Above this, idle connections are closed because the limit of descriptors was lowered.
+    lowered: AtomicUsize,
+    /// For each worker, a time since when none of its connections is idle.
+    idle_since: Vec<Apart>,
 }
+
+/// A time that a worker tells the others, in a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Apart(AtomicU64);
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +104,13 @@ pub(crate) enum Full {
 }
 
 impl Quota {
-    pub(crate) fn new(max: usize, per_client: usize, per_network: usize) -> Self {
+    /// For so many workers.
+    pub(crate) fn new(
+        max: usize,
+        (per_client, per_network): (usize, usize),
+        workers: usize,
+    ) -> Self {
+        let apart = |_| Apart(AtomicU64::new(NEVER));
         Self {
             open: AtomicUsize::new(0),
             all: Bounds::new(max),
@@ -106,6 +122,8 @@ impl Quota {
             pressed: AtomicUsize::new(0),
             by_listener: OpenByListener::default(),
             short: AtomicBool::new(false),
+            lowered: AtomicUsize::new(usize::MAX),
+            idle_since: (0..workers).map(apart).collect(),
         }
     }
 
@@ -186,7 +204,30 @@ impl Quota {
 
     /// Whether idle connections should make room: the last places are being taken.
     pub(crate) fn is_tight(&self) -> bool {
-        self.open() > self.all.comfortable
+        self.open() > self.all.comfortable.min(self.lowered.load(Ordering::Relaxed))
+    }
+
+    /// There are descriptors for no more than `max` connections by now. More are accepted all the same, if
+    /// there is a descriptor.
+    pub(crate) fn lower(&self, max: usize) {
+        self.lowered.fetch_min(Bounds::new(max).comfortable, Ordering::Relaxed);
+    }
+
+    /// None of a worker's connections is idle since before `since`.
+    pub(crate) fn tell_idle(&self, worker: usize, since: u64) {
+        let Some(Apart(told)) = self.idle_since.get(worker) else { return };
+        if told.load(Ordering::Relaxed) != since {
+            told.store(since, Ordering::Relaxed);
+        }
+    }
+
+    /// The worker that may have a connection which is idle since clearly before `since`, if any but
+    /// `worker` has.
+    pub(crate) fn idle_elsewhere(&self, worker: usize, since: u64) -> Option<usize> {
+        let told = self.idle_since.iter().map(|Apart(told)| told.load(Ordering::Relaxed));
+        let others = told.enumerate().filter(|(at, _)| *at != worker);
+        let (at, told) = others.min_by_key(|(_, told)| *told)?;
+        (told.saturating_add(IDLE_ALIKE_NS) < since).then_some(at)
     }
 
     /// Asks whoever has an idle connection to close it: there is no descriptor for a new one.
@@ -309,7 +350,7 @@ mod tests {
 
     #[test]
     fn places_are_counted_per_client_and_in_all() {
-        let quota = Arc::new(Quota::new(3, 2, 9));
+        let quota = Arc::new(Quota::new(3, (2, 9), 1));
         let [a, b]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
         let first = quota.take(a).unwrap();
         let second = quota.take(a).unwrap();
@@ -328,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_place_that_passes_to_another_client_counts_once() {
-        let quota = Arc::new(Quota::new(4, 2, 3));
+        let quota = Arc::new(Quota::new(4, (2, 3), 1));
         let [proxy, a, b]: [IpAddr; 3] =
             [[192, 0, 2, 9].into(), [192, 0, 2, 1].into(), [198, 51, 100, 1].into()];
         (0..2).for_each(|_| quota.take(proxy).unwrap().keep());
@@ -353,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_client_is_crowded_while_it_has_its_last_places() {
-        let quota = Arc::new(Quota::new(100, 16, 100));
+        let quota = Arc::new(Quota::new(100, (16, 100), 1));
         let [a, b]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
         let _other = quota.take(b).unwrap();
         let mut places: Vec<_> = (0..14).map(|_| quota.take(a).unwrap()).collect();
@@ -369,8 +410,39 @@ mod tests {
     }
 
     #[test]
+    fn a_lowered_limit_makes_idle_connections_go_and_turns_nobody_away() {
+        let quota = Arc::new(Quota::new(64, (64, 64), 1));
+        let client: IpAddr = [192, 0, 2, 1].into();
+        let mut places: Vec<_> = (0..20).map(|_| quota.take(client).unwrap()).collect();
+        assert!(!quota.is_tight());
+        quota.lower(16);
+        assert!(quota.is_tight());
+        places.push(quota.take(client).unwrap());
+        places.truncate(14);
+        assert!(!quota.is_tight());
+        // What was known to be too much stays too much.
+        quota.lower(64);
+        places.push(quota.take(client).unwrap());
+        assert!(quota.is_tight());
+    }
+
+    #[test]
+    fn the_worker_with_what_is_idle_for_clearly_longer_is_asked() {
+        let quota = Quota::new(64, (64, 64), 3);
+        assert_eq!(quota.idle_elsewhere(0, 5 * IDLE_ALIKE_NS), None);
+        quota.tell_idle(1, 3 * IDLE_ALIKE_NS);
+        quota.tell_idle(2, IDLE_ALIKE_NS);
+        assert_eq!(quota.idle_elsewhere(0, 2 * IDLE_ALIKE_NS), None);
+        assert_eq!(quota.idle_elsewhere(0, 2 * IDLE_ALIKE_NS + 1), Some(2));
+        assert_eq!(quota.idle_elsewhere(2, 4 * IDLE_ALIKE_NS), None);
+        assert_eq!(quota.idle_elsewhere(2, NEVER), Some(1));
+        quota.tell_idle(2, NEVER);
+        assert_eq!(quota.idle_elsewhere(0, NEVER), Some(1));
+    }
+
+    #[test]
     fn the_last_places_are_tight() {
-        let quota = Arc::new(Quota::new(16, 16, 16));
+        let quota = Arc::new(Quota::new(16, (16, 16), 1));
         let client: IpAddr = [192, 0, 2, 1].into();
         let mut places: Vec<_> = (0..14).map(|_| quota.take(client).unwrap()).collect();
         assert!(!quota.is_tight());
@@ -382,7 +454,7 @@ mod tests {
     #[test]
     fn the_bounds_hold_however_many_take_places_at_once() {
         const MAX: usize = 40;
-        let quota = Arc::new(Quota::new(MAX, 8, MAX));
+        let quota = Arc::new(Quota::new(MAX, (8, MAX), 1));
         let worker = |seed: u8| {
             let quota = quota.clone();
             move || {
@@ -409,7 +481,7 @@ mod tests {
 
     #[test]
     fn the_addresses_of_a_network_share_what_one_network_may_have() {
-        let quota = Arc::new(Quota::new(100, 16, 32));
+        let quota = Arc::new(Quota::new(100, (16, 32), 1));
         let address = |last: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, last]);
         let mut places: Vec<_> = (0..28).map(|last| quota.take(address(last)).unwrap()).collect();
         let network = Group::network(address(0));
@@ -432,7 +504,7 @@ mod tests {
 
     #[test]
     fn the_fewer_places_are_left_the_shorter_connections_may_be_idle() {
-        let quota = Arc::new(Quota::new(1000, 1000, 1000));
+        let quota = Arc::new(Quota::new(1000, (1000, 1000), 1));
         let client: IpAddr = [192, 0, 2, 1].into();
         let mut places = Vec::new();
         let mut divisors = Vec::new();
@@ -451,7 +523,7 @@ mod tests {
 
     #[test]
     fn a_network_with_few_places_left_is_pressed_and_others_are_not() {
-        let quota = Arc::new(Quota::new(1000, 1000, 100));
+        let quota = Arc::new(Quota::new(1000, (1000, 100), 1));
         let [a, b]: [IpAddr; 2] = [[192, 0, 2, 1].into(), [198, 51, 100, 1].into()];
         let mut places: Vec<_> = (0..88).map(|_| quota.take(a).unwrap()).collect();
         assert!(!quota.has_pressure());

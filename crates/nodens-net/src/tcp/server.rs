@@ -58,6 +58,10 @@ pub(crate) struct TcpServer {
     pub(super) presses: bool,
     /// Before this time they are not told: they have just been.
     pub(super) press_at: u64,
+    /// Places are short, and this worker has a connection that has been idle for longer than any here.
+    pub(super) asks: Option<usize>,
+    /// More idle connections have to go as soon as other sockets had their turn.
+    pub(super) eases: bool,
     /// Where every read goes first; a connection keeps only what is left of it.
     pub(super) scratch: Vec<u8>,
     pub(super) answer: Vec<u8>,
@@ -91,6 +95,8 @@ impl TcpServer {
             unsent,
             presses: false,
             press_at: 0,
+            asks: None,
+            eases: false,
             // With TLS, two records may follow what is enough.
             scratch: vec![0; STREAM_READ_LEN + 2 * RECORD_LEN_MAX],
             answer: Vec::with_capacity(512),

@@ -11,7 +11,7 @@ use nodens_core::{Client, Now};
 impl TcpServer {
     /// Whether [`TcpServer::take_turns`] has something to do now.
     pub(crate) fn has_turns(&self) -> bool {
-        !self.turns.is_empty() || !self.handshakes.is_empty()
+        self.eases || !self.turns.is_empty() || !self.handshakes.is_empty()
     }
 
     /// Takes an answer of several messages that had to be waited for.
@@ -47,6 +47,9 @@ impl TcpServer {
     pub(crate) fn take_turns(&mut self, of_handshakes: bool, cx: &mut Context<'_>) {
         if of_handshakes {
             self.take_handshakes(cx);
+        }
+        if self.eases {
+            self.ease(cx);
         }
         for _ in 0..STREAM_MESSAGES_IN_A_ROW {
             let Some(key) = self.turns.pop_front() else { return };

@@ -14,11 +14,15 @@ use crate::limits::{SPARE_BUFFERS, SWEEP};
 use crate::poll::Ready;
 use crate::random::Random;
 use crate::slots::{Key, Kind};
+use crate::{descriptors, fault};
 use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Carrier, Fault};
 use nodens_core::worker::Ticket;
 use ports::Ports;
+use rustix::io::Errno;
 use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
 use streams::Streams;
 use waiting::Waiting;
 
@@ -48,6 +52,28 @@ impl Places {
         if self.buffers.len() < SPARE_BUFFERS {
             self.buffers.push(waiting.into_buffer());
         }
+    }
+}
+
+/// Why a question is not sent.
+#[derive(Debug)]
+struct Unsent {
+    fault: Fault,
+    /// There is no descriptor for a socket.
+    is_short: bool,
+}
+
+impl Unsent {
+    /// There is no socket for a question to this upstream.
+    fn no_socket(network: &str, upstream: SocketAddr, error: &io::Error) -> Self {
+        let fault = Fault::Connect(fault::dial(network, upstream, error));
+        Self { fault, is_short: descriptors::is_short(Errno::from_io_error(error)) }
+    }
+}
+
+impl From<Fault> for Unsent {
+    fn from(fault: Fault) -> Self {
+        Self { fault, is_short: false }
     }
 }
 
@@ -83,26 +109,43 @@ impl Asker {
         self.random.u64()
     }
 
-    /// Sends a question; if that fails, the worker is told.
-    pub(crate) fn ask(&mut self, ask: &Ask, cx: &mut Context<'_>) {
+    /// Sends a question; if that fails, the worker is told. `make_room` is called when there is no
+    /// descriptor for it, and says whether there may be one now.
+    pub(crate) fn ask(
+        &mut self,
+        ask: &Ask,
+        make_room: impl FnOnce(&Context<'_>) -> bool,
+        cx: &mut Context<'_>,
+    ) {
         // No message: the job is gone.
         let Some(message) = cx.worker.ask_message(ask.ticket) else { return };
         self.message.clone_from(message);
-        let buffer = self.places.buffers.pop().unwrap_or_default();
-        let Some(waiting) = Waiting::new(ask, &self.message, cx.now, buffer) else { return };
-        let (message, random) = (&mut self.message, &mut self.random);
-        let sent = if ask.carrier.is_datagram() {
-            self.ports.ask(ask, message, waiting, (random, &mut self.places), cx)
-        } else {
-            self.streams.ask(ask, message, waiting, random, cx)
-        };
+        let mut sent = self.send(ask, cx);
+        if matches!(&sent, Some(Err(unsent)) if unsent.is_short) && make_room(cx) {
+            sent = self.send(ask, cx);
+        }
         match sent {
-            Ok((key, id)) => {
+            Some(Ok((key, id))) => {
                 let place = Place { carrier: ask.carrier, key, id };
                 self.places.by_attempt.insert(ask.attempt, place);
             }
-            Err(fault) => cx.worker.failed(cx.now, ask.ticket, ask.attempt, &fault),
+            Some(Err(unsent)) => {
+                cx.worker.failed(cx.now, ask.ticket, ask.attempt, &unsent.fault);
+            }
+            None => {}
         }
+    }
+
+    /// Sends the message; gives where, and the ID. Nothing if it is no question.
+    fn send(&mut self, ask: &Ask, cx: &mut Context<'_>) -> Option<Result<(Key, u16), Unsent>> {
+        let buffer = self.places.buffers.pop().unwrap_or_default();
+        let waiting = Waiting::new(ask, &self.message, cx.now, buffer)?;
+        let (message, random) = (&mut self.message, &mut self.random);
+        Some(if ask.carrier.is_datagram() {
+            self.ports.ask(ask, message, waiting, (random, &mut self.places), cx)
+        } else {
+            self.streams.ask(ask, message, waiting, random, cx)
+        })
     }
 
     /// Nobody waits for this attempt any more.

@@ -8,7 +8,7 @@
 //! the upstream's datagrams, and says if nobody listens there.
 
 use super::waiting::Waiting;
-use super::{Places, draw_id};
+use super::{Places, Unsent, draw_id};
 use crate::context::Context;
 use crate::fault;
 use crate::limits::{
@@ -117,7 +117,7 @@ impl Ports {
         waiting: Waiting,
         (random, places): (&mut Random, &mut Places),
         cx: &mut Context<'_>,
-    ) -> Result<(Key, u16), Fault> {
+    ) -> Result<(Key, u16), Unsent> {
         let at = self.draw(ask, (random, places), cx)?;
         let drawn = self.drawn.get_mut(at);
         let address = ask.upstream.key.address;
@@ -145,7 +145,7 @@ impl Ports {
         ask: &Ask,
         (random, places): (&mut Random, &mut Places),
         cx: &mut Context<'_>,
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, Unsent> {
         let upstream = ask.upstream.id;
         if let Some(at) = self.drawn.iter().position(|drawn| drawn.upstream == upstream) {
             let takes_more = self.drawn.get(at).is_some_and(|drawn| {
@@ -226,7 +226,7 @@ impl Ports {
         ask: &Ask,
         random: &mut Random,
         cx: &mut Context<'_>,
-    ) -> Result<Key, Fault> {
+    ) -> Result<Key, Unsent> {
         let series = &ask.upstream.series;
         let open = &self.open;
         let keys = self.by_upstream.get(&ask.upstream.id).map(Vec::as_slice).unwrap_or_default();
@@ -249,15 +249,15 @@ impl Ports {
         }
         if full {
             let text = format!("dial udp {}: too many open ports", ask.upstream.key.address);
-            return Err(Fault::Connect(text));
+            return Err(Fault::Connect(text).into());
         }
         cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
         self.open_port(&ask.upstream, cx)
     }
 
-    fn open_port(&mut self, upstream: &Arc<Upstream>, cx: &Context<'_>) -> Result<Key, Fault> {
+    fn open_port(&mut self, upstream: &Arc<Upstream>, cx: &Context<'_>) -> Result<Key, Unsent> {
         let address = upstream.key.address;
-        let fail = |error: io::Error| Fault::Connect(fault::dial("udp", address, &error));
+        let fail = |error: io::Error| Unsent::no_socket("udp", address, &error);
         let socket = connect(upstream).map_err(fail)?;
         let upstream = upstream.clone();
         let id = upstream.id;
@@ -425,7 +425,7 @@ mod tests {
             self.shared.upstreams.get(identity, &self.shared.registry)
         }
 
-        fn ask(&mut self, upstream: &Arc<Upstream>) -> Result<(Key, u16), Fault> {
+        fn ask(&mut self, upstream: &Arc<Upstream>) -> Result<(Key, u16), Unsent> {
             self.attempt += 1;
             let (ticket, upstream) = (Ticket::default(), upstream.clone());
             let (attempt, carrier) = (self.attempt, Carrier::Udp);

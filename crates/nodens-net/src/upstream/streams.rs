@@ -3,7 +3,7 @@
 
 use super::stream::{Standing, Stream, connect, take_octets};
 use super::waiting::Waiting;
-use super::{Places, draw_id};
+use super::{Places, Unsent, draw_id};
 use crate::context::Context;
 use crate::fault;
 use crate::limits::{CONNECT_TIMEOUT, UPSTREAM_AGE, UPSTREAM_CONNECTIONS, UPSTREAM_SPREAD};
@@ -39,7 +39,7 @@ impl Streams {
         waiting: Waiting,
         random: &mut Random,
         cx: &mut Context<'_>,
-    ) -> Result<(Key, u16), Fault> {
+    ) -> Result<(Key, u16), Unsent> {
         let key = self.choose(ask, random, cx)?;
         let address = ask.upstream.key.address;
         let refuse = |what: &str| Fault::Send(format!("write tcp {address}: {what}"));
@@ -63,7 +63,7 @@ impl Streams {
         ask: &Ask,
         random: &mut Random,
         cx: &mut Context<'_>,
-    ) -> Result<Key, Fault> {
+    ) -> Result<Key, Unsent> {
         let series = &ask.upstream.series;
         let keys = self.by_upstream.get(&ask.upstream.id).map(Vec::as_slice).unwrap_or_default();
         let mut best: Option<((Standing, usize), Key)> = None;
@@ -96,7 +96,7 @@ impl Streams {
         }
         if !opens {
             let text = format!("dial tcp {}: too many connections", ask.upstream.key.address);
-            return Err(Fault::Connect(text));
+            return Err(Fault::Connect(text).into());
         }
         cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
         self.open_stream(&ask.upstream, random, cx)
@@ -107,9 +107,9 @@ impl Streams {
         upstream: &Arc<Upstream>,
         random: &mut Random,
         cx: &Context<'_>,
-    ) -> Result<Key, Fault> {
+    ) -> Result<Key, Unsent> {
         let address = upstream.key.address;
-        let fail = |error: io::Error| Fault::Connect(fault::dial("tcp", address, &error));
+        let fail = |error: io::Error| Unsent::no_socket("tcp", address, &error);
         let pipe = connect(upstream).map_err(fail)?;
         let age = match upstream.key.settings.max_age {
             Duration::ZERO => UPSTREAM_AGE,

@@ -5,6 +5,7 @@ use super::server::{Server, eventually};
 use super::tcp::{from, from_address};
 use nodens_core::config::BuildOptions;
 use nodens_net::Options;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,45 @@ fn shorter_times_of_a_reload_are_for_open_connections_too() {
 fn each_worker_closes_its_own_idle_connections_while_few_places_are_left() {
     // Which of the workers is first is not certain.
     assert!(left_under_pressure(2, &of_nine_networks())[0], "the connection that asks is closed");
+}
+
+/// Lets this thread run on one of the CPUs it may run on, given by its place, or on the last.
+fn run_on(place: usize) {
+    let allowed = sched_getaffinity(None).unwrap();
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let mut one = CpuSet::new();
+    one.set(*cpus.get(place).or(cpus.last()).unwrap());
+    sched_setaffinity(None, &one).unwrap();
+}
+
+#[test]
+fn what_is_idle_for_longest_goes_first_whichever_worker_has_it() {
+    // With a worker for each CPU, connections are those of the worker on their client's CPU.
+    let options = Options { connections_max: Some(64), pin: true, ..Options::default() };
+    let workers = nodens_net::cpu::allowed().len();
+    let server = with(workers, "10m", options);
+    let port = server.address().port();
+    let connect = |(place, net): (usize, u8)| {
+        let open = move || {
+            run_on(place);
+            served([127, 1, net, 1], port)
+        };
+        let stream = std::thread::spawn(open).join().unwrap();
+        // An eighth of the places is kept free.
+        eventually("room to be made", || server.count("nodens_tcp_connections") <= 56);
+        stream
+    };
+    let old: Vec<Stream> = (0..40).map(|at| connect((0, at % 4))).collect();
+    // Less than a tenth of a second makes no difference.
+    std::thread::sleep(Duration::from_millis(300));
+    let new: Vec<Stream> = (0..40).map(|at| connect((usize::MAX, 4 + at % 4))).collect();
+    let closed = |streams: &[Stream]| {
+        let all = streams.iter().enumerate();
+        all.filter(|(_, stream)| !stream.is_open()).map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    assert_eq!(closed(&new), []);
+    assert_eq!(closed(&old), (0..24).collect::<Vec<_>>());
+    server.stop();
 }
 
 #[test]
