@@ -24,7 +24,7 @@ use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Live, Style};
 use anyhow::{Context, Result, bail};
 use cells::{Arrangement, Cell};
-use configs::{Encrypted, Setup};
+use configs::{Encrypted, Setup, UpstreamTls};
 use cpus::Cpus;
 use lab_echo::identity::Identity;
 use lab_load::Transport;
@@ -34,7 +34,7 @@ use questions::Questions;
 use sample::Sample;
 use services::Services;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use veth::Pod;
@@ -202,6 +202,7 @@ impl Bench<'_> {
             address,
             extra: [free_address()?, free_address()?, free_address()?],
             upstream: self.upstream.address,
+            upstream_tls: None,
             threads: self.cpus.of(arrangement).len(),
             connections: if arrangement == Arrangement::Held { HELD + 2_000 } else { 2_000 },
             cached: !matches!(arrangement, Arrangement::Uncached | Arrangement::UncachedKubernetes),
@@ -226,6 +227,26 @@ impl Bench<'_> {
         Ok(Encrypted { transport, address, certificate, key })
     }
 
+    /// Starts an upstream that answers over TLS: an echo.
+    fn upstream_tls(&self, setup: &mut Setup) -> Result<Server> {
+        let (plain, address) = (free_address()?, free_address()?);
+        let names = [address.ip().to_string(), "localhost".to_owned()];
+        let identity = Identity::make(&names)?;
+        let made = identity.made.context("no certificate was made")?;
+        let authority = identity.authority.context("no authority was made")?;
+        let authority = self.scratch.write("upstream-ca.pem", &authority)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["echo", "--mode", "udp,dot", "--listen", &plain.to_string()]);
+        command.args(["--tls-listen", &address.to_string()]);
+        command.arg("--tls-cert").arg(self.scratch.write("upstream.pem", &made.chain)?);
+        command.arg("--tls-key").arg(self.scratch.write("upstream.key", &made.key)?);
+        let log = setup.folder.join("upstream.log");
+        let mut upstream = Server::start("echo", &mut command, &self.cpus.upstream, &log)?;
+        upstream.await_answer(plain, &ready_name()?, self.stop)?;
+        setup.upstream_tls = Some(UpstreamTls { address, authority });
+        Ok(upstream)
+    }
+
     /// Starts one server in one arrangement, measures its cells, and ends it.
     fn arrangement(
         &self,
@@ -234,7 +255,10 @@ impl Bench<'_> {
         arrangement: Arrangement,
         samples: &mut Vec<Sample>,
     ) -> Result<()> {
-        let setup = self.setup(peer, arrangement)?;
+        let mut setup = self.setup(peer, arrangement)?;
+        let upstream = (arrangement == Arrangement::ForwardDot)
+            .then(|| self.upstream_tls(&mut setup))
+            .transpose()?;
         let mut command = peer.command(&setup)?;
         let log = setup.folder.join("log");
         let cpus = self.cpus.of(arrangement);
@@ -245,12 +269,17 @@ impl Bench<'_> {
             self.warm_services(setup.address)?;
         } else if !matches!(
             arrangement,
-            Arrangement::Memory | Arrangement::Uncached | Arrangement::Held
+            Arrangement::Memory
+                | Arrangement::Uncached
+                | Arrangement::Held
+                | Arrangement::ForwardDot
         ) {
             self.closed(setup.address, &self.questions.warm, Some(2 * NAMES as u64))?;
             self.warm_encrypted(&setup)?;
         }
-        let under_test = UnderTest { name: peer.name, repeat, server: &server, setup: &setup };
+        let upstream = upstream.as_ref();
+        let (name, own) = (peer.name, &setup);
+        let under_test = UnderTest { name, repeat, server: &server, upstream, setup: own };
         for cell in self.cells(peer, arrangement) {
             let half = self.half(&under_test, samples);
             let sample = self.sample(&under_test, cell, half);
@@ -296,9 +325,10 @@ impl Bench<'_> {
         half: f64,
         tries: usize,
     ) -> Result<Sample> {
-        let UnderTest { name, repeat, server, setup } = *under_test;
+        let UnderTest { name, repeat, server, upstream, setup } = *under_test;
         let resident = server.resident();
-        let (before, upstream) = (server.account()?, self.upstream.account());
+        let busy = || upstream.map_or_else(|| Ok(self.upstream.account()), Server::account);
+        let (before, upstream_before) = (server.account()?, busy()?);
         let asked = self.upstream.questions();
         let load = match cell {
             Cell::TcpPair => self.pairs(setup.address)?,
@@ -318,7 +348,7 @@ impl Bench<'_> {
             load,
             cpus: setup.threads,
             account: server.account()?.since(before),
-            upstream: self.upstream.account().since(upstream),
+            upstream: busy()?.since(upstream_before),
             asked: self.upstream.questions() - asked,
             resident: (resident, server.resident()),
         })
@@ -331,5 +361,7 @@ struct UnderTest<'a> {
     name: &'static str,
     repeat: usize,
     server: &'a Server,
+    /// The upstream, if it is a process.
+    upstream: Option<&'a Server>,
     setup: &'a Setup,
 }

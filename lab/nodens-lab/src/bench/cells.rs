@@ -29,6 +29,8 @@ pub(super) enum Arrangement {
     UncachedKubernetes,
     /// One CPU, room for [`super::HELD`] connections.
     Held,
+    /// One CPU, the upstream over TLS.
+    ForwardDot,
     /// One CPU, DNS over TLS.
     Dot,
     /// One CPU, DNS over HTTPS, HTTP/2.
@@ -38,7 +40,7 @@ pub(super) enum Arrangement {
 }
 
 impl Arrangement {
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::OneCpu,
         Self::TwoCpus,
         Self::Internal,
@@ -49,6 +51,7 @@ impl Arrangement {
         Self::Kubernetes,
         Self::UncachedKubernetes,
         Self::Held,
+        Self::ForwardDot,
         Self::Dot,
         Self::Doh,
         Self::Doq,
@@ -102,6 +105,8 @@ pub(super) enum Cell {
     TcpIdle,
     /// The highest QPS, no name twice.
     Misses,
+    /// The same through an upstream over TLS.
+    MissesDot,
     /// [`Cell::ManyNames`] with two CPUs.
     TwoCpus,
     /// The highest QPS for the internal name.
@@ -139,7 +144,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    pub(super) const ALL: [Self; 29] = [
+    pub(super) const ALL: [Self; 30] = [
         Self::OneName,
         Self::ManyNames,
         Self::Low,
@@ -152,6 +157,7 @@ impl Cell {
         Self::TcpPair,
         Self::TcpIdle,
         Self::Misses,
+        Self::MissesDot,
         Self::TwoCpus,
         Self::Internal,
         Self::UncachedInternal,
@@ -186,6 +192,7 @@ impl Cell {
             Self::TcpPair => "tcp-pair",
             Self::TcpIdle => "tcp-idle",
             Self::Misses => "misses",
+            Self::MissesDot => "misses-dot",
             Self::TwoCpus => "hits-2-cpus",
             Self::Internal => "internal",
             Self::UncachedInternal => "uncached-internal",
@@ -217,6 +224,7 @@ impl Cell {
             Self::Services | Self::SearchPath => Arrangement::Kubernetes,
             Self::UncachedServices | Self::UncachedSearchPath => Arrangement::UncachedKubernetes,
             Self::TcpIdle => Arrangement::Held,
+            Self::MissesDot => Arrangement::ForwardDot,
             Self::Dot100 | Self::DotFull | Self::DotResumed => Arrangement::Dot,
             Self::Doh100 => Arrangement::Doh,
             Self::Doq100 => Arrangement::Doq,
@@ -226,7 +234,7 @@ impl Cell {
 
     /// Whether every answer is meant to come from the server's own memory.
     pub(super) fn wants_hits(self) -> bool {
-        !matches!(self, Self::Misses | Self::UncachedExternal | Self::Memory)
+        !matches!(self, Self::Misses | Self::MissesDot | Self::UncachedExternal | Self::Memory)
     }
 
     /// For cells that keep connections busy: how many, and queries in flight on each.

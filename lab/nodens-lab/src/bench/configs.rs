@@ -13,6 +13,8 @@ pub(super) struct Setup {
     /// Three more addresses that are free: metrics, health, readiness.
     pub(super) extra: [SocketAddr; 3],
     pub(super) upstream: SocketAddr,
+    /// Where the upstream is instead if it speaks TLS.
+    pub(super) upstream_tls: Option<UpstreamTls>,
     /// CPUs that it may use, and so threads, processes or sockets.
     pub(super) threads: usize,
     /// Connections over TCP that it is to have room for.
@@ -28,6 +30,13 @@ pub(super) struct Setup {
     pub(super) encrypted: Option<Encrypted>,
     /// For the server's own files.
     pub(super) folder: PathBuf,
+}
+
+/// An upstream with TLS; its certificate is for `localhost` and its address.
+pub(super) struct UpstreamTls {
+    pub(super) address: SocketAddr,
+    /// The authority of its certificate, in PEM.
+    pub(super) authority: PathBuf,
 }
 
 /// A listener with TLS, beside the plain one.
@@ -97,7 +106,13 @@ pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
         let options = "reload 500ms\n        fallthrough";
         lines.push(format!("hosts {} {{\n        {options}\n    }}", hosts.display()));
     }
-    lines.push(format!("forward . {upstream}"));
+    lines.push(match &setup.upstream_tls {
+        None => format!("forward . {upstream}"),
+        Some(UpstreamTls { address, authority }) => {
+            let options = format!("tls {}", authority.display());
+            format!("forward . tls://{address} {{\n        {options}\n    }}")
+        }
+    });
     let mut text = block("", address.port(), &lines);
     if let Some(own) = &setup.encrypted {
         lines.push(format!("tls {} {}", own.certificate.display(), own.key.display()));
@@ -146,6 +161,15 @@ pub(super) fn unbound(setup: &Setup) -> String {
         _ => String::new(),
     };
     let no_cache = if setup.cached { "" } else { "    cache-max-ttl: 0\n" };
+    let (bundle, forward) = match &setup.upstream_tls {
+        None => (String::new(), format!("    forward-addr: {to}@{to_port}\n")),
+        Some(UpstreamTls { address, authority }) => {
+            let (ip, port) = (address.ip(), address.port());
+            let forward =
+                format!("    forward-tls-upstream: yes\n    forward-addr: {ip}@{port}#localhost\n");
+            (format!("    tls-cert-bundle: \"{}\"\n", authority.display()), forward)
+        }
+    };
     format!(
         "server:
     interface: {ip}@{port}
@@ -167,12 +191,11 @@ pub(super) fn unbound(setup: &Setup) -> String {
     incoming-num-tcp: {connections}
     num-queries-per-thread: 2048
     minimal-responses: yes
-{internal}{tls}{no_cache}remote-control:
+{internal}{tls}{bundle}{no_cache}remote-control:
     control-enable: no
 forward-zone:
     name: \".\"
-    forward-addr: {to}@{to_port}
-"
+{forward}"
     )
 }
 
@@ -188,7 +211,15 @@ pub(super) fn dnsdist(setup: &Setup) -> String {
         let action = format!("SpoofAction(\"{INTERNAL_ADDRESS}\")");
         _ = writeln!(text, "addAction(QNameRule(\"{INTERNAL}\"), {action})");
     }
-    _ = writeln!(text, "newServer({{address=\"{upstream}\", sockets=8}}):setUp()");
+    let (upstream, tls) = match &setup.upstream_tls {
+        None => (upstream, String::new()),
+        Some(UpstreamTls { address, authority }) => {
+            let authority = authority.display();
+            let how = "tls=\"openssl\", subjectName=\"localhost\"";
+            (address, format!(", {how}, caStore=\"{authority}\""))
+        }
+    };
+    _ = writeln!(text, "newServer({{address=\"{upstream}\", sockets=8{tls}}}):setUp()");
     let tls = [(Transport::Dot, "addTLSLocal"), (Transport::Doh, "addDOHLocal")];
     for (transport, how) in tls {
         let Some((certificate, key, port)) = setup.tls(transport) else { continue };
@@ -223,12 +254,22 @@ pub(super) fn kresd(setup: &Setup) -> String {
             )
         })
         .collect();
+    let forward = match &setup.upstream_tls {
+        None => format!("policy.STUB('{to}@{to_port}')"),
+        Some(UpstreamTls { address, authority }) => {
+            let (at, authority) =
+                (format!("{}@{}", address.ip(), address.port()), authority.display());
+            format!(
+                "policy.TLS_FORWARD({{{{'{at}', hostname='localhost', ca_file='{authority}'}}}})"
+            )
+        }
+    };
     format!(
         "net.listen('{ip}', {port})
 {tls}net.ipv6 = false
 trust_anchors.remove('.')
 cache.size = 500 * MB
-{internal}policy.add(policy.all(policy.STUB('{to}@{to_port}')))
+{internal}policy.add(policy.all({forward}))
 "
     )
 }

@@ -183,6 +183,8 @@ impl Peer {
             Arrangement::Uncached => knows_names,
             Arrangement::Memory => !self.asks_nobody(),
             Arrangement::Busy => corefile,
+            // Others cannot, or not in this version.
+            Arrangement::ForwardDot => knows_names || self.kind == Kind::Kresd,
             Arrangement::Dot | Arrangement::Doh | Arrangement::Doq => {
                 arrangement.encrypted().is_some_and(|transport| self.speaks(transport))
             }

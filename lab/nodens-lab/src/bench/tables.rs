@@ -201,6 +201,9 @@ fn misses(peers: &[Peer], n: &Numbers<'_>) -> Section {
         cost_column(n, Cell::Misses),
         ratio_column(n, "×dnsdist", Cell::Misses, ("dnsdist", Cell::Misses)),
         ratio_column(n, "×CoreDNS", Cell::Misses, ("coredns", Cell::Misses)),
+        rate_column(n, "upstream over TLS", Cell::MissesDot),
+        ratio_column(n, "×dnsdist over TLS", Cell::MissesDot, ("dnsdist", Cell::MissesDot)),
+        ratio_column(n, "×CoreDNS over TLS", Cell::MissesDot, ("coredns", Cell::MissesDot)),
     ];
     section("Cache misses through one upstream, server on one CPU", peers, &columns)
 }
