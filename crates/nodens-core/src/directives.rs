@@ -14,7 +14,7 @@ pub static DIRECTIVES: &[Spec] = &[
     Spec::lacking("geoip"),
     handlers::cancel::SPEC,
     handlers::proxyproto::SPEC,
-    Spec::lacking("quic"),
+    handlers::quic::SPEC,
     handlers::grpc_server::SPEC,
     handlers::https::SPEC,
     Spec::lacking("https3"),

@@ -42,6 +42,9 @@ pub const PENDING_PER_WORKER_MIN: usize = 32;
 /// What a question that waits takes, in octets: its job with all buffers, its places in queues and
 /// tables. Check: `a_waiting_question_takes_what_is_reckoned_with`
 pub const PENDING_OCTETS: usize = 4096;
+/// Queries that one connection over QUIC may have open at once, whatever `quic` says: each takes memory
+/// from the beginning of the connection.
+pub const QUIC_STREAMS_MAX: u32 = 4096;
 /// Questions drawn to find the client that has most of them waiting.
 pub const CLIENTS_LOOKED_AT: usize = 16;
 /// Questions refused after which the count of them by client is halved.

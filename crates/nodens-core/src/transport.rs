@@ -44,11 +44,14 @@ pub enum Transport {
     Https,
     /// Calls of gRPC, each with one query.
     Grpc,
+    /// Each on a stream of its own of a QUIC connection (RFC 9250).
+    Quic,
 }
 
 impl Transport {
     /// All of them, in the order of [`Transport::index`].
-    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Grpc];
+    pub const ALL: [Self; 6] =
+        [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Grpc, Self::Quic];
 
     /// The place in [`Transport::ALL`].
     pub const fn index(self) -> usize {
@@ -58,7 +61,7 @@ impl Transport {
     /// What its sockets are.
     pub const fn network(self) -> Network {
         match self {
-            Self::Udp => Network::Udp,
+            Self::Udp | Self::Quic => Network::Udp,
             Self::Tcp | Self::Tls | Self::Https | Self::Grpc => Network::Tcp,
         }
     }
@@ -72,8 +75,8 @@ impl Transport {
     /// As in the label `proto` of metrics about upstreams, where CoreDNS names the encryption too.
     pub const fn proto(self) -> &'static str {
         match self {
-            Self::Udp => "udp",
-            // No upstream is asked by HTTP.
+            // No upstream is asked by QUIC or HTTP.
+            Self::Udp | Self::Quic => "udp",
             Self::Tcp | Self::Https | Self::Grpc => "tcp",
             Self::Tls => "tcp-tls",
         }
@@ -182,11 +185,13 @@ pub enum ListenerKind {
     Https,
     /// DNS over gRPC, as CoreDNS has it.
     Grpc,
+    /// DNS over QUIC (RFC 9250).
+    Quic,
 }
 
 impl ListenerKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Dns, Self::Tls, Self::Https, Self::Grpc];
+    pub const ALL: [Self; 5] = [Self::Dns, Self::Tls, Self::Https, Self::Grpc, Self::Quic];
 
     /// The one that keys of server blocks with `scheme` ask for; none if it is not served yet.
     pub fn of(scheme: Scheme) -> Option<Self> {
@@ -200,6 +205,7 @@ impl ListenerKind {
             Self::Tls => Scheme::Tls,
             Self::Https => Scheme::Https,
             Self::Grpc => Scheme::Grpc,
+            Self::Quic => Scheme::Quic,
         }
     }
 
@@ -210,7 +216,13 @@ impl ListenerKind {
             Self::Tls => &[Transport::Tls],
             Self::Https => &[Transport::Https],
             Self::Grpc => &[Transport::Grpc],
+            Self::Quic => &[Transport::Quic],
         }
+    }
+
+    /// Whether nothing can be spoken there without a certificate.
+    pub const fn needs_certificate(self) -> bool {
+        matches!(self, Self::Quic)
     }
 }
 

@@ -33,6 +33,14 @@ pub(crate) struct Counters {
     pub(crate) misproxied: Counter,
     /// Datagrams dropped for theirs.
     pub(crate) datagrams_misproxied: Counter,
+    /// Connections over QUIC that began.
+    pub(crate) quic_accepted: Counter,
+    /// Those that were refused, for want of room.
+    pub(crate) quic_refused: Counter,
+    /// Clients that had to show their address first.
+    pub(crate) quic_retries: Counter,
+    /// Connections over QUIC closed because a timeout passed.
+    pub(crate) quic_timed_out: Counter,
     /// Messages from upstreams that answer no question.
     pub(crate) strays: Counter,
     /// How long the first datagram of each batch waited until it was read, in nanoseconds.
@@ -71,6 +79,12 @@ impl Counters {
         let help = "Seconds that the first datagram of a batch waited until the batch was read.";
         let name = "nodens_udp_batch_delay_seconds";
         let batch_delay = registry.histogram(name, help, &[], &DELAY_BOUNDS, 1e-9);
+        let help = "Counter of client connections over QUIC that began, by what became of them.";
+        let quic = |outcome| {
+            registry.counter("nodens_quic_connections_total", help, &[("outcome", outcome)])
+        };
+        let (quic_accepted, quic_refused) = (quic("accepted"), quic("refused"));
+        let (quic_retries, quic_timed_out) = (quic("retry"), quic("timeout"));
         let cells = registry.cells(worker);
         Self {
             cells,
@@ -87,6 +101,10 @@ impl Counters {
             broken,
             misproxied,
             datagrams_misproxied,
+            quic_accepted,
+            quic_refused,
+            quic_retries,
+            quic_timed_out,
             strays,
             batch_delay,
         }

@@ -5,16 +5,18 @@ use crate::context::Context;
 use crate::counters::Counters;
 use crate::listeners::Assigned;
 use crate::poll::{Interest, Poll, Ready, Waker};
+use crate::quic::{Books, QuicServer};
 use crate::slots::{Key, Kind};
 use crate::tcp::{Endpoint, HandedConnection, Leaving, Quota, TcpServer, Unsent};
 use crate::udp::UdpServer;
 use crate::upstream::Asker;
 use crate::vitals::Vitals;
-use nodens_core::{Action, Client, Config, Now, Shared, Stream, Worker};
+use nodens_core::{Action, Config, Now, Shared, Worker};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
+mod responses;
 mod sockets;
 
 /// What the control thread tells a worker.
@@ -57,6 +59,7 @@ pub(crate) struct EventLoop {
     counters: Counters,
     udp: UdpServer,
     tcp: TcpServer,
+    quic: QuicServer,
     asker: Asker,
     actions: Vec<Action>,
     /// Once stopping: when to end at the latest.
@@ -65,6 +68,8 @@ pub(crate) struct EventLoop {
     pub(crate) paused: bool,
     /// Whose handshake goes on next where both wait.
     upstreams_turn: bool,
+    /// Whether the next step of a handshake is one over QUIC, if there is any.
+    quics_turn: bool,
 }
 
 impl EventLoop {
@@ -74,7 +79,7 @@ impl EventLoop {
         ports_max: usize,
         (wakers, vitals): (Arc<Vec<Waker>>, Arc<Vitals>),
         commands: Receiver<Command>,
-        (quota, unsent): (Arc<Quota>, Arc<Unsent>),
+        (quota, unsent, books): (Arc<Quota>, Arc<Unsent>, Arc<Books>),
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         vitals.waits_at(index, poll.descriptor());
@@ -93,12 +98,14 @@ impl EventLoop {
             commands,
             counters,
             udp: UdpServer::new(),
+            quic: QuicServer::new(index, books, unsent.clone()),
             tcp: TcpServer::new(index, quota, unsent),
             asker,
             actions: Vec::new(),
             stop_at: None,
             paused: false,
             upstreams_turn: true,
+            quics_turn: true,
         })
     }
 
@@ -106,7 +113,7 @@ impl EventLoop {
     pub(crate) fn run(&mut self) {
         let mut now = clock::now();
         while !self.is_done(now) {
-            let has_turns = self.tcp.has_turns() || self.asker.has_turn();
+            let has_turns = self.tcp.has_turns() || self.asker.has_turn() || self.quic.has_turns();
             let deadline = if has_turns { Some(0) } else { self.next_deadline() };
             let timeout = deadline.map(|at| at.saturating_sub(now.mono_ns));
             let count = self.poll.wait(timeout);
@@ -123,18 +130,20 @@ impl EventLoop {
             self.tick(now);
             self.take_turns(now);
             self.act(now);
-            if self.tcp.take_pressure(now) {
-                self.wake_others();
-            }
-            if let Some(waker) = self.tcp.take_asked().and_then(|worker| self.wakers.get(worker)) {
-                waker.wake();
-            }
+            self.relieve_others(now);
         }
     }
 
-    /// Lets those go on for a moment who cost much: of handshakes one at a time, with upstreams and of
-    /// clients by turns, so that neither keeps the other waiting.
+    /// Lets those go on for a moment who cost much: of handshakes one at a time, with upstreams, of clients
+    /// and of those over QUIC by turns, so that none keeps the others waiting.
     fn take_turns(&mut self, now: Now) {
+        let others = self.asker.has_turn() || self.tcp.has_handshakes();
+        let over_quic = self.quic.has_turns() && (self.quics_turn || !others);
+        self.quics_turn = !over_quic;
+        if over_quic {
+            self.quic(now, QuicServer::take_turns);
+            return self.split(now, |tcp, _, cx| tcp.take_turns(false, cx));
+        }
         let with_upstream =
             self.asker.has_turn() && (self.upstreams_turn || !self.tcp.has_handshakes());
         self.upstreams_turn = !with_upstream;
@@ -146,6 +155,23 @@ impl EventLoop {
         });
     }
 
+    /// Memory or places are short: connections of others may have to go for it.
+    fn relieve_others(&mut self, now: Now) {
+        if let Some(waker) = self.tcp.take_asked().and_then(|worker| self.wakers.get(worker)) {
+            waker.wake();
+        }
+        let of_tcp = self.tcp.take_pressure(now);
+        let of_quic = self.quic.take_pressure();
+        if !of_tcp && !of_quic {
+            return;
+        }
+        self.quic(now, QuicServer::close_doomed);
+        if of_quic {
+            self.split(now, |tcp, _, cx| tcp.relieve(cx));
+        }
+        self.wake_others();
+    }
+
     fn wake_others(&self) {
         let others = self.wakers.iter().enumerate().filter(|(at, _)| *at != self.index);
         others.for_each(|(_, waker)| waker.wake());
@@ -155,6 +181,7 @@ impl EventLoop {
         let key = ready.key;
         match ready.kind {
             Kind::UdpServer => self.udp.receive(key, now, &mut self.worker, &self.counters),
+            Kind::QuicServer => self.quic(now, |quic, cx| quic.receive(key, cx)),
             Kind::TcpListener => self.split(now, |tcp, _, cx| _ = tcp.accept(key, cx)),
             Kind::TcpServer => self.split(now, |tcp, _, cx| tcp.ready(key, ready, cx)),
             Kind::UdpUpstream | Kind::TcpUpstream => {
@@ -171,12 +198,19 @@ impl EventLoop {
         act(&mut self.tcp, &mut self.asker, &mut cx);
     }
 
+    /// The same for QUIC.
+    fn quic(&mut self, now: Now, act: impl FnOnce(&mut QuicServer, &mut Context<'_>)) {
+        let (poll, worker, counters) = (&self.poll, &mut self.worker, &self.counters);
+        act(&mut self.quic, &mut Context { now, poll, worker, counters });
+    }
+
     fn wake_up(&mut self, now: Now) {
         if let Some(waker) = self.wakers.get(self.index) {
             waker.reset();
         }
         self.worker.collect_mail(now);
         self.split(now, |tcp, _, cx| tcp.relieve(cx));
+        self.quic(now, QuicServer::close_doomed);
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Configure(setup, done) => {
@@ -196,7 +230,7 @@ impl EventLoop {
                     self.split(now, |tcp, _, cx| tcp.adopt(handed, endpoint, cx));
                 }
                 Command::StandIn(worker, sockets) => self.stand_in(worker, sockets),
-                Command::StandDown(worker) => self.stand_down(worker),
+                Command::StandDown(worker) => self.stand_down(worker, now),
                 Command::Pause(paused, done) => {
                     self.pause(paused);
                     _ = done.try_send(());
@@ -209,6 +243,7 @@ impl EventLoop {
         let deadlines = [
             self.worker.next_deadline(),
             self.tcp.next_deadline(),
+            self.quic.next_deadline(),
             self.asker.next_deadline(),
             self.stop_at,
         ];
@@ -220,6 +255,7 @@ impl EventLoop {
             self.worker.tick(now);
         }
         self.tcp.tick(now, &self.poll, &self.counters);
+        self.quic(now, QuicServer::tick);
         self.split(now, |_, asker, cx| asker.tick(cx));
     }
 
@@ -236,6 +272,7 @@ impl EventLoop {
                 tcp.flush(cx);
                 asker.flush(cx);
             });
+            self.quic(now, QuicServer::flush);
             self.worker.go_on(now);
             if !self.worker.has_actions() {
                 break;
@@ -269,35 +306,6 @@ impl EventLoop {
         }
     }
 
-    /// An answer goes back the way its query came.
-    fn deliver(&mut self, client: &Client, wire: Vec<u8>, now: Now) {
-        if client.transport.is_datagram() {
-            self.udp.send(client, wire, (&mut self.worker, &self.counters));
-            return;
-        }
-        if !self.tcp.send(client, &wire, now) {
-            self.counters.add(self.counters.greedy, 1);
-        }
-        self.worker.reuse(wire);
-    }
-
-    fn begin_stream(&mut self, client: &Client, wire: Vec<u8>, rest: Box<Stream>, now: Now) {
-        // A datagram holds one message; what answers in several refuses before that.
-        if client.transport.is_datagram() {
-            return self.deliver(client, wire, now);
-        }
-        self.tcp.begin_stream(client, (&wire, rest), now);
-        self.worker.reuse(wire);
-    }
-
-    fn silence(&mut self, client: &Client, now: Now) {
-        if client.transport.is_datagram() {
-            self.udp.forget(client);
-        } else {
-            self.tcp.forget(client, now);
-        }
-    }
-
     /// Takes up a configuration. What has arrived at listeners that go is still answered by the
     /// old one, but for questions behind a long answer.
     fn configure(&mut self, setup: Setup, now: Now) {
@@ -307,10 +315,10 @@ impl EventLoop {
         for key in self.udp.gone(place) {
             self.retire(key, now);
         }
-        self.split(now, |tcp, _, cx| {
-            let endpoints = Endpoint::all(&config, &listeners, tcp.quota());
-            tcp.configure(endpoints, cx);
-        });
+        let endpoints = Endpoint::all(&config, &listeners, self.tcp.quota());
+        let endpoint = |id: u32| endpoints.iter().find(|own| own.id == id).cloned();
+        self.quic(now, |quic, cx| quic.configure(endpoint, cx));
+        self.split(now, |tcp, _, cx| tcp.configure(endpoints, cx));
         self.worker.set_config(config);
         self.udp.configure(|id| self.tcp.endpoint(id));
         sockets.into_iter().for_each(|socket| self.listen(socket, None));
@@ -331,10 +339,12 @@ impl EventLoop {
             }
         }
         self.tcp.pause(paused, &self.poll);
+        self.quic.pause(paused, &self.poll);
     }
 
     fn leave(&mut self, leaving: Leaving, now: Now) {
         self.pause(true);
+        self.quic(now, |quic, cx| quic.leave(|id| leaving.kept.contains_key(&id), cx));
         for key in self.udp.gone(|id| leaving.kept.contains_key(&id).then_some(0)) {
             self.retire(key, now);
         }
@@ -358,12 +368,13 @@ impl EventLoop {
             self.retire(key, now);
         }
         self.split(now, |tcp, _, cx| tcp.stop(cx));
+        self.quic(now, QuicServer::stop);
     }
 
     /// Whether everything is answered after a stop, or the time for it is over.
     fn is_done(&mut self, now: Now) -> bool {
         let Some(at) = self.stop_at else { return false };
-        let nobody_waits = self.udp.is_empty() && self.tcp.is_empty();
+        let nobody_waits = self.udp.is_empty() && self.tcp.is_empty() && self.quic.is_empty();
         if !nobody_waits && now.mono_ns < at {
             return false;
         }
@@ -371,6 +382,7 @@ impl EventLoop {
         self.worker.abandon_all(now);
         self.act(now);
         self.tcp.close_all();
+        self.quic(now, QuicServer::close_all);
         true
     }
 }

@@ -30,6 +30,7 @@ pub mod memory;
 pub mod notify;
 mod pipe;
 mod poll;
+mod quic;
 mod random;
 mod retire;
 pub mod runtime;

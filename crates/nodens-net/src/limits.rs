@@ -170,6 +170,34 @@ pub const SPARE_BUFFERS: usize = 32;
 /// The largest buffer kept, in octets.
 pub const SPARE_BUFFER_LEN: usize = 4 << 10;
 
+/// Octets of a query on a stream of QUIC that are taken before it is read, with its length in front.
+pub const QUIC_STREAM_WINDOW: u32 = REQUEST_LEN_MAX as u32 + 2;
+/// The same of all streams of a connection.
+pub const QUIC_RECEIVE_WINDOW: u32 = 64 << 10;
+/// Octets of responses that a connection over QUIC keeps for sending, and for sending again, before it
+/// keeps them as responses that wait. Room for the longest.
+pub const QUIC_SEND_WINDOW: u64 = 128 << 10;
+/// Octets of a packet that every path for QUIC carries (RFC 9000 section 14).
+pub const QUIC_PACKET_LEN: u16 = 1200;
+/// What a connection over QUIC is reckoned to hold beside its messages, in octets: its keys, and the
+/// tables that it begins with. Check: `a_connection_holds_what_is_reckoned_with`
+pub const QUIC_COST: usize = 20 << 10;
+/// What each stream that it may open adds to that, in octets.
+pub const QUIC_STREAM_COST: usize = 96;
+/// Connections over QUIC whose first packet waits for its turn, of a worker.
+pub const QUIC_INCOMING_MAX: usize = 256;
+/// Octets kept of what follows each such packet: the rest of a handshake's first message.
+pub const QUIC_INCOMING_LEN: usize = 8 << 10;
+/// Handshakes of QUIC that are not over, of a worker, from which on a client has to show that it
+/// receives at its address before more is done for it.
+pub const QUIC_RETRY_FROM: usize = 32;
+/// Handshakes of QUIC that a worker has under way at most.
+pub const QUIC_HALF_OPEN_MAX: usize = 1024;
+/// Packets of a handshake that wait for its turn.
+pub const QUIC_WAITING_EVENTS: usize = 8;
+/// How soon streams are looked at again that wait for a place among all queries, in nanoseconds.
+pub const QUIC_RETRY_NS: u64 = 5_000_000;
+
 /// Questions sent from one UDP port before it is given up.
 pub const USES_PER_PORT: u32 = 128;
 /// Questions of one round that may share a UDP port.
@@ -222,6 +250,9 @@ const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(2 * ACCEPTS_WHILE_ASKING <= RESERVE_MAX);
 const _: () = assert!(REQUEST_LEN_MAX < STREAM_READ_LEN);
+const _: () = assert!(QUIC_STREAM_WINDOW <= QUIC_RECEIVE_WINDOW);
+const _: () = assert!(nodens_wire::MESSAGE_LEN_MAX + 2 < QUIC_SEND_WINDOW as usize);
+const _: () = assert!(QUIC_RETRY_FROM <= QUIC_HALF_OPEN_MAX);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(HTTP_QUERY_TEXT_MAX < HTTP_HEAD_LEN_MAX / 2);
 const _: () = assert!(REQUEST_LEN_MAX + GRPC_AROUND < HTTP2_STREAM_WINDOW as usize);

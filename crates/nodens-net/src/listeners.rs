@@ -168,7 +168,7 @@ impl Opener {
             let number = numbers.entry(transport).or_default();
             let worker = *number % self.workers.max(1);
             *number += 1;
-            if let Some(cpu) = self.cpu(worker) {
+            if let Some(cpu) = self.cpu(worker).filter(|_| follows_cpu(transport)) {
                 _ = SockRef::from(&socket).set_cpu_affinity(cpu);
             }
             if transport.is_datagram() {
@@ -243,9 +243,10 @@ impl Opener {
         let fail = |call| move |source| failure(transport, address, call, source);
         let socket = Socket::new(Domain::for_address(address), socket_type(transport), None)
             .map_err(fail("socket"))?;
-        self.prepare(&socket, address, worker).map_err(fail("setsockopt"))?;
+        let cpu = self.cpu(worker).filter(|_| follows_cpu(transport));
+        self.prepare(&socket, address, cpu).map_err(fail("setsockopt"))?;
         let prepared = match transport.network() {
-            Network::Udp => prepare_datagrams(&socket, address),
+            Network::Udp => prepare_datagrams(transport, &socket, address),
             Network::Tcp => prepare_streams(&socket),
         };
         prepared.map_err(fail("setsockopt"))?;
@@ -256,7 +257,7 @@ impl Opener {
         Ok(Listening::new(transport, socket))
     }
 
-    fn prepare(&self, socket: &Socket, address: SocketAddr, worker: usize) -> io::Result<()> {
+    fn prepare(&self, socket: &Socket, address: SocketAddr, cpu: Option<usize>) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         socket.set_reuse_port(true)?;
         if address.is_ipv6() {
@@ -268,18 +269,28 @@ impl Opener {
         // Packets that arrive on a CPU then go to the socket of the worker on that CPU; before
         // `bind`, because that is when the socket joins its group. Kernels that do not know this
         // spread by hash instead.
-        if let Some(cpu) = self.cpu(worker) {
+        if let Some(cpu) = cpu {
             _ = socket.set_cpu_affinity(cpu);
         }
         Ok(())
     }
 }
 
-fn prepare_datagrams(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+/// Whether a packet goes to the socket of the CPU on which it arrives. Packets of one connection go to
+/// one socket instead, which the kernel finds by the addresses of both sides.
+fn follows_cpu(transport: Transport) -> bool {
+    transport != Transport::Quic
+}
+
+fn prepare_datagrams(transport: Transport, socket: &Socket, address: SocketAddr) -> io::Result<()> {
     // The kernel gives as much of this as its settings allow, and less is no reason to stop.
     _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
     // Not every system has it, and answers are short anyway.
-    _ = sys::ignore_path_mtu(socket, address.is_ipv6());
+    _ = match transport {
+        // Packets of QUIC are never cut (RFC 9000 section 14).
+        Transport::Quic => sys::never_fragment(socket, address.is_ipv6()),
+        _ => sys::ignore_path_mtu(socket, address.is_ipv6()),
+    };
     // Without stamps, questions count from when they are read.
     _ = sys::report_stamps(socket);
     if address.ip().is_unspecified() {

@@ -71,7 +71,8 @@ impl Pipe {
     /// yet.
     pub(crate) fn accepted(listener: &Endpoint, stream: TcpStream) -> Option<Self> {
         let protocol = match listener.kind {
-            ListenerKind::Dns => None,
+            // No TCP connection comes by a listener of QUIC.
+            ListenerKind::Dns | ListenerKind::Quic => None,
             ListenerKind::Tls => Some(Protocol::Dot),
             ListenerKind::Https => Some(Protocol::Https),
             ListenerKind::Grpc => Some(Protocol::Grpc),

@@ -6,6 +6,7 @@ use crate::event_loop::{Command, EventLoop, Setup};
 use crate::limits::SOCKETS_PER_LISTENER_MAX;
 use crate::listeners::{Assigned, ListenError, ListenerAddress, Listening, Opened, Opener};
 use crate::poll::Waker;
+use crate::quic::{self, Books};
 use crate::random::Random;
 use crate::retire::retire;
 use crate::supervisor::Supervisor;
@@ -66,6 +67,7 @@ pub struct Runtime {
     pub(crate) opener: Opener,
     quota: Arc<Quota>,
     unsent: Arc<Unsent>,
+    quic: Arc<Books>,
     /// UDP ports a worker may have open towards upstreams.
     ports_max: usize,
     /// Whether workers begin without taking questions.
@@ -134,6 +136,8 @@ impl Runtime {
         let ports_max = descriptors::ports_per_worker(reserve, count);
         let unsent = Arc::new(Unsent::new(options.held_max));
         register_gauges(&shared, &quota, &unsent);
+        let quic = Arc::new(Books::default());
+        quic::register_gauges(&shared, &quic);
         let vitals = Arc::new(Vitals::new(count));
         vitals.register(&shared);
         let mut random = Random::new();
@@ -148,6 +152,7 @@ impl Runtime {
             opener: Opener { workers: count, cpus, transparent, inherited },
             quota,
             unsent,
+            quic,
             ports_max,
             paused,
             vitals,
@@ -192,7 +197,7 @@ impl Runtime {
     ) -> io::Result<WorkerThread> {
         let (commands, receiver) = channel();
         let (wakers, ports) = (self.wakers.clone(), self.ports_max);
-        let bounds = (self.quota.clone(), self.unsent.clone());
+        let bounds = (self.quota.clone(), self.unsent.clone(), self.quic.clone());
         let paused = self.paused;
         let (cpu, vitals) = (self.opener.cpu(worker), self.vitals.clone());
         let (report, started) = sync_channel(1);

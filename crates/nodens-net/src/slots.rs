@@ -17,16 +17,18 @@ pub(crate) enum Kind {
     TcpServer,
     UdpUpstream,
     TcpUpstream,
+    QuicServer,
 }
 
 const GENERATION_MASK: u32 = 0x0fff_ffff;
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind::Wake,
     Kind::UdpServer,
     Kind::TcpListener,
     Kind::TcpServer,
     Kind::UdpUpstream,
     Kind::TcpUpstream,
+    Kind::QuicServer,
 ];
 
 impl Key {

@@ -9,11 +9,13 @@ pub enum Protocol {
     Https,
     /// DNS over gRPC: HTTP/2.
     Grpc,
+    /// DNS over QUIC (RFC 9250).
+    Doq,
 }
 
 impl Protocol {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::Dot, Self::Https, Self::Grpc];
+    pub(crate) const ALL: [Self; 4] = [Self::Dot, Self::Https, Self::Grpc, Self::Doq];
 
     /// The place in [`Protocol::ALL`].
     pub(crate) const fn index(self) -> usize {
@@ -26,6 +28,7 @@ impl Protocol {
             Self::Dot => vec![b"dot".to_vec()],
             Self::Https => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             Self::Grpc => vec![b"h2".to_vec()],
+            Self::Doq => vec![b"doq".to_vec()],
         }
     }
 }

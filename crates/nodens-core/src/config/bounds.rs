@@ -121,7 +121,7 @@ impl HttpServer {
                 let streams = own.streams.unwrap_or(of_grpc);
                 (own.connections, Some(streams).filter(|streams| *streams > 0), None)
             }
-            ListenerKind::Dns | ListenerKind::Tls => return None,
+            ListenerKind::Dns | ListenerKind::Tls | ListenerKind::Quic => return None,
         };
         let connections = Some(connections.unwrap_or(CONNECTIONS)).filter(|most| *most > 0);
         Some(Self { connections, streams, responses })

@@ -2,8 +2,8 @@
 
 use super::addresses::{listen_at, server_label};
 use super::{
-    BlockSettings, BuildOptions, Config, HttpServer, Listener, Server, ServerBlock, Services,
-    Timeouts, View, bounds, certificates,
+    BlockSettings, BuildOptions, Config, HttpServer, Listener, QuicServer, Server, ServerBlock,
+    Services, Timeouts, View, bounds, certificates,
 };
 use crate::directives::{self, DIRECTIVES};
 use crate::handler::{Phase, Spec};
@@ -366,6 +366,9 @@ fn assemble(
         let listen = listen_at((kind, address), &order);
         let http = HttpServer::of(kind, &label, &chains, shared);
         let tls = chains.iter().find_map(|block| block.settings.tls.clone());
+        // The first block's, as in CoreDNS.
+        let first = chains.first().filter(|_| kind == ListenerKind::Quic);
+        let quic = first.map(|block| QuicServer::new(block.settings.quic, &label, shared));
         listeners.push(Listener { address: listen, kind, server: servers.len(), sockets });
         servers.push(Server {
             label,
@@ -376,6 +379,7 @@ fn assemble(
             timeouts,
             tls,
             http,
+            quic,
             shed,
             proxy,
             unserved,

@@ -11,8 +11,21 @@ pub(super) fn check<'b>(
     corefile: &Corefile,
     blocks: impl Iterator<Item = (ListenerKind, &'b ServerBlock)>,
 ) -> Result<(), Error> {
-    let encrypted: Vec<_> =
-        blocks.filter(|(kind, _)| *kind != ListenerKind::Dns).map(|(_, block)| block).collect();
+    let encrypted: Vec<_> = blocks.filter(|(kind, _)| *kind != ListenerKind::Dns).collect();
+    for (kind, block) in &encrypted {
+        let refused = if kind.needs_certificate() && block.settings.tls.is_none() {
+            "without a certificate nothing can be spoken there: 'tls' is missing"
+        } else if kind.needs_certificate() && block.settings.proxy.is_some() {
+            "'proxyproto' is not there yet for QUIC"
+        } else {
+            continue;
+        };
+        let source = corefile.blocks.get(block.source);
+        if let Some(key) = source.and_then(|block| block.keys.first()) {
+            return Err(Error::invalid(key, format!("{}: {refused}", block.server)));
+        }
+    }
+    let encrypted: Vec<_> = encrypted.into_iter().map(|(_, block)| block).collect();
     for block in &encrypted {
         let first = encrypted.iter().find(|first| first.server == block.server).unwrap_or(block);
         let Some(differs) = difference(first, block) else { continue };

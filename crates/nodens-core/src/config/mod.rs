@@ -20,7 +20,9 @@ pub use services::{
     LoopProbe, LoopState, PrometheusService, Readiness, ReadyService, ReloadService, Services,
     Task,
 };
-pub use settings::{BlockSettings, ShedCounters, TimeoutSettings, Timeouts};
+pub use settings::{
+    BlockSettings, QuicResponses, QuicServer, QuicSettings, ShedCounters, TimeoutSettings, Timeouts,
+};
 pub use unserved::Unserved;
 pub use view::View;
 
@@ -80,6 +82,8 @@ pub struct Server {
     any_class: bool,
     /// What it shows clients, if it speaks TLS.
     pub tls: Option<Arc<nodens_tls::Server>>,
+    /// Bounds and counters of its connections, if it speaks QUIC.
+    pub quic: Option<QuicServer>,
     /// Time limits of its connections.
     pub timeouts: Timeouts,
     /// What it lets clients have, if it speaks HTTP.

@@ -3,6 +3,7 @@
 use super::HttpBounds;
 use crate::metrics::Counter;
 use crate::proxy::ProxySettings;
+use crate::shared::Shared;
 use crate::zones::Zones;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -27,6 +28,8 @@ pub struct BlockSettings {
     pub https: HttpBounds,
     /// `grpc_server`: what clients of gRPC may have.
     pub grpc: HttpBounds,
+    /// `quic`: bounds of connections over QUIC.
+    pub quic: QuicSettings,
     /// `proxyproto`, if the block has it.
     pub proxy: Option<ProxySettings>,
     /// `shed`, if the block has it.
@@ -46,6 +49,60 @@ pub struct ShedCounters {
     pub queries: Counter,
     /// Responses that the kernel did not take.
     pub responses: Counter,
+}
+
+/// Bounds of connections over QUIC (CoreDNS's defaults).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuicSettings {
+    /// Queries that one connection may have open at once.
+    pub streams_max: u32,
+    /// Connections of the server; 0 for no bound but the memory.
+    pub connections_max: usize,
+    /// Queries of the server that may wait for their response at once.
+    pub in_flight_max: usize,
+}
+
+impl Default for QuicSettings {
+    fn default() -> Self {
+        Self { streams_max: 256, connections_max: 200, in_flight_max: 1024 }
+    }
+}
+
+/// What a server over QUIC has.
+#[derive(Clone, Copy, Debug)]
+pub struct QuicServer {
+    /// Its bounds.
+    pub settings: QuicSettings,
+    /// Counts queries by the code that their stream or connection ended with.
+    pub responses: QuicResponses,
+}
+
+/// Counters by the code of RFC 9250 section 4.3.
+#[derive(Clone, Copy, Debug)]
+pub struct QuicResponses {
+    /// DOQ_NO_ERROR: responses.
+    pub no_error: Counter,
+    /// DOQ_INTERNAL_ERROR: streams that ended without one.
+    pub internal_error: Counter,
+    /// DOQ_PROTOCOL_ERROR: connections closed for what came on them.
+    pub protocol_error: Counter,
+}
+
+impl QuicServer {
+    /// For the server with this label.
+    pub(crate) fn new(settings: QuicSettings, label: &str, shared: &Shared) -> Self {
+        let counter = |status| {
+            let help = "Counter of DoQ responses per server and QUIC application code.";
+            let labels = [("server", label), ("status", status)];
+            shared.registry.counter("coredns_dns_quic_responses_total", help, &labels)
+        };
+        let responses = QuicResponses {
+            no_error: counter("0x0"),
+            internal_error: counter("0x1"),
+            protocol_error: counter("0x2"),
+        };
+        Self { settings, responses }
+    }
 }
 
 /// Time limits of streams (CoreDNS's defaults).
@@ -107,6 +164,7 @@ impl Default for BlockSettings {
             tls: None,
             https: HttpBounds::default(),
             grpc: HttpBounds::default(),
+            quic: QuicSettings::default(),
             proxy: None,
             shed: None,
             multisocket: None,

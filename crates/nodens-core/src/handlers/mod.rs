@@ -186,6 +186,7 @@ pub mod health;
 pub mod https;
 pub mod metadata;
 pub mod multisocket;
+pub mod quic;
 pub mod ready;
 pub mod reload;
 pub mod root;

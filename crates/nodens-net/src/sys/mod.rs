@@ -85,6 +85,15 @@ pub(crate) fn ignore_path_mtu(socket: impl AsFd, v6: bool) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)
 }
 
+/// Sends datagrams whole or not at all, whatever is believed of the path's MTU.
+pub(crate) fn never_fragment(socket: impl AsFd, v6: bool) -> io::Result<()> {
+    if v6 {
+        let probe = libc::IPV6_PMTUDISC_PROBE;
+        set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, probe)?;
+    }
+    set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+}
+
 /// The process at the other end of a local socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -307,6 +316,7 @@ mod tests {
     fn the_path_mtu_can_be_ignored_by_sockets_of_both_families() {
         for (bind, v6) in [("127.0.0.1:0", false), ("[::1]:0", true), ("[::]:0", true)] {
             ignore_path_mtu(UdpSocket::bind(bind).unwrap(), v6).unwrap();
+            never_fragment(UdpSocket::bind(bind).unwrap(), v6).unwrap();
         }
     }
 

@@ -4,7 +4,7 @@ use super::connection::NEVER;
 use super::few::Few;
 use super::quota::Quota;
 use crate::http::{Dialect, Rules};
-use nodens_core::config::{Config, HttpResponses, HttpServer, Timeouts};
+use nodens_core::config::{Config, HttpResponses, HttpServer, QuicServer, Timeouts};
 use nodens_core::metrics::Counter;
 use nodens_core::proxy::ProxyRules;
 use nodens_core::{ListenerKind, Transport};
@@ -23,6 +23,8 @@ pub(crate) struct Endpoint {
     pub(crate) kind: ListenerKind,
     /// What it shows clients, if it speaks TLS.
     pub(crate) tls: Option<Arc<nodens_tls::Server>>,
+    /// Bounds and counters of its connections, if it speaks QUIC.
+    pub(crate) quic: Option<QuicServer>,
     /// Its timeouts.
     pub(crate) times: Arc<Times>,
     /// Counts responses that the kernel does not take, if the server wants to know.
@@ -47,9 +49,9 @@ pub(crate) struct EndpointHttp {
 /// The timeouts of a listener in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
-    pub(super) read: u64,
-    pub(super) write: u64,
-    pub(super) idle: u64,
+    pub(crate) read: u64,
+    pub(crate) write: u64,
+    pub(crate) idle: u64,
     /// Questions a connection may ask in all.
     pub(super) questions: u32,
 }
@@ -68,7 +70,8 @@ impl Endpoint {
             let untaken = server.and_then(|server| Some(server.shed?.responses));
             let proxy = server.and_then(|server| server.proxy.clone());
             let tls = server.and_then(|server| server.tls.clone());
-            Self { id: *id, listener, kind: own.kind, tls, times, untaken, proxy, http }
+            let quic = server.and_then(|server| server.quic);
+            Self { id: *id, listener, kind: own.kind, tls, quic, times, untaken, proxy, http }
         };
         listeners.map(endpoint).collect()
     }
@@ -84,7 +87,7 @@ impl EndpointHttp {
         let (dialect, transport) = match kind {
             ListenerKind::Https => (Dialect::Doh, Transport::Https),
             ListenerKind::Grpc => (Dialect::Grpc, Transport::Grpc),
-            ListenerKind::Dns | ListenerKind::Tls => return None,
+            ListenerKind::Dns | ListenerKind::Tls | ListenerKind::Quic => return None,
         };
         let rules = Rules::of(dialect, server, (times.read, times.write));
         let few = server.connections.map(|max| quota.few(id, max));

@@ -6,14 +6,14 @@ use nodens_wire::{Flags, HEADER_LEN, Header, Rcode};
 
 /// What a stream begins with, as soon as enough of it has arrived. In which pieces it came makes no
 /// difference.
-pub(super) enum Frame<'o> {
+pub(crate) enum Frame<'o> {
     /// A whole message, and where the next one starts.
     Message(&'o [u8], usize),
     /// A message longer than any question, of which at least the header is there.
     TooLong(Header),
 }
 
-pub(super) fn first_frame(stream: &[u8]) -> Option<Frame<'_>> {
+pub(crate) fn first_frame(stream: &[u8]) -> Option<Frame<'_>> {
     if first_length(stream)? > REQUEST_LEN_MAX {
         return Header::read(stream.get(LENGTH_LEN..)?).ok().map(Frame::TooLong);
     }
@@ -21,7 +21,7 @@ pub(super) fn first_frame(stream: &[u8]) -> Option<Frame<'_>> {
 }
 
 /// FORMERR for a message of which only the header is known.
-pub(super) fn refusal(header: Header) -> Option<[u8; HEADER_LEN]> {
+pub(crate) fn refusal(header: Header) -> Option<[u8; HEADER_LEN]> {
     let flags = header.flags.reply().with_rcode(Rcode::FORMERR);
     let is_request = !header.flags.has(Flags::QR);
     is_request.then(|| Header { flags, counts: [0; 4], ..header }.to_bytes())

@@ -23,10 +23,12 @@ mod server;
 mod streams;
 mod unsent;
 
-pub(crate) use endpoint::Endpoint;
+pub(crate) use connection::NEVER;
+pub(crate) use endpoint::{Endpoint, Times};
+pub(crate) use frame::{Frame, first_frame, refusal};
 pub(crate) use gauges::register_gauges;
 pub use leaving::HandedConnection;
 pub(crate) use leaving::Leaving;
 pub(crate) use quota::Quota;
 pub(crate) use server::TcpServer;
-pub(crate) use unsent::Unsent;
+pub(crate) use unsent::{Holding, Unsent};

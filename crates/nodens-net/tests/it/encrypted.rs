@@ -404,10 +404,11 @@ fn a_handshake_that_fails_is_a_connection_that_fails() {
         (Habit::Babbles(alert), "remote error: tls: handshake failure"),
         (Habit::Babbles(old), "remote error: tls: protocol version not supported"),
         (Habit::Babbles(b"\x16\x03\x03\xff\xff\x02"), "tls: "),
-        (Habit::Leaves, "EOF"),
+        (Habit::Leaves, "EOF|connection reset by peer"),
         (Habit::Half, "tls handshake: i/o timeout"),
         (Habit::Silent, "tls handshake: i/o timeout"),
-        (Habit::Closes, "EOF"),
+        // A reset if it had not read all.
+        (Habit::Closes, "EOF|connection reset by peer"),
         (Habit::BabblesLater, "tls: "),
     ] {
         let upstream = Encrypted::start(&config, habit);
@@ -418,7 +419,7 @@ fn a_handshake_that_fails_is_a_connection_that_fails() {
         assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL, "{habit:?}");
         assert!(begun.elapsed() < Duration::from_secs(4), "{habit:?}: {:?}", begun.elapsed());
         let log = server.log();
-        assert!(log.contains(wanted), "{habit:?}: {log}");
+        assert!(wanted.split('|').any(|one| log.contains(one)), "{habit:?}: {log}");
         let connections = get(&upstream.seen.connections);
         assert!(connections <= 40, "{habit:?}: {connections}");
         // Once it is well, health checks find that out.

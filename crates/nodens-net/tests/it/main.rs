@@ -1,11 +1,14 @@
 //! Whole workers over loopback sockets, with upstreams that follow a script.
 
+mod authority;
 mod client;
 mod connections;
 mod encrypted;
 mod handover;
 mod http;
 mod proxy;
+mod quic;
+mod quic_client;
 mod reload;
 mod secondaries;
 mod server;

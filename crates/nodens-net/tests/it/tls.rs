@@ -1,61 +1,16 @@
 //! DNS over TLS: real handshakes on real sockets, and clients that do not behave.
 
+use super::authority::Authority;
 use super::client::{ask_udp, assert_answered, framed, question};
 use super::server::{Server, eventually};
 use nodens_net::Options;
 use nodens_wire::Message;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
-use std::fs;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
-
-/// Files of a certificate, and a configuration for clients that believe it.
-struct Authority {
-    folder: TempDir,
-    certificate: CertificateDer<'static>,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let certificate = Self::write(folder.path());
-        Self { folder, certificate }
-    }
-
-    fn write(folder: &Path) -> CertificateDer<'static> {
-        let made = generate_simple_self_signed(["dns.example".to_owned()]).unwrap();
-        let CertifiedKey { cert, signing_key } = made;
-        fs::write(folder.join("cert.pem"), cert.pem()).unwrap();
-        fs::write(folder.join("key.pem"), signing_key.serialize_pem()).unwrap();
-        cert.der().clone()
-    }
-
-    /// `tls` with this certificate and these words behind it.
-    fn corefile(&self, more: &str) -> String {
-        let at = |name: &str| self.folder.path().join(name).display().to_string();
-        let (cert, key) = (at("cert.pem"), at("key.pem"));
-        format!("tls://.:0 {{\n bind 127.0.0.1\n tls {cert} {key} {cert} {more}\n whoami\n}}")
-    }
-
-    fn client(&self, has_certificate: bool) -> Arc<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.certificate.clone()).unwrap();
-        let builder = ClientConfig::builder().with_root_certificates(roots);
-        Arc::new(if has_certificate {
-            let key = PrivateKeyDer::from_pem_file(self.folder.path().join("key.pem")).unwrap();
-            builder.with_client_auth_cert(vec![self.certificate.clone()], key).unwrap()
-        } else {
-            builder.with_no_client_auth()
-        })
-    }
-}
 
 /// A client within TLS.
 struct Client(StreamOwned<ClientConnection, TcpStream>);

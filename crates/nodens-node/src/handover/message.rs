@@ -100,6 +100,7 @@ const fn kind_octet(kind: ListenerKind) -> u8 {
         ListenerKind::Tls => b't',
         ListenerKind::Https => b'h',
         ListenerKind::Grpc => b'g',
+        ListenerKind::Quic => b'q',
     }
 }
 

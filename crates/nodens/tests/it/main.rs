@@ -18,6 +18,7 @@ mod node;
 mod output;
 mod overload;
 mod pod;
+mod quic;
 mod readmes;
 mod reload;
 mod scrape;

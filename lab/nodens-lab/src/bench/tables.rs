@@ -6,6 +6,8 @@ use super::sample::Sample;
 use super::{Bench, NAMES_OF_MEMORY, UPSTREAM_BUSY};
 use crate::term::{self, Style, Table};
 
+mod streams;
+
 /// Quantiles of the latency tables.
 pub(super) const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
@@ -300,45 +302,6 @@ fn latencies(bench: &Bench<'_>, peers: &[Peer], n: &Numbers<'_>) -> Vec<Section>
     titles.iter().map(|(cell, title)| latency(title, peers, n, *cell)).collect()
 }
 
-fn tcp(peers: &[Peer], n: &Numbers<'_>) -> Section {
-    let columns = [
-        rate_column(n, "100 connections", Cell::Tcp100),
-        cost_column(n, Cell::Tcp100),
-        ratio_column(n, "×CoreDNS", Cell::Tcp100, ("coredns", Cell::Tcp100)),
-        rate_column(n, "1,000 connections", Cell::Tcp1000),
-        cost_column(n, Cell::Tcp1000),
-        ratio_column(n, "×CoreDNS", Cell::Tcp1000, ("coredns", Cell::Tcp1000)),
-    ];
-    section("TCP, one query in flight per connection, 10,000 names, all hits", peers, &columns)
-}
-
-fn connections(peers: &[Peer], n: &Numbers<'_>) -> Section {
-    let second = |server: &str| {
-        let of = |sample: &Sample| sample.latency(0.5);
-        Some(n.summary(server, Cell::TcpPair, of)?.text(term::nanos))
-    };
-    let octets = |server: &str| {
-        let of = |sample: &Sample| sample.load.octets_each.unwrap_or(f64::NAN);
-        Some(n.summary(server, Cell::TcpIdle, of)?.text(|value| format!("{value:.0}")))
-    };
-    let open = |server: &str| {
-        let of = |sample: &Sample| sample.load.answered as f64;
-        Some(format!("{:.0}", n.summary(server, Cell::TcpIdle, of)?.median))
-    };
-    let columns: [Column<'_>; 9] = [
-        rate_column(n, "100 connections, 4 in flight", Cell::TcpDeep),
-        ratio_column(n, "×echo", Cell::TcpDeep, ("echo", Cell::TcpDeep)),
-        ratio_column(n, "×CoreDNS", Cell::TcpDeep, ("coredns", Cell::TcpDeep)),
-        rate_column(n, "new connections a second", Cell::TcpNew),
-        cost_column(n, Cell::TcpNew),
-        ratio_column(n, "×CoreDNS", Cell::TcpNew, ("coredns", Cell::TcpNew)),
-        ("second of two queries, p50", Box::new(second)),
-        ("octets per connection", Box::new(octets)),
-        ("still answered of 10,000", Box::new(open)),
-    ];
-    section("TCP: several queries in flight, new connections, idle ones", peers, &columns)
-}
-
 fn kubernetes(title: &str, peers: &[Peer], n: &Numbers<'_>, cells: [Cell; 2]) -> Section {
     let [services, search_path] = cells;
     let columns = [
@@ -352,46 +315,15 @@ fn kubernetes(title: &str, peers: &[Peer], n: &Numbers<'_>, cells: [Cell; 2]) ->
     section(title, peers, &columns)
 }
 
-fn encrypted(peers: &[Peer], n: &Numbers<'_>) -> Section {
-    let columns = [
-        rate_column(n, "DoT", Cell::Dot100),
-        cost_column(n, Cell::Dot100),
-        ratio_column(n, "×CoreDNS", Cell::Dot100, ("coredns", Cell::Dot100)),
-        rate_column(n, "DoH", Cell::Doh100),
-        cost_column(n, Cell::Doh100),
-        ratio_column(n, "×CoreDNS", Cell::Doh100, ("coredns", Cell::Doh100)),
-        rate_column(n, "DoQ", Cell::Doq100),
-        cost_column(n, Cell::Doq100),
-        ratio_column(n, "×CoreDNS", Cell::Doq100, ("coredns", Cell::Doq100)),
-    ];
-    section(
-        "DNS over TLS, HTTPS (HTTP/2) and QUIC: 100 connections, one query in flight on each",
-        peers,
-        &columns,
-    )
-}
-
-fn handshakes(peers: &[Peer], n: &Numbers<'_>) -> Section {
-    let columns = [
-        rate_column(n, "full", Cell::DotFull),
-        cost_column(n, Cell::DotFull),
-        ratio_column(n, "×dnsdist", Cell::DotFull, ("dnsdist", Cell::DotFull)),
-        rate_column(n, "resumed", Cell::DotResumed),
-        cost_column(n, Cell::DotResumed),
-        ratio_column(n, "×dnsdist", Cell::DotResumed, ("dnsdist", Cell::DotResumed)),
-    ];
-    section("DNS over TLS: new connections a second, one query on each", peers, &columns)
-}
-
 /// Every table in which at least one server has a value.
 pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<Section> {
     let n = Numbers { samples };
     let mut sections = vec![hits(peers, &n), two_cpus(peers, &n), misses(peers, &n)];
     sections.extend([internal(peers, &n), low(peers, &n)]);
     sections.extend(latencies(bench, peers, &n));
-    sections.push(tcp(peers, &n));
-    sections.push(connections(peers, &n));
-    sections.extend([encrypted(peers, &n), handshakes(peers, &n)]);
+    sections.push(streams::tcp(peers, &n));
+    sections.push(streams::connections(peers, &n));
+    sections.extend([streams::encrypted(peers, &n), streams::handshakes(peers, &n)]);
     let cached = [Cell::Services, Cell::SearchPath];
     let uncached = [Cell::UncachedServices, Cell::UncachedSearchPath];
     let title = "Kubernetes, 5,000 Services from an API server, `cache 30`, server on one CPU";

@@ -1,0 +1,111 @@
+//! What the workers count together: connections, and queries that wait.
+
+use nodens_core::Shared;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The counts of all listeners, by their number for good.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    listeners: Mutex<HashMap<u32, Arc<Counts>>>,
+    open: Arc<AtomicUsize>,
+}
+
+/// What one listener has.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    connections: AtomicUsize,
+    in_flight: AtomicUsize,
+    /// Those of all listeners.
+    open: Arc<AtomicUsize>,
+}
+
+impl Books {
+    /// The counts of a listener. Those of listeners that nobody has any more are forgotten.
+    pub(super) fn of(&self, listener: u32) -> Arc<Counts> {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|id, own| *id == listener || Arc::strong_count(own) > 1);
+        let new = || Arc::new(Counts { open: self.open.clone(), ..Counts::default() });
+        listeners.entry(listener).or_insert_with(new).clone()
+    }
+}
+
+impl Counts {
+    /// Whether there is no place for another connection; 0 stands for no bound.
+    pub(super) fn is_full(&self, max: usize) -> bool {
+        max > 0 && self.connections.load(Ordering::Relaxed) >= max
+    }
+
+    /// Whether no more queries may wait.
+    pub(super) fn is_busy(&self, max: usize) -> bool {
+        self.in_flight.load(Ordering::Relaxed) >= max
+    }
+
+    /// How many connections there are.
+    pub(super) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// So many queries more wait.
+    pub(super) fn begin(&self, count: usize) {
+        self.in_flight.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// So many queries wait no more.
+    pub(super) fn end(&self, count: usize) {
+        self.in_flight.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
+/// The place of an open connection; dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct Seat(Arc<Counts>);
+
+impl Seat {
+    /// A place, if there is one.
+    pub(super) fn take(counts: &Arc<Counts>, max: usize) -> Option<Self> {
+        let seat = Self(counts.clone());
+        counts.open.fetch_add(1, Ordering::Relaxed);
+        let before = counts.connections.fetch_add(1, Ordering::Relaxed);
+        // One that is not kept gives back what it has just taken.
+        (max == 0 || before < max).then_some(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Registers the gauge.
+pub(crate) fn register_gauges(shared: &Shared, books: &Books) {
+    let open = books.open.clone();
+    let read = Arc::new(move || open.load(Ordering::Relaxed) as f64);
+    let help = "Gauge of open client connections over QUIC.";
+    shared.registry.gauge("nodens_quic_connections", help, &[], read);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_given_back_and_workers_share_them() {
+        let books = Books::default();
+        let (one, other) = (books.of(1), books.of(1));
+        let seats = [Seat::take(&one, 2), Seat::take(&other, 2)];
+        assert!(seats.iter().all(Option::is_some) && one.is_full(2) && !one.is_full(0));
+        assert!(Seat::take(&one, 2).is_none());
+        assert!(!books.of(2).is_full(1));
+        assert_eq!(books.open.load(Ordering::Relaxed), 2);
+        drop(seats);
+        assert!(!other.is_full(1));
+        assert_eq!(books.open.load(Ordering::Relaxed), 0);
+        // Nobody has the second listener any more.
+        drop(books.of(3));
+        assert_eq!(books.listeners.lock().unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,293 @@
+//! One client connection: its streams, what it owes, its deadlines.
+
+use super::books::Seat;
+use crate::limits::{
+    ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, QUIC_COST, QUIC_STREAM_COST, UNSENT_PAUSE,
+};
+use crate::slots::Key;
+use crate::tcp::{Holding, NEVER, Times};
+use bytes::Bytes;
+use nodens_core::Now;
+use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// Codes of RFC 9250 section 4.3.
+pub(super) mod code {
+    use quinn_proto::VarInt;
+
+    /// There is no error to signal.
+    pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0);
+    /// The server cannot pursue the query.
+    pub(crate) const INTERNAL_ERROR: VarInt = VarInt::from_u32(1);
+    /// What came was no query of DNS over QUIC.
+    pub(crate) const PROTOCOL_ERROR: VarInt = VarInt::from_u32(2);
+    /// The client does not want the response any more.
+    pub(crate) const REQUEST_CANCELLED: VarInt = VarInt::from_u32(3);
+    /// The client takes more than it may.
+    pub(crate) const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(4);
+}
+
+/// Where a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Handshake,
+    Open,
+    /// Closed, by either side: it only says so again to packets that were on their way.
+    Closed,
+}
+
+/// A query that is not whole yet.
+pub(super) struct Partial {
+    pub(super) octets: Vec<u8>,
+    /// When it has to be.
+    pub(super) deadline: u64,
+}
+
+/// A response, or the rest of one, that the connection has no room for yet.
+struct Unwritten {
+    stream: StreamId,
+    octets: Vec<u8>,
+}
+
+pub(super) struct Connection {
+    pub(super) quinn: Box<quinn_proto::Connection>,
+    pub(super) handle: ConnectionHandle,
+    /// The socket it came by.
+    pub(super) site: Key,
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    pub(super) phase: Phase,
+    /// What has arrived for its handshake, which waits for its turn.
+    pub(super) events: Vec<ConnectionEvent>,
+    pub(super) in_turn: bool,
+    pub(super) dirty: bool,
+    /// It may open no more streams, and ends once it is answered.
+    pub(super) ending: bool,
+    /// How many streams were taken.
+    pub(super) accepted: u64,
+    pub(super) partial: HashMap<StreamId, Partial>,
+    /// The first deadline among them.
+    pub(super) partial_at: u64,
+    /// Responses that the client has not acknowledged, and their lengths.
+    owed: HashMap<StreamId, usize>,
+    owed_octets: usize,
+    unwritten: VecDeque<Unwritten>,
+    /// Queries that wait for their response.
+    pub(super) in_flight: usize,
+    /// Streams wait to be taken, for a reason that ends without a packet.
+    pub(super) held_up: bool,
+    /// When it was opened, its last query came or its last response went, whichever is latest.
+    pub(super) active_at: u64,
+    /// When the client took something of what it is owed, or was first owed anything.
+    progress_at: u64,
+    times: Times,
+    streams_max: u32,
+    /// The earliest deadline that is queued for it.
+    pub(super) queued: u64,
+    pub(super) holding: Holding,
+    /// Its place among the handshakes, and later among the connections of its listener.
+    pub(super) seat: Option<Seat>,
+}
+
+impl Connection {
+    pub(super) fn new(
+        (quinn, handle): (quinn_proto::Connection, ConnectionHandle),
+        site: Key,
+        (peer, local): (SocketAddr, SocketAddr),
+        (times, streams_max): (Times, u32),
+        (holding, seat): (Holding, Option<Seat>),
+        now: Now,
+    ) -> Self {
+        Self {
+            quinn: Box::new(quinn),
+            handle,
+            site,
+            peer,
+            local,
+            phase: Phase::Handshake,
+            events: Vec::new(),
+            in_turn: false,
+            dirty: false,
+            ending: false,
+            accepted: 0,
+            partial: HashMap::new(),
+            partial_at: NEVER,
+            owed: HashMap::new(),
+            owed_octets: 0,
+            unwritten: VecDeque::new(),
+            in_flight: 0,
+            held_up: false,
+            active_at: now.mono_ns,
+            progress_at: now.mono_ns,
+            times,
+            streams_max,
+            queued: NEVER,
+            holding,
+            seat,
+        }
+    }
+
+    /// Whether it has to be answered before it may ask more.
+    pub(super) fn is_full(&self) -> bool {
+        let owed = self.owed_octets + self.in_flight.saturating_mul(ANSWER_RESERVE);
+        self.in_flight >= IN_FLIGHT_PER_CONNECTION || owed >= UNSENT_PAUSE
+    }
+
+    /// Whether no query waits and no response is still to be written.
+    pub(super) fn is_answered(&self) -> bool {
+        self.in_flight == 0 && self.unwritten.is_empty()
+    }
+
+    /// Whether the client has acknowledged all responses too.
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_answered() && self.owed.is_empty() && self.partial.is_empty()
+    }
+
+    /// Whether the client has acknowledged all responses.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.owed.is_empty()
+    }
+
+    /// Octets of responses that the client has not acknowledged.
+    pub(super) fn owed(&self) -> usize {
+        self.owed_octets
+    }
+
+    /// What it holds, as its budget reckons.
+    pub(super) fn held(&self) -> usize {
+        let partial: usize = self.partial.values().map(|own| own.octets.capacity()).sum();
+        let streams = self.streams_max as usize * QUIC_STREAM_COST;
+        QUIC_COST + streams + partial + self.owed_octets
+    }
+
+    /// A query has come whole, or a response is taken.
+    pub(super) fn refresh(&mut self, now: Now) {
+        self.active_at = now.mono_ns;
+    }
+
+    /// A query has begun to arrive.
+    pub(super) fn keep_partial(
+        &mut self,
+        stream: StreamId,
+        octets: Vec<u8>,
+        deadline: Option<u64>,
+        now: Now,
+    ) {
+        let deadline = deadline.unwrap_or(now.mono_ns.saturating_add(self.times.read));
+        self.partial.insert(stream, Partial { octets, deadline });
+        self.partial_at = self.partial_at.min(deadline);
+    }
+
+    /// Writes a response, or keeps what there is no room for.
+    pub(super) fn respond(&mut self, stream: StreamId, framed: &[u8], now: Now) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        if self.owed.is_empty() {
+            self.progress_at = now.mono_ns;
+        }
+        let Some(written) = self.write(stream, framed) else { return };
+        self.owed.insert(stream, framed.len());
+        self.owed_octets += framed.len();
+        if written < framed.len() {
+            let octets = framed.get(written..).unwrap_or_default().to_vec();
+            self.unwritten.push_back(Unwritten { stream, octets });
+        }
+    }
+
+    /// Writes what there is room for, and the end behind the last octet. None if the client does not
+    /// want it.
+    fn write(&mut self, stream: StreamId, octets: &[u8]) -> Option<usize> {
+        let mut writer = self.quinn.send_stream(stream);
+        let written = match writer.write(octets) {
+            Ok(written) => written,
+            Err(quinn_proto::WriteError::Blocked) => 0,
+            Err(_) => return None,
+        };
+        if written == octets.len() {
+            // An error means that the client does not want it any more.
+            _ = writer.finish();
+        }
+        Some(written)
+    }
+
+    /// Writes what had no room before.
+    pub(super) fn write_rest(&mut self) {
+        for _ in 0..self.unwritten.len() {
+            let Some(mut rest) = self.unwritten.pop_front() else { return };
+            match self.write(rest.stream, &rest.octets) {
+                None => self.settle(rest.stream),
+                Some(written) if written < rest.octets.len() => {
+                    rest.octets.drain(..written);
+                    self.unwritten.push_back(rest);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// The client has acknowledged a response.
+    pub(super) fn acknowledged(&mut self, stream: StreamId, now: Now) {
+        self.settle(stream);
+        self.progress_at = now.mono_ns;
+        self.refresh(now);
+    }
+
+    /// Nothing is owed on this stream any more.
+    fn settle(&mut self, stream: StreamId) {
+        if let Some(len) = self.owed.remove(&stream) {
+            self.owed_octets = self.owed_octets.saturating_sub(len);
+        }
+    }
+
+    /// Ends a stream without a response.
+    pub(super) fn abandon(&mut self, stream: StreamId, code: VarInt) {
+        self.settle(stream);
+        self.unwritten.retain(|own| own.stream != stream);
+        // An error means that it has ended.
+        _ = self.quinn.send_stream(stream).reset(code);
+    }
+
+    /// Closes it; what is not sent yet will not be.
+    pub(super) fn close(&mut self, code: VarInt, reason: &'static str, at: Instant) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        self.quinn.close(at, code, Bytes::from_static(reason.as_bytes()));
+        self.end();
+    }
+
+    /// Nothing more comes of it.
+    pub(super) fn end(&mut self) {
+        self.phase = Phase::Closed;
+        self.seat = None;
+        self.partial = HashMap::new();
+        self.partial_at = NEVER;
+        self.owed = HashMap::new();
+        self.unwritten = VecDeque::new();
+        self.owed_octets = 0;
+        self.events = Vec::new();
+    }
+
+    /// When the client has to have done something.
+    pub(super) fn deadline(&self) -> u64 {
+        match self.phase {
+            Phase::Closed => NEVER,
+            // The first query has to come in the same time as over TCP, handshake included.
+            Phase::Handshake => self.active_at.saturating_add(self.times.read),
+            Phase::Open => {
+                let idle = match self.is_idle() {
+                    true => self.active_at.saturating_add(self.times.idle),
+                    false => NEVER,
+                };
+                let taking = match self.owed.is_empty() {
+                    true => NEVER,
+                    false => self.progress_at.saturating_add(self.times.write),
+                };
+                idle.min(taking).min(self.partial_at)
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! DNS over QUIC (RFC 9250), one query on each stream. `quinn-proto` is a state machine without socket
+//! and clock; the worker's loop gives it both.
+//!
+//! Each worker has a socket and the connections that came by it. The kernel chooses the socket by the
+//! addresses of both sides, so all packets of a connection reach the same worker as long as the client
+//! keeps its address: migration is switched off, and a packet from another address is dropped.
+
+mod books;
+mod closing;
+mod connection;
+mod opening;
+mod queries;
+mod sending;
+mod server;
+mod site;
+
+pub(crate) use books::{Books, register_gauges};
+pub(crate) use server::QuicServer;

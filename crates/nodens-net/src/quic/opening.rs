@@ -1,0 +1,121 @@
+//! New connections. A packet that begins one costs nothing that stays but its place in a short queue;
+//! handshakes take turns, because each step costs as much as hundreds of hits, which go first.
+
+use super::books::Seat;
+use super::connection::{Connection, Phase, code};
+use super::server::QuicServer;
+use crate::context::Context;
+use crate::limits::{HANDSHAKES_IN_A_ROW, QUIC_HALF_OPEN_MAX, QUIC_INCOMING_MAX, QUIC_RETRY_FROM};
+use crate::slots::Key;
+use crate::tcp::Holding;
+use quinn_proto::Incoming;
+
+impl QuicServer {
+    /// Decides what becomes of the beginning of a connection: it waits for its turn, its client has to
+    /// show that it receives at its address (a Retry packet, RFC 9000 section 8.1.2), or it is refused.
+    pub(super) fn consider(&mut self, key: Key, incoming: Incoming, cx: &mut Context<'_>) {
+        let mut reply = Vec::new();
+        let waiting = self.half_open.connections() + self.incoming.len();
+        let is_short = self.unsent.is_tight();
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let is_closed = self.ending || site.retired;
+        let has_no_seat = site.counts.is_full(site.bounds.settings.connections_max);
+        let is_known = incoming.remote_address_validated();
+        if is_closed || has_no_seat || self.unsent.is_overdrawn(false) {
+            cx.counters.add(cx.counters.quic_refused, 1);
+            let transmit = site.endpoint.refuse(incoming, &mut reply);
+            return self.queue(key, &transmit, reply, cx);
+        }
+        if !is_known && (waiting >= QUIC_RETRY_FROM || is_short) && incoming.may_retry() {
+            cx.counters.add(cx.counters.quic_retries, 1);
+            if let Ok(transmit) = site.endpoint.retry(incoming, &mut reply) {
+                self.queue(key, &transmit, reply, cx);
+            }
+            return;
+        }
+        if self.incoming.len() >= QUIC_INCOMING_MAX || self.half_open.is_full(QUIC_HALF_OPEN_MAX) {
+            // The client sends it again.
+            cx.counters.add(cx.counters.quic_refused, 1);
+            return site.endpoint.ignore(incoming);
+        }
+        self.incoming.push_back((key, incoming));
+    }
+
+    /// Whether [`QuicServer::take_turns`] has something to do now.
+    pub(crate) fn has_turns(&self) -> bool {
+        !self.handshakes.is_empty() || !self.incoming.is_empty()
+    }
+
+    /// Goes on with a few handshakes. Those that have begun go first: their work would else be in vain
+    /// once there are more than can be done in time.
+    pub(crate) fn take_turns(&mut self, cx: &mut Context<'_>) {
+        for _ in 0..HANDSHAKES_IN_A_ROW {
+            if let Some(key) = self.handshakes.pop_front() {
+                self.go_on(key);
+            } else if let Some((site, incoming)) = self.incoming.pop_front() {
+                self.open(site, incoming, cx);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Closes the connection that has been idle for longest, or forgets one that is closed, so that the
+    /// new one is not the first to go when memory is short.
+    fn make_room(&mut self, cx: &mut Context<'_>) {
+        let at = self.instant(cx.now);
+        let idle = self.connections.iter().filter(|(_, own)| match own.phase {
+            Phase::Handshake => false,
+            Phase::Open => own.is_idle(),
+            Phase::Closed => true,
+        });
+        let longest = idle.min_by_key(|(_, own)| (own.phase == Phase::Open, own.active_at));
+        let Some((key, _)) = longest else { return };
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        cx.counters.add(cx.counters.evicted, u64::from(connection.phase == Phase::Open));
+        connection.close(code::NO_ERROR, "", at);
+        self.discard(key, cx);
+    }
+
+    fn go_on(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.in_turn = false;
+        for event in std::mem::take(&mut connection.events) {
+            connection.quinn.handle_event(event);
+        }
+        self.mark(key);
+    }
+
+    fn open(&mut self, site_key: Key, incoming: Incoming, cx: &mut Context<'_>) {
+        let at = self.instant(cx.now);
+        let mut reply = Vec::new();
+        if self.unsent.is_tight() {
+            self.make_room(cx);
+        }
+        let seat = Seat::take(&self.half_open, 0);
+        let (unsent, place) = (self.unsent.clone(), self.place);
+        let Some(site) = self.sites.get_mut(site_key) else { return };
+        let (peer, local) = (incoming.remote_address(), site.local(incoming.local_ip()));
+        let config = site.config();
+        match site.endpoint.accept(incoming, at, &mut reply, Some(config)) {
+            Ok((handle, quinn)) => {
+                let bounds = (*site.listener.times, site.bounds.settings.streams_max);
+                let connections = &mut self.connections;
+                let key = connections.insert_with(|key| {
+                    let holding = Holding::new(unsent, peer.ip(), place, key);
+                    let addresses = (peer, local);
+                    let quinn = (quinn, handle);
+                    Connection::new(quinn, site_key, addresses, bounds, (holding, seat), cx.now)
+                });
+                site.connections.insert(handle, key);
+                cx.counters.add(cx.counters.quic_accepted, 1);
+                self.mark(key);
+            }
+            Err(refused) => {
+                if let Some(transmit) = refused.response {
+                    self.queue(site_key, &transmit, reply, cx);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The QUIC sockets and client connections of one worker.
+
+use super::books::{Books, Counts, Seat};
+use super::connection::{Connection, Phase, code};
+use super::site::Site;
+use crate::context::Context;
+use crate::limits::{BATCH, BATCHES_IN_A_ROW, QUIC_RETRY_NS, QUIC_WAITING_EVENTS};
+use crate::poll::{Interest, Poll};
+use crate::slots::{Key, Kind, Slots};
+use crate::sys::{Batch, Outgoing, Sender};
+use crate::tcp::{Endpoint as Listener, NEVER, Unsent};
+use nodens_core::Now;
+use quinn_proto::{
+    ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig, Event, Incoming, StreamEvent,
+};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the books of memory know the connections of a worker by, beside its number.
+const OF_QUIC: usize = 1 << (usize::BITS - 1);
+
+/// QUIC of one worker.
+pub(crate) struct QuicServer {
+    /// Which worker this is, as the books of memory know it.
+    pub(super) place: usize,
+    books: Arc<Books>,
+    /// What all connections of the process may hold.
+    pub(super) unsent: Arc<Unsent>,
+    endpoints: Arc<EndpointConfig>,
+    pub(super) sites: Slots<Site>,
+    pub(super) connections: Slots<Connection>,
+    /// Connections whose handshake has its next packets.
+    pub(super) handshakes: VecDeque<Key>,
+    /// Connections that are not opened yet, with their socket.
+    pub(super) incoming: VecDeque<(Key, Incoming)>,
+    /// Connections whose handshake is not over.
+    pub(super) half_open: Arc<Counts>,
+    deadlines: BinaryHeap<Reverse<(u64, Key)>>,
+    /// Connections with something to do at the end of the round.
+    dirty: Vec<Key>,
+    /// Connections whose streams wait for a place among all queries that wait.
+    held_up: Vec<Key>,
+    held_up_until: u64,
+    batch: Option<Batch>,
+    pub(super) sender: Option<Sender>,
+    /// Packets to send, all by the same socket.
+    pub(super) queue: Vec<Outgoing>,
+    pub(super) queued_at: Option<Key>,
+    pub(super) spare: Vec<Vec<u8>>,
+    /// What a stream has in front.
+    pub(super) message: Vec<u8>,
+    pub(super) answer: Vec<u8>,
+    pub(super) framed: Vec<u8>,
+    /// Memory is short, perhaps for a connection of another worker.
+    pub(super) presses: bool,
+    pub(super) ending: bool,
+    /// The same moment on both clocks.
+    zero: (Instant, u64),
+}
+
+impl QuicServer {
+    pub(crate) fn new(worker: usize, books: Arc<Books>, unsent: Arc<Unsent>) -> Self {
+        Self {
+            place: OF_QUIC | worker,
+            books,
+            unsent,
+            endpoints: Arc::default(),
+            sites: Slots::default(),
+            connections: Slots::default(),
+            handshakes: VecDeque::new(),
+            incoming: VecDeque::new(),
+            half_open: Arc::default(),
+            deadlines: BinaryHeap::new(),
+            dirty: Vec::new(),
+            held_up: Vec::new(),
+            held_up_until: NEVER,
+            batch: None,
+            sender: None,
+            queue: Vec::new(),
+            queued_at: None,
+            spare: Vec::new(),
+            message: Vec::new(),
+            answer: Vec::new(),
+            framed: Vec::new(),
+            presses: false,
+            ending: false,
+            zero: (Instant::now(), crate::clock::mono_ns()),
+        }
+    }
+
+    /// Begins to listen; without `poll` nothing is read until [`QuicServer::pause`] says so. `of` is the
+    /// worker that the socket is borrowed from.
+    pub(crate) fn listen(
+        &mut self,
+        (socket, of): (Arc<OwnedFd>, Option<usize>),
+        bound: SocketAddr,
+        listener: Listener,
+        poll: Option<&Poll>,
+    ) {
+        let site = Site::new((socket, of), bound, listener, &self.endpoints, &self.books);
+        let Some(site) = site else { return };
+        self.batch.get_or_insert_with(Batch::new);
+        self.sender.get_or_insert_with(Sender::new);
+        let key = self.sites.insert(site);
+        if let (Some(site), Some(poll)) = (self.sites.get(key), poll) {
+            _ = poll.add(&site.socket, Kind::QuicServer, key, Interest::READ);
+        }
+    }
+
+    /// Whether it reads this socket.
+    pub(crate) fn has(&self, wanted: &Arc<OwnedFd>) -> bool {
+        self.sites.iter().any(|(_, own)| Arc::ptr_eq(&own.socket, wanted))
+    }
+
+    /// Whether no connection is open.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.connections.iter().all(|(_, own)| own.phase == Phase::Closed)
+    }
+
+    /// The time on quinn's clock.
+    pub(super) fn instant(&self, now: Now) -> Instant {
+        let (zero, zero_ns) = self.zero;
+        zero + Duration::from_nanos(now.mono_ns.saturating_sub(zero_ns))
+    }
+
+    fn nanoseconds(&self, at: Instant) -> u64 {
+        let (zero, zero_ns) = self.zero;
+        let since = at.saturating_duration_since(zero).as_nanos();
+        zero_ns.saturating_add(u64::try_from(since).unwrap_or(NEVER))
+    }
+
+    /// Takes what has arrived at a socket, in batches.
+    pub(crate) fn receive(&mut self, site: Key, cx: &mut Context<'_>) {
+        for _ in 0..BATCHES_IN_A_ROW {
+            if self.receive_batch(site, cx) < BATCH {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn receive_batch(&mut self, key: Key, cx: &mut Context<'_>) -> usize {
+        let Some(mut batch) = self.batch.take() else { return 0 };
+        let count = self.sites.get(key).map_or(0, |site| {
+            let wild = site.bound.ip().is_unspecified();
+            // An error is that of an earlier packet (an ICMP message); QUIC finds out by itself.
+            batch.receive(&*site.socket, wild).unwrap_or(0)
+        });
+        for index in 0..count {
+            let Some(datagram) = batch.datagram(index) else { break };
+            match datagram.peer.filter(|peer| peer.port() != 0 && !datagram.cut) {
+                Some(peer) => self.take((key, peer, datagram.local), datagram.octets, cx),
+                None => cx.counters.add(cx.counters.datagrams_refused, 1),
+            }
+        }
+        self.batch = Some(batch);
+        count
+    }
+
+    fn take(
+        &mut self,
+        (key, peer, local): (Key, SocketAddr, Option<IpAddr>),
+        octets: &[u8],
+        cx: &mut Context<'_>,
+    ) {
+        let at = self.instant(cx.now);
+        let mut reply = self.spare.pop().unwrap_or_default();
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let event = site.endpoint.handle(at, peer, local, None, octets.into(), &mut reply);
+        match event {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                self.hear((key, handle), event, cx);
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.consider(key, incoming, cx),
+            Some(DatagramEvent::Response(transmit)) => {
+                return self.queue(key, &transmit, reply, cx);
+            }
+            None => {}
+        }
+        self.give_back(reply);
+    }
+
+    /// A packet of a connection has come.
+    fn hear(
+        &mut self,
+        (site, handle): (Key, ConnectionHandle),
+        event: ConnectionEvent,
+        cx: &mut Context<'_>,
+    ) {
+        let known = self.sites.get(site).and_then(|site| site.connections.get(&handle));
+        let Some(key) = known.copied() else { return };
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.phase != Phase::Handshake {
+            connection.quinn.handle_event(event);
+            return mark(&mut self.dirty, connection, key);
+        }
+        if connection.events.len() >= QUIC_WAITING_EVENTS {
+            // It is sent again.
+            return cx.counters.add(cx.counters.overflowed, 1);
+        }
+        connection.events.push(event);
+        if !connection.in_turn {
+            connection.in_turn = true;
+            self.handshakes.push_back(key);
+        }
+    }
+
+    /// Notes that a connection has something to do at the end of the round.
+    pub(super) fn mark(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            mark(&mut self.dirty, connection, key);
+        }
+    }
+
+    /// Ends the round: takes what has come whole, sends what is to be sent.
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
+        while let Some(key) = self.dirty.pop() {
+            self.settle(key, cx);
+        }
+        self.send_queue(cx);
+        if self.sites.iter().any(|(_, site)| site.retired) {
+            self.tidy(cx.poll);
+        }
+        if self.presses {
+            self.close_doomed(cx);
+        }
+    }
+
+    fn settle(&mut self, key: Key, cx: &mut Context<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.dirty = false;
+        self.hear_events(key, cx);
+        self.take_queries(key, cx);
+        let at = self.instant(cx.now);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.write_rest();
+        let is_over = connection.ending && connection.is_answered();
+        self.transmit(key, cx);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if is_over && connection.phase != Phase::Closed && self.may_end(key) {
+            let Some(connection) = self.connections.get_mut(key) else { return };
+            connection.close(code::NO_ERROR, "", at);
+            self.transmit(key, cx);
+        }
+        self.rearm(key, cx);
+    }
+
+    fn hear_events(&mut self, key: Key, cx: &mut Context<'_>) {
+        loop {
+            let Some(connection) = self.connections.get_mut(key) else { return };
+            let Some(event) = connection.quinn.poll() else { return };
+            match event {
+                Event::Connected => self.connected(key, cx),
+                Event::ConnectionLost { .. } => {
+                    connection.end();
+                }
+                Event::Stream(StreamEvent::Readable { id }) => self.read(key, id, cx),
+                Event::Stream(StreamEvent::Finished { id }) => {
+                    connection.acknowledged(id, cx.now);
+                }
+                Event::Stream(StreamEvent::Stopped { id, .. }) => {
+                    connection.abandon(id, code::REQUEST_CANCELLED);
+                }
+                // New streams and room on old ones are looked for in each round.
+                Event::Stream(_)
+                | Event::HandshakeDataReady
+                | Event::DatagramReceived
+                | Event::DatagramsUnblocked => {}
+            }
+        }
+    }
+
+    /// The handshake is over.
+    fn connected(&mut self, key: Key, cx: &mut Context<'_>) {
+        let at = self.instant(cx.now);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.phase != Phase::Handshake {
+            return;
+        }
+        connection.phase = Phase::Open;
+        connection.refresh(cx.now);
+        let site = self.sites.get(connection.site);
+        let seat =
+            site.and_then(|site| Seat::take(&site.counts, site.bounds.settings.connections_max));
+        match seat {
+            Some(seat) => connection.seat = Some(seat),
+            None => {
+                cx.counters.add(cx.counters.quic_refused, 1);
+                connection.close(code::NO_ERROR, "too many connections", at);
+            }
+        }
+    }
+
+    /// Brings the deadlines and the books in line with a connection's state.
+    fn rearm(&mut self, key: Key, cx: &mut Context<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let quinn = connection.quinn.poll_timeout();
+        let own = connection.deadline();
+        let held = connection.held();
+        let held_up = connection.held_up;
+        self.presses |= connection.holding.set(held);
+        let deadline = quinn.map_or(NEVER, |at| self.nanoseconds(at)).min(own);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if deadline < connection.queued {
+            connection.queued = deadline;
+            self.deadlines.push(Reverse((deadline, key)));
+        }
+        if held_up && !self.held_up.contains(&key) {
+            self.held_up.push(key);
+            self.held_up_until = cx.now.mono_ns.saturating_add(QUIC_RETRY_NS);
+        }
+    }
+
+    /// When [`QuicServer::tick`] has something to look at.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let first = self.deadlines.peek().map_or(NEVER, |Reverse((at, _))| *at);
+        Some(first.min(self.held_up_until)).filter(|at| *at != NEVER)
+    }
+
+    /// Looks after the connections whose deadline has passed.
+    pub(crate) fn tick(&mut self, cx: &mut Context<'_>) {
+        if self.held_up_until <= cx.now.mono_ns {
+            self.held_up_until = NEVER;
+            for key in std::mem::take(&mut self.held_up) {
+                self.mark(key);
+            }
+        }
+        while let Some(Reverse((at, key))) = self.deadlines.peek().copied() {
+            if at > cx.now.mono_ns {
+                return;
+            }
+            self.deadlines.pop();
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            if connection.queued != at {
+                continue;
+            }
+            connection.queued = NEVER;
+            self.time_out(key, cx);
+            self.mark(key);
+        }
+    }
+
+    fn time_out(&mut self, key: Key, cx: &mut Context<'_>) {
+        let at = self.instant(cx.now);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.quinn.handle_timeout(at);
+        if connection.partial_at <= cx.now.mono_ns {
+            self.end_partial(key, cx);
+        }
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.deadline() > cx.now.mono_ns {
+            return;
+        }
+        cx.counters.add(cx.counters.quic_timed_out, 1);
+        let code = if connection.is_idle() { code::NO_ERROR } else { code::EXCESSIVE_LOAD };
+        connection.close(code, "", at);
+    }
+
+    /// Takes a connection out of the table.
+    pub(super) fn remove(&mut self, key: Key) {
+        let Some(connection) = self.connections.remove(key) else { return };
+        if connection.in_flight > 0
+            && let Some(site) = self.sites.get(connection.site)
+        {
+            // Their responses find nobody.
+            site.counts.end(connection.in_flight);
+        }
+    }
+}
+
+pub(super) fn mark(dirty: &mut Vec<Key>, connection: &mut Connection, key: Key) {
+    if !connection.dirty {
+        connection.dirty = true;
+        dirty.push(key);
+    }
+}
