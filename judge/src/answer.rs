@@ -24,6 +24,8 @@ pub enum Outcome {
     Silent,
     /// The TCP connection was closed without an answer.
     Closed,
+    /// No DNS message came, but a status or a code of what would have carried it.
+    Refused(String),
     /// Something came that is no DNS message: why, and its bytes in hexadecimal.
     Unreadable(String),
 }
@@ -91,7 +93,7 @@ impl Outcome {
             Outcome::Answer(_) => "answer",
             Outcome::Silent => "silent",
             Outcome::Closed => "closed",
-            Outcome::Unreadable(text) => text,
+            Outcome::Refused(text) | Outcome::Unreadable(text) => text,
         }
     }
 }

@@ -91,11 +91,13 @@ pub enum Defect {
     MissingQuestion,
     /// An EDNS option is longer than its record.
     LongOption,
+    /// Signed with a key that no server has (RFC 8945).
+    Signed,
 }
 
 impl Defect {
     /// Every defect.
-    pub const ALL: [Defect; 14] = [
+    pub const ALL: [Defect; 15] = [
         Defect::NoQuestion,
         Defect::TwoQuestions,
         Defect::AnswerRecord,
@@ -110,6 +112,7 @@ impl Defect {
         Defect::PointerLoop,
         Defect::MissingQuestion,
         Defect::LongOption,
+        Defect::Signed,
     ];
 }
 
@@ -178,11 +181,15 @@ impl Question {
             bytes.extend(RECORD.repeat(3));
             additional -= 3;
         }
+        if self.defect == Defect::Signed {
+            additional -= 1;
+        }
         for _ in 0..additional {
             bytes.extend(self.opt());
         }
         match self.defect {
             Defect::TrailingBytes => bytes.extend([0xde, 0xad]),
+            Defect::Signed => bytes.extend(tsig(id)),
             Defect::CutQuestion => bytes.truncate(12 + question.len().saturating_sub(3)),
             Defect::CutHeader => bytes.truncate(7),
             _ => {}
@@ -202,6 +209,7 @@ impl Question {
             Defect::ThreeAdditional => [1, 0, 0, 3 + opt],
             Defect::TwoOpts => [1, 0, 0, 2],
             Defect::NamedOpt | Defect::LongOption => [1, 0, 0, 1],
+            Defect::Signed => [1, 0, 0, 1 + opt],
             _ => [1, 0, 0, opt],
         }
     }
@@ -233,6 +241,19 @@ impl Question {
 
 /// `a. 60 IN A 192.0.2.1`, for messages that carry records they should not.
 const RECORD: &[u8] = b"\x01a\x00\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04\xc0\x00\x02\x01";
+
+/// A TSIG record of the key `k.`: HMAC-SHA256, signed at the time 1, with a MAC of zeros.
+fn tsig(id: u16) -> Vec<u8> {
+    let mut data = b"\x0bhmac-sha256\x00".to_vec();
+    data.extend([0, 0, 0, 0, 0, 1, 1, 44, 0, 32]);
+    data.extend([0; 32]);
+    data.extend(id.to_be_bytes());
+    data.extend([0, 0, 0, 0]);
+    let mut record = vec![1, b'k', 0, 0, 250, 0, 255, 0, 0, 0, 0];
+    record.extend(u16::try_from(data.len()).unwrap_or(u16::MAX).to_be_bytes());
+    record.extend(data);
+    record
+}
 
 /// The question as arguments of `dig`, with what `dig` cannot do in parentheses.
 impl fmt::Display for Question {
@@ -305,6 +326,17 @@ mod tests {
         for defect in Defect::ALL {
             assert_ne!(Question { defect, ..question() }.to_bytes(1), plain, "{defect:?}");
         }
+    }
+
+    #[test]
+    fn a_signature_is_what_domain_reads() {
+        let edns = Some(Edns::of_size(1232));
+        let signed = Question { defect: Defect::Signed, edns, ..question() };
+        let message = Message::from_octets(signed.to_bytes(9)).unwrap();
+        let last = message.additional().unwrap().last().unwrap().unwrap();
+        let tsig = last.to_record::<domain::rdata::Tsig<_, _>>().unwrap().unwrap();
+        assert_eq!((tsig.data().original_id(), tsig.data().mac_slice().len()), (9, 32));
+        assert!(message.opt().is_some());
     }
 
     #[test]

@@ -7,8 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use super::authority::{self, Upstreams};
 use super::corefile::{Corefile, Directive, Key, Word};
 
-/// A port that a server listens on, by what the Corefile calls it: `53` for what `-dns.port` sets.
-pub(crate) type Ports = BTreeMap<u16, u16>;
+/// A port that a server listens on, by scheme and what the Corefile calls it: `53` for what `-dns.port` sets.
+pub(crate) type Ports = BTreeMap<(String, u16), u16>;
+
+/// The scheme of a key that has none.
+const PLAIN: &str = "dns";
 
 /// A Corefile made ready for one server.
 #[derive(Debug)]
@@ -24,12 +27,15 @@ pub(crate) struct Adapted {
     pub(crate) binds: Vec<IpAddr>,
     /// The ports of the server blocks, as the Corefile calls them.
     served: Vec<u16>,
+    /// The same with their schemes.
+    listeners: Vec<(String, u16)>,
 }
 
 impl Adapted {
-    /// True when a server block has the port that the Corefile calls `port`.
-    pub(crate) fn serves(&self, port: u16) -> bool {
-        self.served.contains(&port)
+    /// The scheme and port of each listener.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = (&str, u16)> {
+        let used = self.dns_ports.iter().filter(|(name, _)| self.listeners.contains(name));
+        used.map(|((scheme, _), port)| (scheme.as_str(), *port))
     }
 
     /// The ports of the server blocks, as the Corefile calls them.
@@ -37,9 +43,10 @@ impl Adapted {
         &self.served
     }
 
-    /// The address to ask at, for a question from `client` to the port that the Corefile calls `port`.
-    pub(crate) fn target(&self, client: IpAddr, port: u16) -> SocketAddr {
-        let port = self.dns_ports.get(&port).copied().unwrap_or(self.dns_port);
+    /// The address to ask at, for a question from `client` to the port that the Corefile calls `port`, with `scheme`.
+    pub(crate) fn target(&self, client: IpAddr, scheme: &str, port: u16) -> SocketAddr {
+        let name = (scheme.to_owned(), port);
+        let port = self.dns_ports.get(&name).copied().unwrap_or(self.dns_port);
         let loopback = if client.is_ipv4() { authority::loopback(1) } else { IPV6_LOOPBACK };
         let same_family = self.binds.iter().find(|bind| bind.is_ipv4() == client.is_ipv4());
         SocketAddr::new(*same_family.unwrap_or(&loopback), port)
@@ -48,6 +55,35 @@ impl Adapted {
 
 const IPV6_LOOPBACK: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
 
+/// The Corefile with a key for each scheme, at the same port, beside each that has none, and with `tls`, the directive,
+/// in each of those blocks. `None` where a key has a scheme, a block has the directive, or there is nothing to change.
+pub(crate) fn encrypt(text: &str, schemes: &[&str], tls: &str) -> Option<String> {
+    let corefile = Corefile::parse(text);
+    if corefile.directives().any(|directive| directive.name.text == "tls") {
+        return None;
+    }
+    let mut edits = Vec::new();
+    for block in corefile.blocks.iter().filter(|block| !block.is_snippet()) {
+        for word in &block.keys {
+            let mut keys = Vec::new();
+            for key in word.text.split(',').filter_map(Key::parse) {
+                if key.scheme != PLAIN || key.zone.contains([':', '$', '{']) {
+                    return None;
+                }
+                let (zone, port) = (key.zone, key.port.unwrap_or(53));
+                keys.push(format!("{PLAIN}://{zone}:{port}"));
+                keys.extend(schemes.iter().map(|scheme| format!("{scheme}://{zone}:{port}")));
+            }
+            let comma = if word.text.ends_with(',') { "," } else { "" };
+            edits.push((word.span.clone(), format!("{}{comma}", keys.join(" "))));
+        }
+        let end = block.keys.last()?.span.end;
+        let brace = end + text.get(end..)?.find('{')? + 1;
+        edits.push((brace..brace, format!("\n    {tls}")));
+    }
+    (!edits.is_empty()).then(|| apply(text, edits))
+}
+
 /// Adapts `text`; `free_port` gives a port that nobody uses.
 pub(crate) fn adapt(
     text: &str,
@@ -55,18 +91,23 @@ pub(crate) fn adapt(
     mut free_port: impl FnMut() -> u16,
 ) -> Adapted {
     let corefile = Corefile::parse(text);
+    let plain = |port| (PLAIN.to_owned(), port);
     let mut dns_ports = Ports::new();
-    dns_ports.insert(53, free_port());
-    let mut served: Vec<u16> = corefile.keys().map(|key| key.port.unwrap_or(53)).collect();
-    if served.is_empty() {
+    dns_ports.insert(plain(53), free_port());
+    let mut listeners: Vec<(String, u16)> =
+        corefile.keys().map(|key| (key.scheme.to_owned(), key.port.unwrap_or(53))).collect();
+    if listeners.is_empty() {
         // A Corefile of one block may leave the braces out.
-        served.push(53);
+        listeners.push(plain(53));
     }
+    listeners.sort_unstable();
+    listeners.dedup();
+    for name in &listeners {
+        dns_ports.entry(name.clone()).or_insert_with(&mut free_port);
+    }
+    let mut served: Vec<u16> = listeners.iter().map(|(_, port)| *port).collect();
     served.sort_unstable();
     served.dedup();
-    for port in &served {
-        dns_ports.entry(*port).or_insert_with(&mut free_port);
-    }
     let mut edits =
         Edits { edits: Vec::new(), dns_ports, http_ports: Vec::new(), binds: Vec::new() };
     for word in corefile.blocks.iter().flat_map(|block| &block.keys) {
@@ -87,11 +128,12 @@ pub(crate) fn adapt(
     }
     Adapted {
         text: apply(text, edits.edits),
-        dns_port: edits.dns_ports[&53],
+        dns_port: edits.dns_ports[&plain(53)],
         dns_ports: edits.dns_ports,
         http_ports: edits.http_ports,
         binds: edits.binds,
         served,
+        listeners,
     }
 }
 
@@ -110,7 +152,7 @@ impl Edits {
     fn key(&mut self, word: &Word) {
         let parts = word.text.split(',').map(|part| match Key::parse(part) {
             Some(Key { scheme, zone, port: Some(port) }) => {
-                format!("{scheme}://{zone}:{}", self.dns_ports[&port])
+                format!("{scheme}://{zone}:{}", self.dns_ports[&(scheme.to_owned(), port)])
             }
             _ => part.to_owned(),
         });
@@ -134,8 +176,9 @@ impl Edits {
             };
             let upstream = match upstream_kind(address) {
                 _ if !matches!(scheme.as_str(), "" | "dns://") => upstreams.closed(),
-                Kind::Own(port) if self.dns_ports.contains_key(&port) => {
-                    SocketAddr::new(authority::loopback(1), self.dns_ports[&port])
+                Kind::Own(port) if self.plain_port(port).is_some() => {
+                    let port = self.plain_port(port).unwrap_or_default();
+                    SocketAddr::new(authority::loopback(1), port)
                 }
                 Kind::Closed => upstreams.closed(),
                 Kind::Mute => upstreams.mute(),
@@ -145,6 +188,10 @@ impl Edits {
             };
             self.replace(to, format!("{scheme}{upstream}"));
         }
+    }
+
+    fn plain_port(&self, name: u16) -> Option<u16> {
+        self.dns_ports.get(&(PLAIN.to_owned(), name)).copied()
     }
 
     fn endpoint(&mut self, directive: &Directive, port: u16) {
@@ -273,6 +320,29 @@ mod tests {
     }
 
     #[test]
+    fn a_key_for_each_scheme() {
+        let text = "(s) {\n any\n}\na.org, b.org:1053 {\n whoami\n}\n";
+        let encrypted = encrypt(text, &["tls", "quic"], "tls c k").unwrap();
+        let expected = "(s) {\n any\n}\ndns://a.org:53 tls://a.org:53 quic://a.org:53, \
+                        dns://b.org:1053 tls://b.org:1053 quic://b.org:1053 {\n    tls c k\n whoami\n}\n";
+        assert_eq!(encrypted, expected);
+        let out = adapted(&encrypted);
+        let client = authority::loopback(1);
+        let mut targets = vec![
+            out.target(client, "dns", 53),
+            out.target(client, "tls", 53),
+            out.target(client, "tls", 1053),
+            out.target(client, "quic", 53),
+        ];
+        targets.sort();
+        targets.dedup();
+        assert_eq!((targets.len(), out.listeners().count()), (4, 6));
+        for same in ["tls://. {\n whoami\n}\n", ". {\n tls a b\n}\n", "whoami\n"] {
+            assert_eq!(encrypt(same, &["tls"], "tls c k"), None, "{same}");
+        }
+    }
+
+    #[test]
     fn upstreams_become_the_authority() {
         let out = adapted(
             ". {\n forward a.org 8.8.8.8 9.9.9.9:53\n forward . /etc/resolv.conf 10.53.0.1\n}\n",
@@ -298,6 +368,6 @@ mod tests {
         assert_eq!(out.binds, [IPV6_LOOPBACK]);
         let v4 = adapted(". {\n bind 10.0.0.7\n}\n");
         assert!(v4.text.contains("bind 127.0.0.7"));
-        assert_eq!(v4.target(authority::loopback(1), 53).to_string(), "127.0.0.7:20001");
+        assert_eq!(v4.target(authority::loopback(1), "dns", 53).to_string(), "127.0.0.7:20001");
     }
 }

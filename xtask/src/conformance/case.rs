@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::adapt;
 use super::corefile::Corefile;
+use super::transports::{Transport, schemes};
 use crate::peers;
 use crate::repo;
 
@@ -68,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) asks: Vec<String>,
     /// `plain`: without the random variations of flags, EDNS and defects.
     pub(crate) plain: bool,
+    /// `bad`: send what is wrong around a message too, over each transport.
+    pub(crate) bad: bool,
     /// `log`: compare what the servers wrote to their logs too.
     pub(crate) log: bool,
     /// `gap`: milliseconds between two questions, for servers that refresh something after an answer.
@@ -88,6 +92,43 @@ pub(crate) struct Case {
     /// A folder whose files the Corefile refers to.
     pub(crate) files: Option<PathBuf>,
     pub(crate) settings: Settings,
+    /// What its questions go over.
+    pub(crate) transports: Vec<Transport>,
+}
+
+/// Questions over each encrypted transport, beside those that a case asks itself: the content of answers is compared
+/// over UDP and TCP.
+const ENCRYPTED_COUNT: usize = 10;
+/// Stands behind the name of a case that is asked over encrypted transports.
+const ENCRYPTED: &str = " encrypted";
+
+impl Case {
+    /// The name of the case that this one is made of.
+    pub(crate) fn origin(&self) -> &str {
+        self.name.strip_suffix(ENCRYPTED).unwrap_or(&self.name)
+    }
+
+    /// The case with the same server blocks at `transports`, and fewer questions. `None` for a Corefile that has
+    /// listeners of its own, is not accepted, or waits for something that depends on no transport; and for those of
+    /// CoreDNS's READMEs, which ours go beyond.
+    pub(crate) fn encrypted(&self, transports: &[Transport], tls: &str) -> Option<Case> {
+        let refused = self.name.contains("/reject-") || self.name.starts_with("readme/");
+        let settings = Settings {
+            count: Some(self.settings.count.unwrap_or(ENCRYPTED_COUNT).min(ENCRYPTED_COUNT)),
+            ..self.settings.clone()
+        };
+        let asks = settings.count != Some(0) || !settings.asks.is_empty();
+        if refused || !asks || settings.pause.is_some() || transports.is_empty() {
+            return None;
+        }
+        Some(Case {
+            name: format!("{}{ENCRYPTED}", self.name),
+            text: adapt::encrypt(&self.text, &schemes(transports), tls)?,
+            settings,
+            transports: transports.to_vec(),
+            ..self.clone()
+        })
+    }
 }
 
 /// Our own cases.
@@ -118,6 +159,7 @@ pub(crate) fn from_file(path: &Path) -> Result<Case> {
         settings: settings(&text).with_context(|| path.display().to_string())?,
         text,
         files: files.is_dir().then_some(files),
+        transports: Transport::PLAIN.to_vec(),
     })
 }
 
@@ -157,6 +199,7 @@ fn settings(text: &str) -> Result<Settings> {
             "settle" => settings.settle = Some(millis().with_context(at)?),
             "ask" => settings.asks.push(value.to_owned()),
             "plain" => settings.plain = true,
+            "bad" => settings.bad = true,
             "log" => settings.log = true,
             key => bail!("unknown setting '{key}'"),
         }
@@ -182,6 +225,7 @@ pub(crate) fn readmes() -> Result<Vec<Case>> {
                     name: format!("readme/{directory}:{line}"),
                     text,
                     files: None,
+                    transports: Transport::PLAIN.to_vec(),
                     settings: Settings {
                         count: Some(25),
                         // Counters are compared: only what both servers count alike is asked.

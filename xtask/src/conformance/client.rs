@@ -4,15 +4,18 @@
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use socket2::{Domain, Socket, Type};
 
 use super::adapt::Adapted;
+use super::streams::bad::Bad;
+use super::streams::{Reply, Streams, Waits, Wrapping};
+use super::transports::{Certificate, Transport};
 use nodens_judge::answer::Outcome;
 use nodens_judge::question::Question;
-use nodens_judge::transport::Transport;
 
 /// How long to wait when neither server has answered. An answer never takes this long unless the case says so.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -27,6 +30,7 @@ pub(crate) struct Client<'a> {
     servers: [&'a Adapted; 2],
     udp: HashMap<IpAddr, UdpSocket>,
     tcp: HashMap<(IpAddr, [SocketAddr; 2]), [TcpStream; 2]>,
+    streams: Streams,
     silence: Duration,
     one_sided: usize,
     id: u16,
@@ -34,28 +38,66 @@ pub(crate) struct Client<'a> {
 
 impl<'a> Client<'a> {
     /// `silence` replaces the time after which no answer from either server counts as their answer.
-    pub(crate) fn new(servers: [&'a Adapted; 2], silence: Option<Duration>) -> Self {
-        let silence = silence.unwrap_or(SILENCE);
-        Client { servers, udp: HashMap::new(), tcp: HashMap::new(), silence, one_sided: 0, id: 1 }
+    pub(crate) fn new(
+        servers: [&'a Adapted; 2],
+        silence: Option<Duration>,
+        certificate: Arc<Certificate>,
+    ) -> Result<Self> {
+        Ok(Client {
+            servers,
+            udp: HashMap::new(),
+            tcp: HashMap::new(),
+            streams: Streams::new(certificate)?,
+            silence: silence.unwrap_or(SILENCE),
+            one_sided: 0,
+            id: 1,
+        })
     }
 
-    /// Asks both; the first outcome is the first server's.
-    pub(crate) fn ask(
+    /// Asks both; the first reply is the first server's.
+    pub(crate) fn ask(&mut self, question: &Question, transport: Transport) -> Result<[Reply; 2]> {
+        let bytes = self.message(question);
+        let (client, targets) = (question.client, self.targets(question, transport));
+        let bare = |outcome| Reply { outcome, wrapping: Wrapping::default() };
+        let replies = match transport {
+            Transport::Udp => self.ask_udp(client, targets, &bytes)?.map(bare),
+            Transport::Tcp => self.ask_tcp(client, targets, &bytes)?.map(bare),
+            _ => {
+                let waits = self.waits();
+                self.streams.ask((transport, client, targets), &bytes, waits)?
+            }
+        };
+        if replies.iter().filter(|reply| reply.outcome == Outcome::Silent).count() == 1 {
+            self.one_sided += 1;
+        }
+        Ok(replies)
+    }
+
+    /// Sends both what is wrong around the message of `question`.
+    pub(crate) fn send_bad(
         &mut self,
         question: &Question,
         transport: Transport,
-    ) -> Result<[Outcome; 2]> {
+        bad: &Bad,
+    ) -> Result<[Reply; 2]> {
+        let bytes = self.message(question);
+        let pair = (transport, question.client, self.targets(question, transport));
+        let waits = self.waits();
+        self.streams.send_bad(pair, bad, &bytes, waits)
+    }
+
+    fn message(&mut self, question: &Question) -> Vec<u8> {
         self.id = self.id.wrapping_add(257);
-        let bytes = question.to_bytes(self.id);
-        let targets = self.servers.map(|server| server.target(question.client, question.port));
-        let outcomes = match transport {
-            Transport::Udp => self.ask_udp(question.client, targets, &bytes)?,
-            Transport::Tcp => self.ask_tcp(question.client, targets, &bytes)?,
-        };
-        if outcomes.iter().filter(|outcome| **outcome == Outcome::Silent).count() == 1 {
-            self.one_sided += 1;
-        }
-        Ok(outcomes)
+        question.to_bytes(self.id)
+    }
+
+    fn targets(&self, question: &Question, transport: Transport) -> [SocketAddr; 2] {
+        let scheme = transport.scheme();
+        self.servers.map(|server| server.target(question.client, scheme, question.port))
+    }
+
+    fn waits(&self) -> Waits {
+        Waits { silence: self.silence, patience: self.patience() }
     }
 
     fn patience(&self) -> Duration {
@@ -161,7 +203,7 @@ fn same_id(message: &[u8], query: &[u8]) -> bool {
 }
 
 /// Two connections from the same address and port.
-fn connect_both(client: IpAddr, targets: [SocketAddr; 2]) -> Result<[TcpStream; 2]> {
+pub(super) fn connect_both(client: IpAddr, targets: [SocketAddr; 2]) -> Result<[TcpStream; 2]> {
     let mut last = None;
     // The port that the kernel gave the first may be in use towards the second.
     for _ in 0..20 {

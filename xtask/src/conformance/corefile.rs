@@ -31,7 +31,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    fn is_snippet(&self) -> bool {
+    pub(crate) fn is_snippet(&self) -> bool {
         self.keys.first().is_some_and(|key| key.text.starts_with('('))
     }
 }

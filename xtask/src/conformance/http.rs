@@ -72,7 +72,7 @@ fn get(port: u16, path: &str) -> String {
 /// The text with the ports as the Corefile called them.
 fn normal(text: &str, adapted: &Adapted) -> String {
     let mut text = text.to_owned();
-    for (name, port) in &adapted.dns_ports {
+    for ((_, name), port) in &adapted.dns_ports {
         text = text.replace(&format!(":{port}"), &format!(":{name}"));
     }
     text
@@ -146,14 +146,27 @@ fn add_without_plugin(families: &mut BTreeMap<String, Vec<String>>, line: &str) 
     }
 }
 
-/// The line with its labels in alphabetical order. No value of a label of ours has a comma in it.
+/// The line with its labels in alphabetical order. No value of a label of ours has a quote in it.
 fn sorted(line: &str) -> String {
     let parts = line.split_once('{').zip(line.rsplit_once('}'));
     let Some(((name, _), (_, value))) = parts else { return line.to_owned() };
     let labels = &line[name.len() + 1..line.len() - value.len() - 1];
-    let mut labels: Vec<&str> = labels.split(',').collect();
+    let labels = labels.strip_suffix('"').unwrap_or(labels).split("\",");
+    let mut labels: Vec<String> = labels.map(|label| format!("{}\"", once(label))).collect();
     labels.sort_unstable();
     format!("{name}{{{}}}{value}", labels.join(","))
+}
+
+/// A label, each zone in it once: CoreDNS names those of a block once for each key.
+fn once(label: &str) -> String {
+    let Some(zones) = label.strip_prefix("zones=\"") else { return label.to_owned() };
+    let mut different: Vec<&str> = Vec::new();
+    for zone in zones.split(',') {
+        if !different.contains(&zone) {
+            different.push(zone);
+        }
+    }
+    format!("zones=\"{}", different.join(","))
 }
 
 #[cfg(test)]
@@ -187,5 +200,8 @@ mod tests {
             None
         );
         assert!(compare_metrics("coredns_panics_total 0", "").is_empty());
+        let zones = |zones| format!("coredns_a{{zones=\"{zones}\",b=\"1\"}} 3");
+        assert_eq!(compare_metrics(&zones("b.,a.,b."), &zones("b.,a."))[0].1, None);
+        assert!(compare_metrics(&zones("b.,a."), &zones("a.,b."))[0].1.is_some());
     }
 }

@@ -15,12 +15,14 @@ mod http;
 mod report;
 mod run;
 mod server;
+mod streams;
+mod transports;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -28,6 +30,7 @@ use anyhow::{Context, Result, bail};
 use self::case::Case;
 use self::run::{Bench, CaseReport};
 use self::server::PortPool;
+use self::transports::{Certificate, Transport};
 use crate::{peers, repo};
 use nodens_judge::differences::{CONFORMANCE, Differences};
 
@@ -86,7 +89,10 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
         Some(path) => path.clone(),
         None => build_nodens(&target)?,
     };
-    let cases = cases(&options)?;
+    let folder = std::env::temp_dir().join(format!("nodens-conformance-{}", std::process::id()));
+    let certificate = Arc::new(Certificate::make(&folder)?);
+    let encrypted = transports::known(&nodens, &certificate, &folder)?;
+    let cases = cases(&options, &encrypted, &certificate)?;
     let document = std::fs::read_to_string(repo::root().join("docs/differences.md"))
         .context("docs/differences.md")?;
     let ports = PortPool::new();
@@ -95,24 +101,31 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
         nodens,
         upstreams: authority::start(|| ports.take())?,
         ports,
+        certificate,
         differences: Differences::parse(&document)
             .context("docs/differences.md")?
             .of_check(CONFORMANCE),
         seed: options.seed.clone(),
-        folder: std::env::temp_dir().join(format!("nodens-conformance-{}", std::process::id())),
+        folder,
     };
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let results = run_cases(&bench, &cases, options.jobs.unwrap_or(cores * 2).max(1));
     let results = repeat(&bench, &cases, results);
     eprintln!("conformance took {:.0?}", started.elapsed());
-    let passed = conclude(&options, &bench, results, &target)?;
+    let transports: Vec<Transport> = Transport::PLAIN.into_iter().chain(encrypted).collect();
+    let passed = conclude(&options, &bench, results, &target, &transports)?;
     if !options.keep && passed {
         std::fs::remove_dir_all(&bench.folder)?;
     }
     Ok(passed)
 }
 
-fn cases(options: &Options) -> Result<Vec<Case>> {
+/// The cases, and each that has none of its own once more with listeners of the encrypted transports.
+fn cases(
+    options: &Options,
+    encrypted: &[Transport],
+    certificate: &Certificate,
+) -> Result<Vec<Case>> {
     let mut cases = match &options.corefile {
         Some(path) => vec![case::from_file(path)?],
         None => {
@@ -127,6 +140,10 @@ fn cases(options: &Options) -> Result<Vec<Case>> {
     if cases.is_empty() {
         bail!("no Corefile to run");
     }
+    let tls = certificate.directive();
+    cases.extend(
+        cases.iter().filter_map(|case| case.encrypted(encrypted, &tls)).collect::<Vec<_>>(),
+    );
     // The slow ones first, so that none is left alone at the end.
     cases.sort_by_key(|case| std::cmp::Reverse((case.settings.pause, case.settings.silence)));
     Ok(cases)
@@ -207,6 +224,7 @@ fn conclude(
     bench: &Bench,
     results: Vec<(String, Result<CaseReport>)>,
     target: &Path,
+    transports: &[Transport],
 ) -> Result<bool> {
     let (mut reports, mut broken) = (Vec::new(), Vec::new());
     for (name, result) in results {
@@ -216,6 +234,14 @@ fn conclude(
         }
     }
     println!("\n{}", report::table(&reports));
+    let compared = report::transports(&reports);
+    for transport in transports {
+        let count = compared.get(transport.name()).copied().unwrap_or(0);
+        println!("compared over {}: {count}", transport.name());
+        if count == 0 && options.is_whole() {
+            broken.push(format!("nothing was compared over {}", transport.name()));
+        }
+    }
     print!("{}", report::explained(&reports));
     if options.is_whole() {
         for id in report::stale(&reports, &bench.differences) {

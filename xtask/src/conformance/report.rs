@@ -46,6 +46,15 @@ pub(crate) fn table(reports: &[CaseReport]) -> String {
     text
 }
 
+/// How many questions and bad messages went to both over each transport.
+pub(crate) fn transports(reports: &[CaseReport]) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for (name, count) in reports.iter().flat_map(|report| &report.transports) {
+        *counts.entry(*name).or_default() += count;
+    }
+    counts
+}
+
 /// How often each listed difference was seen, a line each.
 pub(crate) fn explained(reports: &[CaseReport]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -116,6 +125,7 @@ pub(crate) fn stale<'a>(reports: &[CaseReport], known: &'a Differences) -> Vec<&
 /// The whole run for programs.
 pub(crate) fn json(reports: &[CaseReport], known: &Differences) -> serde_json::Value {
     json!({
+        "transports": transports(reports),
         "questions": reports.iter().map(CaseReport::questions).sum::<usize>(),
         "unexplained": reports.iter().map(|report| report.unexplained.len()).sum::<usize>(),
         "stale_differences": stale(reports, known),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,12 @@ use super::client::Client;
 use super::generate;
 use super::http;
 use super::server::{PortPool, Server, Started};
+use super::streams::bad::Bad;
+use super::streams::{Reply, Wrapping};
+use super::transports::{Certificate, Transport};
 use nodens_judge::answer::{self, Difference, Tolerance};
 use nodens_judge::differences::{Differences, Place};
-use nodens_judge::transport::Transport;
+use nodens_judge::question::Question;
 
 /// What every case needs.
 pub(crate) struct Bench {
@@ -25,6 +29,8 @@ pub(crate) struct Bench {
     pub(crate) nodens: PathBuf,
     pub(crate) upstreams: Upstreams,
     pub(crate) ports: PortPool,
+    /// What both servers show to clients over TLS.
+    pub(crate) certificate: Arc<Certificate>,
     pub(crate) differences: Differences,
     /// What the variations of the questions are drawn from, beside the case's name.
     pub(crate) seed: String,
@@ -47,9 +53,14 @@ pub(crate) struct Unexplained {
 pub(crate) struct CaseReport {
     pub(crate) directive: String,
     pub(crate) case: String,
+    /// The case as `docs/differences.md` names it.
+    #[serde(skip)]
+    pub(crate) origin: String,
     /// Neither server accepted the Corefile.
     pub(crate) rejected: bool,
     pub(crate) equal: usize,
+    /// How many questions and bad messages went over each transport.
+    pub(crate) transports: BTreeMap<&'static str, usize>,
     /// How often each listed difference was seen.
     pub(crate) explained: BTreeMap<String, usize>,
     pub(crate) explained_questions: usize,
@@ -80,7 +91,7 @@ impl CaseReport {
             self.equal += 1;
             return;
         }
-        let place = Place { directive: &self.directive, case: &self.case, question: &question };
+        let place = Place { directive: &self.directive, case: &self.origin, question: &question };
         if let Some(ids) = known.explain(place, &differences) {
             self.explained_questions += 1;
             for id in ids {
@@ -98,9 +109,10 @@ pub(crate) fn run(bench: &Bench, case: &Case) -> Result<CaseReport> {
     let mut report = CaseReport {
         directive: case.directive.clone(),
         case: case.name.clone(),
+        origin: case.origin().to_owned(),
         ..CaseReport::default()
     };
-    let dir = bench.folder.join(case.name.replace(['/', ':'], "-"));
+    let dir = bench.folder.join(case.name.replace(['/', ':', ' '], "-"));
     prepare(&dir, case)?;
     let start = |program: &Path, name: &str| {
         let adapted = adapt(&case.text, &bench.upstreams, || bench.ports.take());
@@ -152,7 +164,8 @@ fn ask_all(
 ) -> Result<()> {
     let questions = generate::questions(case, &servers[0].adapted, &bench.seed)?;
     let [first, second] = &servers;
-    let mut client = Client::new([&first.adapted, &second.adapted], case.settings.silence);
+    let adapted = [&first.adapted, &second.adapted];
+    let mut client = Client::new(adapted, case.settings.silence, bench.certificate.clone())?;
     let started = Instant::now();
     let rounds = 1 + usize::from(case.settings.pause.is_some());
     for round in 0..rounds {
@@ -160,17 +173,17 @@ fn ask_all(
             thread::sleep(case.settings.pause.unwrap_or_default());
         }
         for question in &questions {
-            for transport in [Transport::Udp, Transport::Tcp] {
+            for transport in &case.transports {
                 thread::sleep(case.settings.gap.unwrap_or_default());
-                let [theirs, ours] = client.ask(question, transport)?;
-                let differences = answer::compare(&theirs, &ours, Tolerance::NONE);
+                let replies = client.ask(question, *transport)?;
                 let again = if round > 0 { "again " } else { "" };
                 let text = format!("{again}{} {question}", transport.name());
-                report.record(&bench.differences, text, differences, || {
-                    (theirs.to_string(), ours.to_string())
-                });
+                compare(bench, report, *transport, text, &replies);
             }
         }
+    }
+    if case.settings.bad {
+        send_bad(bench, case, report, &mut client, &questions)?;
     }
     // Counters and log lines follow the answer that they are about.
     let settled = case.settings.settle.unwrap_or_default().saturating_sub(started.elapsed());
@@ -190,6 +203,41 @@ fn ask_all(
         compare_logs(bench, report, servers.each_ref().map(|server| log_lines(&server.log())));
     }
     Ok(())
+}
+
+/// Sends what is wrong around a message, made of the case's first question.
+fn send_bad(
+    bench: &Bench,
+    case: &Case,
+    report: &mut CaseReport,
+    client: &mut Client<'_>,
+    questions: &[Question],
+) -> Result<()> {
+    let question = questions.first().context("no question")?;
+    for transport in &case.transports {
+        for bad in Bad::of(*transport) {
+            let replies = client.send_bad(question, *transport, bad)?;
+            let text = format!("{} ({}) {question}", transport.name(), bad.name());
+            compare(bench, report, *transport, text, &replies);
+        }
+    }
+    Ok(())
+}
+
+/// Counts one comparison of what both did with a question.
+fn compare(
+    bench: &Bench,
+    report: &mut CaseReport,
+    transport: Transport,
+    question: String,
+    [theirs, ours]: &[Reply; 2],
+) {
+    let mut differences = answer::compare(&theirs.outcome, &ours.outcome, Tolerance::NONE);
+    differences.extend(Wrapping::difference(&theirs.wrapping, &ours.wrapping));
+    *report.transports.entry(transport.name()).or_default() += 1;
+    report.record(&bench.differences, question, differences, || {
+        (theirs.outcome.to_string(), ours.outcome.to_string())
+    });
 }
 
 /// Counts one comparison for each line that either log has.

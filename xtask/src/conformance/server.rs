@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 
 use super::adapt::Adapted;
 use super::authority::loopback;
+use super::transports::is_over_datagrams;
 
 /// How long a server may take until it listens or exits. Generous, for a machine with other work.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -108,12 +109,13 @@ impl Server {
 
     fn listens(&self) -> bool {
         let address = self.adapted.binds.first().copied().unwrap_or(loopback(1));
-        let served = |port: &u16| {
-            let target = SocketAddr::new(address, *port);
+        self.adapted.listeners().all(|(scheme, port)| {
+            if is_over_datagrams(scheme) {
+                return has_datagram_socket(port);
+            }
+            let target = SocketAddr::new(address, port);
             TcpStream::connect_timeout(&target, Duration::from_millis(200)).is_ok()
-        };
-        let used = self.adapted.dns_ports.iter().filter(|(name, _)| self.adapted.serves(**name));
-        used.map(|(_, port)| port).all(served)
+        })
     }
 
     /// What it wrote to its standard output and error so far.
@@ -125,6 +127,15 @@ impl Server {
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
+}
+
+/// True when a socket of UDP is bound to the port. Trying to bind it would keep the server from doing so.
+fn has_datagram_socket(port: u16) -> bool {
+    let local = format!(":{port:04X} ");
+    ["/proc/net/udp", "/proc/net/udp6"].iter().any(|table| {
+        let sockets = std::fs::read_to_string(table).unwrap_or_default();
+        sockets.lines().any(|line| line.get(..45).unwrap_or(line).contains(&local))
+    })
 }
 
 impl Drop for Server {
