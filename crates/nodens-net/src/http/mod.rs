@@ -267,3 +267,6 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -216,7 +216,7 @@ impl TcpServer {
         let longest = queue.and_then(|queue| queue.longest(cx.now.mono_ns, idle_since));
         let Some(key) = longest else { return false };
         cx.counters.add(cx.counters.evicted, 1);
-        self.evict(key);
+        self.evict(key, cx.now);
         true
     }
 
@@ -280,7 +280,7 @@ impl TcpServer {
                 break;
             }
             cx.counters.add(cx.counters.evicted, 1);
-            self.evict(key);
+            self.evict(key, cx.now);
             closed += 1;
         }
         if closed > 0 || self.asks.is_some() || !has_one {
@@ -329,7 +329,7 @@ impl TcpServer {
         };
         if let Some(key) = longest {
             cx.counters.add(cx.counters.evicted, 1);
-            self.evict(key);
+            self.evict(key, cx.now);
         }
         self.tell_idle();
         longest.is_some()

@@ -141,11 +141,23 @@ impl TcpServer {
     }
 
     /// Closes the longest idle connection for a new one, whatever its client has left unread.
-    pub(super) fn evict(&mut self, key: Key) {
+    pub(super) fn evict(&mut self, key: Key, now: Now) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         // What was not acknowledged when it was last looked at may be by now.
         _ = connection.account((&self.unsent, self.worker, key));
-        if connection.is_entered() { self.reset(key) } else { self.close(key) }
+        let leaves_much = match connection.speaks_http() {
+            // It holds more than others without leaving anything behind.
+            true => connection.is_owed_rest() || !connection.pipe.output.is_empty(),
+            false => connection.is_entered(),
+        };
+        if leaves_much {
+            return self.reset(key);
+        }
+        if connection.say_goodbye() {
+            // What the client does not take at once it is not told.
+            _ = connection.flush(now);
+        }
+        self.close(key);
     }
 
     /// Closes a connection and takes from the kernel what its client has not acknowledged.

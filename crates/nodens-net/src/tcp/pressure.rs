@@ -59,7 +59,7 @@ impl TcpServer {
                 continue;
             }
             counters.add(counters.pressed, 1);
-            self.evict(key);
+            self.evict(key, now);
             closed += 1;
         }
         if closed == CLOSES_IN_A_ROW {

@@ -10,6 +10,7 @@ mod fixture;
 mod flood;
 mod forward;
 mod handover;
+mod http;
 mod insight;
 mod load;
 mod machine;

@@ -147,7 +147,9 @@ impl Two {
     }
 
     pub(super) fn with(server: SocketAddr, builder: &h2::client::Builder) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // The connection goes on while nobody waits for a response.
+        let mut threads = tokio::runtime::Builder::new_multi_thread();
+        let runtime = threads.worker_threads(1).enable_all().build().unwrap();
         let (client, connection) = runtime.block_on(async {
             let stream = tokio::net::TcpStream::connect(server).await.unwrap();
             stream.set_nodelay(true).unwrap();
@@ -187,6 +189,13 @@ impl Client {
         target: &str,
     ) -> (SendStream<Bytes>, ResponseFuture) {
         self.begin_with(method, target, "application/dns-message")
+    }
+
+    /// The head of a request, if the connection takes any.
+    pub(super) fn try_begin(&mut self) -> Result<(SendStream<Bytes>, ResponseFuture), h2::Error> {
+        let request = Request::builder().method("POST").uri("http://dns.example/dns-query");
+        let (response, body) = self.0.send_request(request.body(()).unwrap(), false)?;
+        Ok((body, response))
     }
 
     pub(super) fn begin_with(
