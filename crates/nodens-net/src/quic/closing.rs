@@ -34,10 +34,14 @@ impl QuicServer {
                 break;
             }
         }
-        // Handshakes that wait are in vain.
+        // Handshakes that wait are in vain here.
         while let Some(place) = self.incoming.iter().position(|(site, _)| *site == key) {
             let Some((_, incoming)) = self.incoming.remove(place) else { break };
             let Some(site) = self.sites.get_mut(key) else { break };
+            if !self.ending {
+                site.endpoint.ignore(incoming);
+                continue;
+            }
             let mut reply = Vec::new();
             let transmit = site.endpoint.refuse(incoming, &mut reply);
             self.queue(key, &transmit, reply, cx);
@@ -159,6 +163,10 @@ impl QuicServer {
 
     /// Closes the connections of this worker that hold too much of what all may hold.
     pub(crate) fn close_doomed(&mut self, cx: &mut Context<'_>) {
+        if self.connections.len() == 0 {
+            // Most workers have none, and would lock the books for nothing.
+            return;
+        }
         let at = self.instant(cx.now);
         for key in self.unsent.doomed(self.place) {
             let Some(connection) = self.connections.get_mut(key) else { continue };

@@ -78,6 +78,8 @@ pub(super) struct Connection {
     pub(super) in_flight: usize,
     /// Streams wait to be taken, for a reason that ends without a packet.
     pub(super) held_up: bool,
+    /// And are noted to be looked at again.
+    pub(super) waits_for_place: bool,
     /// When it was opened, its last query came or its last response went, whichever is latest.
     pub(super) active_at: u64,
     /// When the client took something of what it is owed, or was first owed anything.
@@ -119,6 +121,7 @@ impl Connection {
             unwritten: VecDeque::new(),
             in_flight: 0,
             held_up: false,
+            waits_for_place: false,
             active_at: now.mono_ns,
             progress_at: now.mono_ns,
             times,

@@ -18,10 +18,14 @@ impl QuicServer {
         let waiting = self.half_open.connections() + self.incoming.len();
         let is_short = self.unsent.is_tight();
         let Some(site) = self.sites.get_mut(key) else { return };
-        let is_closed = self.ending || site.retired;
+        if site.retired && !self.ending {
+            // Another socket of the address may have it when the client sends it again: this one closes
+            // in a moment.
+            return site.endpoint.ignore(incoming);
+        }
         let has_no_seat = site.counts.is_full(site.bounds.settings.connections_max);
         let is_known = incoming.remote_address_validated();
-        if is_closed || has_no_seat || self.unsent.is_overdrawn(false) {
+        if self.ending || has_no_seat || self.unsent.is_overdrawn(false) {
             cx.counters.add(cx.counters.quic_refused, 1);
             let transmit = site.endpoint.refuse(incoming, &mut reply);
             return self.queue(key, &transmit, reply, cx);

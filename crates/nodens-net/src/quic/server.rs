@@ -300,7 +300,8 @@ impl QuicServer {
         let quinn = connection.quinn.poll_timeout();
         let own = connection.deadline();
         let held = connection.held();
-        let held_up = connection.held_up;
+        let waits = connection.held_up && !connection.waits_for_place;
+        connection.waits_for_place |= waits;
         self.presses |= connection.holding.set(held);
         let deadline = quinn.map_or(NEVER, |at| self.nanoseconds(at)).min(own);
         let Some(connection) = self.connections.get_mut(key) else { return };
@@ -308,9 +309,11 @@ impl QuicServer {
             connection.queued = deadline;
             self.deadlines.push(Reverse((deadline, key)));
         }
-        if held_up && !self.held_up.contains(&key) {
+        if waits {
             self.held_up.push(key);
-            self.held_up_until = cx.now.mono_ns.saturating_add(QUIC_RETRY_NS);
+            let again = cx.now.mono_ns.saturating_add(QUIC_RETRY_NS);
+            // Others that come later do not put it off.
+            self.held_up_until = self.held_up_until.min(again);
         }
     }
 
@@ -325,7 +328,10 @@ impl QuicServer {
         if self.held_up_until <= cx.now.mono_ns {
             self.held_up_until = NEVER;
             for key in std::mem::take(&mut self.held_up) {
-                self.mark(key);
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.waits_for_place = false;
+                    mark(&mut self.dirty, connection, key);
+                }
             }
         }
         while let Some(Reverse((at, key))) = self.deadlines.peek().copied() {
