@@ -26,7 +26,8 @@ const CLUSTERS_MAX: usize = 1 << 30;
 /// One part in this many is for queries that wait, for what client connections hold, and for the
 /// connections themselves, each.
 const SHARE: usize = 16;
-/// The most of each of them.
+/// The most of each of them, but for connections: there may be as many as there is a sixteenth of the
+/// memory for, if there are descriptors for so many.
 const SHARE_MAX: usize = 256 << 20;
 /// A connection of a client, in octets: in the kernel, and what each may hold beside the budget.
 const CONNECTION: usize = 12 << 10;
@@ -106,7 +107,7 @@ impl Budget {
         let limit = wishes.limit;
         let share = (limit / SHARE).min(SHARE_MAX);
         let clusters = (limit / CLUSTERS_SHARE).min(CLUSTERS_MAX);
-        let connections = (share / CONNECTION).min(wishes.connections);
+        let connections = (limit / SHARE / CONNECTION).min(wishes.connections);
         let fixed = PROGRAM + clusters + share + connections * CONNECTION;
         let least = CACHE_MIN + CACHE_MIN / CACHE_EXTRA;
         // A small limit has room for fewer workers than their part of it.
@@ -121,8 +122,9 @@ impl Budget {
         Self { wishes, workers, pending, held: share, connections, cache, clusters }
     }
 
-    /// How many client connections there is memory for, whatever descriptors there are.
-    pub(crate) fn connections_in_memory(&self) -> usize {
+    /// How many client connections there should be descriptors for: as many as there is memory for, or so
+    /// many that most machines never have more.
+    pub(crate) fn connections_wanted(&self) -> usize {
         self.held / CONNECTION
     }
 
@@ -353,14 +355,24 @@ mod tests {
         );
     }
 
-    /// The unit of systemd allows the descriptors for as many connections as there ever is memory for,
+    #[test]
+    fn connections_are_bounded_by_memory_and_descriptors_alone() {
+        let large = budget(24 << 10, 4);
+        assert_eq!(large.connections, mebi(24 << 10) / SHARE / CONNECTION);
+        assert!(large.connections > 100_000 && large.connections_wanted() < 22_000);
+        assert!(large.cache >= mebi(64), "{}", large.cache);
+        assert_eq!(budget(1 << 20, 4).connections, 1 << 20);
+        assert_eq!(budget(192, 4).connections, 1024);
+    }
+
+    /// The unit of systemd allows the descriptors for as many connections as most machines ever have,
     /// and those for upstreams beside them.
     #[test]
     fn the_unit_has_descriptors_for_all_connections() {
         let unit = include_str!("../../../deploy/systemd/nodens.service");
         let limit = unit.lines().find_map(|line| line.strip_prefix("LimitNOFILE="));
         let limit: usize = limit.and_then(|limit| limit.parse().ok()).unwrap();
-        let most = budget(1 << 20, 4).connections_in_memory();
+        let most = budget(1 << 20, 4).connections_wanted();
         assert_eq!(most, SHARE_MAX / CONNECTION);
         let needed = nodens_net::descriptors_for(most);
         assert!(limit >= needed, "{limit} < {needed}");

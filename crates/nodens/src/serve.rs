@@ -183,7 +183,7 @@ impl Server {
         // A node's queries come from its own pods, through no device with interrupts.
         let is_local = flags.node.is_some() || bound.iter().all(|own| own.ip().is_loopback());
         let wanted = Wanted {
-            connections: budget.connections_in_memory(),
+            connections: budget.connections_wanted(),
             allowed: budget.connections,
             pinned: (!is_local && cpus.len() == budget.workers).then_some(cpus),
             ports: Wanted::ports(&self.services.config, budget.workers),
