@@ -49,8 +49,8 @@ pub(super) fn place(method: &Method, target: &Uri) -> Result<Place, HttpStatus> 
 
 /// The message in the part of a target behind `?`, where the parameter `dns` stands once.
 fn in_query(query: &str) -> Option<Vec<u8>> {
-    // As in Go, a pair with a semicolon is none.
-    let pairs = query.split('&').filter(|pair| !pair.contains(';'));
+    // As in Go, a pair with a semicolon is none, nor is one with a percent sign that means nothing.
+    let pairs = query.split('&').filter(|pair| !pair.contains(';') && is_encoded(pair));
     let pairs = pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes()));
     let mut values = pairs.filter(|(name, _)| name == "dns").map(|(_, value)| value);
     let value = values.next().filter(|value| value.len() <= HTTP_QUERY_TEXT_MAX)?;
@@ -59,6 +59,14 @@ fn in_query(query: &str) -> Option<Vec<u8>> {
     }
     let text: Vec<u8> = value.bytes().filter(|octet| !matches!(octet, b'\r' | b'\n')).collect();
     BASE64.decode(text).ok()
+}
+
+/// Whether two hexadecimal digits follow each percent sign.
+fn is_encoded(pair: &str) -> bool {
+    let mut escapes = pair.split('%').skip(1).map(str::as_bytes);
+    escapes.all(|rest| {
+        matches!(rest, [high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
+    })
 }
 
 /// Whether a message may be asked; CoreDNS refuses in the language of HTTP what is no query.
@@ -128,6 +136,8 @@ mod tests {
             format!("/dns%2Dquery?a=b&dns={text}&c"),
             format!("https://dns.example/dns-query?d%6es={text}"),
             format!("/dns-query?x;dns=1&dns={text}"),
+            format!("/dns-query?dns=%zz&dns={text}"),
+            format!("/dns-query?d%6=1&x=%&dns={text}"),
             // The last bits are nobody's.
             format!("/dns-query?dns={}F", &text[..22]),
             format!("/dns-query?dns={}%0A{}", &text[..4], &text[4..]),

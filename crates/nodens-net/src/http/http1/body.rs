@@ -128,8 +128,15 @@ impl Body {
     }
 
     fn size(&mut self, rest: &[u8]) -> Result<(usize, Option<Part>), Part> {
+        if rest.first().is_some_and(|octet| !octet.is_ascii_hexdigit()) {
+            return Err(Part::Malformed);
+        }
         match httparse::parse_chunk_size(rest) {
-            Ok(Status::Complete((len, _))) if len > HTTP_CHUNK_LINE_MAX => Err(Part::Malformed),
+            Ok(Status::Complete((len, _)))
+                if len > HTTP_CHUNK_LINE_MAX || !has_whole_ends(rest, len) =>
+            {
+                Err(Part::Malformed)
+            }
             Ok(Status::Complete((len, 0))) => {
                 self.next = Next::Trailers;
                 Ok((len, None))
@@ -144,11 +151,19 @@ impl Body {
     }
 }
 
+/// Whether all lines in the first `len` octets end with CR and LF. A proxy in front may take a lone LF for
+/// the end of a line, or not (RFC 9112 section 2.2): the two would see different requests.
+pub(super) fn has_whole_ends(octets: &[u8], len: usize) -> bool {
+    let lines = octets.get(..len).unwrap_or(octets).split_inclusive(|octet| *octet == b'\n');
+    lines.into_iter().all(|line| !line.ends_with(b"\n") || line.ends_with(b"\r\n"))
+}
+
 /// The length of the fields behind the last chunk, which nobody looks at.
 fn trailers(rest: &[u8]) -> Result<usize, Part> {
     let mut fields = [EMPTY_HEADER; HTTP_FIELDS_MAX];
     match httparse::parse_headers(rest, &mut fields) {
-        Ok(Status::Complete((len, _))) => Ok(len),
+        Ok(Status::Complete((len, _))) if has_whole_ends(rest, len) => Ok(len),
+        Ok(Status::Complete(_)) => Err(Part::Malformed),
         Ok(Status::Partial) if rest.len() <= HTTP_HEAD_LEN_MAX => Err(Part::More),
         Ok(Status::Partial) | Err(_) => Err(Part::Malformed),
     }

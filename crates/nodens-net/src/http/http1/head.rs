@@ -1,6 +1,6 @@
 //! The head of a request: what of it matters here.
 
-use super::body::Length;
+use super::body::{Length, has_whole_ends};
 use crate::limits::{HTTP_FIELDS_MAX, HTTP_HEAD_LEN_MAX};
 use http::{Method, StatusCode, Uri};
 use httparse::{EMPTY_HEADER, Error, Header, Request, Status};
@@ -31,6 +31,9 @@ pub(super) fn read(octets: &[u8]) -> Result<Option<(Head, usize)>, Malformed> {
     let mut request = Request::new(&mut fields);
     let len = match request.parse(octets) {
         Ok(Status::Partial) => return Ok(None),
+        Ok(Status::Complete(len)) if len <= HTTP_HEAD_LEN_MAX && !has_whole_ends(octets, len) => {
+            return Err(BAD);
+        }
         Ok(Status::Complete(len)) if len <= HTTP_HEAD_LEN_MAX => len,
         Ok(Status::Complete(_)) | Err(Error::TooManyHeaders) => {
             return Err(Malformed(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));

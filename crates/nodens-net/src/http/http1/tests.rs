@@ -104,7 +104,20 @@ fn bodies_in_chunks_are_put_together() {
     }
     let long = format!("{:x}\r\n", REQUEST_LEN_MAX + 1);
     let line = format!("5;{}", "x".repeat(300));
-    for body in ["x\r\n", "5\r\nabcdeX", &long, "ffffffffffffffff0\r\n", &line] {
+    // Where another reader ends the line earlier, or sees no size.
+    let lone = "5;x\ny\r\nabcde\r\n0\r\n\r\n";
+    let behind = "0\r\nA: b\nC: d\r\n\r\n";
+    for body in [
+        "x\r\n",
+        "5\r\nabcdeX",
+        &long,
+        "ffffffffffffffff0\r\n",
+        &line,
+        lone,
+        behind,
+        "\r\n\r\n",
+        ";\r\n",
+    ] {
         let (line, is_over) = Bench::refusal(&chunked(body));
         assert_eq!((&*line, is_over), ("HTTP/1.1 400 Bad Request", true), "{body}");
     }
@@ -121,6 +134,8 @@ fn what_is_no_request_is_refused_and_ends_the_connection() {
         ("GET /dns-query HTTP/1.1\r\n\r\n".to_owned(), "400 Bad Request"),
         (field("Host: y"), "400 Bad Request"),
         (field("a b: c"), "400 Bad Request"),
+        (field("a: b\nc: d"), "400 Bad Request"),
+        (GET.replace("\r\n", "\n") + "\n", "400 Bad Request"),
         (field("Content-Length: +1"), "400 Bad Request"),
         (field("Content-Length: 1\r\nContent-Length: 2"), "400 Bad Request"),
         (field("Content-Length: 99999999999999999999"), "400 Bad Request"),
