@@ -104,7 +104,8 @@ impl Transport {
         matches!(self, Self::Udp)
     }
 
-    /// Whether others on the way see no more of messages than their length.
+    /// Whether others on the way to the client see no more of messages than their length. HTTP whose listener has
+    /// no `tls` is taken for encrypted: a proxy in front speaks TLS to clients.
     pub const fn is_encrypted(self) -> bool {
         !matches!(self, Self::Udp | Self::Tcp)
     }

@@ -62,7 +62,7 @@ pub const HTTP_QUERY_TEXT_MAX: usize = REQUEST_LEN_MAX.div_ceil(3) * 4;
 pub const HTTP_AGE_MAX: u32 = 3600;
 /// Octets that gRPC puts around a query: the head of a frame, and the key and length of a field.
 pub const GRPC_AROUND: usize = 5 + 4;
-/// Fields of a head of HTTP/1.1.
+/// Fields of the head of a request.
 pub const HTTP_FIELDS_MAX: usize = 64;
 /// Octets of a line with the size of a chunk.
 pub const HTTP_CHUNK_LINE_MAX: usize = 256;
@@ -75,15 +75,20 @@ pub const HTTP2_STREAMS_MAX: u32 = 1024;
 /// Octets of the body of one request of HTTP/2 that may come before they are looked at: a query, and what
 /// gRPC puts around it.
 pub const HTTP2_STREAM_WINDOW: u32 = 8 << 10;
-/// Requests of one connection of HTTP/2 that were reset by its client before they were looked at, and
+/// Requests of one connection of HTTP/2 that its client gave up, less those that were responded to, and
 /// resets for its faults, after which it is closed.
 pub const HTTP2_RESETS_MAX: usize = 128;
 /// What small frames of bodies that nobody has looked at may take on a connection of HTTP/2, in octets: `h2`
 /// reckons 256 for each, less what is in it. One read brings less than this.
 pub const HTTP2_DATA_BUDGET: usize = 512 << 10;
+/// Octets of requests and of responses that wait on a connection of HTTP/2 at which new requests are refused.
+pub const HTTP2_KEPT_MAX: usize = 128 << 10;
+/// Octets that `h2` gets at once, and so those whose requests have all their fields in memory at the same
+/// time. A compressed field of one octet takes more than a hundred.
+pub const HTTP2_READ_LEN: usize = 2 << 10;
 /// What a connection of HTTP/2 is reckoned to hold beside its requests and responses, in octets: buffers
 /// for frames, and the tables of compressed fields.
-pub const HTTP2_COST: usize = 32 << 10;
+pub const HTTP2_COST: usize = 36 << 10;
 /// The same of one request that is under way.
 pub const HTTP2_REQUEST_COST: usize = 1 << 10;
 /// Questions of one connection that may be under way; reading pauses there.
@@ -256,6 +261,7 @@ const _: () = assert!(QUIC_RETRY_FROM <= QUIC_HALF_OPEN_MAX);
 const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(HTTP_QUERY_TEXT_MAX < HTTP_HEAD_LEN_MAX / 2);
 const _: () = assert!(REQUEST_LEN_MAX + GRPC_AROUND < HTTP2_STREAM_WINDOW as usize);
+const _: () = assert!(HTTP_SENT_AT_ONCE < HTTP2_KEPT_MAX);
 const _: () = assert!(HTTP_SENT_AT_ONCE + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
 const _: () = assert!(TLS_COST + SPARE_BUFFER_LEN <= HELD_FREE);
 const _: () = assert!(SEND_EARLY <= UNSENT_PAUSE && SPARE_BUFFER_LEN <= HELD_FREE / 2);

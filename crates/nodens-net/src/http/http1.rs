@@ -28,6 +28,8 @@ pub(super) struct Session {
     reply: Reply,
     /// Nothing is read behind what was responded to last.
     is_over: bool,
+    /// A response has been made since somebody asked.
+    has_responded: bool,
 }
 
 /// How a response looks, beside what it says.
@@ -61,6 +63,10 @@ impl Session {
 
     pub(super) fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    pub(super) fn has_responded(&mut self) -> bool {
+        std::mem::take(&mut self.has_responded)
     }
 
     pub(super) fn is_asked(&self) -> bool {
@@ -241,6 +247,7 @@ impl Session {
             self.output.extend_from_slice(body);
         }
         self.state = State::Head;
+        self.has_responded = true;
     }
 
     /// Drops what was looked at.

@@ -95,6 +95,9 @@ impl Session {
 
     /// Takes octets that have arrived.
     pub(crate) fn receive(&mut self, octets: &[u8]) {
+        if octets.is_empty() {
+            return;
+        }
         match &mut self.version {
             Version::One(session) => session.receive(octets),
             Version::Two(session) => session.receive(octets),
@@ -126,11 +129,9 @@ impl Session {
             Version::Unknown(_) => None,
             Version::One(_) if self.is_leaving || !may_ask => None,
             Version::One(session) => session.next(now, &mut self.counted),
-            Version::Two(session) => {
-                let asks = if self.is_leaving { http2::Asks::Refused } else { http2::Asks::Taken };
-                let asks = if may_ask { asks } else { http2::Asks::Wait };
-                session.next(asks, now, &mut self.counted)
-            }
+            // What the client makes room for, or sends all the same, is looked at with the output.
+            Version::Two(_) if !may_ask => None,
+            Version::Two(session) => session.next(now, &mut self.counted),
         }
     }
 
@@ -165,12 +166,27 @@ impl Session {
     }
 
     /// The octets that are to be sent now.
-    pub(crate) fn take_output(&mut self) -> Vec<u8> {
+    pub(crate) fn take_output(&mut self, now: Now) -> Vec<u8> {
         match &mut self.version {
             Version::Unknown(_) => Vec::new(),
             Version::One(session) => session.take_output(),
-            Version::Two(session) => session.take_output(),
+            Version::Two(session) => session.take_output(now, &mut self.counted),
         }
+    }
+
+    /// Whether a response has been made as a whole since the last call. Nothing else buys an idle connection
+    /// time: not what HTTP/2 answers by itself.
+    pub(crate) fn has_responded(&mut self) -> bool {
+        match &mut self.version {
+            Version::Unknown(_) => false,
+            Version::One(session) => session.has_responded(),
+            Version::Two(session) => session.has_responded(),
+        }
+    }
+
+    /// Whether it speaks HTTP/2.
+    pub(crate) fn is_two(&self) -> bool {
+        matches!(self.version, Version::Two(_))
     }
 
     /// The responses since the last call.
@@ -183,7 +199,7 @@ impl Session {
         self.has_ended = true;
     }
 
-    /// No more requests are taken: the client is told so.
+    /// No more requests are taken: the client is told so. Those whose queries are whole are answered.
     pub(crate) fn leave(&mut self) {
         if !std::mem::replace(&mut self.is_leaving, true) {
             match &mut self.version {
@@ -194,11 +210,22 @@ impl Session {
         }
     }
 
-    /// Says the last words, once everything is answered.
-    pub(crate) fn say_goodbye(&mut self) {
+    /// The same, and queries that nobody has asked for yet are refused.
+    pub(crate) fn refuse(&mut self) {
         if let Version::Two(session) = &mut self.version {
-            session.say_goodbye();
+            session.refuse();
         }
+        self.leave();
+    }
+
+    /// Says the last words, once everything is answered.
+    pub(crate) fn say_goodbye(&mut self, now: Now) {
+        match &mut self.version {
+            Version::Unknown(_) => {}
+            Version::One(session) => session.leave(),
+            Version::Two(session) => session.say_goodbye(now, &mut self.counted),
+        }
+        self.is_leaving = true;
     }
 
     /// Whether the client broke the rules or has left: nothing more comes of it.
@@ -233,7 +260,8 @@ impl Session {
         }
     }
 
-    /// Octets of memory it has, those of [`Session::held`] among them.
+    /// Octets of memory it has, those of [`Session::held`] among them, beside what every connection of its
+    /// kind has.
     pub(crate) fn cost(&self) -> usize {
         match &self.version {
             Version::Unknown(begun) => begun.capacity(),
@@ -259,11 +287,12 @@ impl Session {
         }
     }
 
-    /// Gives up requests that are not whole in time, and responses that there was no room for.
-    pub(crate) fn expire(&mut self, now: Now) -> bool {
+    /// Gives up requests that are not whole in time if the client is read, and responses that there was no
+    /// room for.
+    pub(crate) fn expire(&mut self, is_read: bool, now: Now) -> bool {
         match &mut self.version {
             Version::Unknown(_) | Version::One(_) => false,
-            Version::Two(session) => session.expire(now),
+            Version::Two(session) => session.expire(is_read, now),
         }
     }
 }

@@ -17,6 +17,8 @@ struct Both {
     input: Vec<u8>,
     /// Those before this are read.
     read: usize,
+    /// So many more may be read.
+    allowed: usize,
     output: Vec<u8>,
 }
 
@@ -24,6 +26,22 @@ impl Octets {
     /// Adds what has arrived.
     pub(super) fn push(&self, octets: &[u8]) {
         self.0.borrow_mut().input.extend_from_slice(octets);
+    }
+
+    /// Whether octets have arrived that are not read.
+    pub(super) fn has_input(&self) -> bool {
+        let both = self.0.borrow();
+        both.read < both.input.len()
+    }
+
+    /// Lets so many be read, and no more before the next call.
+    pub(super) fn allow(&self, octets: usize) {
+        self.0.borrow_mut().allowed = octets;
+    }
+
+    /// How many of them are left.
+    pub(super) fn allowed(&self) -> usize {
+        self.0.borrow().allowed
     }
 
     /// What is to be sent.
@@ -46,16 +64,21 @@ impl AsyncRead for Octets {
     ) -> Poll<io::Result<()>> {
         let both = &mut *self.0.borrow_mut();
         let rest = both.input.get(both.read..).unwrap_or_default();
-        let Some(front) = rest.get(..buffer.remaining().min(rest.len())) else {
-            return Poll::Pending;
-        };
-        if front.is_empty() {
+        if rest.is_empty() {
             // The end of the stream is not told: what is under way is answered all the same.
             (both.input, both.read) = (Vec::new(), 0);
             return Poll::Pending;
         }
+        let len = buffer.remaining().min(rest.len()).min(both.allowed);
+        let Some(front) = rest.get(..len).filter(|front| !front.is_empty()) else {
+            return Poll::Pending;
+        };
         buffer.put_slice(front);
+        both.allowed -= front.len();
         both.read += front.len();
+        if both.read == both.input.len() {
+            (both.input, both.read) = (Vec::new(), 0);
+        }
         Poll::Ready(Ok(()))
     }
 }

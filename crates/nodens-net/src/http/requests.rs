@@ -36,6 +36,15 @@ pub(super) struct Response {
     pub(super) trailers: Option<HeaderMap>,
 }
 
+impl Response {
+    /// To a request with more fields than any client sends.
+    pub(super) fn too_many_fields() -> Box<Self> {
+        let mut head = http::Response::new(());
+        *head.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        Box::new(Self { head, body: Bytes::new(), trailers: None })
+    }
+}
+
 impl Dialect {
     /// The most octets of the body of a request.
     pub(super) fn len_max(self) -> usize {

@@ -228,8 +228,9 @@ impl TcpServer {
         };
         let short: Vec<_> = self.endpoints.iter().filter_map(few).collect();
         for (few, endpoint) in short {
-            if self.make_room_of(endpoint, cx) {
-                few.end_shortage();
+            // One of the workers is enough.
+            if few.end_shortage() && !self.make_room_of(endpoint, cx) {
+                few.note_shortage();
             }
         }
     }

@@ -129,7 +129,8 @@ impl Connection {
         // What waits for its turn would be announced again and again.
         let waits = self.in_turn && self.pipe.is_handshaking();
         let read = !self.is_deaf() && !self.is_full() && !waits;
-        Interest { read, write: !self.pipe.output.is_empty() }
+        // Before its end a handshake says itself whether it has something to send.
+        Interest { read, write: !self.pipe.output.is_empty() && !self.pipe.is_handshaking() }
     }
 
     /// A whole question has arrived, or the last answer is out: the client has `idle` for the next.

@@ -55,9 +55,9 @@ impl Few {
         self.open.is_short.load(Ordering::Relaxed)
     }
 
-    /// It is done, or not needed any more.
-    pub(crate) fn end_shortage(&self) {
-        self.open.is_short.store(false, Ordering::Relaxed);
+    /// It is being done, or not needed any more; says whether nobody else said so before.
+    pub(crate) fn end_shortage(&self) -> bool {
+        self.open.is_short.swap(false, Ordering::Relaxed)
     }
 
     /// How many there are.
@@ -93,7 +93,7 @@ mod tests {
         assert!(!few.is_short());
         more.note_shortage();
         assert!(few.is_short());
-        few.end_shortage();
+        assert_eq!([few.end_shortage(), more.end_shortage()], [true, false]);
         assert!(!more.is_short());
     }
 }

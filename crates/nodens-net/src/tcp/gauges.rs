@@ -10,8 +10,8 @@ pub(crate) fn register_gauges(shared: &Shared, quota: &Arc<Quota>, unsent: &Arc<
     let read = Arc::new(move || quota.open() as f64);
     let help = "Gauge of open client connections.";
     shared.registry.gauge("nodens_tcp_connections", help, &[], read);
-    let help = "Gauge of octets that client connections hold: answers that are not read, and \
-                requests that wait for that.";
+    let help = "Gauge of octets that client connections hold: answers that are not read, \
+                requests that wait for that, and what connections of HTTP/2 take while they are open.";
     let read = Arc::new(move || held.held() as f64);
     shared.registry.gauge("nodens_tcp_held_bytes", help, &[], read);
     let help = "The most that client connections may hold; then the client that holds most loses \

@@ -21,7 +21,8 @@ impl Connection {
         // An empty buffer is about to be given up.
         let unsent = if self.pipe.output.is_empty() { 0 } else { self.pipe.output.capacity() };
         let tlvs = self.tlvs().map_or(0, |tlvs| tlvs.len());
-        let own = unsent + self.input.capacity() + self.pipe.cost() + self.http_cost() + tlvs;
+        let http = self.http_cost(budget);
+        let own = unsent + self.input.capacity() + self.pipe.cost() + http + tlvs;
         self.strained = unsent > 0 && budget.is_tight();
         let paused = !self.closing && self.is_full();
         let looks = self.is_entered()
@@ -55,7 +56,8 @@ impl Connection {
     fn linger(&mut self, now: Now, books: (&Arc<Unsent>, usize, Key)) -> bool {
         if !self.lingering {
             _ = self.account(books);
-            if !self.is_entered() || self.pipe.shutdown().is_err() {
+            let waits = self.is_entered() || self.has_said_goodbye();
+            if !waits || self.pipe.shutdown().is_err() {
                 return false;
             }
             self.await_client(now);
@@ -126,7 +128,7 @@ impl TcpServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let books = (&self.unsent, self.worker, key);
         let is_first = !connection.lingering;
-        if is_first && connection.is_idle() && connection.say_goodbye() {
+        if is_first && connection.is_idle() && connection.say_goodbye(now) {
             // What the client does not take at once it is not told.
             _ = connection.flush(now);
         }
@@ -145,15 +147,10 @@ impl TcpServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         // What was not acknowledged when it was last looked at may be by now.
         _ = connection.account((&self.unsent, self.worker, key));
-        let leaves_much = match connection.speaks_http() {
-            // It holds more than others without leaving anything behind.
-            true => connection.is_owed_rest() || !connection.pipe.output.is_empty(),
-            false => connection.is_entered(),
-        };
-        if leaves_much {
+        if connection.is_entered() {
             return self.reset(key);
         }
-        if connection.say_goodbye() {
+        if connection.say_goodbye(now) {
             // What the client does not take at once it is not told.
             _ = connection.flush(now);
         }

@@ -3,13 +3,16 @@
 use super::connection::{Connection, NEVER};
 use super::endpoint::Endpoint;
 use super::few::Entry;
+use super::opening::Head;
 use super::server::TcpServer;
+use super::unsent::{Fixed, Unsent};
 use crate::context::Context;
 use crate::http::Session;
-use crate::limits::SEND_EARLY;
+use crate::limits::{HTTP2_COST, SEND_EARLY};
 use crate::slots::Key;
 use nodens_core::config::HttpResponses;
 use nodens_core::{Client, Now, Transport, Verdict};
+use std::sync::Arc;
 
 /// What a connection that speaks HTTP needs.
 pub(super) struct Http {
@@ -18,6 +21,8 @@ pub(super) struct Http {
     responses: Option<HttpResponses>,
     /// Its place among those of its listener, which is given back with it.
     _entry: Option<Entry>,
+    /// What it takes of the memory of all connections by being open.
+    fixed: Option<Fixed>,
     /// The last words are said.
     has_parted: bool,
 }
@@ -31,6 +36,7 @@ impl Http {
             transport: http.transport,
             responses: http.responses,
             _entry: entry,
+            fixed: None,
             has_parted: false,
         }))
     }
@@ -76,9 +82,16 @@ impl Connection {
         self.session().map_or(0, Session::held)
     }
 
-    /// Octets of memory that its session has.
-    pub(super) fn http_cost(&self) -> usize {
-        self.session().map_or(0, Session::cost)
+    /// Octets of memory that its session has and that are its own: what every connection of HTTP/2 has is
+    /// among them only where too many have it.
+    pub(super) fn http_cost(&mut self, budget: &Arc<Unsent>) -> usize {
+        let Some(http) = self.http_mut() else { return 0 };
+        let is_taken = http.fixed.is_some() || !http.session.is_two();
+        if !is_taken {
+            http.fixed = budget.take_fixed(HTTP2_COST);
+        }
+        let fixed = if is_taken || http.fixed.is_some() { 0 } else { HTTP2_COST };
+        http.session.cost() + fixed
     }
 
     /// When [`Connection::expire_requests`] has something to do.
@@ -88,7 +101,15 @@ impl Connection {
 
     /// Gives up requests and responses whose time is over; says whether there were any.
     pub(super) fn expire_requests(&mut self, now: Now) -> bool {
-        self.http_mut().is_some_and(|http| http.session.expire(now))
+        // Bodies may have arrived in time, and wait in the kernel.
+        let is_read = !self.is_full();
+        self.http_mut().is_some_and(|http| http.session.expire(is_read, now))
+    }
+
+    /// Whether a response was made since the last call; any octets that were sent count where no HTTP is
+    /// spoken.
+    pub(super) fn has_responded(&mut self, has_sent: bool) -> bool {
+        self.http_mut().map_or(has_sent, |http| http.session.has_responded())
     }
 
     /// Its client sends no more.
@@ -99,15 +120,19 @@ impl Connection {
         }
     }
 
+    /// Whether there were last words, which its client has yet to take.
+    pub(super) fn has_said_goodbye(&self) -> bool {
+        self.http().is_some_and(|http| http.has_parted && http.session.is_two())
+    }
+
     /// Puts the last words among the octets to be sent, once; says whether there are any.
-    pub(super) fn say_goodbye(&mut self) -> bool {
+    pub(super) fn say_goodbye(&mut self, now: Now) -> bool {
         let Some(http) = self.http_mut() else { return false };
         if std::mem::replace(&mut http.has_parted, true) {
             return false;
         }
-        http.session.leave();
-        http.session.say_goodbye();
-        let octets = http.session.take_output();
+        http.session.say_goodbye(now);
+        let octets = http.session.take_output(now);
         self.pipe.output.append(octets);
         !self.pipe.output.is_empty()
     }
@@ -127,6 +152,7 @@ impl TcpServer {
             peer,
             local,
             transport: http.transport,
+            // Without one nothing is asked.
             listener: listener.unwrap_or_default(),
             connection: key.bits(),
             stream: 0,
@@ -142,9 +168,11 @@ impl TcpServer {
         self.collect_output(key, cx);
     }
 
-    /// The same where nothing new has arrived.
+    /// The same where nothing new has arrived. Before the octets of HTTP begin there is nothing to say, and
+    /// what is to be sent could not be.
     pub(super) fn go_on_with_requests(&mut self, key: Key, cx: &mut Context<'_>) {
-        if self.connections.get(key).is_some_and(Connection::speaks_http) {
+        let has_begun = |own: &Connection| own.head == Head::Past && !own.pipe.is_handshaking();
+        if self.connections.get(key).is_some_and(|own| own.speaks_http() && has_begun(own)) {
             self.take_requests(key, &[], cx);
         }
     }
@@ -158,12 +186,18 @@ impl TcpServer {
                 self.collect_output(key, cx);
             }
             let Some(connection) = self.connections.get_mut(key) else { return };
-            if connection.is_spent() || connection.closing || !is_served {
-                // It may have requests that nobody looks at any more.
-                connection.http_mut().into_iter().for_each(|http| http.session.leave());
-            }
+            let (is_spent, is_closing) = (connection.is_spent(), connection.closing);
             let is_full = connection.is_full();
             let Some(http) = connection.http_mut() else { return };
+            if is_spent || !is_served {
+                // The configuration at work has nothing to answer them with, or they are too many.
+                http.session.refuse();
+                break;
+            }
+            if is_closing {
+                // It may have requests that nobody looks at any more.
+                http.session.leave();
+            }
             if is_full {
                 http.session.pause();
                 break;
@@ -173,6 +207,13 @@ impl TcpServer {
             let verdict = cx.worker.receive(cx.now, client, &query.message, &mut self.answer);
             heard |= verdict != Verdict::Silent;
             answered += self.answer.len();
+            connection.count_question();
+            let is_spent = connection.is_spent();
+            let Some(http) = connection.http_mut() else { return };
+            if is_spent {
+                // The client hears with the response that it is the last one.
+                http.session.refuse();
+            }
             match verdict {
                 Verdict::Answered => http.session.answer(query.stream, &self.answer, cx.now),
                 // It may not come: one message is all that a request gets.
@@ -183,7 +224,6 @@ impl TcpServer {
                 Verdict::Pending => connection.in_flight += 1,
                 Verdict::Silent => http.session.pass_over(query.stream, cx.now),
             }
-            connection.count_question();
         }
         let Some(connection) = self.connections.get_mut(key) else { return };
         if heard {
@@ -198,7 +238,7 @@ impl TcpServer {
     fn collect_output(&mut self, key: Key, cx: &Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let Some(http) = connection.http_mut() else { return };
-        let octets = http.session.take_output();
+        let octets = http.session.take_output(cx.now);
         if let Some(responses) = http.responses {
             for (status, count) in http.session.take_counted().each() {
                 cx.worker.cells().add(responses.of(status), count);

@@ -338,7 +338,7 @@ impl TcpServer {
             return;
         }
         self.presses |= connection.account((&self.unsent, self.worker, key));
-        if owed && connection.is_idle() {
+        if connection.is_idle() && connection.has_responded(owed) {
             connection.refresh(cx.now);
         }
         if connection.wants_message() && !connection.in_turn {
@@ -353,7 +353,7 @@ impl TcpServer {
         }
         let is_over = connection.closing && connection.is_idle();
         if (!connection.is_full() && connection.has_more_requests())
-            || (is_over && connection.say_goodbye())
+            || (is_over && connection.say_goodbye(cx.now))
         {
             mark(&mut self.dirty, connection, key);
             return;

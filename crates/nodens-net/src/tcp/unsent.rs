@@ -5,7 +5,8 @@
 //! neighbours.
 //!
 //! A connection whose client reads what it asked for is never entered here, so a query takes no
-//! lock.
+//! lock. What connections take by being open, as those of HTTP/2 do, is counted apart: such a connection
+//! owes its client nothing, and is closed like any other that is idle.
 
 use crate::limits::{HELD_FREE, HELD_STEP};
 use crate::slots::Key;
@@ -58,7 +59,16 @@ struct Books {
 pub(crate) struct Unsent {
     max: usize,
     held: AtomicUsize,
+    /// What connections take by being open.
+    fixed: AtomicUsize,
     books: Mutex<Books>,
+}
+
+/// What one connection takes by being open; dropping it gives that back.
+#[derive(Debug)]
+pub(crate) struct Fixed {
+    budget: Arc<Unsent>,
+    octets: usize,
 }
 
 /// What one connection holds; dropping it gives that back.
@@ -81,7 +91,7 @@ fn entered(octets: usize) -> usize {
 impl Unsent {
     /// A budget of so many octets.
     pub(crate) fn new(max: usize) -> Self {
-        Self { max, held: AtomicUsize::new(0), books: Mutex::default() }
+        Self { max, held: AtomicUsize::new(0), fixed: AtomicUsize::new(0), books: Mutex::default() }
     }
 
     /// The budget.
@@ -89,9 +99,17 @@ impl Unsent {
         self.max
     }
 
-    /// How much of it is held.
+    /// How much of it is held, with what connections take by being open.
     pub(crate) fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+        self.held.load(Ordering::Relaxed) + self.fixed.load(Ordering::Relaxed)
+    }
+
+    /// Takes what a connection needs to be open, up to half of the budget for all of them.
+    pub(crate) fn take_fixed(self: &Arc<Self>, octets: usize) -> Option<Fixed> {
+        let free = self.max.saturating_sub(self.held.load(Ordering::Relaxed)).min(self.max / 2);
+        let more = |fixed: usize| Some(fixed + octets).filter(|sum| *sum <= free);
+        let taken = self.fixed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| Fixed { budget: self.clone(), octets })
     }
 
     /// Whether so little is left that nothing should be made for a client that does not read.
@@ -128,8 +146,9 @@ impl Unsent {
         // All changes are made with the lock held.
         let held = self.held.load(Ordering::Relaxed) - old + new;
         self.held.store(held, Ordering::Relaxed);
+        let fixed = self.fixed.load(Ordering::Relaxed);
         let mut dooms = false;
-        while held - books.ending > self.max && books.doom() {
+        while held + fixed - books.ending > self.max && books.doom() {
             dooms = true;
         }
         dooms
@@ -212,6 +231,12 @@ impl Holding {
     }
 }
 
+impl Drop for Fixed {
+    fn drop(&mut self) {
+        self.budget.fixed.fetch_sub(self.octets, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Holding {
     fn drop(&mut self) {
         self.set(0);
@@ -245,6 +270,24 @@ mod tests {
         drop(one);
         assert_eq!(budget.held(), 0);
         assert!(budget.books().networks.is_empty());
+    }
+
+    #[test]
+    fn what_connections_take_by_being_open_is_at_most_half_and_leaves_less_for_the_rest() {
+        let budget = Arc::new(Unsent::new(8 * STEP));
+        let mut fixed: Vec<_> = (0..4).map(|_| budget.take_fixed(STEP).unwrap()).collect();
+        assert!(budget.take_fixed(STEP).is_none());
+        assert!(budget.books().networks.is_empty());
+        assert_eq!(budget.held(), 4 * STEP);
+        let mut one = holding(&budget, "192.0.2.1", 0, Key::ONLY);
+        assert!(!one.set(HELD_FREE + 4 * STEP));
+        // Nobody takes what others hold.
+        fixed.pop();
+        assert!(!one.set(HELD_FREE + 5 * STEP));
+        assert!(budget.take_fixed(STEP).is_none());
+        assert!(one.set(HELD_FREE + 6 * STEP));
+        drop((one, fixed));
+        assert_eq!(budget.held(), 0);
     }
 
     #[test]

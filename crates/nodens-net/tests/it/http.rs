@@ -1,7 +1,9 @@
 //! DNS over HTTPS and gRPC: clients of both versions of HTTP, and such that do not behave.
 
 mod clients;
+mod encrypted;
 mod floods;
+mod frames;
 mod grpc;
 mod leaving;
 
@@ -120,12 +122,20 @@ fn transfers_are_refused() {
 
 #[test]
 fn a_request_that_does_not_become_whole_is_given_up() {
-    let timeouts = " timeouts {\n  read 1s\n  idle 3s\n }\n whoami";
+    let timeouts = " timeouts {\n  read 1s\n  idle 20s\n }\n whoami";
     let server = Server::start(&COREFILE.replace(" whoami", timeouts));
-    // Octet by octet: the head, and the body.
-    let mut one = One::connect(server.address());
-    assert_eq!(one.post(&query(1)).status, 200);
-    assert!(one.drips(b"POST /dns-query HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n"));
+    // Octet by octet: the head, and the body. All of it would take longer than ten seconds.
+    let head = "POST /dns-query HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n".to_owned();
+    for (at_once, slowly) in
+        [(0, head.clone() + &"x".repeat(100)), (head.len(), head + &"x".repeat(200))]
+    {
+        let mut one = One::connect(server.address());
+        assert_eq!(one.post(&query(1)).status, 200);
+        let began = Instant::now();
+        assert!(one.drips_behind(slowly.as_bytes(), at_once));
+        let elapsed = began.elapsed();
+        assert!((700..2500).contains(&elapsed.as_millis()), "{elapsed:?}");
+    }
     let mut two = Two::connect(server.address());
     two.block_on(async |client| {
         let (mut body, response) = client.begin("POST", "/dns-query");
@@ -157,6 +167,54 @@ fn idle_connections_hear_that_they_end() {
 }
 
 #[test]
+fn frames_that_ask_nothing_buy_no_time() {
+    let timeouts = " timeouts {\n  read 1s\n  idle 1s\n }\n whoami";
+    let server = Server::start(&COREFILE.replace(" whoami", timeouts));
+    let mut raw = floods::Raw::connect(server.address());
+    let (mut other, began) = (raw.other_end(), Instant::now());
+    let sends = std::thread::spawn(move || {
+        let frames = [(frames::PING, &[7; 8][..]), (frames::SETTINGS, &[])];
+        let frames = frames.map(|(kind, payload)| frames::frame(kind, 0, 0, payload)).concat();
+        while began.elapsed() < Duration::from_secs(3) && other.send(&frames) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    assert_eq!(raw.goodbye(), Some(0));
+    assert!((800..2500).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    sends.join().unwrap();
+    server.stop();
+}
+
+#[test]
+fn no_more_queries_are_answered_than_a_connection_may_ask() {
+    let timeouts = " timeouts {\n  maxtcpqueries 3\n }\n whoami";
+    let server = Server::start(&COREFILE.replace(" whoami", timeouts));
+    // All at once.
+    let mut raw = floods::Raw::connect(server.address());
+    let requests = [1, 3, 5, 7, 9].map(|stream| {
+        let head = frames::frame(frames::HEADERS, frames::END_HEADERS, stream, frames::POST);
+        [head, frames::frame(frames::DATA, frames::END_STREAM, stream, &query(1))].concat()
+    });
+    assert!(raw.send(&requests.concat()));
+    let (mut answered, mut refused) = (Vec::new(), Vec::new());
+    while let Some((kind, stream, payload)) = raw.frame() {
+        match kind {
+            frames::DATA => answered.push(stream),
+            frames::RST_STREAM => refused.push((stream, u32::from(payload[3]))),
+            _ => {}
+        }
+    }
+    assert_eq!(answered, [1, 3, 5]);
+    assert_eq!(refused, [7, 9].map(|stream| (stream, frames::REFUSED_STREAM)));
+    let mut one = One::connect(server.address());
+    (0..5).for_each(|id| one.send_get(&query(id)));
+    let closes = [(); 3].map(|()| one.receive().fields.get("connection").is_some());
+    assert_eq!(closes, [false, false, true]);
+    assert!(one.is_closed());
+    server.stop();
+}
+
+#[test]
 fn a_stop_answers_what_is_under_way_and_says_that_no_more_is_taken() {
     let upstream = Upstream::start(|asked| {
         vec![Act::Wait(Duration::from_millis(300)), Act::Send(asked.answer())]
@@ -175,6 +233,27 @@ fn a_stop_answers_what_is_under_way_and_says_that_no_more_is_taken() {
     assert_eq!((last.message().id, last.field("connection")), (1, "close"));
     assert!(one.is_closed());
     stop.join().unwrap();
+}
+
+#[test]
+fn of_few_connections_one_makes_room_for_one_whichever_workers_have_them() {
+    let few = " https {\n  max_connections 6\n }\n whoami";
+    let server =
+        Server::of(2, &COREFILE.replace(" whoami", few), Options::default(), &Default::default());
+    let open = || server.count("nodens_tcp_connections");
+    let mut clients = Vec::new();
+    for round in 0..40 {
+        let mut client = One::connect(server.address());
+        if client.tries(&query(round)) {
+            clients.push(client);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        // A new one that found no place is not served, and leaves one free place.
+        assert!(round < 6 || open() >= 5, "{} are left in round {round}", open());
+    }
+    // Of those that came when all places were taken, some were served.
+    assert!(clients.len() > 16, "{}", clients.len());
+    server.stop();
 }
 
 #[test]

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A client within TLS.
-struct Client(StreamOwned<ClientConnection, TcpStream>);
+pub(super) struct Client(pub(super) StreamOwned<ClientConnection, TcpStream>);
 
 impl Client {
-    fn connect(server: SocketAddr, config: &Arc<ClientConfig>) -> Self {
+    pub(super) fn connect(server: SocketAddr, config: &Arc<ClientConfig>) -> Self {
         let stream = TcpStream::connect(server).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let name = ServerName::try_from("dns.example").unwrap();

@@ -101,9 +101,22 @@ impl One {
         }
     }
 
-    /// Sends octets one by one; whether the connection ends before they are all sent, and without more
-    /// than a response being read.
-    pub(super) fn drips(&mut self, octets: &[u8]) -> bool {
+    /// Whether a query is answered, and the connection is not closed instead.
+    pub(super) fn tries(&mut self, message: &[u8]) -> bool {
+        let head = format!(
+            "POST /dns-query HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+            message.len()
+        );
+        let request = [head.as_bytes(), message].concat();
+        self.stream.write_all(&request).is_ok()
+            && matches!(self.stream.read(&mut [0; 4096]), Ok(1..))
+    }
+
+    /// Sends so many octets, and those behind them one by one; whether the connection ends before they are
+    /// all sent, and without more than a response being read.
+    pub(super) fn drips_behind(&mut self, octets: &[u8], at_once: usize) -> bool {
+        let (front, octets) = octets.split_at(at_once);
+        self.stream.write_all(front).unwrap();
         self.stream.set_read_timeout(Some(Duration::from_millis(60))).unwrap();
         for octet in octets {
             if self.stream.write_all(&[*octet]).is_err() {

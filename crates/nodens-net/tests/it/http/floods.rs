@@ -1,6 +1,10 @@
 //! Clients that try to make the server work or remember: frames by hand, and such that take nothing.
 
 use super::clients::{One, Two};
+use super::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PING, POST,
+    REFUSED_STREAM, RST_STREAM, SETTINGS, frame, read,
+};
 use super::{COREFILE, query};
 use crate::client::{PATIENCE, question};
 use crate::server::{Server, eventually};
@@ -9,33 +13,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const CONTINUATION: u8 = 9;
-
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
-const REFUSED_STREAM: u32 = 7;
-const ENHANCE_YOUR_CALM: u32 = 11;
-
-/// Method POST, scheme `http`, path and authority, as HPACK writes them.
-const POST: &[u8] = b"\x83\x86\x04\x0a/dns-query\x01\x01x";
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let len = (payload.len() as u32).to_be_bytes();
-    [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
 /// A connection of frames.
-struct Raw(TcpStream);
+pub(super) struct Raw(TcpStream);
 
 impl Raw {
-    fn connect(server: SocketAddr) -> Self {
+    pub(super) fn connect(server: SocketAddr) -> Self {
         let stream = TcpStream::connect(server).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -45,8 +27,13 @@ impl Raw {
         raw
     }
 
+    /// The same connection, to send while this one waits for frames.
+    pub(super) fn other_end(&self) -> Self {
+        Self(self.0.try_clone().unwrap())
+    }
+
     /// Whether the server takes these octets.
-    fn send(&mut self, octets: &[u8]) -> bool {
+    pub(super) fn send(&mut self, octets: &[u8]) -> bool {
         self.0.write_all(octets).is_ok()
     }
 
@@ -56,17 +43,12 @@ impl Raw {
     }
 
     /// The next frame: kind, stream and payload; nothing at the end.
-    fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
-        let mut head = [0; 9];
-        self.0.read_exact(&mut head).ok()?;
-        let len = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let mut payload = vec![0; len as usize];
-        self.0.read_exact(&mut payload).ok()?;
-        Some((head[3], u32::from_be_bytes(head[5..9].try_into().unwrap()), payload))
+    pub(super) fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+        read(&mut self.0).map(|(kind, _, stream, payload)| (kind, stream, payload))
     }
 
     /// The error of the GOAWAY that ends the connection.
-    fn goodbye(&mut self) -> Option<u32> {
+    pub(super) fn goodbye(&mut self) -> Option<u32> {
         loop {
             let (kind, _, payload) = self.frame()?;
             if kind == GOAWAY {
@@ -210,6 +192,10 @@ fn responses_that_nobody_makes_room_for_are_bounded_and_given_up() {
             stream.send_data(question(id, &name).into(), true).unwrap();
             heads.push(response);
         }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // As much as is asked for before it is taken, and what was under way by then.
+        let held = server.count("nodens_tcp_held_bytes");
+        assert!((64 << 10..640 << 10).contains(&held), "{held} octets are held");
         let (mut reset, mut cut) = (0, 0);
         for response in heads {
             // The head comes without room for the body.
