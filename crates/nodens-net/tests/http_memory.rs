@@ -109,9 +109,10 @@ fn requests_of_many_fields_are_not_kept_while_a_client_takes_no_responses() {
     let query = request(&format!("{name}. A"));
     let before = held().octets;
     let mut most = 0;
+    // As many as the window of the connection has room for.
     for number in 0..1000 {
         let stream = 2 * number + 1;
-        if number < 500 {
+        if number < 240 {
             ask(&mut client, stream, &query);
             continue;
         }
@@ -122,7 +123,7 @@ fn requests_of_many_fields_are_not_kept_while_a_client_takes_no_responses() {
     }
     std::thread::sleep(Duration::from_millis(300));
     most = most.max(held().octets.saturating_sub(before));
-    // 500 requests, and the responses to those that were taken.
-    assert!(most < 4 << 20, "{most} octets");
+    // The responses that wait, and what was refused.
+    assert!((64 << 10..4 << 20).contains(&most), "{most} octets");
     runtime.shutdown(PATIENCE);
 }

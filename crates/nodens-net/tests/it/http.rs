@@ -238,7 +238,7 @@ fn a_stop_answers_what_is_under_way_and_says_that_no_more_is_taken() {
 fn of_few_connections_one_makes_room_for_one_whichever_workers_have_them() {
     let few = " https {\n  max_connections 6\n }\n whoami";
     let server =
-        Server::of(2, &COREFILE.replace(" whoami", few), Options::default(), &Default::default());
+        Server::of(4, &COREFILE.replace(" whoami", few), Options::default(), &Default::default());
     let open = || server.count("nodens_tcp_connections");
     let mut clients = Vec::new();
     for round in 0..40 {
