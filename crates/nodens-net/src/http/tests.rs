@@ -47,7 +47,7 @@ fn feed(session: &mut Session, octets: &[u8], sizes: &mut dyn FnMut() -> usize) 
             asked += 1;
             session.answer(query.stream, &query.message, NOW);
         }
-        session.take_output();
+        session.take_output(NOW);
         assert!(session.cost() <= 256 << 10, "{}", session.cost());
     }
     asked
@@ -91,9 +91,9 @@ fn spoilt_input_is_refused_without_a_panic() {
             assert!(feed(&mut session, &input, &mut || random(200)) <= 4);
             session.end();
             session.leave();
-            session.say_goodbye();
-            session.take_output();
-            session.expire(Now { mono_ns: 10, unix_s: 0 });
+            session.say_goodbye(NOW);
+            session.take_output(NOW);
+            session.expire(true, Now { mono_ns: 10, unix_s: 0 });
             assert_eq!((session.held(), session.deadline()), (0, None));
         }
     }
