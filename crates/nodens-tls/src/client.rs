@@ -1,9 +1,10 @@
 //! What is asked of servers, and shown to them.
 
 use crate::authorities::Authorities;
+use crate::chain;
 use crate::error::LoadError;
 use crate::files::{self, Contents};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -12,6 +13,7 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, Signa
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Tickets that are kept of each server, for sessions that are resumed.
 const TICKETS: usize = 8;
@@ -37,6 +39,9 @@ pub struct Client {
 struct Loaded {
     /// Without a store for sessions.
     config: Arc<ClientConfig>,
+    verifier: Arc<Verifier>,
+    /// How often the files had changed before.
+    generation: u64,
     /// What the files had in them.
     contents: Contents,
 }
@@ -48,7 +53,7 @@ impl Client {
     /// A file cannot be read, does not have in it what it should, or they do not go together.
     pub fn load(files: ClientFiles) -> Result<Self, LoadError> {
         let provider = Arc::new(ring::default_provider());
-        let loaded = ArcSwap::from_pointee(load(&files, &provider)?);
+        let loaded = ArcSwap::from_pointee(load(&files, &provider, 0)?);
         Ok(Self { files, provider, loaded })
     }
 
@@ -57,16 +62,23 @@ impl Client {
         &self.files
     }
 
+    /// Whether there is no authority that could vouch for a server.
+    pub fn believes_nobody(&self) -> bool {
+        self.loaded.load().verifier.authorities.certificates().is_empty()
+    }
+
     /// Reads the files again; says whether they changed. New connections begin with what is in them now
     /// and resume no session that began with others.
     ///
     /// # Errors
     /// As of [`Client::load`]; what was read before stays in use.
     pub fn reload(&self) -> Result<bool, LoadError> {
-        if self.loaded.load().contents == contents(&self.files)? {
+        let known = self.loaded.load();
+        if known.contents == contents(&self.files)? {
             return Ok(false);
         }
-        self.loaded.store(Arc::new(load(&self.files, &self.provider)?));
+        let generation = known.generation.wrapping_add(1);
+        self.loaded.store(Arc::new(load(&self.files, &self.provider, generation)?));
         Ok(true)
     }
 }
@@ -77,7 +89,11 @@ fn contents(files: &ClientFiles) -> Result<Contents, LoadError> {
     files::contents([certificate, key, files.authorities.as_ref()])
 }
 
-fn load(files: &ClientFiles, provider: &Arc<CryptoProvider>) -> Result<Loaded, LoadError> {
+fn load(
+    files: &ClientFiles,
+    provider: &Arc<CryptoProvider>,
+    generation: u64,
+) -> Result<Loaded, LoadError> {
     // Before they are parsed: what changes meanwhile is seen the next time.
     let contents = contents(files)?;
     let authorities = match &files.authorities {
@@ -89,7 +105,7 @@ fn load(files: &ClientFiles, provider: &Arc<CryptoProvider>) -> Result<Loaded, L
     let builder = ClientConfig::builder_with_provider(provider.clone());
     let builder = builder.with_safe_default_protocol_versions().map_err(unusable)?;
     let verifier = Arc::new(Verifier { authorities, provider: provider.clone() });
-    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier.clone());
     // No name for ALPN is sent, as CoreDNS sends none: a server that knows other names alone would refuse.
     let config = match &files.certificate {
         None => builder.with_no_client_auth(),
@@ -98,7 +114,7 @@ fn load(files: &ClientFiles, provider: &Arc<CryptoProvider>) -> Result<Loaded, L
             builder.with_client_auth_cert(chain, key).map_err(unusable)?
         }
     };
-    Ok(Loaded { config: Arc::new(config), contents })
+    Ok(Loaded { config: Arc::new(config), verifier, generation, contents })
 }
 
 /// A server that connections are made to: the name that its certificate must have, and the sessions with
@@ -107,13 +123,41 @@ fn load(files: &ClientFiles, provider: &Arc<CryptoProvider>) -> Result<Loaded, L
 pub struct Peer {
     client: Arc<Client>,
     name: ServerName<'static>,
-    sessions: Arc<ClientSessionMemoryCache>,
+    /// What connections begin with, made from what the client had read last.
+    start: ArcSwapOption<Start>,
+}
+
+#[derive(Debug)]
+struct Start {
+    generation: u64,
+    config: Arc<ClientConfig>,
+    /// The last second of the certificate that was verified last; the sessions count no longer.
+    not_after: Arc<AtomicU64>,
+}
+
+impl Start {
+    fn new(loaded: &Loaded) -> Self {
+        let not_after = Arc::new(AtomicU64::new(u64::MAX));
+        let verifier = Verified { verifier: loaded.verifier.clone(), not_after: not_after.clone() };
+        let mut config = ClientConfig::clone(&loaded.config);
+        config.dangerous().set_certificate_verifier(Arc::new(verifier));
+        let sessions: Arc<dyn ClientSessionStore> =
+            Arc::new(ClientSessionMemoryCache::new(TICKETS));
+        config.resumption = Resumption::store(sessions);
+        Self { generation: loaded.generation, config: Arc::new(config), not_after }
+    }
+
+    /// Whether a session may be resumed: in one that is, no certificate is looked at.
+    fn counts(&self, generation: u64) -> bool {
+        let now = self.config.time_provider.current_time().map_or(u64::MAX, |now| now.as_secs());
+        self.generation == generation && now <= self.not_after.load(Relaxed)
+    }
 }
 
 impl Peer {
     /// One with this name, without sessions.
     pub fn new(client: Arc<Client>, name: ServerName<'static>) -> Self {
-        Self { client, name, sessions: Arc::new(ClientSessionMemoryCache::new(TICKETS)) }
+        Self { client, name, start: ArcSwapOption::empty() }
     }
 
     /// The name that its certificate must have, or its address.
@@ -121,15 +165,25 @@ impl Peer {
         &self.name
     }
 
-    /// The client's side of a new connection; a session is resumed if there is one.
+    /// Differs between connections that began with different files.
+    pub fn generation(&self) -> u64 {
+        self.client.loaded.load().generation
+    }
+
+    /// The client's side of a new connection; a session is resumed if there is one, as long as the
+    /// certificate counts that it began with.
     ///
     /// # Errors
     /// There can be no keys.
     pub fn connect(&self) -> Result<ClientConnection, Error> {
-        let mut config = ClientConfig::clone(&self.client.loaded.load().config);
-        let sessions: Arc<dyn ClientSessionStore> = self.sessions.clone();
-        config.resumption = Resumption::store(sessions);
-        ClientConnection::new(Arc::new(config), self.name.clone())
+        let loaded = self.client.loaded.load();
+        let known = self.start.load_full().filter(|start| start.counts(loaded.generation));
+        let start = known.unwrap_or_else(|| {
+            let start = Arc::new(Start::new(&loaded));
+            self.start.store(Some(start.clone()));
+            start
+        });
+        ClientConnection::new(start.config.clone(), self.name.clone())
     }
 }
 
@@ -197,6 +251,50 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Notes until when whom it believes is to be believed.
+#[derive(Debug)]
+struct Verified {
+    verifier: Arc<Verifier>,
+    not_after: Arc<AtomicU64>,
+}
+
+impl ServerCertVerifier for Verified {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        sent: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self.verifier.verify_server_cert(leaf, sent, name, ocsp, now)?;
+        self.not_after.store(chain::not_after(leaf).unwrap_or_default(), Relaxed);
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, leaf, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, leaf, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
     }
 }
 

@@ -77,6 +77,22 @@ fn a_server_is_believed_by_its_name_and_its_authority_and_its_session_resumed() 
 }
 
 #[test]
+fn a_session_ends_with_the_certificate_that_it_began_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = write(folder.path(), "dns.example");
+    let config = server(&pair);
+    let peer = peer(believing(&pair.0), "dns.example").unwrap();
+    assert_eq!(handshake(&peer, &config), Ok(rustls::HandshakeKind::Full));
+    assert_eq!(handshake(&peer, &config), Ok(rustls::HandshakeKind::Resumed));
+    let start = peer.start.load_full().unwrap();
+    let leaf = &files::certificates(&pair.0).unwrap()[0];
+    assert_eq!(Some(start.not_after.load(Relaxed)), chain::not_after(leaf));
+    start.not_after.store(1_700_000_000, Relaxed);
+    assert_eq!(handshake(&peer, &config), Ok(rustls::HandshakeKind::Full));
+    assert_eq!(handshake(&peer, &config), Ok(rustls::HandshakeKind::Resumed));
+}
+
+#[test]
 fn files_that_changed_end_the_sessions_and_damaged_ones_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let pair = write(folder.path(), "dns.example");
@@ -85,6 +101,7 @@ fn files_that_changed_end_the_sessions_and_damaged_ones_change_nothing() {
     let peer = Peer::new(client.clone(), server_name("dns.example").unwrap());
     assert!(handshake(&peer, &config).is_ok());
     assert!(!client.reload().unwrap());
+    assert_eq!(peer.generation(), 0);
     fs::write(&pair.0, "nothing").unwrap();
     let error = client.reload().unwrap_err().to_string();
     assert!(error.contains("cert.pem: expected certificates in PEM format"), "{error}");
@@ -92,6 +109,7 @@ fn files_that_changed_end_the_sessions_and_damaged_ones_change_nothing() {
     // Another authority: what it did not vouch for is not resumed.
     write(folder.path(), "dns.example");
     assert!(client.reload().unwrap());
+    assert_eq!(peer.generation(), 1);
     assert!(handshake(&peer, &config).is_err());
 }
 
