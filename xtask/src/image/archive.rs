@@ -11,6 +11,8 @@ use tar::{Builder, EntryType, Header};
 pub(super) enum Entry {
     /// A program that everyone may run.
     Program { path: String, program: Vec<u8> },
+    /// A file that everyone may read.
+    File { path: String, data: Vec<u8> },
     /// A symbolic link.
     Link { path: String, target: String },
 }
@@ -85,6 +87,9 @@ impl Image {
                     }
                     append(&mut layer, path.trim_start_matches('/'), 0o755, program)?;
                 }
+                Entry::File { path, data } => {
+                    append(&mut layer, path.trim_start_matches('/'), 0o644, data)?;
+                }
                 Entry::Link { path, target } => {
                     let mut header = header(0o777, 0);
                     header.set_entry_type(EntryType::Symlink);
@@ -98,7 +103,7 @@ impl Image {
     fn config(&self, layer: &[u8]) -> Value {
         let entry_point = self.entries.iter().find_map(|entry| match entry {
             Entry::Program { path, .. } => Some(path),
-            Entry::Link { .. } => None,
+            Entry::File { .. } | Entry::Link { .. } => None,
         });
         json!({
             "architecture": self.architecture,

@@ -1,7 +1,7 @@
 //! `cargo xtask image`: the container image, without a container engine.
 //!
-//! Static programs, so one layer with the server, the program that draws `nodens top`, and nothing else. The archive is an OCI image layout that also
-//! carries the index of `docker save`: `docker load`, `podman load`, `ctr images import` and `skopeo` all read it. The
+//! Static programs, so one layer with the server, the program that draws `nodens top`, the authorities for certificates,
+//! and nothing else. The archive is an OCI image layout that also carries the index of `docker save`: `docker load`, `podman load`, `ctr images import` and `skopeo` all read it. The
 //! same inputs give the same octets.
 
 mod archive;
@@ -39,6 +39,10 @@ const NODE: Role = Role { name: "node", image: "nodens-node", user: "0:0" };
 /// Names under which manifests of CoreDNS and of node-cache start their program.
 const LINKS: [&str; 2] = ["/coredns", "/node-cache"];
 
+/// The authorities of servers' certificates, where `ca-certificates` of most distributions has them and where
+/// programs look for them.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
 #[derive(Default)]
 struct Options {
     tag: Option<String>,
@@ -59,7 +63,8 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     }
     let mut options = parse(args)?;
     let role = role(options.role.as_deref())?;
-    if options.files.is_empty() {
+    let is_server = options.files.is_empty();
+    if is_server {
         let program = match options.program {
             Some(program) => program,
             None => build(options.profile.as_deref().unwrap_or("release"))?,
@@ -88,6 +93,9 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
         is_static(&program).with_context(|| format!("{}", file.display()))?;
         entries.push(Entry::Program { path: path.clone(), program });
     }
+    if is_server {
+        entries.push(authorities(AUTHORITIES)?);
+    }
     entries.extend(options.links.into_iter().map(|(path, target)| Entry::Link { path, target }));
     let image = Image {
         tag: tag.clone(),
@@ -103,6 +111,16 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     std::fs::write(&out, &archive).with_context(|| format!("cannot write {}", out.display()))?;
     println!("{tag}: {} ({:.1} MB)", out.display(), archive.len() as f64 / 1e6);
     Ok(true)
+}
+
+/// The authorities of this machine: without them no server's certificate is believed, unless the Corefile names
+/// some.
+fn authorities(path: &str) -> Result<Entry> {
+    let data = std::fs::read(path)
+        .with_context(|| format!("cannot read {path}: install ca-certificates on this machine"))?;
+    let begin = b"-----BEGIN CERTIFICATE-----";
+    ensure!(data.windows(begin.len()).any(|part| part == begin), "{path} has no certificates");
+    Ok(Entry::File { path: AUTHORITIES.to_owned(), data })
 }
 
 fn parse(args: &[String]) -> Result<Options> {

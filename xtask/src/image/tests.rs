@@ -22,6 +22,7 @@ fn image() -> Image {
         command: Vec::new(),
         entries: vec![
             Entry::Program { path: "/nodens".to_owned(), program: program(1) },
+            Entry::File { path: AUTHORITIES.to_owned(), data: b"authorities".to_vec() },
             Entry::Link { path: "/coredns".to_owned(), target: "nodens".to_owned() },
         ],
     }
@@ -62,6 +63,13 @@ fn both_indices_lead_to_the_same_layer_and_configuration() {
 }
 
 #[test]
+fn an_image_without_authorities_is_not_made() {
+    let error = |path: &str| authorities(path).err().unwrap().to_string();
+    assert!(error("/none/ca.crt").contains("install ca-certificates"));
+    assert!(error(repo::root().join("Cargo.toml").to_str().unwrap()).contains("no certificates"));
+}
+
+#[test]
 fn the_layer_has_the_program_with_its_capability_and_the_link() {
     let files = files(&image().archive().unwrap());
     let manifest = json(&files, &named(&json(&files, "index.json")["manifests"][0]));
@@ -74,6 +82,9 @@ fn the_layer_has_the_program_with_its_capability_and_the_link() {
     let extension = nodens.pax_extensions().unwrap().unwrap().next().unwrap().unwrap();
     assert_eq!(extension.key(), Ok("SCHILY.xattr.security.capability"));
     assert_eq!(extension.value_bytes()[..8], [1, 0, 0, 2, 0, 4, 0, 0]);
+    let authorities = entries.next().unwrap().unwrap();
+    assert_eq!(authorities.path().unwrap().to_str(), Some("etc/ssl/certs/ca-certificates.crt"));
+    assert_eq!((authorities.header().mode().unwrap(), authorities.size()), (0o644, 11));
     let coredns = entries.next().unwrap().unwrap();
     assert_eq!(coredns.link_name().unwrap().unwrap().to_str(), Some("nodens"));
     assert!(entries.next().is_none());
