@@ -55,6 +55,7 @@ impl Asking {
         let (zones, upstreams) = (&self.zones, upstreams.join(", "));
         let mut over: Vec<_> =
             self.upstreams.iter().map(|one| one.carrier(carrier).proto()).collect();
+        over.sort_unstable();
         over.dedup();
         let over = over.join(", ");
         let text = format!(

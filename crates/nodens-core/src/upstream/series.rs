@@ -35,7 +35,12 @@ impl Series {
         let proxy = ("proxy_name", "forward");
         let per_carrier = |name, help| {
             ByTransport::new(|carrier: Carrier| {
-                let carrier = if is_encrypted { Carrier::Tls } else { carrier };
+                // Only what it can be asked over has a series.
+                let carrier = match carrier {
+                    _ if is_encrypted => Carrier::Tls,
+                    Carrier::Udp => Carrier::Udp,
+                    _ => Carrier::Tcp,
+                };
                 registry.counter(name, help, &[proxy, ("to", to), ("proto", carrier.proto())])
             })
         };

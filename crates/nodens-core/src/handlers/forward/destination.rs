@@ -107,11 +107,13 @@ fn expand(
 }
 
 /// `192.0.2.1`, `192.0.2.1:53`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:53`; a zone
-/// (`%eth0`) behind the address is left out.
+/// (`%eth0`) behind the address is left out, or behind the port of an IPv4 address, as in CoreDNS.
 fn address(text: &str, port: u16) -> Option<SocketAddr> {
     let (host, port) = match (text.strip_prefix('['), text.rsplit_once(':')) {
         (Some(_), Some((host, port))) if host.ends_with(']') => (host, port.parse().ok()?),
-        (None, Some((host, port))) if !host.contains(':') => (host, port.parse().ok()?),
+        (None, Some((host, port))) if !host.contains(':') => {
+            (host, port.split('%').next().unwrap_or_default().parse().ok()?)
+        }
         _ => (text, port),
     };
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -249,6 +251,7 @@ mod tests {
             ("192.0.2.1%", "192.0.2.1:853", None),
             ("192.0.2.1%dns.example", "192.0.2.1:853", Some("dns.example")),
             ("192.0.2.1%dns.example:8853", "192.0.2.1:8853", Some("dns.example")),
+            ("192.0.2.1:8853%dns.example", "192.0.2.1:8853", Some("dns.example")),
             ("2001:db8::1%dns.example", "[2001:db8::1]:853", Some("dns.example")),
             // No name: refused later.
             ("2001:db8::1%dns.example:8853", "[2001:db8::1]:853", Some("dns.example:8853")),

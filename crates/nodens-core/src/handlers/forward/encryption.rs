@@ -3,6 +3,7 @@
 use super::destination::Destination;
 use crate::config::{BlockBuilder, Renewal};
 use crate::limits::CERTIFICATE_RELOAD;
+use crate::log::Level;
 use crate::upstream::Peer;
 use nodens_corefile::{Directive, Error, Token};
 use nodens_tls::rustls::pki_types::ServerName;
@@ -92,6 +93,11 @@ fn client(
 ) -> Result<Arc<Client>, Error> {
     let client = block.shared.upstreams.client(files);
     let client = client.map_err(|error| line.invalid(error.to_string()))?;
+    if client.believes_nobody() {
+        let text = "the system has no authorities for certificates, so every handshake with an upstream fails: \
+                    install ca-certificates, or name a file of them with tls or in SSL_CERT_FILE";
+        block.shared.sink.line(Level::Warning, "forward", text.to_owned());
+    }
     let ClientFiles { certificate, authorities } = client.files();
     let path = certificate.as_ref().map(|(certificate, _)| certificate).or(authorities.as_ref());
     let is_known = block.services.kept.all::<Arc<Client>>().any(|own| Arc::ptr_eq(own, &client));

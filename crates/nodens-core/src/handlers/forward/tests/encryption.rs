@@ -100,18 +100,19 @@ fn metrics_name_the_encryption() {
     };
     assert!(has("192.0.2.1:853", "tcp-tls") && !has("192.0.2.1:853", "tcp"), "{text}");
     assert!(has("192.0.2.2:53", "udp") && has("192.0.2.2:53", "tcp"), "{text}");
+    assert!(!has("192.0.2.2:53", "tcp-tls"), "{text}");
 }
 
 #[test]
 fn an_outage_names_what_each_upstream_is_asked_over() {
-    let mut bench = bench("tls://192.0.2.1 192.0.2.2", "");
+    let mut bench = bench("tls://192.0.2.1 192.0.2.2 tls://192.0.2.3", "");
     script(&mut bench, |ask, _| refused(ask));
     for n in 0..20 {
         assert_eq!(rcode_of(&mut bench, &format!("a{n}.example A")), Rcode::SERVFAIL);
         bench.pass(1000 * MS);
     }
     let said = bench.log.try_iter().any(|record| {
-        matches!(record, crate::log::Record::Line { text, .. } if text.contains("are down over tcp-tls, udp: 192.0.2.1:853, 192.0.2.2:53"))
+        matches!(record, crate::log::Record::Line { text, .. } if text.contains("are down over tcp-tls, udp: 192.0.2.1:853, 192.0.2.2:53, 192.0.2.3:853; "))
     });
     assert!(said);
 }
