@@ -224,6 +224,14 @@ pub const REPLIES_IN_A_ROW: usize = 2;
 
 /// Connections a worker may have to one upstream.
 pub const UPSTREAM_CONNECTIONS: usize = 4;
+/// The same of one that closes connections after a number of queries, which cannot all share a few.
+pub const UPSTREAM_CONNECTIONS_SHORT: usize = 256;
+/// For how long it counts that an upstream closed a connection although queries waited there.
+pub const UPSTREAM_ANSWERS_KEPT: Duration = Duration::from_secs(60);
+/// For how long no handshake with an upstream begins after one that failed; doubled with each further one.
+pub const HANDSHAKE_PAUSE_MIN: Duration = Duration::from_millis(50);
+/// The longest such time.
+pub const HANDSHAKE_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Questions under way on every connection before another is opened.
 pub const UPSTREAM_SPREAD: usize = 16;
 /// Questions under way or forgotten on one connection; an upstream that is so far behind gets no more.

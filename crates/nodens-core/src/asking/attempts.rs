@@ -12,6 +12,7 @@ use crate::action::Action;
 use crate::coalescing::Role;
 use crate::limits::{HEDGE_TIME_MAX, HEDGE_TIME_MIN, TRY_SUSPECT_EVERY};
 use crate::ticket::Ticket;
+use crate::time::Now;
 use crate::upstream::{Ask, Carrier, Fault, Upstream};
 use fastrand::Rng;
 use std::sync::Arc;
@@ -60,7 +61,12 @@ pub(crate) struct Attempt {
     member: usize,
     pub(crate) carrier: Carrier,
     pub(crate) upstream: Arc<Upstream>,
+    /// When it began.
+    asked_ns: u64,
+    /// When its query left, as far as is known.
     sent_ns: u64,
+    /// Its query waits for a connection that is being made, which has a time of its own.
+    connects: bool,
     pub(crate) late: bool,
     given_up: bool,
 }
@@ -73,7 +79,38 @@ pub(crate) struct Answered {
     pub took: Duration,
 }
 
+impl Attempt {
+    /// Whether its connection is being made and has not taken longer than usual.
+    pub(crate) fn connects(&self, now: Now) -> bool {
+        let usual = || self.upstream.path(self.carrier).usual_connect_time();
+        self.connects && now.since(self.asked_ns) < usual()
+    }
+}
+
 impl State {
+    /// The query of this attempt waits for a connection that is being made.
+    pub(crate) fn connects(&mut self, number: u32) {
+        if let Some(attempt) = self.pending.iter_mut().find(|attempt| attempt.number == number) {
+            attempt.connects = true;
+        }
+    }
+
+    /// The connection is made, and the query of this attempt leaves: its time begins.
+    pub(crate) fn departed(&mut self, number: u32, now: Now) {
+        if let Some(attempt) = self.pending.iter_mut().find(|attempt| attempt.number == number) {
+            attempt.connects = false;
+            attempt.sent_ns = now.mono_ns;
+            // The timer fires no later, and is set again then.
+            self.hedge_at = self.hedge_at.max(now.plus(self.hedge_wait));
+        }
+    }
+
+    /// Whether a connection for this query is being made to this upstream, in its usual time: another
+    /// would take as long.
+    fn connects_to(&self, member: usize, now: Now) -> bool {
+        self.pending.iter().any(|attempt| attempt.member == member && attempt.connects(now))
+    }
+
     /// Forgets everything but buffers.
     #[inline]
     pub fn clear(&mut self) {
@@ -111,12 +148,15 @@ impl State {
     }
 
     /// A random upstream that may still answer and was not asked yet, or after all were, if `again`.
-    fn any_of(&mut self, upstreams: usize, again: bool, rng: &mut Rng) -> Option<usize> {
+    fn any_of(&mut self, upstreams: usize, again: bool, now: Now, rng: &mut Rng) -> Option<usize> {
         let useful = |member: &usize| self.is_useful(*member);
         if again && (0..upstreams).filter(useful).all(|member| self.asked & bit(member) != 0) {
             self.asked = 0;
         }
-        let left = |member: &usize| self.is_useful(*member) && self.asked & bit(*member) == 0;
+        let left = |member: &usize| {
+            let is_useful = self.is_useful(*member) && !self.connects_to(*member, now);
+            is_useful && self.asked & bit(*member) == 0
+        };
         let count = (0..upstreams).filter(left).count();
         if count == 0 { None } else { (0..upstreams).filter(left).nth(rng.usize(..count)) }
     }
@@ -224,7 +264,9 @@ impl Asking {
             member,
             carrier,
             upstream: upstream.clone(),
+            asked_ns: sent_ns,
             sent_ns,
+            connects: false,
             late: false,
             given_up: false,
         });
@@ -247,7 +289,7 @@ impl Asking {
                 continue;
             }
             self.note_recovery(worker, q.now, upstream, carrier);
-            if state.is_useful(member) {
+            if state.is_useful(member) && !state.connects_to(member, q.now) {
                 return Some(member);
             }
             all_down = false;
@@ -260,7 +302,7 @@ impl Asking {
             return None;
         }
         // Beside one that is up the health checks are right, most likely: once is enough for others.
-        state.any_of(self.upstreams.len(), all_down, &mut worker.rng)
+        state.any_of(self.upstreams.len(), all_down, q.now, &mut worker.rng)
     }
 
     /// How long to wait for this upstream before somebody else is asked as well.
@@ -277,7 +319,9 @@ impl Asking {
         let open = state.pending.iter().filter(|attempt| !attempt.given_up);
         let mut at = q.deadline_ns;
         for attempt in open {
-            at = at.min(attempt.sent_ns.saturating_add(timeout));
+            // One whose query has not left is looked at again before its time can be over.
+            let since = if attempt.connects { q.now.mono_ns } else { attempt.sent_ns };
+            at = at.min(since.saturating_add(timeout));
         }
         if self.may_start(state) {
             at = at.min(state.hedge_at);
@@ -299,7 +343,9 @@ impl Asking {
         }
         let ticket = state.ticket;
         for attempt in &mut state.pending {
-            if !attempt.given_up && now.since(attempt.sent_ns) >= self.options.read_timeout {
+            let is_over =
+                !attempt.connects && now.since(attempt.sent_ns) >= self.options.read_timeout;
+            if !attempt.given_up && is_over {
                 attempt.given_up = true;
                 let attempt = attempt.number;
                 q.worker.actions.push(Action::GiveUp { ticket, attempt });
@@ -310,14 +356,22 @@ impl Asking {
             return self.wait(q);
         }
         self.mark_late(q);
+        let state = &mut *q.state;
+        let useful = |member: &usize| state.is_useful(*member);
+        let mut useful = (0..self.upstreams.len()).filter(useful);
+        if state.waits() && useful.all(|member| state.connects_to(member, now)) {
+            state.hedge_at = now.plus(state.hedge_wait.max(HEDGE_TIME_MIN));
+            return self.wait(q);
+        }
         self.ask_next(q, Cause::Retry)
     }
 
     /// Notes an answer; `None` if nobody waits for it.
     pub(crate) fn on_reply(&self, q: &mut Query<'_>, number: u32) -> Option<Answered> {
         let attempt = q.state.take(number)?;
-        let took = q.now.since(attempt.sent_ns);
-        attempt.upstream.path(attempt.carrier).answered(q.now, took);
+        // How long a connection took to be made is no time of its answers, but one of the query.
+        let took = q.now.since(attempt.asked_ns);
+        attempt.upstream.path(attempt.carrier).answered(q.now, q.now.since(attempt.sent_ns));
         let Attempt { member, carrier, upstream, .. } = attempt;
         Some(Answered { carrier, member, upstream, took })
     }

@@ -223,9 +223,11 @@ impl Asking {
         self.wait(q)
     }
 
+    /// Notes that attempts take longer than usual. Until its query has left that says nothing of an upstream,
+    /// but for the time that its connections take.
     pub(crate) fn mark_late(&self, q: &mut Query<'_>) {
         for attempt in &mut *q.state.pending {
-            if attempt.late {
+            if attempt.late || attempt.connects(q.now) {
                 continue;
             }
             attempt.late = true;

@@ -109,6 +109,13 @@ pub struct Ask {
     pub elsewhere: bool,
 }
 
+impl Ask {
+    /// Whether it is a health check.
+    pub fn is_check(&self) -> bool {
+        crate::asking::probes::is_probe(self.ticket)
+    }
+}
+
 /// Why an attempt failed. The texts are those of Go's `net` package, for which CoreDNS's users
 /// search their logs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -164,14 +171,15 @@ impl Upstreams {
     }
 
     /// What connections within TLS begin with that use these files. It lives as long as somebody holds it,
-    /// and so do the sessions that began with it; what is in the files now counts.
+    /// and so do the sessions that began with it. One that is in use keeps what it has read: whoever has it
+    /// reads the files again, and a configuration that is refused changes nothing of the running one.
     ///
     /// # Errors
     /// The files are of no use.
     pub fn client(&self, files: ClientFiles) -> Result<Arc<Client>, LoadError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = known.clients.get(&files).and_then(Weak::upgrade) {
-            client.reload()?;
+            Client::load(files)?;
             return Ok(client);
         }
         known.clients.retain(|_, client| client.strong_count() > 0);

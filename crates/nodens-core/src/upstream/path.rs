@@ -1,6 +1,6 @@
 //! What is known about asking one upstream over one carrier.
 
-use crate::limits::{OUTAGE_MIN, STRIKES_MAX};
+use crate::limits::{HEDGE_TIME_MAX, HEDGE_TIME_MIN, OUTAGE_MIN, STRIKES_MAX};
 use crate::time::Now;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub struct Path {
     smoothed_ns: AtomicU64,
     /// Estimate of the 99th percentile in nanoseconds; 0 before the first answer.
     p99_ns: AtomicU64,
+    /// Smoothed time in which connections are made, in nanoseconds; 0 before the first.
+    connect_ns: AtomicU64,
     buckets: [AtomicU32; BUCKETS],
     observations: AtomicU32,
     in_flight: AtomicU32,
@@ -46,6 +48,7 @@ impl Default for Path {
         Self {
             smoothed_ns: AtomicU64::new(0),
             p99_ns: AtomicU64::new(0),
+            connect_ns: AtomicU64::new(0),
             buckets: std::array::from_fn(|_| AtomicU32::new(0)),
             observations: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
@@ -72,6 +75,21 @@ impl Path {
     /// zero before the first answer.
     pub fn p99(&self) -> Duration {
         Duration::from_nanos(self.p99_ns.load(Relaxed))
+    }
+
+    /// A connection was made in this time, with its handshake.
+    pub fn connected(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        self.connect_ns.store(smooth(self.connect_ns.load(Relaxed), ns), Relaxed);
+    }
+
+    /// For how long nothing speaks against a connection that is being made: four times the smoothed time,
+    /// because a session that is not resumed takes longer; the longest there is before the first one.
+    pub fn usual_connect_time(&self) -> Duration {
+        match self.connect_ns.load(Relaxed) {
+            0 => HEDGE_TIME_MAX,
+            ns => Duration::from_nanos(ns.saturating_mul(4)).clamp(HEDGE_TIME_MIN, HEDGE_TIME_MAX),
+        }
     }
 
     /// Questions under way.
@@ -169,9 +187,7 @@ impl Path {
 
     fn observe(&self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let old = self.smoothed_ns.load(Relaxed);
-        let new = if old == 0 { ns } else { old - old / 8 + ns / 8 };
-        self.smoothed_ns.store(new.max(1), Relaxed);
+        self.smoothed_ns.store(smooth(self.smoothed_ns.load(Relaxed), ns), Relaxed);
         if let Some(bucket) = self.buckets.get(bucket_of(ns)) {
             bucket.fetch_add(1, Relaxed);
         }
@@ -202,6 +218,12 @@ impl Path {
             self.observations.store(HALVE_AT / 2, Relaxed);
         }
     }
+}
+
+/// A mean in which the new value counts for an eighth, and the first one alone; not 0.
+fn smooth(old: u64, new: u64) -> u64 {
+    let mean = if old == 0 { new } else { old - old / 8 + new / 8 };
+    mean.max(1)
 }
 
 fn bucket_of(ns: u64) -> usize {

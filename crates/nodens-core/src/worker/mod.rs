@@ -171,6 +171,20 @@ impl Worker {
         self.settle(now);
     }
 
+    /// The query of an attempt waits for a connection that is being made.
+    pub fn connects(&mut self, ticket: Ticket, attempt: u32) {
+        if let Some(job) = self.job(ticket) {
+            job.current.state.forward.connects(attempt);
+        }
+    }
+
+    /// The connection is made, and the query leaves: [`Worker::connects`] holds no more.
+    pub fn departed(&mut self, now: Now, ticket: Ticket, attempt: u32) {
+        if let Some(job) = self.job(ticket) {
+            job.current.state.forward.departed(attempt, now);
+        }
+    }
+
     /// An attempt to ask failed.
     pub fn failed(&mut self, now: Now, ticket: Ticket, attempt: u32, fault: &Fault) {
         if probes::is_probe(ticket) {

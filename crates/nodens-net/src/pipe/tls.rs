@@ -17,12 +17,14 @@ pub(super) struct Tls {
     kept: usize,
     /// The other side has said that it sends no more.
     has_ended: bool,
+    /// Why nothing more can be read, for the read after the one that found it: what came before is whole.
+    broken: Option<io::Error>,
 }
 
 impl Tls {
     /// A connection whose handshake has not begun.
     pub(super) fn new(session: Connection, stream: TcpStream) -> Self {
-        Self { stream, session, encrypted: 0, kept: 0, has_ended: false }
+        Self { stream, session, encrypted: 0, kept: 0, has_ended: false, broken: None }
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
@@ -39,9 +41,9 @@ impl Tls {
         self.kept
     }
 
-    /// Whether the other side has said that it sends no more.
+    /// Whether nothing more can be read: the other side has said so, or what followed was no TLS.
     pub(super) fn has_ended(&self) -> bool {
-        self.has_ended
+        self.has_ended || self.broken.is_some()
     }
 
     /// Tells the other side that nothing follows what was sent, so that it can tell an end from a cut (RFC
@@ -57,10 +59,11 @@ impl Tls {
     }
 
     /// Reads from the socket and decrypts into `buffer` until nothing is there or `enough` octets are. All
-    /// that one read brings fits if `buffer` has room for two records beyond that.
+    /// that one read brings fits if `buffer` has room for two records beyond that. What was decrypted before
+    /// an error is given first, and the error by the next read.
     pub(super) fn read(&mut self, buffer: &mut [u8], enough: usize) -> io::Result<Received> {
         let mut len = self.decrypted(buffer)?;
-        while len < enough && !self.has_ended {
+        while len < enough && !self.has_ended() {
             let was_handshaking = self.session.is_handshaking();
             match self.session.read_tls(&mut self.stream) {
                 // Without a farewell an attacker may have cut the rest off; what is whole is answered.
@@ -68,20 +71,27 @@ impl Tls {
                 Ok(octets) => self.kept += if was_handshaking { octets } else { 0 },
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.broken = Some(error);
+                    break;
+                }
             }
-            self.process()?;
+            self.broken = self.process().err();
+            // Records that are whole come before the one that is at fault.
             len += self.decrypted(buffer.get_mut(len..).unwrap_or_default())?;
             if was_handshaking {
                 // One step at a time.
                 break;
             }
         }
-        Ok(match len {
-            0 if self.has_ended => Received::End,
-            0 => Received::Nothing,
-            len => Received::Octets(len),
-        })
+        match len {
+            0 => match self.broken.take() {
+                Some(error) => Err(error),
+                None if self.has_ended => Ok(Received::End),
+                None => Ok(Received::Nothing),
+            },
+            len => Ok(Received::Octets(len)),
+        }
     }
 
     /// Processes what was read, and says what TLS has to say: its part of the handshake, or the alert that

@@ -17,6 +17,14 @@ impl Streams {
         waits
     }
 
+    /// Notes that a connection is made, if it is.
+    pub(super) fn note_handshake(&mut self, key: Key, cx: &mut Context<'_>) {
+        let Some(stream) = self.open.get_mut(key) else { return };
+        if stream.note_handshake(cx) {
+            self.manners.made(stream.upstream.id);
+        }
+    }
+
     /// Whether [`Streams::take_handshake`] has something to do now.
     pub(super) fn has_handshakes(&self) -> bool {
         !self.handshakes.is_empty()
@@ -33,9 +41,7 @@ impl Streams {
             let Some(stream) = self.open.get_mut(key) else { continue };
             stream.in_turn = false;
             self.read(key, places, scratch, cx);
-            if let Some(stream) = self.open.get_mut(key) {
-                stream.note_handshake(cx.now);
-            }
+            self.note_handshake(key, cx);
             self.mark(key);
             return;
         }

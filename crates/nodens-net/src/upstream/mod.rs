@@ -4,6 +4,7 @@
 //! is what it takes to ask: ports, connections, IDs, and not believing every message.
 
 mod handshakes;
+mod manners;
 mod ports;
 mod stream;
 mod streams;

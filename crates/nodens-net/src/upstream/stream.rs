@@ -42,6 +42,9 @@ pub(super) struct Stream {
     tickets: HashMap<Ticket, u32, RandomState>,
     /// Questions that somebody waits for.
     pub(super) live: usize,
+    /// Questions put on it, and how many of them it answered.
+    asked: u32,
+    pub(super) answers: u32,
     /// Whether the connection of the network is made, which a handshake may follow.
     pub(super) dialled: bool,
     /// Whether the connection is made, and queries may be sent.
@@ -54,6 +57,8 @@ pub(super) struct Stream {
     /// Whether it is noted for what is in its `output` to be sent at the end of the round.
     pub(super) dirty: bool,
     pub(super) opened_at: u64,
+    /// [`Peer::generation`](nodens_core::upstream::Peer::generation) when it was opened.
+    generation: u64,
     /// When it takes no more questions.
     pub(super) retire_at: u64,
     /// When something was last received.
@@ -65,12 +70,16 @@ pub(super) struct Stream {
 impl Stream {
     /// A connection that is being made.
     pub(super) fn new(pipe: Pipe, upstream: Arc<Upstream>, now: Now, retire_at: u64) -> Self {
+        let generation = generation(&upstream);
         Self {
+            generation,
             pipe,
             upstream,
             waiting: HashMap::default(),
             tickets: HashMap::default(),
             live: 0,
+            asked: 0,
+            answers: 0,
             dialled: false,
             connected: false,
             in_turn: false,
@@ -84,13 +93,32 @@ impl Stream {
         }
     }
 
-    /// Notes that it is made once there is no handshake to wait for.
-    pub(super) fn note_handshake(&mut self, now: Now) {
-        if self.dialled && !self.connected && !self.pipe.is_handshaking() {
-            self.connected = true;
-            self.heard_at = now.mono_ns;
-            self.doubtful = false;
+    /// Notes that it is made once there is no handshake to wait for, when the queries that waited for it
+    /// leave; says whether it was made now.
+    pub(super) fn note_handshake(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.dialled || self.connected || self.pipe.is_handshaking() {
+            return false;
         }
+        let now = cx.now;
+        self.connected = true;
+        self.heard_at = now.mono_ns;
+        self.doubtful = false;
+        let path = self.upstream.path(self.pipe.transport());
+        path.connected(now.since(self.opened_at));
+        for waiting in self.waiting.values_mut() {
+            waiting.sent_at = now.mono_ns;
+            if !waiting.forgotten {
+                cx.worker.departed(now, waiting.ticket, waiting.attempt);
+            }
+        }
+        true
+    }
+
+    /// How many queries it answered, if the upstream has closed it without an answer to others that it had
+    /// by then. One that it had not may have crossed a close for idleness.
+    pub(super) fn answers_before_close(&self) -> Option<u32> {
+        let left = self.waiting.values().any(|waiting| waiting.sent_at < self.heard_at);
+        (self.connected && self.answers > 0 && left).then_some(self.answers)
     }
 
     /// What it means that it broke: before it is made, no query has left.
@@ -107,9 +135,11 @@ impl Stream {
         }
     }
 
-    /// How good a place for another question it is; none if it takes no more.
-    pub(super) fn standing(&self, now: Now) -> Option<Standing> {
-        let full = self.waiting.len() >= UPSTREAM_IN_FLIGHT || self.pipe.output.len() >= UNSENT_MAX;
+    /// How good a place for another question it is; none if it takes no more, as after `queries_max`.
+    pub(super) fn standing(&self, now: Now, queries_max: Option<u32>) -> Option<Standing> {
+        let full = self.waiting.len() >= UPSTREAM_IN_FLIGHT
+            || self.pipe.output.len() >= UNSENT_MAX
+            || queries_max.is_some_and(|most| self.asked >= most);
         match (self.connected, self.is_old(now)) {
             _ if full => None,
             (_, true) if !self.connected || !self.may_outlast() => None,
@@ -120,14 +150,19 @@ impl Stream {
         }
     }
 
-    /// Whether it has had its time.
+    /// Whether it has had its time, or began with files that have changed since.
     pub(super) fn is_old(&self, now: Now) -> bool {
-        now.mono_ns >= self.retire_at
+        now.mono_ns >= self.retire_at || self.is_outdated()
     }
 
-    /// Whether it may go on after its time while there is no other; not where the Corefile limits it.
+    fn is_outdated(&self) -> bool {
+        self.generation != generation(&self.upstream)
+    }
+
+    /// Whether it may go on after its time while there is no other; not where the Corefile limits it, nor
+    /// with keys that were replaced.
     pub(super) fn may_outlast(&self) -> bool {
-        self.upstream.key.settings.max_age.is_zero()
+        self.upstream.key.settings.max_age.is_zero() && !self.is_outdated()
     }
 
     pub(super) fn has_asked_for(&self, ticket: Ticket) -> bool {
@@ -139,6 +174,7 @@ impl Stream {
         *self.tickets.entry(waiting.ticket).or_default() += 1;
         self.waiting.insert(id, waiting);
         self.live += 1;
+        self.asked = self.asked.saturating_add(1);
     }
 
     /// The question with this ID has its answer.
@@ -170,6 +206,10 @@ impl Stream {
     }
 }
 
+fn generation(upstream: &Upstream) -> u64 {
+    upstream.key.tls.as_ref().map_or(0, |peer| peer.generation())
+}
+
 /// Hands the whole messages among `octets` and what was left before to their questions.
 pub(super) fn take_octets(
     stream: &mut Stream,
@@ -196,6 +236,7 @@ fn take_answer(stream: &mut Stream, message: &[u8], places: &mut Places, cx: &mu
         cx.counters.add(cx.counters.strays, 1);
         return;
     };
+    stream.answers = stream.answers.saturating_add(1);
     if !waiting.forgotten {
         stream.settled(cx.now);
         places.remove(waiting.attempt);
@@ -251,14 +292,14 @@ mod tests {
             (Settings { max_age, ..Settings::default() }, None),
         ] {
             let (_listener, mut stream) = stream(settings);
-            assert_eq!(stream.standing(then), Some(Standing::InTheMaking));
-            assert_eq!(stream.standing(later), None);
+            assert_eq!(stream.standing(then, None), Some(Standing::InTheMaking));
+            assert_eq!(stream.standing(later, None), None);
             stream.connected = true;
-            assert_eq!(stream.standing(then), Some(Standing::Made));
-            assert_eq!(stream.standing(later), old);
+            assert_eq!(stream.standing(then, None), Some(Standing::Made));
+            assert_eq!(stream.standing(later, None), old);
             stream.doubtful = true;
-            assert_eq!(stream.standing(then), Some(Standing::Doubtful));
-            assert_eq!(stream.standing(later), old.map(|_| Standing::Doubtful));
+            assert_eq!(stream.standing(then, None), Some(Standing::Doubtful));
+            assert_eq!(stream.standing(later, None), old.map(|_| Standing::Doubtful));
         }
         use Standing::{Doubtful, InTheMaking, Made, Old};
         assert!(Made < Old && Old < Doubtful && Doubtful < InTheMaking);

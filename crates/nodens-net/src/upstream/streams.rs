@@ -1,12 +1,16 @@
 //! Questions in streams: a few connections per upstream, many questions on each, answers in any
 //! order (RFC 7766 sections 6.2.1.1 and 7).
 
+use super::manners::Manners;
 use super::stream::{Standing, Stream, connect, take_octets};
 use super::waiting::Waiting;
 use super::{Places, Unsent, draw_id};
 use crate::context::Context;
 use crate::fault;
-use crate::limits::{CONNECT_TIMEOUT, UPSTREAM_AGE, UPSTREAM_CONNECTIONS, UPSTREAM_SPREAD};
+use crate::limits::{
+    CONNECT_TIMEOUT, UPSTREAM_AGE, UPSTREAM_CONNECTIONS, UPSTREAM_CONNECTIONS_SHORT,
+    UPSTREAM_SPREAD,
+};
 use crate::pipe::Received;
 use crate::poll::{Interest, Ready};
 use crate::random::Random;
@@ -28,6 +32,7 @@ pub(crate) struct Streams {
     /// Connections whose handshakes wait for their turn.
     pub(super) handshakes: VecDeque<Key>,
     spare: Vec<Vec<u8>>,
+    pub(super) manners: Manners,
 }
 
 impl Streams {
@@ -49,6 +54,9 @@ impl Streams {
         header::set_id(message, id);
         stream.pipe.output.push(message, &mut self.spare);
         stream.await_answer(id, waiting);
+        if !stream.connected {
+            cx.worker.connects(ask.ticket, ask.attempt);
+        }
         if !stream.dirty {
             stream.dirty = true;
             self.dirty.push(key);
@@ -68,9 +76,10 @@ impl Streams {
         let keys = self.by_upstream.get(&ask.upstream.id).map(Vec::as_slice).unwrap_or_default();
         let mut best: Option<((Standing, usize), Key)> = None;
         let mut usable = 0;
+        let queries_max = self.manners.queries_max(ask.upstream.id, cx.now);
         for key in keys {
             let Some(stream) = self.open.get(*key) else { continue };
-            let Some(standing) = stream.standing(cx.now) else { continue };
+            let Some(standing) = stream.standing(cx.now, queries_max) else { continue };
             usable += usize::from(!is_second_best(standing));
             let avoided = ask.elsewhere && stream.has_asked_for(ask.ticket);
             let rank = (standing, stream.live);
@@ -78,7 +87,8 @@ impl Streams {
                 best = Some((rank, *key));
             }
         }
-        let room = keys.len() < 2 * UPSTREAM_CONNECTIONS;
+        let most = queries_max.map_or(2 * UPSTREAM_CONNECTIONS, |_| UPSTREAM_CONNECTIONS_SHORT);
+        let room = keys.len() < most;
         let opens = match best {
             None => room,
             Some(((standing, _), _)) if is_second_best(standing) => room && usable == 0,
@@ -88,7 +98,7 @@ impl Streams {
             && (!opens || is_second_best(rank.0))
         {
             cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
-            if opens {
+            if opens && self.manners.refusal(ask.upstream.id, cx.now).is_none() {
                 // It takes the place of this one as soon as it is made, if it ever is.
                 _ = self.open_stream(&ask.upstream, random, cx);
             }
@@ -97,6 +107,12 @@ impl Streams {
         if !opens {
             let text = format!("dial tcp {}: too many connections", ask.upstream.key.address);
             return Err(Fault::Connect(text).into());
+        }
+        // Health checks have a rhythm of their own.
+        if !ask.is_check()
+            && let Some(fault) = self.manners.refusal(ask.upstream.id, cx.now)
+        {
+            return Err(fault.into());
         }
         cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
         self.open_stream(&ask.upstream, random, cx)
@@ -158,9 +174,9 @@ impl Streams {
         let text = self.forget(key, id)?;
         let stream = self.open.get(key)?;
         let waiting = stream.waiting.get(&id)?;
-        if stream.heard_at <= waiting.sent_at {
-            let fault = if stream.connected { Fault::Broken } else { Fault::Connect };
-            self.fail(key, &fault(text.clone()), places, cx);
+        // One that is being made has a time of its own, and others may wait for it.
+        if stream.connected && stream.heard_at <= waiting.sent_at {
+            self.fail(key, &Fault::Broken(text.clone()), places, cx);
         }
         Some(text)
     }
@@ -181,7 +197,7 @@ impl Streams {
                 return;
             }
             stream.dialled = true;
-            stream.note_handshake(cx.now);
+            self.note_handshake(ready.key, cx);
         }
         if ready.readable && !self.puts_off(ready.key) {
             self.read(ready.key, places, scratch, cx);
@@ -200,7 +216,7 @@ impl Streams {
         match stream.pipe.read(scratch) {
             Ok(Received::End) => {
                 let fault = stream.breakage("EOF".to_owned());
-                self.fail(key, &fault, places, cx);
+                self.fail_closed(key, &fault, places, cx);
             }
             Ok(Received::Octets(len)) => {
                 stream.heard_at = cx.now.mono_ns;
@@ -208,7 +224,8 @@ impl Streams {
                 let octets = scratch.get(..len).unwrap_or_default();
                 take_octets(stream, octets, places, cx);
                 if stream.pipe.has_ended() {
-                    self.fail(key, &Fault::Broken("EOF".to_owned()), places, cx);
+                    // Its next read says how.
+                    self.read(key, places, scratch, cx);
                 }
             }
             Ok(Received::Nothing) => {}
@@ -216,9 +233,24 @@ impl Streams {
                 let address = stream.upstream.key.address;
                 let fault =
                     stream.breakage(fault::received("tcp", stream.local(), address, &error));
-                self.fail(key, &fault, places, cx);
+                self.fail_closed(key, &fault, places, cx);
             }
         }
+    }
+
+    /// [`Streams::fail`] for a connection that the upstream closed or broke, with a note of what that says
+    /// of others.
+    fn fail_closed(&mut self, key: Key, fault: &Fault, places: &mut Places, cx: &mut Context<'_>) {
+        if let Some(stream) = self.open.get(key) {
+            let upstream = stream.upstream.id;
+            if let Some(answers) = stream.answers_before_close() {
+                self.manners.closed(upstream, answers, cx.now);
+            }
+            if stream.dialled && !stream.connected {
+                self.manners.handshake_failed(upstream, &fault.to_string(), cx.now);
+            }
+        }
+        self.fail(key, fault, places, cx);
     }
 
     pub(super) fn mark(&mut self, key: Key) {
@@ -265,10 +297,10 @@ impl Streams {
             |stream: &Stream| !stream.connected && now.since(stream.opened_at) >= CONNECT_TIMEOUT;
         for key in self.open.keys(late) {
             if let Some(text) = self.open.get(key).map(Stream::dial_timeout) {
-                self.fail(key, &Fault::Connect(text), places, cx);
+                self.fail_closed(key, &Fault::Connect(text), places, cx);
             }
         }
-        let made = |stream: &Stream| stream.standing(now) == Some(Standing::Made);
+        let made = |stream: &Stream| stream.standing(now, None) == Some(Standing::Made);
         let made: HashSet<u32> = self
             .open
             .keys(made)
@@ -286,6 +318,7 @@ impl Streams {
         for key in self.open.keys(over) {
             self.fail(key, &Fault::Broken(String::new()), places, cx);
         }
+        self.manners.sweep(now);
         for keys in self.by_upstream.values() {
             close_surplus(&mut self.open, keys);
         }

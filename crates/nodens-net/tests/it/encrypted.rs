@@ -86,6 +86,8 @@ enum Habit {
     Answers,
     /// Answers one query and closes.
     AnswersOnce,
+    /// Answers one query and sends octets that are no TLS, in one segment.
+    AnswersAndBabbles,
     /// Answers one query, says goodbye, and leaves the connection open.
     SaysGoodbye,
     /// Closes when the handshake is done.
@@ -259,13 +261,18 @@ fn serve(
         add(if is_check { &seen.checks } else { &seen.queries });
         let from = tls.sock.0.peer_addr()?;
         let answer = Asked { wire, message, from, number: 0 }.answer();
-        if matches!(habit, Habit::SaysGoodbye) {
+        if matches!(habit, Habit::SaysGoodbye | Habit::AnswersAndBabbles) {
             // All in one segment.
             tls.conn.writer().write_all(&framed(&answer))?;
-            tls.conn.send_close_notify();
+            if matches!(habit, Habit::SaysGoodbye) {
+                tls.conn.send_close_notify();
+            }
             let mut octets = Vec::new();
             while tls.conn.wants_write() {
                 tls.conn.write_tls(&mut octets)?;
+            }
+            if matches!(habit, Habit::AnswersAndBabbles) {
+                octets.extend_from_slice(b"no record of TLS at all");
             }
             tls.sock.0.write_all(&octets)?;
             return linger(tls.sock.0);
@@ -325,6 +332,8 @@ fn queries_of_all_clients_share_a_few_connections_within_tls() {
         found.unwrap_or_else(|| panic!("{line} in {text}")).parse::<usize>().unwrap()
     };
     assert!(series("misses") >= 1 && series("hits") + series("misses") >= 400);
+    let mut pools = text.lines().filter(|line| line.starts_with("coredns_proxy_conn_cache"));
+    assert!(pools.all(|line| line.contains("proto=\"tcp-tls\"")), "{text}");
     server.stop();
 }
 
@@ -419,7 +428,7 @@ fn a_handshake_that_fails_is_a_connection_that_fails() {
         let begun = Instant::now();
         let answer = ask_udp(server.address(), "name.test A");
         assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL, "{habit:?}");
-        assert!(begun.elapsed() < Duration::from_secs(4), "{habit:?}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(6), "{habit:?}: {:?}", begun.elapsed());
         let log = server.log();
         assert!(wanted.split('|').any(|one| log.contains(one)), "{habit:?}: {log}");
         let connections = get(&upstream.seen.connections);
@@ -483,6 +492,98 @@ fn a_connection_that_its_upstream_closes_costs_no_query_and_its_session_is_resum
         assert!(full >= 1 && resumed >= 3 && full < resumed, "{full} {resumed}");
         server.stop();
     }
+}
+
+#[test]
+fn what_was_answered_before_a_connection_breaks_counts() {
+    let authority = Authority::new();
+    let config = config(authority.signed(ADDRESS, |_| {}));
+    let upstream = Encrypted::start(&config, Habit::AnswersAndBabbles);
+    // Nothing is made good by another attempt.
+    let options = format!("{}max_connect_attempts 1", authority.tls());
+    let server = forward(&tls(&upstream), &options);
+    for n in 0..3 {
+        assert_answered(&ask_udp(server.address(), &format!("n{n}.test A")));
+    }
+    assert_eq!(get(&upstream.seen.queries), 3);
+    server.stop();
+}
+
+#[test]
+fn queries_at_once_are_all_answered_by_an_upstream_that_closes_after_each_answer() {
+    let authority = Authority::new();
+    let config = config(authority.signed(ADDRESS, |_| {}));
+    let upstream = Encrypted::start(&config, Habit::AnswersOnce);
+    let server = forward(&tls(&upstream), &authority.tls());
+    let address = server.address();
+    for round in 0..3 {
+        let clients: Vec<_> = (0..20)
+            .map(|n| {
+                let text = format!("n{n}.r{round}.test A");
+                std::thread::spawn(move || assert_answered(&ask_udp(address, &text)))
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    }
+    server.stop();
+}
+
+#[test]
+fn a_connection_that_is_being_made_has_a_time_of_its_own() {
+    let authority = Authority::new();
+    let config = config(authority.signed(ADDRESS, |_| {}));
+    // Longer than hedging would wait, and than a query may take once it has left.
+    let upstream = Encrypted::start(&config, Habit::Slow(Duration::from_millis(400)));
+    let options = format!("{}read_timeout 200ms", authority.tls());
+    let server = forward(&tls(&upstream), &options);
+    assert_answered(&ask_udp(server.address(), "name.test A"));
+    let Seen { connections, queries, checks, .. } = &*upstream.seen;
+    assert_eq!((get(connections), get(queries), get(checks)), (1, 1, 0));
+    server.stop();
+}
+
+#[test]
+fn handshakes_that_fail_follow_each_other_with_pauses() {
+    let authority = Authority::new();
+    let wrong = authority.signed(&["other.example"], |_| {});
+    let upstream = Encrypted::start(&config(wrong), Habit::Answers);
+    // Without health checks, which have a rhythm of their own.
+    let server = forward(&tls(&upstream), &format!("{}max_fails 0", authority.tls()));
+    let begun = Instant::now();
+    // Fewer than there is budget for: who waits for that takes up to a second each.
+    for n in 0..30 {
+        let answer = ask_udp(server.address(), &format!("n{n}.test A"));
+        assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
+    }
+    // 50, 100, 200, 400, 800 ms and then one a second.
+    let most = 7 + begun.elapsed().as_secs() as usize;
+    let connections = get(&upstream.seen.connections);
+    assert!((1..=most).contains(&connections), "{connections} > {most}");
+    assert!(server.log().contains("x509: cannot validate certificate for 127.0.0.1"));
+    server.stop();
+}
+
+#[test]
+fn a_connection_that_began_with_other_files_is_replaced() {
+    let authority = Authority::new();
+    let (certificate, key) = authority.signed(ADDRESS, |_| {});
+    let upstream = Encrypted::start(&config((certificate, key)), Habit::Answers);
+    let files = ClientFiles { certificate: None, authorities: Some(authority.file("ca.pem")) };
+    let server = forward(&tls(&upstream), &authority.tls());
+    assert_answered(&ask_udp(server.address(), "a.test A"));
+    assert_answered(&ask_udp(server.address(), "b.test A"));
+    assert_eq!(get(&upstream.seen.connections), 1);
+    let own = std::fs::read_to_string(authority.file("ca.pem")).unwrap();
+    std::fs::write(authority.file("ca.pem"), format!("\n{own}")).unwrap();
+    // A configuration that is read, and perhaps refused, changes nothing.
+    let client = server.shared.upstreams.client(files).unwrap();
+    assert_answered(&ask_udp(server.address(), "still.test A"));
+    assert_eq!(get(&upstream.seen.connections), 1);
+    assert!(client.reload().unwrap());
+    assert_answered(&ask_udp(server.address(), "c.test A"));
+    assert_eq!(get(&upstream.seen.connections), 2);
+    eventually("the end of the first", || get(&upstream.seen.open) == 1);
+    server.stop();
 }
 
 #[test]

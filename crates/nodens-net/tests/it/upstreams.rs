@@ -39,6 +39,25 @@ fn nobody() -> SocketAddr {
 }
 
 #[test]
+fn queries_at_once_are_all_answered_by_an_upstream_that_closes_after_each_answer() {
+    let upstream = Upstream::start(|asked| vec![Act::Send(asked.answer()), Act::Reset]);
+    let server = forward(&[upstream.address], "force_tcp");
+    let address = server.address();
+    for round in 0..3 {
+        let clients: Vec<_> = (0..20)
+            .map(|n| {
+                let text = format!("n{n}.r{round}.test A");
+                std::thread::spawn(move || assert_answered(&ask_udp(address, &text)))
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    }
+    // Over TLS it is never asked.
+    assert!(!server.shared.registry.render().contains("tcp-tls"));
+    server.stop();
+}
+
+#[test]
 fn wrong_ids_and_questions_are_ignored_and_the_true_answer_counts() {
     let upstream = Upstream::start(|asked| {
         let wrong_id = with_id(asked.answer(), asked.message.id ^ 1);

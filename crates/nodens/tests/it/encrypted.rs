@@ -76,11 +76,13 @@ fn asks(name: &str, files: &Files, port: u16) {
     // Some close a connection after each query, after a second, or answer out of order.
     let address = server.address;
     let clients: Vec<_> = (0..8)
-        .map(|_| {
+        .map(|client| {
             std::thread::spawn(move || {
-                for _ in 0..50 {
-                    let answer = crate::fixture::ask_udp(address, "www.example.", Type::A);
-                    assert_eq!(answer.unwrap().flags.rcode(), Rcode::NOERROR);
+                for n in 0..50 {
+                    // Names of their own: queries for the same one would be coalesced.
+                    let name = format!("n{n}.c{client}.www.example.");
+                    let answer = crate::fixture::ask_udp(address, &name, Type::A).unwrap();
+                    assert_eq!(answer.answer[0].rdata, [192, 0, 2, 7], "{answer:?}");
                 }
             })
         })
@@ -101,7 +103,7 @@ fn unbound_is_asked_within_tls() {
     let text = format!(
         "server:\n interface: 127.0.0.1@{port}\n tls-port: {port}\n tls-service-pem: {certificate}\n tls-service-key: {key}\n \
          do-daemonize: no\n username: \"\"\n chroot: \"\"\n pidfile: \"\"\n use-syslog: no\n \
-         module-config: iterator\n local-data: \"www.example. A 192.0.2.7\"\nremote-control:\n control-enable: no\n"
+         module-config: iterator\n local-zone: \"www.example.\" redirect\n local-data: \"www.example. A 192.0.2.7\"\nremote-control:\n control-enable: no\n"
     );
     let mut command = Command::new("unbound");
     command.arg("-d").arg("-c").arg(files.write("unbound.conf", &text));
@@ -150,7 +152,10 @@ fn bind_is_asked_within_tls() {
     need("named", "bind9");
     let (files, port) = (Files::new("named"), free_port());
     let Files { certificate, key, .. } = &files;
-    let zone = files.write("zone", "$TTL 60\n@ SOA . . 1 1 1 1 1\n@ NS .\nwww A 192.0.2.7\n");
+    let zone = files.write(
+        "zone",
+        "$TTL 60\n@ SOA . . 1 1 1 1 1\n@ NS .\nwww A 192.0.2.7\n*.www A 192.0.2.7\n",
+    );
     let (zone, folder) = (zone.display(), files.folder.0.display());
     let text = format!(
         "tls own {{ cert-file \"{certificate}\"; key-file \"{key}\"; }};\n\
@@ -169,7 +174,7 @@ fn nodens_is_asked_within_tls() {
     let (files, port) = (Files::new("nodens"), free_port());
     let Files { certificate, key, .. } = &files;
     let text = format!(
-        "tls://.:{port} {{\n bind 127.0.0.1\n tls {certificate} {key}\n hosts {{\n 192.0.2.7 www.example\n }}\n}}\n"
+        "tls://.:{port} {{\n bind 127.0.0.1\n tls {certificate} {key}\n template IN A example {{\n answer \"{{{{ .Name }}}} 60 IN A 192.0.2.7\"\n }}\n}}\n"
     );
     let mut command = nodens();
     command.arg("-conf").arg(files.write("Corefile", &text));
@@ -184,7 +189,7 @@ fn coredns_is_asked_within_tls_and_asks() {
     let (files, port) = (Files::new("coredns"), free_port());
     let Files { certificate, key, ca, .. } = &files;
     let text = format!(
-        "tls://.:{port} {{\n bind 127.0.0.1\n tls {certificate} {key}\n hosts {{\n 192.0.2.7 www.example\n }}\n}}\n"
+        "tls://.:{port} {{\n bind 127.0.0.1\n tls {certificate} {key}\n template IN A example {{\n answer \"{{{{ .Name }}}} 60 IN A 192.0.2.7\"\n }}\n}}\n"
     );
     let mut command = Command::new(&coredns);
     command.arg("-conf").arg(files.write("Corefile", &text));
