@@ -117,6 +117,8 @@ impl Case {
             count: Some(self.settings.count.unwrap_or(ENCRYPTED_COUNT).min(ENCRYPTED_COUNT)),
             ..self.settings.clone()
         };
+        // What `erratic` does to a query depends on how many came before, and listeners may count together or apart.
+        let refused = refused || self.directive == "erratic";
         let asks = settings.count != Some(0) || !settings.asks.is_empty();
         if refused || !asks || settings.pause.is_some() || transports.is_empty() {
             return None;
