@@ -15,6 +15,7 @@ mod action;
 pub mod asking;
 pub mod cache;
 pub mod chain;
+pub mod challenges;
 pub mod cluster;
 pub mod coalescing;
 pub mod config;

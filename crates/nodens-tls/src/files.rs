@@ -28,9 +28,16 @@ fn content(path: &Path, wanted: &'static str, error: Option<pem::Error>) -> Load
 
 /// The certificates of a file, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    certificates_in(path, &read(path)?)
+}
+
+/// The certificates among the octets of the file at `path`, at least one.
+pub(crate) fn certificates_in(
+    path: &Path,
+    octets: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, LoadError> {
     let wanted = "certificates";
-    let octets = read(path)?;
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&octets).collect();
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(octets).collect();
     let all = all.map_err(|error| content(path, wanted, Some(error)))?;
     if all.is_empty() { Err(content(path, wanted, None)) } else { Ok(all) }
 }
@@ -43,8 +50,15 @@ pub(crate) fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, L
 
 /// The first private key of a file.
 pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, LoadError> {
-    let octets = read(path)?;
-    PrivateKeyDer::from_pem_slice(&octets).map_err(|error| match error {
+    private_key_in(path, &read(path)?)
+}
+
+/// The first private key among the octets of the file at `path`.
+pub(crate) fn private_key_in(
+    path: &Path,
+    octets: &[u8],
+) -> Result<PrivateKeyDer<'static>, LoadError> {
+    PrivateKeyDer::from_pem_slice(octets).map_err(|error| match error {
         pem::Error::NoItemsFound => content(path, "a private key", None),
         error => content(path, "a private key", Some(error)),
     })

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acme;
 mod authorities;
 mod chain;
 mod client;
@@ -14,6 +15,7 @@ mod key_log;
 mod protocol;
 mod server;
 
+pub use acme::{AcmeDomainError, AcmeOptions, Life, Managed, Storage, Stored};
 pub use authorities::Authorities;
 pub use client::{Client, ClientFiles, Peer, server_name};
 pub use error::LoadError;

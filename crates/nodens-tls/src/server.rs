@@ -1,14 +1,15 @@
 //! What listeners show their clients.
 
+use crate::acme::Managed;
 use crate::clients;
 use crate::error::LoadError;
 use crate::files::{self, Contents};
 use crate::key_log::FileLog;
 use crate::protocol::Protocol;
 use arc_swap::ArcSwap;
-use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::ProducesTickets;
+use rustls::{ConfigBuilder, ServerConfig, WantsVerifier};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -43,10 +44,19 @@ pub struct ServerFiles {
     pub key_log: Option<PathBuf>,
 }
 
+/// Where the certificates of a listener come from.
+#[derive(Debug)]
+enum Source {
+    /// Files that somebody else writes.
+    Files(ServerFiles),
+    /// An ACME server.
+    Managed(Arc<Managed>),
+}
+
 /// The configurations of one listener, one for each protocol, from the files as they were last read.
 #[derive(Debug)]
 pub struct Server {
-    files: ServerFiles,
+    source: Source,
     /// What stays when the files change: sessions can be resumed, and secrets go to the same file.
     kept: Kept,
     configs: ArcSwap<Loaded>,
@@ -68,6 +78,18 @@ struct Kept {
     key_log: Option<Arc<FileLog>>,
 }
 
+impl Kept {
+    fn finish(&self, mut config: ServerConfig, protocol: Protocol) -> Arc<ServerConfig> {
+        config.alpn_protocols = protocol.names();
+        config.ticketer = self.tickets.clone();
+        config.send_tls13_tickets = 1;
+        if let Some(log) = &self.key_log {
+            config.key_log = log.clone();
+        }
+        Arc::new(config)
+    }
+}
+
 impl Server {
     /// Reads the files.
     ///
@@ -85,12 +107,42 @@ impl Server {
             key_log: key_log.transpose()?,
         };
         let configs = ArcSwap::from_pointee(load(&files, &kept)?);
-        Ok(Self { files, kept, configs })
+        Ok(Self { source: Source::Files(files), kept, configs })
     }
 
-    /// Where it comes from.
-    pub fn files(&self) -> &ServerFiles {
-        &self.files
+    /// With the certificates of `managed`, whichever it has when a client comes.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn managed(managed: Arc<Managed>) -> Result<Self, LoadError> {
+        let path = managed.storage().root().to_owned();
+        let unusable = |source| LoadError::Unusable { path: path.clone(), source };
+        let tickets = ring::Ticketer::new().map_err(unusable)?;
+        let kept = Kept { provider: Arc::new(ring::default_provider()), tickets, key_log: None };
+        let config = |protocol: Protocol| {
+            let builder = builder(&kept).map_err(unusable)?.with_no_client_auth();
+            Ok(kept.finish(builder.with_cert_resolver(managed.clone()), protocol))
+        };
+        let configs: Result<_, _> = Protocol::ALL.into_iter().map(config).collect();
+        let loaded = Loaded { configs: configs?, contents: Contents::default() };
+        let source = Source::Managed(managed);
+        Ok(Self { source, kept, configs: ArcSwap::from_pointee(loaded) })
+    }
+
+    /// The files that it comes from, if it does.
+    pub fn files(&self) -> Option<&ServerFiles> {
+        match &self.source {
+            Source::Files(files) => Some(files),
+            Source::Managed(_) => None,
+        }
+    }
+
+    /// The certificates of an ACME server, if it has such.
+    pub fn acme(&self) -> Option<&Arc<Managed>> {
+        match &self.source {
+            Source::Files(_) => None,
+            Source::Managed(managed) => Some(managed),
+        }
     }
 
     /// Reads the files again; says whether they changed. New connections get what is in them now, those
@@ -99,10 +151,11 @@ impl Server {
     /// # Errors
     /// As of [`Server::load`]; what was read before stays in use.
     pub fn reload(&self) -> Result<bool, LoadError> {
-        if self.configs.load().contents == contents(&self.files)? {
+        let Source::Files(files) = &self.source else { return Ok(false) };
+        if self.configs.load().contents == contents(files)? {
             return Ok(false);
         }
-        self.configs.store(Arc::new(load(&self.files, &self.kept)?));
+        self.configs.store(Arc::new(load(files, &self.kept)?));
         Ok(true)
     }
 
@@ -110,6 +163,11 @@ impl Server {
     pub fn config(&self, protocol: Protocol) -> Option<Arc<ServerConfig>> {
         self.configs.load().configs.get(protocol.index()).cloned()
     }
+}
+
+fn builder(kept: &Kept) -> Result<ConfigBuilder<ServerConfig, WantsVerifier>, rustls::Error> {
+    let builder = ServerConfig::builder_with_provider(kept.provider.clone());
+    builder.with_safe_default_protocol_versions()
 }
 
 fn contents(files: &ServerFiles) -> Result<Contents, LoadError> {
@@ -124,21 +182,13 @@ fn load(files: &ServerFiles, kept: &Kept) -> Result<Loaded, LoadError> {
     let verifier = clients::verifier(files, &kept.provider)?;
     let unusable = |source| LoadError::Unusable { path: files.certificate.clone(), source };
     let config = |protocol: Protocol| {
-        let builder = ServerConfig::builder_with_provider(kept.provider.clone());
-        let builder = builder.with_safe_default_protocol_versions().map_err(unusable)?;
+        let builder = builder(kept).map_err(unusable)?;
         let builder = match &verifier {
             Some(verifier) => builder.with_client_cert_verifier(verifier.clone()),
             None => builder.with_no_client_auth(),
         };
-        let mut config =
-            builder.with_single_cert(chain.clone(), key.clone_key()).map_err(unusable)?;
-        config.alpn_protocols = protocol.names();
-        config.ticketer = kept.tickets.clone();
-        config.send_tls13_tickets = 1;
-        if let Some(log) = &kept.key_log {
-            config.key_log = log.clone();
-        }
-        Ok(Arc::new(config))
+        let config = builder.with_single_cert(chain.clone(), key.clone_key()).map_err(unusable)?;
+        Ok(kept.finish(config, protocol))
     };
     let configs: Result<_, _> = Protocol::ALL.into_iter().map(config).collect();
     Ok(Loaded { configs: configs?, contents })

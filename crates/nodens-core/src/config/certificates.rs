@@ -3,7 +3,9 @@
 use super::ServerBlock;
 use crate::transport::ListenerKind;
 use nodens_corefile::{Corefile, Error};
+use nodens_tls::{ClientAuth, ServerFiles};
 use nodens_wire::Name;
+use std::sync::Arc;
 
 /// Refuses blocks that share a server and would show different certificates at it: its clients do not
 /// say which zone they ask for before they see one. The texts are CoreDNS's.
@@ -47,7 +49,13 @@ pub(super) fn check<'b>(
 fn difference(one: &ServerBlock, other: &ServerBlock) -> Option<&'static str> {
     let (one, other) = match (&one.settings.tls, &other.settings.tls) {
         (None, None) => return None,
-        (Some(one), Some(other)) => (one.files(), other.files()),
+        (Some(one), Some(other)) => match (one.files(), other.files()) {
+            (Some(one), Some(other)) => (one, other),
+            // The same certificates of an ACME server are one source.
+            _ if Arc::ptr_eq(one, other) => return None,
+            (None, None) => return Some("dynamic TLS callbacks differ"),
+            (Some(files), None) | (None, Some(files)) => return Some(not_managed(files)),
+        },
         _ => return Some("TLS is configured for only one server block"),
     };
     if one.client_auth != other.client_auth {
@@ -58,5 +66,16 @@ fn difference(one: &ServerBlock, other: &ServerBlock) -> Option<&'static str> {
         Some("server certificates differ")
     } else {
         None
+    }
+}
+
+/// In what a certificate of files differs first from one of an ACME server.
+fn not_managed(files: &ServerFiles) -> &'static str {
+    if files.client_auth != ClientAuth::None {
+        "client authentication policies differ"
+    } else if files.authorities.is_some() {
+        "client CA pools differ"
+    } else {
+        "server certificates differ"
     }
 }

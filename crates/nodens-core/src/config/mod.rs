@@ -16,9 +16,9 @@ pub use build::{BlockBuilder, build, check_unserved};
 pub use options::{BuildOptions, LookupHost, SearchMode};
 pub(crate) use renewal::Renewal;
 pub use services::{
-    ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL, LOOP_PROBE_TIME,
-    LoopProbe, LoopState, PrometheusService, Readiness, ReadyService, ReloadService, Services,
-    Task,
+    AcmeService, ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL,
+    LOOP_PROBE_TIME, LoopProbe, LoopState, PrometheusService, Readiness, ReadyService,
+    ReloadService, Services, Task,
 };
 pub use settings::{
     BlockSettings, QuicResponses, QuicServer, QuicSettings, ShedCounters, TimeoutSettings, Timeouts,

@@ -22,6 +22,8 @@ pub struct Services {
     pub reload: Option<ReloadService>,
     /// `loop`.
     pub loops: Vec<LoopProbe>,
+    /// `tls { acme ... }`: certificates to obtain and renew; `None` without any.
+    pub acme: Option<AcmeService>,
     /// `transfer`: secondaries to notify when zones change. The program, which has clocks and sockets,
     /// runs a [`nodens_zone::Notifier`] for them.
     pub notifies: Vec<NotifyService>,
@@ -104,6 +106,15 @@ pub struct ClusterService {
     /// Whether questions can be answered without it: then nobody waits for it, and that it can
     /// never be watched is no error.
     pub optional: bool,
+}
+
+/// `tls { acme ... }`: what to obtain, and how the ACME server sees that the domains are ours.
+#[derive(Clone, Debug, Default)]
+pub struct AcmeService {
+    /// The certificates of each configuration.
+    pub managed: Vec<Arc<nodens_tls::Managed>>,
+    /// What the chains answer challenges with.
+    pub challenges: Arc<crate::challenges::Challenges>,
 }
 
 /// `prometheus`: an HTTP endpoint with all metrics.

@@ -174,6 +174,7 @@ handlers! {
     rewrite::Rewrite,
     search::Search,
     template::Template,
+    tls::Tls,
     transfer::Transfer,
     whoami::Whoami,
 }
@@ -192,5 +193,4 @@ pub mod reload;
 pub mod root;
 pub mod shed;
 pub mod timeouts;
-pub mod tls;
 pub mod view;

@@ -8,11 +8,14 @@ use nodens_corefile::{Directive, Error, Token};
 use nodens_tls::{ClientAuth, Server, ServerFiles};
 use std::sync::Arc;
 
+mod acme;
 #[cfg(test)]
 mod tests;
 
+pub use acme::Tls;
+
 /// How the directive is read.
-pub const SPEC: Spec = Spec::new("tls", setup);
+pub const SPEC: Spec = Spec { complete: Some(acme::complete), ..Spec::new("tls", setup) };
 
 const CLIENT_AUTHS: [(&str, ClientAuth); 5] = [
     ("nocert", ClientAuth::None),
@@ -22,12 +25,12 @@ const CLIENT_AUTHS: [(&str, ClientAuth); 5] = [
     ("require_and_verify", ClientAuth::RequireAndVerify),
 ];
 
-/// Reads `tls CERT KEY [CA] { client_auth KIND; keylog FILE }`.
+/// Reads `tls CERT KEY [CA] { client_auth KIND; keylog FILE }`, or what [`acme`] reads.
 fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     if directive.args.is_empty() {
-        let text = "expected CERT KEY [CA]: certificates by ACME are not there yet";
-        return Err(directive.invalid(text));
+        block.settings.tls = Some(acme::setup(directive, block)?);
+        return Ok(());
     }
     let args = directive.expect_args_within(2..=3)?;
     let path = |place: usize| args.get(place).map(|arg| block.path(&arg.text));
@@ -57,7 +60,7 @@ fn shared(
     files: ServerFiles,
     block: &mut BlockBuilder<'_>,
 ) -> Result<Arc<Server>, Error> {
-    let known = block.services.kept.all::<Arc<Server>>().find(|own| *own.files() == files);
+    let known = block.services.kept.all::<Arc<Server>>().find(|own| own.files() == Some(&files));
     if let Some(server) = known {
         return Ok(server.clone());
     }
@@ -65,10 +68,10 @@ fn shared(
         let text = format!("Writing TLS Key Log to {:?}", path.display().to_string());
         block.shared.sink.line(Level::Warning, "tls", text);
     }
+    let certificate = files.certificate.display().to_string();
     let server = Server::load(files).map_err(|error| directive.invalid(error.to_string()))?;
     let server = Arc::new(server);
     block.services.kept.add(server.clone());
-    let certificate = server.files().certificate.display().to_string();
     let renewed = server.clone();
     let renewal = Renewal {
         origin: "tls",
