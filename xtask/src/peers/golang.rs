@@ -1,4 +1,4 @@
-//! Programs of a node that `go install` builds from their modules.
+//! Programs that `go install` builds from their modules.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,6 +44,13 @@ const GROUPS: &[Group] = &[
         version: "v3.22.0",
         folder: "bin",
         packages: &["cmd/helm"],
+    },
+    Group {
+        name: "pebble",
+        module: "github.com/letsencrypt/pebble/v2",
+        version: "v2.8.0",
+        folder: "bin",
+        packages: &["cmd/pebble"],
     },
 ];
 

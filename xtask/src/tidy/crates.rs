@@ -30,6 +30,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         ],
     ),
     ("nodens-net", &["nodens-wire", "nodens-tls", "nodens-zone", "nodens-core"]),
+    ("nodens-acme", &["nodens-wire", "nodens-tls", "nodens-core"]),
     ("nodens-kube", &["nodens-wire", "nodens-tls", "nodens-zone", "nodens-core"]),
     ("nodens-insight", &["nodens-wire", "nodens-core"]),
     ("nodens-node", &["nodens-wire", "nodens-core", "nodens-net", "nodens-kube"]),

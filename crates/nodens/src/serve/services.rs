@@ -2,7 +2,7 @@
 //!
 //! A server comes to its first query in these steps, each done once. When a step after prepare fails, what it and
 //! those before it made is dropped, in the order of the fields of [`Services`]: workers, endpoints,
-//! tasks, watches, notifier, dnstap, node role.
+//! tasks, certificates, watches, notifier, dnstap, node role.
 //!
 //! | step | what it does, in this order | what it leaves |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | [warm](Services::warm) | lists of clusters; cache of the predecessor | |
 //! | [serve](Services::serve) | addresses of DNS and workers, paused beside a predecessor; then tasks | what [`Handover`](crate::handover::Handover) offers to successors |
 //! | ready | [`Services::announce_ready`], at once or when the predecessor has paused ([`Services::take_queries`]) | PID file; `/ready` says yes |
-//! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, notifier, node role | |
+//! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, certificates of ACME servers, notifier, node role | |
 //!
 //! It ends in one of these ways. Whatever brings queries here stops first, and what answers them last:
 //! notifier, endpoints, node role, workers, dnstap, rules of the node role.
@@ -38,6 +38,7 @@ use crate::pidfile::{self, PidfileError};
 use crate::reload::Reloads;
 use crate::tasks::Tasks;
 use crate::{clusters, insight, probe};
+use nodens_acme::Acme;
 use nodens_core::Config;
 use nodens_core::config::Task;
 use nodens_core::log::Level;
@@ -61,6 +62,7 @@ pub(super) struct Services {
     pub(super) config: Arc<Config>,
     endpoints: Endpoints,
     tasks: Tasks,
+    acme: Acme,
     watches: Watches,
     notifier: Option<Notifications>,
     taps: Taps,
@@ -110,6 +112,7 @@ impl Services {
             config,
             endpoints,
             tasks: Tasks::start(Vec::new()),
+            acme: Acme::default(),
             watches,
             notifier: None,
             taps: Taps::default(),
@@ -205,6 +208,7 @@ impl Services {
         runtime.for_each(|runtime| _ = self.facts.vitals.set(runtime.vitals().clone()));
         reloads.configure(loaded, services);
         // Anew with each configuration.
+        self.keep_certificates();
         self.stop_notifying();
         match Notifications::start(&services.notifies, self.context.shared.sink.clone()) {
             Ok(notifier) => self.notifier = Some(notifier),
@@ -216,6 +220,13 @@ impl Services {
         if let Some(node) = &mut self.node {
             node.configure(&config);
         }
+    }
+
+    /// From now on certificates of this configuration alone are obtained and renewed.
+    fn keep_certificates(&mut self) {
+        // One at a time: both would order the same.
+        self.acme = Acme::default();
+        self.acme = Acme::start(self.config.services.acme.as_ref(), &self.context.shared.sink);
     }
 
     /// The Corefile as it is now.
@@ -304,6 +315,7 @@ impl Services {
 
     pub(super) fn retire(&mut self) {
         self.endpoints.pause();
+        self.acme = Acme::default();
         if let Some(node) = &mut self.node {
             node.abandon();
         }
@@ -318,6 +330,7 @@ impl Services {
             return;
         }
         self.endpoints.resume();
+        self.keep_certificates();
         if let Some(node) = &mut self.node {
             node.configure(&self.config);
         }

@@ -1,5 +1,6 @@
 //! Whole-server tests: the real binary, real sockets, real clients.
 
+mod acme;
 mod clients;
 mod deploy;
 mod dnstap;
