@@ -39,6 +39,8 @@ mod supervisor;
 mod sys;
 mod tcp;
 pub mod tun;
+#[cfg(feature = "testing")]
+pub use pipe::testing;
 mod udp;
 mod upstream;
 mod vitals;

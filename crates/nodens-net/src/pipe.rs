@@ -2,6 +2,8 @@
 //! them, and what is between them and the socket, is known here alone.
 
 mod outbox;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod tls;
 
 use crate::limits::{STREAM_READ_LEN, TLS_COST};

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod tls;
 pub mod workload;
 
 use nodens_core::testing::{Bench, Reaction};
@@ -30,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     ("capture", workload::capture),
     ("kubernetes", kubernetes),
     ("proxy", proxy),
+    ("tls", tls::tls),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.

@@ -6,9 +6,9 @@ use nodens_tls::rustls::Connection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-/// A connection within TLS.
-pub(super) struct Tls {
-    stream: TcpStream,
+/// A connection within TLS, on a socket or on what a test has instead.
+pub(super) struct Tls<S: Read + Write = TcpStream> {
+    stream: S,
     session: Connection,
     /// Octets that are encrypted and not yet written as a whole. Whoever gave them still has them, and
     /// gives them again: they are neither reported as written nor encrypted once more before that.
@@ -21,14 +21,19 @@ pub(super) struct Tls {
     broken: Option<io::Error>,
 }
 
-impl Tls {
+impl<S: Read + Write> Tls<S> {
     /// A connection whose handshake has not begun.
-    pub(super) fn new(session: Connection, stream: TcpStream) -> Self {
+    pub(super) fn new(session: Connection, stream: S) -> Self {
         Self { stream, session, encrypted: 0, kept: 0, has_ended: false, broken: None }
     }
 
-    pub(super) fn socket(&self) -> &TcpStream {
+    pub(super) fn socket(&self) -> &S {
         &self.stream
+    }
+
+    #[cfg(feature = "testing")]
+    pub(super) fn socket_mut(&mut self) -> &mut S {
+        &mut self.stream
     }
 
     /// Whether the keys are not agreed on yet: the next octets cost much more work than others.
@@ -151,7 +156,7 @@ impl Tls {
 
 /// Takes octets once they are written as TLS, so that nothing is hidden in between: what is not written
 /// stays with its owner, who counts it.
-impl Write for Tls {
+impl<S: Read + Write> Write for Tls<S> {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         if self.encrypted > 0 {
             return self.send_whole();
@@ -169,7 +174,7 @@ impl Write for Tls {
     }
 }
 
-impl Drop for Tls {
+impl<S: Read + Write> Drop for Tls<S> {
     fn drop(&mut self) {
         self.say_goodbye();
     }
