@@ -25,15 +25,14 @@ struct Pebble {
 
 impl Drop for Pebble {
     fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
+        self.end();
     }
 }
 
 impl Pebble {
     /// An ACME server that asks the DNS server at port `dns` and issues certificates for so many seconds.
     fn start(name: &str, dns: u16, life: u32) -> Self {
-        let folder = Folder::new(&format!("acme-{name}"));
+        let folder = Folder::new(&format!("pebble-{name}"));
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -59,6 +58,11 @@ impl Pebble {
         let there = SocketAddr::from(([127, 0, 0, 1], management));
         eventually("the ACME server", || TcpStream::connect(there).is_ok());
         Self { child, folder, port, management }
+    }
+
+    fn end(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 
     /// The authority of the certificates, new with each process.
@@ -163,7 +167,7 @@ fn certificates_are_obtained_renewed_and_kept() {
 #[test]
 fn what_is_kept_serves_at_once_without_the_acme_server() {
     let (dns, dot) = (free_port(), free_port());
-    let pebble = Pebble::start("restart", dns, 90 * 24 * 3600);
+    let mut pebble = Pebble::start("restart", dns, 90 * 24 * 3600);
     let kept = Folder::new("acme-restart-storage");
     let text = corefile(dot, &pebble.tls(&kept.0, "dns.example"));
     let server = start("acme-first", &text, dns);
@@ -171,7 +175,7 @@ fn what_is_kept_serves_at_once_without_the_acme_server() {
     let root = pebble.root();
     let first = shown(&root, dot, "dns.example").unwrap();
     assert!(server.end("-TERM").success());
-    drop(pebble);
+    pebble.end();
     let server = start("acme-second", &text, dns);
     server.wait_for("ACME certificate of dns.example loaded");
     assert_eq!(shown(&root, dot, "dns.example"), Some(first));
