@@ -52,21 +52,21 @@ pub struct State {
     /// What became of a retry for which there was no budget.
     pub(crate) put_off: retries::PutOff,
     /// There is something to forget.
-    used: bool,
+    pub(super) used: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    number: u32,
-    member: usize,
+    pub(super) number: u32,
+    pub(super) member: usize,
     pub(crate) carrier: Carrier,
     pub(crate) upstream: Arc<Upstream>,
     /// When it began.
-    asked_ns: u64,
+    pub(super) asked_ns: u64,
     /// When its query left, as far as is known.
-    sent_ns: u64,
+    pub(super) sent_ns: u64,
     /// Its query waits for a connection that is being made, which has a time of its own.
-    connects: bool,
+    pub(super) connects: bool,
     pub(crate) late: bool,
     given_up: bool,
 }
@@ -79,38 +79,7 @@ pub(crate) struct Answered {
     pub took: Duration,
 }
 
-impl Attempt {
-    /// Whether its connection is being made and has not taken longer than usual.
-    pub(crate) fn connects(&self, now: Now) -> bool {
-        let usual = || self.upstream.path(self.carrier).usual_connect_time();
-        self.connects && now.since(self.asked_ns) < usual()
-    }
-}
-
 impl State {
-    /// The query of this attempt waits for a connection that is being made.
-    pub(crate) fn connects(&mut self, number: u32) {
-        if let Some(attempt) = self.pending.iter_mut().find(|attempt| attempt.number == number) {
-            attempt.connects = true;
-        }
-    }
-
-    /// The connection is made, and the query of this attempt leaves: its time begins.
-    pub(crate) fn departed(&mut self, number: u32, now: Now) {
-        if let Some(attempt) = self.pending.iter_mut().find(|attempt| attempt.number == number) {
-            attempt.connects = false;
-            attempt.sent_ns = now.mono_ns;
-            // The timer fires no later, and is set again then.
-            self.hedge_at = self.hedge_at.max(now.plus(self.hedge_wait));
-        }
-    }
-
-    /// Whether a connection for this query is being made to this upstream, in its usual time: another
-    /// would take as long.
-    fn connects_to(&self, member: usize, now: Now) -> bool {
-        self.pending.iter().any(|attempt| attempt.member == member && attempt.connects(now))
-    }
-
     /// Forgets everything but buffers.
     #[inline]
     pub fn clear(&mut self) {
@@ -414,22 +383,5 @@ impl Asking {
             || "no healthy proxies".to_owned(),
             |late| format!("read {} ->{}: i/o timeout", late.carrier.name(), late.upstream.name),
         )
-    }
-}
-
-/// Lets go of everything that outlives a resolution: attempts, the coalesced query, the place among the
-/// concurrent questions. Does nothing for a resolution that holds none of it.
-#[inline]
-pub(crate) fn leave(state: &mut State, worker: &mut Parts) {
-    if state.used {
-        let_go(state, worker);
-    }
-}
-
-fn let_go(state: &mut State, worker: &mut Parts) {
-    state.forget_all(worker);
-    coalesce::leave(state, worker);
-    if let Some(count) = state.concurrent.take() {
-        count.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 }

@@ -1,8 +1,26 @@
-//! The ends of coalesced queries: followers are told.
+//! The ends of queries: what they held is given back, and followers of coalesced ones are told.
 
-use super::Parts;
+use super::attempts::State;
+use super::{Parts, coalesce};
 use crate::coalescing::{Mail, Member};
 use std::sync::Arc;
+
+/// Lets go of everything that outlives a resolution: attempts, the coalesced query, the place among the
+/// concurrent questions. Does nothing for a resolution that holds none of it.
+#[inline]
+pub(crate) fn leave(state: &mut State, worker: &mut Parts) {
+    if state.used {
+        let_go(state, worker);
+    }
+}
+
+fn let_go(state: &mut State, worker: &mut Parts) {
+    state.forget_all(worker);
+    coalesce::leave(state, worker);
+    if let Some(count) = state.concurrent.take() {
+        count.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
 
 impl Parts {
     /// Ends the coalesced query whose response is decided, if there is one.

@@ -9,6 +9,7 @@
 mod attempts;
 mod budget;
 pub(crate) mod coalesce;
+mod connecting;
 mod ended;
 mod outage;
 mod parts;
@@ -24,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use attempts::State;
-pub(crate) use attempts::leave;
+pub(crate) use ended::leave;
 pub use parts::Parts;
 pub use policy::Policy;
 pub(crate) use retries::Cause;
