@@ -84,7 +84,7 @@ pub(super) fn begin(head: &Parts) -> Result<(), Failure> {
         return Err(Failure { status, ..Failure::new(Code::Internal, text) });
     }
     if head.uri.path() == PATH {
-        return Ok(());
+        return encoding(head);
     }
     let path = head.uri.path().strip_prefix('/').unwrap_or(head.uri.path());
     let text = match path.rsplit_once('/') {
@@ -92,6 +92,17 @@ pub(super) fn begin(head: &Parts) -> Result<(), Failure> {
         Some((SERVICE, method)) => format!("unknown method {method} for service {SERVICE}"),
         Some((service, _)) => format!("unknown service {service}"),
     };
+    Err(Failure::new(Code::Unimplemented, text))
+}
+
+/// Refuses compression: a query is too short to gain from it.
+fn encoding(head: &Parts) -> Result<(), Failure> {
+    let encoding = head.headers.get("grpc-encoding").map(HeaderValue::as_bytes);
+    if matches!(encoding, None | Some(b"" | b"identity")) {
+        return Ok(());
+    }
+    let encoding = String::from_utf8_lossy(encoding.unwrap_or_default());
+    let text = format!("grpc: Decompressor is not installed for grpc-encoding {encoding:?}");
     Err(Failure::new(Code::Unimplemented, text))
 }
 
@@ -110,10 +121,7 @@ pub(super) fn query(body: &[u8]) -> Result<Vec<u8>, Failure> {
     let [is_compressed, len @ ..] = *frame;
     match is_compressed {
         0 => {}
-        1 => {
-            let text = "grpc: Decompressor is not installed for this grpc-encoding";
-            return Err(Failure::new(Code::Unimplemented, text));
-        }
+        1 => return internal("grpc: compressed flag set with identity or empty encoding"),
         _ => return internal("grpc: received unexpected payload format"),
     }
     let len = usize::try_from(u32::from_be_bytes(len)).unwrap_or(usize::MAX);

@@ -38,7 +38,7 @@ fn what_is_no_query_fails_with_its_code() {
         assert_eq!(code(&whole[..len]), Code::Internal, "{len}");
     }
     assert_eq!(code(&[&whole[..], &[0]].concat()), Code::Internal);
-    assert_eq!(code(&[&[1], &whole[1..]].concat()), Code::Unimplemented);
+    assert_eq!(code(&[&[1], &whole[1..]].concat()), Code::Internal);
     assert_eq!(code(&[&[2], &whole[1..]].concat()), Code::Internal);
     assert_eq!(code(&[0, 0xff, 0xff, 0xff, 0xff]), Code::ResourceExhausted);
     for packet in [&[][..], &packet(b""), &packet(&ROOT[..11]), &packet(&[0xff; 20])] {
@@ -48,6 +48,18 @@ fn what_is_no_query_fails_with_its_code() {
     for packet in [&[FIELD][..], &[FIELD, 9], &[0x0b], &[0x0c], &[2, 0], &long, &[0x11, 0]] {
         assert_eq!(code(&framed(packet)), Code::Internal, "{packet:?}");
     }
+}
+
+#[test]
+fn compression_is_refused_before_the_body() {
+    let begin_with = |encoding: &str| {
+        let request = http::Request::builder().method("POST").uri(PATH);
+        let request = request.header("content-type", MEDIA_TYPE).header("grpc-encoding", encoding);
+        begin(&request.body(()).unwrap().into_parts().0).map_err(|failure| failure.code)
+    };
+    assert_eq!(begin_with(""), Ok(()));
+    assert_eq!(begin_with("identity"), Ok(()));
+    assert_eq!(begin_with("gzip"), Err(Code::Unimplemented));
 }
 
 #[test]
