@@ -162,10 +162,9 @@ fn twist(question: &mut Question, random: &mut Random) {
     }
 }
 
-/// The defects that are drawn; the others are asked by cases.
+/// The defects that are drawn: all but the last, a signature, which cases ask for.
 fn drawn_defects() -> &'static [Defect] {
     const ALL: &[Defect] = &Defect::ALL;
-    // invariant: the signature is the last.
     ALL.split_last().map_or(ALL, |(_, drawn)| drawn)
 }
 
