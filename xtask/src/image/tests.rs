@@ -137,8 +137,13 @@ fn both_roles_have_all_names_of_the_program() {
             let is_privileged = entry.pax_extensions().unwrap().is_some();
             (entry.path().unwrap().display().to_string(), is_privileged)
         });
-        let wanted =
-            [("nodens", true), ("nodens-top", false), ("coredns", false), ("node-cache", false)];
+        let wanted = [
+            ("nodens", true),
+            ("nodens-top", false),
+            ("etc/ssl/certs/ca-certificates.crt", false),
+            ("coredns", false),
+            ("node-cache", false),
+        ];
         let wanted = wanted.map(|(name, is_privileged)| (name.to_owned(), is_privileged));
         assert_eq!(names.collect::<Vec<_>>(), wanted);
     }
