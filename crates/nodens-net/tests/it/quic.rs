@@ -300,7 +300,7 @@ fn clients_that_do_not_finish_their_handshake_take_no_place() {
 
 fn outcomes(server: &Server, outcome: &str) -> u64 {
     let text = server.shared.registry.render();
-    let wanted = format!("nodens_quic_connections_total{{outcome=\"{outcome}\"}}");
+    let wanted = format!("nodens_quic_begun_total{{outcome=\"{outcome}\"}}");
     let line = text.lines().find(|line| line.starts_with(&wanted));
     line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
