@@ -230,7 +230,8 @@ impl Client {
         body: &[u8],
     ) -> impl Future<Output = Reply> + use<> {
         let (mut stream, response) = self.begin(method, target);
-        stream.send_data(Bytes::copy_from_slice(body), true).unwrap();
+        // The server may have answered, and want no more of it.
+        _ = stream.send_data(Bytes::copy_from_slice(body), true);
         async move {
             let reply = receive(response).await.unwrap();
             drop(stream);
