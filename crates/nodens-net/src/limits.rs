@@ -184,6 +184,11 @@ pub const QUIC_RECEIVE_WINDOW: u32 = 64 << 10;
 pub const QUIC_SEND_WINDOW: u64 = 128 << 10;
 /// Octets of a packet that every path for QUIC carries (RFC 9000 section 14).
 pub const QUIC_PACKET_LEN: u16 = 1200;
+/// Octets of the longest packet that clients may send: that of Ethernet. Longer ones are dropped.
+pub const QUIC_DATAGRAM_MAX: usize = 1500;
+/// Octets of datagrams with stream data that a connection may hold before all of it is read. What is
+/// received stays in the datagram it came in, however little of it is of use.
+pub const QUIC_UNREAD_MAX: usize = 256 << 10;
 /// What a connection over QUIC is reckoned to hold beside its messages, in octets: its keys, and the
 /// tables that it begins with. Check: `a_connection_holds_what_is_reckoned_with`
 pub const QUIC_COST: usize = 20 << 10;

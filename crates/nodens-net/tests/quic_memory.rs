@@ -19,14 +19,20 @@ use client::assert_answered;
 use nodens_net::limits::{QUIC_COST, QUIC_STREAM_COST};
 use nodens_testkit::alloc::{Counting, held};
 use quic_client::{QuicClient, config};
-use quinn_proto::TransportConfig;
-use server::Server;
+use quinn_proto::congestion::CubicConfig;
+use quinn_proto::{Dir, TransportConfig};
+use server::{Server, eventually};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 /// Connections that are open at once.
 const COUNT: usize = 100;
+
+/// One at a time: each reads what the whole process holds.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Octets that each idle connection of the server holds.
 fn each(server: &Server, config: &quinn_proto::ClientConfig) -> usize {
@@ -45,6 +51,7 @@ fn each(server: &Server, config: &quinn_proto::ClientConfig) -> usize {
 
 #[test]
 fn a_connection_holds_what_is_reckoned_with() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let authority = Authority::new();
     let start = |streams: usize| {
         let quic = format!("quic {{\n max_streams {streams}\n max_connections 0\n }}");
@@ -63,4 +70,54 @@ fn a_connection_holds_what_is_reckoned_with() {
         assert!(each < reckoned, "{streams} streams: {each} octets, reckoned with {reckoned}");
         server.stop();
     }
+}
+
+/// Sends one octet on each of these streams, in a packet of its own, behind one that is lost.
+fn send_gapped(client: &mut QuicClient, streams: &[quinn_proto::StreamId]) {
+    for id in streams {
+        client.send_more(*id, &[0], false);
+        assert!(!client.packets().is_empty(), "the client may send no more");
+        client.send_more(*id, &[0], false);
+        client.transmit();
+        // The server keeps up.
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+#[test]
+fn packets_with_one_octet_that_cannot_be_read_count_whole() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let authority = Authority::new();
+    let (tls, times) = (authority.tls(), "timeouts {\n read 100s\n idle 100s\n }");
+    let server =
+        Server::start(&format!("quic://.:0 {{\n bind 127.0.0.1\n {tls}\n {times}\n whoami\n}}"));
+    let mut transport = TransportConfig::default();
+    let mut window = CubicConfig::default();
+    window.initial_window(1 << 30);
+    transport.pad_to_mtu(true).congestion_controller_factory(Arc::new(window));
+    let config = config(&authority.client(false), transport);
+    let mut client = QuicClient::connect(server.address(), &config);
+    assert_answered(&client.ask("a.test A").unwrap());
+    let streams: Vec<_> =
+        (0..200).filter_map(|_| client.connection.streams().open(Dir::Bi)).collect();
+    assert_eq!(streams.len(), 200);
+    let (before, reckoned) = (held().octets, server.count("nodens_tcp_held_bytes"));
+    send_gapped(&mut client, &streams);
+    let enough = || server.count("nodens_tcp_held_bytes") - reckoned > 150 * 1200;
+    eventually("the packets to be reckoned with", enough);
+    let counted = (server.count("nodens_tcp_held_bytes") - reckoned) as usize;
+    // The client's tables for these streams are beside it.
+    eprintln!("{} octets, reckoned with {counted}", held().octets - before);
+    assert!(held().octets - before >= 200 * 1200, "the packets are not kept");
+    let mut packets = 200;
+    while server.count("nodens_quic_connections") == 1 && packets < 2000 {
+        send_gapped(&mut client, &streams[..5]);
+        packets += 5;
+    }
+    // No more than one for each stream that may be open.
+    assert!((300..600).contains(&packets), "{packets} packets");
+    client.drive("the end", |_| false);
+    assert_eq!(client.closed_with(), Some(4), "{:?}", client.lost);
+    eventually("all to be given back", || server.count("nodens_tcp_held_bytes") == 0);
+    server.stop();
 }

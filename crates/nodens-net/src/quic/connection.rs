@@ -2,14 +2,15 @@
 
 use super::books::Seat;
 use crate::limits::{
-    ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, QUIC_COST, QUIC_STREAM_COST, UNSENT_PAUSE,
+    ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, QUIC_COST, QUIC_DATAGRAM_MAX, QUIC_STREAM_COST,
+    QUIC_UNREAD_MAX, UNSENT_PAUSE,
 };
 use crate::slots::Key;
 use crate::tcp::{Holding, NEVER, Times};
 use bytes::Bytes;
 use nodens_core::Now;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -59,8 +60,8 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) phase: Phase,
-    /// What has arrived for its handshake, which waits for its turn.
-    pub(super) events: Vec<ConnectionEvent>,
+    /// What has arrived for its handshake, which waits for its turn, with its length.
+    pub(super) events: Vec<(ConnectionEvent, usize)>,
     pub(super) in_turn: bool,
     pub(super) dirty: bool,
     /// It may open no more streams, and ends once it is answered.
@@ -68,6 +69,10 @@ pub(super) struct Connection {
     /// How many streams were taken.
     pub(super) accepted: u64,
     pub(super) partial: HashMap<StreamId, Partial>,
+    /// Streams that were taken and whose end was not read.
+    unended: HashSet<StreamId>,
+    /// Octets of datagrams with stream data that came since all of it was read.
+    unread: usize,
     /// The first deadline among them.
     pub(super) partial_at: u64,
     /// Responses that the client has not acknowledged, and their lengths.
@@ -115,6 +120,8 @@ impl Connection {
             ending: false,
             accepted: 0,
             partial: HashMap::new(),
+            unended: HashSet::new(),
+            unread: 0,
             partial_at: NEVER,
             owed: HashMap::new(),
             owed_octets: 0,
@@ -162,7 +169,37 @@ impl Connection {
     pub(super) fn held(&self) -> usize {
         let partial: usize = self.partial.values().map(|own| own.octets.capacity()).sum();
         let streams = self.streams_max as usize * QUIC_STREAM_COST;
-        QUIC_COST + streams + partial + self.owed_octets
+        QUIC_COST + streams + partial + self.unread + self.owed_octets
+    }
+
+    /// Takes a datagram of so many octets. What it has of streams stays in it until that is read.
+    pub(super) fn hear(&mut self, event: ConnectionEvent, len: usize) {
+        let before = self.quinn.stats().frame_rx.stream;
+        self.quinn.handle_event(event);
+        if self.quinn.stats().frame_rx.stream != before {
+            self.unread += len;
+        }
+    }
+
+    /// Notes whether more may come on a stream.
+    pub(super) fn note_end(&mut self, stream: StreamId, has_ended: bool) {
+        if has_ended {
+            self.unended.remove(&stream);
+        } else {
+            self.unended.insert(stream);
+        }
+    }
+
+    /// No stream waits to be taken.
+    pub(super) fn note_all_taken(&mut self) {
+        if self.unended.is_empty() {
+            self.unread = 0;
+        }
+    }
+
+    /// Whether it holds more that cannot be read than its streams need, each with a packet.
+    pub(super) fn is_clogged(&self) -> bool {
+        self.unread > QUIC_UNREAD_MAX.max(self.streams_max as usize * QUIC_DATAGRAM_MAX)
     }
 
     /// A query has come whole, or a response is taken.
@@ -251,6 +288,17 @@ impl Connection {
         self.unwritten.retain(|own| own.stream != stream);
         // An error means that it has ended.
         _ = self.quinn.send_stream(stream).reset(code);
+        // One that was not taken yet is read first.
+        if stream.index() < self.accepted {
+            self.stop(stream, code);
+        }
+    }
+
+    /// Takes no more of a stream, and drops what has come.
+    pub(super) fn stop(&mut self, stream: StreamId, code: VarInt) {
+        // An error means that it has ended.
+        _ = self.quinn.recv_stream(stream).stop(code);
+        self.unended.remove(&stream);
     }
 
     /// Closes it; what is not sent yet will not be.
@@ -267,6 +315,7 @@ impl Connection {
         self.phase = Phase::Closed;
         self.seat = None;
         self.partial = HashMap::new();
+        self.unended = HashSet::new();
         self.partial_at = NEVER;
         self.owed = HashMap::new();
         self.unwritten = VecDeque::new();

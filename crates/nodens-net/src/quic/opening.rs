@@ -84,8 +84,8 @@ impl QuicServer {
     fn go_on(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.in_turn = false;
-        for event in std::mem::take(&mut connection.events) {
-            connection.quinn.handle_event(event);
+        for (event, len) in std::mem::take(&mut connection.events) {
+            connection.hear(event, len);
         }
         self.mark(key);
     }

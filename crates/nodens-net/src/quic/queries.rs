@@ -39,7 +39,9 @@ impl QuicServer {
                 connection.held_up = true;
                 return;
             }
-            let Some(id) = connection.quinn.streams().accept(Dir::Bi) else { return };
+            let Some(id) = connection.quinn.streams().accept(Dir::Bi) else {
+                return connection.note_all_taken();
+            };
             connection.accepted = id.index() + 1;
             self.read_new(key, id, cx);
         }
@@ -90,6 +92,9 @@ impl QuicServer {
                     Frame::TooLong(header) => refusal(header),
                     Frame::Message(..) => None,
                 });
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.stop(id, code::EXCESSIVE_LOAD);
+                }
                 match header {
                     Some(answer) => self.respond(key, id, &answer, cx),
                     None => self.abandon(key, id, code::EXCESSIVE_LOAD, cx),
@@ -255,6 +260,7 @@ fn collect(connection: &mut Connection, id: StreamId, into: &mut Vec<u8>) -> Hea
     };
     // Packets are looked for at the end of the round anyway.
     _ = chunks.finalize();
+    connection.note_end(id, !matches!(end, Heard::Part));
     match (first_frame(into), end) {
         (_, Heard::Reset) => Heard::Reset,
         (Some(Frame::Message([], _)), _) => Heard::Malformed,
@@ -268,7 +274,13 @@ fn collect(connection: &mut Connection, id: StreamId, into: &mut Vec<u8>) -> Hea
 fn drain(connection: &mut Connection, id: StreamId) -> Option<()> {
     let mut stream = connection.quinn.recv_stream(id);
     let mut chunks = stream.read(true).ok()?;
-    while let Ok(Some(_)) = chunks.next(usize::MAX) {}
+    let end = loop {
+        match chunks.next(usize::MAX) {
+            Ok(Some(_)) => {}
+            end => break end,
+        }
+    };
     _ = chunks.finalize();
+    connection.note_end(id, end != Err(ReadError::Blocked));
     Some(())
 }

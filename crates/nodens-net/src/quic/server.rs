@@ -4,7 +4,9 @@ use super::books::{Books, Counts, Seat};
 use super::connection::{Connection, Phase, code};
 use super::site::Site;
 use crate::context::Context;
-use crate::limits::{BATCH, BATCHES_IN_A_ROW, QUIC_RETRY_NS, QUIC_WAITING_EVENTS};
+use crate::limits::{
+    BATCH, BATCHES_IN_A_ROW, QUIC_DATAGRAM_MAX, QUIC_RETRY_NS, QUIC_WAITING_EVENTS,
+};
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind, Slots};
 use crate::sys::{Batch, Outgoing, Sender};
@@ -151,7 +153,8 @@ impl QuicServer {
         });
         for index in 0..count {
             let Some(datagram) = batch.datagram(index) else { break };
-            match datagram.peer.filter(|peer| peer.port() != 0 && !datagram.cut) {
+            let is_short = !datagram.cut && datagram.octets.len() <= QUIC_DATAGRAM_MAX;
+            match datagram.peer.filter(|peer| peer.port() != 0 && is_short) {
                 Some(peer) => self.take((key, peer, datagram.local), datagram.octets, cx),
                 None => cx.counters.add(cx.counters.datagrams_refused, 1),
             }
@@ -172,7 +175,7 @@ impl QuicServer {
         let event = site.endpoint.handle(at, peer, local, None, octets.into(), &mut reply);
         match event {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                self.hear((key, handle), event, cx);
+                self.hear((key, handle), (event, octets.len()), cx);
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.consider(key, incoming, cx),
             Some(DatagramEvent::Response(transmit)) => {
@@ -187,21 +190,21 @@ impl QuicServer {
     fn hear(
         &mut self,
         (site, handle): (Key, ConnectionHandle),
-        event: ConnectionEvent,
+        (event, len): (ConnectionEvent, usize),
         cx: &mut Context<'_>,
     ) {
         let known = self.sites.get(site).and_then(|site| site.connections.get(&handle));
         let Some(key) = known.copied() else { return };
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.phase != Phase::Handshake {
-            connection.quinn.handle_event(event);
+            connection.hear(event, len);
             return mark(&mut self.dirty, connection, key);
         }
         if connection.events.len() >= QUIC_WAITING_EVENTS {
             // It is sent again.
             return cx.counters.add(cx.counters.overflowed, 1);
         }
-        connection.events.push(event);
+        connection.events.push((event, len));
         if !connection.in_turn {
             connection.in_turn = true;
             self.handshakes.push_back(key);
@@ -238,6 +241,10 @@ impl QuicServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.write_rest();
         let is_over = connection.ending && connection.is_answered();
+        if connection.is_clogged() {
+            cx.counters.add(cx.counters.greedy, 1);
+            connection.close(code::EXCESSIVE_LOAD, "", at);
+        }
         self.transmit(key, cx);
         let Some(connection) = self.connections.get_mut(key) else { return };
         if is_over && connection.phase != Phase::Closed && self.may_end(key) {
