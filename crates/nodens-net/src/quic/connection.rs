@@ -85,6 +85,8 @@ pub(super) struct Connection {
     pub(super) held_up: bool,
     /// And are noted to be looked at again.
     pub(super) waits_for_place: bool,
+    /// A whole query has come.
+    pub(super) has_asked: bool,
     /// When it was opened, its last query came or its last response went, whichever is latest.
     pub(super) active_at: u64,
     /// When the client took something of what it is owed, or was first owed anything.
@@ -129,6 +131,7 @@ impl Connection {
             in_flight: 0,
             held_up: false,
             waits_for_place: false,
+            has_asked: false,
             active_at: now.mono_ns,
             progress_at: now.mono_ns,
             times,
@@ -327,8 +330,12 @@ impl Connection {
     pub(super) fn deadline(&self) -> u64 {
         match self.phase {
             Phase::Closed => NEVER,
-            // The first query has to come in the same time as over TCP, handshake included.
+            // The first query has to come in the same time as over TCP, handshake included. Pieces of queries
+            // do not put it off.
             Phase::Handshake => self.active_at.saturating_add(self.times.read),
+            Phase::Open if !self.has_asked => {
+                self.active_at.saturating_add(self.times.read).min(self.partial_at)
+            }
             Phase::Open => {
                 let idle = match self.is_idle() {
                     true => self.active_at.saturating_add(self.times.idle),

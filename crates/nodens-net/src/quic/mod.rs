@@ -8,6 +8,7 @@
 mod books;
 mod closing;
 mod connection;
+mod deadlines;
 mod opening;
 mod queries;
 mod sending;

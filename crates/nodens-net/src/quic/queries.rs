@@ -119,6 +119,7 @@ impl QuicServer {
         let (Ok(stream), true) = (stream, is_valid(message)) else { return self.violated(key, cx) };
         let Some(connection) = self.connections.get_mut(key) else { return };
         let Some(site) = self.sites.get(connection.site) else { return };
+        connection.has_asked = true;
         connection.refresh(cx.now);
         let client = Client {
             peer: connection.peer,

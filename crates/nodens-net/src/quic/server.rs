@@ -2,6 +2,7 @@
 
 use super::books::{Books, Counts, Seat};
 use super::connection::{Connection, Phase, code};
+use super::deadlines::{self, Deadlines};
 use super::site::Site;
 use crate::context::Context;
 use crate::limits::{
@@ -16,7 +17,7 @@ use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig, Event, Incoming, StreamEvent,
 };
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -41,12 +42,12 @@ pub(crate) struct QuicServer {
     pub(super) incoming: VecDeque<(Key, Incoming)>,
     /// Connections whose handshake is not over.
     pub(super) half_open: Arc<Counts>,
-    deadlines: BinaryHeap<Reverse<(u64, Key)>>,
+    pub(super) deadlines: Deadlines,
     /// Connections with something to do at the end of the round.
-    dirty: Vec<Key>,
+    pub(super) dirty: Vec<Key>,
     /// Connections whose streams wait for a place among all queries that wait.
-    held_up: Vec<Key>,
-    held_up_until: u64,
+    pub(super) held_up: Vec<Key>,
+    pub(super) held_up_until: u64,
     batch: Option<Batch>,
     pub(super) sender: Option<Sender>,
     /// Packets to send, all by the same socket.
@@ -76,7 +77,7 @@ impl QuicServer {
             handshakes: VecDeque::new(),
             incoming: VecDeque::new(),
             half_open: Arc::default(),
-            deadlines: BinaryHeap::new(),
+            deadlines: Deadlines::new(),
             dirty: Vec::new(),
             held_up: Vec::new(),
             held_up_until: NEVER,
@@ -288,7 +289,6 @@ impl QuicServer {
             return;
         }
         connection.phase = Phase::Open;
-        connection.refresh(cx.now);
         let site = self.sites.get(connection.site);
         let seat =
             site.and_then(|site| Seat::take(&site.counts, site.bounds.settings.connections_max));
@@ -315,6 +315,7 @@ impl QuicServer {
         if deadline < connection.queued {
             connection.queued = deadline;
             self.deadlines.push(Reverse((deadline, key)));
+            deadlines::tidy(&mut self.deadlines, &self.connections, |own| own.queued);
         }
         if waits {
             self.held_up.push(key);
@@ -322,54 +323,6 @@ impl QuicServer {
             // Others that come later do not put it off.
             self.held_up_until = self.held_up_until.min(again);
         }
-    }
-
-    /// When [`QuicServer::tick`] has something to look at.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let first = self.deadlines.peek().map_or(NEVER, |Reverse((at, _))| *at);
-        Some(first.min(self.held_up_until)).filter(|at| *at != NEVER)
-    }
-
-    /// Looks after the connections whose deadline has passed.
-    pub(crate) fn tick(&mut self, cx: &mut Context<'_>) {
-        if self.held_up_until <= cx.now.mono_ns {
-            self.held_up_until = NEVER;
-            for key in std::mem::take(&mut self.held_up) {
-                if let Some(connection) = self.connections.get_mut(key) {
-                    connection.waits_for_place = false;
-                    mark(&mut self.dirty, connection, key);
-                }
-            }
-        }
-        while let Some(Reverse((at, key))) = self.deadlines.peek().copied() {
-            if at > cx.now.mono_ns {
-                return;
-            }
-            self.deadlines.pop();
-            let Some(connection) = self.connections.get_mut(key) else { continue };
-            if connection.queued != at {
-                continue;
-            }
-            connection.queued = NEVER;
-            self.time_out(key, cx);
-            self.mark(key);
-        }
-    }
-
-    fn time_out(&mut self, key: Key, cx: &mut Context<'_>) {
-        let at = self.instant(cx.now);
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.quinn.handle_timeout(at);
-        if connection.partial_at <= cx.now.mono_ns {
-            self.end_partial(key, cx);
-        }
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        if connection.deadline() > cx.now.mono_ns {
-            return;
-        }
-        cx.counters.add(cx.counters.quic_timed_out, 1);
-        let code = if connection.is_idle() { code::NO_ERROR } else { code::EXCESSIVE_LOAD };
-        connection.close(code, "", at);
     }
 
     /// Takes a connection out of the table.

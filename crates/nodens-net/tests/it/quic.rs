@@ -418,6 +418,30 @@ fn connections_that_ask_nothing_end_with_no_error_however_much_they_ping() {
 }
 
 #[test]
+fn connections_that_never_ask_end_when_a_first_query_should_have_come() {
+    let (server, config) = start("timeouts {\n read 1s\n idle 1h\n }\n whoami");
+    let (mut silent, mut slow) = (
+        QuicClient::connect(server.address(), &config),
+        QuicClient::connect(server.address(), &config),
+    );
+    let mut asks = QuicClient::connect(server.address(), &config);
+    assert_answered(&asks.ask(ASKED).unwrap());
+    let began = Instant::now();
+    while silent.lost.is_none() || slow.lost.is_none() {
+        assert!(began.elapsed() < Duration::from_secs(10));
+        silent.connection.ping();
+        silent.drive_for(Duration::from_millis(50));
+        // Each time another query begins.
+        _ = slow.send(&[0], false);
+        slow.drive_for(Duration::from_millis(50));
+    }
+    assert_eq!(silent.closed_with(), Some(0), "{:?}", silent.lost);
+    assert_eq!(slow.closed_with(), Some(4), "{:?}", slow.lost);
+    assert_answered(&asks.ask(ASKED).unwrap());
+    server.stop();
+}
+
+#[test]
 fn all_connections_hold_no_more_than_they_may() {
     let authority = Authority::new();
     let corefile = corefile(&authority, "quic {\n max_connections 0\n }\n whoami");
