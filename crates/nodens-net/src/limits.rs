@@ -205,7 +205,7 @@ pub const QUIC_RETRY_FROM: usize = 32;
 pub const QUIC_HALF_OPEN_MAX: usize = 1024;
 /// Packets of a handshake that wait for its turn.
 pub const QUIC_WAITING_EVENTS: usize = 8;
-/// How soon streams are looked at again that wait for a place among all queries, in nanoseconds.
+/// How soon it is looked whether another worker gave back a place among all queries, in nanoseconds.
 pub const QUIC_RETRY_NS: u64 = 5_000_000;
 
 /// Questions sent from one UDP port before it is given up.

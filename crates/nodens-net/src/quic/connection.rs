@@ -81,10 +81,12 @@ pub(super) struct Connection {
     unwritten: VecDeque<Unwritten>,
     /// Queries that wait for their response.
     pub(super) in_flight: usize,
-    /// Streams wait to be taken, for a reason that ends without a packet.
-    pub(super) held_up: bool,
-    /// And are noted to be looked at again.
-    pub(super) waits_for_place: bool,
+    /// The first stream that waits for a place among all queries that wait.
+    pub(super) held_up: Option<StreamId>,
+    /// It stands in the row of those that do.
+    pub(super) in_row: bool,
+    /// It is its turn.
+    pub(super) may_ask: bool,
     /// A whole query has come.
     pub(super) has_asked: bool,
     /// When it was opened, its last query came or its last response went, whichever is latest.
@@ -129,8 +131,9 @@ impl Connection {
             owed_octets: 0,
             unwritten: VecDeque::new(),
             in_flight: 0,
-            held_up: false,
-            waits_for_place: false,
+            held_up: None,
+            in_row: false,
+            may_ask: false,
             has_asked: false,
             active_at: now.mono_ns,
             progress_at: now.mono_ns,
@@ -155,7 +158,10 @@ impl Connection {
 
     /// Whether the client has acknowledged all responses too.
     pub(super) fn is_idle(&self) -> bool {
-        self.is_answered() && self.owed.is_empty() && self.partial.is_empty()
+        self.is_answered()
+            && self.owed.is_empty()
+            && self.partial.is_empty()
+            && self.held_up.is_none()
     }
 
     /// Whether the client has acknowledged all responses.
@@ -319,6 +325,7 @@ impl Connection {
         self.seat = None;
         self.partial = HashMap::new();
         self.unended = HashSet::new();
+        self.held_up = None;
         self.partial_at = NEVER;
         self.owed = HashMap::new();
         self.unwritten = VecDeque::new();

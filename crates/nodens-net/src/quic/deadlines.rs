@@ -1,7 +1,7 @@
 //! What happens to connections when a time has come.
 
 use super::connection::code;
-use super::server::{QuicServer, mark};
+use super::server::QuicServer;
 use crate::context::Context;
 use crate::slots::{Key, Slots};
 use crate::tcp::NEVER;
@@ -34,20 +34,11 @@ impl QuicServer {
     /// When [`QuicServer::tick`] has something to look at.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let first = self.deadlines.peek().map_or(NEVER, |Reverse((at, _))| *at);
-        Some(first.min(self.held_up_until)).filter(|at| *at != NEVER)
+        Some(first.min(self.row_at)).filter(|at| *at != NEVER)
     }
 
     /// Looks after the connections whose deadline has passed.
     pub(crate) fn tick(&mut self, cx: &mut Context<'_>) {
-        if self.held_up_until <= cx.now.mono_ns {
-            self.held_up_until = NEVER;
-            for key in std::mem::take(&mut self.held_up) {
-                if let Some(connection) = self.connections.get_mut(key) {
-                    connection.waits_for_place = false;
-                    mark(&mut self.dirty, connection, key);
-                }
-            }
-        }
         while let Some(Reverse((at, key))) = self.deadlines.peek().copied() {
             if at > cx.now.mono_ns {
                 return;

@@ -30,21 +30,46 @@ impl QuicServer {
     pub(super) fn take_queries(&mut self, key: Key, cx: &mut Context<'_>) {
         loop {
             let Some(connection) = self.connections.get_mut(key) else { return };
-            connection.held_up = false;
             if connection.phase != Phase::Open || connection.ending || connection.is_full() {
                 return;
             }
             let Some(site) = self.sites.get(connection.site) else { return };
-            if site.counts.is_busy(site.bounds.settings.in_flight_max) {
-                connection.held_up = true;
-                return;
-            }
-            let Some(id) = connection.quinn.streams().accept(Dir::Bi) else {
+            let next = connection.held_up.take();
+            let Some(id) = next.or_else(|| connection.quinn.streams().accept(Dir::Bi)) else {
                 return connection.note_all_taken();
             };
+            let is_busy = site.counts.is_busy(site.bounds.settings.in_flight_max);
+            // Whoever has no query that waits need not wait for those who have many.
+            let others_first = is_busy || (!self.row.is_empty() && !connection.may_ask);
+            if others_first && connection.in_flight > 0 {
+                connection.held_up = Some(id);
+                if !connection.in_row {
+                    connection.in_row = true;
+                    self.row.push_back(key);
+                }
+                return;
+            }
+            connection.may_ask = false;
             connection.accepted = id.index() + 1;
             self.read_new(key, id, cx);
         }
+    }
+
+    /// Lets the next connection go on that waits for a place, if there is one.
+    pub(super) fn call_next(&mut self) -> bool {
+        let has_place = |key: &Key| {
+            let Some(connection) = self.connections.get(*key) else { return true };
+            let site = self.sites.get(connection.site);
+            site.is_none_or(|site| !site.counts.is_busy(site.bounds.settings.in_flight_max))
+        };
+        let of_row = if self.sites.len() > 1 { self.row.len() } else { 1 };
+        let Some(at) = self.row.iter().take(of_row).position(has_place) else { return false };
+        let Some(key) = self.row.remove(at) else { return false };
+        if let Some(connection) = self.connections.get_mut(key) {
+            (connection.in_row, connection.may_ask) = (false, true);
+        }
+        self.mark(key);
+        true
     }
 
     /// Reads from a stream on which something has arrived.

@@ -46,8 +46,9 @@ pub(crate) struct QuicServer {
     /// Connections with something to do at the end of the round.
     pub(super) dirty: Vec<Key>,
     /// Connections whose streams wait for a place among all queries that wait.
-    pub(super) held_up: Vec<Key>,
-    pub(super) held_up_until: u64,
+    pub(super) row: VecDeque<Key>,
+    /// When to look whether another worker has given back a place.
+    pub(super) row_at: u64,
     batch: Option<Batch>,
     pub(super) sender: Option<Sender>,
     /// Packets to send, all by the same socket.
@@ -79,8 +80,8 @@ impl QuicServer {
             half_open: Arc::default(),
             deadlines: Deadlines::new(),
             dirty: Vec::new(),
-            held_up: Vec::new(),
-            held_up_until: NEVER,
+            row: VecDeque::new(),
+            row_at: NEVER,
             batch: None,
             sender: None,
             queue: Vec::new(),
@@ -221,9 +222,18 @@ impl QuicServer {
 
     /// Ends the round: takes what has come whole, sends what is to be sent.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
-        while let Some(key) = self.dirty.pop() {
-            self.settle(key, cx);
+        loop {
+            while let Some(key) = self.dirty.pop() {
+                self.settle(key, cx);
+            }
+            if !self.call_next() {
+                break;
+            }
         }
+        self.row_at = match self.row.is_empty() {
+            true => NEVER,
+            false => cx.now.mono_ns.saturating_add(QUIC_RETRY_NS),
+        };
         self.send_queue(cx);
         if self.sites.iter().any(|(_, site)| site.retired) {
             self.tidy(cx.poll);
@@ -253,7 +263,7 @@ impl QuicServer {
             connection.close(code::NO_ERROR, "", at);
             self.transmit(key, cx);
         }
-        self.rearm(key, cx);
+        self.rearm(key);
     }
 
     fn hear_events(&mut self, key: Key, cx: &mut Context<'_>) {
@@ -302,13 +312,11 @@ impl QuicServer {
     }
 
     /// Brings the deadlines and the books in line with a connection's state.
-    fn rearm(&mut self, key: Key, cx: &mut Context<'_>) {
+    fn rearm(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let quinn = connection.quinn.poll_timeout();
         let own = connection.deadline();
         let held = connection.held();
-        let waits = connection.held_up && !connection.waits_for_place;
-        connection.waits_for_place |= waits;
         self.presses |= connection.holding.set(held);
         let deadline = quinn.map_or(NEVER, |at| self.nanoseconds(at)).min(own);
         let Some(connection) = self.connections.get_mut(key) else { return };
@@ -316,12 +324,6 @@ impl QuicServer {
             connection.queued = deadline;
             self.deadlines.push(Reverse((deadline, key)));
             deadlines::tidy(&mut self.deadlines, &self.connections, |own| own.queued);
-        }
-        if waits {
-            self.held_up.push(key);
-            let again = cx.now.mono_ns.saturating_add(QUIC_RETRY_NS);
-            // Others that come later do not put it off.
-            self.held_up_until = self.held_up_until.min(again);
         }
     }
 

@@ -277,6 +277,46 @@ fn queries_beyond_those_that_may_wait_wait_in_their_streams() {
 }
 
 #[test]
+fn a_client_with_all_places_keeps_nobody_waiting() {
+    let (opener, waiter) = gate();
+    let names = Arc::new(Mutex::new(HashSet::new()));
+    let seen = names.clone();
+    let upstream = Upstream::start(move |asked| {
+        seen.lock().unwrap().insert(asked.name());
+        vec![Act::WaitFor(waiter.clone()), Act::Send(asked.answer())]
+    });
+    let forward = format!("forward . {}\n quic {{\n worker_pool_size 3\n }}", upstream.address);
+    let authority = Authority::new();
+    let server = Server::start(&corefile(
+        &authority,
+        &format!("template IN TXT {{\n rcode NXDOMAIN\n }}\n {forward}"),
+    ));
+    let config = super::quic::client(&authority);
+    let mut greedy = QuicClient::connect(server.address(), &config);
+    let ask = |client: &mut QuicClient, name: String| {
+        client.send(&framed(&question(0, &format!("{name}.example A"))), true).unwrap()
+    };
+    let ids: Vec<_> = (0..40).map(|number| ask(&mut greedy, format!("a{number}"))).collect();
+    greedy.drive_for(Duration::from_millis(200));
+    assert_eq!(names.lock().unwrap().len(), 3);
+    let mut other = QuicClient::connect(server.address(), &config);
+    // What is answered at once needs no place, and one query may wait.
+    assert_eq!(other.ask("b.example TXT").unwrap().flags.rcode(), Rcode::NXDOMAIN);
+    let first = ask(&mut other, "b0".to_owned());
+    let second = ask(&mut other, "b1".to_owned());
+    other.drive_for(Duration::from_millis(200));
+    let asked = names.lock().unwrap().len();
+    assert_eq!(asked, 4);
+    opener.store(true, Ordering::Relaxed);
+    assert_answered(&other.response(first).unwrap());
+    assert_answered(&other.response(second).unwrap());
+    for id in ids {
+        assert_answered(&greedy.response(id).unwrap());
+    }
+    server.stop();
+}
+
+#[test]
 fn clients_that_do_not_finish_their_handshake_take_no_place() {
     let (server, config) = start("timeouts {\n read 1s\n }\n whoami");
     // Each from a port of its own, as if their addresses were forged: they never read.
