@@ -198,11 +198,20 @@ pub const QUIC_STREAM_COST: usize = 96;
 pub const QUIC_INCOMING_MAX: usize = 256;
 /// Octets kept of what follows each such packet: the rest of a handshake's first message.
 pub const QUIC_INCOMING_LEN: usize = 8 << 10;
-/// Handshakes of QUIC that are not over, of a worker, from which on a client has to show that it
+/// Handshakes of QUIC that are not over, of all workers, from which on a client has to show that it
 /// receives at its address before more is done for it.
 pub const QUIC_RETRY_FROM: usize = 32;
-/// Handshakes of QUIC that a worker has under way at most.
+/// The same as a part of what all connections may hold: one in so many octets.
+pub const QUIC_RETRY_SHARE: usize = 16;
+/// Handshakes of QUIC that are under way at most, of all workers.
 pub const QUIC_HALF_OPEN_MAX: usize = 1024;
+/// Those of one client.
+pub const QUIC_HALF_OPEN_CLIENT: usize = 64;
+/// Those of one network.
+pub const QUIC_HALF_OPEN_NETWORK: usize = 256;
+/// New connections that get a packet of their own in answer to each batch, which refuses them or has them
+/// show their address. Others have to begin again.
+pub const QUIC_TURNED_AWAY_MAX: usize = 16;
 /// Packets of a handshake that wait for its turn.
 pub const QUIC_WAITING_EVENTS: usize = 8;
 /// How soon it is looked whether another worker gave back a place among all queries, in nanoseconds.

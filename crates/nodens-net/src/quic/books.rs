@@ -1,15 +1,19 @@
 //! What the workers count together: connections, and queries that wait.
 
+use crate::limits::{QUIC_HALF_OPEN_CLIENT, QUIC_HALF_OPEN_MAX, QUIC_HALF_OPEN_NETWORK};
+use crate::tcp::Quota;
 use nodens_core::Shared;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The counts of all listeners, by their number for good.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Books {
     listeners: Mutex<HashMap<u32, Arc<Counts>>>,
     open: Arc<AtomicUsize>,
+    /// Connections whose handshake is not over, with those that wait for its beginning.
+    pub(super) half_open: Arc<Quota>,
 }
 
 /// What one listener has.
@@ -19,6 +23,14 @@ pub(super) struct Counts {
     in_flight: AtomicUsize,
     /// Those of all listeners.
     open: Arc<AtomicUsize>,
+}
+
+impl Default for Books {
+    fn default() -> Self {
+        let each = (QUIC_HALF_OPEN_CLIENT, QUIC_HALF_OPEN_NETWORK);
+        let half_open = Arc::new(Quota::new(QUIC_HALF_OPEN_MAX, each, 0));
+        Self { listeners: Mutex::default(), open: Arc::default(), half_open }
+    }
 }
 
 impl Books {
@@ -40,11 +52,6 @@ impl Counts {
     /// Whether no more queries may wait.
     pub(super) fn is_busy(&self, max: usize) -> bool {
         self.in_flight.load(Ordering::Relaxed) >= max
-    }
-
-    /// How many connections there are.
-    pub(super) fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
     }
 
     /// So many queries more wait.

@@ -35,8 +35,8 @@ impl QuicServer {
             }
         }
         // Handshakes that wait are in vain here.
-        while let Some(place) = self.incoming.iter().position(|(site, _)| *site == key) {
-            let Some((_, incoming)) = self.incoming.remove(place) else { break };
+        while let Some(place) = self.incoming.iter().position(|(site, ..)| *site == key) {
+            let Some((_, incoming, _)) = self.incoming.remove(place) else { break };
             let Some(site) = self.sites.get_mut(key) else { break };
             if !self.ending {
                 site.endpoint.ignore(incoming);

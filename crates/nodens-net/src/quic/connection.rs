@@ -6,7 +6,7 @@ use crate::limits::{
     QUIC_UNREAD_MAX, UNSENT_PAUSE,
 };
 use crate::slots::Key;
-use crate::tcp::{Holding, NEVER, Times};
+use crate::tcp::{Holding, NEVER, Place, Times};
 use bytes::Bytes;
 use nodens_core::Now;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
@@ -98,7 +98,9 @@ pub(super) struct Connection {
     /// The earliest deadline that is queued for it.
     pub(super) queued: u64,
     pub(super) holding: Holding,
-    /// Its place among the handshakes, and later among the connections of its listener.
+    /// Its place among the handshakes.
+    pub(super) half_open: Option<Place>,
+    /// Its place among the connections of its listener.
     pub(super) seat: Option<Seat>,
 }
 
@@ -108,7 +110,7 @@ impl Connection {
         site: Key,
         (peer, local): (SocketAddr, SocketAddr),
         (times, streams_max): (Times, u32),
-        (holding, seat): (Holding, Option<Seat>),
+        (holding, half_open): (Holding, Place),
         now: Now,
     ) -> Self {
         Self {
@@ -141,7 +143,8 @@ impl Connection {
             streams_max,
             queued: NEVER,
             holding,
-            seat,
+            half_open: Some(half_open),
+            seat: None,
         }
     }
 
@@ -322,6 +325,7 @@ impl Connection {
     /// Nothing more comes of it.
     pub(super) fn end(&mut self) {
         self.phase = Phase::Closed;
+        self.half_open = None;
         self.seat = None;
         self.partial = HashMap::new();
         self.unended = HashSet::new();

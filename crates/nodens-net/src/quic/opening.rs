@@ -1,22 +1,21 @@
 //! New connections. A packet that begins one costs nothing that stays but its place in a short queue;
 //! handshakes take turns, because each step costs as much as hundreds of hits, which go first.
 
-use super::books::Seat;
 use super::connection::{Connection, Phase, code};
 use super::server::QuicServer;
 use crate::context::Context;
-use crate::limits::{HANDSHAKES_IN_A_ROW, QUIC_HALF_OPEN_MAX, QUIC_INCOMING_MAX, QUIC_RETRY_FROM};
+use crate::limits::{
+    HANDSHAKES_IN_A_ROW, QUIC_COST, QUIC_INCOMING_MAX, QUIC_RETRY_FROM, QUIC_RETRY_SHARE,
+    QUIC_STREAM_COST, QUIC_TURNED_AWAY_MAX,
+};
 use crate::slots::Key;
-use crate::tcp::Holding;
+use crate::tcp::{Holding, Place};
 use quinn_proto::Incoming;
 
 impl QuicServer {
     /// Decides what becomes of the beginning of a connection: it waits for its turn, its client has to
     /// show that it receives at its address (a Retry packet, RFC 9000 section 8.1.2), or it is refused.
     pub(super) fn consider(&mut self, key: Key, incoming: Incoming, cx: &mut Context<'_>) {
-        let mut reply = Vec::new();
-        let waiting = self.half_open.connections() + self.incoming.len();
-        let is_short = self.unsent.is_tight();
         let Some(site) = self.sites.get_mut(key) else { return };
         if site.retired && !self.ending {
             // Another socket of the address may have it when the client sends it again: this one closes
@@ -24,25 +23,63 @@ impl QuicServer {
             return site.endpoint.ignore(incoming);
         }
         let has_no_seat = site.counts.is_full(site.bounds.settings.connections_max);
-        let is_known = incoming.remote_address_validated();
+        let streams_max = site.bounds.settings.streams_max;
         if self.ending || has_no_seat || self.unsent.is_overdrawn(false) {
-            cx.counters.add(cx.counters.quic_refused, 1);
-            let transmit = site.endpoint.refuse(incoming, &mut reply);
-            return self.queue(key, &transmit, reply, cx);
+            return self.refuse(key, incoming, cx);
         }
-        if !is_known && (waiting >= QUIC_RETRY_FROM || is_short) && incoming.may_retry() {
-            cx.counters.add(cx.counters.quic_retries, 1);
-            if let Ok(transmit) = site.endpoint.retry(incoming, &mut reply) {
-                self.queue(key, &transmit, reply, cx);
-            }
-            return;
+        let is_known = incoming.remote_address_validated();
+        if !is_known && self.has_to_ask_back(streams_max) && incoming.may_retry() {
+            return self.ask_back(key, incoming, cx);
         }
-        if self.incoming.len() >= QUIC_INCOMING_MAX || self.half_open.is_full(QUIC_HALF_OPEN_MAX) {
+        let place = self.books.half_open.take(incoming.remote_address().ip());
+        match place.ok().filter(|_| self.incoming.len() < QUIC_INCOMING_MAX) {
+            Some(place) => self.incoming.push_back((key, incoming, place)),
             // The client sends it again.
-            cx.counters.add(cx.counters.quic_refused, 1);
-            return site.endpoint.ignore(incoming);
+            None => self.ignore(key, incoming, cx),
         }
-        self.incoming.push_back((key, incoming));
+    }
+
+    /// Whether clients have to show their address by now. Forged packets take as little of the memory of all
+    /// as of the places.
+    fn has_to_ask_back(&self, streams_max: u32) -> bool {
+        let each = QUIC_COST + streams_max as usize * QUIC_STREAM_COST;
+        let enough = QUIC_RETRY_FROM.min(self.unsent.max() / QUIC_RETRY_SHARE / each);
+        self.books.half_open.open() >= enough || self.unsent.is_tight()
+    }
+
+    /// Has a client show its address.
+    fn ask_back(&mut self, key: Key, incoming: Incoming, cx: &mut Context<'_>) {
+        if self.turned_away >= QUIC_TURNED_AWAY_MAX {
+            return self.ignore(key, incoming, cx);
+        }
+        self.turned_away += 1;
+        cx.counters.add(cx.counters.quic_retries, 1);
+        let mut reply = Vec::new();
+        let Some(site) = self.sites.get_mut(key) else { return };
+        if let Ok(transmit) = site.endpoint.retry(incoming, &mut reply) {
+            self.queue(key, &transmit, reply, cx);
+        }
+    }
+
+    /// Says that there is no room for a connection.
+    fn refuse(&mut self, key: Key, incoming: Incoming, cx: &mut Context<'_>) {
+        if self.turned_away >= QUIC_TURNED_AWAY_MAX {
+            return self.ignore(key, incoming, cx);
+        }
+        self.turned_away += 1;
+        cx.counters.add(cx.counters.quic_refused, 1);
+        let mut reply = Vec::new();
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let transmit = site.endpoint.refuse(incoming, &mut reply);
+        self.queue(key, &transmit, reply, cx);
+    }
+
+    /// Says nothing to a client, which sends it again.
+    fn ignore(&mut self, key: Key, incoming: Incoming, cx: &mut Context<'_>) {
+        cx.counters.add(cx.counters.quic_refused, 1);
+        if let Some(site) = self.sites.get_mut(key) {
+            site.endpoint.ignore(incoming);
+        }
     }
 
     /// Whether [`QuicServer::take_turns`] has something to do now.
@@ -56,8 +93,8 @@ impl QuicServer {
         for _ in 0..HANDSHAKES_IN_A_ROW {
             if let Some(key) = self.handshakes.pop_front() {
                 self.go_on(key);
-            } else if let Some((site, incoming)) = self.incoming.pop_front() {
-                self.open(site, incoming, cx);
+            } else if let Some((site, incoming, place)) = self.incoming.pop_front() {
+                self.open(site, (incoming, place), cx);
             } else {
                 return;
             }
@@ -90,13 +127,18 @@ impl QuicServer {
         self.mark(key);
     }
 
-    fn open(&mut self, site_key: Key, incoming: Incoming, cx: &mut Context<'_>) {
+    fn open(
+        &mut self,
+        site_key: Key,
+        (incoming, half_open): (Incoming, Place),
+        cx: &mut Context<'_>,
+    ) {
         let at = self.instant(cx.now);
         let mut reply = Vec::new();
-        if self.unsent.is_tight() {
+        // Nobody closes others' connections with forged packets.
+        if self.unsent.is_tight() && incoming.remote_address_validated() {
             self.make_room(cx);
         }
-        let seat = Seat::take(&self.half_open, 0);
         let (unsent, place) = (self.unsent.clone(), self.place);
         let Some(site) = self.sites.get_mut(site_key) else { return };
         let (peer, local) = (incoming.remote_address(), site.local(incoming.local_ip()));
@@ -109,7 +151,14 @@ impl QuicServer {
                     let holding = Holding::new(unsent, peer.ip(), place, key);
                     let addresses = (peer, local);
                     let quinn = (quinn, handle);
-                    Connection::new(quinn, site_key, addresses, bounds, (holding, seat), cx.now)
+                    Connection::new(
+                        quinn,
+                        site_key,
+                        addresses,
+                        bounds,
+                        (holding, half_open),
+                        cx.now,
+                    )
                 });
                 site.connections.insert(handle, key);
                 cx.counters.add(cx.counters.quic_accepted, 1);

@@ -1,17 +1,15 @@
 //! The QUIC sockets and client connections of one worker.
 
-use super::books::{Books, Counts, Seat};
+use super::books::{Books, Seat};
 use super::connection::{Connection, Phase, code};
 use super::deadlines::{self, Deadlines};
 use super::site::Site;
 use crate::context::Context;
-use crate::limits::{
-    BATCH, BATCHES_IN_A_ROW, QUIC_DATAGRAM_MAX, QUIC_RETRY_NS, QUIC_WAITING_EVENTS,
-};
+use crate::limits::{QUIC_DATAGRAM_MAX, QUIC_RETRY_NS, QUIC_WAITING_EVENTS};
 use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind, Slots};
 use crate::sys::{Batch, Outgoing, Sender};
-use crate::tcp::{Endpoint as Listener, NEVER, Unsent};
+use crate::tcp::{Endpoint as Listener, NEVER, Place, Unsent};
 use nodens_core::Now;
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig, Event, Incoming, StreamEvent,
@@ -30,7 +28,7 @@ const OF_QUIC: usize = 1 << (usize::BITS - 1);
 pub(crate) struct QuicServer {
     /// Which worker this is, as the books of memory know it.
     pub(super) place: usize,
-    books: Arc<Books>,
+    pub(super) books: Arc<Books>,
     /// What all connections of the process may hold.
     pub(super) unsent: Arc<Unsent>,
     endpoints: Arc<EndpointConfig>,
@@ -39,9 +37,9 @@ pub(crate) struct QuicServer {
     /// Connections whose handshake has its next packets.
     pub(super) handshakes: VecDeque<Key>,
     /// Connections that are not opened yet, with their socket.
-    pub(super) incoming: VecDeque<(Key, Incoming)>,
-    /// Connections whose handshake is not over.
-    pub(super) half_open: Arc<Counts>,
+    pub(super) incoming: VecDeque<(Key, Incoming, Place)>,
+    /// How many that began got a packet in answer to this batch, and nothing else.
+    pub(super) turned_away: usize,
     pub(super) deadlines: Deadlines,
     /// Connections with something to do at the end of the round.
     pub(super) dirty: Vec<Key>,
@@ -77,7 +75,7 @@ impl QuicServer {
             connections: Slots::default(),
             handshakes: VecDeque::new(),
             incoming: VecDeque::new(),
-            half_open: Arc::default(),
+            turned_away: 0,
             deadlines: Deadlines::new(),
             dirty: Vec::new(),
             row: VecDeque::new(),
@@ -137,17 +135,15 @@ impl QuicServer {
         zero_ns.saturating_add(u64::try_from(since).unwrap_or(NEVER))
     }
 
-    /// Takes what has arrived at a socket, in batches.
+    /// Takes a batch of what has arrived at a socket. The rest has its turn behind what others have sent: a
+    /// packet here costs as much as many hits.
     pub(crate) fn receive(&mut self, site: Key, cx: &mut Context<'_>) {
-        for _ in 0..BATCHES_IN_A_ROW {
-            if self.receive_batch(site, cx) < BATCH {
-                return;
-            }
-        }
+        _ = self.receive_batch(site, cx);
     }
 
     pub(super) fn receive_batch(&mut self, key: Key, cx: &mut Context<'_>) -> usize {
         let Some(mut batch) = self.batch.take() else { return 0 };
+        self.turned_away = 0;
         let count = self.sites.get(key).map_or(0, |site| {
             let wild = site.bound.ip().is_unspecified();
             // An error is that of an earlier packet (an ICMP message); QUIC finds out by itself.
@@ -299,6 +295,7 @@ impl QuicServer {
             return;
         }
         connection.phase = Phase::Open;
+        connection.half_open = None;
         let site = self.sites.get(connection.site);
         let seat =
             site.and_then(|site| Seat::take(&site.counts, site.bounds.settings.connections_max));

@@ -29,6 +29,6 @@ pub(crate) use frame::{Frame, first_frame, refusal};
 pub(crate) use gauges::register_gauges;
 pub use leaving::HandedConnection;
 pub(crate) use leaving::Leaving;
-pub(crate) use quota::Quota;
+pub(crate) use quota::{Place, Quota};
 pub(crate) use server::TcpServer;
 pub(crate) use unsent::{Holding, Unsent};

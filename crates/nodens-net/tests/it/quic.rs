@@ -332,9 +332,36 @@ fn clients_that_do_not_finish_their_handshake_take_no_place() {
     assert_answered(&good.ask(ASKED).unwrap());
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     // What was begun is bounded, and none of it is a connection.
-    assert!(outcomes(&server, "accepted") <= 33 * 4);
+    // The workers may each begin one at the same moment.
+    let accepted = outcomes(&server, "accepted");
+    assert!(accepted <= 33 + 4, "{accepted}");
     assert_eq!(server.count("nodens_quic_connections"), 1);
     drop(forged);
+    server.stop();
+}
+
+#[test]
+fn forged_packets_close_nobodys_connection_for_want_of_memory() {
+    let authority = Authority::new();
+    let options = Options { held_max: 800 << 10, ..Options::default() };
+    let server = Server::with(&corefile(&authority, "whoami"), options);
+    let config = client(&authority);
+    let mut clients: Vec<_> =
+        (0..8).map(|_| QuicClient::connect(server.address(), &config)).collect();
+    clients.iter_mut().for_each(|client| assert_answered(&client.ask(ASKED).unwrap()));
+    let mut forged = Vec::new();
+    for _ in 0..200 {
+        let mut client = QuicClient::new(server.address(), &config);
+        client.transmit();
+        forged.push(client);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    eventually("some to be asked for their address", || outcomes(&server, "retry") > 100);
+    for client in &mut clients {
+        client.drive_for(Duration::from_millis(20));
+        assert_eq!(client.lost, None);
+    }
+    assert!(server.count("nodens_tcp_held_bytes") < 600 << 10);
     server.stop();
 }
 
