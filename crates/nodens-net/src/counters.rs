@@ -80,9 +80,8 @@ impl Counters {
         let name = "nodens_udp_batch_delay_seconds";
         let batch_delay = registry.histogram(name, help, &[], &DELAY_BOUNDS, 1e-9);
         let help = "Counter of client connections over QUIC that began, by what became of them.";
-        let quic = |outcome| {
-            registry.counter("nodens_quic_begun_total", help, &[("outcome", outcome)])
-        };
+        let quic =
+            |outcome| registry.counter("nodens_quic_begun_total", help, &[("outcome", outcome)]);
         let (quic_accepted, quic_refused) = (quic("accepted"), quic("refused"));
         let (quic_retries, quic_timed_out) = (quic("retry"), quic("timeout"));
         let cells = registry.cells(worker);

@@ -121,6 +121,8 @@ impl Case {
         };
         // What `erratic` does to a query depends on how many came before, and listeners may count together or apart.
         let refused = refused || self.directive == "erratic";
+        // Corefiles of whole servers are compared with all their metrics, over UDP and TCP.
+        let refused = refused || (self.directive == "server" && self.name != EVERY_TRANSPORT);
         // What does not depend on the transport is compared over TLS; one case is asked over all.
         let transports = match self.name == EVERY_TRANSPORT {
             true => transports,
