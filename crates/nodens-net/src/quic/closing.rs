@@ -137,7 +137,7 @@ impl QuicServer {
         for key in self.sites.keys(|site| site.of == Some(worker)) {
             for connection in self.connections.keys(|own| own.site == key) {
                 if let Some(connection) = self.connections.get_mut(connection) {
-                    connection.close(code::NO_ERROR, "", at);
+                    connection.part(at);
                 }
                 self.transmit(connection, cx);
             }
@@ -154,7 +154,7 @@ impl QuicServer {
         let at = self.instant(cx.now);
         for key in self.connections.keys(|own| own.phase != Phase::Closed) {
             if let Some(connection) = self.connections.get_mut(key) {
-                connection.close(code::NO_ERROR, "", at);
+                connection.part(at);
             }
             self.transmit(key, cx);
         }

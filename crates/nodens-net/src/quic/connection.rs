@@ -2,8 +2,8 @@
 
 use super::books::Seat;
 use crate::limits::{
-    ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, QUIC_COST, QUIC_DATAGRAM_MAX, QUIC_STREAM_COST,
-    QUIC_UNREAD_MAX, UNSENT_PAUSE,
+    ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, QUIC_COST, QUIC_DATAGRAM_MAX, QUIC_PACKET_LEN,
+    QUIC_STREAM_COST, QUIC_UNREAD_MAX, UNSENT_PAUSE,
 };
 use crate::slots::Key;
 use crate::tcp::{Holding, NEVER, Place, Times};
@@ -12,7 +12,10 @@ use nodens_core::Now;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How many timers run out before one that sends a packet again is among them.
+const PROBE_TIMERS: usize = 6;
 
 /// Codes of RFC 9250 section 4.3.
 pub(super) mod code {
@@ -170,6 +173,33 @@ impl Connection {
     /// Whether the client has acknowledged all responses.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.owed.is_empty()
+    }
+
+    /// What to close it with when nothing more of its client is heard: an error if a response is not sent
+    /// whole, as far as is known, so that the client asks again (RFC 9250 section 4.3).
+    fn farewell(&self) -> VarInt {
+        // Each response may have needed a packet of its own.
+        let packets = self.owed.len() as u64 * u64::from(QUIC_PACKET_LEN);
+        let sent = self.quinn.stats().path.cwnd;
+        let is_sent = self.is_answered() && self.owed_octets as u64 + packets <= sent;
+        if is_sent { code::NO_ERROR } else { code::INTERNAL_ERROR }
+    }
+
+    /// Closes it when nothing more of its client is heard.
+    pub(super) fn part(&mut self, at: Instant) {
+        let code = self.farewell();
+        if code != code::NO_ERROR && self.phase == Phase::Open {
+            // quinn keeps the end behind data that its congestion control holds back, which no packet is
+            // going to free. When a packet is taken for lost, one may leave all the same.
+            let idle = Duration::from_nanos(self.times.idle / 2);
+            let last = at + idle.min(Duration::from_secs(3));
+            for _ in 0..PROBE_TIMERS {
+                let next = self.quinn.poll_timeout().filter(|next| *next <= last);
+                let Some(next) = next else { break };
+                self.quinn.handle_timeout(next);
+            }
+        }
+        self.close(code, "", at);
     }
 
     /// Octets of responses that the client has not acknowledged.

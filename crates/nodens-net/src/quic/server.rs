@@ -256,7 +256,7 @@ impl QuicServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         if is_over && connection.phase != Phase::Closed && self.may_end(key) {
             let Some(connection) = self.connections.get_mut(key) else { return };
-            connection.close(code::NO_ERROR, "", at);
+            connection.part(at);
             self.transmit(key, cx);
         }
         self.rearm(key);

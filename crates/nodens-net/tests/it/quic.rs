@@ -550,10 +550,16 @@ fn a_reload_keeps_connections_and_ends_those_of_listeners_that_go() {
 
 /// A server that waits with an answer, its client, and what it waits for.
 fn waiting() -> (Server, QuicClient, quinn_proto::StreamId, super::upstream::Gate, Upstream) {
+    waiting_for(|asked| asked.answer())
+}
+
+fn waiting_for(
+    answer: impl Fn(&super::upstream::Asked) -> Vec<u8> + Send + Sync + 'static,
+) -> (Server, QuicClient, quinn_proto::StreamId, super::upstream::Gate, Upstream) {
     let (opener, waiter) = gate();
     let upstream =
-        Upstream::start(move |asked| vec![Act::WaitFor(waiter.clone()), Act::Send(asked.answer())]);
-    let (server, config) = start(&format!("forward . {}", upstream.address));
+        Upstream::start(move |asked| vec![Act::WaitFor(waiter.clone()), Act::Send(answer(asked))]);
+    let (server, config) = start(&format!("forward . {} {{\n force_tcp\n }}", upstream.address));
     let mut client = QuicClient::connect(server.address(), &config);
     let id = client.send(&query(), true).unwrap();
     let until = Instant::now() + Duration::from_secs(30);
@@ -602,4 +608,21 @@ fn a_hand_over_answers_first_and_new_connections_go_to_the_successor() {
     let config = super::quic::client(&authority);
     assert_answered(&QuicClient::connect(address, &config).ask(ASKED).unwrap());
     heir.stop();
+}
+
+#[test]
+fn a_response_that_a_hand_over_cuts_off_is_asked_for_again() {
+    let (old, mut client, id, opener, _upstream) = waiting_for(|asked| asked.long_answer(60_000));
+    old.runtime.pause().unwrap();
+    let kept = old.runtime.bound_listeners();
+    let (sender, _connections) = channel();
+    let leave =
+        std::thread::spawn(move || old.runtime.leave(&kept, &sender, Duration::from_secs(10)));
+    client.drive_for(Duration::from_millis(100));
+    assert_eq!(client.lost, None);
+    opener.store(true, Ordering::Relaxed);
+    client.drive("the end", |_| false);
+    assert!(client.response_so_far(id) < 60_000);
+    assert_eq!(client.closed_with(), Some(1), "{:?}", client.lost);
+    leave.join().unwrap();
 }

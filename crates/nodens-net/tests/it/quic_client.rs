@@ -175,6 +175,11 @@ impl QuicClient {
         is_whole.then(|| Message::parse(&octets[2..]).unwrap())
     }
 
+    /// How many octets have come on a stream.
+    pub(crate) fn response_so_far(&self, id: StreamId) -> usize {
+        self.streams.get(&id).map_or(0, |(octets, _)| octets.len())
+    }
+
     pub(crate) fn ask(&mut self, text: &str) -> Option<Message> {
         let id = self.send(&framed(&question(0, text)), true)?;
         self.response(id)
