@@ -136,7 +136,7 @@ impl Runtime {
         let ports_max = descriptors::ports_per_worker(reserve, count);
         let unsent = Arc::new(Unsent::new(options.held_max));
         register_gauges(&shared, &quota, &unsent);
-        let quic = Arc::new(Books::default());
+        let quic = Arc::new(Books::new(connections, (per_client, per_network)));
         quic::register_gauges(&shared, &quic);
         let vitals = Arc::new(Vitals::new(count));
         vitals.register(&shared);

@@ -14,6 +14,8 @@ pub(crate) struct Books {
     open: Arc<AtomicUsize>,
     /// Connections whose handshake is not over, with those that wait for its beginning.
     pub(super) half_open: Arc<Quota>,
+    /// Open connections, by their clients.
+    pub(super) clients: Arc<Quota>,
 }
 
 /// What one listener has.
@@ -25,15 +27,15 @@ pub(super) struct Counts {
     open: Arc<AtomicUsize>,
 }
 
-impl Default for Books {
-    fn default() -> Self {
+impl Books {
+    /// For so many connections in all, of each client and of each network.
+    pub(crate) fn new(max: usize, each_open: (usize, usize)) -> Self {
         let each = (QUIC_HALF_OPEN_CLIENT, QUIC_HALF_OPEN_NETWORK);
         let half_open = Arc::new(Quota::new(QUIC_HALF_OPEN_MAX, each, 0));
-        Self { listeners: Mutex::default(), open: Arc::default(), half_open }
+        let clients = Arc::new(Quota::new(max, each_open, 0));
+        Self { listeners: Mutex::default(), open: Arc::default(), half_open, clients }
     }
-}
 
-impl Books {
     /// The counts of a listener. Those of listeners that nobody has any more are forgotten.
     pub(super) fn of(&self, listener: u32) -> Arc<Counts> {
         let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn places_are_given_back_and_workers_share_them() {
-        let books = Books::default();
+        let books = Books::new(9, (9, 9));
         let (one, other) = (books.of(1), books.of(1));
         let seats = [Seat::take(&one, 2), Seat::take(&other, 2)];
         assert!(seats.iter().all(Option::is_some) && one.is_full(2) && !one.is_full(0));

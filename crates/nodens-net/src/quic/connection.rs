@@ -103,6 +103,8 @@ pub(super) struct Connection {
     pub(super) holding: Holding,
     /// Its place among the handshakes.
     pub(super) half_open: Option<Place>,
+    /// Its place among those of its client and of all.
+    pub(super) place: Option<Place>,
     /// Its place among the connections of its listener.
     pub(super) seat: Option<Seat>,
 }
@@ -147,6 +149,7 @@ impl Connection {
             queued: NEVER,
             holding,
             half_open: Some(half_open),
+            place: None,
             seat: None,
         }
     }
@@ -168,6 +171,11 @@ impl Connection {
             && self.owed.is_empty()
             && self.partial.is_empty()
             && self.held_up.is_none()
+    }
+
+    /// Whether it may be closed for another.
+    pub(super) fn may_go(&self) -> bool {
+        self.phase == Phase::Open && self.seat.is_some() && self.is_idle()
     }
 
     /// Whether the client has acknowledged all responses.
@@ -356,6 +364,7 @@ impl Connection {
     pub(super) fn end(&mut self) {
         self.phase = Phase::Closed;
         self.half_open = None;
+        self.place = None;
         self.seat = None;
         self.partial = HashMap::new();
         self.unended = HashSet::new();

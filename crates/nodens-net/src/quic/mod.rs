@@ -11,6 +11,7 @@ mod connection;
 mod deadlines;
 mod opening;
 mod queries;
+mod seats;
 mod sending;
 mod server;
 mod site;

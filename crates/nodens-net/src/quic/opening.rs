@@ -22,13 +22,14 @@ impl QuicServer {
             // in a moment.
             return site.endpoint.ignore(incoming);
         }
-        let has_no_seat = site.counts.is_full(site.bounds.settings.connections_max);
+        let is_full = site.counts.is_full(site.bounds.settings.connections_max);
         let streams_max = site.bounds.settings.streams_max;
+        let is_known = incoming.remote_address_validated();
+        let has_no_seat = is_full && !self.has_idle(key);
         if self.ending || has_no_seat || self.unsent.is_overdrawn(false) {
             return self.refuse(key, incoming, cx);
         }
-        let is_known = incoming.remote_address_validated();
-        if !is_known && self.has_to_ask_back(streams_max) && incoming.may_retry() {
+        if !is_known && (is_full || self.has_to_ask_back(streams_max)) && incoming.may_retry() {
             return self.ask_back(key, incoming, cx);
         }
         let place = self.books.half_open.take(incoming.remote_address().ip());

@@ -1,6 +1,6 @@
 //! The QUIC sockets and client connections of one worker.
 
-use super::books::{Books, Seat};
+use super::books::Books;
 use super::connection::{Connection, Phase, code};
 use super::deadlines::{self, Deadlines};
 use super::site::Site;
@@ -296,15 +296,11 @@ impl QuicServer {
         }
         connection.phase = Phase::Open;
         connection.half_open = None;
-        let site = self.sites.get(connection.site);
-        let seat =
-            site.and_then(|site| Seat::take(&site.counts, site.bounds.settings.connections_max));
-        match seat {
-            Some(seat) => connection.seat = Some(seat),
-            None => {
-                cx.counters.add(cx.counters.quic_refused, 1);
-                connection.close(code::NO_ERROR, "too many connections", at);
-            }
+        if !self.seat(key, cx)
+            && let Some(connection) = self.connections.get_mut(key)
+        {
+            cx.counters.add(cx.counters.quic_refused, 1);
+            connection.close(code::NO_ERROR, "too many connections", at);
         }
     }
 

@@ -236,20 +236,60 @@ fn no_stream_in_one_direction_can_be_opened() {
     server.stop();
 }
 
+/// One worker, so that all connections are of it.
+fn start_one(more: &str, options: Options) -> (Server, ClientConfig) {
+    let authority = Authority::new();
+    let corefile = corefile(&authority, more);
+    let zones = nodens_core::config::BuildOptions::default();
+    (Server::of(1, &corefile, options, &zones), client(&authority))
+}
+
 #[test]
 fn no_more_connections_are_open_than_the_corefile_allows() {
-    let (server, config) = start("quic {\n max_connections 2\n }\n whoami");
+    let (opener, waiter) = gate();
+    let upstream =
+        Upstream::start(move |asked| vec![Act::WaitFor(waiter.clone()), Act::Send(asked.answer())]);
+    let more = format!("quic {{\n max_connections 2\n }}\n forward . {}", upstream.address);
+    let (server, config) = start_one(&more, Options::default());
     let mut first = QuicClient::connect(server.address(), &config);
     let mut second = QuicClient::connect(server.address(), &config);
-    assert_answered(&first.ask(ASKED).unwrap());
-    assert_answered(&second.ask(ASKED).unwrap());
+    let ids = [&mut first, &mut second].map(|client| client.send(&query(), true).unwrap());
+    first.drive_for(Duration::from_millis(50));
+    second.drive_for(Duration::from_millis(50));
     let third = QuicClient::connect(server.address(), &config);
     assert!(!third.is_open, "a third connection");
     assert!(matches!(third.lost, Some(ConnectionError::ConnectionClosed(_))), "{:?}", third.lost);
-    first.close();
-    eventually("a place to be free", || server.count("nodens_quic_connections") == 1);
-    assert_answered(&QuicClient::connect(server.address(), &config).ask(ASKED).unwrap());
+    opener.store(true, Ordering::Relaxed);
+    assert_answered(&first.response(ids[0]).unwrap());
+    assert_answered(&second.response(ids[1]).unwrap());
+    first.drive_for(Duration::from_millis(100));
+    second.drive_for(Duration::from_millis(100));
+    // Whoever is idle for longest makes room.
     assert_answered(&second.ask(ASKED).unwrap());
+    let mut third = QuicClient::connect(server.address(), &config);
+    assert_answered(&third.ask(ASKED).unwrap());
+    assert_eq!(server.count("nodens_quic_connections"), 2);
+    first.drive("the end", |_| false);
+    assert_eq!(first.closed_with(), Some(0));
+    assert_eq!(second.lost, None);
+    server.stop();
+}
+
+#[test]
+fn a_client_has_no_more_connections_than_one_may_have() {
+    let options = Options { connections_per_client: Some(3), ..Options::default() };
+    let (server, config) = start_one("whoami", options);
+    let mut clients: Vec<_> = (0..5)
+        .map(|_| {
+            let mut client = QuicClient::connect(server.address(), &config);
+            assert_answered(&client.ask(ASKED).unwrap());
+            client.drive_for(Duration::from_millis(50));
+            client
+        })
+        .collect();
+    assert_eq!(server.count("nodens_quic_connections"), 3);
+    clients[0].drive("the end", |_| false);
+    assert_answered(&clients[4].ask(ASKED).unwrap());
     server.stop();
 }
 
@@ -400,7 +440,7 @@ fn garbage_is_dropped_and_never_answered_with_more() {
 
 #[test]
 fn a_packet_from_another_address_changes_nothing() {
-    let (server, config) = start("whoami");
+    let (server, config) = start_one("whoami", Options::default());
     let mut client = QuicClient::connect(server.address(), &config);
     assert_answered(&client.ask(ASKED).unwrap());
     let id = client.send(&query(), true).unwrap();
