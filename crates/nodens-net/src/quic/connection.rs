@@ -1,6 +1,7 @@
 //! One client connection: its streams, what it owes, its deadlines.
 
 use super::books::Seat;
+pub(super) use super::code;
 use crate::limits::{
     ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, QUIC_COST, QUIC_DATAGRAM_MAX, QUIC_PACKET_LEN,
     QUIC_STREAM_COST, QUIC_UNREAD_MAX, UNSENT_PAUSE,
@@ -16,22 +17,6 @@ use std::time::{Duration, Instant};
 
 /// How many timers run out before one that sends a packet again is among them.
 const PROBE_TIMERS: usize = 6;
-
-/// Codes of RFC 9250 section 4.3.
-pub(super) mod code {
-    use quinn_proto::VarInt;
-
-    /// There is no error to signal.
-    pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0);
-    /// The server cannot pursue the query.
-    pub(crate) const INTERNAL_ERROR: VarInt = VarInt::from_u32(1);
-    /// What came was no query of DNS over QUIC.
-    pub(crate) const PROTOCOL_ERROR: VarInt = VarInt::from_u32(2);
-    /// The client does not want the response any more.
-    pub(crate) const REQUEST_CANCELLED: VarInt = VarInt::from_u32(3);
-    /// The client takes more than it may.
-    pub(crate) const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(4);
-}
 
 /// Where a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

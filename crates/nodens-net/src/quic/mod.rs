@@ -7,6 +7,7 @@
 
 mod books;
 mod closing;
+mod code;
 mod connection;
 mod deadlines;
 mod opening;
