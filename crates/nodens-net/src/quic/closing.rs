@@ -1,6 +1,6 @@
 //! Listeners and connections that end.
 
-use super::connection::{Phase, code};
+use super::connection::{Connection, Phase, code};
 use super::server::QuicServer;
 use crate::context::Context;
 use crate::limits::{BATCH, RECEIVE_BUFFER};
@@ -8,6 +8,29 @@ use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use crate::tcp::Endpoint as Listener;
 use quinn_proto::EndpointEvent;
+use std::time::{Duration, Instant};
+
+/// How many timers run out before one that sends a packet again is among them.
+const PROBE_TIMERS: usize = 6;
+
+impl Connection {
+    /// Closes it when nothing more of its client is heard.
+    pub(super) fn part(&mut self, at: Instant) {
+        let code = self.farewell();
+        if code != code::NO_ERROR && self.phase == Phase::Open {
+            // quinn keeps the end behind data that its congestion control holds back, which no packet is
+            // going to free. When a packet is taken for lost, one may leave all the same.
+            let idle = Duration::from_nanos(self.times.idle / 2);
+            let last = at + idle.min(Duration::from_secs(3));
+            for _ in 0..PROBE_TIMERS {
+                let next = self.quinn.poll_timeout().filter(|next| *next <= last);
+                let Some(next) = next else { break };
+                self.quinn.handle_timeout(next);
+            }
+        }
+        self.close(code, "", at);
+    }
+}
 
 impl QuicServer {
     /// Takes up another configuration. What has arrived at listeners that go is still answered; their

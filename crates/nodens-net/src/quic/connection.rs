@@ -13,10 +13,7 @@ use nodens_core::Now;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-
-/// How many timers run out before one that sends a packet again is among them.
-const PROBE_TIMERS: usize = 6;
+use std::time::Instant;
 
 /// Where a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +78,7 @@ pub(super) struct Connection {
     pub(super) active_at: u64,
     /// When the client took something of what it is owed, or was first owed anything.
     progress_at: u64,
-    times: Times,
+    pub(super) times: Times,
     streams_max: u32,
     /// The earliest deadline that is queued for it.
     pub(super) queued: u64,
@@ -170,29 +167,12 @@ impl Connection {
 
     /// What to close it with when nothing more of its client is heard: an error if a response is not sent
     /// whole, as far as is known, so that the client asks again (RFC 9250 section 4.3).
-    fn farewell(&self) -> VarInt {
+    pub(super) fn farewell(&self) -> VarInt {
         // Each response may have needed a packet of its own.
         let packets = self.owed.len() as u64 * u64::from(QUIC_PACKET_LEN);
         let sent = self.quinn.stats().path.cwnd;
         let is_sent = self.is_answered() && self.owed_octets as u64 + packets <= sent;
         if is_sent { code::NO_ERROR } else { code::INTERNAL_ERROR }
-    }
-
-    /// Closes it when nothing more of its client is heard.
-    pub(super) fn part(&mut self, at: Instant) {
-        let code = self.farewell();
-        if code != code::NO_ERROR && self.phase == Phase::Open {
-            // quinn keeps the end behind data that its congestion control holds back, which no packet is
-            // going to free. When a packet is taken for lost, one may leave all the same.
-            let idle = Duration::from_nanos(self.times.idle / 2);
-            let last = at + idle.min(Duration::from_secs(3));
-            for _ in 0..PROBE_TIMERS {
-                let next = self.quinn.poll_timeout().filter(|next| *next <= last);
-                let Some(next) = next else { break };
-                self.quinn.handle_timeout(next);
-            }
-        }
-        self.close(code, "", at);
     }
 
     /// Octets of responses that the client has not acknowledged.

@@ -420,18 +420,32 @@ fn garbage_is_dropped_and_never_answered_with_more() {
     let mut long_header = vec![0xff; 1200];
     // A version that nobody speaks.
     long_header[1..5].copy_from_slice(&[0xba, 0xba, 0xba, 0xba]);
+    // The lengths of both connection IDs.
+    (long_header[5], long_header[14]) = (8, 8);
     let mut initial = QuicClient::new(server.address(), &config).packets().remove(0);
     for octet in initial.iter_mut().skip(60) {
         *octet ^= 0x55;
     }
     let plain = question(1, ASKED);
     let short = [0x40; 40];
-    for packet in [&plain[..], &short, &long_header, &initial[..200], &initial, &[0xc0], &[]] {
+    let long = vec![0xff; 1600];
+    // Whether it is answered: with the versions that there are.
+    let packets: [(&str, &[u8], bool); 8] = [
+        ("a query without QUIC", &plain, false),
+        ("a short header", &short, false),
+        ("a version that nobody speaks", &long_header, true),
+        ("the beginning of an Initial packet", &initial[..200], false),
+        ("an Initial packet that is not whole", &initial, false),
+        ("one octet", &[0xc0], false),
+        ("nothing", &[], false),
+        ("more than a packet may have", &long, false),
+    ];
+    for (what, packet, is_answered) in packets {
         socket.send_to(packet, server.address()).unwrap();
         let mut buffer = [0; 2000];
-        if let Ok(len) = socket.recv(&mut buffer) {
-            assert!(len <= packet.len(), "{len} octets for {}", packet.len());
-        }
+        let answer = socket.recv(&mut buffer);
+        assert_eq!(answer.is_ok(), is_answered, "{what}");
+        assert!(answer.unwrap_or(0) <= packet.len(), "{what}");
     }
     assert_answered(&QuicClient::connect(server.address(), &config).ask(ASKED).unwrap());
     assert_eq!(server.count("nodens_quic_connections"), 1);
