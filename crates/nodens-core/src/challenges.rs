@@ -5,8 +5,8 @@ use nodens_wire::Name;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Names with the texts of their TXT records. Readers take no lock, and where there is none look no further than at one
-/// octet.
+/// The TXT records that ACME servers are to find: names, each with its texts. Readers take no lock; while no challenge
+/// is under way they read one flag.
 #[derive(Debug, Default)]
 pub struct Challenges {
     any: AtomicBool,

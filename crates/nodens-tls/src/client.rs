@@ -104,7 +104,11 @@ fn load(
     let unusable = |source| LoadError::Unusable { path: path(), source };
     let builder = ClientConfig::builder_with_provider(provider.clone());
     let builder = builder.with_safe_default_protocol_versions().map_err(unusable)?;
-    let verifier = Arc::new(Verifier { authorities, provider: provider.clone() });
+    let verifier = Arc::new(Verifier {
+        authorities: Arc::new(authorities),
+        provider: provider.clone(),
+        not_after: Arc::default(),
+    });
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier.clone());
     // No name for ALPN is sent, as CoreDNS sends none: a server that knows other names alone would refuse.
     let config = match &files.certificate {
@@ -138,7 +142,8 @@ struct Start {
 impl Start {
     fn new(loaded: &Loaded) -> Self {
         let not_after = Arc::new(AtomicU64::new(u64::MAX));
-        let verifier = Verified { verifier: loaded.verifier.clone(), not_after: not_after.clone() };
+        let verifier =
+            Verifier { not_after: not_after.clone(), ..Verifier::clone(&loaded.verifier) };
         let mut config = ClientConfig::clone(&loaded.config);
         config.dangerous().set_certificate_verifier(Arc::new(verifier));
         let sessions: Arc<dyn ClientSessionStore> =
@@ -210,11 +215,13 @@ pub fn server_name(text: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(text.to_ascii_lowercase()).ok()
 }
 
-/// Believes whom the authorities vouch for.
-#[derive(Debug)]
+/// Believes whom the authorities vouch for, and notes until when.
+#[derive(Clone, Debug)]
 struct Verifier {
-    authorities: Authorities,
+    authorities: Arc<Authorities>,
     provider: Arc<CryptoProvider>,
+    /// The last second of the certificate that was verified last.
+    not_after: Arc<AtomicU64>,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -226,7 +233,9 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.authorities.verify(leaf, sent, name, ocsp, now)
+        let verified = self.authorities.verify(leaf, sent, name, ocsp, now)?;
+        self.not_after.store(chain::not_after(leaf).unwrap_or_default(), Relaxed);
+        Ok(verified)
     }
 
     fn verify_tls12_signature(
@@ -251,50 +260,6 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Notes until when whom it believes is to be believed.
-#[derive(Debug)]
-struct Verified {
-    verifier: Arc<Verifier>,
-    not_after: Arc<AtomicU64>,
-}
-
-impl ServerCertVerifier for Verified {
-    fn verify_server_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        sent: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let verified = self.verifier.verify_server_cert(leaf, sent, name, ocsp, now)?;
-        self.not_after.store(chain::not_after(leaf).unwrap_or_default(), Relaxed);
-        Ok(verified)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls12_signature(message, leaf, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls13_signature(message, leaf, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
     }
 }
 

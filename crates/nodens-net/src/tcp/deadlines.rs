@@ -8,7 +8,7 @@ use crate::poll::Poll;
 use nodens_core::Now;
 use std::cmp::Reverse;
 
-/// Deadlines of closed connections that are no reason to look for them.
+/// So many deadlines that count no longer are no reason to look for them.
 const DEADLINES_FEW: usize = 64;
 
 impl TcpServer {
@@ -19,8 +19,8 @@ impl TcpServer {
         Some(first.min(self.sweep_at).min(self.accept_at).min(press)).filter(|at| *at != NEVER)
     }
 
-    /// Drops deadlines of closed connections once they are the majority: clients that come and go
-    /// would else leave one each for as long as a connection may be idle.
+    /// Drops deadlines of closed connections, and those that have moved, once they are the majority:
+    /// clients that come and go would else leave one each for as long as a connection may be idle.
     pub(super) fn tidy_deadlines(&mut self) {
         let connections = &self.connections;
         if self.deadlines.len() > 2 * connections.len() + DEADLINES_FEW {
@@ -53,6 +53,8 @@ impl TcpServer {
         if self.sweep_at <= now.mono_ns {
             self.sweep(now, counters);
         }
+        // Of a connection that lives long, deadlines that have moved stay too.
+        self.tidy_deadlines();
         while let Some(Reverse((at, key))) = self.deadlines.peek().copied() {
             if at > now.mono_ns {
                 return;
@@ -123,5 +125,10 @@ mod tests {
         }
         assert!(server.deadlines.iter().any(|Reverse((_, key))| *key == stays));
         assert_eq!(server.next_deadline(), Some(HOUR));
+        // Those of a connection that stays, but have moved, go too.
+        let moved = (1..4 * DEADLINES_FEW as u64).map(|later| Reverse((HOUR + later, stays)));
+        server.deadlines.extend(moved);
+        server.tidy_deadlines();
+        assert_eq!(server.deadlines.len(), 1);
     }
 }

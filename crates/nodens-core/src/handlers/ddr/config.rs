@@ -123,7 +123,8 @@ fn address(ip: &IpAddr) -> (Type, Vec<u8>) {
     }
 }
 
-/// A zone that nobody transfers; its MINIMUM is how long denials are kept.
+/// RDATA of the SOA record of `resolver.arpa`. The zone is not transferred, so serial and timers have no effect;
+/// MINIMUM is how long clients may cache that a name or type does not exist (RFC 2308).
 fn soa(directive: &Directive, target: &Name, ttl: u32) -> Result<Vec<u8>, Error> {
     let text = format!(". SOA {target} hostmaster.invalid. 1 3600 1200 604800 {ttl}");
     let record = presentation::record(&text);

@@ -61,7 +61,8 @@ impl Handle for Ddr {
 }
 
 impl Ddr {
-    /// The services, with the addresses of their target, so that nobody has to ask for them.
+    /// Answers with the SVCB records, and with the addresses of their target in the additional section, so that clients
+    /// need not query them.
     fn tell(&self, cx: &mut Cx<'_>, qname: NameRef<'_>) {
         let mut reply = cx.q().reply(Rcode::NOERROR, true);
         for rdata in &self.services {

@@ -28,7 +28,7 @@ fn bounds_are_those_of_coredns_unless_the_corefile_says_others() {
     for (lines, wanted) in cases {
         assert_eq!(bounds(&format!("https://. {{\n {lines}\n whoami\n}}")), wanted, "{lines}");
     }
-    // It may stand where nobody asks over HTTPS.
+    // A block without `https://` accepts it, and it has no effect there.
     assert_eq!(refusal(". {\n https {\n max_streams 1\n }\n whoami\n}"), None);
 }
 

@@ -40,7 +40,7 @@ fn names_come_from_the_upstream_from_the_block_or_are_the_address() {
         ("192.0.2.3:99", Some("c.example")),
     ];
     assert_eq!(upstreams(&all), owned(&expected));
-    // An empty name is none.
+    // An empty `tls_servername` sets no name.
     let none = bench("tls://192.0.2.1%d.example", "tls\n tls_servername \"\"");
     assert_eq!(upstreams(&none), owned(&[("192.0.2.1:853", Some("d.example"))]));
 }
