@@ -35,10 +35,12 @@ use sample::Sample;
 use services::Services;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use veth::Pod;
 
+/// How often a server is started until it answers.
+const STARTS: usize = 3;
 /// Different names of the cache-hit measurements.
 const NAMES: usize = 10_000;
 /// Different names that fill a cache.
@@ -247,6 +249,23 @@ impl Bench<'_> {
         Ok(upstream)
     }
 
+    /// Starts one server in one arrangement, with ports of its own, and waits until it answers.
+    fn started(
+        &self,
+        peer: &Peer,
+        arrangement: Arrangement,
+    ) -> Result<(Setup, Option<Server>, Server)> {
+        let mut setup = self.setup(peer, arrangement)?;
+        let upstream = (arrangement == Arrangement::ForwardDot)
+            .then(|| self.upstream_tls(&mut setup))
+            .transpose()?;
+        let mut command = peer.command(&setup)?;
+        let log = setup.folder.join("log");
+        let mut server = Server::start(peer.name, &mut command, &self.cpus.of(arrangement), &log)?;
+        server.await_answer(setup.address, &ready_name()?, self.stop)?;
+        Ok((setup, upstream, server))
+    }
+
     /// Starts one server in one arrangement, measures its cells, and ends it.
     fn arrangement(
         &self,
@@ -255,15 +274,15 @@ impl Bench<'_> {
         arrangement: Arrangement,
         samples: &mut Vec<Sample>,
     ) -> Result<()> {
-        let mut setup = self.setup(peer, arrangement)?;
-        let upstream = (arrangement == Arrangement::ForwardDot)
-            .then(|| self.upstream_tls(&mut setup))
-            .transpose()?;
-        let mut command = peer.command(&setup)?;
-        let log = setup.folder.join("log");
-        let cpus = self.cpus.of(arrangement);
-        let mut server = Server::start(peer.name, &mut command, &cpus, &log)?;
-        server.await_answer(setup.address, &ready_name()?, self.stop)?;
+        let mut started = self.started(peer, arrangement);
+        // Another program may have taken a port in the meantime: a run of an hour shall not end for it.
+        for _ in 1..STARTS {
+            if started.is_ok() || self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            started = self.started(peer, arrangement);
+        }
+        let (setup, upstream, mut server) = started?;
         if arrangement.watches_services() {
             server.await_answer(setup.address, &self.services.last, self.stop)?;
             self.warm_services(setup.address)?;

@@ -201,16 +201,24 @@ impl Drop for Server {
     }
 }
 
-/// A loopback address whose port is free for UDP and TCP at this moment.
+/// Where ports of servers are taken from: the kernel gives none of these to clients by itself, and
+/// a connection that has ended keeps none of them.
+const PORTS: std::ops::Range<u16> = 10_000..30_000;
+
+/// A loopback address whose port is free for UDP and TCP at this moment. The same port is given
+/// again only after all others.
 pub(crate) fn free_address() -> Result<SocketAddr> {
-    for _ in 0..20 {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?;
-        if UdpSocket::bind(address).is_ok() {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(97);
+    for _ in PORTS {
+        let step = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + (step % PORTS.len() as u32) as u16;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
             return Ok(address);
         }
     }
-    bail!("found no port that is free for UDP and TCP")
+    bail!("found no port from {} to {} that is free for UDP and TCP", PORTS.start, PORTS.end - 1)
 }
 
 /// Where `program` is, in `PATH` or where programs for the administrator are.
@@ -278,6 +286,19 @@ mod tests {
         let error = server.await_answer(address, &Name::root(), &stop).unwrap_err().to_string();
         assert!(error.contains("sh ended at once (exit status: 3)"), "{error}");
         assert!(error.contains("the reason"), "{error}");
+    }
+
+    #[test]
+    fn ports_of_servers_are_none_that_clients_get() {
+        let [first, second] = [free_address().unwrap(), free_address().unwrap()];
+        assert_ne!(first, second);
+        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        assert!(PORTS.contains(&first.port()) && !PORTS.contains(&client.port()), "{client}");
+        // A port that is in use is passed over.
+        let taken: Vec<_> = (0..4).map(|_| free_address().unwrap()).collect();
+        let sockets: Vec<_> = taken.iter().map(|at| UdpSocket::bind(at).unwrap()).collect();
+        assert!((0..4).all(|_| !taken.contains(&free_address().unwrap())));
+        drop(sockets);
     }
 
     #[test]
