@@ -34,4 +34,20 @@ pub const BOOTSTRAP_MAX: Duration = Duration::from_secs(2 * 3600);
 /// Queries and transfers of a secondary that may be under way at once.
 pub const REFRESHES_AT_ONCE: usize = 64;
 
+/// Octets of the RDATA of one RRset with their lengths: a longer one is in no message.
+pub const RRSET_LEN_MAX: usize = 65_535;
+/// Octets of all records of one name, which a change of one of them copies.
+pub const NODE_LEN_MAX: usize = 1 << 20;
+/// Seconds of the greatest TTL (RFC 2181 section 8).
+pub const TTL_MAX: u32 = (1 << 31) - 1;
+/// Names that are looked at for the one whose NSEC record covers another, before it is given up: in a
+/// zone that is signed throughout there are never more between them than names without records above
+/// one another.
+pub const NSEC_STEPS: usize = 256;
+/// Iterations of the hash of NSEC3 up to which a zone's proofs are given: more would let a question
+/// cost much more than others, and validators take such proofs for none (RFC 9276 section 3.2).
+pub const NSEC3_ITERATIONS_MAX: u16 = 150;
+/// Versions that a zone that is served keeps until their last reader is done.
+pub const RETIRED_MAX: usize = 16;
+
 const _: () = assert!(MESSAGE_LEN <= 1 << 14 && MESSAGE_LEN < nodens_wire::MESSAGE_LEN_MAX);

@@ -1,0 +1,293 @@
+//! Proofs of what is not in a signed zone, out of the NSEC (RFC 4035 section 3.1.3) and NSEC3 records
+//! (RFC 5155 section 7.2) that it has.
+
+use super::key::Place;
+use super::lookup::wildcard_name;
+use super::node::Rrset;
+use super::trie::Entry;
+use super::{Data, Found};
+use crate::limits::{NSEC_STEPS, NSEC3_ITERATIONS_MAX};
+use nodens_wire::name::NAME_LEN_MAX;
+use nodens_wire::{NameRef, Type};
+use sha1::{Digest, Sha1};
+
+/// NSEC or NSEC3 RRsets, each once. They belong into the authority section with their signatures.
+#[derive(Clone, Debug, Default)]
+pub struct Proof<'z> {
+    rrsets: [Option<Rrset<'z>>; 3],
+}
+
+impl<'z> Proof<'z> {
+    /// The RRsets.
+    pub fn iter(&self) -> impl Iterator<Item = Rrset<'z>> + use<'z> {
+        self.rrsets.into_iter().flatten()
+    }
+
+    fn push(&mut self, rrset: Option<Rrset<'z>>) {
+        let Some(rrset) = rrset else { return };
+        for slot in &mut self.rrsets {
+            match slot {
+                Some(other) if other.owner() == rrset.owner() => return,
+                Some(_) => {}
+                None => return *slot = Some(rrset),
+            }
+        }
+    }
+}
+
+/// Octets of a SHA-1 hash.
+const HASH_LEN: usize = 20;
+/// Letters of a hash in base32hex.
+const LABEL_LEN: usize = 32;
+
+/// How names are hashed (RFC 5155 section 5).
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Params<'z> {
+    iterations: u16,
+    salt: &'z [u8],
+}
+
+impl<'z> Params<'z> {
+    /// Those of NSEC3 or NSEC3PARAM RDATA, if they are ones that can be used.
+    fn read(rdata: &'z [u8]) -> Option<Self> {
+        let ([algorithm, _, i0, i1, len], rest) = rdata.split_first_chunk::<5>()?;
+        let iterations = u16::from_be_bytes([*i0, *i1]);
+        let salt = rest.get(..usize::from(*len))?;
+        let known = *algorithm == 1 && iterations <= NSEC3_ITERATIONS_MAX;
+        known.then_some(Self { iterations, salt })
+    }
+
+    fn hash(&self, name: NameRef<'_>) -> [u8; HASH_LEN] {
+        let mut buffer = [0; NAME_LEN_MAX];
+        let wire = name.as_wire();
+        let folded = buffer.get_mut(..wire.len()).unwrap_or_default();
+        folded.copy_from_slice(wire);
+        folded.make_ascii_lowercase();
+        let once = |octets: &[u8]| Sha1::new().chain_update(octets).chain_update(self.salt);
+        let mut hash: [u8; HASH_LEN] = once(folded).finalize().into();
+        for _ in 0..self.iterations {
+            hash = once(&hash).finalize().into();
+        }
+        hash
+    }
+}
+
+/// A label of 32 letters in base32hex (RFC 4648 section 7) below the origin.
+fn hashed_name<'b>(
+    hash: &[u8; HASH_LEN],
+    origin: NameRef<'_>,
+    buffer: &'b mut [u8; NAME_LEN_MAX],
+) -> Option<NameRef<'b>> {
+    const LETTERS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+    let tail = origin.as_wire();
+    let wire = buffer.get_mut(..1 + LABEL_LEN + tail.len())?;
+    let (len, rest) = wire.split_first_mut()?;
+    *len = LABEL_LEN as u8;
+    let (label, end) = rest.split_at_mut_checked(LABEL_LEN)?;
+    end.copy_from_slice(tail);
+    for (letters, octets) in label.chunks_exact_mut(8).zip(hash.chunks_exact(5)) {
+        let bits = octets.iter().fold(0_u64, |bits, octet| bits << 8 | u64::from(*octet));
+        for (at, letter) in letters.iter_mut().enumerate() {
+            let index = bits >> (35 - 5 * at) & 31;
+            *letter = LETTERS.get(index as usize).copied().unwrap_or_default();
+        }
+    }
+    NameRef::new(wire).ok()
+}
+
+/// The part of `name` that has one label more than `encloser`, which lies above it.
+fn next_closer<'n>(name: NameRef<'n>, encloser: NameRef<'_>) -> Option<NameRef<'n>> {
+    let mut name = name;
+    loop {
+        let parent = name.parent()?;
+        if parent.as_wire().len() <= encloser.as_wire().len() {
+            return Some(name);
+        }
+        name = parent;
+    }
+}
+
+impl Data {
+    /// What proves that `found`, which [`Data::lookup`] gave for `qname`, is all there is: that a name
+    /// or type does not exist, that a wildcard stands for the name, that a zone below is not signed.
+    /// Nothing in a zone without NSEC and usable NSEC3 records. Allocates nothing.
+    pub fn proof(&self, qname: NameRef<'_>, found: &Found<'_>) -> Proof<'_> {
+        if !self.signed {
+            return Proof::default();
+        }
+        match self.params() {
+            Some(params) => self.proof_by_hash(&params, qname, found),
+            None => self.proof_by_name(qname, found),
+        }
+    }
+
+    fn proof_by_name(&self, qname: NameRef<'_>, found: &Found<'_>) -> Proof<'_> {
+        let mut proof = Proof::default();
+        match found {
+            Found::Answer { wildcard, .. }
+            | Found::Several { wildcard, .. }
+            | Found::Cname { wildcard, .. } => {
+                if wildcard.is_some() {
+                    proof.push(self.nsec_before(qname));
+                }
+            }
+            Found::NoData { wildcard } => {
+                proof.push(self.nsec_before(qname));
+                proof.push(wildcard.and_then(|wildcard| self.nsec_before(wildcard)));
+            }
+            Found::NxDomain { closest_encloser } => {
+                proof.push(self.nsec_before(qname));
+                let mut buffer = [0; NAME_LEN_MAX];
+                let wildcard = wildcard_name(*closest_encloser, &mut buffer);
+                proof.push(wildcard.and_then(|wildcard| self.nsec_before(wildcard)));
+            }
+            Found::Referral { cut, ds: None, .. } => proof.push(self.rrset(*cut, Type::NSEC)),
+            Found::Referral { .. } | Found::Dname { .. } | Found::Outside => {}
+        }
+        proof
+    }
+
+    /// The NSEC record of `name`, or else the one that covers it: of the last name before it that has
+    /// one, not counting names below a cut.
+    pub fn nsec_before(&self, name: NameRef<'_>) -> Option<Rrset<'_>> {
+        let origin = self.origin();
+        let mut place = Place::new(name, origin)?;
+        let mut walk = self.names.walk(&place, origin);
+        if let Some(set) = walk.hit.and_then(|entry| entry.node.set(Type::NSEC, self.class)) {
+            return Some(set);
+        }
+        for _ in 0..NSEC_STEPS {
+            let before = self.names.before(&place.key, walk.common, origin)?;
+            let upper =
+                self.names.walk(&Place::new(before.node.owner(), origin)?, origin).hidden_by;
+            let Entry { node, .. } = upper.unwrap_or(before);
+            if let Some(set) = node.set(Type::NSEC, self.class) {
+                return Some(set);
+            }
+            place = Place::new(node.owner(), origin)?;
+            walk = self.names.walk(&place, origin);
+        }
+        None
+    }
+
+    /// How the names of the zone are hashed; nothing if they are not, or not so that it can be used.
+    fn params(&self) -> Option<Params<'_>> {
+        let apex = self.names.get(&Place::new(self.origin(), self.origin())?)?;
+        let set = apex.node.set(Type::NSEC3PARAM, self.class)?;
+        set.iter().find_map(|record| Params::read(record.rdata))
+    }
+
+    fn proof_by_hash(
+        &self,
+        params: &Params<'_>,
+        qname: NameRef<'_>,
+        found: &Found<'_>,
+    ) -> Proof<'_> {
+        let mut proof = Proof::default();
+        let mut buffer = [0; NAME_LEN_MAX];
+        match found {
+            Found::Answer { wildcard: Some(wildcard), .. }
+            | Found::Several { wildcard: Some(wildcard), .. }
+            | Found::Cname { wildcard: Some(wildcard), .. } => {
+                let closer = wildcard.parent().and_then(|above| next_closer(qname, above));
+                proof.push(closer.and_then(|name| self.nsec3(params, name).cover()));
+            }
+            Found::NoData { wildcard: Some(wildcard) } => {
+                if let Some(above) = wildcard.parent() {
+                    self.prove_encloser(params, qname, above, &mut proof);
+                }
+                proof.push(self.nsec3(params, *wildcard).matching());
+            }
+            Found::NoData { wildcard: None } => self.prove_name(params, qname, &mut proof),
+            Found::NxDomain { closest_encloser } => {
+                self.prove_encloser(params, qname, *closest_encloser, &mut proof);
+                let wildcard = wildcard_name(*closest_encloser, &mut buffer);
+                proof.push(wildcard.and_then(|name| self.nsec3(params, name).cover()));
+            }
+            Found::Referral { cut, ds: None, .. } => self.prove_name(params, *cut, &mut proof),
+            _ => {}
+        }
+        proof
+    }
+
+    /// The record that matches the name; where opt-out left it out, the closest provable encloser
+    /// (RFC 5155 sections 7.2.4 and 7.2.7).
+    fn prove_name<'z>(&'z self, params: &Params<'_>, name: NameRef<'_>, proof: &mut Proof<'z>) {
+        match (self.nsec3(params, name).matching(), name.parent()) {
+            (Some(matching), _) => proof.push(Some(matching)),
+            (None, Some(parent)) => self.prove_encloser(params, name, parent, proof),
+            (None, None) => {}
+        }
+    }
+
+    /// That `encloser` exists, or the next name above it that can be proven to, and that the name below
+    /// it on the way to `name` does not (RFC 5155 section 7.2.1).
+    fn prove_encloser<'z>(
+        &'z self,
+        params: &Params<'_>,
+        name: NameRef<'_>,
+        encloser: NameRef<'_>,
+        proof: &mut Proof<'z>,
+    ) {
+        let mut encloser = encloser;
+        loop {
+            if let Some(matching) = self.nsec3(params, encloser).matching() {
+                proof.push(Some(matching));
+                let closer = next_closer(name, encloser);
+                proof.push(closer.and_then(|name| self.nsec3(params, name).cover()));
+                return;
+            }
+            match encloser.parent().filter(|parent| parent.is_in_domain(self.origin())) {
+                Some(parent) => encloser = parent,
+                None => return,
+            }
+        }
+    }
+
+    /// The record that matches the hash of `name`, or the one that covers it.
+    fn nsec3(&self, params: &Params<'_>, name: NameRef<'_>) -> Nsec3<'_> {
+        self.find_nsec3(params, name).unwrap_or(Nsec3::None)
+    }
+
+    fn find_nsec3(&self, params: &Params<'_>, name: NameRef<'_>) -> Option<Nsec3<'_>> {
+        let origin = self.origin();
+        let mut buffer = [0; NAME_LEN_MAX];
+        let hash = params.hash(name);
+        let place = Place::new(hashed_name(&hash, origin, &mut buffer)?, origin)?;
+        let walk = self.hashed.walk(&place, origin);
+        let is_ours = |entry: &Entry<'_>| {
+            let set = entry.node.set(Type::NSEC3, self.class);
+            set.and_then(|set| Params::read(set.first())).as_ref() == Some(params)
+        };
+        if let Some(hit) = walk.hit.filter(is_ours) {
+            return hit.node.set(Type::NSEC3, self.class).map(Nsec3::Matching);
+        }
+        let mut next = self.hashed.before(&place.key, walk.common, origin);
+        // The last one covers what comes before the first.
+        for _ in 0..NSEC_STEPS {
+            let entry = next.or_else(|| self.hashed.last())?;
+            if is_ours(&entry) {
+                return entry.node.set(Type::NSEC3, self.class).map(Nsec3::Covering);
+            }
+            let place = Place::new(entry.node.owner(), origin)?;
+            next = self.hashed.before(&place.key, place.key.len(), origin);
+        }
+        None
+    }
+}
+
+enum Nsec3<'z> {
+    Matching(Rrset<'z>),
+    Covering(Rrset<'z>),
+    None,
+}
+
+impl<'z> Nsec3<'z> {
+    fn matching(self) -> Option<Rrset<'z>> {
+        if let Self::Matching(rrset) = self { Some(rrset) } else { None }
+    }
+
+    fn cover(self) -> Option<Rrset<'z>> {
+        if let Self::Covering(rrset) = self { Some(rrset) } else { None }
+    }
+}

@@ -1,0 +1,391 @@
+//! Changes that make a version of a zone out of another, or out of nothing.
+
+use super::key::Place;
+use super::node::{Added, Node, Rrset, is_same, name_in};
+use super::trie::{Entry, Flags, Trie};
+use super::{Data, lookup};
+use crate::limits::TTL_MAX;
+use crate::zone::{RecordRef, Soa};
+use nodens_wire::record::{RdataPart, rdata_layout};
+use nodens_wire::{Class, Name, NameRef, Record, Type};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a record was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The owner does not lie in the zone.
+    #[error("the owner is outside the zone")]
+    OutOfZone,
+    /// The class is not that of the zone.
+    #[error("the class is not that of the zone")]
+    Class,
+    /// The type is one of questions, or of records that are made for one message.
+    #[error("the type is not one of zone data")]
+    NotData,
+    /// RDATA whose names cannot be read.
+    #[error("the RDATA is not of the type")]
+    Rdata,
+    /// More octets than one RRset or one name may have.
+    #[error("the RRset or the name has too many records")]
+    TooLong,
+    /// A SOA record of another name than the origin.
+    #[error("the SOA record is not at the origin")]
+    SoaBelowApex,
+    /// Strict: a zone has one SOA record.
+    #[error("the zone has another SOA record")]
+    SecondSoa,
+    /// Strict: a name has a CNAME record or other data (RFC 2181 section 10.1), and one CNAME or DNAME.
+    #[error("the name has a CNAME record and other data")]
+    CnameAndOther,
+}
+
+/// Why changes do not make a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Incomplete {
+    /// There is no SOA record.
+    #[error("the zone has no SOA record")]
+    NoSoa,
+    /// Strict: there are no NS records at the origin.
+    #[error("the zone has no NS records at its origin")]
+    NoNs,
+}
+
+/// A version of a zone that is being made. What does not change is shared with the version it was
+/// begun from; what changes twice is copied once.
+#[derive(Clone)]
+pub struct Edit {
+    origin: Arc<Name>,
+    class: Class,
+    names: Trie,
+    hashed: Trie,
+    records: u64,
+    count: u64,
+    strict: bool,
+}
+
+impl fmt::Debug for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Edit({}, {} records)", self.origin, self.records)
+    }
+}
+
+impl Edit {
+    /// Begins with no records.
+    pub fn new(origin: NameRef<'_>, class: Class) -> Self {
+        let origin = Arc::new(origin.to_name().to_folded());
+        let (names, hashed) = (Trie::default(), Trie::default());
+        let mut edit = Self { origin, class, names, hashed, records: 0, count: 0, strict: false };
+        let origin = edit.origin.clone();
+        if let Some(place) = Place::new(origin.view(), origin.view()) {
+            edit.names.insert(&place, Flags::default(), Node::empty(place.name), origin.view());
+        }
+        edit
+    }
+
+    pub(super) fn of(data: &Data) -> Self {
+        let Data { origin, class, names, hashed, records, count, .. } = data;
+        Self {
+            origin: origin.clone(),
+            class: *class,
+            names: names.clone(),
+            hashed: hashed.clone(),
+            records: *records,
+            count: *count,
+            strict: false,
+        }
+    }
+
+    /// From now on refuses what RFC 1034 and 2181 forbid in a zone and CoreDNS accepts: a second SOA
+    /// record (elsewhere the last one replaces those before it), other data beside CNAME, and
+    /// ([`Edit::finish`]) an origin without NS records.
+    #[must_use]
+    pub fn strict(self) -> Self {
+        Self { strict: true, ..self }
+    }
+
+    /// The origin.
+    pub fn origin(&self) -> NameRef<'_> {
+        self.origin.view()
+    }
+
+    /// Adds a record. False if it was there. All records of an RRset get the least TTL of them; a TTL
+    /// above 2^31 - 1 is 0 (RFC 2181 section 8).
+    ///
+    /// # Errors
+    /// [`Refused`]; the zone is then as it was.
+    pub fn add(&mut self, record: RecordRef<'_>) -> Result<bool, Refused> {
+        self.check(&record)?;
+        let ttl = if record.ttl > TTL_MAX { 0 } else { record.ttl };
+        let record = RecordRef { ttl, ..record };
+        let origin = self.origin.clone();
+        let place = Place::new(record.owner, origin.view()).ok_or(Refused::OutOfZone)?;
+        if record.rtype == Type::SOA {
+            self.make_room_for_soa(&place, record.rdata)?;
+        }
+        let old =
+            self.trie_of(record.rtype, record.rdata).get(&place).map(|entry| entry.node.clone());
+        if self.strict
+            && let Some(old) = &old
+        {
+            check_cname(old, &record)?;
+        }
+        let is_first = old.as_ref().is_none_or(Node::is_empty);
+        let node = old.unwrap_or_else(|| Node::empty(record.owner));
+        let (node, is_new) = match node.with(&record)? {
+            Added::Nothing => return Ok(false),
+            Added::Ttl(node) => (node, false),
+            // A name that only others lie below is spelt as it is here.
+            Added::Record(_) if is_first => match Node::empty(record.owner).with(&record)? {
+                Added::Record(node) | Added::Ttl(node) => (node, true),
+                Added::Nothing => return Ok(false),
+            },
+            Added::Record(node) => (node, true),
+        };
+        self.records += u64::from(is_new);
+        self.count += u64::from(is_first);
+        self.put(&place, node, is_hashed(record.rtype, record.rdata));
+        Ok(is_new)
+    }
+
+    /// Takes out the record with this owner, type and RDATA, whatever its TTL; false if there is none.
+    pub fn remove(&mut self, record: RecordRef<'_>) -> bool {
+        let origin = self.origin.clone();
+        let Some(place) = Place::new(record.owner, origin.view()) else { return false };
+        let hashed = is_hashed(record.rtype, record.rdata);
+        let entry = self.trie_of(record.rtype, record.rdata).get(&place);
+        let left = entry.and_then(|entry| entry.node.without(record.rtype, record.rdata));
+        let Some(node) = left.filter(|_| record.class == self.class) else { return false };
+        self.records -= 1;
+        self.keep(&place, node, hashed);
+        true
+    }
+
+    /// Takes out all records of a name and type, but not the signatures that cover them; with type
+    /// RRSIG, all signatures of the name. False if there are none.
+    pub fn remove_rrset(&mut self, name: NameRef<'_>, rtype: Type) -> bool {
+        self.remove_sets(name, |set| set.rtype() == rtype)
+    }
+
+    /// Takes out all records of a name; false if there are none.
+    pub fn remove_name(&mut self, name: NameRef<'_>) -> bool {
+        self.remove_sets(name, |_| true)
+    }
+
+    /// Gives all records of a name and type another TTL; false if there are none.
+    pub fn set_ttl(&mut self, name: NameRef<'_>, rtype: Type, ttl: u32) -> bool {
+        let origin = self.origin.clone();
+        let Some(place) = Place::new(name, origin.view()) else { return false };
+        let Some(entry) = self.trie_of(rtype, &[]).get(&place) else { return false };
+        let set = entry.node.set(rtype, self.class);
+        let changed = set.and_then(|set| entry.node.with_ttl(&set, ttl.min(TTL_MAX)));
+        let Some(node) = changed else { return false };
+        self.put(&place, node, rtype == Type::NSEC3);
+        true
+    }
+
+    /// The RRset of exactly this name and type, as far as changes have been made.
+    pub fn rrset(&self, name: NameRef<'_>, rtype: Type) -> Option<Rrset<'_>> {
+        let place = Place::new(name, self.origin())?;
+        self.trie_of(rtype, &[]).get(&place)?.node.set(rtype, self.class)
+    }
+
+    /// The version that the changes have made.
+    ///
+    /// # Errors
+    /// [`Incomplete`].
+    pub fn finish(self) -> Result<Data, Incomplete> {
+        let apex = Place::new(self.origin(), self.origin());
+        let apex = apex.and_then(|place| self.names.get(&place)).ok_or(Incomplete::NoSoa)?;
+        let soa = apex.node.set(Type::SOA, self.class).ok_or(Incomplete::NoSoa)?;
+        if self.strict && !apex.node.has(Type::NS) {
+            return Err(Incomplete::NoNs);
+        }
+        let has_sigs = soa.sigs().is_some() && apex.node.has(Type::DNSKEY);
+        let signed = has_sigs && (apex.node.has(Type::NSEC) || apex.node.has(Type::NSEC3PARAM));
+        let record = Record {
+            owner: soa.owner().to_name(),
+            rtype: Type::SOA,
+            class: self.class,
+            ttl: soa.ttl(),
+            rdata: soa.first().to_vec(),
+        };
+        let soa = Soa::new(record).map_err(|_| Incomplete::NoSoa)?;
+        let Self { origin, class, names, hashed, records, count, .. } = self;
+        Ok(Data { origin, class, soa: Arc::new(soa), names, hashed, records, count, signed })
+    }
+
+    fn check(&self, record: &RecordRef<'_>) -> Result<(), Refused> {
+        const META: std::ops::RangeInclusive<u16> = 128..=255;
+        let RecordRef { owner, rtype, class, rdata, .. } = *record;
+        if class != self.class {
+            return Err(Refused::Class);
+        }
+        if matches!(rtype, Type::NONE | Type::OPT) || META.contains(&rtype.0) {
+            return Err(Refused::NotData);
+        }
+        let readable = match rtype {
+            Type::SOA => rdata.len() > SOA_NUMBERS && has_names(rtype, rdata),
+            Type::RRSIG => rdata.len() > RRSIG_HEAD && name_in(rdata, RRSIG_HEAD).is_some(),
+            Type::NSEC => name_in(rdata, 0).is_some(),
+            _ => has_names(rtype, rdata),
+        };
+        if !readable {
+            return Err(Refused::Rdata);
+        }
+        if rtype == Type::SOA && owner != self.origin() {
+            let outside = !owner.is_in_domain(self.origin());
+            return Err(if outside { Refused::OutOfZone } else { Refused::SoaBelowApex });
+        }
+        Ok(())
+    }
+
+    /// A zone has one SOA record: another one takes its place.
+    fn make_room_for_soa(&mut self, apex: &Place<'_>, rdata: &[u8]) -> Result<(), Refused> {
+        let Some(old) = self.names.get(apex).and_then(|e| e.node.set(Type::SOA, self.class)) else {
+            return Ok(());
+        };
+        if is_same(Type::SOA, old.first(), rdata) {
+            return Ok(());
+        }
+        if self.strict {
+            return Err(Refused::SecondSoa);
+        }
+        self.remove_rrset(apex.name, Type::SOA);
+        Ok(())
+    }
+
+    fn remove_sets(&mut self, name: NameRef<'_>, goes: impl Fn(&Rrset<'_>) -> bool) -> bool {
+        let origin = self.origin.clone();
+        let Some(place) = Place::new(name, origin.view()) else { return false };
+        let mut any = false;
+        for hashed in [false, true] {
+            let trie = if hashed { &self.hashed } else { &self.names };
+            let Some(entry) = trie.get(&place) else { continue };
+            let (node, removed) = entry.node.without_sets(&goes);
+            if removed > 0 {
+                any = true;
+                self.records -= removed;
+                self.keep(&place, node, hashed);
+            }
+        }
+        any
+    }
+
+    fn trie_of(&self, rtype: Type, rdata: &[u8]) -> &Trie {
+        if is_hashed(rtype, rdata) { &self.hashed } else { &self.names }
+    }
+
+    /// Puts a node with records in its place; the names above then exist.
+    fn put(&mut self, place: &Place<'_>, node: Node, hashed: bool) {
+        let origin = self.origin.clone();
+        if hashed {
+            return self.hashed.insert(place, Flags::default(), node, origin.view());
+        }
+        let old = self.names.get(place).map(|entry| entry.flags);
+        let is_apex = place.name == origin.view();
+        let flags = old.unwrap_or_default();
+        let flags = flags.set(Flags::CUT, !is_apex && node.has(Type::NS));
+        let flags = flags.set(Flags::DNAME, node.has(Type::DNAME));
+        self.names.insert(place, flags, node, origin.view());
+        if old.is_some() {
+            return;
+        }
+        let mut name = place.name;
+        while let Some(parent) = name.parent() {
+            let Some(above) = Place::new(parent, origin.view()) else { break };
+            let exists = self.names.get(&above).is_some();
+            let is_wildcard = is_wildcard(name);
+            if !exists {
+                let flags = Flags::default().set(Flags::WILDCARD, is_wildcard);
+                self.names.insert(&above, flags, Node::empty(parent), origin.view());
+            } else {
+                if is_wildcard {
+                    self.names.set_flags(&above.key, |flags| flags.set(Flags::WILDCARD, true));
+                }
+                break;
+            }
+            name = parent;
+        }
+    }
+
+    /// Puts a node from which records were taken in its place, or takes it out, and names above that
+    /// existed only because of it.
+    fn keep(&mut self, place: &Place<'_>, node: Node, hashed: bool) {
+        if !node.is_empty() {
+            return self.put(place, node, hashed);
+        }
+        self.count -= 1;
+        if hashed {
+            return self.hashed.remove(&place.key);
+        }
+        let origin = self.origin.clone();
+        let mut place = place.clone();
+        let mut node = Some(node);
+        loop {
+            if place.name == origin.view() || self.names.has_below(&place.key) {
+                if let Some(node) = node {
+                    self.put(&place, node, false);
+                }
+                return;
+            }
+            self.names.remove(&place.key);
+            let Some(parent) = place.name.parent() else { return };
+            let Some(above) = Place::new(parent, origin.view()) else { return };
+            if is_wildcard(place.name) {
+                self.names.set_flags(&above.key, |flags| flags.set(Flags::WILDCARD, false));
+            }
+            match self.names.get(&above) {
+                Some(Entry { node: upper, .. }) if upper.is_empty() => {
+                    (place, node) = (above, None)
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Octets of SOA RDATA behind its two names.
+const SOA_NUMBERS: usize = 20;
+/// Octets of RRSIG RDATA before the signer's name.
+const RRSIG_HEAD: usize = 18;
+
+/// Whether the record belongs to the hashed names (RFC 5155 section 7.2.8: they are no names that
+/// are asked for).
+fn is_hashed(rtype: Type, rdata: &[u8]) -> bool {
+    let covers = || rdata.first_chunk().copied().map(u16::from_be_bytes) == Some(Type::NSEC3.0);
+    rtype == Type::NSEC3 || rtype == Type::RRSIG && covers()
+}
+
+fn is_wildcard(name: NameRef<'_>) -> bool {
+    name.as_wire().starts_with(b"\x01*")
+}
+
+/// Whether the fields up to the last name can be read.
+fn has_names(rtype: Type, rdata: &[u8]) -> bool {
+    let mut at = 0;
+    rdata_layout(rtype).iter().all(|part| {
+        at += match part {
+            RdataPart::Octets(len) => *len,
+            RdataPart::CharacterString => 1 + rdata.get(at).copied().map_or(0, usize::from),
+            RdataPart::Name => match name_in(rdata, at) {
+                Some(name) => name.as_wire().len(),
+                None => return false,
+            },
+        };
+        at <= rdata.len()
+    })
+}
+
+fn check_cname(old: &Node, record: &RecordRef<'_>) -> Result<(), Refused> {
+    let clash = match record.rtype {
+        Type::CNAME | Type::DNAME => old.sets(record.class).any(|set| {
+            let same_type = set.rtype() == record.rtype;
+            let is_other = same_type && !is_same(record.rtype, set.first(), record.rdata);
+            let beside = record.rtype == Type::CNAME && !lookup::is_beside_cname(set.rtype());
+            is_other || beside
+        }),
+        other => !lookup::is_beside_cname(other) && old.has(Type::CNAME),
+    };
+    if clash { Err(Refused::CnameAndOther) } else { Ok(()) }
+}

@@ -1,0 +1,429 @@
+//! A map from names to nodes, in the canonical order of names, whose versions share what they have
+//! in common.
+//!
+//! It is a qp-trie: of the symbols of a [`Key`] a branch looks at one, at its offset, and has a twig
+//! for each symbol that occurs there; offsets at which all keys of a branch agree have no branch. A
+//! search therefore looks at few symbols, and compares the name once, at the leaf it ends at.
+//!
+//! Nodes and branches are counted references. A change copies the branches from the root to the leaf,
+//! but for those that no other version has: these it changes in place.
+//!
+//! Two names, one above the other, part at the offset where the upper one ends. So a search for the
+//! lower one passes a branch there, whose twig for [`END`] is the leaf of the upper one: names above
+//! are seen on the way down, and their [`Flags`] stand in the twig.
+
+use super::key::{END, Key, Place};
+use super::node::Node;
+use nodens_wire::NameRef;
+use std::mem;
+use triomphe::{Arc, ThinArc};
+
+mod changes;
+mod leaves;
+
+pub(super) use changes::changes;
+pub(super) use leaves::Leaves;
+
+/// What a search has to know of a name on its way to those below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flags(u8);
+
+impl Flags {
+    /// It has NS records and is not the apex.
+    pub(super) const CUT: Self = Self(1);
+    /// It has a DNAME record.
+    pub(super) const DNAME: Self = Self(2);
+    /// The name `*` exists right below it.
+    pub(super) const WILDCARD: Self = Self(4);
+
+    /// Whether all of `other` are set.
+    pub(super) fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// With those of `other` set or not.
+    pub(super) fn set(self, other: Self, on: bool) -> Self {
+        if on { Self(self.0 | other.0) } else { Self(self.0 & !other.0) }
+    }
+
+    /// Whether names below are not answered from what they have.
+    pub(super) fn hides_names_below(self) -> bool {
+        self.0 & (Self::CUT.0 | Self::DNAME.0) != 0
+    }
+}
+
+/// What a branch looks at, and for which symbols it has a twig.
+#[derive(Clone, Copy)]
+struct Head {
+    bitmap: u64,
+    offset: u16,
+}
+
+#[derive(Clone)]
+struct Branch(ThinArc<Head, Twig>);
+
+#[derive(Clone, Default)]
+enum Twig {
+    /// Only the root of an empty trie, and a place whose twig was taken out for a moment.
+    #[default]
+    Nothing,
+    Leaf(Flags, Node),
+    Branch(Branch),
+}
+
+/// A node with its flags.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'t> {
+    pub(super) flags: Flags,
+    pub(super) node: &'t Node,
+}
+
+/// Where a search ended.
+pub(super) struct Walk<'t> {
+    /// The uppermost name above that hides those below it.
+    pub(super) hidden_by: Option<Entry<'t>>,
+    /// The name itself.
+    pub(super) hit: Option<Entry<'t>>,
+    /// How many symbols the key has in common with the key nearest to it; all if it was found.
+    pub(super) common: usize,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Trie {
+    root: Twig,
+}
+
+impl Branch {
+    fn pair(offset: usize, mut twigs: [(u8, Twig); 2]) -> Self {
+        twigs.sort_by_key(|(symbol, _)| *symbol);
+        let bitmap = twigs.iter().fold(0, |bitmap, (symbol, _)| bitmap | bit(*symbol));
+        let twigs = twigs.into_iter().map(|(_, twig)| twig);
+        Self(ThinArc::from_header_and_iter(Head { bitmap, offset: offset as u16 }, twigs))
+    }
+
+    fn head(&self) -> Head {
+        self.0.header.header
+    }
+
+    fn offset(&self) -> usize {
+        usize::from(self.head().offset)
+    }
+
+    fn twigs(&self) -> &[Twig] {
+        &self.0.slice
+    }
+
+    /// How many twigs have lesser symbols.
+    fn rank(&self, symbol: u8) -> usize {
+        (self.head().bitmap & (bit(symbol) - 1)).count_ones() as usize
+    }
+
+    fn has(&self, symbol: u8) -> bool {
+        self.head().bitmap & bit(symbol) != 0
+    }
+
+    fn twig(&self, symbol: u8) -> Option<&Twig> {
+        if self.has(symbol) { self.twigs().get(self.rank(symbol)) } else { None }
+    }
+
+    /// The name that ends at the offset, which all others of this branch lie below.
+    fn upper(&self) -> Option<Entry<'_>> {
+        self.twig(END)?.entry()
+    }
+
+    /// Lets `change` see the twigs, of a copy if others have this branch too.
+    fn change<T>(&mut self, change: impl FnOnce(&mut [Twig]) -> T) -> Option<T> {
+        if ThinArc::strong_count(&self.0) != 1 {
+            self.0 = ThinArc::from_header_and_iter(self.head(), self.twigs().iter().cloned());
+        }
+        self.0.with_arc_mut(|arc| Arc::get_mut(arc).map(|inner| change(inner.slice_mut())))
+    }
+
+    fn take(&mut self, rank: usize) -> Twig {
+        let taken = self.change(|twigs| twigs.get_mut(rank).map(mem::take));
+        taken.flatten().unwrap_or_default()
+    }
+
+    fn put(&mut self, rank: usize, twig: Twig) {
+        self.change(|twigs| twigs.get_mut(rank).map(|slot| *slot = twig));
+    }
+
+    /// The branch with one twig more.
+    fn with(mut self, symbol: u8, twig: Twig) -> Self {
+        let Head { bitmap, offset } = self.head();
+        let (rank, len) = (self.rank(symbol), self.twigs().len());
+        let mut new = Some(twig);
+        let head = Head { bitmap: bitmap | bit(symbol), offset };
+        let grown = self.change(|twigs| {
+            let mut old = twigs.iter_mut().map(mem::take);
+            let all = (0..len + 1).map(|at| {
+                let next = if at == rank { new.take() } else { old.next() };
+                next.unwrap_or_default()
+            });
+            ThinArc::from_header_and_iter(head, all)
+        });
+        grown.map_or(self, Self)
+    }
+
+    /// What is left without one twig: the last one alone needs no branch.
+    fn without(mut self, symbol: u8) -> Twig {
+        let Head { bitmap, offset } = self.head();
+        let (rank, len) = (self.rank(symbol), self.twigs().len());
+        if len <= 2 {
+            return self.take(1_usize.saturating_sub(rank));
+        }
+        let head = Head { bitmap: bitmap & !bit(symbol), offset };
+        let shrunk = self.change(|twigs| {
+            let mut old = twigs.iter_mut().map(mem::take);
+            let rest = (0..len - 1).map(|at| {
+                let next = if at == rank { old.nth(1) } else { old.next() };
+                next.unwrap_or_default()
+            });
+            ThinArc::from_header_and_iter(head, rest)
+        });
+        shrunk.map_or_else(Twig::default, |branch| Twig::Branch(Self(branch)))
+    }
+}
+
+fn bit(symbol: u8) -> u64 {
+    1 << (symbol & 63)
+}
+
+impl Twig {
+    fn entry(&self) -> Option<Entry<'_>> {
+        match self {
+            Self::Leaf(flags, node) => Some(Entry { flags: *flags, node }),
+            _ => None,
+        }
+    }
+
+    fn first(&self) -> Option<Entry<'_>> {
+        let mut twig = self;
+        while let Self::Branch(branch) = twig {
+            twig = branch.twigs().first()?;
+        }
+        twig.entry()
+    }
+
+    fn last(&self) -> Option<Entry<'_>> {
+        let mut twig = self;
+        while let Self::Branch(branch) = twig {
+            twig = branch.twigs().last()?;
+        }
+        twig.entry()
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Leaf(flags, node), Self::Leaf(others, other)) => {
+                flags == others && node.is(other)
+            }
+            (Self::Branch(branch), Self::Branch(other)) => branch.0.as_ptr() == other.0.as_ptr(),
+            _ => false,
+        }
+    }
+}
+
+impl Trie {
+    /// Searches for a name.
+    pub(super) fn walk(&self, place: &Place<'_>, origin: NameRef<'_>) -> Walk<'_> {
+        let mut hidden_by = None;
+        let mut twig = &self.root;
+        let nearest = loop {
+            let Twig::Branch(branch) = twig else { break twig.entry() };
+            let symbol = place.key.at(branch.offset());
+            if hidden_by.is_none() && symbol != END {
+                let upper = branch.upper().filter(|upper| upper.flags.hides_names_below());
+                hidden_by = upper.map(|upper| (branch.offset(), upper));
+            }
+            match branch.twig(symbol) {
+                Some(next) => twig = next,
+                None => break twig.first(),
+            }
+        };
+        let Some(nearest) = nearest else {
+            return Walk { hidden_by: None, hit: None, common: 0 };
+        };
+        if nearest.node.owner() == place.name {
+            let hidden_by = hidden_by.map(|(_, upper)| upper);
+            return Walk { hidden_by, hit: Some(nearest), common: place.key.len() };
+        }
+        let Some(found) = Key::new(nearest.node.owner(), origin) else {
+            return Walk { hidden_by: None, hit: None, common: 0 };
+        };
+        let common = place.key.common(&found);
+        // A name on the way is above only if it ends within what is common.
+        let hidden_by = hidden_by.filter(|(offset, _)| *offset <= common);
+        let hidden_by = hidden_by.map(|(_, upper)| upper).or_else(|| {
+            let hides = nearest.flags.hides_names_below() && found.is_above(&place.key);
+            hides.then_some(nearest)
+        });
+        Walk { hidden_by, hit: None, common }
+    }
+
+    /// The name itself.
+    pub(super) fn get(&self, place: &Place<'_>) -> Option<Entry<'_>> {
+        let mut twig = &self.root;
+        while let Twig::Branch(branch) = twig {
+            twig = branch.twig(place.key.at(branch.offset()))?;
+        }
+        twig.entry().filter(|entry| entry.node.owner() == place.name)
+    }
+
+    /// The lowest name above, after a search that did not find the name itself and told `common`.
+    pub(super) fn encloser(
+        &self,
+        key: &Key,
+        common: usize,
+        origin: NameRef<'_>,
+    ) -> Option<Entry<'_>> {
+        let mut found = None;
+        let mut twig = &self.root;
+        loop {
+            match twig {
+                Twig::Branch(branch) if branch.offset() <= common => {
+                    let symbol = key.at(branch.offset());
+                    if symbol != END {
+                        found = branch.upper().or(found);
+                    }
+                    match branch.twig(symbol) {
+                        Some(next) => twig = next,
+                        None => return found,
+                    }
+                }
+                Twig::Leaf(..) => {
+                    let leaf = twig.entry()?;
+                    let above = Key::new(leaf.node.owner(), origin)?.is_above(key);
+                    return if above { Some(leaf) } else { found };
+                }
+                _ => return found,
+            }
+        }
+    }
+
+    /// The last name before this one, after a search that told `common`.
+    pub(super) fn before(
+        &self,
+        key: &Key,
+        common: usize,
+        origin: NameRef<'_>,
+    ) -> Option<Entry<'_>> {
+        let mut lesser: Option<&Twig> = None;
+        let mut twig = &self.root;
+        while let Twig::Branch(branch) = twig
+            && branch.offset() <= common
+        {
+            let symbol = key.at(branch.offset());
+            if let Some(rank) = branch.rank(symbol).checked_sub(1) {
+                lesser = branch.twigs().get(rank);
+            }
+            match branch.twig(symbol) {
+                Some(next) => twig = next,
+                None => return lesser?.last(),
+            }
+        }
+        // All names from here on are on the same side.
+        if Key::new(twig.first()?.node.owner(), origin)? < *key {
+            twig.last()
+        } else {
+            lesser?.last()
+        }
+    }
+
+    /// The last name of all.
+    pub(super) fn last(&self) -> Option<Entry<'_>> {
+        self.root.last()
+    }
+
+    /// Whether there are names below one that exists.
+    pub(super) fn has_below(&self, key: &Key) -> bool {
+        let end = key.len().saturating_sub(1);
+        let mut twig = &self.root;
+        while let Twig::Branch(branch) = twig {
+            if branch.offset() >= end {
+                return branch.offset() == end;
+            }
+            match branch.twig(key.at(branch.offset())) {
+                Some(next) => twig = next,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Adds a node, in the place of the one of that name if there is one.
+    pub(super) fn insert(
+        &mut self,
+        place: &Place<'_>,
+        flags: Flags,
+        node: Node,
+        origin: NameRef<'_>,
+    ) {
+        let Walk { hit, common, .. } = self.walk(place, origin);
+        let until = if hit.is_some() { usize::MAX } else { common };
+        let (mut path, twig) = self.open(&place.key, until);
+        let symbol = place.key.at(common);
+        let new = Twig::Leaf(flags, node);
+        let twig = match twig {
+            Twig::Branch(branch) if branch.offset() == common => {
+                Twig::Branch(branch.with(symbol, new))
+            }
+            Twig::Nothing => new,
+            Twig::Leaf(..) if until == usize::MAX => new,
+            other => {
+                let first = other.first().and_then(|first| Key::new(first.node.owner(), origin));
+                let beside = first.map_or(END, |first| first.at(common));
+                Twig::Branch(Branch::pair(common, [(symbol, new), (beside, other)]))
+            }
+        };
+        self.close(&mut path, twig);
+    }
+
+    /// Changes the flags of a name that exists.
+    pub(super) fn set_flags(&mut self, key: &Key, change: impl FnOnce(Flags) -> Flags) {
+        let (mut path, mut twig) = self.open(key, usize::MAX);
+        if let Twig::Leaf(flags, _) = &mut twig {
+            *flags = change(*flags);
+        }
+        self.close(&mut path, twig);
+    }
+
+    /// Takes out a name that exists.
+    pub(super) fn remove(&mut self, key: &Key) {
+        let (mut path, _) = self.open(key, usize::MAX);
+        let twig = match path.pop() {
+            Some((branch, _)) => {
+                let symbol = key.at(branch.offset());
+                branch.without(symbol)
+            }
+            None => Twig::Nothing,
+        };
+        self.close(&mut path, twig);
+    }
+
+    /// Takes the trie apart along `key`, as far as branches look at symbols before `until`. Gives the
+    /// branches, each with the place of the next, and the twig at the end.
+    fn open(&mut self, key: &Key, until: usize) -> (Vec<(Branch, usize)>, Twig) {
+        let mut path = Vec::new();
+        let mut twig = mem::take(&mut self.root);
+        loop {
+            let Twig::Branch(mut branch) = twig else { return (path, twig) };
+            let symbol = key.at(branch.offset());
+            if branch.offset() >= until || !branch.has(symbol) {
+                return (path, Twig::Branch(branch));
+            }
+            let rank = branch.rank(symbol);
+            twig = branch.take(rank);
+            path.push((branch, rank));
+        }
+    }
+
+    /// Puts together what [`Trie::open`] took apart.
+    fn close(&mut self, path: &mut Vec<(Branch, usize)>, mut twig: Twig) {
+        while let Some((mut branch, rank)) = path.pop() {
+            branch.put(rank, twig);
+            twig = Twig::Branch(branch);
+        }
+        self.root = twig;
+    }
+}
