@@ -50,4 +50,14 @@ pub const NSEC3_ITERATIONS_MAX: u16 = 150;
 /// Versions that a zone that is served keeps until their last reader is done.
 pub const RETIRED_MAX: usize = 16;
 
+/// Octets of one entry of a master file, with its comments: the longest RDATA written as `\DDD` takes a
+/// quarter of it.
+pub const MASTER_ENTRY_LEN_MAX: usize = 1 << 20;
+/// Files that `$INCLUDE` may open within one another, as in CoreDNS.
+pub const MASTER_INCLUDE_DEPTH: usize = 7;
+/// Records that one `$GENERATE` may make, as in CoreDNS.
+pub const MASTER_GENERATED_MAX: u64 = 1 << 16;
+/// Digits to which a number of `$GENERATE` may be filled up, as in CoreDNS.
+pub const MASTER_DIGITS_MAX: usize = 255;
+
 const _: () = assert!(MESSAGE_LEN <= 1 << 14 && MESSAGE_LEN < nodens_wire::MESSAGE_LEN_MAX);

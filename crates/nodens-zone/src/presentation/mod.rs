@@ -4,10 +4,10 @@
 //! type, and types that `domain` does not know, reads more strictly than operators are used to
 //! (`1h30m` for a number of seconds, text of more than 255 octets) or less (empty labels in names).
 
-mod rdata;
+pub(crate) mod rdata;
 mod special;
 mod svcb;
-mod tokens;
+pub(crate) mod tokens;
 
 use domain::base::Name as DomainName;
 use domain::base::rdata::ComposeRecordData;
@@ -72,25 +72,9 @@ pub fn record(text: &str) -> Result<Record, PresentationError> {
         return Err(PresentationError::Directive(owner.raw.to_owned()));
     }
     let name = rdata::name(&owner)?;
-    let (mut ttl, mut class) = (None, None);
-    let rtype = loop {
-        let word = tokens.expect("a TTL, class or type")?;
-        if let Some(seconds) = rdata::seconds(word.raw).filter(|_| ttl.is_none()) {
-            ttl = Some(seconds);
-        } else if let Some(found) = record_class(&word).filter(|_| class.is_none()) {
-            class = Some(found);
-        } else {
-            break record_type(&word)?;
-        }
-    };
+    let Head { ttl, class, rtype } = head(&mut tokens)?;
     let (class, ttl) = (class.unwrap_or(Class::IN), ttl.unwrap_or(TTL_DEFAULT));
-    let rdata = match rdata::read(rtype, &mut tokens) {
-        Some(rdata) => rdata?,
-        None => read_with_domain(rtype, &tokens)?,
-    };
-    if rdata.len() > usize::from(u16::MAX) {
-        return Err(PresentationError::TooLong);
-    }
+    let rdata = data(rtype, &mut tokens)?;
     let record = Record { owner: name, rtype, class, ttl, rdata };
     if is_readable(&record) {
         return Ok(record);
@@ -98,8 +82,44 @@ pub fn record(text: &str) -> Result<Record, PresentationError> {
     Err(PresentationError::Rdata { rtype, reason: "the octets are not of this type".to_owned() })
 }
 
+/// What stands between owner and RDATA.
+pub(crate) struct Head {
+    /// Seconds, if they are said.
+    pub(crate) ttl: Option<u32>,
+    /// The class, if it is said.
+    pub(crate) class: Option<Class>,
+    pub(crate) rtype: Type,
+}
+
+/// Reads TTL and class, in any order, and the type.
+pub(crate) fn head(tokens: &mut Tokens<'_>) -> Result<Head, PresentationError> {
+    let (mut ttl, mut class) = (None, None);
+    loop {
+        let word = tokens.expect("a TTL, class or type")?;
+        if let Some(seconds) = rdata::seconds(word.raw).filter(|_| ttl.is_none()) {
+            ttl = Some(seconds);
+        } else if let Some(found) = record_class(&word).filter(|_| class.is_none()) {
+            class = Some(found);
+        } else {
+            return Ok(Head { ttl, class, rtype: record_type(&word)? });
+        }
+    }
+}
+
+/// Reads the RDATA of a type, to the end.
+pub(crate) fn data(rtype: Type, tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError> {
+    let rdata = match rdata::read(rtype, tokens) {
+        Some(rdata) => rdata?,
+        None => read_with_domain(rtype, tokens)?,
+    };
+    if rdata.len() > usize::from(u16::MAX) {
+        return Err(PresentationError::TooLong);
+    }
+    Ok(rdata)
+}
+
 /// Whether a message with the record can be read: RDATA given as octets may be anything.
-fn is_readable(record: &Record) -> bool {
+pub(crate) fn is_readable(record: &Record) -> bool {
     let mut wire = Vec::new();
     let mut builder = Builder::new(&mut wire, 0, Flags::default());
     builder.push(Section::Answer, record).is_ok() && Message::parse(&wire).is_ok()
@@ -119,7 +139,8 @@ fn record_type(word: &Token<'_>) -> Result<Type, PresentationError> {
 fn read_with_domain(rtype: Type, tokens: &Tokens<'_>) -> Result<Vec<u8>, PresentationError> {
     let refuse = |reason: String| PresentationError::Rdata { rtype, reason };
     let (open, rest) = (tokens.open_parentheses(), tokens.rest());
-    let line = format!(". 0 IN {} {}{rest}\n", written_like(rtype), "(".repeat(open));
+    let (rtype, origin) = (written_like(rtype), tokens.origin());
+    let line = format!("$ORIGIN {origin}\n. 0 IN {rtype} {}{rest}\n", "(".repeat(open));
     let mut file = Zonefile::new();
     file.set_origin(DomainName::root_bytes());
     file.extend_from_slice(line.as_bytes());

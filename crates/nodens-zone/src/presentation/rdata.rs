@@ -7,7 +7,7 @@ use domain::base::iana::SecurityAlgorithm;
 use domain::rdata::dnssec::Timestamp;
 use nodens_wire::{Name, Type};
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A field of RDATA, as it is written and as it is sent.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,8 @@ enum Field {
     Groups(char, usize, usize),
     /// An IPv4 address.
     Ipv4,
+    /// An IPv6 address.
+    Ipv6,
     /// An algorithm of DNSSEC, by number or mnemonic.
     Algorithm,
     /// What a certificate is, by number or mnemonic (RFC 4398 section 2.1).
@@ -64,10 +66,12 @@ const CERTIFICATES: [(&str, u16); 10] = [
 
 fn fields(rtype: Type) -> Option<&'static [Field]> {
     use Field::{
-        Algorithm, Base64, Certificate, Decimal, Groups, Hex, Ipv4, Name, Number, Octets, Seconds,
-        Text, Texts, Time, TwoTexts, TypeCovered, Types,
+        Algorithm, Base64, Certificate, Decimal, Groups, Hex, Ipv4, Ipv6, Name, Number, Octets,
+        Seconds, Text, Texts, Time, TwoTexts, TypeCovered, Types,
     };
     Some(match rtype {
+        Type::A => &[Ipv4],
+        Type::AAAA => &[Ipv6],
         Type::SOA => &[Name, Name, Number(4), Seconds, Seconds, Seconds, Seconds],
         Type::TXT | Type::SPF | Type::AVC | Type::NINFO | Type::RESINFO => &[Texts],
         Type::HINFO | Type::ISDN => &[TwoTexts],
@@ -108,7 +112,7 @@ pub(super) fn read(
     let mut ahead = tokens.clone();
     // The generic form (RFC 3597 section 5), whatever the type.
     if let Ok(Some(Token { raw: "\\#", .. })) = ahead.next() {
-        return Some(generic(&mut ahead));
+        return Some(generic(tokens));
     }
     match rtype {
         Type::SVCB | Type::HTTPS => Some(svcb::read(tokens)),
@@ -143,6 +147,7 @@ impl Field {
             Self::Number(_) | Self::Decimal => "a number",
             Self::Seconds => "a number of seconds",
             Self::Ipv4 => "an IPv4 address",
+            Self::Ipv6 => "an IPv6 address",
             Self::Algorithm => "an algorithm",
             Self::Certificate => "a type of certificate",
             Self::Time => "a time",
@@ -176,6 +181,9 @@ fn read_word(field: Field, word: &Token<'_>, rdata: &mut Vec<u8>) -> Result<(), 
         }
         Field::Ipv4 => {
             rdata.extend(word.raw.parse::<Ipv4Addr>().map_err(|_| wrong())?.octets());
+        }
+        Field::Ipv6 => {
+            rdata.extend(word.raw.parse::<Ipv6Addr>().map_err(|_| wrong())?.octets());
         }
         Field::Algorithm => {
             let mnemonic = word.raw.to_ascii_uppercase();
@@ -211,24 +219,35 @@ pub(super) fn number(word: &Token<'_>, octets: usize) -> Result<Vec<u8>, Present
     Ok(octets.to_vec())
 }
 
-pub(super) fn end(tokens: &mut Tokens<'_>) -> Result<(), PresentationError> {
+pub(crate) fn end(tokens: &mut Tokens<'_>) -> Result<(), PresentationError> {
     match tokens.next()? {
         None => Ok(()),
         Some(word) => Err(PresentationError::Trailing(word.raw.to_owned())),
     }
 }
 
-/// A name; one without a final dot is absolute, `@` is the root.
-pub(super) fn name(word: &Token<'_>) -> Result<Name, PresentationError> {
+/// A name, absolute with a final dot and relative to the origin without; `@` is the origin.
+pub(crate) fn name(word: &Token<'_>) -> Result<Name, PresentationError> {
     if word.raw == "@" {
-        return Ok(Name::root());
+        return Ok(word.origin.to_name());
     }
     let parsed = Some(word.raw).filter(|raw| !raw.is_empty()).and_then(|raw| Name::parse(raw).ok());
+    let parsed = match parsed {
+        Some(name) if !is_absolute(word.raw) => name.join(word.origin).ok(),
+        other => other,
+    };
     parsed.ok_or_else(|| word.unlike("a domain name"))
 }
 
+/// Whether the text of a name ends with a dot that no backslash stands before.
+fn is_absolute(text: &str) -> bool {
+    let Some(before) = text.strip_suffix('.') else { return false };
+    let escapes = before.bytes().rev().take_while(|octet| *octet == b'\\').count();
+    escapes % 2 == 0
+}
+
 /// `90`, or `1m30s` with the units s, m, h, d and w.
-pub(super) fn seconds(text: &str) -> Option<u32> {
+pub(crate) fn seconds(text: &str) -> Option<u32> {
     let (mut total, mut number) = (0_u32, None);
     for c in text.chars() {
         if let Some(digit) = c.to_digit(10) {
@@ -379,6 +398,7 @@ fn hex(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), PresentationE
 }
 
 fn generic(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError> {
+    tokens.expect("\\#")?;
     let word = tokens.expect("the number of octets")?;
     let wrong = || word.unlike("the number of octets");
     let length: u16 = word.raw.parse().map_err(|_| wrong())?;

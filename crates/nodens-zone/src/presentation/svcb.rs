@@ -28,7 +28,7 @@ pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError
     while let Some(word) = tokens.next()? {
         let wrong = || word.unlike("a parameter such as port=443, each key once");
         let (key, mut value) = match word.raw.split_once('=') {
-            Some((key, value)) => (key, Some(Token { raw: value, quoted: false })),
+            Some((key, value)) => (key, Some(Token { raw: value, ..word })),
             None => (word.raw, None),
         };
         // `key="value with space"`: the quote ends the word, the value is the next one.
@@ -93,7 +93,7 @@ fn octets(key: u16, value: Option<Token<'_>>) -> Option<Result<Vec<u8>, Presenta
 fn protocols(value: &Token<'_>) -> Result<Vec<u8>, PresentationError> {
     let mut octets = Vec::new();
     for raw in value.raw.split(',') {
-        let protocol = Token { raw, quoted: value.quoted }.octets()?;
+        let protocol = Token { raw, ..*value }.octets()?;
         let length = u8::try_from(protocol.len()).ok().filter(|length| *length > 0);
         octets.push(length.ok_or_else(|| value.unlike("a list of protocols"))?);
         octets.extend(protocol);

@@ -111,6 +111,10 @@ fn what_is_no_record_is_refused() {
         ("x. MX bogus", "error: expected a number, found `bogus`"),
         ("x. MX 10 a..b.", "error: expected a domain name, found `a..b.`"),
         ("x. \x0c TXT a", "error: expected a type such as AAAA, found `\x0c`"),
+        ("x. A 1.1.1.1 junk", "error: expected the end of the record, found `junk`"),
+        ("x. A", "error: expected an IPv4 address, found the end of the record"),
+        ("x. A 1.1.1", "error: expected an IPv4 address, found `1.1.1`"),
+        ("x. AAAA 1.1.1.1", "error: expected an IPv6 address, found `1.1.1.1`"),
         ("x. HTTPS 1 . port=x", "error: expected a port, found `x`"),
         (
             "x. HTTPS 1 . port=1 port=2",
@@ -119,7 +123,7 @@ fn what_is_no_record_is_refused() {
     ] {
         assert_eq!(read(text), expected, "{text}");
     }
-    for text in ["x. A 1.1.1.1 junk", "x. A", "x. A 1.1.1", "x. DNSKEY 1", "x. MX \\# 2 abcd"] {
+    for text in ["x. DNSKEY 1", "x. DNSKEY 1 3 8 AAEC=junk", "x. MX \\# 2 abcd"] {
         assert!(read(text).starts_with("error: bad RDATA of type "), "{text}: {}", read(text));
     }
 }

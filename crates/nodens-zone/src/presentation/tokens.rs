@@ -1,17 +1,20 @@
 //! The words of one entry: quotes, escapes, parentheses and comments (RFC 1035 section 5.1).
 
 use super::PresentationError;
+use nodens_wire::NameRef;
 
 /// One word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token<'t> {
+pub(crate) struct Token<'t> {
     /// As written, without quotes around it, escapes in place.
-    pub(super) raw: &'t str,
-    pub(super) quoted: bool,
+    pub(crate) raw: &'t str,
+    pub(crate) quoted: bool,
+    /// What a name without a final dot is relative to.
+    pub(super) origin: NameRef<'t>,
 }
 
 impl Token<'_> {
-    pub(super) fn unlike(&self, expected: &'static str) -> PresentationError {
+    pub(crate) fn unlike(&self, expected: &'static str) -> PresentationError {
         PresentationError::Expected { expected, found: self.raw.to_owned() }
     }
 
@@ -43,18 +46,39 @@ impl Token<'_> {
 
 /// Cuts the first entry of a text into words.
 #[derive(Clone, Debug)]
-pub(super) struct Tokens<'t> {
+pub(crate) struct Tokens<'t> {
     rest: &'t str,
     open: usize,
+    origin: NameRef<'t>,
+    /// Octets of the whole text.
+    len: usize,
+    /// Where the last word begins.
+    last: usize,
 }
 
 impl<'t> Tokens<'t> {
+    /// The words of `text`; all names in it are absolute.
     pub(super) fn new(text: &'t str) -> Self {
-        Self { rest: text, open: 0 }
+        Self::relative_to(NameRef::root(), text)
+    }
+
+    /// The words of `text`; names without a final dot are relative to `origin`.
+    pub(crate) fn relative_to(origin: NameRef<'t>, text: &'t str) -> Self {
+        Self { rest: text, open: 0, origin, len: text.len(), last: 0 }
+    }
+
+    /// The octet of the text at which the word that was taken last begins.
+    pub(crate) fn position(&self) -> usize {
+        self.last
+    }
+
+    /// What names are relative to.
+    pub(super) fn origin(&self) -> NameRef<'t> {
+        self.origin
     }
 
     /// What is left, with the lines behind the entry.
-    pub(super) fn rest(&self) -> &'t str {
+    pub(crate) fn rest(&self) -> &'t str {
         self.rest
     }
 
@@ -64,7 +88,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// The next word; `None` at the end of the entry.
-    pub(super) fn next(&mut self) -> Result<Option<Token<'t>>, PresentationError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Token<'t>>, PresentationError> {
         loop {
             let Some(first) = self.rest.chars().next() else {
                 return match self.open {
@@ -92,7 +116,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// The next word, which must be there.
-    pub(super) fn expect(
+    pub(crate) fn expect(
         &mut self,
         expected: &'static str,
     ) -> Result<Token<'t>, PresentationError> {
@@ -104,31 +128,33 @@ impl<'t> Tokens<'t> {
     }
 
     fn word(&mut self) -> Token<'t> {
-        let end = unescaped(self.rest, |c| " \t\r\n();\"".contains(c));
+        self.last = self.len.saturating_sub(self.rest.len());
+        let end = unescaped(self.rest, |octet| b" \t\r\n();\"".contains(&octet));
         let (raw, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         self.rest = rest;
-        Token { raw, quoted: false }
+        Token { raw, quoted: false, origin: self.origin }
     }
 
     fn quoted(&mut self) -> Result<Token<'t>, PresentationError> {
+        self.last = self.len.saturating_sub(self.rest.len());
         self.skip(1);
-        let end =
-            unescaped(self.rest, |c| c == '"').ok_or(PresentationError::Unclosed("a quote"))?;
+        let end = unescaped(self.rest, |octet| octet == b'"')
+            .ok_or(PresentationError::Unclosed("a quote"))?;
         let raw = self.rest.get(..end).unwrap_or_default();
         self.skip(end + 1);
-        Ok(Token { raw, quoted: true })
+        Ok(Token { raw, quoted: true, origin: self.origin })
     }
 }
 
-/// Where the first character that `ends` stands without a backslash before it.
-fn unescaped(text: &str, ends: impl Fn(char) -> bool) -> Option<usize> {
+/// Where the first octet, a character of ASCII, that `ends` stands without a backslash before it.
+fn unescaped(text: &str, ends: impl Fn(u8) -> bool) -> Option<usize> {
     let mut escaped = false;
-    for (at, c) in text.char_indices() {
+    for (at, octet) in text.bytes().enumerate() {
         if escaped {
             escaped = false;
-        } else if c == '\\' {
+        } else if octet == b'\\' {
             escaped = true;
-        } else if ends(c) {
+        } else if ends(octet) {
             return Some(at);
         }
     }
