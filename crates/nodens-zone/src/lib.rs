@@ -1,8 +1,8 @@
 //! The set of zones ([`ZoneTable`]), and how zones are handed on: how the records of a zone become
 //! the messages of a zone transfer (RFC 5936), who is told that a zone has changed and how often
 //! (NOTIFY, RFC 1996), which of two serial numbers is newer (RFC 1982), and when a secondary asks its
-//! primaries (RFC 1034 section 4.3.5). [`presentation`] reads records in presentation format, [`master`]
-//! whole zones of them.
+//! primaries (RFC 1034 section 4.3.5). [`tsig`] signs and verifies messages with shared secrets (RFC 8945).
+//! [`presentation`] reads records in presentation format, [`master`] whole zones of them.
 //!
 //! What is deliberately absent: sockets, clocks, threads, `unsafe`, and where records come from. A
 //! [`Zone`] gives a [`Version`] of itself, which no later change touches; its records are read one
@@ -22,6 +22,7 @@ pub mod refresh;
 pub mod serial;
 pub mod table;
 pub mod transfer;
+pub mod tsig;
 mod zone;
 
 pub use master::{Includes, Master, MasterError};

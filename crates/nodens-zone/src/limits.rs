@@ -59,5 +59,9 @@ pub const MASTER_INCLUDE_DEPTH: usize = 7;
 pub const MASTER_GENERATED_MAX: u64 = 1 << 16;
 /// Digits to which a number of `$GENERATE` may be filled up, as in CoreDNS.
 pub const MASTER_DIGITS_MAX: usize = 255;
+/// Octets of a secret of TSIG; hash functions make nothing of more than 128.
+pub const TSIG_SECRET_LEN_MAX: usize = 1024;
+/// Messages in a row of a response that may be without a TSIG record (RFC 8945 section 5.3.1).
+pub const TSIG_UNSIGNED_MAX: usize = 99;
 
 const _: () = assert!(MESSAGE_LEN <= 1 << 14 && MESSAGE_LEN < nodens_wire::MESSAGE_LEN_MAX);

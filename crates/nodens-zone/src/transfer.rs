@@ -69,6 +69,8 @@ pub struct Transfer {
     names: Names,
     records: u64,
     messages: u64,
+    /// Octets that each message is to leave free.
+    reserve: usize,
 }
 
 impl fmt::Debug for Transfer {
@@ -92,7 +94,12 @@ impl Transfer {
 
     fn new(question: Question, soa: Soa, body: Option<Box<dyn Cursor>>) -> Self {
         let (names, stage) = (Names::default(), Stage::First);
-        Self { question, soa, body, stage, names, records: 0, messages: 0 }
+        Self { question, soa, body, stage, names, records: 0, messages: 0, reserve: 0 }
+    }
+
+    /// Leaves room for so many octets in each message: those of its TSIG record.
+    pub fn reserve(&mut self, octets: usize) {
+        self.reserve = octets;
     }
 
     /// The zone as it was asked for.
@@ -137,11 +144,12 @@ impl Transfer {
     /// [`MESSAGE_LEN`] and [`STEPS_PER_MESSAGE`]; only the first message is there at the first try
     /// in any case. Must not be called again after [`Next::Last`].
     pub fn next_message(&mut self, out: &mut Vec<u8>) -> Result<Next, TransferError> {
-        let Self { question, soa, body, stage, names, records, messages } = self;
+        let Self { question, soa, body, stage, names, records, messages, reserve } = self;
+        let len_max = MESSAGE_LEN_MAX.saturating_sub(*reserve);
         let mut packer = Packer::new(out, names, question.id, question.flags);
         let mut push = |packer: &mut Packer<'_>, record: RecordRef<'_>| {
             // A record that is alone in its message may be as long as any.
-            let limit = if packer.answers() == 0 { MESSAGE_LEN_MAX } else { MESSAGE_LEN };
+            let limit = if packer.answers() == 0 { len_max } else { MESSAGE_LEN };
             let fits = packer.push(record, limit);
             *records += u64::from(fits);
             fits
