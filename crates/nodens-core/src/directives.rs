@@ -40,7 +40,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::any::SPEC,
     handlers::chaos::SPEC,
     handlers::loadbalance::SPEC,
-    Spec::lacking("tsig"),
+    handlers::tsig::SPEC,
     handlers::rewrite::SPEC,
     handlers::autopath::SPEC,
     handlers::acl::SPEC,

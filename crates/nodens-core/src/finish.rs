@@ -8,6 +8,7 @@ use crate::shared::Shared;
 use nodens_wire::edns::{code, push_option};
 use nodens_wire::shape::{ResponseEdns, pad, shape};
 use nodens_wire::{Builder, Flags, HEADER_LEN, Rcode, header};
+use nodens_zone::tsig::Signer;
 
 #[cfg(test)]
 #[path = "finish_tests.rs"]
@@ -37,7 +38,8 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
         options: &response.options,
     });
     let limit = job.recipient.client().transport.max_message(udp_size);
-    let limit = usize::from(limit);
+    let reserve = job.signer.as_ref().map_or(0, |signer| signer.record_len());
+    let limit = usize::from(limit).saturating_sub(reserve);
     let shaped = shape(&mut response.wire, rcode, edns, limit);
     if is_padded && shaped.is_ok() {
         pad(&mut response.wire, &response.options, PADDING_BLOCK, limit);
@@ -47,6 +49,21 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
         write_bare(job, Rcode::SERVFAIL);
     }
     header::set_id(&mut job.current.response.wire, job.query.id);
+    if let Some(signer) = job.signer.take() {
+        sign(job, signer);
+    }
+}
+
+/// Signs the message as it will be sent, and has those that follow it signed.
+#[cold]
+fn sign(job: &mut Job, mut signer: Box<Signer>) {
+    let response = &mut job.current.response;
+    if signer.sign_next(&mut response.wire, job.received.unix_s).is_err() {
+        response.rest = None;
+        write_bare(job, Rcode::SERVFAIL);
+    } else if let Some(rest) = &mut response.rest {
+        rest.sign_with(signer);
+    }
 }
 
 /// Whether the request's EDNS rules out an answer; the reason is then the response.

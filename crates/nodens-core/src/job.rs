@@ -7,6 +7,7 @@ use crate::time::Now;
 pub use crate::transport::Transport;
 use nodens_wire::edns::OPT_LEN;
 use nodens_wire::{Class, Flags, HEADER_LEN, Name, NameRef, Query, Rcode, Type};
+use nodens_zone::tsig::Signer;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -160,6 +161,8 @@ pub struct Job<S: States> {
     pub client_timer_at: u64,
     /// A handler wants to see the answer as it is sent.
     pub(crate) tapped: bool,
+    /// Signs the response to a query whose TSIG record `tsig` has looked at.
+    pub(crate) signer: Option<Box<Signer>>,
     /// TLVs of the PROXY protocol header that the client's octets came with, if they are wanted.
     pub(crate) tlvs: Option<Arc<[u8]>>,
     /// Set when the job has to end without an answer.
@@ -201,6 +204,7 @@ impl<S: States> Job<S> {
             timer_at: 0,
             client_timer_at: 0,
             tapped: false,
+            signer: None,
             tlvs: None,
             abandoned: None,
             config: None,
@@ -264,9 +268,15 @@ impl<S: States> Job<S> {
         early.outer.extend(self.outer.drain(..depth));
         early.lookups = self.lookups;
         early.tlvs = self.tlvs.clone();
+        early.signer = self.signer.clone();
         early.tapped = std::mem::take(&mut self.tapped);
         self.recipient = Recipient::Nobody(client);
         true
+    }
+
+    /// The name of the key that the client's query is signed with, if `tsig` has verified it.
+    pub fn verified_key(&self) -> Option<NameRef<'_>> {
+        self.signer.as_ref().filter(|signer| signer.is_verified()).map(|signer| signer.key_name())
     }
 
     /// Makes the job end so when it next runs; nested lookups end with it.

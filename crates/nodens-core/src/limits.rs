@@ -136,6 +136,8 @@ pub const SHUFFLED_RECORDS_MAX: usize = 64;
 pub const ZONES_NAMED_MAX: usize = 3;
 /// Octets of the longest name in presentation format: each octet as `\DDD`, and the dots.
 pub const NAME_TEXT_MAX: usize = 1024;
+/// Octets of a file of keys for TSIG.
+pub const KEY_FILE_LEN_MAX: usize = 1 << 20;
 /// The most elements of a list that a variable may hold.
 pub const TEMPLATE_ELEMENTS_MAX: usize = 1 << 16;
 /// To how many times the first the interval between health checks of an upstream that stays down grows.

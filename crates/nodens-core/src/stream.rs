@@ -6,7 +6,9 @@
 
 use crate::limits::{TRANSFERS_MAX, TRANSFERS_PER_CLIENT_MAX};
 use crate::log::{Level, Sink};
+use crate::time::Now;
 use nodens_zone::Transfer;
+use nodens_zone::tsig::{Signer, TooLong};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -80,6 +82,8 @@ pub struct Stream {
     deadline_ns: u64,
     place: Place,
     sink: Sink,
+    /// Signs each message, if the first one is signed.
+    signer: Option<Box<Signer>>,
 }
 
 impl fmt::Debug for Stream {
@@ -91,7 +95,7 @@ impl fmt::Debug for Stream {
 impl Stream {
     pub(crate) fn new(transfer: Transfer, deadline_ns: u64, place: Place, sink: Sink) -> Self {
         let zone = transfer.zone().to_string();
-        Self { transfer, zone, deadline_ns, place, sink }
+        Self { transfer, zone, deadline_ns, place, sink, signer: None }
     }
 
     /// When it has to have ended, monotonic nanoseconds.
@@ -104,21 +108,35 @@ impl Stream {
         self.transfer.is_done()
     }
 
-    /// Writes the next message into `out`, see [`Transfer::next_message`].
+    /// Writes the next message into `out`, see [`Transfer::next_message`], and signs it if the first one
+    /// is signed.
     ///
     /// # Errors
     /// If the rest cannot be sent. This has been logged.
-    pub fn next_message(&mut self, out: &mut Vec<u8>) -> Result<Next, Broken> {
+    pub fn next_message(&mut self, now: Now, out: &mut Vec<u8>) -> Result<Next, Broken> {
         // What reads the zone belongs to this transfer alone, which ends here.
         let caught = catch_unwind(AssertUnwindSafe(|| self.transfer.next_message(out)));
         let reason = match caught {
-            Ok(Ok(next)) => return Ok(next),
+            Ok(Ok(Next::Nothing)) => return Ok(Next::Nothing),
+            Ok(Ok(next)) => match self.sign(now, out) {
+                Ok(()) => return Ok(next),
+                Err(error) => error.to_string(),
+            },
             Ok(Err(error)) => error.to_string(),
             Err(_) => "a fault of the program".to_owned(),
         };
         let text = format!("Outgoing transfer of zone {:?} failed: {reason}", self.zone);
         self.sink.line(Level::Error, ORIGIN, text);
         Err(Broken)
+    }
+
+    fn sign(&mut self, now: Now, message: &mut Vec<u8>) -> Result<(), TooLong> {
+        self.signer.as_mut().map_or(Ok(()), |signer| signer.sign_next(message, now.unix_s))
+    }
+
+    /// Has the messages to come signed as the first one is.
+    pub(crate) fn sign_with(&mut self, signer: Box<Signer>) {
+        self.signer = Some(signer);
     }
 
     /// Gives the messages to come the ID and the flags of the first one as it is sent.

@@ -176,6 +176,7 @@ handlers! {
     template::Template,
     tls::Tls,
     transfer::Transfer,
+    tsig::Tsig,
     whoami::Whoami,
 }
 

@@ -279,6 +279,10 @@ impl Worker {
         if job.tlvs.is_some() {
             job.tlvs = None;
         }
+        if job.signer.is_some() {
+            // It is still there if the query got no response.
+            job.signer = None;
+        }
         if !job.outer.is_empty() {
             job.outer.clear();
         }

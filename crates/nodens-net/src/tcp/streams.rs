@@ -61,7 +61,7 @@ impl TcpServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.in_turn = false;
         let Some(rest) = &mut connection.rest else { return };
-        match rest.next_message(&mut self.answer) {
+        match rest.next_message(cx.now, &mut self.answer) {
             Ok(Next::Nothing) => {}
             Ok(Next::Message) => connection.pipe.output.push(&self.answer, &mut self.spare),
             Ok(Next::Last) => {

@@ -1,7 +1,7 @@
 //! Signatures of messages with a shared secret (TSIG, RFC 8945): queries, responses, and responses of
 //! many messages, on both sides.
 //!
-//! - A server looks for the record with [`Signature::find`], gives it to [`check`] with its [`Keys`],
+//! - A server looks for the record with [`Signature::find`], gives it to [`check()`] with its [`Keys`],
 //!   and signs the response with the [`Signer`] that it gets: each message of it, the first to the last.
 //! - A client signs its query with [`Key::sign_query`] and gives every message of the response to the
 //!   [`Verifier`] that it gets; [`Verifier::end`] after the last one.

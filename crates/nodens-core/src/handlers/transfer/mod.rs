@@ -121,7 +121,7 @@ fn begin(source: &dyn Zone, is_stream: bool, cx: &mut Cx<'_>) -> Step {
     let Some(soa) = source.soa() else {
         return not_now(cx, extended_error::NOT_READY, "the zone is not loaded yet");
     };
-    let transfer = match known {
+    let mut transfer = match known {
         Some(known) if known >= soa.serial() || !is_stream => {
             nodens_zone::Transfer::soa_alone(question, soa)
         }
@@ -134,10 +134,11 @@ fn begin(source: &dyn Zone, is_stream: bool, cx: &mut Cx<'_>) -> Step {
     let Some(place) = cx.worker.shared.transfers.take(client) else {
         return not_now(cx, extended_error::OTHER, "too many transfers are under way");
     };
+    transfer.reserve(cx.job.signer.as_ref().map_or(0, |signer| signer.record_len()));
     let deadline_ns = cx.now.plus(TRANSFER_TIME_MAX);
     let mut stream = Stream::new(transfer, deadline_ns, place, cx.worker.sink.clone());
     let response = &mut cx.job.current.response;
-    if stream.next_message(&mut response.wire).is_err() {
+    if stream.next_message(cx.now, &mut response.wire).is_err() {
         return Step::Fail(Rcode::SERVFAIL);
     }
     response.rcode = Rcode::NOERROR;

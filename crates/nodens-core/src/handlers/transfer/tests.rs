@@ -77,7 +77,7 @@ fn ask(bench: &mut Bench, request: &[u8]) -> Vec<Message> {
     if let Some(mut stream) = stream {
         let mut out = Vec::new();
         while !stream.is_done() {
-            stream.next_message(&mut out).unwrap();
+            stream.next_message(bench.now, &mut out).unwrap();
             messages.push(Message::parse(&out).unwrap());
         }
     }
@@ -161,7 +161,7 @@ fn a_change_on_the_way_does_not_show() {
     let (first, stream) = begin(&mut bench, &request("cluster.local. AXFR"));
     zone.serial.store(8, Ordering::Relaxed);
     let (mut stream, mut out) = (stream.unwrap(), Vec::new());
-    while stream.next_message(&mut out) != Ok(Next::Last) {}
+    while stream.next_message(bench.now, &mut out) != Ok(Next::Last) {}
     let last = Message::parse(&out).unwrap();
     assert_eq!(last.answer.last(), first.answer.first());
 }
@@ -277,7 +277,7 @@ fn a_record_that_fits_no_message_ends_the_stream() {
     });
     let mut bench = bench(ANYONE, &[&zone]);
     let (_, stream) = begin(&mut bench, &request("cluster.local. AXFR"));
-    assert_eq!(stream.unwrap().next_message(&mut Vec::new()), Err(Broken));
+    assert_eq!(stream.unwrap().next_message(bench.now, &mut Vec::new()), Err(Broken));
     assert!(lines(&bench)[0].contains("a record does not fit a message"));
 }
 

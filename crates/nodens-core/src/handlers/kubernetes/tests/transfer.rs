@@ -35,7 +35,7 @@ fn transfer(bench: &mut Bench, zone: &str) -> Vec<Record> {
     let mut records = Message::parse(&out).unwrap().answer;
     if let Some(mut stream) = bench.worker.take_stream() {
         while !stream.is_done() {
-            stream.next_message(&mut out).unwrap();
+            stream.next_message(bench.now, &mut out).unwrap();
             records.extend(Message::parse(&out).unwrap().answer);
         }
     }
@@ -184,7 +184,7 @@ fn many_endpoints_come_in_many_messages_of_one_state() {
     // The cluster is gone; what was begun goes on.
     bench.publish("namespace shop", SERIAL + 1);
     while !stream.is_done() {
-        stream.next_message(&mut out).unwrap();
+        stream.next_message(bench.now, &mut out).unwrap();
         records.extend(Message::parse(&out).unwrap().answer);
     }
     // Address of the service, of the endpoint, two SRV records; the apex and two SOA records.
