@@ -21,6 +21,7 @@ pub mod coalescing;
 pub mod config;
 pub mod containment;
 pub mod cookie;
+mod destinations;
 pub mod directives;
 pub mod expression;
 pub mod finish;

@@ -75,10 +75,13 @@ impl Transport {
     /// As in the label `proto` of metrics about upstreams, where CoreDNS names the encryption too.
     pub const fn proto(self) -> &'static str {
         match self {
-            // No upstream is asked by QUIC or HTTP.
-            Self::Udp | Self::Quic => "udp",
-            Self::Tcp | Self::Https | Self::Grpc => "tcp",
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
             Self::Tls => "tcp-tls",
+            // CoreDNS counts no connections of these.
+            Self::Https => "https",
+            Self::Grpc => "grpc",
+            Self::Quic => "quic",
         }
     }
 

@@ -4,6 +4,7 @@ use crate::authorities::Authorities;
 use crate::chain;
 use crate::error::LoadError;
 use crate::files::{self, Contents};
+use crate::protocol::Protocol;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption};
@@ -110,7 +111,6 @@ fn load(
         not_after: Arc::default(),
     });
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier.clone());
-    // No name for ALPN is sent, as CoreDNS sends none: a server that knows other names alone would refuse.
     let config = match &files.certificate {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
@@ -127,6 +127,7 @@ fn load(
 pub struct Peer {
     client: Arc<Client>,
     name: ServerName<'static>,
+    protocol: Protocol,
     /// What connections begin with, made from what the client had read last.
     start: ArcSwapOption<Start>,
 }
@@ -140,11 +141,12 @@ struct Start {
 }
 
 impl Start {
-    fn new(loaded: &Loaded) -> Self {
+    fn new(loaded: &Loaded, protocol: Protocol) -> Self {
         let not_after = Arc::new(AtomicU64::new(u64::MAX));
         let verifier =
             Verifier { not_after: not_after.clone(), ..Verifier::clone(&loaded.verifier) };
         let mut config = ClientConfig::clone(&loaded.config);
+        config.alpn_protocols = protocol.asked();
         config.dangerous().set_certificate_verifier(Arc::new(verifier));
         let sessions: Arc<dyn ClientSessionStore> =
             Arc::new(ClientSessionMemoryCache::new(TICKETS));
@@ -160,9 +162,9 @@ impl Start {
 }
 
 impl Peer {
-    /// One with this name, without sessions.
-    pub fn new(client: Arc<Client>, name: ServerName<'static>) -> Self {
-        Self { client, name, start: ArcSwapOption::empty() }
+    /// One with this name that `protocol` is spoken with, without sessions.
+    pub fn new(client: Arc<Client>, name: ServerName<'static>, protocol: Protocol) -> Self {
+        Self { client, name, protocol, start: ArcSwapOption::empty() }
     }
 
     /// The name that its certificate must have, or its address.
@@ -175,27 +177,33 @@ impl Peer {
         self.client.loaded.load().generation
     }
 
-    /// The client's side of a new connection; a session is resumed if there is one, as long as the
-    /// certificate counts that it began with.
+    /// The client's side of a new connection within TLS, by [`Peer::config`].
     ///
     /// # Errors
     /// There can be no keys.
     pub fn connect(&self) -> Result<ClientConnection, Error> {
+        ClientConnection::new(self.config(), self.name.clone())
+    }
+
+    /// What a new connection begins with; a session is resumed if there is one, as long as the certificate
+    /// counts that it began with.
+    pub fn config(&self) -> Arc<ClientConfig> {
         let loaded = self.client.loaded.load();
         let known = self.start.load_full().filter(|start| start.counts(loaded.generation));
         let start = known.unwrap_or_else(|| {
-            let start = Arc::new(Start::new(&loaded));
+            let start = Arc::new(Start::new(&loaded, self.protocol));
             self.start.store(Some(start.clone()));
             start
         });
-        ClientConnection::new(start.config.clone(), self.name.clone())
+        start.config.clone()
     }
 }
 
-/// Two are the same if they have the same name and files.
+/// Two are the same if they have the same name, protocol and files.
 impl PartialEq for Peer {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && self.client.files == other.client.files
+        let is_same = self.name == other.name && self.protocol == other.protocol;
+        is_same && self.client.files == other.client.files
     }
 }
 
@@ -203,7 +211,7 @@ impl Eq for Peer {}
 
 impl Hash for Peer {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
+        (&self.name, self.protocol).hash(state);
         self.client.files.hash(state);
     }
 }

@@ -1,7 +1,7 @@
 //! What is spoken within TLS.
 
 /// A protocol of a connection, which its peers agree on with ALPN (RFC 7301).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// DNS over TLS (RFC 7858). Its name for ALPN is `dot`; clients without ALPN are served too.
     Dot,
@@ -20,6 +20,17 @@ impl Protocol {
     /// The place in [`Protocol::ALL`].
     pub(crate) const fn index(self) -> usize {
         self as usize
+    }
+
+    /// The names for ALPN that a client sends.
+    pub(crate) fn asked(self) -> Vec<Vec<u8>> {
+        match self {
+            // CoreDNS sends none: a server that knows other names alone would refuse.
+            Self::Dot => Vec::new(),
+            // HTTP/1.1 has one request at a time.
+            Self::Https | Self::Grpc => vec![b"h2".to_vec()],
+            Self::Doq => self.names(),
+        }
     }
 
     /// Its names for ALPN.

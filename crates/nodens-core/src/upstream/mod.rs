@@ -15,7 +15,7 @@ pub use series::Series;
 
 use crate::metrics::Registry;
 use crate::ticket::Ticket;
-use crate::transport::ByTransport;
+use crate::transport::{ByTransport, ListenerKind};
 use nodens_tls::{Client, ClientFiles, LoadError};
 use nodens_wire::Name;
 use std::collections::HashMap;
@@ -29,9 +29,11 @@ use std::time::Duration;
 pub struct Key {
     /// Where it listens.
     pub address: SocketAddr,
+    /// What is spoken there.
+    pub kind: ListenerKind,
     /// The address to ask from; `None` leaves the choice to the system.
     pub source: Option<IpAddr>,
-    /// What its certificate must have, and what is shown to it; `None` without TLS.
+    /// What its certificate must have, and what is shown to it; `None` where nothing is encrypted.
     pub tls: Option<Arc<Peer>>,
     /// How it is treated.
     pub settings: Settings,
@@ -82,9 +84,12 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// How it is asked where others are over `plain`: with TLS, always the same way.
+    /// How it is asked where others are over `plain`: where there is one way alone, always by that.
     pub fn carrier(&self, plain: Carrier) -> Carrier {
-        if self.key.tls.is_some() { Carrier::Tls } else { plain }
+        match self.key.kind.transports() {
+            [own] => *own,
+            _ => plain,
+        }
     }
 
     /// What is known about asking it where others are over `plain`.
@@ -161,7 +166,7 @@ impl Upstreams {
         let name = key.address.to_string();
         let upstream = Arc::new(Upstream {
             id,
-            series: Series::new(registry, &name, key.tls.is_some()),
+            series: Series::new(registry, &name, key.kind),
             name,
             paths: ByTransport::default(),
             key: key.clone(),

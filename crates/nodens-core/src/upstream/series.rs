@@ -2,7 +2,7 @@
 
 use super::Carrier;
 use crate::metrics::{Cells, Counter, Histogram, LazyCounters, LazyHistograms, Registry};
-use crate::transport::ByTransport;
+use crate::transport::{ByTransport, ListenerKind};
 use nodens_wire::Rcode;
 use std::time::Duration;
 
@@ -30,15 +30,16 @@ pub struct Series {
 }
 
 impl Series {
-    /// Those of the upstream called `to`, which is asked over TLS alone if it `is_encrypted`.
-    pub(super) fn new(registry: &Registry, to: &str, is_encrypted: bool) -> Self {
+    /// Those of the upstream called `to`, which speaks `kind`.
+    pub(super) fn new(registry: &Registry, to: &str, kind: ListenerKind) -> Self {
         let proxy = ("proxy_name", "forward");
         let per_carrier = |name, help| {
             ByTransport::new(|carrier: Carrier| {
                 // Only what it can be asked over has a series.
-                let carrier = match carrier {
-                    _ if is_encrypted => Carrier::Tls,
-                    Carrier::Udp => Carrier::Udp,
+                let own = kind.transports();
+                let carrier = match own {
+                    [own] => *own,
+                    _ if own.contains(&carrier) => carrier,
                     _ => Carrier::Tcp,
                 };
                 registry.counter(name, help, &[proxy, ("to", to), ("proto", carrier.proto())])

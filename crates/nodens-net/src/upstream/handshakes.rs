@@ -59,8 +59,8 @@ mod tests {
     use nodens_core::testing::request;
     use nodens_core::upstream::{Ask, Carrier, Key as Identity, Peer, Settings};
     use nodens_core::worker::{Ticket, Worker};
-    use nodens_core::{Now, Shared, build, config::BuildOptions};
-    use nodens_tls::{Client, ClientFiles};
+    use nodens_core::{ListenerKind, Now, Shared, build, config::BuildOptions};
+    use nodens_tls::{Client, ClientFiles, Protocol};
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::sync::Arc;
@@ -84,9 +84,10 @@ mod tests {
             .map(|number| {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                 let address = listener.local_addr().unwrap();
-                let peer = Arc::new(Peer::new(client.clone(), address.ip().into()));
+                let peer = Arc::new(Peer::new(client.clone(), address.ip().into(), Protocol::Dot));
                 let settings = Settings::default();
-                let key = Identity { address, source: None, tls: Some(peer), settings };
+                let kind = ListenerKind::Tls;
+                let key = Identity { address, kind, source: None, tls: Some(peer), settings };
                 let upstream = shared.upstreams.get(key, &shared.registry);
                 let ticket = Ticket::default();
                 let (attempt, carrier) = (number as u32, Carrier::Tls);

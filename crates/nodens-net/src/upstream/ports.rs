@@ -389,7 +389,7 @@ mod tests {
     use nodens_core::testing::request;
     use nodens_core::upstream::{Carrier, Key as Identity, Settings};
     use nodens_core::worker::Ticket;
-    use nodens_core::{Shared, Worker, build};
+    use nodens_core::{ListenerKind, Shared, Worker, build};
 
     /// Ports, what they need, and silent upstreams to ask.
     struct Asking {
@@ -421,7 +421,8 @@ mod tests {
 
         fn upstream(&self, silent: &UdpSocket) -> Arc<Upstream> {
             let (address, settings) = (silent.local_addr().unwrap(), Settings::default());
-            let identity = Identity { address, source: None, tls: None, settings };
+            let kind = ListenerKind::Dns;
+            let identity = Identity { address, kind, source: None, tls: None, settings };
             self.shared.upstreams.get(identity, &self.shared.registry)
         }
 

@@ -265,7 +265,7 @@ pub(super) fn connect(upstream: &Upstream) -> io::Result<Pipe> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodens_core::Shared;
+    use nodens_core::{ListenerKind, Shared};
     use nodens_core::log::Sink;
     use nodens_core::testing::request;
     use nodens_core::upstream::{Ask, Carrier, Key, Settings};
@@ -277,7 +277,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shared = Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(1).0));
         let address = listener.local_addr().unwrap();
-        let key = Key { address, source: None, tls: None, settings };
+        let kind = ListenerKind::Dns;
+        let key = Key { address, kind, source: None, tls: None, settings };
         let upstream = shared.upstreams.get(key, &shared.registry);
         let pipe = connect(&upstream).unwrap();
         (listener, Stream::new(pipe, upstream, Now::default(), 1))

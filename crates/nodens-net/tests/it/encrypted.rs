@@ -646,7 +646,7 @@ fn one_query_may_be_asked_without_a_worker() {
     let client = Arc::new(Client::load(files).unwrap());
     let qname: Name = "name.test.".parse().unwrap();
     let ask = |name: &str| {
-        let peer = Peer::new(client.clone(), server_name(name).unwrap());
+        let peer = Peer::new(client.clone(), server_name(name).unwrap(), nodens_tls::Protocol::Dot);
         let way = Way::Tls(Arc::new(peer));
         nodens_net::ask(upstream.address, &way, qname.view(), Type::A, Duration::from_millis(500))
     };

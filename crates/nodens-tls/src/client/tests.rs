@@ -53,7 +53,7 @@ fn handshake(peer: &Peer, config: &Arc<ServerConfig>) -> Result<rustls::Handshak
 }
 
 fn peer(files: ClientFiles, name: &str) -> Result<Peer, LoadError> {
-    Ok(Peer::new(Arc::new(Client::load(files)?), server_name(name).unwrap()))
+    Ok(Peer::new(Arc::new(Client::load(files)?), server_name(name).unwrap(), Protocol::Dot))
 }
 
 fn believing(authorities: &Path) -> ClientFiles {
@@ -98,7 +98,7 @@ fn files_that_changed_end_the_sessions_and_damaged_ones_change_nothing() {
     let pair = write(folder.path(), "dns.example");
     let config = server(&pair);
     let client = Arc::new(Client::load(believing(&pair.0)).unwrap());
-    let peer = Peer::new(client.clone(), server_name("dns.example").unwrap());
+    let peer = Peer::new(client.clone(), server_name("dns.example").unwrap(), Protocol::Dot);
     assert!(handshake(&peer, &config).is_ok());
     assert!(!client.reload().unwrap());
     assert_eq!(peer.generation(), 0);

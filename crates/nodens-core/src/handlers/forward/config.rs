@@ -1,13 +1,13 @@
 //! Reads `forward FROM TO... { ... }`.
 
-use super::destination::{self, Destination};
-use super::encryption::Encryption;
 use super::Forward;
 use crate::asking::{self, Asking, Policy, Series};
 use crate::config::BlockBuilder;
+use crate::destinations::{self, Destination, Encryption};
 use crate::limits::ZONES_NAMED_MAX;
 use crate::handlers::Handler;
 use crate::log::Level;
+use crate::transport::ListenerKind;
 use crate::upstream::{Key, Settings, Upstream};
 use nodens_corefile::take::{
     format_go_duration, parse_go_duration, parse_integer, parse_ip, parse_zones,
@@ -44,8 +44,11 @@ const PROPERTIES: [&str; 21] = [
     "doh_method",
 ];
 
+/// What is spoken with upstreams by the schemes of their TOs.
+const KINDS: [ListenerKind; 3] = [ListenerKind::Tls, ListenerKind::Https, ListenerKind::Quic];
+
 /// What the body says.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Options {
     pub except: Vec<Name>,
     pub force_tcp: bool,
@@ -59,6 +62,25 @@ pub(super) struct Options {
     pub resolvers: Vec<SocketAddr>,
     pub encryption: Encryption,
     pub settings: Settings,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            except: Vec::new(),
+            force_tcp: false,
+            prefer_udp: false,
+            max_concurrent: None,
+            next: Vec::new(),
+            next_on_nodata: false,
+            failover: Vec::new(),
+            asking: asking::Options::default(),
+            source: None,
+            resolvers: Vec::new(),
+            encryption: Encryption::new("forward"),
+            settings: Settings::default(),
+        }
+    }
 }
 
 /// Reads one `forward`. Several in a block are asked in their order; the first whose FROM
@@ -130,10 +152,13 @@ fn upstreams(
     options: &mut Options,
     block: &mut BlockBuilder<'_>,
 ) -> Result<Vec<Arc<Upstream>>, Error> {
-    let destinations = destination::all(to, &options.resolvers, block)?;
+    let (origin, kind, resolvers) = ("forward", ListenerKind::Dns, Some(&*options.resolvers));
+    let rules = destinations::Rules { origin, kind, kinds: &KINDS, resolvers };
+    let destinations = destinations::all(to, rules, block)?;
     let upstream = |to: Destination| {
         let key = Key {
             address: to.address,
+            kind: to.kind,
             source: options.source,
             tls: options.encryption.peer(&to, directive, block)?,
             settings: options.settings.clone(),
@@ -215,7 +240,7 @@ fn property(
             options.source = Some(parse_ip(address)?.to_canonical());
         }
         "resolver" => {
-            let servers = line.expect_args_from(1)?.iter().map(destination::resolver);
+            let servers = line.expect_args_from(1)?.iter().map(destinations::resolver);
             options.resolvers = servers.collect::<Result<_, _>>()?;
         }
         "tls" => options.encryption.read_files(line, block)?,

@@ -4,8 +4,6 @@
 //! and whether again.
 
 mod config;
-mod destination;
-mod encryption;
 mod message;
 mod targets;
 

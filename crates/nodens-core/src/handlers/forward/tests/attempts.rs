@@ -251,7 +251,8 @@ fn nothing_is_in_flight_when_all_is_done() {
     for n in 1..=3 {
         let address = format!("192.0.2.{n}:53").parse().unwrap();
         let (source, tls, settings) = (None, None, crate::upstream::Settings::default());
-        let key = crate::upstream::Key { address, source, tls, settings };
+        let kind = crate::transport::ListenerKind::Dns;
+        let key = crate::upstream::Key { address, kind, source, tls, settings };
         let upstream = bench.shared.upstreams.get(key, registry);
         assert_eq!(upstream.path(Carrier::Udp).in_flight(), 0, "{n}");
         assert!(upstream.path(Carrier::Udp).p99() > Duration::ZERO);

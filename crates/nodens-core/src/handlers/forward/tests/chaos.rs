@@ -101,7 +101,8 @@ proptest! {
             for n in 1..=3 {
                 let address = format!("192.0.2.{n}:53").parse().unwrap();
                 let (source, tls) = (None, None);
-                let key = Key { address, source, tls, settings: Settings::default() };
+                let (kind, settings) = (crate::ListenerKind::Dns, Settings::default());
+                let key = Key { address, kind, source, tls, settings };
                 let upstream = bench.shared.upstreams.get(key, &bench.shared.registry);
                 for carrier in [Carrier::Udp, Carrier::Tcp] {
                     prop_assert_eq!(upstream.path(carrier).in_flight(), 0);

@@ -1,26 +1,39 @@
-//! Upstreams that are asked within TLS: whom they have to be, and what is shown to them.
+//! Upstreams that are asked within TLS or QUIC: whom they have to be, and what is shown to them.
 
-use super::destination::Destination;
+use super::Destination;
 use crate::config::{BlockBuilder, Renewal};
 use crate::limits::CERTIFICATE_RELOAD;
 use crate::log::Level;
+use crate::transport::ListenerKind;
 use crate::upstream::Peer;
 use nodens_corefile::{Directive, Error, Token};
 use nodens_tls::rustls::pki_types::ServerName;
-use nodens_tls::{Client, ClientFiles, server_name};
+use nodens_tls::{Client, ClientFiles, Protocol, server_name};
 use std::sync::Arc;
 
 /// What `tls` and `tls_servername` say.
-#[derive(Debug, Default)]
-pub(super) struct Encryption {
+#[derive(Debug)]
+pub(crate) struct Encryption {
+    /// The directive, for log and errors.
+    origin: &'static str,
     client: Option<Arc<Client>>,
     /// The name of all certificates, as written.
     name: Option<(String, ServerName<'static>)>,
 }
 
 impl Encryption {
+    /// What `origin` has without either.
+    pub(crate) fn new(origin: &'static str) -> Self {
+        Self { origin, client: None, name: None }
+    }
+
+    /// Whether either is there.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.client.is_some() || self.name.is_some()
+    }
+
     /// Reads `tls [CERT KEY] [CA]`.
-    pub(super) fn read_files(
+    pub(crate) fn read_files(
         &mut self,
         line: &Directive,
         block: &mut BlockBuilder<'_>,
@@ -34,12 +47,12 @@ impl Encryption {
                 authorities: ca.first().map(path),
             },
         };
-        self.client = Some(client(files, line, block)?);
+        self.client = Some(client(files, self.origin, line, block)?);
         Ok(())
     }
 
     /// Reads `tls_servername NAME`.
-    pub(super) fn read_name(&mut self, line: &Directive) -> Result<(), Error> {
+    pub(crate) fn read_name(&mut self, line: &Directive) -> Result<(), Error> {
         let [word] = line.expect_args()?;
         self.name = match word.text.as_str() {
             // As if it were not there.
@@ -49,22 +62,21 @@ impl Encryption {
         Ok(())
     }
 
-    /// Who `to` has to be; none without encryption.
-    pub(super) fn peer(
+    /// Who `to` has to be; none where nothing is encrypted.
+    pub(crate) fn peer(
         &mut self,
         to: &Destination,
         directive: &Directive,
         block: &mut BlockBuilder<'_>,
     ) -> Result<Option<Arc<Peer>>, Error> {
-        if !to.is_encrypted {
-            return Ok(None);
-        }
+        let Some(protocol) = self.protocol(to.kind) else { return Ok(None) };
         let address = to.address;
         let name = match (&self.name, &to.name) {
             (Some((all, _)), Some(own)) => {
+                let (origin, scheme) = (self.origin, to.kind.scheme());
                 return Err(directive.invalid(format!(
-                    "both forward ('{all}') and proxy level ('{own}') TLS servernames are set for \
-                     upstream proxy 'tls://{address}'"
+                    "both {origin} ('{all}') and proxy level ('{own}') TLS servernames are set for \
+                     upstream proxy '{scheme}://{address}'"
                 )));
             }
             (Some((_, all)), None) => all.clone(),
@@ -73,10 +85,22 @@ impl Encryption {
         };
         let client = match &self.client {
             Some(client) => client.clone(),
-            None => client(ClientFiles::default(), directive, block)?,
+            None => client(ClientFiles::default(), self.origin, directive, block)?,
         };
         self.client = Some(client.clone());
-        Ok(Some(Arc::new(Peer::new(client, name))))
+        Ok(Some(Arc::new(Peer::new(client, name, protocol))))
+    }
+
+    /// What is spoken within TLS with a server that speaks `kind`.
+    fn protocol(&self, kind: ListenerKind) -> Option<Protocol> {
+        match kind {
+            ListenerKind::Dns => None,
+            ListenerKind::Tls => Some(Protocol::Dot),
+            ListenerKind::Https => Some(Protocol::Https),
+            // Without TLS where the Corefile says nothing of it, as in CoreDNS.
+            ListenerKind::Grpc => self.is_asked_for().then_some(Protocol::Grpc),
+            ListenerKind::Quic => Some(Protocol::Doq),
+        }
     }
 }
 
@@ -88,6 +112,7 @@ fn name(word: &Token, text: &str) -> Result<ServerName<'static>, Error> {
 /// What connections begin with that use `files`, which are read again when they change.
 fn client(
     files: ClientFiles,
+    origin: &'static str,
     line: &Directive,
     block: &mut BlockBuilder<'_>,
 ) -> Result<Arc<Client>, Error> {
@@ -96,7 +121,7 @@ fn client(
     if client.believes_nobody() {
         let text = "the system has no authorities for certificates, so every handshake with an upstream fails: \
                     install ca-certificates, or name a file of them with tls or in SSL_CERT_FILE";
-        block.shared.sink.line(Level::Warning, "forward", text.to_owned());
+        block.shared.sink.line(Level::Warning, origin, text.to_owned());
     }
     let ClientFiles { certificate, authorities } = client.files();
     let path = certificate.as_ref().map(|(certificate, _)| certificate).or(authorities.as_ref());
@@ -105,7 +130,7 @@ fn client(
     let path = path.display().to_string();
     let renewed = client.clone();
     let renewal = Renewal {
-        origin: "forward",
+        origin,
         interval: CERTIFICATE_RELOAD,
         changed: format!("TLS files of {path} changed: new connections to upstreams use them"),
         failed: format!("TLS reload of {path} failed, what was read before stays in use"),

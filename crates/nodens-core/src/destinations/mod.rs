@@ -1,8 +1,14 @@
-//! The TO of `forward`: addresses, resolv.conf-like files, names.
+//! The TO of directives that ask others (`forward`, `grpc`): addresses, resolv.conf-like files, names; and who has
+//! to be there.
+
+mod encryption;
+
+pub(crate) use encryption::Encryption;
 
 use crate::config::BlockBuilder;
 use crate::limits::{DESTINATIONS_PER_FORWARD_MAX, UPSTREAMS_PER_FORWARD_MAX};
 use crate::log::Level;
+use crate::transport::ListenerKind;
 use nodens_corefile::{Error, Token};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -12,31 +18,42 @@ use std::path::Path;
 const STUBS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 54))];
 const PORT: u16 = 53;
-/// With encryption (RFC 7858 section 3.1).
-const TLS_PORT: u16 = 853;
 
-/// Schemes CoreDNS has for upstreams and Nodens has not.
-const NOT_YET: [&str; 2] = ["quic", "https"];
+/// What CoreDNS asks upstreams by and Nodens does not.
+const NOT_YET: [ListenerKind; 2] = [ListenerKind::Quic, ListenerKind::Https];
 
 /// A server that a TO stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Destination {
+pub(crate) struct Destination {
     pub address: SocketAddr,
-    /// Asked within TLS.
-    pub is_encrypted: bool,
+    /// What is spoken there.
+    pub kind: ListenerKind,
     /// The name that its certificate must have, if its TO says so.
     pub name: Option<String>,
 }
 
+/// What a directive takes as TO.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules<'r> {
+    /// The directive, for log and errors.
+    pub origin: &'static str,
+    /// What is spoken where a TO has no scheme, at port 53.
+    pub kind: ListenerKind,
+    /// What is spoken by schemes.
+    pub kinds: &'r [ListenerKind],
+    /// Whom to ask for the addresses of names, where none stands for the system; no names are taken without.
+    pub resolvers: Option<&'r [SocketAddr]>,
+}
+
 /// Turns TO words into servers, each once, in order.
-pub(super) fn all(
+pub(crate) fn all(
     to: &[Token],
-    resolvers: &[SocketAddr],
+    rules: Rules<'_>,
     block: &BlockBuilder<'_>,
 ) -> Result<Vec<Destination>, Error> {
     let mut all = Vec::new();
     for word in to {
-        for destination in expand(word, resolvers, block)? {
+        for destination in expand(word, rules, block)? {
             if !all.contains(&destination) {
                 all.push(destination);
             }
@@ -59,51 +76,63 @@ pub(super) fn all(
 
 fn expand(
     word: &Token,
-    resolvers: &[SocketAddr],
+    rules: Rules<'_>,
     block: &BlockBuilder<'_>,
 ) -> Result<Vec<Destination>, Error> {
-    let (text, is_encrypted) = match word.text.split_once("://") {
-        None => (word.text.as_str(), false),
-        Some(("dns", text)) => (text, false),
-        Some(("tls", text)) => (text, true),
-        Some((scheme, _)) if NOT_YET.contains(&scheme) => {
-            let text = format!(
-                "'{}': Nodens does not ask upstreams over '{scheme}' yet, only over UDP, TCP and TLS",
-                word.text
-            );
-            return Err(Error::invalid(word, text));
-        }
-        Some((scheme, _)) => {
-            let text = format!(
-                "'{scheme}' is not supported as a destination protocol in forward: {}",
-                word.text
-            );
-            return Err(Error::invalid(word, text));
-        }
-    };
+    let (kind, port, text) = scheme(word, rules)?;
     if text.is_empty() {
         return Err(Error::invalid(word, format!("invalid address: {:?}", word.text)));
     }
-    let port = if is_encrypted { TLS_PORT } else { PORT };
+    if kind == ListenerKind::Https && text.contains('/') {
+        let text = format!(
+            "paths are not allowed in HTTPS upstream addresses (the /dns-query path is used by default): {}",
+            word.text
+        );
+        return Err(Error::invalid(word, text));
+    }
+    let has_name = kind != ListenerKind::Dns;
     if let Some(address) = address(text, port) {
-        let name = zone(text).filter(|_| is_encrypted);
-        return Ok(vec![Destination { address, is_encrypted, name }]);
+        let name = zone(text).filter(|_| has_name);
+        return Ok(vec![Destination { address, kind, name }]);
     }
     let (found, name) = match Path::new(text).exists() {
         // CoreDNS asks the servers of the file without encryption.
-        true if is_encrypted => {
+        true if kind != rules.kind => {
             let text = format!(
-                "{:?}: the servers of a file are asked without encryption: leave out tls://, or name the servers here",
-                word.text
+                "{:?}: the servers of a file are asked without encryption: leave out {}://, or name the servers here",
+                word.text,
+                kind.scheme()
             );
             return Err(Error::invalid(word, text));
         }
-        true => (from_file(word, text, block)?, None),
-        false => by_name(word, text, port, (resolvers, block))?,
+        true => (from_file(word, text, rules.origin, block)?, None),
+        false => by_name(word, text, port, (rules.resolvers, block))?,
     };
-    let name = name.filter(|_| is_encrypted);
-    let named = |address| Destination { address, is_encrypted, name: name.clone() };
+    let name = name.filter(|_| has_name);
+    let named = |address| Destination { address, kind, name: name.clone() };
     Ok(found.into_iter().map(named).collect())
+}
+
+/// What is spoken with a TO, at which port if it names none, and what stands behind its scheme.
+fn scheme<'w>(word: &'w Token, rules: Rules<'_>) -> Result<(ListenerKind, u16, &'w str), Error> {
+    let (scheme, text) = match word.text.split_once("://") {
+        None => return Ok((rules.kind, PORT, &word.text)),
+        Some(("dns", text)) => return Ok((rules.kind, PORT, text)),
+        Some(parts) => parts,
+    };
+    let kind = rules.kinds.iter().find(|kind| kind.scheme().name() == scheme);
+    let Some(kind) = kind else {
+        let text = format!(
+            "'{scheme}' is not supported as a destination protocol in {}: {}",
+            rules.origin, word.text
+        );
+        return Err(Error::invalid(word, text));
+    };
+    if NOT_YET.contains(kind) {
+        let text = format!("'{}': Nodens does not ask upstreams over '{scheme}' yet", word.text);
+        return Err(Error::invalid(word, text));
+    }
+    Ok((*kind, kind.scheme().default_port(), text))
 }
 
 /// `192.0.2.1`, `192.0.2.1:53`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:53`; a zone
@@ -134,14 +163,19 @@ fn zone(text: &str) -> Option<String> {
 }
 
 /// An argument of `resolver`: an address, with or without port.
-pub(super) fn resolver(word: &Token) -> Result<SocketAddr, Error> {
+pub(crate) fn resolver(word: &Token) -> Result<SocketAddr, Error> {
     address(&word.text, PORT).ok_or_else(|| {
         let text = format!("resolver must be an IP address or IP:port: {:?}", word.text);
         Error::invalid(word, text)
     })
 }
 
-fn from_file(word: &Token, path: &str, block: &BlockBuilder<'_>) -> Result<Vec<SocketAddr>, Error> {
+fn from_file(
+    word: &Token,
+    path: &str,
+    origin: &'static str,
+    block: &BlockBuilder<'_>,
+) -> Result<Vec<SocketAddr>, Error> {
     let read = |path: &Path| std::fs::read_to_string(path).map(|text| nameservers(&text));
     let servers = read(Path::new(path)).map_err(|error| {
         Error::invalid(word, format!("not an IP address or file {path:?}: {error}"))
@@ -159,10 +193,10 @@ fn from_file(word: &Token, path: &str, block: &BlockBuilder<'_>) -> Result<Vec<S
             "{path} names only the stub of systemd-resolved, and {real_path} has no other \
              nameserver: forwarding there loops if systemd-resolved asks this server"
         );
-        sink.line(Level::Warning, "forward", text);
+        sink.line(Level::Warning, origin, text);
     } else {
         let text = format!("{path} names only the stub of systemd-resolved: using {real_path}");
-        sink.line(Level::Info, "forward", text);
+        sink.line(Level::Info, origin, text);
     }
     Ok(servers)
 }
@@ -197,8 +231,11 @@ fn by_name(
     word: &Token,
     text: &str,
     port: u16,
-    (resolvers, block): (&[SocketAddr], &BlockBuilder<'_>),
+    (resolvers, block): (Option<&[SocketAddr]>, &BlockBuilder<'_>),
 ) -> Result<(Vec<SocketAddr>, Option<String>), Error> {
+    let Some(resolvers) = resolvers else {
+        return Err(Error::invalid(word, format!("not an IP address or file {text:?}")));
+    };
     let (text, port) = match text.rsplit_once(':').map(|(text, port)| (text, port.parse())) {
         Some((text, Ok(port))) => (text, port),
         _ => (text, port),
@@ -258,7 +295,7 @@ mod tests {
             ("[2001:db8::1%dns.example]", "[2001:db8::1]:853", Some("dns.example")),
             ("[2001:db8::1%dns.example]:8853", "[2001:db8::1]:8853", Some("dns.example")),
         ] {
-            assert_eq!(address(text, TLS_PORT), Some(server(at)), "{text}");
+            assert_eq!(address(text, 853), Some(server(at)), "{text}");
             assert_eq!(zone(text).as_deref(), name, "{text}");
         }
     }
