@@ -44,6 +44,9 @@ pub const ACCEPTS_WHILE_ASKING: usize = 16;
 pub const STREAM_READ_LEN: usize = 16 << 10;
 /// The most octets that one record of TLS holds (RFC 8446 section 5.1).
 pub const RECORD_LEN_MAX: usize = 16 << 10;
+/// Octets of a connection that wait to become whole records and messages of the handshake: the longest
+/// certificate message that is read, and what may have arrived after it.
+pub const TLS_WAITING_MAX: usize = 96 << 10;
 /// What a connection with TLS is reckoned to hold beside its messages, its handshake and its client's
 /// certificates, in octets: a buffer for what is not decrypted yet. It is a part of what each connection
 /// may hold.

@@ -11,7 +11,7 @@ use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use crate::tcp::Endpoint;
 use nodens_core::{ListenerKind, Transport};
-use nodens_tls::rustls::{Connection, ServerConnection};
+use nodens_tls::rustls::server::UnbufferedServerConnection;
 use nodens_tls::{Peer, Protocol};
 use outbox::Outbox;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -20,7 +20,7 @@ use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-use tls::Tls;
+use tls::{Session, Tls};
 
 /// A connection as its owner sees it.
 pub(crate) struct Pipe {
@@ -83,19 +83,20 @@ impl Pipe {
         let Some((protocol, tls)) = protocol.zip(listener.tls.as_ref()) else {
             return Some(Self::new(Carrier::Plain(stream)));
         };
-        let session = ServerConnection::new(tls.config(protocol)?).ok()?;
-        Some(Self::within_tls(session.into(), stream))
+        let session = UnbufferedServerConnection::new(tls.config(protocol)?).ok()?;
+        Self::within_tls(session.into(), stream).ok()
     }
 
     /// A connection to an upstream, made or in the making, within TLS if the upstream is a `peer`. It is not
     /// watched yet.
     pub(crate) fn dialled(stream: TcpStream, peer: Option<&Peer>) -> io::Result<Self> {
         let Some(peer) = peer else { return Ok(Self::new(Carrier::Plain(stream))) };
-        Ok(Self::within_tls(peer.connect().map_err(io::Error::other)?.into(), stream))
+        let session = peer.connect_unbuffered().map_err(io::Error::other)?;
+        Self::within_tls(session.into(), stream)
     }
 
-    fn within_tls(session: Connection, stream: TcpStream) -> Self {
-        Self::new(Carrier::Tls(Box::new(Tls::new(session, stream))))
+    fn within_tls(session: Session, stream: TcpStream) -> io::Result<Self> {
+        Ok(Self::new(Carrier::Tls(Box::new(Tls::new(session, stream)?))))
     }
 
     fn new(carrier: Carrier) -> Self {
@@ -132,7 +133,7 @@ impl Pipe {
     pub(crate) fn cost(&self) -> usize {
         match &self.carrier {
             Carrier::Plain(_) => 0,
-            Carrier::Tls(tls) => TLS_COST + tls.kept(),
+            Carrier::Tls(tls) => TLS_COST + tls.held(),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::error::LoadError;
 use crate::files::{self, Contents};
 use crate::protocol::Protocol;
 use arc_swap::{ArcSwap, ArcSwapOption};
+use rustls::client::UnbufferedClientConnection;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionMemoryCache, ClientSessionStore, Resumption};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -183,6 +184,14 @@ impl Peer {
     /// There can be no keys.
     pub fn connect(&self) -> Result<ClientConnection, Error> {
         ClientConnection::new(self.config(), self.name.clone())
+    }
+
+    /// The same without buffers, for who has them already.
+    ///
+    /// # Errors
+    /// There can be no keys.
+    pub fn connect_unbuffered(&self) -> Result<UnbufferedClientConnection, Error> {
+        UnbufferedClientConnection::new(self.config(), self.name.clone())
     }
 
     /// What a new connection begins with; a session is resumed if there is one, as long as the certificate

@@ -105,7 +105,8 @@ impl Encryption {
 }
 
 fn name(word: &Token, text: &str) -> Result<ServerName<'static>, Error> {
-    let invalid = || Error::invalid(word, format!("{text:?} is no name that a certificate can have"));
+    let invalid =
+        || Error::invalid(word, format!("{text:?} is no name that a certificate can have"));
     server_name(text).ok_or_else(invalid)
 }
 

@@ -4,7 +4,7 @@ use super::tls::Tls;
 use super::{Received, take_front};
 use crate::limits::{RECORD_LEN_MAX, STREAM_READ_LEN};
 use crate::tcp::{Frame, first_frame};
-use nodens_tls::rustls::ServerConnection;
+use nodens_tls::rustls::server::UnbufferedServerConnection;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -27,13 +27,16 @@ pub struct Reader {
 
 impl Reader {
     /// A connection whose handshake has not begun.
-    pub fn new(session: ServerConnection) -> Self {
-        Self {
-            tls: Tls::new(session.into(), Pieces::default()),
+    ///
+    /// # Errors
+    /// Those of TLS.
+    pub fn new(session: UnbufferedServerConnection) -> io::Result<Self> {
+        Ok(Self {
+            tls: Tls::new(session.into(), Pieces::default())?,
             buffer: vec![0; STREAM_READ_LEN + 2 * RECORD_LEN_MAX],
             kept: Vec::new(),
             taken: Vec::new(),
-        }
+        })
     }
 
     /// Lets each piece arrive, as what one read of the socket gives, and reads until nothing is there. An
@@ -89,6 +92,11 @@ impl Reader {
     /// What came of the octets so far.
     pub fn taken(&self) -> &[Taken] {
         &self.taken
+    }
+
+    /// Octets of memory that TLS has for this connection beside its keys.
+    pub fn held(&self) -> usize {
+        self.tls.held()
     }
 
     /// Octets that are no whole message yet.

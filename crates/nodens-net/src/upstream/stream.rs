@@ -265,10 +265,10 @@ pub(super) fn connect(upstream: &Upstream) -> io::Result<Pipe> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodens_core::{ListenerKind, Shared};
     use nodens_core::log::Sink;
     use nodens_core::testing::request;
     use nodens_core::upstream::{Ask, Carrier, Key, Settings};
+    use nodens_core::{ListenerKind, Shared};
     use std::net::TcpListener;
     use std::time::Duration;
 

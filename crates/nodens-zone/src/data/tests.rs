@@ -4,7 +4,6 @@ use super::*;
 use crate::presentation;
 use nodens_wire::Record;
 
-
 /// A zone `z.` of these lines; `@` in front of a line stands for its origin.
 fn edit(lines: &[&str]) -> Edit {
     let mut edit = Edit::new(name("z.").view(), Class::IN);
