@@ -3,7 +3,7 @@
 
 use super::key::Place;
 use super::lookup::wildcard_name;
-use super::node::Rrset;
+use super::rrset::Rrset;
 use super::trie::Entry;
 use super::{Data, Found};
 use crate::limits::{NSEC_STEPS, NSEC3_ITERATIONS_MAX};
@@ -151,21 +151,21 @@ impl Data {
     /// one, not counting names below a cut.
     pub fn nsec_before(&self, name: NameRef<'_>) -> Option<Rrset<'_>> {
         let origin = self.origin();
-        let mut place = Place::new(name, origin)?;
+        let place = Place::new(name, origin)?;
         let mut walk = self.names.walk(&place, origin);
-        if let Some(set) = walk.hit.and_then(|entry| entry.node.set(Type::NSEC, self.class)) {
-            return Some(set);
-        }
+        let mut candidate = walk.hidden_by.or(walk.hit);
+        let mut key = place.key;
         for _ in 0..NSEC_STEPS {
-            let before = self.names.before(&place.key, walk.common, origin)?;
-            let upper =
-                self.names.walk(&Place::new(before.node.owner(), origin)?, origin).hidden_by;
-            let Entry { node, .. } = upper.unwrap_or(before);
-            if let Some(set) = node.set(Type::NSEC, self.class) {
-                return Some(set);
+            if let Some(entry) = candidate {
+                if let Some(set) = entry.node.set(Type::NSEC, self.class) {
+                    return Some(set);
+                }
+                key = Place::new(entry.node.owner(), origin)?.key;
+                walk.common = key.len();
             }
-            place = Place::new(node.owner(), origin)?;
-            walk = self.names.walk(&place, origin);
+            let before = self.names.before(&key, walk.common, origin)?;
+            walk = self.names.walk(&Place::new(before.node.owner(), origin)?, origin);
+            candidate = walk.hidden_by.or(walk.hit);
         }
         None
     }

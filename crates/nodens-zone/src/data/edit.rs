@@ -1,7 +1,8 @@
 //! Changes that make a version of a zone out of another, or out of nothing.
 
 use super::key::Place;
-use super::node::{Added, Node, Rrset, is_same, name_in};
+use super::node::{Added, Node};
+use super::rrset::{Rrset, is_same, name_in};
 use super::trie::{Entry, Flags, Trie};
 use super::{Data, lookup};
 use crate::limits::TTL_MAX;

@@ -6,7 +6,8 @@
 
 use super::Data;
 use super::key::Place;
-use super::node::{Node, Rrset, Rrsets, name_in};
+use super::node::Node;
+use super::rrset::{Rrset, Rrsets, name_in};
 use super::trie::{Entry, Flags};
 use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{NameRef, Type};

@@ -25,6 +25,7 @@ mod edit;
 mod key;
 mod lookup;
 mod node;
+mod rrset;
 mod served;
 mod trie;
 
@@ -35,7 +36,7 @@ pub use denial::Proof;
 pub use difference::{Conflict, Difference};
 pub use edit::{Edit, Incomplete, Refused};
 pub use lookup::Found;
-pub use node::{Rrset, RrsetRecords, Rrsets};
+pub use rrset::{Rrset, RrsetRecords, Rrsets};
 pub use served::Served;
 
 use crate::zone::{Cursor, Soa, Version};

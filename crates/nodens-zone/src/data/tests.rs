@@ -4,6 +4,8 @@ use super::*;
 use crate::presentation;
 use nodens_wire::Record;
 
+mod model;
+
 /// A zone `z.` of these lines; `@` in front of a line stands for its origin.
 fn edit(lines: &[&str]) -> Edit {
     let mut edit = Edit::new(name("z.").view(), Class::IN);
