@@ -13,6 +13,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+/// The key of secondaries that sign.
+const KEY: &str = "example.key";
+const SECRET: &str = "NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk=";
 /// Services of the cluster: more than one message holds.
 const SERVICES: u32 = 1000;
 /// Until a server that was started serves the zone, on a machine with much else to do.
@@ -156,11 +159,18 @@ const NAMES: &[&str] = &[
     "after.shop.svc.cluster.local A",
 ];
 
-/// A secondary gets the zone of a cluster, hears of a change, and gets the zone again.
-fn follows(start: impl FnOnce(SocketAddr, SocketAddr) -> Secondary) {
+/// A secondary gets the zone of a cluster, hears of a change, and gets the zone again. With a key it gets
+/// nothing unless it signs its queries, and believes nothing that is not signed.
+fn follows(start: Start, signs: bool) {
     let address = address();
+    let tsig = match signs {
+        true => {
+            format!("tsig {{\n  secret {KEY} {SECRET} hmac-sha512\n  require SOA AXFR IXFR\n }}")
+        }
+        false => String::new(),
+    };
     let corefile = format!(
-        "cluster.local:0 {{\n bind 127.0.0.1\n transfer {{\n  to * {address}\n }}\n \
+        "cluster.local:0 {{\n bind 127.0.0.1\n {tsig}\n transfer {{\n  to * {address}\n }}\n \
          kubernetes {{\n  endpoint http://192.0.2.1\n }}\n}}"
     );
     let server = Server::start(&corefile);
@@ -168,16 +178,18 @@ fn follows(start: impl FnOnce(SocketAddr, SocketAddr) -> Secondary) {
     let feed = &config.services.clusters[0].feed;
     feed.publish(cluster(&objects("before"), 7));
     feed.set_synced();
-    let secondary = start(server.address(), address);
+    let secondary = start(server.address(), address, signs);
     let sink = server.shared.sink.clone();
     let notifications = Notifications::start(&config.services.notifies, sink).unwrap();
     secondary.wait_for(7, START_MAX);
-    secondary.answers_as(&server, NAMES);
+    // The primary is asked without a signature here.
+    let names = if signs { &NAMES[1..] } else { NAMES };
+    secondary.answers_as(&server, names);
     assert_eq!(secondary.answer(NAMES[NAMES.len() - 1]).flags.rcode(), Rcode::NXDOMAIN);
     // It looks by itself only after the refresh time of two hours.
     feed.publish(cluster(&objects("after"), 8));
     secondary.wait_for(8, START_MAX);
-    secondary.answers_as(&server, NAMES);
+    secondary.answers_as(&server, names);
     assert_eq!(secondary.answer(NAMES[NAMES.len() - 1]).flags.rcode(), Rcode::NOERROR);
     drop((notifications, config));
     let log = server.log();
@@ -186,66 +198,102 @@ fn follows(start: impl FnOnce(SocketAddr, SocketAddr) -> Secondary) {
     server.stop();
 }
 
+/// How a secondary is started: the primary's address, its own, and whether its queries are signed.
+type Start = fn(SocketAddr, SocketAddr, bool) -> Secondary;
+
+fn knot(primary: SocketAddr, address: SocketAddr, signs: bool) -> Secondary {
+    let (mut key, mut with) = (String::new(), "");
+    if signs {
+        key = format!("key:\n  - id: {KEY}\n    algorithm: hmac-sha512\n    secret: {SECRET}\n");
+        with = "    key: example.key\n";
+    }
+    Secondary::start("knotd", &["-c"], address, |folder| {
+        let (folder, ip) = (folder.display(), address.ip());
+        format!(
+            "server:\n  listen: {ip}@{}\n  rundir: {folder}\n\
+             log:\n  - target: stderr\n    any: info\n\
+             database:\n  storage: {folder}\n{key}\
+             remote:\n  - id: primary\n    address: {}@{}\n{with}\
+             acl:\n  - id: notify\n    address: 127.0.0.1\n    action: notify\n\
+             zone:\n  - domain: cluster.local\n    storage: {folder}\n    \
+             master: primary\n    acl: notify\n",
+            address.port(),
+            primary.ip(),
+            primary.port()
+        )
+    })
+}
+
+fn nsd(primary: SocketAddr, address: SocketAddr, signs: bool) -> Secondary {
+    let (mut key, mut name) = (String::new(), "NOKEY");
+    if signs {
+        key = format!("key:\n  name: {KEY}\n  algorithm: hmac-sha512\n  secret: \"{SECRET}\"\n");
+        name = KEY;
+    }
+    Secondary::start("nsd", &["-d", "-c"], address, |folder| {
+        let (folder, ip) = (folder.display(), address.ip());
+        let primary = format!("{}@{}", primary.ip(), primary.port());
+        format!(
+            "server:\n  ip-address: {ip}@{}\n  username: \"\"\n  chroot: \"\"\n  \
+             zonesdir: \"{folder}\"\n  pidfile: \"{folder}/pid\"\n  \
+             xfrdfile: \"{folder}/xfrd\"\n  xfrdir: \"{folder}\"\n  \
+             zonelistfile: \"{folder}/zones\"\n  database: \"\"\n  server-count: 1\n\
+             remote-control:\n  control-enable: no\n{key}\
+             zone:\n  name: cluster.local\n  zonefile: cluster.local\n  \
+             request-xfr: {primary} {name}\n  allow-notify: 127.0.0.1 NOKEY\n",
+            address.port(),
+        )
+    })
+}
+
+fn bind(primary: SocketAddr, address: SocketAddr, signs: bool) -> Secondary {
+    let (mut key, mut with) = (String::new(), "");
+    if signs {
+        key = format!("key \"{KEY}\" {{ algorithm hmac-sha512; secret \"{SECRET}\"; }};\n");
+        with = "key example.key";
+    }
+    Secondary::start("named", &["-g", "-n", "1", "-c"], address, |folder| {
+        let (folder, ip) = (folder.display(), address.ip());
+        format!(
+            "options {{ directory \"{folder}\"; pid-file \"{folder}/pid\"; \
+             session-keyfile \"{folder}/key\"; listen-on port {} {{ {ip}; }}; \
+             listen-on-v6 {{ none; }}; recursion no; dnssec-validation no; \
+             minimal-responses yes; }};\ncontrols {{ }};\n{key}\
+             zone \"cluster.local\" {{ type secondary; file \"cluster.local\"; \
+             primaries {{ {} port {} {with}; }}; allow-notify {{ 127.0.0.1; }}; }};\n",
+            address.port(),
+            primary.ip(),
+            primary.port()
+        )
+    })
+}
+
 #[test]
 fn knot_follows() {
-    let start = |primary: SocketAddr, address: SocketAddr| {
-        Secondary::start("knotd", &["-c"], address, |folder| {
-            let (folder, ip) = (folder.display(), address.ip());
-            format!(
-                "server:\n  listen: {ip}@{}\n  rundir: {folder}\n\
-                 log:\n  - target: stderr\n    any: info\n\
-                 database:\n  storage: {folder}\n\
-                 remote:\n  - id: primary\n    address: {}@{}\n\
-                 acl:\n  - id: notify\n    address: 127.0.0.1\n    action: notify\n\
-                 zone:\n  - domain: cluster.local\n    storage: {folder}\n    \
-                 master: primary\n    acl: notify\n",
-                address.port(),
-                primary.ip(),
-                primary.port()
-            )
-        })
-    };
-    follows(start);
+    follows(knot, false);
 }
 
 #[test]
 fn nsd_follows() {
-    let start = |primary: SocketAddr, address: SocketAddr| {
-        Secondary::start("nsd", &["-d", "-c"], address, |folder| {
-            let (folder, ip) = (folder.display(), address.ip());
-            let primary = format!("{}@{}", primary.ip(), primary.port());
-            format!(
-                "server:\n  ip-address: {ip}@{}\n  username: \"\"\n  chroot: \"\"\n  \
-                 zonesdir: \"{folder}\"\n  pidfile: \"{folder}/pid\"\n  \
-                 xfrdfile: \"{folder}/xfrd\"\n  xfrdir: \"{folder}\"\n  \
-                 zonelistfile: \"{folder}/zones\"\n  database: \"\"\n  server-count: 1\n\
-                 remote-control:\n  control-enable: no\n\
-                 zone:\n  name: cluster.local\n  zonefile: cluster.local\n  \
-                 request-xfr: {primary} NOKEY\n  allow-notify: 127.0.0.1 NOKEY\n",
-                address.port(),
-            )
-        })
-    };
-    follows(start);
+    follows(nsd, false);
 }
 
 #[test]
 fn bind_follows() {
-    let start = |primary: SocketAddr, address: SocketAddr| {
-        Secondary::start("named", &["-g", "-n", "1", "-c"], address, |folder| {
-            let (folder, ip) = (folder.display(), address.ip());
-            format!(
-                "options {{ directory \"{folder}\"; pid-file \"{folder}/pid\"; \
-                 session-keyfile \"{folder}/key\"; listen-on port {} {{ {ip}; }}; \
-                 listen-on-v6 {{ none; }}; recursion no; dnssec-validation no; \
-                 minimal-responses yes; }};\ncontrols {{ }};\n\
-                 zone \"cluster.local\" {{ type secondary; file \"cluster.local\"; \
-                 primaries {{ {} port {}; }}; allow-notify {{ 127.0.0.1; }}; }};\n",
-                address.port(),
-                primary.ip(),
-                primary.port()
-            )
-        })
-    };
-    follows(start);
+    follows(bind, false);
+}
+
+#[test]
+fn knot_follows_with_a_key() {
+    follows(knot, true);
+}
+
+#[test]
+fn nsd_follows_with_a_key() {
+    follows(nsd, true);
+}
+
+#[test]
+fn bind_follows_with_a_key() {
+    follows(bind, true);
 }

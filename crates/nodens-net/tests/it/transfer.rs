@@ -349,6 +349,38 @@ fn dig_and_kdig_take_a_zone_and_are_refused_one() {
 }
 
 #[test]
+fn dig_and_kdig_verify_every_message_of_a_signed_zone() {
+    const SECRET: &str = "NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk=";
+    let zone = Endpoints::new(20_000);
+    let corefile = format!(
+        "cluster.local:0 {{\n bind 127.0.0.1\n tsig {{\n  secret any.key {SECRET}\n  \
+         secret old.key {SECRET} hmac-md5\n  require AXFR\n }}\n transfer {{\n  to *\n }}\n}}"
+    );
+    let server = start(&zone, &corefile);
+    let port = server.address().port().to_string();
+    for key in
+        ["hmac-sha1:any.key", "hmac-sha256:any.key", "hmac-sha512:any.key", "hmac-md5:old.key"]
+    {
+        let key = format!("{key}:{SECRET}");
+        let args = ["@127.0.0.1", "-p", &port, "-y", &key, "cluster.local", "AXFR"];
+        let dig = output("dig", &args);
+        assert!(dig.contains(";; XFR size: 20004 records"), "{key}: {}", &dig[dig.len() - 400..]);
+        // It says so of a message that does not verify, and stops.
+        let kdig = output("kdig", &args);
+        assert!(kdig.contains("20004 records"), "{key}: {}", &kdig[kdig.len() - 400..]);
+    }
+    for key in [None, Some("hmac-sha1:old.key"), Some("hmac-sha256:none.key")] {
+        let key = key.map(|key| format!("{key}:{SECRET}"));
+        let mut dig = Command::new("dig");
+        key.iter().for_each(|key| _ = dig.args(["-y", key]));
+        let refused = dig.args(["@127.0.0.1", "-p", &port, "cluster.local", "AXFR"]).output();
+        let refused = String::from_utf8(refused.unwrap().stdout).unwrap();
+        assert!(refused.contains("Transfer failed."), "{key:?}: {refused}");
+    }
+    server.stop();
+}
+
+#[test]
 fn what_is_sent_reads_back_as_whole_messages_of_no_more_than_16_kib() {
     let zone = Endpoints::new(5000);
     let server = start(&zone, COREFILE);
