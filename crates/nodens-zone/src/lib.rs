@@ -8,17 +8,21 @@
 //! [`Zone`] gives a [`Version`] of itself, which no later change touches; its records are read one
 //! by one through a [`Cursor`], so that a transfer holds no copy of the zone. The answer to an
 //! IXFR question (RFC 1995) that is not a whole zone is a sequence of records as well, those of
-//! one difference after the other: it will be another cursor behind the same [`Transfer`].
+//! one difference after the other: [`journal`] keeps these, and is another cursor behind the same
+//! [`Transfer`]. [`incoming`] is the other direction, from messages to a version.
 
 #![forbid(unsafe_code)]
 
 pub mod data;
+pub mod incoming;
+pub mod journal;
 pub mod limits;
 pub mod master;
 pub mod notify;
 mod pack;
 pub mod presentation;
 pub mod refresh;
+pub mod secondary;
 pub mod serial;
 pub mod table;
 pub mod transfer;

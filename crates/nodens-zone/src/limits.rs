@@ -27,10 +27,11 @@ pub const REFRESH_MIN: Duration = Duration::from_secs(2);
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// The least time that a zone is kept without a primary.
 pub const EXPIRE_MIN: Duration = Duration::from_secs(3);
-/// Until the second attempt to get a zone of which there is no version; twice as long each time.
-pub const BOOTSTRAP_MIN: Duration = Duration::from_secs(5);
-/// The longest time between two attempts to get such a zone.
-pub const BOOTSTRAP_MAX: Duration = Duration::from_secs(2 * 3600);
+/// Until the second attempt to get a zone of which there is no version; twice as long each time (as in
+/// CoreDNS).
+pub const BOOTSTRAP_MIN: Duration = Duration::from_millis(250);
+/// The longest time between two attempts to get such a zone (as in CoreDNS).
+pub const BOOTSTRAP_MAX: Duration = Duration::from_secs(10);
 /// Queries and transfers of a secondary that may be under way at once.
 pub const REFRESHES_AT_ONCE: usize = 64;
 
@@ -63,5 +64,19 @@ pub const MASTER_DIGITS_MAX: usize = 255;
 pub const TSIG_SECRET_LEN_MAX: usize = 1024;
 /// Messages in a row of a response that may be without a TSIG record (RFC 8945 section 5.3.1).
 pub const TSIG_UNSIGNED_MAX: usize = 99;
+/// Octets of the differences between versions that are kept for one zone, for secondaries that ask for
+/// those alone.
+pub const JOURNAL_OCTETS: usize = 4 << 20;
+/// Differences that are kept for one zone.
+pub const JOURNAL_STEPS_MAX: usize = 4096;
+
+/// Octets of all messages of one transfer to this server.
+pub const INCOMING_OCTETS_MAX: u64 = 4 << 30;
+/// Records of one transfer to this server.
+pub const INCOMING_RECORDS_MAX: u64 = 64 << 20;
+/// Messages of one transfer to this server: some servers send one record in each.
+pub const INCOMING_MESSAGES_MAX: u64 = INCOMING_RECORDS_MAX;
+/// Messages without any record in one transfer to this server.
+pub const INCOMING_EMPTY_MAX: u64 = 16;
 
 const _: () = assert!(MESSAGE_LEN <= 1 << 14 && MESSAGE_LEN < nodens_wire::MESSAGE_LEN_MAX);

@@ -1,8 +1,8 @@
 //! When a secondary asks its primaries for a zone (RFC 1034 section 4.3.5, RFC 1996).
 //!
 //! [`Refresh`] is one zone: a state machine whose inputs are the time, the ends of what it asked for,
-//! and NOTIFY. [`Schedule`] has the zones of a server in the order of their times. Both are for the
-//! directive `secondary`, which is to own the sockets.
+//! and NOTIFY. [`Schedule`] has the zones of a server in the order of their times. Whoever
+//! has sockets does what they say.
 
 use crate::limits::{
     BOOTSTRAP_MAX, BOOTSTRAP_MIN, EXPIRE_MIN, REFRESH_MIN, REFRESHES_AT_ONCE, RETRY_MIN,

@@ -71,6 +71,7 @@ pub struct Transfer {
     messages: u64,
     /// Octets that each message is to leave free.
     reserve: usize,
+    is_incremental: bool,
 }
 
 impl fmt::Debug for Transfer {
@@ -86,6 +87,12 @@ impl Transfer {
         Self::new(question, version.soa, Some(version.records))
     }
 
+    /// The differences that [`Zone::since`](crate::Zone::since) gives: the answer to IXFR.
+    pub fn differences(question: Question, differences: Version) -> Self {
+        let Version { soa, records } = differences;
+        Self { is_incremental: true, ..Self::new(question, soa, Some(records)) }
+    }
+
     /// One SOA record: the answer to IXFR when the client has this serial or a newer one, and
     /// over UDP, where it makes the client ask over TCP (RFC 1995 section 2).
     pub fn soa_alone(question: Question, soa: Soa) -> Self {
@@ -94,7 +101,8 @@ impl Transfer {
 
     fn new(question: Question, soa: Soa, body: Option<Box<dyn Cursor>>) -> Self {
         let (names, stage) = (Names::default(), Stage::First);
-        Self { question, soa, body, stage, names, records: 0, messages: 0, reserve: 0 }
+        let (records, messages, reserve, is_incremental) = (0, 0, 0, false);
+        Self { question, soa, body, stage, names, records, messages, reserve, is_incremental }
     }
 
     /// Leaves room for so many octets in each message: those of its TSIG record.
@@ -115,6 +123,11 @@ impl Transfer {
     /// Whether the answer is one SOA record.
     pub fn is_soa_alone(&self) -> bool {
         self.body.is_none()
+    }
+
+    /// Whether the answer is differences.
+    pub fn is_incremental(&self) -> bool {
+        self.is_incremental
     }
 
     /// Records written so far, both SOA records among them.
@@ -144,7 +157,7 @@ impl Transfer {
     /// [`MESSAGE_LEN`] and [`STEPS_PER_MESSAGE`]; only the first message is there at the first try
     /// in any case. Must not be called again after [`Next::Last`].
     pub fn next_message(&mut self, out: &mut Vec<u8>) -> Result<Next, TransferError> {
-        let Self { question, soa, body, stage, names, records, messages, reserve } = self;
+        let Self { question, soa, body, stage, names, records, messages, reserve, .. } = self;
         let len_max = MESSAGE_LEN_MAX.saturating_sub(*reserve);
         let mut packer = Packer::new(out, names, question.id, question.flags);
         let mut push = |packer: &mut Packer<'_>, record: RecordRef<'_>| {

@@ -1,5 +1,6 @@
 //! What can be transferred: zones, one version of them at a time, record by record.
 
+use crate::secondary::SecondaryZone;
 use crate::serial::Serial;
 use nodens_wire::{Class, Name, NameRef, Record, Type};
 use std::fmt;
@@ -52,7 +53,7 @@ pub trait Cursor: Send {
 pub struct Version {
     /// The SOA record.
     pub soa: Soa,
-    /// All other records, in any order.
+    /// All other records, in any order; of [`Zone::since`], those of the differences in theirs.
     pub records: Box<dyn Cursor>,
 }
 
@@ -70,6 +71,18 @@ pub trait Zone: Send + Sync + fmt::Debug {
 
     /// The zone as it is now; nothing while it cannot be served.
     fn version(&self) -> Option<Version>;
+
+    /// What leads from the version with this serial number to the zone as it is now, where that is known
+    /// and less than the whole zone: the records of a response to IXFR between the first and the last
+    /// one (RFC 1995 section 4).
+    fn since(&self, _serial: Serial) -> Option<Version> {
+        None
+    }
+
+    /// The zone as one that is transferred from primaries, if it is one.
+    fn as_secondary(&self) -> Option<&SecondaryZone> {
+        None
+    }
 }
 
 /// A SOA record, known to be one.

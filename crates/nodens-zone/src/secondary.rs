@@ -1,0 +1,212 @@
+//! Zones that are transferred from primaries, as their users and their keeper share them.
+
+use crate::data::{Data, Served};
+use crate::journal::{Journal, Step, Steps};
+use crate::limits::JOURNAL_OCTETS;
+use crate::serial::Serial;
+use crate::table::ZoneTable;
+use crate::zone::{Soa, Version, Zone};
+use nodens_wire::{Name, NameRef};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+#[cfg(test)]
+mod tests;
+
+/// A zone, its primaries, and what is here of it.
+#[derive(Debug)]
+pub struct SecondaryZone {
+    origin: Name,
+    primaries: Vec<SocketAddr>,
+    served: Served,
+    /// Locked while a version is replaced, so that it is of the version that is served.
+    journal: Mutex<Journal>,
+    /// When a primary was last reached, in monotonic nanoseconds; 0 for never.
+    reached_ns: AtomicU64,
+}
+
+impl SecondaryZone {
+    /// A zone of which nothing is here yet.
+    pub fn new(origin: Name, primaries: Vec<SocketAddr>) -> Self {
+        Self {
+            origin,
+            primaries,
+            served: Served::default(),
+            journal: Mutex::new(Journal::new(JOURNAL_OCTETS)),
+            reached_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Its name.
+    pub fn origin(&self) -> &Name {
+        &self.origin
+    }
+
+    /// The servers that it is transferred from, in the order in which they are asked.
+    pub fn primaries(&self) -> &[SocketAddr] {
+        &self.primaries
+    }
+
+    /// The first primary with this address, whatever its port.
+    pub fn primary_at(&self, address: IpAddr) -> Option<usize> {
+        let address = address.to_canonical();
+        self.primaries.iter().position(|primary| primary.ip().to_canonical() == address)
+    }
+
+    /// What is served.
+    pub fn served(&self) -> &Served {
+        &self.served
+    }
+
+    /// The version that is served.
+    pub fn data(&self) -> Option<Data> {
+        self.served.load().as_deref().cloned()
+    }
+
+    /// Serves another version, which these steps lead to from the one before it; none where that is not
+    /// known.
+    pub fn replace(&self, data: Data, steps: &[Arc<Step>]) {
+        let mut journal = lock(&self.journal);
+        if steps.is_empty() {
+            journal.forget();
+        }
+        steps.iter().for_each(|step| journal.push(step.clone()));
+        self.served.store(data);
+    }
+
+    /// Serves nothing any more.
+    pub fn expire(&self) {
+        let mut journal = lock(&self.journal);
+        journal.forget();
+        self.served.clear();
+    }
+
+    /// A primary was reached.
+    pub fn note_reached(&self, now_ns: u64) {
+        self.reached_ns.store(now_ns.max(1), Ordering::Relaxed);
+    }
+
+    /// When a primary was last reached, in monotonic nanoseconds.
+    pub fn reached_ns(&self) -> Option<u64> {
+        Some(self.reached_ns.load(Ordering::Relaxed)).filter(|at| *at > 0)
+    }
+}
+
+impl Zone for SecondaryZone {
+    fn soa(&self) -> Option<Soa> {
+        self.served.soa()
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.served.version()
+    }
+
+    fn since(&self, serial: Serial) -> Option<Version> {
+        let (steps, data) = {
+            let journal = lock(&self.journal);
+            (journal.since(serial)?, self.data()?)
+        };
+        let records: u64 = steps.iter().map(|step| step.records()).sum();
+        // No later step begins where this server's version ends, and less than the zone is wanted.
+        let fits = steps.last()?.to.serial() == data.soa().serial() && records < data.records();
+        fits.then(|| Version { soa: data.soa().clone(), records: Box::new(Steps::new(steps)) })
+    }
+
+    fn as_secondary(&self) -> Option<&SecondaryZone> {
+        Some(self)
+    }
+}
+
+/// Primaries that say that a zone has changed (RFC 1996), each once, until the keeper takes them.
+#[derive(Default)]
+pub struct Notices {
+    waiting: Mutex<BTreeMap<(Name, usize), Option<Serial>>>,
+    wake: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+}
+
+impl fmt::Debug for Notices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Notices({})", lock(&self.waiting).len())
+    }
+}
+
+impl Notices {
+    /// Has `wake` called when there is something to take.
+    pub fn on_notice(&self, wake: impl Fn() + Send + Sync + 'static) {
+        *lock(&self.wake) = Some(Box::new(wake));
+    }
+
+    /// The primary with this index says that `zone` has changed, and perhaps to what.
+    pub fn note(&self, zone: Name, primary: usize, serial: Option<Serial>) {
+        let had_some = {
+            let mut waiting = lock(&self.waiting);
+            let had_some = !waiting.is_empty();
+            waiting.insert((zone, primary), serial);
+            had_some
+        };
+        if let Some(wake) = lock(&self.wake).as_ref().filter(|_| !had_some) {
+            wake();
+        }
+    }
+
+    /// Takes what was noted.
+    pub fn take(&self) -> impl Iterator<Item = (Name, usize, Option<Serial>)> + use<> {
+        let waiting = std::mem::take(&mut *lock(&self.waiting));
+        waiting.into_iter().map(|((zone, primary), serial)| (zone, primary, serial))
+    }
+}
+
+/// The zones of one directive `secondary`, for whoever has sockets and keeps them up to date.
+#[derive(Clone, Debug, Default)]
+pub struct SecondaryService {
+    /// The zones that questions are answered from.
+    pub zones: Arc<ZoneTable>,
+    /// The zones of the server block, which are handed on.
+    pub handed_on: Arc<ZoneTable>,
+    /// Those that the configuration names.
+    pub configured: Vec<Configured>,
+    /// What primaries say.
+    pub notices: Arc<Notices>,
+}
+
+/// A zone that the configuration names.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    /// The zone.
+    pub zone: Arc<SecondaryZone>,
+    /// Whether its members are zones to be served as well (RFC 9432), and which of them: those in one of
+    /// these zones, or all if there are none.
+    pub catalog: Option<Vec<Name>>,
+}
+
+type ByPrimaries = HashMap<(Name, Vec<SocketAddr>), Weak<SecondaryZone>>;
+
+/// Zones by name and primaries, for as long as a configuration has them: a new one goes on with what is
+/// here.
+#[derive(Debug, Default)]
+pub struct Known(Mutex<ByPrimaries>);
+
+impl Known {
+    /// The zone with this name and these primaries.
+    pub fn zone(&self, origin: NameRef<'_>, primaries: &[SocketAddr]) -> Arc<SecondaryZone> {
+        let mut known = lock(&self.0);
+        let key = (origin.to_name().to_folded(), primaries.to_vec());
+        if let Some(zone) = known.get(&key).and_then(Weak::upgrade) {
+            return zone;
+        }
+        // Those that no configuration has any more go whenever the room would have to grow.
+        if known.len() == known.capacity() {
+            known.retain(|_, zone| zone.strong_count() > 0);
+        }
+        let zone = Arc::new(SecondaryZone::new(key.0.clone(), key.1.clone()));
+        known.insert(key, Arc::downgrade(&zone));
+        zone
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
