@@ -159,6 +159,11 @@ impl Drop for Stream {
                 "Outgoing noop, incremental transfer for up to date zone {zone:?} to {client} for \
                  {serial} SOA serial"
             )
+        } else if transfer.is_incremental() {
+            format!(
+                "Outgoing incremental transfer of {records} records of zone {zone:?} to {client} \
+                 for {serial} SOA serial"
+            )
         } else {
             format!(
                 "Outgoing transfer of {records} records of zone {zone:?} to {client} for {serial} \

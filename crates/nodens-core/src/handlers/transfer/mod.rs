@@ -125,9 +125,12 @@ fn begin(source: &dyn Zone, is_stream: bool, cx: &mut Cx<'_>) -> Step {
         Some(known) if known >= soa.serial() || !is_stream => {
             nodens_zone::Transfer::soa_alone(question, soa)
         }
-        _ => match source.version() {
-            Some(version) => nodens_zone::Transfer::whole(question, version),
-            None => return not_now(cx, extended_error::NOT_READY, "the zone is not loaded yet"),
+        _ => match known.and_then(|known| source.since(known)) {
+            Some(differences) => nodens_zone::Transfer::differences(question, differences),
+            None => match source.version() {
+                Some(version) => nodens_zone::Transfer::whole(question, version),
+                None => return not_now(cx, extended_error::NOT_READY, "the zone is not loaded yet"),
+            },
         },
     };
     let client = cx.job.client().peer.ip();
