@@ -296,3 +296,14 @@ const _: () = assert!(FRESH_PORTS <= PORTS_PER_WORKER);
 const _: () = assert!(SHARED_PORT <= USES_PER_PORT as usize && SHARED_PORT < WAITING_PER_PORT);
 const _: () = assert!(PORTS_PER_UPSTREAM_MIN <= FRESH_PORTS);
 const _: () = assert!(nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
+
+/// How long a connection to a primary may take to be made.
+pub const PRIMARY_CONNECT_TIME: Duration = Duration::from_secs(5);
+/// How long a primary may send nothing while it has to.
+pub const PRIMARY_SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How long one transfer from a primary may take.
+pub const PRIMARY_TRANSFER_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
+/// Reads from one primary before others get their turn.
+pub const PRIMARY_READS_IN_A_ROW: usize = 16;
+/// Octets read from a primary at once.
+pub const PRIMARY_BUFFER_LEN: usize = 64 << 10;

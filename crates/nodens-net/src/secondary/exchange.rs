@@ -1,0 +1,268 @@
+//! One connection to a primary: a query for its serial number, a transfer, or one after the other.
+
+use crate::clock;
+use crate::fault::errno_text;
+use crate::limits::{
+    PRIMARY_CONNECT_TIME, PRIMARY_READS_IN_A_ROW, PRIMARY_SILENCE_MAX, PRIMARY_TRANSFER_TIME_MAX,
+};
+use crate::pipe::{Pipe, Received as Read, take_front};
+use crate::poll::{Interest, Poll, Ready};
+use crate::slots::{Key, Kind};
+use nodens_wire::framing::first_message;
+use nodens_wire::{
+    Builder, Class, Flags, HEADER_LEN, Header, Name, Opcode, Rcode, Reader, Records, Section, Type,
+};
+use nodens_zone::incoming::{Incoming, IncomingError, Received};
+use nodens_zone::refresh::Token;
+use nodens_zone::{Serial, Soa};
+use socket2::{Domain, Protocol, SockAddr, Socket};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Who it is for.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    /// The keeper's number of the directive.
+    pub(super) area: usize,
+    pub(super) zone: Name,
+    pub(super) primary: SocketAddr,
+    pub(super) token: Token,
+}
+
+/// What is asked.
+pub(super) enum Work {
+    /// The SOA record, with this ID.
+    Serial(u16),
+    Transfer(Box<Incoming>),
+}
+
+impl Work {
+    fn request(&self, zone: &Name) -> Vec<u8> {
+        match self {
+            Self::Transfer(incoming) => incoming.request(),
+            Self::Serial(id) => {
+                let mut out = Vec::with_capacity(512);
+                let mut builder = Builder::new(&mut out, *id, Flags(0));
+                builder.question(zone.view(), Type::SOA, Class::IN);
+                out
+            }
+        }
+    }
+}
+
+/// What a primary answered.
+pub(super) enum Answer {
+    Serial(Serial),
+    Transfer(Received),
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It could not be asked, or did not answer in time.
+    Silent(String),
+    /// It closed the connection before the answer was whole.
+    Cut(String),
+    /// What it answered is of no use.
+    Wrong(IncomingError),
+}
+
+impl Failure {
+    /// Whether the same primary may answer AXFR instead.
+    pub(super) fn whole_may_help(&self) -> bool {
+        match self {
+            Self::Silent(_) => false,
+            Self::Cut(_) => true,
+            Self::Wrong(error) => error.whole_may_help(),
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Silent(text) | Self::Cut(text) => f.write_str(text),
+            Self::Wrong(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The connection.
+pub(super) struct Exchange {
+    pub(super) order: Order,
+    work: Work,
+    pipe: Pipe,
+    input: Vec<u8>,
+    connected: bool,
+    /// When it was opened, and when something last came.
+    pub(super) began_ns: u64,
+    heard_ns: u64,
+}
+
+impl Exchange {
+    /// Starts to connect to the primary.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn open(order: Order, work: Work) -> io::Result<Self> {
+        let address = order.primary;
+        let protocol = Some(Protocol::TCP);
+        let socket = Socket::new(Domain::for_address(address), socket2::Type::STREAM, protocol)?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        match socket.connect(&SockAddr::from(address)) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+            _ => {}
+        }
+        let pipe = Pipe::dialled(socket.into(), None)?;
+        let now = clock::mono_ns();
+        let (input, connected) = (Vec::new(), false);
+        let mut exchange =
+            Self { order, work, pipe, input, connected, began_ns: now, heard_ns: now };
+        exchange.ask();
+        Ok(exchange)
+    }
+
+    /// Has `poll` say when it can go on.
+    pub(super) fn register(&mut self, poll: &Poll, key: Key) -> io::Result<()> {
+        self.pipe.register(poll, (Kind::TcpUpstream, key), Interest::WRITE)
+    }
+
+    /// Asks for something else on the same connection.
+    pub(super) fn ask_for(&mut self, work: Work, poll: &Poll, key: Key) -> io::Result<()> {
+        self.work = work;
+        self.ask();
+        self.pipe.write()?;
+        self.watch(poll, key);
+        Ok(())
+    }
+
+    fn ask(&mut self) {
+        let request = self.work.request(&self.order.zone);
+        self.pipe.output.push(&request, &mut Vec::new());
+    }
+
+    /// The transfer under way.
+    pub(super) fn incoming(&self) -> Option<&Incoming> {
+        match &self.work {
+            Work::Transfer(incoming) => Some(incoming),
+            Work::Serial(_) => None,
+        }
+    }
+
+    /// When the patience with the primary is over.
+    pub(super) fn deadline_ns(&self) -> u64 {
+        let patience = if self.connected { PRIMARY_SILENCE_MAX } else { PRIMARY_CONNECT_TIME };
+        let silent = self.heard_ns.saturating_add(nanoseconds(patience));
+        silent.min(self.began_ns.saturating_add(nanoseconds(PRIMARY_TRANSFER_TIME_MAX)))
+    }
+
+    /// That it is.
+    pub(super) fn timed_out(&self) -> Failure {
+        let text = if self.connected { "timed out" } else { "connecting timed out" };
+        Failure::Silent(text.to_owned())
+    }
+
+    /// Goes on after `poll` has said that it can; gives the answer once it is whole.
+    pub(super) fn go_on(
+        &mut self,
+        ready: Ready,
+        poll: &Poll,
+        buffer: &mut [u8],
+    ) -> Result<Option<Answer>, Failure> {
+        if !self.connected {
+            if let Some(error) = self.pipe.connect_error() {
+                return Err(Failure::Silent(errno_text(&error)));
+            }
+            self.connected = true;
+            self.heard_ns = clock::mono_ns();
+        }
+        let unsent = |error: io::Error| Failure::Silent(errno_text(&error));
+        self.pipe.write().map_err(unsent)?;
+        self.watch(poll, ready.key);
+        if !ready.readable {
+            return Ok(None);
+        }
+        for _ in 0..PRIMARY_READS_IN_A_ROW {
+            let octets = match self.pipe.read(buffer) {
+                Ok(Read::Octets(len)) => buffer.get(..len).unwrap_or_default(),
+                Ok(Read::Nothing) => break,
+                Ok(Read::End) => {
+                    return Err(Failure::Cut("the primary closed the connection".to_owned()));
+                }
+                Err(error) => return Err(Failure::Cut(errno_text(&error))),
+            };
+            self.heard_ns = clock::mono_ns();
+            if let Some(answer) = self.take(octets)? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
+
+    fn watch(&mut self, poll: &Poll, key: Key) {
+        let wanted = Interest { read: true, write: !self.pipe.output.is_empty() };
+        self.pipe.watch(poll, (Kind::TcpUpstream, key), wanted);
+    }
+
+    /// Takes the messages that are whole.
+    fn take(&mut self, octets: &[u8]) -> Result<Option<Answer>, Failure> {
+        let (work, zone) = (&mut self.work, &self.order.zone);
+        let mut result = Ok(None);
+        let take = |octets: &[u8]| {
+            let mut taken = 0;
+            while let (Ok(None), Some(rest)) = (&result, octets.get(taken..)) {
+                let Some((message, end)) = first_message(rest) else { break };
+                taken += end;
+                result = match work {
+                    Work::Serial(id) => serial(message, *id, zone).map(Answer::Serial).map(Some),
+                    Work::Transfer(incoming) => {
+                        incoming.message(message).map(|received| received.map(Answer::Transfer))
+                    }
+                };
+            }
+            taken
+        };
+        self.input = take_front(std::mem::take(&mut self.input), octets, take);
+        result.map_err(Failure::Wrong)
+    }
+}
+
+/// The serial number in the response to a query for the SOA record.
+fn serial(message: &[u8], id: u16, zone: &Name) -> Result<Serial, IncomingError> {
+    let Header { id: theirs, flags, counts: [questions, ..] } = Header::read(message)?;
+    if theirs != id || !flags.has(Flags::QR) || flags.opcode() != Opcode::QUERY {
+        return Err(IncomingError::Stray);
+    }
+    let (mut reader, mut qname) = (Reader::new(message, HEADER_LEN), Vec::new());
+    let is_asked = |reader: &mut Reader<'_>, qname: &mut Vec<u8>| {
+        reader.name(qname).is_ok()
+            && qname.eq_ignore_ascii_case(zone.as_wire())
+            && reader.u16("QTYPE") == Ok(Type::SOA.0)
+    };
+    if questions > 0 && !is_asked(&mut reader, &mut qname) {
+        return Err(IncomingError::Stray);
+    }
+    if flags.rcode() != Rcode::NOERROR {
+        return Err(IncomingError::Rcode(flags.rcode()));
+    }
+    if !flags.has(Flags::AA) {
+        return Err(IncomingError::NotAuthoritative);
+    }
+    for view in Records::of(message)? {
+        let view = view?;
+        if (view.section, view.rtype) == (Section::Answer, Type::SOA) {
+            let record = view.to_record(message)?;
+            if record.owner == *zone {
+                let soa = Soa::new(record).map_err(|_| IncomingError::NoSoa)?;
+                return Ok(soa.serial());
+            }
+        }
+    }
+    Err(IncomingError::NoSoa)
+}
+
+pub(super) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,274 @@
+use super::*;
+use nodens_wire::framing::{framed, read_message};
+use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Record, Section, Type};
+use nodens_zone::secondary::{Configured, SecondaryZone};
+use nodens_zone::{Serial, Soa, Zone};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn zone() -> Name {
+    name("example.org.")
+}
+
+/// Refresh and retry are as short as they can be.
+fn soa(serial: u32, expire: u32) -> Record {
+    Soa::with(zone().view(), 60, (&zone(), &zone()), [serial, 1, 1, expire, 5]).record().clone()
+}
+
+fn host(number: u8) -> Record {
+    let owner = name(&format!("h{number}.example.org."));
+    Record { owner, rtype: Type::A, class: Class::IN, ttl: 60, rdata: vec![192, 0, 2, number] }
+}
+
+fn whole(serial: u32, hosts: &[u8]) -> Vec<Record> {
+    let ends = soa(serial, 3600);
+    let mut records = vec![ends.clone()];
+    records.extend(hosts.iter().copied().map(host));
+    records.push(ends);
+    records
+}
+
+/// What a primary does with a query.
+enum Reaction {
+    /// Answers with these records, each in a message of its own.
+    Records(Vec<Record>),
+    /// The same, and closes the connection.
+    Cut(Vec<Record>),
+    Refuse(Rcode),
+}
+
+/// A server on a port of its own that reacts to each query as `react` says, by its number; gives the
+/// address and what is asked.
+fn primary(
+    mut react: impl FnMut(usize, Type) -> Reaction + Send + 'static,
+) -> (SocketAddr, Receiver<(usize, Type)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, asked) = channel();
+    std::thread::spawn(move || {
+        let mut count = 0;
+        for (connection, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            while let Ok(query) = read_message(&mut stream) {
+                let query = Message::parse(&query).unwrap();
+                let qtype = query.questions[0].qtype;
+                if sender.send((connection, qtype)).is_err() {
+                    return;
+                }
+                count += 1;
+                let (records, rcode, ends) = match react(count, qtype) {
+                    Reaction::Records(records) => (records, Rcode::NOERROR, false),
+                    Reaction::Cut(records) => (records, Rcode::NOERROR, true),
+                    Reaction::Refuse(rcode) => (Vec::new(), rcode, false),
+                };
+                let flags = Flags(0).reply().with(Flags::AA, true).with_rcode(rcode);
+                let write = |records: &[Record]| {
+                    let mut out = Vec::new();
+                    let mut builder = Builder::new(&mut out, query.id, flags);
+                    builder.question(zone().view(), qtype, Class::IN);
+                    for record in records {
+                        builder.push(Section::Answer, record).unwrap();
+                    }
+                    framed(&out)
+                };
+                let mut messages: Vec<_> = records.chunks(1).map(write).collect();
+                if messages.is_empty() {
+                    messages.push(write(&[]));
+                }
+                // Who has heard enough closes.
+                if stream.write_all(&messages.concat()).is_err() || ends {
+                    break;
+                }
+            }
+        }
+    });
+    (address, asked)
+}
+
+struct Running {
+    zone: Arc<SecondaryZone>,
+    service: SecondaryService,
+    log: Receiver<nodens_core::log::Record>,
+    secondaries: Option<Secondaries>,
+}
+
+fn run(primaries: &[SocketAddr]) -> Running {
+    let zone = Arc::new(SecondaryZone::new(zone(), primaries.to_vec()));
+    let configured = vec![Configured { zone: zone.clone(), catalog: None }];
+    let service = SecondaryService { configured, ..SecondaryService::default() };
+    let shown = zone.clone() as Arc<dyn Zone>;
+    service.zones.update(|update| update.replace(zone.origin().view(), shown));
+    let (sender, log) = sync_channel(1000);
+    let mut running = Running { zone, service, log, secondaries: None };
+    running.start(sender);
+    running
+}
+
+impl Running {
+    fn start(&mut self, sender: std::sync::mpsc::SyncSender<nodens_core::log::Record>) {
+        let services = std::slice::from_ref(&self.service);
+        self.secondaries = Some(Secondaries::start(services, Sink::new(sender)).unwrap());
+    }
+
+    /// Waits until this version is served; `None` for none.
+    fn until(&self, serial: Option<u32>) {
+        let since = Instant::now();
+        while self.zone.soa().map(|soa| soa.serial()) != serial.map(Serial) {
+            assert!(since.elapsed() < PATIENCE, "{:?} {:?}", self.zone.soa(), self.lines());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let line = |record| match record {
+            nodens_core::log::Record::Line { text, .. } => Some(text),
+            _ => None,
+        };
+        self.log.try_iter().filter_map(line).collect()
+    }
+
+    fn until_said(&self, wanted: &str) -> String {
+        let (since, mut all) = (Instant::now(), Vec::new());
+        loop {
+            all.extend(self.lines());
+            if let Some(line) = all.iter().find(|line| line.contains(wanted)) {
+                return line.clone();
+            }
+            assert!(since.elapsed() < PATIENCE, "{wanted:?} is not in {all:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn addresses(&self) -> usize {
+        self.zone.data().map_or(0, |data| data.records() as usize - 1)
+    }
+}
+
+#[test]
+fn without_zones_there_is_no_thread() {
+    let (sender, _log) = sync_channel(1);
+    assert!(Secondaries::start(&[], Sink::new(sender)).unwrap().thread.is_none());
+}
+
+#[test]
+fn a_zone_comes_from_the_first_primary_that_has_it() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (refusing, _asked) = primary(|_, _| Reaction::Refuse(Rcode::REFUSED));
+    let (cutting, _asked) = primary(|_, _| {
+        let mut records = whole(7, &[1, 2]);
+        records.pop();
+        Reaction::Cut(records)
+    });
+    let (good, asked) = primary(|_, _| Reaction::Records(whole(7, &[1, 2])));
+    let running = run(&[gone, refusing, cutting, good]);
+    running.until(Some(7));
+    assert_eq!((running.addresses(), asked.recv()), (2, Ok((0, Type::AXFR))));
+    let line = running.until_said("Transferred: example.org. from ");
+    assert!(line.contains(&good.to_string()) && line.contains("serial 7, 3 records, AXFR of "));
+    running.until_said("example.org. recovered: ");
+}
+
+#[test]
+fn differences_are_asked_for_on_the_connection_of_the_query_for_the_serial() {
+    let (address, asked) = primary(|_, qtype| match qtype {
+        Type::AXFR => Reaction::Records(whole(7, &[1, 2])),
+        Type::SOA => Reaction::Records(vec![soa(8, 3600)]),
+        _ => {
+            let (old, new) = (soa(7, 3600), soa(8, 3600));
+            Reaction::Records(vec![new.clone(), old, host(1), new.clone(), host(3), host(4), new])
+        }
+    });
+    let running = run(&[address]);
+    running.until(Some(7));
+    running.service.notices.note(zone(), 0, None);
+    running.until(Some(8));
+    assert_eq!(running.addresses(), 3);
+    let queries: Vec<_> = asked.iter().take(3).collect();
+    assert_eq!(queries, [(0, Type::AXFR), (1, Type::SOA), (1, Type::IXFR)]);
+    running.until_said("serial 8 after 7, 4 records, IXFR of ");
+    // They are handed on.
+    assert!(running.zone.since(Serial(7)).is_none(), "more than the zone");
+}
+
+#[test]
+fn differences_that_do_not_fit_are_followed_by_the_whole_zone() {
+    for wrong in [
+        || Reaction::Records([soa(8, 9), soa(7, 9), host(9), soa(8, 9), soa(8, 9)].to_vec()),
+        || Reaction::Cut(vec![soa(8, 9), soa(7, 9)]),
+        || Reaction::Refuse(Rcode::NOTIMP),
+    ] {
+        let (address, asked) = primary(move |count, qtype| match qtype {
+            Type::AXFR if count == 1 => Reaction::Records(whole(7, &[1, 2])),
+            Type::AXFR => Reaction::Records(whole(8, &[3])),
+            Type::SOA => Reaction::Records(vec![soa(8, 3600)]),
+            _ => wrong(),
+        });
+        let running = run(&[address]);
+        running.until(Some(7));
+        running.until(Some(8));
+        assert_eq!(running.addresses(), 1);
+        let queries: Vec<_> = asked.iter().take(4).map(|(_, qtype)| qtype).collect();
+        assert_eq!(queries, [Type::AXFR, Type::SOA, Type::IXFR, Type::AXFR]);
+        running.until_said("IXFR of example.org. from ");
+    }
+}
+
+#[test]
+fn what_is_served_stays_as_it_is_whatever_a_primary_sends() {
+    let (address, asked) = primary(|count, qtype| match qtype {
+        Type::AXFR if count == 1 => Reaction::Records(whole(7, &[1, 2])),
+        Type::SOA => Reaction::Records(vec![soa(8, 3600)]),
+        _ => Reaction::Records(vec![soa(8, 3600), host(3), soa(9, 3600)]),
+    });
+    let running = run(&[address]);
+    running.until(Some(7));
+    let failed = asked.iter().filter(|(_, qtype)| *qtype == Type::AXFR).take(3).count();
+    assert_eq!((failed, running.addresses()), (3, 2));
+    running.until(Some(7));
+    running.until_said("ends with serial 9, and began with 8");
+}
+
+#[test]
+fn a_zone_that_no_primary_has_expires_and_comes_back() {
+    let (address, _asked) = primary(|count, _| match count {
+        1 => {
+            let ends = soa(7, 3);
+            Reaction::Records(vec![ends.clone(), host(1), ends])
+        }
+        2..6 => Reaction::Refuse(Rcode::SERVFAIL),
+        _ => Reaction::Records(whole(6, &[1])),
+    });
+    let running = run(&[address]);
+    running.until(Some(7));
+    running.until_said("Failed to transfer example.org. from ");
+    running.until(None);
+    running.until_said("Zone example.org. is expired");
+    // What the primary says after that is not compared with what was there.
+    running.until(Some(6));
+    running.until_said("example.org. recovered");
+}
+
+#[test]
+fn another_configuration_goes_on_with_what_is_here() {
+    let (address, asked) = primary(|_, qtype| match qtype {
+        Type::AXFR => Reaction::Records(whole(7, &[1, 2])),
+        _ => Reaction::Records(vec![soa(7, 3600)]),
+    });
+    let mut running = run(&[address]);
+    running.until(Some(7));
+    running.secondaries = None;
+    let (sender, log) = sync_channel(1000);
+    running.log = log;
+    running.start(sender);
+    assert_eq!(asked.recv(), Ok((0, Type::AXFR)));
+    assert_eq!(asked.recv_timeout(PATIENCE), Ok((1, Type::SOA)));
+    assert_eq!(running.addresses(), 2);
+}
