@@ -2,8 +2,10 @@
 //!
 //! What clients wait for goes through the workers' sockets instead, see [`crate::upstream`].
 
+use crate::http::client::{Client, Failure, Speech};
 use crate::limits::RESPONSE_LEN_MAX;
 use crate::random::Random;
+use nodens_core::ListenerKind;
 use nodens_core::upstream::{Carrier, Peer, Upstream};
 use nodens_tls::rustls::StreamOwned;
 use nodens_wire::reader::Reader;
@@ -22,12 +24,15 @@ pub enum Way {
     Tcp,
     /// Within TLS, of the server that it has to be.
     Tls(Arc<Peer>),
+    /// Over HTTPS, of the server that it has to be.
+    Https(Arc<Peer>),
 }
 
 impl Way {
     /// As `upstream` is asked over `carrier`.
     pub fn of(upstream: &Upstream, carrier: Carrier) -> Self {
         match (&upstream.key.tls, carrier) {
+            (Some(peer), Carrier::Https) => Self::Https(peer.clone()),
             (Some(peer), _) => Self::Tls(peer.clone()),
             (None, Carrier::Udp) => Self::Udp,
             (None, _) => Self::Tcp,
@@ -40,6 +45,7 @@ impl Way {
             Self::Udp => Carrier::Udp,
             Self::Tcp => Carrier::Tcp,
             Self::Tls(_) => Carrier::Tls,
+            Self::Https(_) => Carrier::Https,
         }
     }
 }
@@ -62,6 +68,7 @@ pub fn ask(
         Way::Udp => query.over_udp(server, patience),
         Way::Tcp => query.over_stream(server, None, patience),
         Way::Tls(peer) => query.over_stream(server, Some(peer), patience),
+        Way::Https(peer) => query.over_https(server, peer, patience),
     };
     response.map_err(|error| match error.kind() {
         // What a read says whose time is over, and what the system says of a connection, in the same words.
@@ -70,6 +77,7 @@ pub fn ask(
     })
 }
 
+#[derive(Clone, Copy)]
 struct Query<'q> {
     id: u16,
     qname: NameRef<'q>,
@@ -87,7 +95,12 @@ impl Query<'_> {
     /// Whether these octets begin as the response does: ID, QR and question, which a server may leave out. What
     /// follows may be cut off, or not be understood here: that the server answers is known all the same.
     fn is_answered_by(&self, octets: &[u8]) -> bool {
-        let Ok(Header { id, flags, counts: [questions, ..] }) = Header::read(octets) else {
+        Header::read(octets).is_ok_and(|header| header.id == self.id) && self.is_in_response(octets)
+    }
+
+    /// The same whatever the ID is.
+    fn is_in_response(&self, octets: &[u8]) -> bool {
+        let Ok(Header { flags, counts: [questions, ..], .. }) = Header::read(octets) else {
             return false;
         };
         let is_same = || {
@@ -96,7 +109,7 @@ impl Query<'_> {
                 && name.eq_ignore_ascii_case(self.qname.as_wire())
                 && reader.u16("QTYPE") == Ok(self.qtype.0)
         };
-        id == self.id && flags.has(Flags::QR) && (questions == 0 || is_same())
+        flags.has(Flags::QR) && (questions == 0 || is_same())
     }
 
     fn over_udp(&self, server: SocketAddr, patience: Duration) -> io::Result<Vec<u8>> {
@@ -129,10 +142,7 @@ impl Query<'_> {
         peer: Option<&Peer>,
         patience: Duration,
     ) -> io::Result<Vec<u8>> {
-        let stream = TcpStream::connect_timeout(&server, patience)?;
-        let until = Instant::now() + patience;
-        stream.set_write_timeout(Some(patience))?;
-        let stream = Until { stream, until };
+        let stream = until(server, patience)?;
         let octets = match peer {
             None => self.exchange(stream)?,
             Some(peer) => {
@@ -146,10 +156,56 @@ impl Query<'_> {
         Ok(octets)
     }
 
+    fn over_https(
+        &self,
+        server: SocketAddr,
+        peer: &Peer,
+        patience: Duration,
+    ) -> io::Result<Vec<u8>> {
+        let stream = until(server, patience)?;
+        let session = peer.connect().map_err(io::Error::other)?;
+        let invalid = |why: &str| io::Error::new(ErrorKind::InvalidData, why);
+        let speech = Speech::of(ListenerKind::Https, server, Some(peer));
+        let mut client = Client::new(speech.ok_or_else(|| invalid("it has no name"))?);
+        let message = Query { id: 0, ..*self }.message();
+        if !client.ask(0, &message, false) {
+            return Err(invalid("it takes no query"));
+        }
+        let mut stream = StreamOwned::new(session, stream);
+        let mut octets = [0; RESPONSE_LEN_MAX];
+        loop {
+            stream.write_all(&client.take_output()).map_err(in_words_of_go)?;
+            let len = stream.read(&mut octets).map_err(in_words_of_go)?;
+            if len == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            client.receive(octets.get(..len).unwrap_or_default());
+            match client.next().map(|done| done.result) {
+                Some(Ok(octets)) if self.is_in_response(&octets) => return Ok(octets),
+                Some(Ok(_)) => return Err(invalid("its response is malformed")),
+                Some(Err(Failure::Unseen(why) | Failure::Refused(why))) => {
+                    return Err(invalid(&why));
+                }
+                None => {}
+            }
+            if let Some(why) = client.end() {
+                return Err(invalid(why));
+            }
+        }
+    }
+
     fn exchange(&self, mut stream: impl Read + Write) -> io::Result<Vec<u8>> {
         stream.write_all(&framing::framed(&self.message()))?;
         framing::read_message(&mut stream)
     }
+}
+
+/// A connection to `server`, which has so long to be made and then to be used.
+fn until(server: SocketAddr, patience: Duration) -> io::Result<Until> {
+    let stream = TcpStream::connect_timeout(&server, patience)?;
+    let until = Instant::now() + patience;
+    stream.set_write_timeout(Some(patience))?;
+    Ok(Until { stream, until })
 }
 
 /// What TLS does not like, as operators know it.

@@ -251,6 +251,19 @@ pub const HANDSHAKE_PAUSE_MIN: Duration = Duration::from_millis(50);
 pub const HANDSHAKE_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Questions under way on every connection before another is opened.
 pub const UPSTREAM_SPREAD: usize = 16;
+/// Requests of HTTP/2 that may be under way on one connection to an upstream, whatever it says: its SETTINGS come
+/// only after the first of them, and most servers take 100 or more (RFC 9113 section 6.5.2).
+pub const UPSTREAM_STREAMS: usize = 100;
+/// Octets of the body of one response of HTTP/2 that may come before they are looked at: a message, and what gRPC
+/// puts around it.
+pub const UPSTREAM_STREAM_WINDOW: u32 = 66 << 10;
+/// The same of all responses of a connection that are not whole, and so what they take of the memory.
+pub const UPSTREAM_CONNECTION_WINDOW: u32 = 512 << 10;
+/// Octets on a connection of HTTP/2 to an upstream without a whole response at which it is closed.
+pub const UPSTREAM_UNANSWERED_MAX: usize = 1 << 20;
+/// For how long a request of HTTP/2 that needs no response any more is not taken back: servers close connections
+/// on which many are.
+pub const UPSTREAM_FORGOTTEN_MAX: Duration = Duration::from_secs(10);
 /// Questions under way or forgotten on one connection; an upstream that is so far behind gets no more.
 pub const UPSTREAM_IN_FLIGHT: usize = 8192;
 /// How long a connection to an upstream may take to be made.
@@ -276,6 +289,12 @@ pub const DISTANCE_AGE_MAX: u64 = 100_000_000;
 pub const RESPONSE_LEN_MAX: usize = 4096;
 
 const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_IN_FLIGHT);
+const _: () = assert!(UPSTREAM_SPREAD <= UPSTREAM_STREAMS);
+const _: () =
+    assert!(nodens_wire::MESSAGE_LEN_MAX + GRPC_AROUND <= UPSTREAM_STREAM_WINDOW as usize);
+const _: () = assert!(UPSTREAM_STREAM_WINDOW < UPSTREAM_CONNECTION_WINDOW);
+// What may be under way at the same time is no reason to close a connection.
+const _: () = assert!(UPSTREAM_CONNECTION_WINDOW as usize * 2 <= UPSTREAM_UNANSWERED_MAX);
 // IDs are drawn at random until one is free, which is quick only while most are.
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(2 * ACCEPTS_WHILE_ASKING <= RESERVE_MAX);

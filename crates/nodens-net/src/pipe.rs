@@ -124,6 +124,14 @@ impl Pipe {
         matches!(&self.carrier, Carrier::Tls(tls) if tls.is_handshaking())
     }
 
+    /// The name for ALPN that both sides have agreed on, or that there is none; nothing without TLS.
+    pub(crate) fn agreed(&self) -> Option<Option<&[u8]>> {
+        match &self.carrier {
+            Carrier::Plain(_) => None,
+            Carrier::Tls(tls) => Some(tls.agreed()),
+        }
+    }
+
     /// Whether a part of the handshake was done.
     pub(crate) fn has_begun(&self) -> bool {
         matches!(&self.carrier, Carrier::Tls(tls) if tls.kept() > 0)

@@ -38,7 +38,7 @@ pub(crate) fn is_undelivered(carrier: Carrier, fault: &Fault) -> bool {
     match fault {
         Fault::Connect(_) | Fault::Send(_) => true,
         Fault::Broken(_) => carrier.is_datagram(),
-        Fault::Timeout(_) => false,
+        Fault::Refused(_) | Fault::Timeout(_) => false,
     }
 }
 

@@ -20,7 +20,7 @@ const STUBS: [IpAddr; 2] =
 const PORT: u16 = 53;
 
 /// What CoreDNS asks upstreams by and Nodens does not.
-const NOT_YET: [ListenerKind; 2] = [ListenerKind::Quic, ListenerKind::Https];
+const NOT_YET: [ListenerKind; 1] = [ListenerKind::Quic];
 
 /// A server that a TO stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -54,6 +54,8 @@ pub struct Settings {
     pub probe_recursion: bool,
     /// QNAME of health checks; their QTYPE is NS.
     pub probe_domain: Name,
+    /// Whether queries over HTTPS are asked with GET, not POST; health checks never are.
+    pub doh_get: bool,
 }
 
 impl Default for Settings {
@@ -65,6 +67,7 @@ impl Default for Settings {
             probe_interval: Duration::from_millis(500),
             probe_recursion: true,
             probe_domain: Name::root(),
+            doh_get: false,
         }
     }
 }
@@ -134,6 +137,9 @@ pub enum Fault {
     /// The question could not be sent.
     #[error("{0}")]
     Send(String),
+    /// The upstream answered with something else than a DNS message: a status of HTTP or gRPC, a reset.
+    #[error("{0}")]
+    Refused(String),
     /// The attempt was given up for its age: `read udp A->B: i/o timeout`.
     #[error("{0}")]
     Timeout(String),

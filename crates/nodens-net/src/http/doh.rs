@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Where queries are sent.
-const PATH: &str = "/dns-query";
+pub(super) const PATH: &str = "/dns-query";
 
 /// Go's decoder wants no padding, and takes whatever bits are over.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

@@ -1,6 +1,8 @@
-//! HTTP of client connections: octets in, queries out, and the other way round. Knows no sockets.
+//! HTTP of client connections: octets in, queries out, and the other way round; and [`client`], that of connections to
+//! upstreams. Knows no sockets.
 
 mod age;
+pub(crate) mod client;
 mod doh;
 mod grpc;
 mod http1;

@@ -88,6 +88,11 @@ impl<S: Read + Write> Tls<S> {
         self.session.is_handshaking()
     }
 
+    /// The name for ALPN that both sides have agreed on.
+    pub(super) fn agreed(&self) -> Option<&[u8]> {
+        self.session.alpn_protocol()
+    }
+
     /// What it keeps of the handshake, in octets.
     pub(super) fn kept(&self) -> usize {
         self.kept

@@ -4,6 +4,7 @@ use super::Places;
 use super::streams::Streams;
 use crate::context::Context;
 use crate::slots::Key;
+use nodens_core::upstream::Fault;
 
 impl Streams {
     /// Whether what has arrived on a connection has to wait for its turn: it belongs to a handshake.
@@ -18,9 +19,16 @@ impl Streams {
     }
 
     /// Notes that a connection is made, if it is.
-    pub(super) fn note_handshake(&mut self, key: Key, cx: &mut Context<'_>) {
+    pub(super) fn note_handshake(&mut self, key: Key, places: &mut Places, cx: &mut Context<'_>) {
         let Some(stream) = self.open.get_mut(key) else { return };
-        if stream.note_handshake(cx) {
+        if !stream.is_handshake_over() {
+            return;
+        }
+        if let Some(text) = stream.mismatch() {
+            return self.fail_closed(key, &Fault::Connect(text), places, cx);
+        }
+        stream.note_handshake(cx);
+        if stream.is_made() {
             self.manners.made(stream.upstream.id);
         }
     }
@@ -41,7 +49,7 @@ impl Streams {
             let Some(stream) = self.open.get_mut(key) else { continue };
             stream.in_turn = false;
             self.read(key, places, scratch, cx);
-            self.note_handshake(key, cx);
+            self.note_handshake(key, places, cx);
             self.mark(key);
             return;
         }

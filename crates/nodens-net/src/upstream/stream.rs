@@ -4,14 +4,18 @@ use super::Places;
 use super::waiting::Waiting;
 use crate::context::Context;
 use crate::fault;
-use crate::limits::{UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_IN_FLIGHT};
+use crate::http::client::{Client, Done, Failure, Speech};
+use crate::limits::{
+    UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_FORGOTTEN_MAX, UPSTREAM_IN_FLIGHT, UPSTREAM_SPREAD,
+};
 use crate::pipe::{Pipe, take_front};
 use crate::poll::Interest;
 use foldhash::fast::RandomState;
 use nodens_core::Now;
-use nodens_core::upstream::{Fault, Upstream};
+use nodens_core::upstream::{Ask, Fault, Upstream};
 use nodens_core::worker::Ticket;
 use nodens_wire::framing::first_message;
+use nodens_wire::header;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -54,6 +58,8 @@ pub(super) struct Stream {
     /// See [`Standing::Doubtful`].
     pub(super) doubtful: bool,
     pub(super) input: Vec<u8>,
+    /// What is spoken, where it is HTTP/2.
+    http: Option<Box<Client>>,
     /// Whether it is noted for what is in its `output` to be sent at the end of the round.
     pub(super) dirty: bool,
     pub(super) opened_at: u64,
@@ -71,8 +77,13 @@ impl Stream {
     /// A connection that is being made.
     pub(super) fn new(pipe: Pipe, upstream: Arc<Upstream>, now: Now, retire_at: u64) -> Self {
         let generation = generation(&upstream);
+        let (kind, address, peer) =
+            (upstream.key.kind, upstream.key.address, upstream.key.tls.as_deref());
+        let speech = Speech::of(kind, address, peer);
+        let http = speech.map(|speech| Box::new(Client::new(speech)));
         Self {
             generation,
+            http,
             pipe,
             upstream,
             waiting: HashMap::default(),
@@ -93,12 +104,13 @@ impl Stream {
         }
     }
 
-    /// Notes that it is made once there is no handshake to wait for, when the queries that waited for it
-    /// leave; says whether it was made now.
-    pub(super) fn note_handshake(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.dialled || self.connected || self.pipe.is_handshaking() {
-            return false;
-        }
+    /// Whether its handshake has ended and nobody has noted that.
+    pub(super) fn is_handshake_over(&self) -> bool {
+        self.dialled && !self.connected && !self.pipe.is_handshaking()
+    }
+
+    /// Notes that there is no handshake to wait for, when the queries that waited for it leave.
+    pub(super) fn note_handshake(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         self.connected = true;
         self.heard_at = now.mono_ns;
@@ -111,7 +123,81 @@ impl Stream {
                 cx.worker.departed(now, waiting.ticket, waiting.attempt);
             }
         }
-        true
+    }
+
+    /// Whether it can be used: there is no handshake to wait for, and the upstream has begun to speak as it has to.
+    pub(super) fn is_made(&self) -> bool {
+        self.connected && self.http.as_ref().is_none_or(|http| http.is_greeted())
+    }
+
+    /// Why it can never be used, although the handshake was done: nobody has agreed to speak HTTP/2.
+    pub(super) fn mismatch(&self) -> Option<String> {
+        let is_agreed = self.pipe.agreed().is_none_or(|protocol| protocol == Some(b"h2"));
+        let address = self.upstream.key.address;
+        (self.http.is_some() && !is_agreed)
+            .then(|| format!("dial tcp {address}: the upstream does not offer HTTP/2 (ALPN h2)"))
+    }
+
+    /// Puts a query on it; with `ID` 0 where the ID is of no use (RFC 8484 section 4.1). False if it takes none.
+    pub(super) fn put(
+        &mut self,
+        ask: &Ask,
+        id: u16,
+        message: &mut [u8],
+        spare: &mut Vec<Vec<u8>>,
+    ) -> bool {
+        let Some(http) = &mut self.http else {
+            header::set_id(message, id);
+            self.pipe.output.push(message, spare);
+            return true;
+        };
+        header::set_id(message, 0);
+        // A response to a health check must come from the upstream itself.
+        let in_target = ask.upstream.key.settings.doh_get && !ask.is_check();
+        http.ask(id, message, in_target)
+    }
+
+    /// Makes ready what is to be sent; says whether that is within bounds.
+    pub(super) fn prepare(&mut self) -> bool {
+        let Some(http) = &mut self.http else { return true };
+        let octets = http.take_output();
+        if !octets.is_empty() {
+            self.pipe.output.append(octets);
+        }
+        self.pipe.output.len() <= UNSENT_MAX
+    }
+
+    /// Why nothing more comes of it, if so.
+    pub(super) fn end(&self) -> Option<String> {
+        let why = self.http.as_ref()?.end()?;
+        let address = self.upstream.key.address;
+        Some(match self.local() {
+            Some(local) => format!("read tcp {local}->{address}: {why}"),
+            None => format!("read tcp {address}: {why}"),
+        })
+    }
+
+    /// Whether the upstream takes no more queries on it.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.http.as_ref().is_some_and(|http| http.is_leaving())
+    }
+
+    /// Whether the upstream takes so few queries at a time that it needs more connections than others.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.http.as_ref().is_some_and(|http| http.streams() < UPSTREAM_SPREAD)
+    }
+
+    /// Takes back requests that nobody has waited for in a long time.
+    pub(super) fn cancel_forgotten(&mut self, now: Now) -> bool {
+        let Some(http) = &mut self.http else { return false };
+        let is_old = |waiting: &Waiting| {
+            waiting.forgotten && now.since(waiting.sent_at) >= UPSTREAM_FORGOTTEN_MAX
+        };
+        let old: Vec<u16> =
+            self.waiting.iter().filter(|(_, own)| is_old(own)).map(|(id, _)| *id).collect();
+        old.iter().for_each(|id| http.cancel(*id));
+        old.iter().for_each(|id| _ = self.take(*id));
+        !old.is_empty()
     }
 
     /// How many queries it answered, if the upstream has closed it without an answer to others that it had
@@ -123,7 +209,7 @@ impl Stream {
 
     /// What it means that it broke: before it is made, no query has left.
     pub(super) fn breakage(&self, text: String) -> Fault {
-        if self.connected { Fault::Broken(text) } else { Fault::Connect(text) }
+        if self.is_made() { Fault::Broken(text) } else { Fault::Connect(text) }
     }
 
     /// That it was not made in time.
@@ -139,7 +225,8 @@ impl Stream {
     pub(super) fn standing(&self, now: Now, queries_max: Option<u32>) -> Option<Standing> {
         let full = self.waiting.len() >= UPSTREAM_IN_FLIGHT
             || self.pipe.output.len() >= UNSENT_MAX
-            || queries_max.is_some_and(|most| self.asked >= most);
+            || queries_max.is_some_and(|most| self.asked >= most)
+            || self.http.as_ref().is_some_and(|http| !http.has_room());
         match (self.connected, self.is_old(now)) {
             _ if full => None,
             (_, true) if !self.connected || !self.may_outlast() => None,
@@ -217,24 +304,58 @@ pub(super) fn take_octets(
     places: &mut Places,
     cx: &mut Context<'_>,
 ) {
+    if let Some(http) = &mut stream.http {
+        http.receive(octets);
+        return take_responses(stream, places, cx);
+    }
     let kept = std::mem::take(&mut stream.input);
     stream.input = take_front(kept, octets, |all| {
         let mut taken = 0;
         while let Some((message, len)) = all.get(taken..).and_then(first_message) {
-            take_answer(stream, message, places, cx);
+            let id = message.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
+            if !take_answer(stream, id, message, places, cx) {
+                cx.counters.add(cx.counters.strays, 1);
+            }
             taken += len;
         }
         taken
     });
 }
 
-/// Hands a message to the question it answers, if there is one.
-fn take_answer(stream: &mut Stream, message: &[u8], places: &mut Places, cx: &mut Context<'_>) {
-    let id = message.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
+/// Hands what has come of requests to their questions.
+fn take_responses(stream: &mut Stream, places: &mut Places, cx: &mut Context<'_>) {
+    while let Some(Done { id, result }) = stream.http.as_mut().and_then(|http| http.next()) {
+        let failure = match result {
+            Ok(message) if take_answer(stream, id, &message, places, cx) => continue,
+            Ok(_) => Failure::Refused("its response is not to the query".to_owned()),
+            Err(failure) => failure,
+        };
+        let address = stream.upstream.key.address;
+        let fault = match failure {
+            Failure::Unseen(why) => Fault::Broken(format!("upstream {address} failed: {why}")),
+            Failure::Refused(why) => Fault::Refused(format!("upstream {address} failed: {why}")),
+        };
+        let Some(waiting) = stream.take(id) else { continue };
+        if !waiting.forgotten {
+            stream.settled(cx.now);
+            places.remove(waiting.attempt);
+            cx.worker.failed(cx.now, waiting.ticket, waiting.attempt, &fault);
+        }
+        places.reuse(waiting);
+    }
+}
+
+/// Hands a message to the question with this ID, if it answers that.
+fn take_answer(
+    stream: &mut Stream,
+    id: u16,
+    message: &[u8],
+    places: &mut Places,
+    cx: &mut Context<'_>,
+) -> bool {
     let answer = stream.waiting.get(&id).and_then(|waiting| waiting.answer(message));
     let Some((answer, waiting)) = answer.and_then(|answer| Some((answer, stream.take(id)?))) else {
-        cx.counters.add(cx.counters.strays, 1);
-        return;
+        return false;
     };
     stream.answers = stream.answers.saturating_add(1);
     if !waiting.forgotten {
@@ -244,6 +365,7 @@ fn take_answer(stream: &mut Stream, message: &[u8], places: &mut Places, cx: &mu
     }
     drop(answer);
     places.reuse(waiting);
+    true
 }
 
 /// Starts to connect to the upstream.
@@ -267,7 +389,7 @@ mod tests {
     use super::*;
     use nodens_core::log::Sink;
     use nodens_core::testing::request;
-    use nodens_core::upstream::{Ask, Carrier, Key, Settings};
+    use nodens_core::upstream::{Carrier, Key, Settings};
     use nodens_core::{ListenerKind, Shared};
     use std::net::TcpListener;
     use std::time::Duration;

@@ -17,7 +17,6 @@ use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Fault, Upstream};
-use nodens_wire::header;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -51,8 +50,9 @@ impl Streams {
         let stream = self.open.get_mut(key).ok_or_else(|| refuse("no connection"))?;
         let id = draw_id(random, |id| stream.waiting.contains_key(&id));
         let id = id.ok_or_else(|| refuse("no ID"))?;
-        header::set_id(message, id);
-        stream.pipe.output.push(message, &mut self.spare);
+        if !stream.put(ask, id, message, &mut self.spare) {
+            return Err(refuse("the upstream takes no more queries").into());
+        }
         stream.await_answer(id, waiting);
         if !stream.connected {
             cx.worker.connects(ask.ticket, ask.attempt);
@@ -75,10 +75,11 @@ impl Streams {
         let series = &ask.upstream.series;
         let keys = self.by_upstream.get(&ask.upstream.id).map(Vec::as_slice).unwrap_or_default();
         let mut best: Option<((Standing, usize), Key)> = None;
-        let mut usable = 0;
+        let (mut usable, mut is_narrow) = (0, false);
         let queries_max = self.manners.queries_max(ask.upstream.id, cx.now);
         for key in keys {
             let Some(stream) = self.open.get(*key) else { continue };
+            is_narrow |= stream.is_narrow();
             let Some(standing) = stream.standing(cx.now, queries_max) else { continue };
             usable += usize::from(!is_second_best(standing));
             let avoided = ask.elsewhere && stream.has_asked_for(ask.ticket);
@@ -87,7 +88,10 @@ impl Streams {
                 best = Some((rank, *key));
             }
         }
-        let most = queries_max.map_or(2 * UPSTREAM_CONNECTIONS, |_| UPSTREAM_CONNECTIONS_SHORT);
+        let most = match queries_max.is_some() || is_narrow {
+            true => UPSTREAM_CONNECTIONS_SHORT,
+            false => 2 * UPSTREAM_CONNECTIONS,
+        };
         let room = keys.len() < most;
         let opens = match best {
             None => room,
@@ -197,7 +201,7 @@ impl Streams {
                 return;
             }
             stream.dialled = true;
-            self.note_handshake(ready.key, cx);
+            self.note_handshake(ready.key, places, cx);
         }
         if ready.readable && !self.puts_off(ready.key) {
             self.read(ready.key, places, scratch, cx);
@@ -222,7 +226,15 @@ impl Streams {
                 stream.heard_at = cx.now.mono_ns;
                 stream.doubtful = false;
                 let octets = scratch.get(..len).unwrap_or_default();
+                let was_made = stream.is_made();
                 take_octets(stream, octets, places, cx);
+                if let Some(why) = stream.end() {
+                    let fault = stream.breakage(why);
+                    return self.fail_closed(key, &fault, places, cx);
+                }
+                if !was_made && stream.is_made() {
+                    self.manners.made(stream.upstream.id);
+                }
                 if stream.pipe.has_ended() {
                     // Its next read says how.
                     self.read(key, places, scratch, cx);
@@ -240,13 +252,19 @@ impl Streams {
 
     /// [`Streams::fail`] for a connection that the upstream closed or broke, with a note of what that says
     /// of others.
-    fn fail_closed(&mut self, key: Key, fault: &Fault, places: &mut Places, cx: &mut Context<'_>) {
+    pub(super) fn fail_closed(
+        &mut self,
+        key: Key,
+        fault: &Fault,
+        places: &mut Places,
+        cx: &mut Context<'_>,
+    ) {
         if let Some(stream) = self.open.get(key) {
             let upstream = stream.upstream.id;
             if let Some(answers) = stream.answers_before_close() {
                 self.manners.closed(upstream, answers, cx.now);
             }
-            if stream.dialled && !stream.connected {
+            if stream.dialled && !stream.is_made() {
                 self.manners.handshake_failed(upstream, &fault.to_string(), cx.now);
             }
         }
@@ -265,6 +283,11 @@ impl Streams {
         while let Some(key) = self.dirty.pop() {
             let Some(stream) = self.open.get_mut(key) else { continue };
             stream.dirty = false;
+            if !stream.prepare() {
+                let fault = stream.breakage("it takes none of what it asks for".to_owned());
+                self.fail(key, &fault, places, cx);
+                continue;
+            }
             if stream.dialled
                 && let Err(error) = stream.pipe.write()
             {
@@ -294,7 +317,7 @@ impl Streams {
     pub(super) fn sweep(&mut self, places: &mut Places, cx: &mut Context<'_>) {
         let now = cx.now;
         let late =
-            |stream: &Stream| !stream.connected && now.since(stream.opened_at) >= CONNECT_TIMEOUT;
+            |stream: &Stream| !stream.is_made() && now.since(stream.opened_at) >= CONNECT_TIMEOUT;
         for key in self.open.keys(late) {
             if let Some(text) = self.open.get(key).map(Stream::dial_timeout) {
                 self.fail_closed(key, &Fault::Connect(text), places, cx);
@@ -313,10 +336,16 @@ impl Streams {
             // A little earlier than asked for: many upstreams close after the same time, and a
             // question that meets their FIN on the way has to be asked again.
             let expire = stream.upstream.key.settings.expire.mul_f64(0.8);
-            stream.live == 0 && (retired || now.since(stream.idle_since) >= expire)
+            stream.live == 0
+                && (retired || stream.is_leaving() || now.since(stream.idle_since) >= expire)
         };
         for key in self.open.keys(over) {
             self.fail(key, &Fault::Broken(String::new()), places, cx);
+        }
+        for key in self.open.keys(|_| true) {
+            if self.open.get_mut(key).is_some_and(|stream| stream.cancel_forgotten(now)) {
+                self.mark(key);
+            }
         }
         self.manners.sweep(now);
         for keys in self.by_upstream.values() {

@@ -24,16 +24,16 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// An authority, and files of certificates that it signed.
-struct Authority {
+pub(super) struct Authority {
     folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// A certificate and its key.
-type Pair = (CertificateDer<'static>, PrivateKeyDer<'static>);
+pub(super) type Pair = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
 impl Authority {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -43,12 +43,12 @@ impl Authority {
         Self { folder, issuer }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// A certificate for these names, changed in some way.
-    fn signed(&self, names: &[&str], change: impl Fn(&mut CertificateParams)) -> Pair {
+    pub(super) fn signed(&self, names: &[&str], change: impl Fn(&mut CertificateParams)) -> Pair {
         let names: Vec<_> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();
         change(&mut params);
@@ -60,18 +60,18 @@ impl Authority {
     }
 
     /// `tls` with this authority.
-    fn tls(&self) -> String {
+    pub(super) fn tls(&self) -> String {
         format!("tls {}\n", self.file("ca.pem").display())
     }
 }
 
-const ADDRESS: &[&str] = &["127.0.0.1", "dns.example"];
+pub(super) const ADDRESS: &[&str] = &["127.0.0.1", "dns.example"];
 
-fn config((certificate, key): Pair) -> Arc<ServerConfig> {
+pub(super) fn config((certificate, key): Pair) -> Arc<ServerConfig> {
     config_of(&[&TLS13, &TLS12], (certificate, key))
 }
 
-fn config_of(
+pub(super) fn config_of(
     versions: &[&'static rustls::SupportedProtocolVersion],
     (certificate, key): Pair,
 ) -> Arc<ServerConfig> {
@@ -286,7 +286,7 @@ fn serve(
 }
 
 /// A server of one worker that forwards to `to`.
-fn forward(to: &str, options: &str) -> Server {
+pub(super) fn forward(to: &str, options: &str) -> Server {
     let corefile =
         format!(".:0 {{\n bind 127.0.0.1\n errors\n forward . {to} {{\n{options}\n}}\n}}");
     Server::of(1, &corefile, Options::default(), &BuildOptions::default())

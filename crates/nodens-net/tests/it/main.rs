@@ -6,6 +6,7 @@ mod connections;
 mod encrypted;
 mod handover;
 mod http;
+mod https_upstreams;
 mod proxy;
 mod quic;
 mod quic_client;

@@ -247,9 +247,11 @@ fn property(
         "tls_servername" => options.encryption.read_name(line)?,
         "doh_method" => {
             let [method] = line.expect_args()?;
-            if !["GET", "POST"].contains(&method.text.as_str()) {
-                return Err(Error::expected(method, "GET or POST"));
-            }
+            settings.doh_get = match method.text.as_str() {
+                "GET" => true,
+                "POST" => false,
+                _ => return Err(Error::expected(method, "GET or POST")),
+            };
         }
         _ => return Err(line.unknown_property(&PROPERTIES)),
     }

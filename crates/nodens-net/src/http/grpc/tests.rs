@@ -1,3 +1,4 @@
+use super::packet::FIELD;
 use super::*;
 
 /// A query for the root's NS records.
@@ -69,7 +70,7 @@ fn a_response_is_read_as_it_was_written() {
         let body = response(&message).body;
         assert_eq!(body[0], 0);
         assert_eq!(u32::from_be_bytes(body[1..5].try_into().unwrap()) as usize, body.len() - 5);
-        assert_eq!(field(&body[5..]).unwrap(), message);
+        assert_eq!(packet::message(&body, len).unwrap(), message);
     }
 }
 

@@ -89,7 +89,19 @@ fn destinations_are_checked() {
         ),
         ("forward . tls://dns.example".to_owned(), "Corefile:2:11: failed to resolve \"dns.example\""),
         ("forward . quic://9.9.9.9".to_owned(), "Corefile:2:11: 'quic://9.9.9.9': Nodens does not"),
-        ("forward . https://dns.example".to_owned(), "Corefile:2:11: 'https://dns.example': Nod"),
+        ("forward . https://dns.example".to_owned(), "Corefile:2:11: failed to resolve \"dns.example\""),
+        (
+            "forward . https://9.9.9.9/dns-query".to_owned(),
+            "Corefile:2:11: paths are not allowed in HTTPS upstream addresses (the /dns-query path is \
+             used by default): https://9.9.9.9/dns-query",
+        ),
+        (
+            "forward . https://9.9.9.9%a {\n tls_servername b\n}".to_owned(),
+            "Corefile:2:1: both forward ('b') and proxy level ('a') TLS servernames are set for \
+             upstream proxy 'https://9.9.9.9:443'",
+        ),
+        ("forward . https3://9.9.9.9".to_owned(), "Corefile:2:11: 'https3' is not supported as a dest"),
+        ("forward . http://9.9.9.9".to_owned(), "Corefile:2:11: 'http' is not supported as a dest"),
         (
             "forward . grpc://192.0.2.1".to_owned(),
             "Corefile:2:11: 'grpc' is not supported as a destination protocol in forward",

@@ -18,9 +18,11 @@ fn upstreams(bench: &Bench) -> Vec<(String, Option<String>)> {
 
 #[test]
 fn names_come_from_the_upstream_from_the_block_or_are_the_address() {
-    let own = "tls://192.0.2.1 tls://192.0.2.1%A.example tls://192.0.2.1%a.example 192.0.2.1 \
+    let own = "https://192.0.2.1 https://192.0.2.1%a.example:8443 tls://192.0.2.1 tls://192.0.2.1%A.example tls://192.0.2.1%a.example 192.0.2.1 \
                tls://[2001:db8::1%b.example]:8853 tls://2001:db8::2%b.example tls://[2001:db8::3]";
     let expected = [
+        ("192.0.2.1:443", Some("192.0.2.1")),
+        ("192.0.2.1:8443", Some("a.example")),
         ("192.0.2.1:853", Some("192.0.2.1")),
         ("192.0.2.1:853", Some("a.example")),
         ("192.0.2.1:53", None),
@@ -92,13 +94,39 @@ fn an_upstream_within_tls_is_asked_so_whatever_others_are_asked_over() {
 }
 
 #[test]
+fn a_server_that_speaks_two_ways_is_two_upstreams() {
+    let mut bench = bench("tls://192.0.2.1:853 https://192.0.2.1:853", "policy round_robin");
+    let log = script(&mut bench, |_, question| replies(question));
+    for n in 0..4 {
+        assert_eq!(rcode_of(&mut bench, &format!("a{n}.example A")), Rcode::NOERROR);
+    }
+    let log = log.borrow();
+    for carrier in [Carrier::Tls, Carrier::Https] {
+        assert_eq!(log.iter().filter(|(_, how, _)| *how == carrier).count(), 2);
+    }
+}
+
+#[test]
+fn doh_method_says_where_queries_stand() {
+    for (body, in_target) in [("", false), ("doh_method POST", false), ("doh_method GET", true)] {
+        let bench = bench("https://192.0.2.1", body);
+        let handlers = &bench.worker.config().blocks[0].handlers;
+        let Some(crate::handlers::Handler::Forward(forward)) = handlers.last() else {
+            panic!("no forward");
+        };
+        assert_eq!(forward.asking.upstreams[0].key.settings.doh_get, in_target, "{body}");
+    }
+}
+
+#[test]
 fn metrics_name_the_encryption() {
-    let bench = bench("tls://192.0.2.1 192.0.2.2", "");
+    let bench = bench("tls://192.0.2.1 192.0.2.2 https://192.0.2.3", "");
     let text = bench.shared.registry.render();
     let has = |to: &str, proto: &str| {
         text.contains(&format!("hits_total{{proxy_name=\"forward\",to=\"{to}\",proto=\"{proto}\"}}"))
     };
     assert!(has("192.0.2.1:853", "tcp-tls") && !has("192.0.2.1:853", "tcp"), "{text}");
+    assert!(has("192.0.2.3:443", "https") && !has("192.0.2.3:443", "tcp"), "{text}");
     assert!(has("192.0.2.2:53", "udp") && has("192.0.2.2:53", "tcp"), "{text}");
     assert!(!has("192.0.2.2:53", "tcp-tls"), "{text}");
 }
