@@ -66,7 +66,7 @@ pub static DIRECTIVES: &[Spec] = &[
     Spec::lacking("etcd"),
     handlers::loops::SPEC,
     handlers::forward::SPEC,
-    Spec::lacking("grpc"),
+    handlers::grpc::SPEC,
     handlers::erratic::SPEC,
     handlers::whoami::SPEC,
     Spec::lacking("on"),

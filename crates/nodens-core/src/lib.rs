@@ -23,6 +23,7 @@ pub mod containment;
 pub mod cookie;
 mod destinations;
 pub mod directives;
+mod exchange;
 pub mod expression;
 pub mod finish;
 pub mod go_regex;

@@ -94,6 +94,8 @@ pub const MALFORMED_SAID_EVERY: Duration = Duration::from_secs(10);
 pub const DESTINATIONS_PER_FORWARD_MAX: usize = 15;
 /// Upstreams of one `forward`: a file or a name among its destinations can stand for several.
 pub const UPSTREAMS_PER_FORWARD_MAX: usize = 64;
+/// How long one attempt of `grpc` may take: as long as a query (CoreDNS's bound).
+pub const GRPC_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time a health check has to be answered.
 pub const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 /// Octets of responses to clients that waited at which they are sent before others are made. A long

@@ -261,6 +261,8 @@ pub const UPSTREAM_STREAM_WINDOW: u32 = 66 << 10;
 pub const UPSTREAM_CONNECTION_WINDOW: u32 = 512 << 10;
 /// Octets on a connection of HTTP/2 to an upstream without a whole response at which it is closed.
 pub const UPSTREAM_UNANSWERED_MAX: usize = 1 << 20;
+/// Octets of a text of an upstream's that a log line has.
+pub const UPSTREAM_TEXT_MAX: usize = 200;
 /// For how long a request of HTTP/2 that needs no response any more is not taken back: servers close connections
 /// on which many are.
 pub const UPSTREAM_FORGOTTEN_MAX: Duration = Duration::from_secs(10);

@@ -63,6 +63,7 @@ const DIRECTIVES: &[Known] = &[
     known("erratic"),
     known("errors"),
     with("forward", ". 127.0.0.1"),
+    with("grpc", ". 127.0.0.1"),
     known("header"),
     known("health"),
     known("hosts"),

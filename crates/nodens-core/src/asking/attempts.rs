@@ -226,7 +226,7 @@ impl Asking {
         state.asked |= bit(member);
         state.ever_asked |= bit(member);
         upstream.path(carrier).departed();
-        worker.cells.add(upstream.series.requests(), 1);
+        upstream.series.count_request(&mut worker.cells);
         let (ticket, sent_ns, upstream) = (state.ticket, q.now.mono_ns, upstream.clone());
         state.pending.push(Attempt {
             number,

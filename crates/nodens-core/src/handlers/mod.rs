@@ -159,6 +159,7 @@ handlers! {
     erratic::Erratic,
     errors::Errors,
     forward::Forward,
+    grpc::Grpc,
     header::HeaderRules,
     hosts::Hosts,
     k8s_external::K8sExternal,

@@ -1,4 +1,4 @@
-//! The metric series of one upstream, under CoreDNS's present names and those of before 1.10.
+//! The metric series of one upstream, under CoreDNS's present names and, for `forward`, those of before 1.10.
 
 use super::Carrier;
 use crate::metrics::{Cells, Counter, Histogram, LazyCounters, LazyHistograms, Registry};
@@ -18,6 +18,7 @@ static DURATION_BOUNDS: [f64; 16] = [
 /// Series with the label `to` of one upstream.
 #[derive(Debug)]
 pub struct Series {
+    families: &'static Families,
     requests: Counter,
     probe_failures: Counter,
     malformed: Counter,
@@ -29,10 +30,45 @@ pub struct Series {
     old_durations: LazyHistograms,
 }
 
+/// The names of the families that differ between directives.
+#[derive(Debug)]
+struct Families {
+    directive: &'static str,
+    requests: &'static str,
+    /// Whether a request is one that was answered.
+    counts_answers: bool,
+    responses: &'static str,
+    malformed: &'static str,
+}
+
+static FORWARD: Families = Families {
+    directive: "forward",
+    requests: "coredns_forward_requests_total",
+    counts_answers: false,
+    responses: "coredns_forward_responses_total",
+    malformed: "nodens_forward_malformed_replies_total",
+};
+
+static GRPC: Families = Families {
+    directive: "grpc",
+    requests: "coredns_grpc_requests_total",
+    counts_answers: true,
+    responses: "coredns_grpc_responses_total",
+    malformed: "nodens_grpc_malformed_replies_total",
+};
+
+impl Families {
+    /// Those of the directive that asks upstreams of this kind.
+    fn of(kind: ListenerKind) -> &'static Self {
+        if kind == ListenerKind::Grpc { &GRPC } else { &FORWARD }
+    }
+}
+
 impl Series {
     /// Those of the upstream called `to`, which speaks `kind`.
     pub(super) fn new(registry: &Registry, to: &str, kind: ListenerKind) -> Self {
-        let proxy = ("proxy_name", "forward");
+        let families = Families::of(kind);
+        let proxy = ("proxy_name", families.directive);
         let per_carrier = |name, help| {
             ByTransport::new(|carrier: Carrier| {
                 // Only what it can be asked over has a series.
@@ -46,8 +82,9 @@ impl Series {
             })
         };
         Self {
+            families,
             requests: registry.counter(
-                "coredns_forward_requests_total",
+                families.requests,
                 "Queries sent to an upstream.",
                 &[("to", to)],
             ),
@@ -57,7 +94,7 @@ impl Series {
                 &[proxy, ("to", to)],
             ),
             malformed: registry.counter(
-                "nodens_forward_malformed_replies_total",
+                families.malformed,
                 "Replies of an upstream that were no well-formed messages.",
                 &[("to", to)],
             ),
@@ -95,9 +132,11 @@ impl Series {
         self.malformed
     }
 
-    /// Questions sent.
-    pub fn requests(&self) -> Counter {
-        self.requests
+    /// Counts a question that is sent.
+    pub fn count_request(&self, cells: &mut Cells) {
+        if !self.families.counts_answers {
+            cells.add(self.requests, 1);
+        }
     }
 
     /// Counts an answer with `rcode` from the upstream called `to`, by writer `writer`.
@@ -115,13 +154,20 @@ impl Series {
             None => "other".to_owned(),
         };
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let families = self.families;
         self.responses.add(index, cells, writer, registry, || {
             registry.counter(
-                "coredns_forward_responses_total",
+                families.responses,
                 "Responses of an upstream, by RCODE.",
                 &[("to", to), ("rcode", &text())],
             )
         });
+        if families.counts_answers {
+            cells.add(self.requests, 1);
+            return self.durations.observe((0, ns), cells, writer, registry, || {
+                duration(registry, "coredns_grpc_request_duration_seconds", &[("to", to)])
+            });
+        }
         self.durations.observe((index, ns), cells, writer, registry, || {
             let labels = [("proxy_name", "forward"), ("to", to), ("rcode", &text())];
             duration(registry, "coredns_proxy_request_duration_seconds", &labels)

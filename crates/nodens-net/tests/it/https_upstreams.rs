@@ -491,6 +491,44 @@ fn nodens_asks_nodens_with_either_method_and_responses_of_any_length() {
 }
 
 #[test]
+fn nodens_asks_nodens_by_grpc_with_and_without_tls() {
+    let authority = Authority::new();
+    authority.signed(ADDRESS, |_| {});
+    let source = Upstream::prompt();
+    let (certificate, key) = (authority.file("cert.pem"), authority.file("key.pem"));
+    for (served, asked) in [
+        (String::new(), String::new()),
+        (format!("tls {} {}", certificate.display(), key.display()), authority.tls()),
+    ] {
+        let upstream = server(&format!(
+            "grpc://.:0 {{\n bind 127.0.0.1\n {served}\n forward . {} {{\n force_tcp\n }}\n}}",
+            source.address
+        ));
+        let to = upstream.address();
+        let server =
+            server(&format!(".:0 {{\n bind 127.0.0.1\n errors\n grpc . {to} {{\n {asked}\n}}\n}}"));
+        let address = server.address();
+        let clients: Vec<_> = (0..50)
+            .map(|n| {
+                std::thread::spawn(move || {
+                    assert_answered(&ask_udp(address, &format!("n{n}.test A")));
+                    assert_answered(&ask_tcp(address, &format!("m{n}.test A")));
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+        assert_eq!(server.count("coredns_grpc_requests_total"), 100);
+        // Nobody is there any more.
+        upstream.stop();
+        let answer = ask_udp(address, "gone.test A");
+        assert_eq!(answer.flags.rcode(), Rcode::SERVFAIL);
+        let log = server.log();
+        assert!(log.contains("connect: connection refused"), "{log}");
+        server.stop();
+    }
+}
+
+#[test]
 fn one_query_may_be_asked_over_https_without_a_worker() {
     let authority = Authority::new();
     let upstream = Scripted::with(&authority, Habit::Answers(100));

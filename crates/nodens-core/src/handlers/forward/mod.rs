@@ -4,7 +4,6 @@
 //! and whether again.
 
 mod config;
-mod message;
 mod targets;
 
 use config::setup;
@@ -13,6 +12,7 @@ pub use targets::{Target, targets};
 
 use crate::asking::{Asking, Cause, Parts, Progress, Query, coalesce};
 use crate::coalescing::Role;
+use crate::exchange as message;
 use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
 use crate::handlers::{dnstap, loops};

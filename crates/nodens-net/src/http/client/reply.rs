@@ -4,7 +4,7 @@ use super::speech::MEDIA_TYPE;
 use super::{Failure, poll};
 use crate::http::grpc::{self, packet};
 use crate::http::requests::Dialect;
-use crate::limits::GRPC_AROUND;
+use crate::limits::{GRPC_AROUND, UPSTREAM_TEXT_MAX};
 use h2::client::ResponseFuture;
 use h2::{Error, Reason, RecvStream};
 use http::response::Parts;
@@ -18,8 +18,6 @@ use std::task::Poll;
 /// The status of a call of gRPC that went well, and that of one for a name that is not there.
 const OK: &[u8] = b"0";
 const NOT_FOUND: &[u8] = b"5";
-/// Octets of a text of the upstream's that a log line has.
-const TEXT_LEN_MAX: usize = 200;
 
 /// What has come of the response to a query.
 pub(super) struct Reply {
@@ -206,6 +204,6 @@ fn is_dns(media_type: &[u8]) -> bool {
 
 /// What the upstream says, as far as a log line has room for it.
 fn text(octets: &[u8]) -> String {
-    let octets = octets.get(..TEXT_LEN_MAX).unwrap_or(octets);
+    let octets = octets.get(..UPSTREAM_TEXT_MAX).unwrap_or(octets);
     String::from_utf8_lossy(octets).into_owned()
 }

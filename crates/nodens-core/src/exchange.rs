@@ -1,4 +1,4 @@
-//! The message that is asked, and what a reply says.
+//! The message that an upstream is asked, and what a reply says.
 
 use crate::handler::Resolution;
 use crate::response::Response;
@@ -15,7 +15,7 @@ use std::ops::Range;
 const HOP_BY_HOP: [u16; 3] = [code::COOKIE, code::TCP_KEEPALIVE, code::PADDING];
 
 /// Writes the question as the chain left it; the ID is 0. Gives the place of the question in it.
-pub(super) fn compose(q: &mut Resolution, scratch: &mut Vec<u8>) -> Range<usize> {
+pub(crate) fn compose(q: &mut Resolution, scratch: &mut Vec<u8>) -> Range<usize> {
     let out = &mut q.state.forward.message;
     let flags = q.flags.with(Flags::QR, false).with_rcode(Rcode::NOERROR);
     Builder::new(out, 0, flags).question(q.qname.view(), q.qtype, q.qclass);
@@ -37,7 +37,7 @@ pub(super) fn compose(q: &mut Resolution, scratch: &mut Vec<u8>) -> Range<usize>
 
 /// What matters of a reply here.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// With the upper bits of the OPT record.
     pub rcode: Rcode,
     /// TC is set.
@@ -53,7 +53,7 @@ pub(super) struct Facts {
 }
 
 /// Reads a whole reply. What passes is well-formed to the last octet of its last record.
-pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
+pub(crate) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
     let header = Header::read(reply)?;
     let mut edns: Option<Edns> = None;
     let mut records = Records::of(reply)?;
@@ -83,7 +83,7 @@ pub(super) fn examine(reply: &[u8]) -> Result<Facts, WireError> {
 
 /// Cuts a reply that is malformed behind its question down to header and question with TC set,
 /// so that the client asks again over TCP. `None` if there is no question to keep.
-pub(super) fn cut_to_question(reply: &[u8], out: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn cut_to_question(reply: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut header = Header::read(reply).ok()?;
     let mut reader = Reader::new(reply, HEADER_LEN);
     reader.skip_name().ok()?;
@@ -97,7 +97,7 @@ pub(super) fn cut_to_question(reply: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Takes `reply` as the response, with what its OPT record says.
-pub(super) fn adopt(response: &mut Response, reply: &[u8], facts: &Facts) {
+pub(crate) fn adopt(response: &mut Response, reply: &[u8], facts: &Facts) {
     let reply = reply.get(..facts.end).unwrap_or(reply);
     response.adopt(reply);
     if !facts.plain {
