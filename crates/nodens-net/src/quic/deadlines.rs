@@ -12,12 +12,12 @@ use std::collections::BinaryHeap;
 const DEADLINES_FEW: usize = 64;
 
 /// When connections have to be looked at, the next first.
-pub(super) type Deadlines = BinaryHeap<Reverse<(u64, Key)>>;
+pub(crate) type Deadlines = BinaryHeap<Reverse<(u64, Key)>>;
 
 /// Drops deadlines that are not those of `queued` any more once they are the majority: clients that come
 /// and go, and timers of QUIC that move, would else leave one each for as long as a connection may be
 /// idle.
-pub(super) fn tidy<T>(deadlines: &mut Deadlines, all: &Slots<T>, queued: impl Fn(&T) -> u64) {
+pub(crate) fn tidy<T>(deadlines: &mut Deadlines, all: &Slots<T>, queued: impl Fn(&T) -> u64) {
     let enough = 2 * all.len() + DEADLINES_FEW;
     if deadlines.len() > enough {
         let mut true_ones = std::mem::take(deadlines).into_vec();

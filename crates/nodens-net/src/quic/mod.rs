@@ -6,8 +6,9 @@
 //! keeps its address: migration is switched off, and a packet from another address is dropped.
 
 mod books;
+mod clock;
 mod closing;
-mod code;
+pub(crate) mod code;
 mod connection;
 mod deadlines;
 mod opening;
@@ -18,4 +19,6 @@ mod server;
 mod site;
 
 pub(crate) use books::{Books, register_gauges};
+pub(crate) use clock::Clock;
+pub(crate) use deadlines::{Deadlines, tidy};
 pub(crate) use server::QuicServer;

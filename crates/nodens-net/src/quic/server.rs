@@ -1,6 +1,7 @@
 //! The QUIC sockets and client connections of one worker.
 
 use super::books::Books;
+use super::clock::Clock;
 use super::connection::{Connection, Phase, code};
 use super::deadlines::{self, Deadlines};
 use super::site::Site;
@@ -19,7 +20,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What the books of memory know the connections of a worker by, beside its number.
 const OF_QUIC: usize = 1 << (usize::BITS - 1);
@@ -60,8 +61,7 @@ pub(crate) struct QuicServer {
     /// Memory is short, perhaps for a connection of another worker.
     pub(super) presses: bool,
     pub(super) ending: bool,
-    /// The same moment on both clocks.
-    zero: (Instant, u64),
+    clock: Clock,
 }
 
 impl QuicServer {
@@ -90,7 +90,7 @@ impl QuicServer {
             framed: Vec::new(),
             presses: false,
             ending: false,
-            zero: (Instant::now(), crate::clock::mono_ns()),
+            clock: Clock::new(),
         }
     }
 
@@ -125,14 +125,7 @@ impl QuicServer {
 
     /// The time on quinn's clock.
     pub(super) fn instant(&self, now: Now) -> Instant {
-        let (zero, zero_ns) = self.zero;
-        zero + Duration::from_nanos(now.mono_ns.saturating_sub(zero_ns))
-    }
-
-    fn nanoseconds(&self, at: Instant) -> u64 {
-        let (zero, zero_ns) = self.zero;
-        let since = at.saturating_duration_since(zero).as_nanos();
-        zero_ns.saturating_add(u64::try_from(since).unwrap_or(NEVER))
+        self.clock.instant(now)
     }
 
     /// Takes a batch of what has arrived at a socket. The rest has its turn behind what others have sent: a
@@ -311,7 +304,7 @@ impl QuicServer {
         let own = connection.deadline();
         let held = connection.held();
         self.presses |= connection.holding.set(held);
-        let deadline = quinn.map_or(NEVER, |at| self.nanoseconds(at)).min(own);
+        let deadline = quinn.map_or(NEVER, |at| self.clock.nanoseconds(at)).min(own);
         let Some(connection) = self.connections.get_mut(key) else { return };
         if deadline < connection.queued {
             connection.queued = deadline;
