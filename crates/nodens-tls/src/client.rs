@@ -110,6 +110,7 @@ fn load(
         authorities: Arc::new(authorities),
         provider: provider.clone(),
         not_after: Arc::default(),
+        refusal: Arc::default(),
     });
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier.clone());
     let config = match &files.certificate {
@@ -139,20 +140,29 @@ struct Start {
     config: Arc<ClientConfig>,
     /// The last second of the certificate that was verified last; the sessions count no longer.
     not_after: Arc<AtomicU64>,
+    /// Why a certificate was refused last.
+    refusal: Refusal,
 }
+
+/// Go's words for what is wrong with a certificate.
+type Refusal = Arc<ArcSwapOption<String>>;
 
 impl Start {
     fn new(loaded: &Loaded, protocol: Protocol) -> Self {
         let not_after = Arc::new(AtomicU64::new(u64::MAX));
-        let verifier =
-            Verifier { not_after: not_after.clone(), ..Verifier::clone(&loaded.verifier) };
+        let refusal = Refusal::default();
+        let verifier = Verifier {
+            not_after: not_after.clone(),
+            refusal: refusal.clone(),
+            ..Verifier::clone(&loaded.verifier)
+        };
         let mut config = ClientConfig::clone(&loaded.config);
         config.alpn_protocols = protocol.asked();
         config.dangerous().set_certificate_verifier(Arc::new(verifier));
         let sessions: Arc<dyn ClientSessionStore> =
             Arc::new(ClientSessionMemoryCache::new(TICKETS));
         config.resumption = Resumption::store(sessions);
-        Self { generation: loaded.generation, config: Arc::new(config), not_after }
+        Self { generation: loaded.generation, config: Arc::new(config), not_after, refusal }
     }
 
     /// Whether a session may be resumed: in one that is, no certificate is looked at.
@@ -192,6 +202,12 @@ impl Peer {
     /// There can be no keys.
     pub fn connect_unbuffered(&self) -> Result<UnbufferedClientConnection, Error> {
         UnbufferedClientConnection::new(self.config(), self.name.clone())
+    }
+
+    /// Why its certificate was refused last, in the words of [`go_text`](crate::go_text), for whoever gets no
+    /// error of TLS from a connection.
+    pub fn refusal(&self) -> Option<String> {
+        self.start.load().as_ref()?.refusal.load().as_deref().cloned()
     }
 
     /// What a new connection begins with; a session is resumed if there is one, as long as the certificate
@@ -239,6 +255,7 @@ struct Verifier {
     provider: Arc<CryptoProvider>,
     /// The last second of the certificate that was verified last.
     not_after: Arc<AtomicU64>,
+    refusal: Refusal,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -250,7 +267,10 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self.authorities.verify(leaf, sent, name, ocsp, now)?;
+        let verified = self.authorities.verify(leaf, sent, name, ocsp, now);
+        let verified = verified.inspect_err(|error| {
+            self.refusal.store(Some(Arc::new(crate::go_text(error))));
+        })?;
         self.not_after.store(chain::not_after(leaf).unwrap_or_default(), Relaxed);
         Ok(verified)
     }

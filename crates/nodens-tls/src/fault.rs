@@ -21,6 +21,14 @@ pub fn go_text(error: &Error) -> String {
     }
 }
 
+/// What the number of an alert means: `tls: unknown certificate authority`
+pub fn alert_text(alert: u8) -> String {
+    match of_alert(AlertDescription::from(alert)) {
+        Some(text) => format!("tls: {text}"),
+        None => format!("tls: alert({alert})"),
+    }
+}
+
 fn of_certificate(error: &CertificateError) -> String {
     let over = "certificate has expired or is not yet valid:";
     match error {
@@ -168,6 +176,8 @@ mod tests {
             )
         );
         let alert = |alert| go_text(&Error::AlertReceived(alert));
+        assert_eq!(alert_text(120), "tls: no application protocol");
+        assert_eq!(alert_text(200), "tls: alert(200)");
         assert_eq!(
             alert(AlertDescription::UnknownCA),
             "remote error: tls: unknown certificate authority"

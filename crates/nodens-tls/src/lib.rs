@@ -19,7 +19,7 @@ pub use acme::{AcmeDomainError, AcmeOptions, Life, Managed, Storage, Stored};
 pub use authorities::Authorities;
 pub use client::{Client, ClientFiles, Peer, server_name};
 pub use error::LoadError;
-pub use fault::go_text;
+pub use fault::{alert_text, go_text};
 pub use protocol::Protocol;
 pub use rustls;
 pub use server::{ClientAuth, Server, ServerFiles};
