@@ -78,10 +78,10 @@ impl Transport {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Tls => "tcp-tls",
+            Self::Quic => "quic",
             // CoreDNS counts no connections of these.
             Self::Https => "https",
             Self::Grpc => "grpc",
-            Self::Quic => "quic",
         }
     }
 

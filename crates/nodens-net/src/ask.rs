@@ -2,6 +2,8 @@
 //!
 //! What clients wait for goes through the workers' sockets instead, see [`crate::upstream`].
 
+mod quic;
+
 use crate::http::client::{Client, Failure, Speech};
 use crate::limits::RESPONSE_LEN_MAX;
 use crate::random::Random;
@@ -26,6 +28,8 @@ pub enum Way {
     Tls(Arc<Peer>),
     /// Over HTTPS, of the server that it has to be.
     Https(Arc<Peer>),
+    /// Over QUIC, of the server that it has to be.
+    Quic(Arc<Peer>),
 }
 
 impl Way {
@@ -33,6 +37,7 @@ impl Way {
     pub fn of(upstream: &Upstream, carrier: Carrier) -> Self {
         match (&upstream.key.tls, carrier) {
             (Some(peer), Carrier::Https) => Self::Https(peer.clone()),
+            (Some(peer), Carrier::Quic) => Self::Quic(peer.clone()),
             (Some(peer), _) => Self::Tls(peer.clone()),
             (None, Carrier::Udp) => Self::Udp,
             (None, _) => Self::Tcp,
@@ -46,6 +51,7 @@ impl Way {
             Self::Tcp => Carrier::Tcp,
             Self::Tls(_) => Carrier::Tls,
             Self::Https(_) => Carrier::Https,
+            Self::Quic(_) => Carrier::Quic,
         }
     }
 }
@@ -54,7 +60,7 @@ impl Way {
 /// connecting may take as long before that, a handshake counts. Over UDP, messages that do not belong to the query are skipped (RFC 5452, section 9).
 ///
 /// # Errors
-/// What the system says, [`ErrorKind::TimedOut`], over TCP and TLS [`ErrorKind::InvalidData`] for a message that is
+/// What the system says, [`ErrorKind::TimedOut`], over TCP, TLS and QUIC [`ErrorKind::InvalidData`] for a message that is
 /// not the response, or for a server that is not the one it has to be.
 pub fn ask(
     server: SocketAddr,
@@ -69,6 +75,7 @@ pub fn ask(
         Way::Tcp => query.over_stream(server, None, patience),
         Way::Tls(peer) => query.over_stream(server, Some(peer), patience),
         Way::Https(peer) => query.over_https(server, peer, patience),
+        Way::Quic(peer) => query.over_quic(server, peer, patience),
     };
     response.map_err(|error| match error.kind() {
         // What a read says whose time is over, and what the system says of a connection, in the same words.
@@ -150,6 +157,11 @@ impl Query<'_> {
                 self.exchange(StreamOwned::new(session, stream)).map_err(in_words_of_go)?
             }
         };
+        self.check(octets)
+    }
+
+    /// The response, if it is one.
+    fn check(&self, octets: Vec<u8>) -> io::Result<Vec<u8>> {
         if !self.is_answered_by(&octets) {
             return Err(io::Error::new(ErrorKind::InvalidData, "its response is malformed"));
         }
@@ -192,6 +204,17 @@ impl Query<'_> {
                 return Err(invalid(why));
             }
         }
+    }
+
+    fn over_quic(
+        &self,
+        server: SocketAddr,
+        peer: &Peer,
+        patience: Duration,
+    ) -> io::Result<Vec<u8>> {
+        // RFC 9250 section 4.2.1.
+        let query = Query { id: 0, ..*self };
+        query.check(quic::exchange(server, peer, &query.message(), patience)?)
     }
 
     fn exchange(&self, mut stream: impl Read + Write) -> io::Result<Vec<u8>> {

@@ -184,7 +184,7 @@ impl EventLoop {
             Kind::QuicServer => self.quic(now, |quic, cx| quic.receive(key, cx)),
             Kind::TcpListener => self.split(now, |tcp, _, cx| _ = tcp.accept(key, cx)),
             Kind::TcpServer => self.split(now, |tcp, _, cx| tcp.ready(key, ready, cx)),
-            Kind::UdpUpstream | Kind::TcpUpstream => {
+            Kind::UdpUpstream | Kind::TcpUpstream | Kind::QuicUpstream => {
                 self.split(now, |_, asker, cx| asker.ready(ready, cx));
             }
             Kind::Wake => self.wake_up(now),
@@ -289,7 +289,9 @@ impl EventLoop {
             Action::Ask(ask) => self.split(now, |tcp, asker, cx| {
                 asker.ask(&ask, |cx| tcp.make_room_for_upstreams(cx), cx);
             }),
-            Action::Forget { attempt, .. } => self.asker.forget(attempt),
+            Action::Forget { attempt, .. } => {
+                self.split(now, |_, asker, cx| asker.forget(attempt, cx));
+            }
             Action::GiveUp { ticket, attempt } => {
                 self.split(now, |_, asker, cx| asker.give_up(ticket, attempt, cx));
             }
@@ -383,6 +385,7 @@ impl EventLoop {
         self.act(now);
         self.tcp.close_all();
         self.quic(now, QuicServer::close_all);
+        self.split(now, |_, asker, cx| asker.close_all(cx));
         true
     }
 }

@@ -276,6 +276,19 @@ pub const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
 /// `max_age` says nothing, so that what balances the load between us and the upstream gets its
 /// chance, and not for all connections at once.
 pub const UPSTREAM_AGE: Duration = Duration::from_secs(120);
+/// Queries under way on one connection over QUIC: each has room of its own for what arrives out of order.
+pub const QUIC_UPSTREAM_IN_FLIGHT: usize = 1024;
+/// Octets of a response on a stream of QUIC that are taken before it is read: the longest, with its length.
+pub const QUIC_UPSTREAM_STREAM_WINDOW: u32 = nodens_wire::MESSAGE_LEN_MAX as u32 + 2;
+/// The same of all streams of a connection.
+pub const QUIC_UPSTREAM_WINDOW: u32 = 1 << 20;
+/// Octets of responses that are not whole, of one connection, at which it is closed.
+pub const QUIC_UPSTREAM_PARTIAL_MAX: usize = 16 << 20;
+/// The round trip that is reckoned with before the first one: a packet that is lost then is sent again after
+/// three times as long, and so more than once before [`CONNECT_TIMEOUT`].
+pub const QUIC_UPSTREAM_RTT: Duration = Duration::from_millis(100);
+/// A connection over QUIC on which nothing is heard for so long is taken for lost; longer where `expire` is.
+pub const QUIC_IDLE: Duration = Duration::from_secs(30);
 /// How often connections and ports to upstreams are looked over for age.
 pub const SWEEP: Duration = Duration::from_millis(250);
 
@@ -297,6 +310,8 @@ const _: () =
 const _: () = assert!(UPSTREAM_STREAM_WINDOW < UPSTREAM_CONNECTION_WINDOW);
 // What may be under way at the same time is no reason to close a connection.
 const _: () = assert!(UPSTREAM_CONNECTION_WINDOW as usize * 2 <= UPSTREAM_UNANSWERED_MAX);
+const _: () = assert!(UPSTREAM_SPREAD <= QUIC_UPSTREAM_IN_FLIGHT);
+const _: () = assert!(QUIC_UPSTREAM_STREAM_WINDOW <= QUIC_UPSTREAM_WINDOW);
 // IDs are drawn at random until one is free, which is quick only while most are.
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(2 * ACCEPTS_WHILE_ASKING <= RESERVE_MAX);

@@ -18,10 +18,11 @@ pub(crate) enum Kind {
     UdpUpstream,
     TcpUpstream,
     QuicServer,
+    QuicUpstream,
 }
 
 const GENERATION_MASK: u32 = 0x0fff_ffff;
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Wake,
     Kind::UdpServer,
     Kind::TcpListener,
@@ -29,6 +30,7 @@ const KINDS: [Kind; 7] = [
     Kind::UdpUpstream,
     Kind::TcpUpstream,
     Kind::QuicServer,
+    Kind::QuicUpstream,
 ];
 
 impl Key {

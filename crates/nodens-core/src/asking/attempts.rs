@@ -161,6 +161,11 @@ impl Asking {
         state.order = self.options.policy.order(&self.upstreams, q.carrier, wary, &mut worker.rng);
     }
 
+    /// Whom a query that was [prepared](Self::prepare) goes to first.
+    pub(crate) fn first(&self, state: &State) -> Option<&Arc<Upstream>> {
+        self.upstreams.get(state.order.get(state.cursor)?)
+    }
+
     /// Starts an attempt with whoever is next, or fails if there is nothing left to try.
     pub(crate) fn ask_next(&self, q: &mut Query<'_>, cause: Cause) -> Progress {
         let carrier = q.carrier;

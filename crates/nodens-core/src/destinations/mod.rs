@@ -19,9 +19,6 @@ const STUBS: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 54))];
 const PORT: u16 = 53;
 
-/// What CoreDNS asks upstreams by and Nodens does not.
-const NOT_YET: [ListenerKind; 1] = [ListenerKind::Quic];
-
 /// A server that a TO stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
@@ -128,10 +125,6 @@ fn scheme<'w>(word: &'w Token, rules: Rules<'_>) -> Result<(ListenerKind, u16, &
         );
         return Err(Error::invalid(word, text));
     };
-    if NOT_YET.contains(kind) {
-        let text = format!("'{}': Nodens does not ask upstreams over '{scheme}' yet", word.text);
-        return Err(Error::invalid(word, text));
-    }
     Ok((*kind, kind.scheme().default_port(), text))
 }
 

@@ -5,7 +5,10 @@
 
 mod handshakes;
 mod manners;
+mod pool;
 mod ports;
+pub(crate) mod quic;
+mod record;
 mod stream;
 mod streams;
 mod waiting;
@@ -20,6 +23,7 @@ use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Carrier, Fault};
 use nodens_core::worker::Ticket;
 use ports::Ports;
+use quic::Connections;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io;
@@ -83,12 +87,15 @@ pub(crate) struct Asker {
     random: Random,
     ports: Ports,
     streams: Streams,
+    quic: Connections,
     places: Places,
     /// The question being sent, with its ID.
     message: Vec<u8>,
     /// Where connections are read to.
     scratch: Vec<u8>,
     next_sweep: u64,
+    /// Whether the next step of a handshake is one over QUIC, if there is any.
+    quics_turn: bool,
 }
 
 impl Asker {
@@ -98,10 +105,12 @@ impl Asker {
             random: Random::new(),
             ports: Ports::new(ports_max),
             streams: Streams::default(),
+            quic: Connections::new(),
             places: Places::default(),
             message: Vec::with_capacity(512),
             scratch: vec![0; 1 << 16],
             next_sweep: 0,
+            quics_turn: true,
         }
     }
 
@@ -142,31 +151,31 @@ impl Asker {
         let buffer = self.places.buffers.pop().unwrap_or_default();
         let waiting = Waiting::new(ask, &self.message, cx.now, buffer)?;
         let (message, random) = (&mut self.message, &mut self.random);
-        Some(if ask.carrier.is_datagram() {
-            self.ports.ask(ask, message, waiting, (random, &mut self.places), cx)
-        } else {
-            self.streams.ask(ask, message, waiting, random, cx)
+        Some(match ask.carrier {
+            Carrier::Udp => self.ports.ask(ask, message, waiting, (random, &mut self.places), cx),
+            Carrier::Quic => self.quic.ask(ask, message, waiting, random, cx),
+            _ => self.streams.ask(ask, message, waiting, random, cx),
         })
     }
 
     /// Nobody waits for this attempt any more.
-    pub(crate) fn forget(&mut self, attempt: u32) {
-        if let Some(place) = self.places.remove(attempt) {
-            if place.carrier.is_datagram() {
-                self.ports.forget(place.key, place.id);
-            } else {
-                self.streams.forget(place.key, place.id);
-            }
+    pub(crate) fn forget(&mut self, attempt: u32, cx: &Context<'_>) {
+        let Some(place) = self.places.remove(attempt) else { return };
+        match place.carrier {
+            Carrier::Udp => _ = self.ports.forget(place.key, place.id),
+            Carrier::Quic => _ = self.quic.forget(place.key, place.id, cx),
+            _ => _ = self.streams.forget(place.key, place.id),
         }
     }
 
     /// This attempt took too long: the worker is told what for.
     pub(crate) fn give_up(&mut self, ticket: Ticket, attempt: u32, cx: &mut Context<'_>) {
         let Some(place) = self.places.remove(attempt) else { return };
-        let text = if place.carrier.is_datagram() {
-            self.ports.forget(place.key, place.id)
-        } else {
-            self.streams.give_up(place.key, place.id, &mut self.places, cx)
+        let (key, id, places) = (place.key, place.id, &mut self.places);
+        let text = match place.carrier {
+            Carrier::Udp => self.ports.forget(key, id),
+            Carrier::Quic => self.quic.give_up(key, id, places, cx),
+            _ => self.streams.give_up(key, id, places, cx),
         };
         if let Some(text) = text {
             cx.worker.failed(cx.now, ticket, attempt, &Fault::Timeout(text));
@@ -179,17 +188,24 @@ impl Asker {
         match ready.kind {
             Kind::UdpUpstream => self.ports.ready(ready.key, places, cx),
             Kind::TcpUpstream => self.streams.ready(ready, places, scratch, cx),
+            Kind::QuicUpstream => self.quic.ready(ready.key, cx),
             _ => {}
         }
     }
 
     /// Whether [`Asker::take_turn`] has something to do now.
     pub(crate) fn has_turn(&self) -> bool {
-        self.streams.has_handshakes()
+        self.streams.has_handshakes() || self.quic.has_handshakes()
     }
 
     /// Goes on with a handshake by one step.
     pub(crate) fn take_turn(&mut self, cx: &mut Context<'_>) {
+        let of_quic =
+            self.quic.has_handshakes() && (self.quics_turn || !self.streams.has_handshakes());
+        self.quics_turn = !of_quic;
+        if of_quic {
+            return self.quic.take_handshake();
+        }
         self.streams.take_handshake(&mut self.places, &mut self.scratch, cx);
     }
 
@@ -197,22 +213,31 @@ impl Asker {
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
         self.ports.flush(&mut self.places, cx);
         self.streams.flush(&mut self.places, cx);
+        self.quic.flush(&mut self.places, cx);
     }
 
     /// When [`Asker::tick`] has something to look at.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let idle = self.ports.is_empty() && self.streams.is_empty();
-        (!idle).then_some(self.next_sweep)
+        let idle = self.ports.is_empty() && self.streams.is_empty() && self.quic.is_empty();
+        let sweep = (!idle).then_some(self.next_sweep);
+        [sweep, self.quic.next_deadline()].into_iter().flatten().min()
     }
 
     /// Closes ports and connections that are too old, idle, or not made in time.
     pub(crate) fn tick(&mut self, cx: &mut Context<'_>) {
+        self.quic.tick(cx);
         if cx.now.mono_ns < self.next_sweep {
             return;
         }
         self.next_sweep = cx.now.plus(SWEEP);
         self.ports.sweep(cx.now);
         self.streams.sweep(&mut self.places, cx);
+        self.quic.sweep(&mut self.places, cx);
+    }
+
+    /// Closes connections whose upstreams would else wait for more on them. Others end with their sockets.
+    pub(crate) fn close_all(&mut self, cx: &mut Context<'_>) {
+        self.quic.close_all(&mut self.places, cx);
     }
 }
 

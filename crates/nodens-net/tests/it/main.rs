@@ -10,6 +10,8 @@ mod https_upstreams;
 mod proxy;
 mod quic;
 mod quic_client;
+mod quic_upstream;
+mod quic_upstreams;
 mod reload;
 mod secondaries;
 mod server;

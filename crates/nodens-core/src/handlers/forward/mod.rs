@@ -20,12 +20,16 @@ use crate::metrics::Counter;
 use crate::upstream::{Carrier, Upstream};
 use config::Options;
 use nodens_wire::edns::extended_error;
-use nodens_wire::{Name, NameRef, Rcode, WireError};
+use nodens_wire::{Name, NameRef, Rcode, Type, WireError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[cfg(test)]
 mod tests;
+
+/// What CoreDNS says of transfers over QUIC, whose responses have several messages on one stream.
+const UNTRANSFERABLE: &str = "proxy: unsupported request: \
+    zone transfers over DoQ require multi-message response support";
 
 /// How the directive is read.
 pub const SPEC: Spec = Spec::new("forward", setup);
@@ -60,6 +64,10 @@ impl Handle for Forward {
         self.asking.prepare(&mut self.query(cx));
         if !self.enter(cx) {
             return self.refuse(cx);
+        }
+        if self.is_untransferable(cx) {
+            cx.job.error = UNTRANSFERABLE.to_owned();
+            return Step::Fail(Rcode::NOTIMP);
         }
         let question = message::compose(&mut cx.job.current, &mut cx.worker.scratch);
         if !probes_loop {
@@ -135,6 +143,15 @@ impl Forward {
         }
         cx.job.current.state.forward.concurrent = Some(self.concurrent.clone());
         true
+    }
+
+    /// Whether it is the transfer of a zone, and the first upstream has no way for that.
+    fn is_untransferable(&self, cx: &Cx<'_>) -> bool {
+        let resolution = &cx.job.current;
+        matches!(resolution.qtype, Type::AXFR | Type::IXFR)
+            && self.asking.first(&resolution.state.forward).is_some_and(|upstream| {
+                upstream.carrier(Carrier::Tcp) == Carrier::Quic
+            })
     }
 
     fn refuse(&self, cx: &mut Cx<'_>) -> Step {

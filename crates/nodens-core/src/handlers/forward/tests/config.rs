@@ -88,7 +88,6 @@ fn destinations_are_checked() {
             "Corefile:2:11: \"tls:///etc/hosts\": the servers of a file are asked without encryption",
         ),
         ("forward . tls://dns.example".to_owned(), "Corefile:2:11: failed to resolve \"dns.example\""),
-        ("forward . quic://9.9.9.9".to_owned(), "Corefile:2:11: 'quic://9.9.9.9': Nodens does not"),
         ("forward . https://dns.example".to_owned(), "Corefile:2:11: failed to resolve \"dns.example\""),
         (
             "forward . https://9.9.9.9/dns-query".to_owned(),
@@ -102,6 +101,18 @@ fn destinations_are_checked() {
         ),
         ("forward . https3://9.9.9.9".to_owned(), "Corefile:2:11: 'https3' is not supported as a dest"),
         ("forward . http://9.9.9.9".to_owned(), "Corefile:2:11: 'http' is not supported as a dest"),
+        ("forward . quic://".to_owned(), "Corefile:2:11: invalid address: \"quic://\""),
+        ("forward . quic://9.9.9.9%a..b".to_owned(), "Corefile:2:1: \"a..b\" is no name that"),
+        (
+            "forward . quic://9.9.9.9%a {\n tls_servername b\n}".to_owned(),
+            "Corefile:2:1: both forward ('b') and proxy level ('a') TLS servernames are set for \
+             upstream proxy 'quic://9.9.9.9:853'",
+        ),
+        (
+            "forward . quic:///etc/hosts".to_owned(),
+            "Corefile:2:11: \"quic:///etc/hosts\": the servers of a file are asked without encryption",
+        ),
+        ("forward . quic://dns.example".to_owned(), "Corefile:2:11: failed to resolve \"dns.example\""),
         (
             "forward . grpc://192.0.2.1".to_owned(),
             "Corefile:2:11: 'grpc' is not supported as a destination protocol in forward",

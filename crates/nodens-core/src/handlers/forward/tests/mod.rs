@@ -7,6 +7,7 @@ mod encryption;
 mod coalescing;
 mod health;
 mod malformed;
+mod over_quic;
 mod questions;
 mod retries;
 
