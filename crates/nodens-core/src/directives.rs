@@ -17,7 +17,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::quic::SPEC,
     handlers::grpc_server::SPEC,
     handlers::https::SPEC,
-    Spec::lacking("https3"),
+    handlers::https3::SPEC,
     handlers::timeouts::SPEC,
     handlers::multisocket::SPEC,
     handlers::reload::SPEC,

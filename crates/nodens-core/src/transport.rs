@@ -46,12 +46,14 @@ pub enum Transport {
     Grpc,
     /// Each on a stream of its own of a QUIC connection (RFC 9250).
     Quic,
+    /// Requests of HTTP/3, each with one query on a stream of its own of a QUIC connection (RFC 8484, RFC 9114).
+    Https3,
 }
 
 impl Transport {
     /// All of them, in the order of [`Transport::index`].
-    pub const ALL: [Self; 6] =
-        [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Grpc, Self::Quic];
+    pub const ALL: [Self; 7] =
+        [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Grpc, Self::Quic, Self::Https3];
 
     /// The place in [`Transport::ALL`].
     pub const fn index(self) -> usize {
@@ -61,7 +63,7 @@ impl Transport {
     /// What its sockets are.
     pub const fn network(self) -> Network {
         match self {
-            Self::Udp | Self::Quic => Network::Udp,
+            Self::Udp | Self::Quic | Self::Https3 => Network::Udp,
             Self::Tcp | Self::Tls | Self::Https | Self::Grpc => Network::Tcp,
         }
     }
@@ -82,6 +84,8 @@ impl Transport {
             // CoreDNS counts no connections of these.
             Self::Https => "https",
             Self::Grpc => "grpc",
+            // No upstream is asked by it.
+            Self::Https3 => "https3",
         }
     }
 
@@ -105,6 +109,11 @@ impl Transport {
     /// Elsewhere queries share a connection, which its peer may have closed while it was idle.
     pub const fn is_datagram(self) -> bool {
         matches!(self, Self::Udp)
+    }
+
+    /// Whether its connections are QUIC's.
+    pub const fn is_quic(self) -> bool {
+        matches!(self, Self::Quic | Self::Https3)
     }
 
     /// Whether others on the way to the client see no more of messages than their length. HTTP whose listener has
@@ -191,15 +200,25 @@ pub enum ListenerKind {
     Grpc,
     /// DNS over QUIC (RFC 9250).
     Quic,
+    /// DNS over HTTPS (RFC 8484), on HTTP/3.
+    Https3,
 }
 
 impl ListenerKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Dns, Self::Tls, Self::Https, Self::Grpc, Self::Quic];
+    pub const ALL: [Self; 6] =
+        [Self::Dns, Self::Tls, Self::Https, Self::Grpc, Self::Quic, Self::Https3];
 
-    /// The one that keys of server blocks with `scheme` ask for; none if it is not served yet.
-    pub fn of(scheme: Scheme) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.scheme() == scheme)
+    /// The one that keys of server blocks with `scheme` ask for.
+    pub const fn of(scheme: Scheme) -> Self {
+        match scheme {
+            Scheme::Dns => Self::Dns,
+            Scheme::Tls => Self::Tls,
+            Scheme::Quic => Self::Quic,
+            Scheme::Grpc => Self::Grpc,
+            Scheme::Https => Self::Https,
+            Scheme::Https3 => Self::Https3,
+        }
     }
 
     /// How keys of server blocks ask for it, and what labels of servers begin with.
@@ -210,6 +229,7 @@ impl ListenerKind {
             Self::Https => Scheme::Https,
             Self::Grpc => Scheme::Grpc,
             Self::Quic => Scheme::Quic,
+            Self::Https3 => Scheme::Https3,
         }
     }
 
@@ -221,12 +241,13 @@ impl ListenerKind {
             Self::Https => &[Transport::Https],
             Self::Grpc => &[Transport::Grpc],
             Self::Quic => &[Transport::Quic],
+            Self::Https3 => &[Transport::Https3],
         }
     }
 
     /// Whether nothing can be spoken there without a certificate.
     pub const fn needs_certificate(self) -> bool {
-        matches!(self, Self::Quic)
+        matches!(self, Self::Quic | Self::Https3)
     }
 }
 
@@ -237,6 +258,7 @@ mod tests {
     #[test]
     fn every_kind_of_listener_has_sockets_of_each_transport_once() {
         for kind in ListenerKind::ALL {
+            assert_eq!(ListenerKind::of(kind.scheme()), kind);
             let transports = kind.transports();
             assert!(!transports.is_empty(), "{kind:?}");
             let of = |wanted| transports.iter().filter(|own| **own == wanted).count();

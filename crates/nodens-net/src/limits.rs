@@ -220,6 +220,29 @@ pub const QUIC_WAITING_EVENTS: usize = 8;
 /// How soon it is looked whether another worker gave back a place among all queries, in nanoseconds.
 pub const QUIC_RETRY_NS: u64 = 5_000_000;
 
+/// Octets of one stream of HTTP/3 that may come before they are looked at.
+pub const HTTP3_STREAM_WINDOW: u32 = HTTP2_STREAM_WINDOW;
+/// Octets of the stream of one request of HTTP/3 that is not whole: its fields, its body, and what is of
+/// no use.
+pub const HTTP3_REQUEST_LEN_MAX: usize = 32 << 10;
+/// Octets of memory that requests of one connection of HTTP/3 may take which are not whole; beyond them they
+/// are refused.
+pub const HTTP3_KEPT_MAX: usize = HTTP2_KEPT_MAX;
+/// Streams in one direction that a client of HTTP/3 may have open: it needs three (RFC 9114 section 6.2),
+/// and some open others that mean nothing.
+pub const HTTP3_SIDE_STREAMS_MAX: u32 = 8;
+/// Octets of a frame of the control stream of HTTP/3 that means anything, such as SETTINGS.
+pub const HTTP3_CONTROL_FRAME_MAX: usize = 1 << 10;
+/// Octets of a stream of HTTP/3 that came before those in front of them.
+pub const HTTP3_EARLY_LEN_MAX: usize = HTTP3_STREAM_WINDOW as usize;
+/// In how many pieces.
+pub const HTTP3_EARLY_PIECES_MAX: usize = 16;
+/// What a client of HTTP/3 may do on a connection that is of no use, less its responses: requests that it
+/// gives up, streams and frames of control that mean nothing.
+pub const HTTP3_IDLE_MAX: usize = 128;
+/// What HTTP/3 adds to [`QUIC_COST`], in octets: streams of control, and what came on them.
+pub const HTTP3_COST: usize = 4 << 10;
+
 /// Questions sent from one UDP port before it is given up.
 pub const USES_PER_PORT: u32 = 128;
 /// Questions of one round that may share a UDP port.
@@ -323,6 +346,8 @@ const _: () = assert!(UNSENT_PAUSE < UNSENT_MAX);
 const _: () = assert!(HTTP_QUERY_TEXT_MAX < HTTP_HEAD_LEN_MAX / 2);
 const _: () = assert!(REQUEST_LEN_MAX + GRPC_AROUND < HTTP2_STREAM_WINDOW as usize);
 const _: () = assert!(HTTP_SENT_AT_ONCE < HTTP2_KEPT_MAX);
+const _: () = assert!(HTTP3_STREAM_WINDOW <= QUIC_RECEIVE_WINDOW);
+const _: () = assert!(HTTP_HEAD_LEN_MAX + REQUEST_LEN_MAX < HTTP3_REQUEST_LEN_MAX);
 const _: () = assert!(HTTP_SENT_AT_ONCE + nodens_wire::MESSAGE_LEN_MAX < UNSENT_MAX);
 const _: () = assert!(TLS_COST + SPARE_BUFFER_LEN <= HELD_FREE);
 const _: () = assert!(SEND_EARLY <= UNSENT_PAUSE && SPARE_BUFFER_LEN <= HELD_FREE / 2);

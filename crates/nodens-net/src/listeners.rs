@@ -279,7 +279,7 @@ impl Opener {
 /// Whether a packet goes to the socket of the CPU on which it arrives. Packets of one connection go to
 /// one socket instead, which the kernel finds by the addresses of both sides.
 fn follows_cpu(transport: Transport) -> bool {
-    transport != Transport::Quic
+    !transport.is_quic()
 }
 
 fn prepare_datagrams(transport: Transport, socket: &Socket, address: SocketAddr) -> io::Result<()> {
@@ -288,7 +288,7 @@ fn prepare_datagrams(transport: Transport, socket: &Socket, address: SocketAddr)
     // Not every system has it, and answers are short anyway.
     _ = match transport {
         // Packets of QUIC are never cut (RFC 9000 section 14).
-        Transport::Quic => sys::never_fragment(socket, address.is_ipv6()),
+        quic if quic.is_quic() => sys::never_fragment(socket, address.is_ipv6()),
         _ => sys::ignore_path_mtu(socket, address.is_ipv6()),
     };
     // Without stamps, questions count from when they are read.

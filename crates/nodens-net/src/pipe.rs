@@ -74,7 +74,7 @@ impl Pipe {
     pub(crate) fn accepted(listener: &Endpoint, stream: TcpStream) -> Option<Self> {
         let protocol = match listener.kind {
             // No TCP connection comes by a listener of QUIC.
-            ListenerKind::Dns | ListenerKind::Quic => None,
+            ListenerKind::Dns | ListenerKind::Quic | ListenerKind::Https3 => None,
             ListenerKind::Tls => Some(Protocol::Dot),
             ListenerKind::Https => Some(Protocol::Https),
             ListenerKind::Grpc => Some(Protocol::Grpc),

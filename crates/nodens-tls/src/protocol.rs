@@ -11,11 +11,13 @@ pub enum Protocol {
     Grpc,
     /// DNS over QUIC (RFC 9250).
     Doq,
+    /// DNS over HTTPS on HTTP/3 (RFC 9114).
+    Http3,
 }
 
 impl Protocol {
     /// All of them.
-    pub(crate) const ALL: [Self; 4] = [Self::Dot, Self::Https, Self::Grpc, Self::Doq];
+    pub(crate) const ALL: [Self; 5] = [Self::Dot, Self::Https, Self::Grpc, Self::Doq, Self::Http3];
 
     /// The place in [`Protocol::ALL`].
     pub(crate) const fn index(self) -> usize {
@@ -40,6 +42,7 @@ impl Protocol {
             Self::Https => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             Self::Grpc => vec![b"h2".to_vec()],
             Self::Doq => vec![b"doq".to_vec()],
+            Self::Http3 => vec![b"h3".to_vec()],
         }
     }
 }

@@ -5,12 +5,13 @@ use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::transport::ListenerKind;
 use nodens_corefile::{Corefile, Directive, Error, Token};
-use std::sync::Arc;
 
 /// Connections that a listener may have where nothing is said, as in CoreDNS.
 const CONNECTIONS: usize = 200;
-/// The same of requests under way on a connection: DNS over HTTPS, gRPC.
-const STREAMS: [u32; 2] = [250, 256];
+/// The same of requests under way on a connection: DNS over HTTPS, gRPC, HTTP/3.
+const STREAMS: [u32; 3] = [250, 256, 256];
+/// The same over HTTP/3 for 0: CoreDNS's library has this bound.
+const STREAMS_OF_QUIC: u32 = 100;
 
 /// What a block says of them. `Some(0)` stands for no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +57,18 @@ impl HttpBounds {
     /// # Errors
     /// What is not that.
     pub fn read(directive: &Directive) -> Result<Self, Error> {
+        Self::read_up_to(directive, Some(u32::MAX))
+    }
+
+    /// As [`HttpBounds::read`], with any number of streams.
+    ///
+    /// # Errors
+    /// What is not that.
+    pub fn read_any(directive: &Directive) -> Result<Self, Error> {
+        Self::read_up_to(directive, None)
+    }
+
+    fn read_up_to(directive: &Directive, streams_max: Option<u32>) -> Result<Self, Error> {
         directive.expect_no_args()?;
         let mut bounds = Self::default();
         for property in directive.lines() {
@@ -72,10 +85,11 @@ impl HttpBounds {
                     bounds.connections.replace(max).is_some()
                 }
                 _ => {
-                    let max = u32::try_from(number).map_err(|_| {
-                        let text = format!("{name} must not exceed {}: {number}", u32::MAX);
-                        Error::invalid(value, text)
-                    })?;
+                    if let Some(max) = streams_max.filter(|max| number > u64::from(*max)) {
+                        let text = format!("{name} must not exceed {max}: {number}");
+                        return Err(Error::invalid(value, text));
+                    }
+                    let max = u32::try_from(number).unwrap_or(u32::MAX);
                     bounds.streams.replace(max).is_some()
                 }
             };
@@ -104,17 +118,26 @@ impl HttpServer {
         kind: ListenerKind,
         label: &str,
         blocks: &[&ServerBlock],
-        shared: &Arc<Shared>,
+        shared: &Shared,
     ) -> Option<Self> {
         let first = blocks.first().map(|block| &block.settings);
-        let [of_https, of_grpc] = STREAMS;
+        let [of_https, of_grpc, of_https3] = STREAMS;
         let (connections, streams, responses) = match kind {
             ListenerKind::Https => {
                 let connections = first.and_then(|own| own.https.connections);
                 let streams = blocks.iter().find_map(|block| block.settings.https.streams);
                 // Without a bound of our own it is that of the library, which in Go is the same.
                 let streams = streams.filter(|streams| *streams > 0).or(Some(of_https));
-                (connections, streams, Some(HttpResponses::new(label, shared)))
+                (connections, streams, Some(HttpResponses::new(HTTPS, label, shared)))
+            }
+            ListenerKind::Https3 => {
+                let own = first.map(|own| own.https3).unwrap_or_default();
+                let streams = match own.streams.unwrap_or(of_https3) {
+                    0 => STREAMS_OF_QUIC,
+                    streams => streams,
+                };
+                let responses = HttpResponses::new(HTTPS3, label, shared);
+                (own.connections, Some(streams), Some(responses))
             }
             ListenerKind::Grpc => {
                 let own = first.map(|own| own.grpc).unwrap_or_default();
@@ -143,12 +166,22 @@ impl HttpStatus {
     }
 }
 
+/// The name and meaning of the metric of responses, as CoreDNS has them.
+type Metric = (&'static str, &'static str);
+const HTTPS: Metric = (
+    "coredns_dns_https_responses_total",
+    "Counter of DoH responses per server and http status code.",
+);
+const HTTPS3: Metric = (
+    "coredns_dns_https3_responses_total",
+    "Counter of DoH3 responses per server and http status code.",
+);
+
 impl HttpResponses {
-    fn new(server: &str, shared: &Arc<Shared>) -> Self {
+    fn new((name, help): Metric, server: &str, shared: &Shared) -> Self {
         Self(HttpStatus::ALL.map(|status| {
-            let help = "Counter of DoH responses per server and http status code.";
             let labels = [("server", server), ("status", &*status.code().to_string())];
-            shared.registry.counter("coredns_dns_https_responses_total", help, &labels)
+            shared.registry.counter(name, help, &labels)
         }))
     }
 

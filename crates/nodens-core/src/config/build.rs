@@ -164,12 +164,7 @@ fn place(
     let mut ports: BTreeMap<(ListenerKind, u16), Vec<Name>> = BTreeMap::new();
     for key in &block.keys {
         for ZoneKey { scheme, zone, port } in parse_key(key)? {
-            let Some(kind) = ListenerKind::of(scheme) else {
-                let served =
-                    ListenerKind::ALL.map(|kind| format!("'{}'", kind.scheme())).join(", ");
-                let text = format!("transport '{scheme}' is not served yet, only {served}");
-                return Err(Error::invalid(key, text));
-            };
+            let kind = ListenerKind::of(scheme);
             let default = if scheme == Scheme::Dns { options.port } else { scheme.default_port() };
             let zone =
                 Name::parse(&zone).map_err(|error| Error::invalid(key, error.to_string()))?;
@@ -366,9 +361,7 @@ fn assemble(
         let listen = listen_at((kind, address), &order);
         let http = HttpServer::of(kind, &label, &chains, shared);
         let tls = chains.iter().find_map(|block| block.settings.tls.clone());
-        // The first block's, as in CoreDNS.
-        let first = chains.first().filter(|_| kind == ListenerKind::Quic);
-        let quic = first.map(|block| QuicServer::new(block.settings.quic, &label, shared));
+        let quic = QuicServer::of(kind, &label, &chains, http, shared);
         listeners.push(Listener { address: listen, kind, server: servers.len(), sockets });
         servers.push(Server {
             label,

@@ -1,9 +1,11 @@
 //! What a server block says beside its chain.
 
-use super::HttpBounds;
+use super::{HttpBounds, HttpServer, ServerBlock};
+use crate::limits::QUIC_STREAMS_MAX;
 use crate::metrics::Counter;
 use crate::proxy::ProxySettings;
 use crate::shared::Shared;
+use crate::transport::ListenerKind;
 use crate::zones::Zones;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -26,6 +28,8 @@ pub struct BlockSettings {
     pub tls: Option<Arc<nodens_tls::Server>>,
     /// `https`: what clients of DNS over HTTPS may have.
     pub https: HttpBounds,
+    /// `https3`: the same on HTTP/3.
+    pub https3: HttpBounds,
     /// `grpc_server`: what clients of gRPC may have.
     pub grpc: HttpBounds,
     /// `quic`: bounds of connections over QUIC.
@@ -73,8 +77,9 @@ impl Default for QuicSettings {
 pub struct QuicServer {
     /// Its bounds.
     pub settings: QuicSettings,
-    /// Counts queries by the code that their stream or connection ended with.
-    pub responses: QuicResponses,
+    /// Counts queries by the code that their stream or connection ended with, where CoreDNS does: those of
+    /// HTTP/3 have a status.
+    pub responses: Option<QuicResponses>,
 }
 
 /// Counters by the code of RFC 9250 section 4.3.
@@ -89,8 +94,34 @@ pub struct QuicResponses {
 }
 
 impl QuicServer {
+    /// For the server with this label, these blocks and this HTTP; none if QUIC is not what carries its queries. The
+    /// first block counts, as in CoreDNS.
+    pub(super) fn of(
+        kind: ListenerKind,
+        label: &str,
+        blocks: &[&ServerBlock],
+        http: Option<HttpServer>,
+        shared: &Shared,
+    ) -> Option<Self> {
+        let settings = &blocks.first()?.settings;
+        match kind {
+            ListenerKind::Quic => Some(Self::new(settings.quic, label, shared)),
+            ListenerKind::Https3 => {
+                let server = http?;
+                let streams = server.streams.unwrap_or(QUIC_STREAMS_MAX).min(QUIC_STREAMS_MAX);
+                let connections_max = server.connections.unwrap_or(0);
+                // CoreDNS has no bound of waiting queries there.
+                let in_flight_max = usize::MAX;
+                let settings =
+                    QuicSettings { streams_max: streams, connections_max, in_flight_max };
+                Some(Self { settings, responses: None })
+            }
+            _ => None,
+        }
+    }
+
     /// For the server with this label.
-    pub(crate) fn new(settings: QuicSettings, label: &str, shared: &Shared) -> Self {
+    fn new(settings: QuicSettings, label: &str, shared: &Shared) -> Self {
         let counter = |status| {
             let help = "Counter of DoQ responses per server and QUIC application code.";
             let labels = [("server", label), ("status", status)];
@@ -101,7 +132,7 @@ impl QuicServer {
             internal_error: counter("0x1"),
             protocol_error: counter("0x2"),
         };
-        Self { settings, responses }
+        Self { settings, responses: Some(responses) }
     }
 }
 
@@ -163,6 +194,7 @@ impl Default for BlockSettings {
             timeouts: TimeoutSettings::default(),
             tls: None,
             https: HttpBounds::default(),
+            https3: HttpBounds::default(),
             grpc: HttpBounds::default(),
             quic: QuicSettings::default(),
             proxy: None,

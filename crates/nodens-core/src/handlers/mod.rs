@@ -187,6 +187,7 @@ pub mod debug;
 pub mod grpc_server;
 pub mod health;
 pub mod https;
+pub mod https3;
 pub mod metadata;
 pub mod multisocket;
 pub mod quic;

@@ -10,7 +10,9 @@ impl EventLoop {
             Transport::Udp => {
                 return self.udp.send(client, wire, (&mut self.worker, &self.counters));
             }
-            Transport::Quic => self.quic(now, |quic, cx| quic.send(client, &wire, cx)),
+            Transport::Quic | Transport::Https3 => {
+                self.quic(now, |quic, cx| quic.send(client, &wire, cx))
+            }
             Transport::Tcp | Transport::Tls | Transport::Https | Transport::Grpc => {
                 if !self.tcp.send(client, &wire, now) {
                     self.counters.add(self.counters.greedy, 1);
@@ -28,7 +30,7 @@ impl EventLoop {
         now: Now,
     ) {
         // A datagram holds one message; what answers in several refuses before that.
-        if client.transport.is_datagram() || client.transport == Transport::Quic {
+        if client.transport.is_datagram() || client.transport.is_quic() {
             return self.deliver(client, wire, now);
         }
         self.tcp.begin_stream(client, (&wire, rest), now);
@@ -38,7 +40,9 @@ impl EventLoop {
     pub(super) fn silence(&mut self, client: &Client, now: Now) {
         match client.transport {
             Transport::Udp => self.udp.forget(client),
-            Transport::Quic => self.quic(now, |quic, cx| quic.forget(client, cx)),
+            Transport::Quic | Transport::Https3 => {
+                self.quic(now, |quic, cx| quic.forget(client, cx))
+            }
             Transport::Tcp | Transport::Tls | Transport::Https | Transport::Grpc => {
                 self.tcp.forget(client, now);
             }

@@ -4,7 +4,7 @@ use super::EventLoop;
 use crate::listeners::{Assigned, Listening};
 use crate::poll::Interest;
 use crate::slots::Kind;
-use nodens_core::{Now, Transport};
+use nodens_core::Now;
 
 impl EventLoop {
     /// Begins to listen, unless the listener is gone meanwhile; `of` is the worker that the socket is
@@ -13,7 +13,7 @@ impl EventLoop {
         let Some(endpoint) = self.tcp.endpoint(assigned.listener) else { return };
         let Assigned { bound, socket: Listening { transport, socket }, .. } = assigned;
         let poll = (!self.paused).then_some(&self.poll);
-        if transport == Transport::Quic {
+        if transport.is_quic() {
             self.quic.listen((socket, of), bound, endpoint, poll);
         } else if transport.is_datagram() {
             let key = self.udp.add(socket.clone(), endpoint, bound, of);

@@ -7,6 +7,7 @@ mod doh;
 mod grpc;
 mod http1;
 mod http2;
+pub(crate) mod http3;
 mod octets;
 mod requests;
 

@@ -30,7 +30,7 @@ pub(super) enum Begun {
 }
 
 /// A response.
-pub(super) struct Response {
+pub(crate) struct Response {
     pub(super) head: http::Response<()>,
     pub(super) body: Bytes,
     pub(super) trailers: Option<HeaderMap>,

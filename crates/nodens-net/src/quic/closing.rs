@@ -82,6 +82,7 @@ impl QuicServer {
 
     fn end_connection(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key) {
+            connection.say_goodbye();
             connection.ending = true;
         }
         self.mark(key);

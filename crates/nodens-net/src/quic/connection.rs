@@ -2,6 +2,8 @@
 
 use super::books::Seat;
 pub(super) use super::code;
+use super::http3::Http3;
+use crate::http::http3::{Request, Side};
 use crate::limits::{
     ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, QUIC_COST, QUIC_DATAGRAM_MAX, QUIC_PACKET_LEN,
     QUIC_STREAM_COST, QUIC_UNREAD_MAX, UNSENT_PAUSE,
@@ -26,7 +28,7 @@ pub(super) enum Phase {
 
 /// A query that is not whole yet.
 pub(super) struct Partial {
-    pub(super) octets: Vec<u8>,
+    pub(super) kept: Kept,
     /// When it has to be.
     pub(super) deadline: u64,
 }
@@ -35,6 +37,24 @@ pub(super) struct Partial {
 struct Unwritten {
     stream: StreamId,
     octets: Vec<u8>,
+}
+
+/// What is kept of a query that is not whole.
+pub(super) enum Kept {
+    /// Octets of its stream.
+    Octets(Vec<u8>),
+    /// A request of HTTP/3.
+    Request(Box<Request>),
+}
+
+impl Kept {
+    /// Octets of memory.
+    fn cost(&self) -> usize {
+        match self {
+            Self::Octets(octets) => octets.capacity(),
+            Self::Request(request) => request.cost(),
+        }
+    }
 }
 
 pub(super) struct Connection {
@@ -54,6 +74,10 @@ pub(super) struct Connection {
     /// How many streams were taken.
     pub(super) accepted: u64,
     pub(super) partial: HashMap<StreamId, Partial>,
+    /// Octets of memory of them.
+    kept: usize,
+    /// HTTP/3, if that is spoken.
+    pub(super) http3: Option<Box<Http3>>,
     /// Streams that were taken and whose end was not read.
     unended: HashSet<StreamId>,
     /// Octets of datagrams with stream data that came since all of it was read.
@@ -98,6 +122,7 @@ impl Connection {
         (peer, local): (SocketAddr, SocketAddr),
         (times, streams_max): (Times, u32),
         (holding, half_open): (Holding, Place),
+        http3: Option<Box<Http3>>,
         now: Now,
     ) -> Self {
         Self {
@@ -113,6 +138,8 @@ impl Connection {
             ending: false,
             accepted: 0,
             partial: HashMap::new(),
+            kept: 0,
+            http3,
             unended: HashSet::new(),
             unread: 0,
             partial_at: NEVER,
@@ -182,9 +209,9 @@ impl Connection {
 
     /// What it holds, as its budget reckons.
     pub(super) fn held(&self) -> usize {
-        let partial: usize = self.partial.values().map(|own| own.octets.capacity()).sum();
         let streams = self.streams_max as usize * QUIC_STREAM_COST;
-        QUIC_COST + streams + partial + self.unread + self.owed_octets
+        let http3 = self.http3.as_ref().map_or(0, |http3| http3.cost());
+        QUIC_COST + streams + http3 + self.kept + self.unread + self.owed_octets
     }
 
     /// Takes a datagram of so many octets. What it has of streams stays in it until that is read.
@@ -226,13 +253,26 @@ impl Connection {
     pub(super) fn keep_partial(
         &mut self,
         stream: StreamId,
-        octets: Vec<u8>,
+        kept: Kept,
         deadline: Option<u64>,
         now: Now,
     ) {
         let deadline = deadline.unwrap_or(now.mono_ns.saturating_add(self.times.read));
-        self.partial.insert(stream, Partial { octets, deadline });
+        self.kept += kept.cost();
+        self.partial.insert(stream, Partial { kept, deadline });
         self.partial_at = self.partial_at.min(deadline);
+    }
+
+    /// Gives what was kept of a query.
+    pub(super) fn take_partial(&mut self, stream: StreamId) -> Option<Partial> {
+        let partial = self.partial.remove(&stream)?;
+        self.kept = self.kept.saturating_sub(partial.kept.cost());
+        Some(partial)
+    }
+
+    /// Octets of memory of queries that are not whole.
+    pub(super) fn kept(&self) -> usize {
+        self.kept
     }
 
     /// Writes a response, or keeps what there is no room for.
@@ -299,6 +339,7 @@ impl Connection {
 
     /// Ends a stream without a response.
     pub(super) fn abandon(&mut self, stream: StreamId, code: VarInt) {
+        let code = self.spoken(code);
         self.settle(stream);
         self.unwritten.retain(|own| own.stream != stream);
         // An error means that it has ended.
@@ -311,6 +352,7 @@ impl Connection {
 
     /// Takes no more of a stream, and drops what has come.
     pub(super) fn stop(&mut self, stream: StreamId, code: VarInt) {
+        let code = self.spoken(code);
         // An error means that it has ended.
         _ = self.quinn.recv_stream(stream).stop(code);
         self.unended.remove(&stream);
@@ -321,8 +363,14 @@ impl Connection {
         if self.phase == Phase::Closed {
             return;
         }
+        let code = self.spoken(code);
         self.quinn.close(at, code, Bytes::from_static(reason.as_bytes()));
         self.end();
+    }
+
+    /// The code of what is spoken here, for one of DNS over QUIC.
+    fn spoken(&self, code: VarInt) -> VarInt {
+        if self.http3.is_some() { super::http3::code_for(code) } else { code }
     }
 
     /// Nothing more comes of it.
@@ -332,6 +380,10 @@ impl Connection {
         self.place = None;
         self.seat = None;
         self.partial = HashMap::new();
+        self.kept = 0;
+        if let Some(http3) = &mut self.http3 {
+            http3.side = Side::default();
+        }
         self.unended = HashSet::new();
         self.held_up = None;
         self.partial_at = NEVER;

@@ -11,6 +11,7 @@ mod closing;
 pub(crate) mod code;
 mod connection;
 mod deadlines;
+mod http3;
 mod opening;
 mod queries;
 mod seats;

@@ -147,6 +147,7 @@ impl QuicServer {
         match site.endpoint.accept(incoming, at, &mut reply, Some(config)) {
             Ok((handle, quinn)) => {
                 let bounds = (*site.listener.times, site.bounds.settings.streams_max);
+                let http3 = site.speaks_http().then(Box::default);
                 let connections = &mut self.connections;
                 let key = connections.insert_with(|key| {
                     let holding = Holding::new(unsent, peer.ip(), place, key);
@@ -158,6 +159,7 @@ impl QuicServer {
                         addresses,
                         bounds,
                         (holding, half_open),
+                        http3,
                         cx.now,
                     )
                 });

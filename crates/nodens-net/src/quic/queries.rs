@@ -1,6 +1,6 @@
 //! Queries on streams: a two-octet length and a message, one on each stream (RFC 9250 section 4.2).
 
-use super::connection::{Connection, Phase, code};
+use super::connection::{Connection, Kept, Partial, Phase, code};
 use super::server::QuicServer;
 use crate::context::Context;
 use crate::limits::{QUIC_STREAM_WINDOW, UNSENT_MAX};
@@ -79,10 +79,12 @@ impl QuicServer {
         if id.dir() != Dir::Bi || id.index() >= connection.accepted {
             return;
         }
-        match connection.partial.remove(&id) {
-            Some(partial) => {
-                let deadline = partial.deadline;
-                self.read_on(key, id, partial.octets, Some(deadline), cx);
+        match connection.take_partial(id) {
+            Some(Partial { kept: Kept::Octets(octets), deadline }) => {
+                self.read_on(key, id, octets, Some(deadline), cx);
+            }
+            Some(Partial { kept: Kept::Request(request), deadline }) => {
+                self.read_request(key, id, request, Some(deadline), cx);
             }
             // Behind the query nothing is of interest but the end.
             None => _ = drain(connection, id),
@@ -90,7 +92,10 @@ impl QuicServer {
     }
 
     fn read_new(&mut self, key: Key, id: StreamId, cx: &mut Context<'_>) {
-        self.read_on(key, id, Vec::new(), None, cx);
+        match self.connections.get(key).is_some_and(|own| own.http3.is_some()) {
+            true => self.read_request(key, id, Box::default(), None, cx),
+            false => self.read_on(key, id, Vec::new(), None, cx),
+        }
     }
 
     /// Reads from a stream of which these octets are known.
@@ -109,7 +114,7 @@ impl QuicServer {
             Heard::Message => self.ask(key, id, cx),
             Heard::Part => {
                 let octets = self.message.clone();
-                connection.keep_partial(id, octets, deadline, cx.now);
+                connection.keep_partial(id, Kept::Octets(octets), deadline, cx.now);
             }
             Heard::TooLong => {
                 cx.counters.add(cx.counters.oversized, 1);
@@ -173,23 +178,29 @@ impl QuicServer {
 
     /// Writes a response, and the end of its stream.
     fn respond(&mut self, key: Key, id: StreamId, answer: &[u8], cx: &mut Context<'_>) {
-        let at = self.instant(cx.now);
-        let Some(connection) = self.connections.get_mut(key) else { return };
+        let Some(connection) = self.connections.get(key) else { return };
+        let site = connection.site;
         let Some(len) = u16::try_from(answer.len().min(MESSAGE_LEN_MAX)).ok() else { return };
         self.framed.clear();
         self.framed.extend(len.to_be_bytes());
         self.framed.extend_from_slice(answer.get(..usize::from(len)).unwrap_or_default());
+        self.write_framed(key, id, cx);
+        self.count(site, code::NO_ERROR, cx.worker);
+    }
+
+    /// Writes `self.framed`, and the end of its stream.
+    pub(super) fn write_framed(&mut self, key: Key, id: StreamId, cx: &mut Context<'_>) {
+        let at = self.instant(cx.now);
+        let Some(connection) = self.connections.get_mut(key) else { return };
         connection.respond(id, &self.framed, cx.now);
         if connection.owed() > UNSENT_MAX {
             cx.counters.add(cx.counters.unread, 1);
             connection.close(code::EXCESSIVE_LOAD, "", at);
         }
-        let site = connection.site;
-        self.count(site, code::NO_ERROR, cx.worker);
     }
 
     /// Ends a stream without a response.
-    fn abandon(&mut self, key: Key, id: StreamId, code: VarInt, cx: &mut Context<'_>) {
+    pub(super) fn abandon(&mut self, key: Key, id: StreamId, code: VarInt, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.abandon(id, code);
         let site = connection.site;
@@ -206,9 +217,8 @@ impl QuicServer {
     }
 
     fn count(&self, site: Key, code: VarInt, worker: &Worker) {
-        let Some(responses) = self.sites.get(site).map(|site| site.bounds.responses) else {
-            return;
-        };
+        let responses = self.sites.get(site).and_then(|site| site.bounds.responses);
+        let Some(responses) = responses else { return };
         let counter = match code {
             code::NO_ERROR => responses.no_error,
             code::PROTOCOL_ERROR => responses.protocol_error,
@@ -221,7 +231,10 @@ impl QuicServer {
     pub(crate) fn send(&mut self, client: &Client, wire: &[u8], cx: &mut Context<'_>) {
         let (key, id) = place(client);
         self.settle_one(key);
-        self.respond(key, id, wire, cx);
+        match client.transport {
+            Transport::Https3 => self.answer_request(key, id, Some(wire), cx),
+            _ => self.respond(key, id, wire, cx),
+        }
         self.mark(key);
     }
 
@@ -229,7 +242,10 @@ impl QuicServer {
     pub(crate) fn forget(&mut self, client: &Client, cx: &mut Context<'_>) {
         let (key, id) = place(client);
         self.settle_one(key);
-        self.abandon(key, id, code::INTERNAL_ERROR, cx);
+        match client.transport {
+            Transport::Https3 => self.answer_request(key, id, None, cx),
+            _ => self.abandon(key, id, code::INTERNAL_ERROR, cx),
+        }
         self.mark(key);
     }
 
@@ -247,11 +263,15 @@ impl QuicServer {
         let late = |own: &super::connection::Partial| own.deadline <= cx.now.mono_ns;
         let ended: Vec<StreamId> =
             connection.partial.iter().filter(|(_, own)| late(own)).map(|(id, _)| *id).collect();
-        ended.iter().for_each(|id| _ = connection.partial.remove(id));
+        ended.iter().for_each(|id| _ = connection.take_partial(*id));
         let next = connection.partial.values().map(|own| own.deadline).min();
         connection.partial_at = next.unwrap_or(NEVER);
+        let code = match connection.http3 {
+            Some(_) => code::REQUEST_CANCELLED,
+            None => code::INTERNAL_ERROR,
+        };
         for id in ended {
-            self.abandon(key, id, code::INTERNAL_ERROR, cx);
+            self.abandon(key, id, code, cx);
         }
     }
 }

@@ -13,7 +13,8 @@ use crate::sys::{Batch, Outgoing, Sender};
 use crate::tcp::{Endpoint as Listener, NEVER, Place, Unsent};
 use nodens_core::Now;
 use quinn_proto::{
-    ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig, Event, Incoming, StreamEvent,
+    ConnectionEvent, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, Event, Incoming,
+    StreamEvent,
 };
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -236,6 +237,7 @@ impl QuicServer {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.dirty = false;
         self.hear_events(key, cx);
+        self.take_side_streams(key, cx);
         self.take_queries(key, cx);
         let at = self.instant(cx.now);
         let Some(connection) = self.connections.get_mut(key) else { return };
@@ -264,12 +266,17 @@ impl QuicServer {
                 Event::ConnectionLost { .. } => {
                     connection.end();
                 }
+                Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Uni => {
+                    self.read_side_stream(key, id, cx);
+                }
                 Event::Stream(StreamEvent::Readable { id }) => self.read(key, id, cx),
                 Event::Stream(StreamEvent::Finished { id }) => {
                     connection.acknowledged(id, cx.now);
                 }
                 Event::Stream(StreamEvent::Stopped { id, .. }) => {
+                    connection.take_partial(id);
                     connection.abandon(id, code::REQUEST_CANCELLED);
+                    self.given_up(key, cx);
                 }
                 // New streams and room on old ones are looked for in each round.
                 Event::Stream(_)
@@ -295,6 +302,7 @@ impl QuicServer {
             cx.counters.add(cx.counters.quic_refused, 1);
             connection.close(code::NO_ERROR, "too many connections", at);
         }
+        self.greet(key, cx);
     }
 
     /// Brings the deadlines and the books in line with a connection's state.

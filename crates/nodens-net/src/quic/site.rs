@@ -2,11 +2,12 @@
 
 use super::books::{Books, Counts};
 use crate::limits::{
-    QUIC_INCOMING_LEN, QUIC_INCOMING_MAX, QUIC_PACKET_LEN, QUIC_RECEIVE_WINDOW, QUIC_SEND_WINDOW,
-    QUIC_STREAM_WINDOW,
+    HTTP3_SIDE_STREAMS_MAX, HTTP3_STREAM_WINDOW, QUIC_INCOMING_LEN, QUIC_INCOMING_MAX,
+    QUIC_PACKET_LEN, QUIC_RECEIVE_WINDOW, QUIC_SEND_WINDOW, QUIC_STREAM_WINDOW,
 };
 use crate::slots::Key;
 use crate::tcp::Endpoint as Listener;
+use nodens_core::ListenerKind;
 use nodens_core::config::QuicServer as Bounds;
 use nodens_tls::{Protocol, rustls};
 use quinn_proto::crypto::rustls::QuicServerConfig;
@@ -50,7 +51,7 @@ impl Site {
         books: &Books,
     ) -> Option<Self> {
         let bounds = listener.quic?;
-        let tls = listener.tls.as_ref()?.config(Protocol::Doq)?;
+        let tls = listener.tls.as_ref()?.config(protocol(&listener))?;
         let config = ServerConfig::with_crypto(crypto(&tls)?);
         let config = Arc::new(renewed(&config, &tls, &listener, &bounds)?);
         let endpoint = Endpoint::new(endpoints.clone(), Some(config.clone()), false, None);
@@ -74,18 +75,26 @@ impl Site {
     pub(super) fn configure(&mut self, listener: Listener) {
         let Some(bounds) = listener.quic else { return };
         (self.listener, self.bounds) = (listener, bounds);
-        if let Some(tls) = self.listener.tls.as_ref().and_then(|tls| tls.config(Protocol::Doq)) {
+        if let Some(tls) = self.tls() {
             self.renew(tls);
         }
     }
 
     /// What a new connection begins with: the certificate may have changed.
     pub(super) fn config(&mut self) -> Arc<ServerConfig> {
-        let tls = self.listener.tls.as_ref().and_then(|tls| tls.config(Protocol::Doq));
-        if let Some(tls) = tls.filter(|tls| !Arc::ptr_eq(tls, &self.config.1)) {
+        if let Some(tls) = self.tls().filter(|tls| !Arc::ptr_eq(tls, &self.config.1)) {
             self.renew(tls);
         }
         self.config.0.clone()
+    }
+
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        self.listener.tls.as_ref()?.config(protocol(&self.listener))
+    }
+
+    /// Whether HTTP/3 is spoken there.
+    pub(super) fn speaks_http(&self) -> bool {
+        self.listener.kind == ListenerKind::Https3
     }
 
     fn renew(&mut self, tls: Arc<rustls::ServerConfig>) {
@@ -107,6 +116,14 @@ impl Site {
     }
 }
 
+/// What is spoken at a listener.
+fn protocol(listener: &Listener) -> Protocol {
+    match listener.kind {
+        ListenerKind::Https3 => Protocol::Http3,
+        _ => Protocol::Doq,
+    }
+}
+
 fn crypto(tls: &Arc<rustls::ServerConfig>) -> Option<Arc<QuicServerConfig>> {
     QuicServerConfig::try_from(tls.clone()).ok().map(Arc::new)
 }
@@ -120,7 +137,7 @@ fn renewed(
 ) -> Option<ServerConfig> {
     let mut config = old.clone();
     config.crypto = crypto(tls)?;
-    config.transport = Arc::new(transport(listener.times.idle, bounds.settings.streams_max));
+    config.transport = Arc::new(transport(listener, bounds.settings.streams_max));
     config
         // See the module: the socket, and with it the worker, is chosen by the client's address. So are
         // its rights, which are not to change with a packet whose sender nobody has verified.
@@ -131,14 +148,19 @@ fn renewed(
     Some(config)
 }
 
-fn transport(idle_ns: u64, streams_max: u32) -> TransportConfig {
+fn transport(listener: &Listener, streams_max: u32) -> TransportConfig {
+    // DNS over QUIC has no streams in one direction.
+    let (side_streams, window) = match protocol(listener) {
+        Protocol::Http3 => (HTTP3_SIDE_STREAMS_MAX, HTTP3_STREAM_WINDOW),
+        _ => (0, QUIC_STREAM_WINDOW),
+    };
+    let idle = Duration::from_nanos(listener.times.idle);
     let mut transport = TransportConfig::default();
     transport
-        .max_idle_timeout(IdleTimeout::try_from(Duration::from_nanos(idle_ns)).ok())
+        .max_idle_timeout(IdleTimeout::try_from(idle).ok())
         .max_concurrent_bidi_streams(VarInt::from_u32(streams_max))
-        // DNS over QUIC has none.
-        .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .stream_receive_window(VarInt::from_u32(QUIC_STREAM_WINDOW))
+        .max_concurrent_uni_streams(VarInt::from_u32(side_streams))
+        .stream_receive_window(VarInt::from_u32(window))
         .receive_window(VarInt::from_u32(QUIC_RECEIVE_WINDOW))
         .send_window(QUIC_SEND_WINDOW)
         .datagram_receive_buffer_size(None)

@@ -87,10 +87,13 @@ impl EndpointHttp {
         let (dialect, transport) = match kind {
             ListenerKind::Https => (Dialect::Doh, Transport::Https),
             ListenerKind::Grpc => (Dialect::Grpc, Transport::Grpc),
+            ListenerKind::Https3 => (Dialect::Doh, Transport::Https3),
             ListenerKind::Dns | ListenerKind::Tls | ListenerKind::Quic => return None,
         };
         let rules = Rules::of(dialect, server, (times.read, times.write));
-        let few = server.connections.map(|max| quota.few(id, max));
+        // Connections over QUIC are counted apart.
+        let few = server.connections.filter(|_| !transport.is_quic());
+        let few = few.map(|max| quota.few(id, max));
         Some(Self { rules, transport, responses: server.responses, few })
     }
 }

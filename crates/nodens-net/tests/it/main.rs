@@ -6,6 +6,7 @@ mod connections;
 mod encrypted;
 mod handover;
 mod http;
+mod http3;
 mod https_upstreams;
 mod proxy;
 mod quic;

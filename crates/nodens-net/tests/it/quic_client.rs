@@ -32,10 +32,19 @@ pub(crate) struct QuicClient {
     pub(crate) reads: bool,
 }
 
-/// What clients with this TLS speak.
+/// What clients with this TLS have that speak DNS over QUIC.
 pub(crate) fn config(tls: &Arc<rustls::ClientConfig>, transport: TransportConfig) -> ClientConfig {
+    config_of(b"doq", tls, transport)
+}
+
+/// The same for another protocol.
+pub(crate) fn config_of(
+    protocol: &[u8],
+    tls: &Arc<rustls::ClientConfig>,
+    transport: TransportConfig,
+) -> ClientConfig {
     let mut tls = rustls::ClientConfig::clone(tls);
-    tls.alpn_protocols = vec![b"doq".to_vec()];
+    tls.alpn_protocols = vec![protocol.to_vec()];
     tls.enable_early_data = true;
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
     config.transport_config(Arc::new(transport));
@@ -145,6 +154,22 @@ impl QuicClient {
         _ = chunks.finalize();
     }
 
+    /// A new stream in one direction with these octets; none if the server allows no more of them.
+    pub(crate) fn send_aside(&mut self, octets: &[u8]) -> Option<StreamId> {
+        let id = self.connection.streams().open(Dir::Uni)?;
+        self.send_more(id, octets, false);
+        Some(id)
+    }
+
+    /// What has come on streams that the server opened.
+    pub(crate) fn heard_aside(&mut self) -> Vec<u8> {
+        while let Some(id) = self.connection.streams().accept(Dir::Uni) {
+            self.read(id);
+        }
+        let own = self.streams.iter().filter(|(id, _)| id.dir() == Dir::Uni);
+        own.flat_map(|(_, (octets, _))| octets.clone()).collect()
+    }
+
     /// A new stream with these octets; none if the server allows no more streams.
     pub(crate) fn send(&mut self, octets: &[u8], is_last: bool) -> Option<StreamId> {
         let id = self.connection.streams().open(Dir::Bi)?;
@@ -173,6 +198,11 @@ impl QuicClient {
         let (octets, end) = self.end_of(id);
         let is_whole = end == Some(End::Finished) && octets.len() == whole(&octets);
         is_whole.then(|| Message::parse(&octets[2..]).unwrap())
+    }
+
+    /// How a stream has ended, if it has.
+    pub(crate) fn has_ended(&self, id: StreamId) -> Option<End> {
+        self.streams.get(&id).and_then(|(_, end)| *end)
     }
 
     /// How many octets have come on a stream.

@@ -101,6 +101,7 @@ const fn kind_octet(kind: ListenerKind) -> u8 {
         ListenerKind::Https => b'h',
         ListenerKind::Grpc => b'g',
         ListenerKind::Quic => b'q',
+        ListenerKind::Https3 => b'3',
     }
 }
 
