@@ -16,9 +16,9 @@ mod server;
 
 use authority::Authority;
 use client::assert_answered;
-use nodens_net::limits::{QUIC_COST, QUIC_STREAM_COST};
+use nodens_net::limits::{HTTP3_COST, QUIC_COST, QUIC_STREAM_COST};
 use nodens_testkit::alloc::{Counting, held};
-use quic_client::{QuicClient, config};
+use quic_client::{QuicClient, config, config_of};
 use quinn_proto::congestion::CubicConfig;
 use quinn_proto::{Dir, TransportConfig};
 use server::{Server, eventually};
@@ -70,6 +70,49 @@ fn a_connection_holds_what_is_reckoned_with() {
         assert!(each < reckoned, "{streams} streams: {each} octets, reckoned with {reckoned}");
         server.stop();
     }
+}
+
+/// An idle connection of a client that has begun all streams of control, with a query in a target.
+fn ask_over_http(server: &Server, config: &quinn_proto::ClientConfig) -> QuicClient {
+    let mut client = QuicClient::connect(server.address(), config);
+    for octets in [&[0, 4, 0][..], &[2], &[3]] {
+        client.send_aside(octets).unwrap();
+    }
+    // Nothing of a dynamic table; then GET, `https`, the authority, and the path in letters.
+    let fields = b"\0\0\xd1\xd7\x50\x01a\x51\x2c/dns-query?dns=AAABAAABAAAAAAAAAWEAAAEAAQ";
+    let mut fields = fields.to_vec();
+    let path = fields.len() - 9;
+    fields[8] = path as u8;
+    let request = [&[1, 0x40, fields.len() as u8][..], &fields].concat();
+    let id = client.send(&request, true).unwrap();
+    let (response, _) = client.end_of(id);
+    // HEADERS with the status 200.
+    assert_eq!((response.first(), response.get(4)), (Some(&1), Some(&0xd9)), "{response:?}");
+    client
+}
+
+#[test]
+fn a_connection_of_http3_holds_what_is_reckoned_with() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let authority = Authority::new();
+    let (tls, times) = (authority.tls(), "timeouts {\n idle 100s\n }");
+    let http3 = "https3 {\n max_connections 0\n }";
+    let server = Server::start(&format!(
+        "https3://.:0 {{\n bind 127.0.0.1\n {tls}\n {http3}\n {times}\n whoami\n}}"
+    ));
+    let config = config_of(b"h3", &authority.client(false), TransportConfig::default());
+    drop(ask_over_http(&server, &config));
+    let (before, open_before) = (held().octets, server.count("nodens_quic_connections"));
+    let clients: Vec<_> = (0..COUNT).map(|_| ask_over_http(&server, &config)).collect();
+    assert_eq!(server.count("nodens_quic_connections") - open_before, COUNT as u64);
+    drop(clients);
+    let each = (held().octets - before) / COUNT;
+    let reckoned = QUIC_COST + 256 * QUIC_STREAM_COST + HTTP3_COST;
+    eprintln!("{each} octets, reckoned with {reckoned}");
+    assert!(each < reckoned, "{each} octets, reckoned with {reckoned}");
+    let counted = server.count("nodens_tcp_held_bytes") as usize;
+    assert!(counted >= COUNT * each, "{counted} octets are in the books");
+    server.stop();
 }
 
 /// Sends one octet on each of these streams, in a packet of its own, behind one that is lost.

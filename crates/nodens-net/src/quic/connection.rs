@@ -3,7 +3,8 @@
 use super::books::Seat;
 pub(super) use super::code;
 use super::http3::Http3;
-use crate::http::http3::{Request, Side};
+pub(super) use super::partial::{Kept, Partial};
+use crate::http::http3::Side;
 use crate::limits::{
     ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, QUIC_COST, QUIC_DATAGRAM_MAX, QUIC_PACKET_LEN,
     QUIC_STREAM_COST, QUIC_UNREAD_MAX, UNSENT_PAUSE,
@@ -26,35 +27,10 @@ pub(super) enum Phase {
     Closed,
 }
 
-/// A query that is not whole yet.
-pub(super) struct Partial {
-    pub(super) kept: Kept,
-    /// When it has to be.
-    pub(super) deadline: u64,
-}
-
 /// A response, or the rest of one, that the connection has no room for yet.
 struct Unwritten {
     stream: StreamId,
     octets: Vec<u8>,
-}
-
-/// What is kept of a query that is not whole.
-pub(super) enum Kept {
-    /// Octets of its stream.
-    Octets(Vec<u8>),
-    /// A request of HTTP/3.
-    Request(Box<Request>),
-}
-
-impl Kept {
-    /// Octets of memory.
-    fn cost(&self) -> usize {
-        match self {
-            Self::Octets(octets) => octets.capacity(),
-            Self::Request(request) => request.cost(),
-        }
-    }
 }
 
 pub(super) struct Connection {

@@ -13,6 +13,7 @@ mod connection;
 mod deadlines;
 mod http3;
 mod opening;
+mod partial;
 mod queries;
 mod seats;
 mod sending;

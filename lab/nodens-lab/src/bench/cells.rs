@@ -37,10 +37,12 @@ pub(super) enum Arrangement {
     Doh,
     /// One CPU, DNS over QUIC.
     Doq,
+    /// One CPU, DNS over HTTPS, HTTP/3.
+    Doh3,
 }
 
 impl Arrangement {
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::OneCpu,
         Self::TwoCpus,
         Self::Internal,
@@ -55,6 +57,7 @@ impl Arrangement {
         Self::Dot,
         Self::Doh,
         Self::Doq,
+        Self::Doh3,
     ];
 
     /// The transport that it is about, if that has TLS.
@@ -63,6 +66,7 @@ impl Arrangement {
             Self::Dot => Some(Transport::Dot),
             Self::Doh => Some(Transport::Doh),
             Self::Doq => Some(Transport::Doq),
+            Self::Doh3 => Some(Transport::Doh3),
             _ => None,
         }
     }
@@ -141,10 +145,12 @@ pub(super) enum Cell {
     Doh100,
     /// The same of DNS over QUIC.
     Doq100,
+    /// The same of DNS over HTTPS on HTTP/3.
+    DohThree100,
 }
 
 impl Cell {
-    pub(super) const ALL: [Self; 30] = [
+    pub(super) const ALL: [Self; 31] = [
         Self::OneName,
         Self::ManyNames,
         Self::Low,
@@ -175,6 +181,7 @@ impl Cell {
         Self::DotResumed,
         Self::Doh100,
         Self::Doq100,
+        Self::DohThree100,
     ];
 
     /// Its name in tables, files and `--cells`.
@@ -210,6 +217,7 @@ impl Cell {
             Self::DotResumed => "dot-resumed-handshakes",
             Self::Doh100 => "doh-100",
             Self::Doq100 => "doq-100",
+            Self::DohThree100 => "doh3-100",
         }
     }
 
@@ -228,6 +236,7 @@ impl Cell {
             Self::Dot100 | Self::DotFull | Self::DotResumed => Arrangement::Dot,
             Self::Doh100 => Arrangement::Doh,
             Self::Doq100 => Arrangement::Doq,
+            Self::DohThree100 => Arrangement::Doh3,
             _ => Arrangement::OneCpu,
         }
     }
@@ -240,7 +249,9 @@ impl Cell {
     /// For cells that keep connections busy: how many, and queries in flight on each.
     pub(super) fn connections(self) -> Option<(usize, usize)> {
         match self {
-            Self::Tcp100 | Self::Dot100 | Self::Doh100 | Self::Doq100 => Some((100, 1)),
+            Self::Tcp100 | Self::Dot100 | Self::Doh100 | Self::Doq100 | Self::DohThree100 => {
+                Some((100, 1))
+            }
             Self::Tcp1000 => Some((1_000, 1)),
             Self::TcpDeep => Some((100, DEPTH)),
             _ => None,

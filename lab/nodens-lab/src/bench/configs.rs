@@ -119,6 +119,7 @@ pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
         let (scheme, bound) = match own.transport {
             Transport::Doh => ("https://", Some("https")),
             Transport::Doq => ("quic://", Some("quic")),
+            Transport::Doh3 => ("https3://", Some("https3")),
             _ => ("tls://", None),
         };
         // Others have no such bounds.

@@ -161,7 +161,9 @@ impl Peer {
     fn speaks(&self, transport: Transport) -> bool {
         match self.kind {
             Kind::Echo | Kind::Nodens(Chain::Short) | Kind::CoreDns(Chain::Short) => true,
-            Kind::Unbound | Kind::Dnsdist | Kind::Kresd => transport != Transport::Doq,
+            Kind::Unbound | Kind::Dnsdist | Kind::Kresd => {
+                !matches!(transport, Transport::Doq | Transport::Doh3)
+            }
             _ => false,
         }
     }
@@ -185,7 +187,7 @@ impl Peer {
             Arrangement::Busy => corefile,
             // Others cannot, or not in this version.
             Arrangement::ForwardDot => knows_names || self.kind == Kind::Kresd,
-            Arrangement::Dot | Arrangement::Doh | Arrangement::Doq => {
+            Arrangement::Dot | Arrangement::Doh | Arrangement::Doq | Arrangement::Doh3 => {
                 arrangement.encrypted().is_some_and(|transport| self.speaks(transport))
             }
             Arrangement::Kubernetes | Arrangement::UncachedKubernetes => {

@@ -78,7 +78,7 @@ impl Control {
         let is_fine = match kind {
             // It may say so again, of fewer.
             kind::GOAWAY => self.leaves_at.replace(number).is_none_or(|last| number <= last),
-            kind::MAX_PUSH_ID => self.pushes.replace(number).is_none_or(|last| number >= last),
+            kind::PUSHES => self.pushes.replace(number).is_none_or(|last| number >= last),
             // Nothing is ever pushed.
             _ => false,
         };
@@ -88,7 +88,7 @@ impl Control {
 
 /// Whether a frame of this type says something.
 fn is_meant(kind: u64) -> bool {
-    matches!(kind, kind::SETTINGS | kind::GOAWAY | kind::MAX_PUSH_ID | kind::CANCEL_PUSH)
+    matches!(kind, kind::SETTINGS | kind::GOAWAY | kind::PUSHES | kind::CANCEL_PUSH)
 }
 
 /// Looks at settings: what they allow is not made use of.

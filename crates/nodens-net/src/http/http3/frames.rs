@@ -1,8 +1,5 @@
 //! Frames of HTTP/3: type, length and what is in them (RFC 9114 section 7.1).
 
-/// The longest number, in octets.
-pub(super) const NUMBER_LEN_MAX: usize = 8;
-
 /// Reads a number (RFC 9000 section 16), and gives what is behind it; none if it is not whole.
 pub(super) fn number(octets: &[u8]) -> Option<(u64, &[u8])> {
     let (first, mut rest) = octets.split_first()?;
@@ -35,8 +32,8 @@ pub(super) fn put(kind: u64, content: &[u8], into: &mut Vec<u8>) {
 /// Where a stream of frames is.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// Type and length of the next frame, as far as they have come.
-    head: [u8; 2 * NUMBER_LEN_MAX],
+    /// Type and length of the next frame, each of at most eight octets, as far as they have come.
+    head: [u8; 16],
     filled: u8,
     /// The type of the frame that has begun, and how many octets of it are to come.
     open: Option<(u64, u64)>,

@@ -79,7 +79,8 @@ mod kind {
     pub(super) const SETTINGS: u64 = 4;
     pub(super) const PUSH_PROMISE: u64 = 5;
     pub(super) const GOAWAY: u64 = 7;
-    pub(super) const MAX_PUSH_ID: u64 = 0xd;
+    /// MAX_PUSH_ID.
+    pub(super) const PUSHES: u64 = 0xd;
 
     /// Whether it stands for a frame of HTTP/2, which must not come (section 7.2.8).
     pub(super) const fn is_of_two(kind: u64) -> bool {
@@ -88,13 +89,13 @@ mod kind {
 }
 
 /// `SETTINGS_MAX_FIELD_SECTION_SIZE`.
-const MAX_FIELD_SECTION_SIZE: u64 = 6;
+const FIELDS_LEN: u64 = 6;
 
 /// What the server's control stream begins with: its type, and the settings. Those of QPACK that are
 /// missing say that there is no dynamic table.
 pub(crate) fn greeting() -> Vec<u8> {
     let mut settings = Vec::new();
-    frames::put_number(MAX_FIELD_SECTION_SIZE, &mut settings);
+    frames::put_number(FIELDS_LEN, &mut settings);
     frames::put_number(HTTP_HEAD_LEN_MAX as u64, &mut settings);
     let mut octets = vec![0];
     frames::put(kind::SETTINGS, &settings, &mut octets);

@@ -141,7 +141,7 @@ impl Request {
                 | kind::SETTINGS
                 | kind::PUSH_PROMISE
                 | kind::GOAWAY
-                | kind::MAX_PUSH_ID,
+                | kind::PUSHES,
                 _,
             ) => return unexpected,
             (kind, _) if kind::is_of_two(kind) => return unexpected,

@@ -281,8 +281,8 @@ fn control(frames: &[Vec<u8>]) -> Vec<u8> {
 fn streams_of_control_and_of_qpack_are_taken_and_others_stopped() {
     let said = control(&[
         frame(kind::SETTINGS, &[1, 0x40, 0x64, 6, 0x40, 0x64, 0x33, 1]),
-        frame(kind::MAX_PUSH_ID, &[1]),
-        frame(kind::MAX_PUSH_ID, &[9]),
+        frame(kind::PUSHES, &[1]),
+        frame(kind::PUSHES, &[9]),
         frame(0x21, &[0; 2000]),
         frame(0xf_0700, b"\0u=1"),
         frame(kind::GOAWAY, &[8]),
@@ -318,10 +318,7 @@ fn broken_rules_on_streams_in_one_direction_end_the_connection() {
         (behind(frame(kind::GOAWAY, &[])), code::FRAME_ERROR),
         (behind(frame(kind::GOAWAY, &[0, 0])), code::FRAME_ERROR),
         (behind([frame(kind::GOAWAY, &[0]), frame(kind::GOAWAY, &[4])].concat()), code::ID_ERROR),
-        (
-            behind([frame(kind::MAX_PUSH_ID, &[4]), frame(kind::MAX_PUSH_ID, &[3])].concat()),
-            code::ID_ERROR,
-        ),
+        (behind([frame(kind::PUSHES, &[4]), frame(kind::PUSHES, &[3])].concat()), code::ID_ERROR),
         (behind(frame(kind::CANCEL_PUSH, &[0])), code::ID_ERROR),
         (behind(frame(0x21, &[]).repeat(HTTP3_IDLE_MAX + 1)), code::EXCESSIVE_LOAD),
         // A push, and instructions for a table that there is not.

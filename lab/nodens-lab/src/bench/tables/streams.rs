@@ -56,9 +56,12 @@ pub(super) fn encrypted(peers: &[Peer], n: &Numbers<'_>) -> Section {
         rate_column(n, "DoQ", Cell::Doq100),
         cost_column(n, Cell::Doq100),
         ratio_column(n, "×CoreDNS", Cell::Doq100, ("coredns", Cell::Doq100)),
+        rate_column(n, "DoH3", Cell::DohThree100),
+        cost_column(n, Cell::DohThree100),
+        ratio_column(n, "×CoreDNS", Cell::DohThree100, ("coredns", Cell::DohThree100)),
     ];
     section(
-        "DNS over TLS, HTTPS (HTTP/2) and QUIC: 100 connections, one query in flight on each",
+        "DNS over TLS, HTTPS (HTTP/2), QUIC and HTTPS (HTTP/3): 100 connections, one query in flight on each",
         peers,
         &columns,
     )
