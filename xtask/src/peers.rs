@@ -62,6 +62,8 @@ const PACKAGES: &[Package] = &[
     tool("systemd", "systemd-analyze"),
     Package { name: "libc-ares-dev", probe: Probe::File("/usr/include/ares.h"), for_tests: true },
     Package { name: "python3-dnspython", probe: Probe::PythonModule("dns"), for_tests: true },
+    Package { name: "python3-httpx", probe: Probe::PythonModule("httpx"), for_tests: true },
+    Package { name: "python3-h2", probe: Probe::PythonModule("h2"), for_tests: true },
     Package {
         name: "python3-prometheus-client",
         probe: Probe::PythonModule("prometheus_client"),
@@ -72,9 +74,12 @@ const PACKAGES: &[Package] = &[
         probe: Probe::PythonModule("google.protobuf"),
         for_tests: true,
     },
-    peer("unbound", "unbound"),
+    tool("curl", "curl"),
+    tool("openssl", "openssl"),
+    tool("unbound", "unbound"),
     tool("dnsdist", "dnsdist"),
-    peer("knot-resolver", "kresd"),
+    tool("knot-resolver", "kresd"),
+    tool("stubby", "stubby"),
     peer("pdns-recursor", "pdns_recursor"),
     tool("bind9", "named"),
     peer("knot", "knotd"),
@@ -86,7 +91,7 @@ const PACKAGES: &[Package] = &[
     peer("conntrack", "conntrack"),
     peer("etcd-server", "etcd"),
     peer("runc", "runc"),
-    peer("default-jdk-headless", "javac"),
+    tool("default-jdk-headless", "javac"),
 ];
 
 /// Makes the named peers available, with `--tests` those that `cargo test` needs, or all when none is named.

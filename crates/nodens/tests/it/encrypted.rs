@@ -214,7 +214,7 @@ fn coredns_is_asked_within_tls_and_asks() {
     });
 }
 
-fn coredns() -> Option<PathBuf> {
+pub(crate) fn coredns() -> Option<PathBuf> {
     let cache = match std::env::var_os("NODENS_PEERS_CACHE") {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cache/peers")),

@@ -27,5 +27,6 @@ mod scrape;
 mod search;
 mod standby;
 mod stuck;
+mod transports;
 mod unread;
 mod upstreams;
