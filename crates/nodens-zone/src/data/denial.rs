@@ -36,20 +36,20 @@ impl<'z> Proof<'z> {
 }
 
 /// Octets of a SHA-1 hash.
-const HASH_LEN: usize = 20;
+pub(super) const HASH_LEN: usize = 20;
 /// Letters of a hash in base32hex.
 const LABEL_LEN: usize = 32;
 
 /// How names are hashed (RFC 5155 section 5).
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Params<'z> {
+pub(super) struct Params<'z> {
     iterations: u16,
     salt: &'z [u8],
 }
 
 impl<'z> Params<'z> {
     /// Those of NSEC3 or NSEC3PARAM RDATA, if they are ones that can be used.
-    fn read(rdata: &'z [u8]) -> Option<Self> {
+    pub(super) fn read(rdata: &'z [u8]) -> Option<Self> {
         let ([algorithm, _, i0, i1, len], rest) = rdata.split_first_chunk::<5>()?;
         let iterations = u16::from_be_bytes([*i0, *i1]);
         let salt = rest.get(..usize::from(*len))?;
@@ -57,7 +57,7 @@ impl<'z> Params<'z> {
         known.then_some(Self { iterations, salt })
     }
 
-    fn hash(&self, name: NameRef<'_>) -> [u8; HASH_LEN] {
+    pub(super) fn hash(&self, name: NameRef<'_>) -> [u8; HASH_LEN] {
         let mut buffer = [0; NAME_LEN_MAX];
         let wire = name.as_wire();
         let folded = buffer.get_mut(..wire.len()).unwrap_or_default();
@@ -73,7 +73,7 @@ impl<'z> Params<'z> {
 }
 
 /// A label of 32 letters in base32hex (RFC 4648 section 7) below the origin.
-fn hashed_name<'b>(
+pub(super) fn hashed_name<'b>(
     hash: &[u8; HASH_LEN],
     origin: NameRef<'_>,
     buffer: &'b mut [u8; NAME_LEN_MAX],
@@ -196,12 +196,12 @@ impl Data {
                 if let Some(above) = wildcard.parent() {
                     self.prove_encloser(params, qname, above, &mut proof);
                 }
-                proof.push(self.nsec3(params, *wildcard).matching());
+                proof.push(self.nsec3(params, *wildcard).either());
             }
             Found::NoData { wildcard: None } => self.prove_name(params, qname, &mut proof),
             Found::NxDomain { closest_encloser } => {
-                self.prove_encloser(params, qname, *closest_encloser, &mut proof);
-                let wildcard = wildcard_name(*closest_encloser, &mut buffer);
+                let proven = self.prove_encloser(params, qname, *closest_encloser, &mut proof);
+                let wildcard = proven.and_then(|above| wildcard_name(above, &mut buffer));
                 proof.push(wildcard.and_then(|name| self.nsec3(params, name).cover()));
             }
             Found::Referral { cut, ds: None, .. } => self.prove_name(params, *cut, &mut proof),
@@ -215,32 +215,29 @@ impl Data {
     fn prove_name<'z>(&'z self, params: &Params<'_>, name: NameRef<'_>, proof: &mut Proof<'z>) {
         match (self.nsec3(params, name).matching(), name.parent()) {
             (Some(matching), _) => proof.push(Some(matching)),
-            (None, Some(parent)) => self.prove_encloser(params, name, parent, proof),
+            (None, Some(parent)) => _ = self.prove_encloser(params, name, parent, proof),
             (None, None) => {}
         }
     }
 
-    /// That `encloser` exists, or the next name above it that can be proven to, and that the name below
-    /// it on the way to `name` does not (RFC 5155 section 7.2.1).
-    fn prove_encloser<'z>(
+    /// That `encloser` exists, or the next name above it that can be proven to, which it gives, and that
+    /// the name below it on the way to `name` does not (RFC 5155 section 7.2.1).
+    fn prove_encloser<'z, 'n>(
         &'z self,
         params: &Params<'_>,
         name: NameRef<'_>,
-        encloser: NameRef<'_>,
+        encloser: NameRef<'n>,
         proof: &mut Proof<'z>,
-    ) {
+    ) -> Option<NameRef<'n>> {
         let mut encloser = encloser;
         loop {
             if let Some(matching) = self.nsec3(params, encloser).matching() {
                 proof.push(Some(matching));
                 let closer = next_closer(name, encloser);
                 proof.push(closer.and_then(|name| self.nsec3(params, name).cover()));
-                return;
+                return Some(encloser);
             }
-            match encloser.parent().filter(|parent| parent.is_in_domain(self.origin())) {
-                Some(parent) => encloser = parent,
-                None => return,
-            }
+            encloser = encloser.parent().filter(|parent| parent.is_in_domain(self.origin()))?;
         }
     }
 
@@ -285,6 +282,10 @@ enum Nsec3<'z> {
 impl<'z> Nsec3<'z> {
     fn matching(self) -> Option<Rrset<'z>> {
         if let Self::Matching(rrset) = self { Some(rrset) } else { None }
+    }
+
+    fn either(self) -> Option<Rrset<'z>> {
+        if let Self::Matching(rrset) | Self::Covering(rrset) = self { Some(rrset) } else { None }
     }
 
     fn cover(self) -> Option<Rrset<'z>> {

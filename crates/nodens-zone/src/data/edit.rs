@@ -3,7 +3,7 @@
 use super::key::Place;
 use super::node::{Added, Node};
 use super::rrset::{Rrset, is_same, name_in};
-use super::trie::{Entry, Flags, Trie};
+use super::trie::{Entry, Flags, Trie, Walk};
 use super::{Data, lookup};
 use crate::limits::TTL_MAX;
 use crate::zone::{RecordRef, Soa};
@@ -78,8 +78,8 @@ impl Edit {
         let (names, hashed) = (Trie::default(), Trie::default());
         let mut edit = Self { origin, class, names, hashed, records: 0, count: 0, strict: false };
         let origin = edit.origin.clone();
-        if let Some(place) = Place::new(origin.view(), origin.view()) {
-            edit.names.insert(&place, Flags::default(), Node::empty(place.name), origin.view());
+        if let Some(Place { name, key }) = Place::new(origin.view(), origin.view()) {
+            edit.names.insert(&key, 0, (Flags::default(), Node::empty(name)), name);
         }
         edit
     }
@@ -124,28 +124,34 @@ impl Edit {
         if record.rtype == Type::SOA {
             self.make_room_for_soa(&place, record.rdata)?;
         }
-        let old =
-            self.trie_of(record.rtype, record.rdata).get(&place).map(|entry| entry.node.clone());
-        if self.strict
-            && let Some(old) = &old
-        {
-            check_cname(old, &record)?;
-        }
-        let is_first = old.as_ref().is_none_or(Node::is_empty);
-        let node = old.unwrap_or_else(|| Node::empty(record.owner));
-        let (node, is_new) = match node.with(&record)? {
-            Added::Nothing => return Ok(false),
-            Added::Ttl(node) => (node, false),
+        let walk = self.trie_of(record.rtype, record.rdata).walk(&place, origin.view());
+        let (hit, common) = (walk.hit.map(|hit| (hit.flags, hit.node.clone())), walk.common);
+        let (node, is_new, is_first) = match &hit {
             // A name that only others lie below is spelt as it is here.
-            Added::Record(_) if is_first => match Node::empty(record.owner).with(&record)? {
-                Added::Record(node) | Added::Ttl(node) => (node, true),
-                Added::Nothing => return Ok(false),
-            },
-            Added::Record(node) => (node, true),
+            Some((_, old)) if old.is_empty() => (Node::first(&record)?, true, true),
+            None => (Node::first(&record)?, true, true),
+            Some((_, old)) => {
+                if self.strict {
+                    check_cname(old, &record)?;
+                }
+                match old.with(&record)? {
+                    Added::Nothing => return Ok(false),
+                    Added::Ttl(node) => (node, false, false),
+                    Added::Record(node) => (node, true, false),
+                }
+            }
         };
         self.records += u64::from(is_new);
         self.count += u64::from(is_first);
-        self.put(&place, node, is_hashed(record.rtype, record.rdata));
+        let hashed = is_hashed(record.rtype, record.rdata);
+        match hit {
+            Some((flags, old)) => {
+                // Only this version may have it: what changes is then changed in place.
+                drop(old);
+                self.replace(&place, flags, node, hashed);
+            }
+            None => self.insert(&place, common, node, hashed),
+        }
         Ok(is_new)
     }
 
@@ -178,10 +184,10 @@ impl Edit {
         let origin = self.origin.clone();
         let Some(place) = Place::new(name, origin.view()) else { return false };
         let Some(entry) = self.trie_of(rtype, &[]).get(&place) else { return false };
-        let set = entry.node.set(rtype, self.class);
+        let (set, flags) = (entry.node.set(rtype, self.class), entry.flags);
         let changed = set.and_then(|set| entry.node.with_ttl(&set, ttl.min(TTL_MAX)));
         let Some(node) = changed else { return false };
-        self.put(&place, node, rtype == Type::NSEC3);
+        self.replace(&place, flags, node, rtype == Type::NSEC3);
         true
     }
 
@@ -277,44 +283,59 @@ impl Edit {
         if is_hashed(rtype, rdata) { &self.hashed } else { &self.names }
     }
 
-    /// Puts a node with records in its place; the names above then exist.
-    fn put(&mut self, place: &Place<'_>, node: Node, hashed: bool) {
-        let origin = self.origin.clone();
+    /// Puts a node in the place of the one of that name.
+    fn replace(&mut self, place: &Place<'_>, flags: Flags, node: Node, hashed: bool) {
         if hashed {
-            return self.hashed.insert(place, Flags::default(), node, origin.view());
+            return self.hashed.replace(&place.key, flags, node);
         }
-        let old = self.names.get(place).map(|entry| entry.flags);
-        let is_apex = place.name == origin.view();
-        let flags = old.unwrap_or_default();
-        let flags = flags.set(Flags::CUT, !is_apex && node.has(Type::NS));
-        let flags = flags.set(Flags::DNAME, node.has(Type::DNAME));
-        self.names.insert(place, flags, node, origin.view());
-        if old.is_some() {
-            return;
+        let flags = self.flags_of(&node, flags);
+        self.names.replace(&place.key, flags, node);
+    }
+
+    /// Adds the node of a name that did not exist; the names above then exist.
+    fn insert(&mut self, place: &Place<'_>, common: usize, node: Node, hashed: bool) {
+        let origin = self.origin.clone();
+        let origin = origin.view();
+        if hashed {
+            return self.hashed.insert(&place.key, common, (Flags::default(), node), origin);
         }
+        let flags = self.flags_of(&node, Flags::default());
+        self.names.insert(&place.key, common, (flags, node), origin);
         let mut name = place.name;
         while let Some(parent) = name.parent() {
-            let Some(above) = Place::new(parent, origin.view()) else { break };
-            let exists = self.names.get(&above).is_some();
-            let is_wildcard = is_wildcard(name);
-            if !exists {
-                let flags = Flags::default().set(Flags::WILDCARD, is_wildcard);
-                self.names.insert(&above, flags, Node::empty(parent), origin.view());
-            } else {
-                if is_wildcard {
-                    self.names.set_flags(&above.key, |flags| flags.set(Flags::WILDCARD, true));
+            let Some(above) = Place::new(parent, origin) else { return };
+            let Walk { hit, common, .. } = self.names.walk(&above, origin);
+            let hit = hit.map(|hit| hit.flags);
+            match hit {
+                Some(flags) => {
+                    if is_wildcard(name) && !flags.has(Flags::WILDCARD) {
+                        self.names.set_flags(&above.key, |flags| flags.set(Flags::WILDCARD, true));
+                    }
+                    return;
                 }
-                break;
+                None => {
+                    let flags = Flags::default().set(Flags::WILDCARD, is_wildcard(name));
+                    let node = Node::empty(parent);
+                    self.names.insert(&above.key, common, (flags, node), origin);
+                }
             }
             name = parent;
         }
     }
 
+    /// The flags of a name with these records, which had `old` before.
+    fn flags_of(&self, node: &Node, old: Flags) -> Flags {
+        let is_cut = node.has(Type::NS) && node.owner() != self.origin();
+        old.set(Flags::CUT, is_cut).set(Flags::DNAME, node.has(Type::DNAME))
+    }
+
     /// Puts a node from which records were taken in its place, or takes it out, and names above that
     /// existed only because of it.
     fn keep(&mut self, place: &Place<'_>, node: Node, hashed: bool) {
+        let trie = if hashed { &self.hashed } else { &self.names };
+        let Some(flags) = trie.get(place).map(|entry| entry.flags) else { return };
         if !node.is_empty() {
-            return self.put(place, node, hashed);
+            return self.replace(place, flags, node, hashed);
         }
         self.count -= 1;
         if hashed {
@@ -326,7 +347,7 @@ impl Edit {
         loop {
             if place.name == origin.view() || self.names.has_below(&place.key) {
                 if let Some(node) = node {
-                    self.put(&place, node, false);
+                    self.replace(&place, flags, node, false);
                 }
                 return;
             }

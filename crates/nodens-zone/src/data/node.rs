@@ -145,28 +145,32 @@ impl Node {
         (step.next > 0).then(|| RecordRef { owner: self.owner(), rtype, class, ttl, rdata })
     }
 
+    /// A name with its first record.
+    pub(super) fn first(record: &RecordRef<'_>) -> Result<Self, Refused> {
+        let wire = record.owner.as_wire();
+        let mut octets = Vec::with_capacity(SET_HEAD_LEN + 3 + wire.len() + record.rdata.len());
+        octets.push(wire.len() as u8);
+        octets.extend_from_slice(wire);
+        push_set(&mut octets, (record.rtype, record.ttl, 1), &[], Some(record.rdata))?;
+        Ok(Self::of(&octets))
+    }
+
     /// The node with one record more.
     pub(super) fn with(&self, record: &RecordRef<'_>) -> Result<Added, Refused> {
-        let sort = sort_of(record.rtype, record.rdata);
-        let old = self.find(sort, record.class);
-        let (mut ttl, mut count, mut block) = (record.ttl, 0_u16, &[][..]);
-        let mut is_new = true;
-        if let Some(old) = &old {
-            is_new = !old.iter().any(|other| is_same(record.rtype, other.rdata, record.rdata));
-            if !is_new && old.ttl() <= ttl {
+        let RecordRef { rtype, class, ttl, rdata, .. } = *record;
+        let sort = sort_of(rtype, rdata);
+        let Some(old) = self.find(sort, class) else {
+            return self.replace(sort, (rtype, ttl, 1), &[], Some(rdata)).map(Added::Record);
+        };
+        if old.iter().any(|other| is_same(rtype, other.rdata, rdata)) {
+            let Some(ttl) = Some(ttl).filter(|ttl| *ttl < old.ttl()) else {
                 return Ok(Added::Nothing);
-            }
-            (ttl, count, block) = (old.ttl().min(ttl), old.count(), old.block);
+            };
+            return self.with_ttl(&old, ttl).map(Added::Ttl).ok_or(Refused::TooLong);
         }
-        let mut block = block.to_vec();
-        if is_new {
-            let len = u16::try_from(record.rdata.len()).map_err(|_| Refused::TooLong)?;
-            count = count.checked_add(1).ok_or(Refused::TooLong)?;
-            block.extend_from_slice(&len.to_be_bytes());
-            block.extend_from_slice(record.rdata);
-        }
-        let node = self.replace(sort, record.rtype, ttl, count, &block)?;
-        Ok(if is_new { Added::Record(node) } else { Added::Ttl(node) })
+        let count = old.count().checked_add(1).ok_or(Refused::TooLong)?;
+        let head = (rtype, ttl.min(old.ttl()), count);
+        self.replace(sort, head, old.block, Some(rdata)).map(Added::Record)
     }
 
     /// The node without a record; nothing if it does not have it.
@@ -183,7 +187,7 @@ impl Node {
         if left == old.count() {
             return None;
         }
-        self.replace(sort, rtype, old.ttl(), left, &block).ok()
+        self.replace(sort, (rtype, old.ttl(), left), &block, None).ok()
     }
 
     /// The node without the RRsets that `goes` accepts, and how many records they had.
@@ -206,32 +210,47 @@ impl Node {
 
     /// The node with another TTL for an RRset that it has.
     pub(super) fn with_ttl(&self, set: &Rrset<'_>, ttl: u32) -> Option<Self> {
-        self.replace(set.sort(), set.rtype(), ttl, set.count(), set.block).ok()
+        self.replace(set.sort(), (set.rtype(), ttl, set.count()), set.block, None).ok()
     }
 
     /// The node with an RRset in the place of the one that it has, or without if it has no records.
     fn replace(
         &self,
         sort: Sort,
-        rtype: Type,
-        ttl: u32,
-        count: u16,
+        head: (Type, u32, u16),
         block: &[u8],
+        more: Option<&[u8]>,
     ) -> Result<Self, Refused> {
         let Range { start, end } = self.locate(sort);
         let old = self.octets();
-        let mut octets = Vec::with_capacity(old.len() + SET_HEAD_LEN + block.len());
+        let len = old.len() + SET_HEAD_LEN + 2 + more.unwrap_or_default().len();
+        let mut octets = Vec::with_capacity(len);
         octets.extend_from_slice(old.get(..start).unwrap_or_default());
-        if count > 0 {
-            let len = u16::try_from(block.len()).map_err(|_| Refused::TooLong)?;
-            octets.extend_from_slice(&rtype.0.to_be_bytes());
-            octets.extend_from_slice(&ttl.to_be_bytes());
-            octets.extend_from_slice(&count.to_be_bytes());
-            octets.extend_from_slice(&len.to_be_bytes());
-            octets.extend_from_slice(block);
+        if head.2 > 0 {
+            push_set(&mut octets, head, block, more)?;
         }
         octets.extend_from_slice(old.get(end..).unwrap_or_default());
-        let fits = block.len() <= RRSET_LEN_MAX && octets.len() <= NODE_LEN_MAX;
-        if fits { Ok(Self::of(&octets)) } else { Err(Refused::TooLong) }
+        if octets.len() <= NODE_LEN_MAX { Ok(Self::of(&octets)) } else { Err(Refused::TooLong) }
     }
+}
+
+/// Writes an RRset: type, TTL, count, the records it had and one more.
+fn push_set(
+    octets: &mut Vec<u8>,
+    (rtype, ttl, count): (Type, u32, u16),
+    block: &[u8],
+    more: Option<&[u8]>,
+) -> Result<(), Refused> {
+    let len = block.len() + more.map_or(0, |rdata| rdata.len() + 2);
+    let len = u16::try_from(len).ok().filter(|len| usize::from(*len) <= RRSET_LEN_MAX);
+    octets.extend_from_slice(&rtype.0.to_be_bytes());
+    octets.extend_from_slice(&ttl.to_be_bytes());
+    octets.extend_from_slice(&count.to_be_bytes());
+    octets.extend_from_slice(&len.ok_or(Refused::TooLong)?.to_be_bytes());
+    octets.extend_from_slice(block);
+    if let Some(rdata) = more {
+        octets.extend_from_slice(&(rdata.len() as u16).to_be_bytes());
+        octets.extend_from_slice(rdata);
+    }
+    Ok(())
 }

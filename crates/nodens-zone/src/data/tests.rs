@@ -4,7 +4,9 @@ use super::*;
 use crate::presentation;
 use nodens_wire::Record;
 
+mod edits;
 mod model;
+mod proofs;
 
 /// A zone `z.` of these lines; `@` in front of a line stands for its origin.
 fn edit(lines: &[&str]) -> Edit {

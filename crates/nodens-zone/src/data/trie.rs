@@ -176,25 +176,22 @@ impl Trie {
         false
     }
 
-    /// Adds a node, in the place of the one of that name if there is one.
+    /// Adds a node of a name that does not exist, after a search that told `common`.
     pub(super) fn insert(
         &mut self,
-        place: &Place<'_>,
-        flags: Flags,
-        node: Node,
+        key: &Key,
+        common: usize,
+        (flags, node): (Flags, Node),
         origin: NameRef<'_>,
     ) {
-        let Walk { hit, common, .. } = self.walk(place, origin);
-        let until = if hit.is_some() { usize::MAX } else { common };
-        let (mut path, twig) = self.open(&place.key, until);
-        let symbol = place.key.at(common);
+        let (mut path, twig) = self.open(key, common);
+        let symbol = key.at(common);
         let new = Twig::Leaf(flags, node);
         let twig = match twig {
             Twig::Branch(branch) if branch.offset() == common => {
                 Twig::Branch(branch.with(symbol, new))
             }
             Twig::Nothing => new,
-            Twig::Leaf(..) if until == usize::MAX => new,
             other => {
                 let first = other.first().and_then(|first| Key::new(first.node.owner(), origin));
                 let beside = first.map_or(END, |first| first.at(common));
@@ -202,6 +199,12 @@ impl Trie {
             }
         };
         self.close(&mut path, twig);
+    }
+
+    /// Puts a node in the place of the one of a name that exists.
+    pub(super) fn replace(&mut self, key: &Key, flags: Flags, node: Node) {
+        let (mut path, _) = self.open(key, usize::MAX);
+        self.close(&mut path, Twig::Leaf(flags, node));
     }
 
     /// Changes the flags of a name that exists.
