@@ -31,7 +31,7 @@ impl Protocol {
             Self::Dot => Vec::new(),
             // HTTP/1.1 has one request at a time.
             Self::Https | Self::Grpc => vec![b"h2".to_vec()],
-            Self::Doq => self.names(),
+            Self::Doq | Self::Http3 => self.names(),
         }
     }
 

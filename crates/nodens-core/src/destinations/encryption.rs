@@ -100,6 +100,7 @@ impl Encryption {
             // Without TLS where the Corefile says nothing of it, as in CoreDNS.
             ListenerKind::Grpc => self.is_asked_for().then_some(Protocol::Grpc),
             ListenerKind::Quic => Some(Protocol::Doq),
+            ListenerKind::Https3 => Some(Protocol::Http3),
         }
     }
 }

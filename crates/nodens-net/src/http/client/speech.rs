@@ -26,12 +26,12 @@ pub(crate) struct Speech {
 }
 
 impl Speech {
-    /// With the server at this address, which is the `peer` where there is encryption; none if it does not speak HTTP.
+    /// With the server at this address, which is the `peer` where there is encryption; none if it does not speak HTTP/2.
     pub(crate) fn of(kind: ListenerKind, address: SocketAddr, peer: Option<&Peer>) -> Option<Self> {
         let (dialect, path) = match kind {
             ListenerKind::Https => (Dialect::Doh, doh::PATH),
             ListenerKind::Grpc => (Dialect::Grpc, grpc::PATH),
-            ListenerKind::Dns | ListenerKind::Tls | ListenerKind::Quic => return None,
+            _ => return None,
         };
         let scheme = if peer.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
         let builder = Uri::builder().scheme(scheme).authority(authority(address, peer)?);
