@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A server that ends with the value.
-struct Upstream(Child);
+pub(crate) struct Upstream(Child);
 
 impl Drop for Upstream {
     fn drop(&mut self) {
@@ -18,22 +18,22 @@ impl Drop for Upstream {
 }
 
 impl Upstream {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self(command.spawn().unwrap())
     }
 }
 
 /// An authority, and a server's certificate and key, in files.
-struct Files {
-    folder: Folder,
-    ca: String,
-    certificate: String,
-    key: String,
+pub(crate) struct Files {
+    pub(crate) folder: Folder,
+    pub(crate) ca: String,
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 impl Files {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let folder = Folder::new(&format!("encrypted-{name}"));
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -48,17 +48,22 @@ impl Files {
         Self { folder, ca, certificate, key }
     }
 
-    fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         self.folder.write(name, text)
     }
 }
 
 /// A server that forwards to 127.0.0.1 at this port, where `www.example.` is 192.0.2.7.
 fn asks(name: &str, files: &Files, port: u16) {
+    asks_by(name, files, port, &format!("forward . tls://127.0.0.1:{port}"), "");
+}
+
+/// The same by another directive, and with more lines in its body.
+pub(crate) fn asks_by(name: &str, files: &Files, port: u16, directive: &str, more: &str) {
     let corefile = |name: &str| {
         let ca = &files.ca;
         format!(
-            ".:PORT {{\n bind 127.0.0.1\n errors\n forward . tls://127.0.0.1:{port} {{\n tls {ca}\n tls_servername {name}\n }}\n}}\n"
+            ".:PORT {{\n bind 127.0.0.1\n errors\n {directive} {{\n tls {ca}\n tls_servername {name}\n {more}\n }}\n}}\n"
         )
     };
     let there = SocketAddr::from(([127, 0, 0, 1], port));

@@ -12,6 +12,7 @@ mod flood;
 mod forward;
 mod handover;
 mod http;
+mod https_upstreams;
 mod insight;
 mod load;
 mod machine;
