@@ -40,8 +40,12 @@ mod supervisor;
 mod sys;
 mod tcp;
 pub mod tun;
+/// Connections without sockets, for fuzz targets.
 #[cfg(feature = "testing")]
-pub use pipe::testing;
+pub mod testing {
+    pub use crate::http::testing::*;
+    pub use crate::pipe::testing::*;
+}
 mod udp;
 mod upstream;
 mod vitals;

@@ -3,7 +3,7 @@
 
 mod outbox;
 #[cfg(feature = "testing")]
-pub mod testing;
+pub(crate) mod testing;
 mod tls;
 
 use crate::limits::{STREAM_READ_LEN, TLS_COST};

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod http;
+pub mod quic;
 pub mod tls;
 pub mod workload;
 
@@ -32,6 +34,8 @@ pub const TARGETS: &[Target] = &[
     ("kubernetes", kubernetes),
     ("proxy", proxy),
     ("tls", tls::tls),
+    ("http", http::http),
+    ("quic", quic::quic),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.

@@ -10,6 +10,8 @@ mod http2;
 pub(crate) mod http3;
 mod octets;
 mod requests;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
 
 use crate::limits::{HTTP_SENT_AT_ONCE, HTTP2_STREAMS_MAX};
 use nodens_core::Now;
