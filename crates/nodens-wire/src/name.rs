@@ -173,8 +173,8 @@ impl<'a> NameRef<'a> {
         Err(NameError::Wire)
     }
 
-    /// Takes octets as a name that admission has found to be one.
-    pub(crate) fn of_checked(wire: &'a [u8]) -> Self {
+    /// Takes octets as a name that [`NameRef::new`] or admission has found to be one.
+    pub fn of_checked(wire: &'a [u8]) -> Self {
         debug_assert!(Self::new(wire).is_ok());
         Self { wire }
     }

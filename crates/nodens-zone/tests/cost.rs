@@ -63,7 +63,7 @@ fn a_zone_costs_little_and_an_edit_costs_what_it_changes() {
     let loaded = started.elapsed();
     let after = held();
     let [octets, chunks] = [after.octets - before.octets, after.chunks - before.chunks];
-    println!(
+    eprintln!(
         "{count} names: {} octets each asked for, {} with what malloc adds; built in {loaded:?}",
         octets / count as usize,
         chunks / count as usize
@@ -83,7 +83,7 @@ fn a_zone_costs_little_and_an_edit_costs_what_it_changes() {
         assert_eq!(difference.removed.len(), 0);
         now = next;
     }
-    println!(
+    eprintln!(
         "an edit of 10 records: {:.1} us, {} octets while both versions are kept",
         time * 1e6 / f64::from(rounds),
         octets / rounds as usize
@@ -91,7 +91,7 @@ fn a_zone_costs_little_and_an_edit_costs_what_it_changes() {
     assert!(octets / (rounds as usize) < 40_000);
     let held_before = held().octets;
     drop(data);
-    println!("the first version alone had {} octets", held_before - held().octets);
+    eprintln!("the first version alone had {} octets", held_before - held().octets);
 }
 
 #[test]
@@ -112,6 +112,6 @@ fn a_lookup_allocates_nothing() {
             }
         }
         assert_eq!(allocations_of_thread(), allocations);
-        println!("lookup of names that are {what}: {:?}", started.elapsed() / 20_000);
+        eprintln!("lookup of names that are {what}: {:?}", started.elapsed() / 20_000);
     }
 }

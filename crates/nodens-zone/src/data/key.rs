@@ -70,43 +70,60 @@ pub(super) struct Key {
 impl Key {
     /// The key of `name` in a zone; nothing if it does not lie there.
     pub(super) fn new(name: NameRef<'_>, origin: NameRef<'_>) -> Option<Self> {
-        let (wire, origin) = (name.as_wire(), origin.as_wire());
-        let end = wire.len().checked_sub(origin.len())?;
-        let mut starts = [0_u8; LABELS_MAX];
-        let (mut at, mut labels) = (0, 0);
-        while at < end {
-            *starts.get_mut(labels)? = at as u8;
-            labels += 1;
-            at += 1 + usize::from(*wire.get(at)?);
-        }
-        if at != end || !wire.get(end..)?.eq_ignore_ascii_case(origin) {
-            return None;
-        }
         let mut key = Self { symbols: [END; KEY_LEN_MAX], len: 0 };
-        for start in starts.get(..labels)?.iter().rev() {
-            let (len, rest) = wire.get(usize::from(*start)..)?.split_first()?;
-            key.push_label(rest.get(..usize::from(*len))?);
+        key.fill(name, origin).then_some(key)
+    }
+
+    /// Becomes the key of `name`, after it was empty; false if the name does not lie in the zone.
+    fn fill(&mut self, name: NameRef<'_>, origin: NameRef<'_>) -> bool {
+        let (wire, origin) = (name.as_wire(), origin.as_wire());
+        let Some((front, end)) =
+            wire.len().checked_sub(origin.len()).and_then(|at| wire.split_at_checked(at))
+        else {
+            return false;
+        };
+        // Nearly all names are in lower case, and whole words are compared faster than letters.
+        if end != origin && !end.eq_ignore_ascii_case(origin) {
+            return false;
         }
-        key.len += 1;
-        Some(key)
+        let mut starts = [0_u8; LABELS_MAX];
+        let (mut rest, mut count) = (front, 0);
+        while let Some((len, tail)) = rest.split_first() {
+            let (Some(tail), Some(start)) = (tail.get(usize::from(*len)..), starts.get_mut(count))
+            else {
+                return false;
+            };
+            *start = (front.len() - rest.len()) as u8;
+            (rest, count) = (tail, count + 1);
+        }
+        let mut front = front;
+        for start in starts.get(..count).unwrap_or_default().iter().rev() {
+            let Some((head, label)) = front.split_at_checked(usize::from(*start)) else { break };
+            self.push_label(label.get(1..).unwrap_or_default());
+            front = head;
+        }
+        self.len += 1;
+        true
     }
 
     fn push_label(&mut self, label: &[u8]) {
+        let Some(free) = self.symbols.get_mut(self.len..) else { return };
+        let mut used = 0;
+        let mut push = |symbol| {
+            if let Some(slot) = free.get_mut(used) {
+                *slot = symbol;
+                used += 1;
+            }
+        };
         for octet in label {
             let [first, second] = CODES.get(usize::from(*octet)).copied().unwrap_or_default();
-            self.push(first);
+            push(first);
             if second != 0 {
-                self.push(second);
+                push(second);
             }
         }
-        self.push(SEPARATOR);
-    }
-
-    fn push(&mut self, symbol: u8) {
-        if let Some(slot) = self.symbols.get_mut(self.len) {
-            *slot = symbol;
-            self.len += 1;
-        }
+        push(SEPARATOR);
+        self.len += used;
     }
 
     /// How many symbols it has, the end included.
@@ -165,7 +182,8 @@ pub(super) struct Place<'n> {
 impl<'n> Place<'n> {
     /// The place of `name` in a zone; nothing if it does not lie there.
     pub(super) fn new(name: NameRef<'n>, origin: NameRef<'_>) -> Option<Self> {
-        Some(Self { name, key: Key::new(name, origin)? })
+        let mut place = Self { name, key: Key { symbols: [END; KEY_LEN_MAX], len: 0 } };
+        place.key.fill(name, origin).then_some(place)
     }
 }
 

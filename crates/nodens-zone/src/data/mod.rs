@@ -18,6 +18,7 @@
 //! What is deliberately absent: files, sockets, the clock, signing, and how a DNS response is made of
 //! what was found.
 
+mod check;
 mod cursor;
 mod denial;
 mod difference;
@@ -32,9 +33,10 @@ mod trie;
 #[cfg(test)]
 mod tests;
 
+pub use check::{Incomplete, Refused};
 pub use denial::Proof;
 pub use difference::{Conflict, Difference};
-pub use edit::{Edit, Incomplete, Refused};
+pub use edit::Edit;
 pub use lookup::Found;
 pub use rrset::{Rrset, RrsetRecords, Rrsets};
 pub use served::Served;

@@ -70,7 +70,7 @@ impl Node {
     pub(super) fn owner(&self) -> NameRef<'_> {
         let Some((len, rest)) = self.octets().split_first() else { return NameRef::root() };
         let wire = rest.get(..usize::from(*len)).unwrap_or_default();
-        NameRef::new(wire).unwrap_or(NameRef::root())
+        if wire.is_empty() { NameRef::root() } else { NameRef::of_checked(wire) }
     }
 
     fn sets_at(&self) -> usize {
