@@ -8,9 +8,10 @@ use domain::base::message::RecordSection;
 use domain::base::opt::UnknownOptData;
 use domain::base::wire::ParseError;
 use domain::base::{Message, ParsedName, ToName};
-use domain::rdata::AllRecordData;
+use domain::rdata::{AllRecordData, Tsig};
 
 use crate::question::bits;
+use crate::signature::Signing;
 
 /// How far apart the TTLs of two records may be, in seconds: the clock of a cache may tick between two questions.
 const TTL_TOLERANCE: u32 = 1;
@@ -40,6 +41,8 @@ pub struct Answer {
     /// Answer, authority, additional (without OPT).
     sections: [Section; 3],
     edns: String,
+    /// What the signature is worth; "unchecked" if nobody looked.
+    signature: &'static str,
     /// Serials of SOA records, which are not in the text of the records.
     serials: Vec<u32>,
 }
@@ -88,6 +91,15 @@ impl Outcome {
         }
     }
 
+    /// As [`Outcome::read`], for a response to `query`; looks at the signature too.
+    pub fn read_signed(bytes: &[u8], query: &[u8], signing: Option<&Signing>) -> Self {
+        let mut outcome = Outcome::read(bytes);
+        if let (Outcome::Answer(answer), Some(signing)) = (&mut outcome, signing) {
+            answer.signature = signing.verdict(query, bytes);
+        }
+        outcome
+    }
+
     fn kind(&self) -> &str {
         match self {
             Outcome::Answer(_) => "answer",
@@ -122,6 +134,7 @@ impl Answer {
         ];
         Ok(Answer {
             serials,
+            signature: "unchecked",
             rcode: rcode.to_string(),
             opcode: Opcode::from_int(header.opcode().to_int()).to_string(),
             flags: flags.collect::<Vec<_>>().join(" "),
@@ -163,7 +176,13 @@ fn section(
         }
         let owner = record.owner().fmt_with_dot().to_string().to_ascii_lowercase();
         let data = record.to_any_record::<AllRecordData<&[u8], ParsedName<&[u8]>>>();
-        let data = data.map_or_else(|error| format!("(broken: {error})"), |r| r.data().to_string());
+        let data = data.map_or_else(
+            |error| format!("(broken: {error})"),
+            |record| match record.data() {
+                AllRecordData::Tsig(data) => tsig(data),
+                data => data.to_string(),
+            },
+        );
         // RFC 4343: the case of a name means nothing.
         let data = if HOLDS_NAMES.contains(&rtype) { data.to_ascii_lowercase() } else { data };
         let data = match (rtype, &data.splitn(4, ' ').collect::<Vec<_>>()[..]) {
@@ -180,6 +199,15 @@ fn section(
         ttls.sort_unstable();
     }
     Ok(section)
+}
+
+/// The parts of a TSIG record that do not change with the time and the rest of the message: algorithm, whether the time
+/// is that of today, fudge, octets of the MAC, error, octets of other data (RFC 8945 section 4.2).
+fn tsig(tsig: &Tsig<&[u8], ParsedName<&[u8]>>) -> String {
+    let algorithm = tsig.algorithm().fmt_with_dot().to_string().to_ascii_lowercase();
+    let time = if u64::from(tsig.time_signed()) == 0 { "no time" } else { "a time" };
+    let (fudge, mac, error) = (tsig.fudge(), tsig.mac_slice().len(), tsig.error().to_int());
+    format!("{algorithm} {time} fudge={fudge} mac={mac} error={error} other={}", tsig.other().len())
 }
 
 /// Every field in which the two outcomes differ.
@@ -207,6 +235,7 @@ pub fn compare(coredns: &Outcome, nodens: &Outcome, tolerance: Tolerance) -> Vec
     field("flags", &theirs.flags, &ours.flags);
     field("question", &theirs.question, &ours.question);
     field("edns", &theirs.edns, &ours.edns);
+    field("signature", theirs.signature, ours.signature);
     let is_far = |(a, b): (&u32, &u32)| a.abs_diff(*b) > tolerance.serial;
     let serials = [&theirs.serials, &ours.serials];
     // An SOA record that only one has is a difference of its section.

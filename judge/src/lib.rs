@@ -8,4 +8,5 @@
 pub mod answer;
 pub mod differences;
 pub mod question;
+pub mod signature;
 pub mod transport;

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use domain::base::Name;
 use domain::base::iana::{Class, Rtype};
 
+use crate::signature::Signing;
+
 /// Header bits by their mask in the second 16-bit word of a message (RFC 1035, section 4.1.1).
 pub mod bits {
     /// Response.
@@ -137,6 +139,8 @@ pub struct Question {
     pub edns: Option<Edns>,
     /// What is wrong with the message.
     pub defect: Defect,
+    /// How it is signed; one with a defect is not.
+    pub signing: Option<Signing>,
 }
 
 impl Question {
@@ -152,6 +156,7 @@ impl Question {
             flags: bits::RD,
             edns: None,
             defect: Defect::None,
+            signing: None,
         }
     }
 
@@ -193,6 +198,9 @@ impl Question {
             Defect::CutQuestion => bytes.truncate(12 + question.len().saturating_sub(3)),
             Defect::CutHeader => bytes.truncate(7),
             _ => {}
+        }
+        if let (Some(signing), Defect::None) = (&self.signing, self.defect) {
+            signing.sign(&mut bytes);
         }
         bytes
     }
@@ -291,6 +299,9 @@ impl fmt::Display for Question {
                 let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
                 write!(f, " +ednsopt={code}:{hex}")?;
             }
+        }
+        if let Some(signing) = &self.signing {
+            write!(f, "{signing}")?;
         }
         if self.defect != Defect::None {
             write!(f, " (broken: {:?})", self.defect)?;

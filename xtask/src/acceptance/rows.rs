@@ -87,6 +87,7 @@ const DIRECTIVES: &[Known] = &[
     with("template", "IN A"),
     known("timeouts"),
     Known { lines: &["to 127.0.0.1"], ..known("transfer") },
+    known("tsig"),
     Known { lines: &["expr true"], ..with("view", "one") },
     known("whoami"),
 ];

@@ -14,6 +14,7 @@ use super::corefile::Corefile;
 use super::transports::{Transport, schemes};
 use crate::peers;
 use crate::repo;
+use nodens_judge::signature::Signing;
 
 /// Directives whose READMEs are used, and which a README's Corefile may consist of.
 pub(crate) const DIRECTIVES: &[&str] = &[
@@ -49,6 +50,7 @@ pub(crate) const DIRECTIVES: &[&str] = &[
     "root",
     "template",
     "timeouts",
+    "tsig",
     "view",
     "whoami",
 ];
@@ -68,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) silence: Option<Duration>,
     /// `ask`: a question of its own, `NAME TYPE` and then options as `dig` has them.
     pub(crate) asks: Vec<String>,
+    /// `key`: a key to sign two questions of three with, as `dig -y` has it; of several, any.
+    pub(crate) keys: Vec<Signing>,
     /// `plain`: without the random variations of flags, EDNS and defects.
     pub(crate) plain: bool,
     /// `bad`: send what is wrong around a message too, over each transport.
@@ -209,6 +213,7 @@ fn settings(text: &str) -> Result<Settings> {
             "gap" => settings.gap = Some(millis().with_context(at)?),
             "settle" => settings.settle = Some(millis().with_context(at)?),
             "ask" => settings.asks.push(value.to_owned()),
+            "key" => settings.keys.push(value.parse().with_context(at)?),
             "plain" => settings.plain = true,
             "bad" => settings.bad = true,
             "log" => settings.log = true,

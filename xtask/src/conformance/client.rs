@@ -16,6 +16,7 @@ use super::streams::{Reply, Streams, Waits, Wrapping};
 use super::transports::{Certificate, Transport};
 use nodens_judge::answer::Outcome;
 use nodens_judge::question::Question;
+use nodens_judge::signature::Signing;
 
 /// How long to wait when neither server has answered. An answer never takes this long unless the case says so.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -34,6 +35,8 @@ pub(crate) struct Client<'a> {
     silence: Duration,
     one_sided: usize,
     id: u16,
+    /// How the question at work is signed.
+    signing: Option<Signing>,
 }
 
 impl<'a> Client<'a> {
@@ -51,12 +54,14 @@ impl<'a> Client<'a> {
             silence: silence.unwrap_or(SILENCE),
             one_sided: 0,
             id: 1,
+            signing: None,
         })
     }
 
     /// Asks both; the first reply is the first server's.
     pub(crate) fn ask(&mut self, question: &Question, transport: Transport) -> Result<[Reply; 2]> {
         let bytes = self.message(question);
+        self.signing.clone_from(&question.signing);
         let (client, targets) = (question.client, self.targets(question, transport));
         let bare = |outcome| Reply { outcome, wrapping: Wrapping::default() };
         let replies = match transport {
@@ -143,7 +148,7 @@ impl<'a> Client<'a> {
                 && same_id(message, bytes)
                 && outcomes[index] == Outcome::Silent
             {
-                outcomes[index] = Outcome::read(message);
+                outcomes[index] = Outcome::read_signed(message, bytes, self.signing.as_ref());
             }
         }
         Ok(outcomes)
@@ -186,13 +191,13 @@ impl<'a> Client<'a> {
         }
         let start = Instant::now();
         let [first, second] = streams;
-        let silence = self.silence;
-        let mut first_outcome = read_until(first, start + silence, bytes)?;
+        let (silence, signing) = (self.silence, self.signing.as_ref());
+        let mut first_outcome = read_until(first, start + silence, bytes, signing)?;
         let patience =
             if matches!(first_outcome, Outcome::Answer(_)) { self.patience() } else { silence };
-        let second_outcome = read_until(second, start + patience, bytes)?;
+        let second_outcome = read_until(second, start + patience, bytes, signing)?;
         if first_outcome == Outcome::Silent && matches!(second_outcome, Outcome::Answer(_)) {
-            first_outcome = read_until(first, start + self.patience(), bytes)?;
+            first_outcome = read_until(first, start + self.patience(), bytes, signing)?;
         }
         Ok([first_outcome, second_outcome])
     }
@@ -236,7 +241,12 @@ fn connect(from: SocketAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
 }
 
 /// Reads one message of the wanted ID, skipping others.
-fn read_until(stream: &mut TcpStream, deadline: Instant, query: &[u8]) -> Result<Outcome> {
+fn read_until(
+    stream: &mut TcpStream,
+    deadline: Instant,
+    query: &[u8],
+    signing: Option<&Signing>,
+) -> Result<Outcome> {
     loop {
         let mut length = [0; 2];
         let message = match read_exact(stream, &mut length, deadline)? {
@@ -250,7 +260,7 @@ fn read_until(stream: &mut TcpStream, deadline: Instant, query: &[u8]) -> Result
             }
         };
         if same_id(&message, query) {
-            return Ok(Outcome::read(&message));
+            return Ok(Outcome::read_signed(&message, query, signing));
         }
     }
 }

@@ -12,6 +12,7 @@ use super::case::Case;
 use super::corefile::Corefile;
 use super::random::Random;
 use nodens_judge::question::{Defect, Edns, Question, bits};
+use nodens_judge::signature::Signing;
 
 /// Questions per transport when the case does not say.
 pub(super) const DEFAULT_COUNT: usize = 70;
@@ -131,6 +132,12 @@ pub(crate) fn questions(case: &Case, adapted: &Adapted, seed: &str) -> Result<Ve
             }
         }
         questions.push(question);
+    }
+    for question in questions.iter_mut().filter(|question| question.signing.is_none()) {
+        let keys = &case.settings.keys;
+        if !keys.is_empty() && random.below(3) > 0 {
+            question.signing = Some(random.one_of::<Signing>(keys).clone());
+        }
     }
     Ok(questions)
 }
@@ -318,7 +325,7 @@ fn class(text: &str) -> Result<u16> {
 }
 
 /// Reads `NAME TYPE [-b ADDRESS] [-p PORT] [-c CLASS] [+norec] [+ad] [+cd] [+tc] [+qr] [+dnssec] [+bufsize=N]
-/// [+nsid] [+opcode=N] [+ednsopt=CODE:HEX] [+broken=DEFECT]`.
+/// [+nsid] [+opcode=N] [+ednsopt=CODE:HEX] [+broken=DEFECT] [-y ALGORITHM:NAME:SECRET [+skew=SECONDS] [+mac=OCTETS]]`.
 fn parse_ask(text: &str) -> Result<Question> {
     let mut words = text.split_whitespace();
     let name = words.next().context("no name")?;
@@ -334,6 +341,9 @@ fn parse_ask(text: &str) -> Result<Question> {
             "-c" => {
                 question.qclass = class(words.next().context("-c needs a class")?)?;
             }
+            "-y" => question.signing = Some(words.next().context("-y needs a key")?.parse()?),
+            "+skew" => signing(&mut question)?.skew = value.parse()?,
+            "+mac" => signing(&mut question)?.mac_len = Some(value.parse()?),
             "+norec" => question.flags &= !bits::RD,
             "+ad" => question.flags |= bits::AD,
             "+cd" => question.flags |= bits::CD,
@@ -360,6 +370,10 @@ fn parse_ask(text: &str) -> Result<Question> {
         }
     }
     Ok(question)
+}
+
+fn signing(question: &mut Question) -> Result<&mut Signing> {
+    question.signing.as_mut().context("-y has to come first")
 }
 
 fn from_hex(text: &str) -> Result<Vec<u8>> {
