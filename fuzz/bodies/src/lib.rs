@@ -5,6 +5,7 @@
 pub mod http;
 pub mod quic;
 pub mod tls;
+pub mod tsig;
 pub mod workload;
 
 use nodens_core::testing::{Bench, Reaction};
@@ -36,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     ("tls", tls::tls),
     ("http", http::http),
     ("quic", quic::quic),
+    ("tsig", tsig::tsig),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.
