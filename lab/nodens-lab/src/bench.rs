@@ -229,8 +229,8 @@ impl Bench<'_> {
         Ok(Encrypted { transport, address, certificate, key })
     }
 
-    /// Starts an upstream that answers over TLS: an echo.
-    fn upstream_tls(&self, setup: &mut Setup) -> Result<Server> {
+    /// Starts an upstream that answers over TLS or QUIC: an echo.
+    fn upstream_tls(&self, setup: &mut Setup, transport: Transport) -> Result<Server> {
         let (plain, address) = (free_address()?, free_address()?);
         let names = [address.ip().to_string(), "localhost".to_owned()];
         let identity = Identity::make(&names)?;
@@ -238,14 +238,15 @@ impl Bench<'_> {
         let authority = identity.authority.context("no authority was made")?;
         let authority = self.scratch.write("upstream-ca.pem", &authority)?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["echo", "--mode", "udp,dot", "--listen", &plain.to_string()]);
+        let mode = if transport == Transport::Doq { "udp,doq" } else { "udp,dot" };
+        command.args(["echo", "--mode", mode, "--listen", &plain.to_string()]);
         command.args(["--tls-listen", &address.to_string()]);
         command.arg("--tls-cert").arg(self.scratch.write("upstream.pem", &made.chain)?);
         command.arg("--tls-key").arg(self.scratch.write("upstream.key", &made.key)?);
         let log = setup.folder.join("upstream.log");
         let mut upstream = Server::start("echo", &mut command, &self.cpus.upstream, &log)?;
         upstream.await_answer(plain, &ready_name()?, self.stop)?;
-        setup.upstream_tls = Some(UpstreamTls { address, authority });
+        setup.upstream_tls = Some(UpstreamTls { transport, address, authority });
         Ok(upstream)
     }
 
@@ -256,8 +257,9 @@ impl Bench<'_> {
         arrangement: Arrangement,
     ) -> Result<(Setup, Option<Server>, Server)> {
         let mut setup = self.setup(peer, arrangement)?;
-        let upstream = (arrangement == Arrangement::ForwardDot)
-            .then(|| self.upstream_tls(&mut setup))
+        let upstream = arrangement
+            .forwards()
+            .map(|transport| self.upstream_tls(&mut setup, transport))
             .transpose()?;
         let mut command = peer.command(&setup)?;
         let log = setup.folder.join("log");
@@ -292,6 +294,7 @@ impl Bench<'_> {
                 | Arrangement::Uncached
                 | Arrangement::Held
                 | Arrangement::ForwardDot
+                | Arrangement::ForwardDoq
         ) {
             self.closed(setup.address, &self.questions.warm, Some(2 * NAMES as u64))?;
             self.warm_encrypted(&setup)?;

@@ -23,8 +23,8 @@ pub(super) enum Choice {
     Known(Key),
     /// To this one, and another is to be opened that takes its place as soon as it is made.
     Replaced(Key),
-    /// To a new one.
-    New,
+    /// To a new one; to this one if no other may be opened now.
+    New(Option<Key>),
     /// There are too many already.
     None,
 }
@@ -54,14 +54,14 @@ pub(super) fn choose<C: Pooled>(
     let most = queries_max.map_or(2 * UPSTREAM_CONNECTIONS, |_| UPSTREAM_CONNECTIONS_SHORT);
     let room = keys.len() < most;
     match best {
-        None if room => Choice::New,
+        None if room => Choice::New(None),
         None => Choice::None,
         Some(((standing, _), key)) if is_second_best(standing) => match room && usable == 0 {
             true => Choice::Replaced(key),
             false => Choice::Known(key),
         },
         Some(((_, live), key)) => match live >= UPSTREAM_SPREAD && usable < UPSTREAM_CONNECTIONS {
-            true => Choice::New,
+            true => Choice::New(Some(key)),
             false => Choice::Known(key),
         },
     }

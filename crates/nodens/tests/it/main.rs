@@ -22,6 +22,7 @@ mod output;
 mod overload;
 mod pod;
 mod quic;
+mod quic_upstreams;
 mod readmes;
 mod reload;
 mod scrape;

@@ -31,6 +31,8 @@ pub(super) enum Arrangement {
     Held,
     /// One CPU, the upstream over TLS.
     ForwardDot,
+    /// One CPU, the upstream over QUIC.
+    ForwardDoq,
     /// One CPU, DNS over TLS.
     Dot,
     /// One CPU, DNS over HTTPS, HTTP/2.
@@ -42,7 +44,7 @@ pub(super) enum Arrangement {
 }
 
 impl Arrangement {
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::OneCpu,
         Self::TwoCpus,
         Self::Internal,
@@ -54,6 +56,7 @@ impl Arrangement {
         Self::UncachedKubernetes,
         Self::Held,
         Self::ForwardDot,
+        Self::ForwardDoq,
         Self::Dot,
         Self::Doh,
         Self::Doq,
@@ -67,6 +70,15 @@ impl Arrangement {
             Self::Doh => Some(Transport::Doh),
             Self::Doq => Some(Transport::Doq),
             Self::Doh3 => Some(Transport::Doh3),
+            _ => None,
+        }
+    }
+
+    /// What is spoken with the upstream, if that is within TLS.
+    pub(super) fn forwards(self) -> Option<Transport> {
+        match self {
+            Self::ForwardDot => Some(Transport::Dot),
+            Self::ForwardDoq => Some(Transport::Doq),
             _ => None,
         }
     }
@@ -111,6 +123,8 @@ pub(super) enum Cell {
     Misses,
     /// The same through an upstream over TLS.
     MissesDot,
+    /// The same through an upstream over QUIC.
+    MissesDoq,
     /// [`Cell::ManyNames`] with two CPUs.
     TwoCpus,
     /// The highest QPS for the internal name.
@@ -150,7 +164,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    pub(super) const ALL: [Self; 31] = [
+    pub(super) const ALL: [Self; 32] = [
         Self::OneName,
         Self::ManyNames,
         Self::Low,
@@ -164,6 +178,7 @@ impl Cell {
         Self::TcpIdle,
         Self::Misses,
         Self::MissesDot,
+        Self::MissesDoq,
         Self::TwoCpus,
         Self::Internal,
         Self::UncachedInternal,
@@ -200,6 +215,7 @@ impl Cell {
             Self::TcpIdle => "tcp-idle",
             Self::Misses => "misses",
             Self::MissesDot => "misses-dot",
+            Self::MissesDoq => "misses-doq",
             Self::TwoCpus => "hits-2-cpus",
             Self::Internal => "internal",
             Self::UncachedInternal => "uncached-internal",
@@ -233,6 +249,7 @@ impl Cell {
             Self::UncachedServices | Self::UncachedSearchPath => Arrangement::UncachedKubernetes,
             Self::TcpIdle => Arrangement::Held,
             Self::MissesDot => Arrangement::ForwardDot,
+            Self::MissesDoq => Arrangement::ForwardDoq,
             Self::Dot100 | Self::DotFull | Self::DotResumed => Arrangement::Dot,
             Self::Doh100 => Arrangement::Doh,
             Self::Doq100 => Arrangement::Doq,
@@ -243,7 +260,8 @@ impl Cell {
 
     /// Whether every answer is meant to come from the server's own memory.
     pub(super) fn wants_hits(self) -> bool {
-        !matches!(self, Self::Misses | Self::MissesDot | Self::UncachedExternal | Self::Memory)
+        let of_others = matches!(self, Self::Misses | Self::MissesDot | Self::MissesDoq);
+        !of_others && !matches!(self, Self::UncachedExternal | Self::Memory)
     }
 
     /// For cells that keep connections busy: how many, and queries in flight on each.

@@ -34,6 +34,7 @@ pub(super) struct Setup {
 
 /// An upstream with TLS; its certificate is for `localhost` and its address.
 pub(super) struct UpstreamTls {
+    pub(super) transport: Transport,
     pub(super) address: SocketAddr,
     /// The authority of its certificate, in PEM.
     pub(super) authority: PathBuf,
@@ -108,9 +109,10 @@ pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
     }
     lines.push(match &setup.upstream_tls {
         None => format!("forward . {upstream}"),
-        Some(UpstreamTls { address, authority }) => {
+        Some(UpstreamTls { transport, address, authority }) => {
             let options = format!("tls {}", authority.display());
-            format!("forward . tls://{address} {{\n        {options}\n    }}")
+            let scheme = if *transport == Transport::Doq { "quic" } else { "tls" };
+            format!("forward . {scheme}://{address} {{\n        {options}\n    }}")
         }
     });
     let mut text = block("", address.port(), &lines);
@@ -164,7 +166,7 @@ pub(super) fn unbound(setup: &Setup) -> String {
     let no_cache = if setup.cached { "" } else { "    cache-max-ttl: 0\n" };
     let (bundle, forward) = match &setup.upstream_tls {
         None => (String::new(), format!("    forward-addr: {to}@{to_port}\n")),
-        Some(UpstreamTls { address, authority }) => {
+        Some(UpstreamTls { address, authority, .. }) => {
             let (ip, port) = (address.ip(), address.port());
             let forward =
                 format!("    forward-tls-upstream: yes\n    forward-addr: {ip}@{port}#localhost\n");
@@ -214,7 +216,7 @@ pub(super) fn dnsdist(setup: &Setup) -> String {
     }
     let (upstream, tls) = match &setup.upstream_tls {
         None => (upstream, String::new()),
-        Some(UpstreamTls { address, authority }) => {
+        Some(UpstreamTls { address, authority, .. }) => {
             let authority = authority.display();
             let how = "tls=\"openssl\", subjectName=\"localhost\"";
             (address, format!(", {how}, caStore=\"{authority}\""))
@@ -257,7 +259,7 @@ pub(super) fn kresd(setup: &Setup) -> String {
         .collect();
     let forward = match &setup.upstream_tls {
         None => format!("policy.STUB('{to}@{to_port}')"),
-        Some(UpstreamTls { address, authority }) => {
+        Some(UpstreamTls { address, authority, .. }) => {
             let (at, authority) =
                 (format!("{}@{}", address.ip(), address.port()), authority.display());
             format!(

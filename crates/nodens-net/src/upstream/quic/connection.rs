@@ -234,6 +234,12 @@ impl Connection {
         true
     }
 
+    /// How much waits for its turn.
+    #[cfg(test)]
+    pub(super) fn waiting_events(&self) -> usize {
+        self.events.len()
+    }
+
     /// Takes what has waited for its turn.
     pub(super) fn go_on(&mut self) {
         for event in std::mem::take(&mut self.events) {

@@ -18,7 +18,7 @@ use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
 use nodens_wire::framing::push_message;
 use nodens_wire::header;
-use quinn_proto::{EndpointConfig, VarInt};
+use quinn_proto::{ConnectionError, EndpointConfig, VarInt};
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -105,9 +105,13 @@ impl Connections {
                 Ok(key)
             }
             // Health checks have a rhythm of their own.
-            Choice::New => match refusal.filter(|_| !ask.is_check()) {
-                Some(fault) => Err(fault.into()),
-                None => {
+            Choice::New(other) => match (refusal.filter(|_| !ask.is_check()), other) {
+                (Some(_), Some(key)) => {
+                    cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
+                    Ok(key)
+                }
+                (Some(fault), None) => Err(fault.into()),
+                (None, _) => {
                     cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
                     self.dial(upstream, random, cx)
                 }
@@ -260,6 +264,10 @@ impl Connections {
                 let peer = connection.record.upstream.key.tls.as_deref();
                 let text = peer.map(|peer| text_of(&error, peer)).unwrap_or_default();
                 let fault = breakage(connection, text);
+                let answers = connection.record.answers_before_close();
+                if let Some(answers) = answers.filter(|_| is_farewell(&error)) {
+                    self.manners.closed(connection.record.upstream.id, answers, cx.now);
+                }
                 self.fail_closed(key, &fault, places, cx);
             }
             News::Response(id, octets) => take_answer(connection, id, &octets, places, cx),
@@ -314,9 +322,6 @@ impl Connections {
     ) {
         if let Some(connection) = self.open.get(key) {
             let upstream = connection.record.upstream.id;
-            if let Some(answers) = connection.record.answers_before_close() {
-                self.manners.closed(upstream, answers, cx.now);
-            }
             if !connection.record.connected {
                 self.manners.handshake_failed(upstream, &fault.to_string(), cx.now);
             }
@@ -388,6 +393,11 @@ fn give_back(
     places.reuse(waiting);
 }
 
+/// Whether the upstream closed a connection with nothing wrong.
+fn is_farewell(error: &ConnectionError) -> bool {
+    matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code == code::NO_ERROR)
+}
+
 /// What it means that a connection broke: before it is made, no query has left.
 fn breakage(connection: &Connection, text: String) -> Fault {
     if connection.record.connected { Fault::Broken(text) } else { Fault::Connect(text) }
@@ -398,3 +408,6 @@ pub(super) fn dial_timeout(connection: &Connection) -> String {
     let address = connection.record.upstream.key.address;
     format!("dial udp {address}: quic handshake: i/o timeout")
 }
+
+#[cfg(test)]
+mod tests;
