@@ -13,6 +13,7 @@
 
 mod action;
 pub mod asking;
+mod authority;
 pub mod cache;
 pub mod chain;
 pub mod challenges;

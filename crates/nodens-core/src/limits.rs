@@ -146,6 +146,10 @@ pub const TEMPLATE_ELEMENTS_MAX: usize = 1 << 16;
 pub const PROBE_INTERVAL_FACTOR_MAX: u32 = 4;
 /// More sightings of a probe than this are a loop: upstreams may ask twice for good reasons.
 pub const SIGHTINGS_MAX: u32 = 2;
+/// Aliases that are followed within a zone for one query; one more than CoreDNS follows behind the first.
+pub const ALIASES_MAX: usize = 10;
+/// Names of one RRset whose addresses are added to a response.
+pub const ADDITIONAL_NAMES_MAX: usize = 64;
 
 const _: () = assert!(SPARE_JOBS_MAX <= PENDING_PER_WORKER_MAX);
 const _: () = assert!(SEARCH_NAMES_MAX <= LOOKUPS_PER_JOB_MAX as usize / 2);

@@ -4,7 +4,7 @@
 pub mod cluster;
 
 use crate::cluster::{Link, Scope};
-use crate::config::{BuildOptions, Config, build};
+use crate::config::{BuildOptions, Config, Task, build};
 use crate::job::{Client, Transport};
 use crate::log::{Record, Sink};
 use crate::shared::Shared;
@@ -49,6 +49,8 @@ pub struct Bench {
     pub log: Receiver<Record>,
     /// How many questions reached an upstream.
     pub asked: usize,
+    /// The repeated work of the configuration that it started with; nobody does it by itself.
+    pub tasks: Vec<Task>,
     upstream: Upstream,
     late: Vec<Late>,
 }
@@ -89,7 +91,9 @@ impl Bench {
     pub fn with_options(corefile: &str, options: &BuildOptions) -> Result<Self, Error> {
         let (sender, log) = std::sync::mpsc::sync_channel(1024);
         let shared = Arc::new(Shared::new(1, Sink::new(sender)));
-        let config = Self::compile(&shared, corefile, options)?;
+        let mut config = Self::compile(&shared, corefile, options)?;
+        let tasks = std::mem::take(&mut config.services.tasks);
+        let config = Arc::new(config);
         let worker = Worker::new(0, shared.clone(), config, 42);
         let now = Now { mono_ns: 1_000_000_000_000, unix_s: 1_700_000_000 };
         let client = Client {
@@ -101,22 +105,22 @@ impl Bench {
             stream: 0,
         };
         let upstream: Upstream = Box::new(|_, _| Reaction::Silence);
-        Ok(Self { worker, shared, now, client, log, asked: 0, upstream, late: Vec::new() })
+        Ok(Self { worker, shared, now, client, log, asked: 0, tasks, upstream, late: Vec::new() })
     }
 
     fn compile(
         shared: &Arc<Shared>,
         corefile: &str,
         options: &BuildOptions,
-    ) -> Result<Arc<Config>, Error> {
+    ) -> Result<Config, Error> {
         let tree = parse("Corefile", corefile, &SystemSources)?;
-        build(&tree, options, shared).map(Arc::new)
+        build(&tree, options, shared)
     }
 
     /// Replaces the configuration, as a reload does.
     pub fn reload(&mut self, corefile: &str) -> Result<(), Error> {
         let config = Self::compile(&self.shared, corefile, &BuildOptions::default())?;
-        self.worker.set_config(config);
+        self.worker.set_config(Arc::new(config));
         Ok(())
     }
 

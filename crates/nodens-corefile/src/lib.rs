@@ -23,6 +23,7 @@ mod sources;
 mod syntax;
 pub mod take;
 
+pub use duration::format_go_duration;
 pub use error::{Error, ErrorKind};
 pub use key::{Scheme, ZoneKey, parse_key, reverse_zones};
 pub use nearest::nearest;

@@ -140,6 +140,11 @@ impl Soa {
         Timers { refresh: self.number(1), retry: self.number(2), expire: self.number(3) }
     }
 
+    /// Seconds that a negative answer may be kept, unless the record's TTL is less (RFC 2308 section 4).
+    pub fn minimum(&self) -> u32 {
+        self.number(4)
+    }
+
     fn number(&self, index: usize) -> u32 {
         let at = self.0.rdata.len().saturating_sub(SOA_NUMBERS) + index * size_of::<u32>();
         let number = self.0.rdata.get(at..).and_then(<[u8]>::first_chunk);

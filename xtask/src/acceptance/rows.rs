@@ -51,6 +51,7 @@ const fn with(name: &'static str, needs: &'static str) -> Known {
 const DIRECTIVES: &[Known] = &[
     known("acl"),
     known("any"),
+    known("auto"),
     with("autopath", "/etc/resolv.conf"),
     with("bind", "127.0.0.1"),
     known("bufsize"),
@@ -62,6 +63,7 @@ const DIRECTIVES: &[Known] = &[
     with("dnstap", "nobody.sock"),
     known("erratic"),
     known("errors"),
+    with("file", "db.zone"),
     with("forward", ". 127.0.0.1"),
     with("grpc", ". 127.0.0.1"),
     known("header"),

@@ -20,6 +20,7 @@ use nodens_judge::signature::Signing;
 pub(crate) const DIRECTIVES: &[&str] = &[
     "acl",
     "any",
+    "auto",
     "autopath",
     "bind",
     "bufsize",
@@ -30,6 +31,7 @@ pub(crate) const DIRECTIVES: &[&str] = &[
     "dns64",
     "erratic",
     "errors",
+    "file",
     "forward",
     "header",
     "health",

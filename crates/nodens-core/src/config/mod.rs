@@ -34,7 +34,7 @@ use crate::time::Now;
 use crate::transport::ListenerKind;
 use crate::worker::WorkerState;
 use foldhash::fast::RandomState;
-use nodens_wire::{Class, Name, Type};
+use nodens_wire::{Class, Name, NameRef, Type};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -116,6 +116,25 @@ pub struct ServerBlock {
 }
 
 impl Server {
+    /// Whether a zone with more labels than `labels` contains `name`.
+    pub(crate) fn has_zone_below(&self, name: NameRef<'_>, labels: usize) -> bool {
+        let mut folded = [0; nodens_wire::name::NAME_LEN_MAX];
+        let wire = name.as_wire();
+        let Some(folded) = folded.get_mut(..wire.len()) else { return false };
+        folded.copy_from_slice(wire);
+        folded.make_ascii_lowercase();
+        let mut rest: &[u8] = folded;
+        for depth in (labels + 1..=name.label_count()).rev() {
+            let is_zone = u32::try_from(depth).is_ok_and(|depth| self.has_zones_of(depth));
+            if is_zone && self.zones.contains_key(rest) {
+                return true;
+            }
+            let Some((len, tail)) = rest.split_first() else { return false };
+            rest = tail.get(usize::from(*len)..).unwrap_or_default();
+        }
+        false
+    }
+
     /// Whether there are zones with so many labels.
     fn has_zones_of(&self, labels: u32) -> bool {
         self.depths & 1_u128.checked_shl(labels).unwrap_or(0) != 0

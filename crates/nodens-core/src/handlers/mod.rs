@@ -8,6 +8,7 @@ use crate::handler::{Cx, Event, Handle, Job, Step};
 use crate::time::Now;
 use nodens_wire::NameRef;
 
+mod answering;
 mod states;
 
 pub use states::{HandlerStates, OfWorker};
@@ -30,12 +31,15 @@ pub enum LookupState {
     Kubernetes(kubernetes::State),
     /// `k8s_external`.
     K8sExternal(k8s_external::State),
+    /// A directive that has zones.
+    Authority(Box<crate::authority::Pending>),
 }
 
 impl LookupState {
     /// Whether it belongs to a handler behind `cache`.
     pub(crate) fn is_behind_cache(&self) -> bool {
-        matches!(self, Self::Template(_) | Self::Kubernetes(_) | Self::K8sExternal(_))
+        let own = matches!(self, Self::Template(_) | Self::Authority(_));
+        own || matches!(self, Self::Kubernetes(_) | Self::K8sExternal(_))
     }
 }
 
@@ -148,6 +152,7 @@ macro_rules! handlers {
 handlers! {
     acl::Acl,
     any::Any,
+    auto::Auto,
     autopath::Autopath,
     bufsize::Bufsize,
     cache::Cache,
@@ -158,6 +163,7 @@ handlers! {
     dnstap::Dnstap,
     erratic::Erratic,
     errors::Errors,
+    file::File,
     forward::Forward,
     grpc::Grpc,
     header::HeaderRules,

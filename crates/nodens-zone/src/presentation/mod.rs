@@ -7,6 +7,7 @@
 pub(crate) mod rdata;
 mod special;
 mod svcb;
+mod text;
 pub(crate) mod tokens;
 
 use domain::base::Name as DomainName;
@@ -159,7 +160,6 @@ fn read_with_domain(rtype: Type, tokens: &Tokens<'_>) -> Result<Vec<u8>, Present
 /// The type that `domain` knows and whose RDATA looks the same.
 fn written_like(rtype: Type) -> Type {
     match rtype {
-        Type::NXT => Type::NSEC,
         Type::KEY | Type::RKEY => Type::DNSKEY,
         other => other,
     }

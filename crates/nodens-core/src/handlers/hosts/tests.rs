@@ -148,7 +148,7 @@ fn a_changed_file_is_read_again_and_a_vanished_one_is_kept() {
 fn reload_0_reads_the_file_once() {
     let file = file("10.0.0.1 a.example.org\n");
     let bench = bench(&file, "", "reload 0");
-    assert!(bench.worker.config().services.tasks.is_empty());
+    assert!(bench.tasks.is_empty());
 }
 
 #[test]
@@ -218,5 +218,5 @@ fn the_addresses_of_a_block_share_its_entries() {
     );
     let bench = Bench::new(&text);
     let config = bench.worker.config();
-    assert_eq!((config.blocks.len(), config.services.tasks.len()), (3, 2));
+    assert_eq!((config.blocks.len(), bench.tasks.len()), (3, 2));
 }

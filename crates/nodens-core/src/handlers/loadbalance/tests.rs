@@ -176,7 +176,7 @@ fn a_missing_weight_file_is_waited_for_unless_it_is_read_only_once() {
         format!(".:53 {{\n loadbalance weighted /nonexistent/w {{\n reload {reload}\n }}\n whoami\n}}")
     };
     let bench = Bench::try_new(&corefile("10s")).unwrap();
-    let tasks = &bench.worker.config().services.tasks;
+    let tasks = &bench.tasks;
     assert_eq!(tasks.len(), 1);
     assert_eq!(tasks[0].interval.as_secs(), 10);
     let error = Bench::try_new(&corefile("0")).unwrap_err().to_string();

@@ -1,0 +1,144 @@
+//! Responses out of the data of a zone, the same for every directive that has zones.
+//!
+//! [`nodens_zone::data::Data`] finds what there is for one name. Here it becomes a message: aliases are followed,
+//! within the zone here and out of it by a lookup of the whole server; the servers of the zone stand
+//! in the authority section, or the SOA record if there is no such name or type (RFC 2308), or the
+//! servers of another zone with their addresses; addresses of names that records lead to are added
+//! (RFC 1035 section 3.3, RFC 2782, RFC 9460), and signatures and proofs for those who want them
+//! (RFC 4035 section 3.1). An answer that needs no other lookup allocates nothing.
+
+mod chain;
+mod out;
+mod pending;
+pub(crate) mod set;
+pub(crate) mod source;
+
+use crate::job::{Resolution, States};
+use chain::{Chain, End};
+use nodens_wire::{NameRef, Rcode, Section, Type};
+use nodens_zone::data::{Data, Found};
+use out::Out;
+
+pub(crate) use pending::Pending;
+
+/// What became of a query.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// The response is written.
+    Answered,
+    /// The zone has nothing under this name, and another handler may try.
+    Pass,
+    /// There is no response but an RCODE, for this reason.
+    Failed(&'static str),
+    /// An alias leads out of the zone: its target has to be looked up, for [`Pending::finish`].
+    Lookup(Box<Pending>),
+}
+
+/// Whom else a name may belong to.
+pub(crate) trait Others {
+    /// Whether the next handler may answer for a name that the zone has nothing under.
+    fn may_pass(&self, name: NameRef<'_>) -> bool;
+
+    /// Whether a zone below this one, which `origin` is the name of, is served here and contains
+    /// `name`, although this one does not say so.
+    fn is_below(&self, name: NameRef<'_>, origin: NameRef<'_>) -> bool;
+}
+
+/// Answers the query of `q` out of the zone.
+pub(crate) fn answer<S: States>(data: &Data, q: &mut Resolution<S>, others: &impl Others) -> Reply {
+    let (qtype, dnssec) = (q.qtype, q.dnssec_ok());
+    let mut chain = Chain::default();
+    match chain.follow(data, q.qname.view(), qtype, others) {
+        End::Pass => Reply::Pass,
+        End::Circle => Reply::Failed("an alias that leads to itself"),
+        End::Elsewhere => {
+            let pending = Pending::new(data, &chain, q.qname.view(), dnssec);
+            pending.map_or(Reply::Failed("an alias without a target"), |pending| {
+                Reply::Lookup(Box::new(pending))
+            })
+        }
+        End::TooLong => {
+            q.reply_with(Rcode::YXDOMAIN, true, |builder, qname| {
+                chain.write(&mut Out::new(builder, data, dnssec), qname);
+            });
+            Reply::Answered
+        }
+        End::Many => {
+            q.reply_with(Rcode::NOERROR, true, |builder, qname| {
+                let mut out = Out::new(builder, data, dnssec);
+                chain.write(&mut out, qname);
+                out.servers();
+                chain.prove(&mut out, qname);
+            });
+            Reply::Answered
+        }
+        End::Found(found) => {
+            let rcode = match found {
+                Found::NxDomain { .. } => Rcode::NXDOMAIN,
+                _ => Rcode::NOERROR,
+            };
+            let is_referral = matches!(found, Found::Referral { .. }) && chain.is_empty();
+            q.reply_with(rcode, !is_referral, |builder, qname| {
+                let mut out = Out::new(builder, data, dnssec);
+                let name = chain.write(&mut out, qname);
+                write(&mut out, name, qtype, &found);
+                chain.prove(&mut out, qname);
+                additional(&mut out, &found);
+            });
+            Reply::Answered
+        }
+    }
+}
+
+/// Writes what was found for `name`, and what proves that it is all.
+fn write(out: &mut Out<'_, '_, '_>, name: NameRef<'_>, qtype: Type, found: &Found<'_>) {
+    match found {
+        Found::Answer { rrset, .. } => {
+            out.rrset(Section::Answer, name, rrset);
+            // The servers of the zone are the answer already.
+            if rrset.rtype() != Type::NS || name != out.data.origin() {
+                out.servers();
+            }
+        }
+        Found::Several { rrsets, .. } => {
+            for rrset in rrsets.clone() {
+                out.alone(Section::Answer, name, &rrset);
+            }
+            if qtype != Type::ANY || name != out.data.origin() {
+                out.servers();
+            }
+        }
+        Found::Referral { cut, ns, ds } => {
+            out.alone(Section::Authority, *cut, ns);
+            if let Some(ds) = ds.filter(|_| out.dnssec) {
+                out.rrset(Section::Authority, *cut, &ds);
+            }
+        }
+        Found::NoData { .. } | Found::NxDomain { .. } => out.soa(),
+        // These do not end a chain, and queries for other zones do not come here.
+        Found::Cname { .. } | Found::Dname { .. } | Found::Outside => out.servers(),
+    }
+    out.proof(name, found);
+}
+
+/// Writes the addresses of names that what was found leads to.
+fn additional(out: &mut Out<'_, '_, '_>, found: &Found<'_>) {
+    match found {
+        Found::Answer { rrset, .. } | Found::Referral { ns: rrset, .. } => out.additional(rrset),
+        Found::Several { rrsets, .. } => rrsets.clone().for_each(|rrset| out.additional(&rrset)),
+        _ => {}
+    }
+}
+
+/// The wildcard that stands for `name`, if one does.
+pub(crate) fn wildcard<'d>(data: &'d Data, name: NameRef<'_>, qtype: Type) -> Option<NameRef<'d>> {
+    match data.lookup(name, qtype) {
+        Found::Answer { wildcard, .. }
+        | Found::Several { wildcard, .. }
+        | Found::Cname { wildcard, .. } => wildcard,
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Values by zone: the longest zone around a name, in time that does not grow with their number.
+
+use foldhash::fast::RandomState;
+use nodens_wire::name::NAME_LEN_MAX;
+use nodens_wire::{Name, NameRef};
+use std::collections::HashMap;
+
+/// A value for each of some zones.
+#[derive(Clone, Debug)]
+pub(crate) struct ZoneSet<T> {
+    /// By the name in lower case, in wire form.
+    by_name: HashMap<Box<[u8]>, T, RandomState>,
+    /// How many labels the zones have, the root label not counted, by bit.
+    depths: u128,
+}
+
+impl<T> Default for ZoneSet<T> {
+    fn default() -> Self {
+        Self { by_name: HashMap::default(), depths: 0 }
+    }
+}
+
+impl<T> ZoneSet<T> {
+    /// Adds a zone, in the place of the one of this name if there is one.
+    pub(crate) fn insert(&mut self, zone: &Name, value: T) {
+        self.depths |= depth(zone.view().label_count());
+        self.by_name.insert(zone.as_wire().to_ascii_lowercase().into(), value);
+    }
+
+    /// The value of the longest zone that `name` lies in.
+    pub(crate) fn find(&self, name: NameRef<'_>) -> Option<&T> {
+        let mut buffer = [0; NAME_LEN_MAX];
+        let wire = name.as_wire();
+        let folded = buffer.get_mut(..wire.len())?;
+        folded.copy_from_slice(wire);
+        folded.make_ascii_lowercase();
+        let (mut rest, mut labels): (&[u8], _) = (folded, name.label_count());
+        while let Some((len, tail)) = rest.split_first() {
+            if self.depths & depth(labels) != 0
+                && let Some(value) = self.by_name.get(rest)
+            {
+                return Some(value);
+            }
+            rest = tail.get(usize::from(*len)..)?;
+            labels = labels.saturating_sub(1);
+        }
+        None
+    }
+
+    /// The value of the zone that is called `name`.
+    pub(crate) fn get(&self, name: NameRef<'_>) -> Option<&T> {
+        self.by_name.get(&*name.as_wire().to_ascii_lowercase())
+    }
+
+    /// All values, in no order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.by_name.values()
+    }
+}
+
+fn depth(labels: usize) -> u128 {
+    u32::try_from(labels).ok().and_then(|labels| 1_u128.checked_shl(labels)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_zone_is_found_and_the_last_of_a_name_counts() {
+        let mut set = ZoneSet::default();
+        let name = |text: &str| Name::parse(text).unwrap();
+        for (at, zone) in ["org.", "a.Example.org.", "b.org.", "B.ORG."].iter().enumerate() {
+            set.insert(&name(zone), at);
+        }
+        let find = |text: &str| set.find(name(text).view()).copied();
+        assert_eq!(find("x.A.EXAMPLE.org."), Some(1));
+        assert_eq!(find("example.org."), Some(0));
+        assert_eq!(find("b.org."), Some(3));
+        assert_eq!(find("."), None);
+        assert_eq!(set.get(name("A.example.ORG").view()), Some(&1));
+        assert_eq!((set.get(name("x.org").view()), set.values().count()), (None, 3));
+        set.insert(&Name::root(), 9);
+        assert_eq!(set.find(name(&"a.".repeat(127)).view()), Some(&9));
+    }
+}

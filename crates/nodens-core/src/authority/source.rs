@@ -1,0 +1,271 @@
+//! Zones from master files: read as a whole or not at all, and again when their files change.
+
+use crate::log::{Level, Sink};
+use arc_swap::ArcSwap;
+use nodens_wire::{Class, Name, NameRef, Type};
+use nodens_zone::data::{Data, Edit, Refused, Served};
+use nodens_zone::{Includes, Master, RecordRef, Serial, Shown, ZoneTable};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Octets of a file that are read at once.
+const BUFFER_LEN: usize = 1 << 16;
+
+/// A zone that lies in a file, as one block of the Corefile has it.
+#[derive(Debug)]
+pub(crate) struct FileZone {
+    /// As the Corefile says it.
+    pub(crate) origin: Name,
+    path: ArcSwap<PathBuf>,
+    /// Its data, once the file could be read.
+    pub(crate) served: Arc<Served>,
+    /// Where it can be transferred.
+    shown: Shown,
+    /// Whether a changed file is read whatever its serial says.
+    by_mtime: bool,
+    /// What the files were like when they were read last.
+    seen: Mutex<Seen>,
+}
+
+/// The files of a zone, each as it was before it was read.
+type Seen = Vec<(PathBuf, Option<Stamp>)>;
+
+/// Tells one version of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    seconds: i64,
+    nanoseconds: i64,
+    size: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self {
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+            size: metadata.size(),
+            inode: metadata.ino(),
+        })
+    }
+}
+
+/// Why a file is no zone.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// It cannot be opened.
+    #[error("{0}")]
+    Open(#[from] io::Error),
+    /// Something in it is not as it should be.
+    #[error("{0}")]
+    Content(String),
+    /// The SOA record has the serial that was known.
+    #[error("no change in SOA serial")]
+    Unchanged,
+}
+
+impl FileZone {
+    /// A zone without data.
+    pub(crate) fn new(origin: Name, path: PathBuf, by_mtime: bool) -> Self {
+        Self {
+            origin,
+            path: ArcSwap::from_pointee(path),
+            served: Arc::default(),
+            shown: Shown::default(),
+            by_mtime,
+            seen: Mutex::default(),
+        }
+    }
+
+    /// Lets the zone be transferred out of `table`, in the place of another of its name.
+    pub(crate) fn show(&self, table: &Arc<ZoneTable>) {
+        self.shown.add(table, self.origin.clone());
+        table.update(|update| _ = update.add(self.origin.view(), self.served.clone()));
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> Arc<PathBuf> {
+        self.path.load_full()
+    }
+
+    /// Another file has the zone from now on.
+    pub(crate) fn set_path(&self, path: PathBuf) {
+        self.path.store(Arc::new(path));
+    }
+
+    /// Reads the zone for the first time.
+    ///
+    /// # Errors
+    /// [`LoadError`]; there are no data then.
+    pub(crate) fn load(&self, sink: &Sink, directive: &'static str) -> Result<(), LoadError> {
+        self.read(None, sink, directive)
+    }
+
+    /// Reads the zone again if its files have changed, and its serial or, if so configured, only the files. What cannot
+    /// be read leaves the last good version in service.
+    pub(crate) fn look(&self, sink: &Sink, directive: &'static str) {
+        self.served.sweep();
+        let path = self.path();
+        let same = |(path, seen): &(PathBuf, Option<Stamp>)| Stamp::of(path) == *seen;
+        {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if seen.first().is_some_and(|(first, _)| *first == *path) && seen.iter().all(same) {
+                return;
+            }
+        }
+        let known = self.served.load().as_ref().map(|data| data.soa().serial());
+        let (origin, path) = (&self.origin, path.display());
+        let line = match self.read(known.filter(|_| !self.by_mtime), sink, directive) {
+            Ok(()) => {
+                self.shown.announce();
+                let serial = self.served.load().as_ref().map_or(0, |data| data.soa().serial().0);
+                (
+                    Level::Info,
+                    format!(
+                        "Successfully reloaded zone \"{origin}\" in \"{path}\" with {serial} SOA serial"
+                    ),
+                )
+            }
+            Err(LoadError::Unchanged) => {
+                let serial = known.map_or(0, |serial| serial.0);
+                let text = format!(
+                    "\"{path}\" has changed, but not the serial {serial} of zone \"{origin}\": not reloaded"
+                );
+                (Level::Info, text)
+            }
+            Err(LoadError::Open(error)) => {
+                let text = format!("Failed to open zone \"{origin}\" in \"{path}\": {error}");
+                (Level::Error, text)
+            }
+            Err(LoadError::Content(error)) => {
+                (Level::Error, format!("Failed: parsing zone \"{origin}\": {error}"))
+            }
+        };
+        sink.line(line.0, directive, line.1);
+    }
+
+    fn read(
+        &self,
+        known: Option<Serial>,
+        sink: &Sink,
+        directive: &'static str,
+    ) -> Result<(), LoadError> {
+        let path = self.path();
+        let files = Files::default();
+        let read = read(&path, self.origin.view(), known, &files);
+        let seen = std::mem::take(&mut *files.lock());
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        let Read { data, ignored } = read?;
+        self.served.store(data);
+        if let Some((owner, count)) = ignored {
+            let (origin, path) = (&self.origin, path.display());
+            let text = format!(
+                "{count} records of \"{path}\" are ignored, as they are outside zone \"{origin}\": {owner} is the first"
+            );
+            sink.line(Level::Warning, directive, text);
+        }
+        Ok(())
+    }
+}
+
+/// What a file holds.
+#[derive(Debug)]
+struct Read {
+    data: Data,
+    /// The first owner outside the zone, and the number of such records.
+    ignored: Option<(Name, usize)>,
+}
+
+/// Opens files of one zone, and keeps what they were like.
+#[derive(Clone, Default)]
+struct Files(Arc<Mutex<Seen>>);
+
+impl Files {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open_path(&self, path: &Path) -> io::Result<Box<dyn BufRead>> {
+        // Before the file is read, so that a change meanwhile is seen.
+        self.lock().push((path.to_owned(), Stamp::of(path)));
+        let file = File::open(path)?;
+        Ok(Box::new(BufReader::with_capacity(BUFFER_LEN, file)))
+    }
+}
+
+impl Includes for Files {
+    /// A relative path is relative to the file that includes.
+    fn open(&mut self, path: &str, from: &str) -> io::Result<(String, Box<dyn BufRead>)> {
+        let folder = Path::new(from).parent().unwrap_or(Path::new(""));
+        let path = folder.join(path);
+        let text = self.open_path(&path)?;
+        Ok((path.to_string_lossy().into_owned(), text))
+    }
+}
+
+/// Reads the zone `origin` out of a file, but not if its serial is `known`.
+fn read(
+    path: &Path,
+    origin: NameRef<'_>,
+    known: Option<Serial>,
+    files: &Files,
+) -> Result<Read, LoadError> {
+    let file = path.to_string_lossy();
+    let text = files.open_path(path)?;
+    let mut master = Master::new(text, &file, origin, Box::new(files.clone()));
+    let mut edit = Edit::new(origin, Class::IN);
+    let mut ignored: Option<(Name, usize)> = None;
+    let mut has_soa = false;
+    loop {
+        let record = match master.next_record() {
+            Ok(Some(record)) => record,
+            Ok(None) => break,
+            Err(error) => return Err(LoadError::Content(error.to_string())),
+        };
+        if record.rtype == Type::SOA {
+            check_soa(&record, origin, &file)?;
+            let serial = || nodens_zone::Soa::new(owned(&record)).ok().map(|soa| soa.serial());
+            if !has_soa && known.is_some() && serial() == known {
+                return Err(LoadError::Unchanged);
+            }
+            has_soa = true;
+        }
+        match edit.add(record) {
+            Ok(_) => {}
+            Err(Refused::OutOfZone) => {
+                let first = ignored.get_or_insert_with(|| (record.owner.to_name(), 0));
+                first.1 += 1;
+            }
+            Err(error) => {
+                let (owner, rtype) = (record.owner.to_name(), record.rtype);
+                let (file, line) = master.position();
+                let text = format!("{file}:{line}: {owner} {rtype}: {error}");
+                return Err(LoadError::Content(text));
+            }
+        }
+    }
+    if !has_soa {
+        let text = format!("file \"{file}\" has no SOA record for origin {origin}");
+        return Err(LoadError::Content(text));
+    }
+    let data = edit.finish().map_err(|error| LoadError::Content(format!("{file}: {error}")))?;
+    Ok(Read { data, ignored })
+}
+
+fn check_soa(record: &RecordRef<'_>, origin: NameRef<'_>, file: &str) -> Result<(), LoadError> {
+    let owner = record.owner;
+    if owner == origin {
+        return Ok(());
+    }
+    let text = format!("file \"{file}\" has SOA owner {owner} that does not match origin {origin}");
+    Err(LoadError::Content(text))
+}
+
+fn owned(record: &RecordRef<'_>) -> nodens_wire::Record {
+    let RecordRef { owner, rtype, class, ttl, rdata } = *record;
+    nodens_wire::Record { owner: owner.to_name(), rtype, class, ttl, rdata: rdata.to_vec() }
+}

@@ -1,0 +1,271 @@
+use crate::testing::Bench;
+use nodens_wire::{Flags, Message, Record, Type};
+use std::fmt::Write;
+use std::io::Write as _;
+use tempfile::NamedTempFile;
+
+const ZONE: &str = "\
+$TTL 300
+@ 3600 SOA ns hostmaster 7 1h 10m 1d 60
+@ NS ns
+@ NS ns.elsewhere.net.
+@ MX 10 mail
+@ MX 20 Mail
+@ MX 30 mail.elsewhere.net.
+ns A 192.0.2.1
+ns AAAA 2001:db8::1
+mail A 192.0.2.2
+www A 192.0.2.3
+alias CNAME www
+chain CNAME alias
+to.nothing CNAME none
+to.nodata CNAME www
+out CNAME www.elsewhere.net.
+out2 CNAME out
+self CNAME self
+a.circle CNAME b.circle
+b.circle CNAME a.circle
+deep.ent.x A 192.0.2.4
+*.wild A 192.0.2.5
+*.wild MX 1 mail
+sub.wild TXT x
+*.aliases CNAME www
+to.wild CNAME q.wild
+cut NS ns.cut
+cut NS ns
+cut NS sibling.other
+ns.cut A 192.0.2.6
+other NS sibling.other
+sibling.other A 192.0.2.7
+to.cut2 CNAME below.cut
+d DNAME www.example.org.
+t DNAME sub.wild
+round DNAME d.round
+_s._tcp SRV 1 2 3 www
+_s._tcp SRV 1 2 4 mail
+h HTTPS 1 www alpn=h2
+";
+
+const OTHER: &str = "@ 60 SOA ns hostmaster 1 2 3 4 5\n@ 60 NS ns\nwww 60 A 192.0.2.9\nloop 60 CNAME out2.example.org.\n";
+
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn served(zone: &str, options: &str) -> (Bench, [NamedTempFile; 2]) {
+    let files = [file(zone), file(OTHER)];
+    let [own, other] = files.each_ref().map(|file| file.path().display());
+    let corefile = format!(
+        "example.org {{\n file {own} {{\n {options}\n }}\n whoami\n}}\nelsewhere.net {{\n file {other}\n}}"
+    );
+    (Bench::new(&corefile), files)
+}
+
+fn list(text: &mut String, records: &[Record]) {
+    for record in records.iter().filter(|record| record.rtype != Type::OPT) {
+        let owner = record.owner.to_string();
+        let owner = owner.strip_suffix("example.org.").unwrap_or(&owner);
+        _ = write!(text, " {owner}/{}", record.rtype);
+    }
+}
+
+/// RCODE, `aa`, and each section as `OWNER/TYPE`, owners relative to the zone.
+fn shown(message: &Message) -> String {
+    let mut text = message.flags.rcode().to_string();
+    if message.flags.has(Flags::AA) {
+        text.push_str(" aa");
+    }
+    for section in [&message.answer, &message.authority, &message.additional] {
+        text.push_str(" |");
+        list(&mut text, section);
+    }
+    text
+}
+
+const NS: &str = "| /NS /NS |";
+
+#[test]
+fn responses_have_the_records_that_coredns_gives() {
+    let (mut bench, _files) = served(ZONE, "");
+    for (question, expected) in [
+        ("example.org. SOA", format!("NOERROR aa | /SOA {NS}")),
+        ("example.org. NS", "NOERROR aa | /NS /NS | | ns./A ns./AAAA".to_owned()),
+        (
+            "EXAMPLE.org. MX",
+            format!("NOERROR aa | EXAMPLE.org./MX EXAMPLE.org./MX EXAMPLE.org./MX {NS} mail./A"),
+        ),
+        ("example.org. TXT", "NOERROR aa | | /SOA |".into()),
+        ("www.example.org. A", format!("NOERROR aa | www./A {NS}")),
+        ("www.example.org. AAAA", "NOERROR aa | | /SOA |".into()),
+        ("none.example.org. A", "NXDOMAIN aa | | /SOA |".into()),
+        ("none.www.example.org. A", "NXDOMAIN aa | | /SOA |".into()),
+        ("ent.x.example.org. A", "NOERROR aa | | /SOA |".into()),
+        ("x.x.example.org. A", "NXDOMAIN aa | | /SOA |".into()),
+        (
+            "_s._tcp.example.org. SRV",
+            format!("NOERROR aa | _s._tcp./SRV _s._tcp./SRV {NS} www./A mail./A"),
+        ),
+        ("h.example.org. HTTPS", format!("NOERROR aa | h./HTTPS {NS} www./A")),
+        ("www.example.org. ANY", format!("NOERROR aa | www./A {NS}")),
+        ("ns.example.org. ANY", format!("NOERROR aa | ns./A ns./AAAA {NS}")),
+    ] {
+        assert_eq!(shown(&bench.ask(question)), expected, "{question}");
+    }
+}
+
+#[test]
+fn aliases_are_followed_in_the_zone_and_out_of_it() {
+    let (mut bench, _files) = served(ZONE, "");
+    for (question, expected) in [
+        ("alias.example.org. CNAME", format!("NOERROR aa | alias./CNAME {NS}")),
+        ("alias.example.org. A", format!("NOERROR aa | alias./CNAME www./A {NS}")),
+        ("chain.example.org. A", format!("NOERROR aa | chain./CNAME alias./CNAME www./A {NS}")),
+        ("alias.example.org. TXT", "NOERROR aa | alias./CNAME | /SOA |".into()),
+        ("to.nothing.example.org. A", "NXDOMAIN aa | to.nothing./CNAME | /SOA |".into()),
+        ("out.example.org. A", format!("NOERROR aa | out./CNAME www.elsewhere.net./A {NS}")),
+        ("out2.example.org. A", format!("NOERROR aa | out2./CNAME out./CNAME www.elsewhere.net./A {NS}")),
+        ("out.example.org. TXT", "NOERROR aa | out./CNAME | /SOA |".into()),
+        ("self.example.org. A", "SERVFAIL | | |".into()),
+        ("a.circle.example.org. A", format!("NOERROR aa | a.circle./CNAME b.circle./CNAME {NS}")),
+        ("to.cut2.example.org. A", "NOERROR aa | to.cut2./CNAME | cut./NS cut./NS cut./NS | ns.cut./A ns./A ns./AAAA sibling.other./A".into()),
+        ("x.d.example.org. A", "NXDOMAIN aa | d./DNAME x.d./CNAME | /SOA |".into()),
+        ("x.d.example.org. CNAME", format!("NOERROR aa | d./DNAME x.d./CNAME {NS}")),
+        ("x.d.example.org. DNAME", "NXDOMAIN aa | d./DNAME x.d./CNAME | /SOA |".into()),
+        ("d.example.org. DNAME", format!("NOERROR aa | d./DNAME {NS}")),
+        ("d.example.org. A", "NOERROR aa | | /SOA |".into()),
+        ("loop.elsewhere.net. A", "NOERROR aa | loop.elsewhere.net./CNAME out2./CNAME out./CNAME www.elsewhere.net./A | elsewhere.net./NS |".into()),
+    ] {
+        assert_eq!(shown(&bench.ask(question)), expected, "{question}");
+    }
+    let long = format!("{}t.example.org. A", "aaaaaaaaaaaaaaaaaaa.".repeat(12));
+    assert_eq!(shown(&bench.ask(&long)), "YXDOMAIN aa | t./DNAME | |");
+    let round = shown(&bench.ask("x.round.example.org. A +edns"));
+    assert_eq!(
+        (round.matches("DNAME").count(), round.matches("/CNAME").count()),
+        (1, 10),
+        "{round}"
+    );
+}
+
+#[test]
+fn wildcards_stand_for_names_right_below_what_exists() {
+    let (mut bench, _files) = served(ZONE, "");
+    for (question, expected) in [
+        ("q.wild.example.org. A", format!("NOERROR aa | q.wild./A {NS}")),
+        ("q.r.wild.example.org. A", format!("NOERROR aa | q.r.wild./A {NS}")),
+        ("q.wild.example.org. MX", format!("NOERROR aa | q.wild./MX {NS} mail./A")),
+        ("q.wild.example.org. TXT", "NOERROR aa | | /SOA |".into()),
+        ("x.sub.wild.example.org. A", "NXDOMAIN aa | | /SOA |".into()),
+        ("*.wild.example.org. A", format!("NOERROR aa | *.wild./A {NS}")),
+        ("q.aliases.example.org. A", format!("NOERROR aa | q.aliases./CNAME www./A {NS}")),
+        ("q.aliases.example.org. CNAME", format!("NOERROR aa | q.aliases./CNAME {NS}")),
+        ("to.wild.example.org. A", format!("NOERROR aa | to.wild./CNAME q.wild./A {NS}")),
+    ] {
+        assert_eq!(shown(&bench.ask(question)), expected, "{question}");
+    }
+}
+
+#[test]
+fn what_lies_below_a_cut_belongs_to_others() {
+    let (mut bench, _files) = served(ZONE, "");
+    let referral =
+        "NOERROR | | cut./NS cut./NS cut./NS | ns.cut./A ns./A ns./AAAA sibling.other./A";
+    for question in ["cut A", "cut NS", "ns.cut A", "a.b.cut TXT", "cut ANY"] {
+        let question = question.replace(' ', ".example.org. ");
+        assert_eq!(shown(&bench.ask(&question)), referral, "{question}");
+    }
+    assert_eq!(shown(&bench.ask("cut.example.org. DS")), "NOERROR aa | | /SOA |");
+    let below = shown(&bench.ask("a.cut.example.org. DS"));
+    assert_eq!(below, referral);
+}
+
+#[test]
+fn negative_answers_are_kept_no_longer_than_the_zone_says() {
+    let ttl = |zone: &str| {
+        let (mut bench, _files) = served(zone, "");
+        let answers = ["none.example.org. A", "example.org. TXT", "example.org. SOA"];
+        answers.map(|question| {
+            let message = bench.ask(question);
+            let records = message.answer.iter().chain(&message.authority);
+            records.filter(|record| record.rtype == Type::SOA).map(|record| record.ttl).next()
+        })
+    };
+    assert_eq!(ttl("@ 3600 SOA . . 1 2 3 4 60"), [Some(60), Some(60), Some(3600)]);
+    assert_eq!(ttl("@ 30 SOA . . 1 2 3 4 60"), [Some(30), Some(30), Some(30)]);
+}
+
+#[test]
+fn other_handlers_may_try_names_that_do_not_exist() {
+    let (mut bench, _files) = served(ZONE, "fallthrough none.example.org x.example.org");
+    let passed = |bench: &mut Bench, question: &str| bench.ask(question).additional.len() == 2;
+    for (question, expected) in [
+        ("none.example.org. A", true),
+        ("a.none.example.org. A", true),
+        ("none2.example.org. A", false),
+        ("ent.x.example.org. A", true),
+        ("deep.ent.x.example.org. AAAA", false),
+        ("q.wild.example.org. TXT", false),
+    ] {
+        assert_eq!(passed(&mut bench, question), expected, "{question}");
+    }
+    let (mut bench, _files) = served("@ 5 SOA . . 1 2 3 4 5\na 5 CNAME none", "fallthrough");
+    // `whoami` answers for the target, too.
+    assert_eq!(shown(&bench.ask("a.example.org. A")), "NOERROR aa | a./CNAME | /SOA |");
+}
+
+/// Made up, but complete: chain of NSEC records and signatures that nobody checks.
+const SIGNED: &str = "\
+$TTL 300
+@ SOA ns hostmaster 7 1h 10m 1d 60
+@ RRSIG SOA 8 2 300 20300101000000 20200101000000 1 @ AAEC
+@ NS ns
+@ RRSIG NS 8 2 300 20300101000000 20200101000000 1 @ AAEC
+@ DNSKEY 257 3 8 AAEC
+@ RRSIG DNSKEY 8 2 300 20300101000000 20200101000000 1 @ AAEC
+@ NSEC *.w SOA NS RRSIG NSEC DNSKEY
+@ RRSIG NSEC 8 2 300 20300101000000 20200101000000 1 @ AAEC
+ns A 192.0.2.1
+ns RRSIG A 8 3 300 20300101000000 20200101000000 1 @ AAEC
+ns NSEC s A RRSIG NSEC
+ns RRSIG NSEC 8 3 300 20300101000000 20200101000000 1 @ AAEC
+s NS ns.s
+s DS 1 8 2 00
+s RRSIG DS 8 3 300 20300101000000 20200101000000 1 @ AAEC
+s NSEC u NS DS RRSIG NSEC
+s RRSIG NSEC 8 3 300 20300101000000 20200101000000 1 @ AAEC
+u NS ns.u
+u NSEC *.w NS RRSIG NSEC
+u RRSIG NSEC 8 3 300 20300101000000 20200101000000 1 @ AAEC
+*.w A 192.0.2.2
+*.w RRSIG A 8 3 300 20300101000000 20200101000000 1 @ AAEC
+*.w NSEC @ A RRSIG NSEC
+*.w RRSIG NSEC 8 3 300 20300101000000 20200101000000 1 @ AAEC
+";
+
+#[test]
+fn signatures_and_proofs_are_for_those_who_want_them() {
+    let (mut bench, _files) = served(&SIGNED.replace("@ NSEC *.w", "@ NSEC ns"), "");
+    for (question, expected) in [
+        ("ns.example.org. A", "NOERROR aa | ns./A | /NS |"),
+        ("ns.example.org. A +do", "NOERROR aa | ns./A ns./RRSIG | /NS /RRSIG |"),
+        ("example.org. SOA +do", "NOERROR aa | /SOA /RRSIG | /NS /RRSIG |"),
+        ("example.org. NS +do", "NOERROR aa | /NS /RRSIG | | ns./A ns./RRSIG"),
+        ("none.example.org. A", "NXDOMAIN aa | | /SOA |"),
+        ("ns.example.org. TXT +do", "NOERROR aa | | /SOA /RRSIG ns./NSEC ns./RRSIG |"),
+        ("none.example.org. A +do", "NXDOMAIN aa | | /SOA /RRSIG /NSEC /RRSIG |"),
+        ("s.example.org. A", "NOERROR | | s./NS |"),
+        ("s.example.org. A +do", "NOERROR | | s./NS s./DS s./RRSIG |"),
+        ("u.example.org. A +do", "NOERROR | | u./NS u./NSEC u./RRSIG |"),
+        ("u.example.org. DS +do", "NOERROR aa | | /SOA /RRSIG u./NSEC u./RRSIG |"),
+        (
+            "q.w.example.org. A +do",
+            "NOERROR aa | q.w./A q.w./RRSIG | /NS /RRSIG *.w./NSEC *.w./RRSIG |",
+        ),
+        ("q.w.example.org. TXT +do", "NOERROR aa | | /SOA /RRSIG *.w./NSEC *.w./RRSIG |"),
+        ("ns.example.org. NSEC", "NOERROR aa | ns./NSEC | /NS |"),
+    ] {
+        assert_eq!(shown(&bench.ask(question)), expected, "{question}");
+    }
+}

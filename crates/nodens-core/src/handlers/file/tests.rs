@@ -1,0 +1,181 @@
+use crate::log::{Level, Record};
+use crate::testing::{Bench, request};
+use nodens_wire::{Message, Rcode};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn write(folder: &TempDir, name: &str, text: &str) {
+    // Another file each time, so that the stamp differs however fast tests are.
+    let new = folder.path().join(format!("{name}.new"));
+    fs::write(&new, text).unwrap();
+    fs::rename(new, folder.path().join(name)).unwrap();
+}
+
+fn corefile(folder: &Path, body: &str) -> String {
+    format!(". {{\n root {}\n {body}\n}}", folder.display())
+}
+
+fn zone(serial: u32, address: u8) -> String {
+    format!("@ 60 SOA ns hostmaster {serial} 2 3 4 5\n@ 60 NS ns\nwww 60 A 192.0.2.{address}\n")
+}
+
+fn look(bench: &mut Bench) {
+    bench.tasks.iter_mut().for_each(|task| (task.run)());
+}
+
+fn last_octet(bench: &mut Bench, question: &str) -> Option<u8> {
+    bench.ask(question).answer.first().and_then(|record| record.rdata.last().copied())
+}
+
+fn lines(bench: &Bench) -> Vec<(Level, String)> {
+    let line = |record| match record {
+        Record::Line { level, text, .. } => Some((level, text)),
+        _ => None,
+    };
+    bench.log.try_iter().filter_map(line).collect()
+}
+
+#[test]
+fn a_zone_is_read_again_when_its_serial_changes_and_the_last_good_one_stays() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db", &zone(1, 1));
+    let mut bench = Bench::new(&corefile(folder.path(), "file db example.org"));
+    assert_eq!(bench.tasks.iter().map(|task| task.interval.as_secs()).collect::<Vec<_>>(), [60]);
+    for (text, address, line) in [
+        (zone(1, 1), 1, "not reloaded"),
+        (zone(1, 2), 1, "has changed, but not the serial 1"),
+        (zone(2, 3), 3, "Successfully reloaded zone \"example.org.\" in"),
+        (zone(1, 4), 4, "with 1 SOA serial"),
+        ("@ 60 SOA . . 9 2 3 4 5\nwww A".into(), 4, "db:2:5: expected an IPv4 address"),
+        ("".into(), 4, "has no SOA record for origin example.org."),
+        (zone(5, 5).replace('@', "x.org."), 4, "has SOA owner x.org. that does not match"),
+        (zone(6, 6), 6, "Successfully"),
+    ] {
+        write(&folder, "db", &text);
+        look(&mut bench);
+        assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(address), "{text}");
+        let lines = lines(&bench);
+        let [(_, only)] = lines.as_slice() else { panic!("{lines:?}") };
+        assert!(only.contains(line), "{only}");
+        // Nothing has changed since.
+        look(&mut bench);
+        assert_eq!(self::lines(&bench), []);
+    }
+    fs::remove_file(folder.path().join("db")).unwrap();
+    look(&mut bench);
+    assert!(lines(&bench)[0].1.contains("Failed to open zone \"example.org.\" in"));
+    assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(6));
+}
+
+#[test]
+fn a_changed_include_is_seen() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db", "$INCLUDE soa\nwww 60 A 192.0.2.1\n$INCLUDE more\n");
+    write(&folder, "soa", "@ 60 SOA ns hostmaster 1 2 3 4 5\n");
+    write(&folder, "more", "mail 60 A 192.0.2.2\n");
+    let mut bench = Bench::new(&corefile(folder.path(), "file db example.org"));
+    write(&folder, "more", "mail 60 A 192.0.2.3\n");
+    write(&folder, "soa", "@ 60 SOA ns hostmaster 2 2 3 4 5\n");
+    look(&mut bench);
+    assert_eq!(last_octet(&mut bench, "mail.example.org. A"), Some(3));
+}
+
+#[test]
+fn reload_by_mtime_needs_no_serial() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db", &zone(1, 1));
+    let body = "file db example.org {\n reload 5s\n reload_by_mtime\n }";
+    let mut bench = Bench::new(&corefile(folder.path(), body));
+    write(&folder, "db", &zone(1, 2));
+    look(&mut bench);
+    assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(2));
+}
+
+#[test]
+fn a_file_that_is_not_there_yet_is_waited_for() {
+    let folder = TempDir::new().unwrap();
+    let mut bench = Bench::new(&corefile(folder.path(), "file db example.org"));
+    assert!(lines(&bench)[0].1.ends_with("trying again in 1m0s"));
+    assert_eq!(bench.ask("www.example.org. A").flags.rcode(), Rcode::SERVFAIL);
+    assert_eq!(bench.ask("www.example.net. A").flags.rcode(), Rcode::REFUSED);
+    write(&folder, "db", &zone(1, 1));
+    look(&mut bench);
+    assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(1));
+}
+
+#[test]
+fn the_longest_zone_of_all_occurrences_answers() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "one", &zone(1, 1));
+    write(&folder, "two", &zone(1, 2));
+    write(&folder, "alias", "@ 60 SOA . . 1 2 3 4 5\nto 60 CNAME www.sub.example.org.\n");
+    let body =
+        "file one sub.example.org example.net\n file alias example.org\n file two example.net";
+    let mut bench = Bench::new(&corefile(folder.path(), body));
+    assert_eq!(bench.tasks.len(), 4);
+    assert_eq!(last_octet(&mut bench, "WWW.sub.Example.org. A"), Some(1));
+    assert_eq!(last_octet(&mut bench, "www.example.net. A"), Some(2));
+    assert_eq!(bench.ask("www.example.org. A").flags.rcode(), Rcode::NXDOMAIN);
+    // The zone of the alias does not know the zone below it.
+    assert_eq!(bench.ask("to.example.org. A").answer.len(), 2);
+    for qtype in ["AXFR", "IXFR"] {
+        let answer = bench.ask_bytes(&request(&format!("example.org. {qtype}"))).unwrap();
+        assert_eq!(Message::parse(&answer).unwrap().flags.rcode(), Rcode::REFUSED);
+    }
+}
+
+#[test]
+fn records_outside_the_zone_are_left_out_and_said_to_be() {
+    let folder = TempDir::new().unwrap();
+    let text = format!("{}x.org. 60 A 192.0.2.8\nwww.x.org. 60 A 192.0.2.9\n", zone(1, 1));
+    write(&folder, "db", &text);
+    let bench = Bench::new(&corefile(folder.path(), "file db example.org"));
+    let lines = lines(&bench);
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].1.starts_with("2 records of \""), "{lines:?}");
+    assert!(
+        lines[0].1.ends_with("outside zone \"example.org.\": x.org. is the first"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_zone_is_handed_on_by_transfer() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db", &zone(7, 1));
+    let body = "file db example.org\n transfer example.org {\n to *\n }";
+    let mut bench = Bench::new(&corefile(folder.path(), body));
+    bench.client.transport = crate::Transport::Tcp;
+    let answer = bench.ask("example.org. AXFR");
+    let types: Vec<_> = answer.answer.iter().map(|record| record.rtype.to_string()).collect();
+    assert_eq!(types, ["SOA", "NS", "A", "SOA"]);
+}
+
+#[test]
+fn what_is_no_use_of_the_directive_is_refused() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db", &zone(1, 1));
+    write(&folder, "bad", "@ 60 SOA . . 1 2 3 4 5\n\nwww 60 A 192.0.2\n");
+    write(&folder, "nosoa", "www 60 A 192.0.2.1\n");
+    for (body, error) in [
+        ("file", ":3:2: Wrong argument count after 'file': expected 1 or more, found 0"),
+        ("file db a..b", "zone is not a valid domain name: a..b"),
+        ("file db {\n bogus\n }", "unknown property 'bogus'"),
+        ("file db {\n reload\n }", "reload duration value is expected"),
+        ("file db {\n reload x\n }", "expected a duration such as 30s, found `x`"),
+        ("file db {\n reload -1s\n }", "expected a duration such as 30s"),
+        ("file db {\n fallthrough a..b\n }", "zone is not a valid domain name: a..b"),
+        ("file gone {\n reload 0\n }", "failed to open \""),
+        ("file bad example.org", "bad:3:10: expected an IPv4 address, found `192.0.2`"),
+        ("file nosoa example.org", "has no SOA record for origin example.org."),
+        ("file nosoa", "has no SOA record for origin ."),
+    ] {
+        let found =
+            Bench::try_new(&corefile(folder.path(), body)).err().map(|error| error.to_string());
+        assert!(found.as_ref().is_some_and(|found| found.contains(error)), "{body}: {found:?}");
+    }
+    for body in ["file db {\n upstream x y\n reload 1s 2s\n reload_by_mtime x\n }", "file gone"] {
+        assert!(Bench::try_new(&corefile(folder.path(), body)).is_ok(), "{body}");
+    }
+}
