@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod catalog;
 pub mod data;
 pub mod incoming;
 pub mod journal;

@@ -26,7 +26,12 @@ pub struct SecondaryZone {
     journal: Mutex<Journal>,
     /// When a primary was last reached, in monotonic nanoseconds; 0 for never.
     reached_ns: AtomicU64,
+    /// Of a catalog: the zones that are served for it, with their labels in it.
+    members: Mutex<Members>,
 }
+
+/// The zones that are served for a catalog, by name, and the labels that they have in it.
+pub type Members = HashMap<Name, (Box<[u8]>, Arc<SecondaryZone>)>;
 
 impl SecondaryZone {
     /// A zone of which nothing is here yet.
@@ -37,6 +42,7 @@ impl SecondaryZone {
             served: Served::default(),
             journal: Mutex::new(Journal::new(JOURNAL_OCTETS)),
             reached_ns: AtomicU64::new(0),
+            members: Mutex::default(),
         }
     }
 
@@ -82,6 +88,26 @@ impl SecondaryZone {
         let mut journal = lock(&self.journal);
         journal.forget();
         self.served.clear();
+    }
+
+    /// Of a catalog: the zones that are served for it. They outlive a reload.
+    pub fn members(&self) -> Members {
+        lock(&self.members).clone()
+    }
+
+    /// Of a catalog: these are served for it now.
+    pub fn set_members(&self, members: Members) {
+        *lock(&self.members) = members;
+    }
+
+    /// A zone of other primaries, with what is here of this one.
+    pub fn moved(&self, primaries: Vec<SocketAddr>) -> Self {
+        let moved = Self::new(self.origin.clone(), primaries);
+        if let Some(data) = self.data() {
+            moved.replace(data, &[]);
+            moved.reached_ns.store(self.reached_ns.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        moved
     }
 
     /// A primary was reached.
@@ -180,6 +206,14 @@ pub struct Configured {
     /// Whether its members are zones to be served as well (RFC 9432), and which of them: those in one of
     /// these zones, or all if there are none.
     pub catalog: Option<Vec<Name>>,
+}
+
+impl Configured {
+    /// Whether a member of this name is accepted.
+    pub fn accepts(&self, member: NameRef<'_>) -> bool {
+        let Some(accepted) = &self.catalog else { return false };
+        accepted.is_empty() || accepted.iter().any(|zone| member.is_in_domain(zone.view()))
+    }
 }
 
 type ByPrimaries = HashMap<(Name, Vec<SocketAddr>), Weak<SecondaryZone>>;
