@@ -62,7 +62,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::kubernetes::SPEC,
     handlers::file::SPEC,
     handlers::auto::SPEC,
-    Spec::lacking("secondary"),
+    handlers::secondary::SPEC,
     Spec::lacking("etcd"),
     handlers::loops::SPEC,
     handlers::forward::SPEC,

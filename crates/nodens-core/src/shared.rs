@@ -25,6 +25,8 @@ pub struct Shared {
     pub cache: crate::cache::Store,
     /// What is known of Kubernetes clusters.
     pub clusters: crate::cluster::Clusters,
+    /// Zones that are transferred from primaries, for the next configuration.
+    pub secondaries: nodens_zone::secondary::Known,
     /// Zone transfers under way.
     pub transfers: Arc<Transfers>,
     /// Questions under way, for those who ask the same meanwhile.
@@ -61,6 +63,7 @@ impl Shared {
             upstreams: Upstreams::default(),
             cache: crate::cache::Store::default(),
             clusters: crate::cluster::Clusters::default(),
+            secondaries: nodens_zone::secondary::Known::default(),
             transfers: Arc::default(),
             in_flight: InFlight::default(),
             mailboxes: (0..workers).map(|_| Mutex::default()).collect(),

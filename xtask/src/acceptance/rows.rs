@@ -85,6 +85,7 @@ const DIRECTIVES: &[Known] = &[
     known("reload"),
     known("rewrite"),
     with("root", "."),
+    Known { lines: &["transfer from 127.0.0.1"], ..known("secondary") },
     known("shed"),
     with("template", "IN A"),
     known("timeouts"),

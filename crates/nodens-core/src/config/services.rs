@@ -27,6 +27,8 @@ pub struct Services {
     /// `transfer`: secondaries to notify when zones change. The program, which has clocks and sockets,
     /// runs a [`nodens_zone::Notifier`] for them.
     pub notifies: Vec<NotifyService>,
+    /// `secondary`: zones to be transferred from primaries, those of each block once.
+    pub secondaries: Vec<nodens_zone::secondary::SecondaryService>,
     /// Repeated work of handlers, such as reading a changed file.
     pub tasks: Vec<Task>,
     /// What has to be watched, each source once.

@@ -180,6 +180,7 @@ handlers! {
     proxyproto::Proxyproto,
     rewrite::Rewrite,
     search::Search,
+    secondary::Secondary,
     template::Template,
     tls::Tls,
     transfer::Transfer,

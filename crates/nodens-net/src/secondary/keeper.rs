@@ -1,6 +1,7 @@
 //! What the thread does over and over.
 
 use super::ORIGIN;
+use super::catalogs::Catalogs;
 use super::exchange::{Answer, Exchange, Failure, Order, Work};
 use crate::clock;
 use crate::fault::errno_text;
@@ -12,7 +13,7 @@ use nodens_core::log::{Level, Sink};
 use nodens_wire::{Name, Type};
 use nodens_zone::incoming::{Incoming, Received};
 use nodens_zone::refresh::{Action, End, Refresh, Schedule, Token};
-use nodens_zone::secondary::{SecondaryService, SecondaryZone};
+use nodens_zone::secondary::{Configured, SecondaryService, SecondaryZone};
 use nodens_zone::{Serial, Zone};
 use std::collections::HashMap;
 use std::io;
@@ -20,28 +21,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The zones of one directive.
-struct Area {
-    service: SecondaryService,
+pub(super) struct Area {
+    pub(super) service: SecondaryService,
     schedule: Schedule,
-    zones: HashMap<Name, Kept>,
+    pub(super) zones: HashMap<Name, Kept>,
+    pub(super) catalogs: Catalogs,
+}
+
+impl Area {
+    /// Keeps a zone no more.
+    pub(super) fn forget(&mut self, name: &Name) {
+        self.schedule.remove(name);
+        self.zones.remove(name);
+    }
 }
 
 /// A zone that is kept up to date.
-struct Kept {
-    zone: Arc<SecondaryZone>,
+pub(super) struct Kept {
+    pub(super) zone: Arc<SecondaryZone>,
     /// Whether the last attempt failed, which was said.
     failed: bool,
 }
 
 /// All zones, and the connections to their primaries.
 pub(super) struct Keeper {
-    areas: Vec<Area>,
+    pub(super) areas: Vec<Area>,
     exchanges: Slots<Exchange>,
     poll: Poll,
     waker: Arc<Waker>,
     random: Random,
     buffer: Vec<u8>,
-    sink: Sink,
+    pub(super) sink: Sink,
 }
 
 impl Keeper {
@@ -65,12 +75,18 @@ impl Keeper {
         let waker = self.waker.clone();
         service.notices.on_notice(move || waker.wake());
         let (area, configured) = (self.areas.len(), service.configured.clone());
-        let (schedule, zones) = (Schedule::default(), HashMap::new());
-        self.areas.push(Area { service, schedule, zones });
-        for configured in configured {
+        let (schedule, zones, catalogs) = Default::default();
+        self.areas.push(Area { service, schedule, zones, catalogs });
+        for configured in &configured {
             // One that several blocks have is kept for all of them by the first.
             if self.keeper_of(&configured.zone).is_none() {
-                self.keep(area, configured.zone);
+                self.keep(area, configured.zone.clone());
+            }
+        }
+        // Those that an earlier configuration has transferred.
+        for Configured { zone, .. } in configured {
+            if let Some(data) = zone.data() {
+                self.apply_catalog(area, zone.origin(), &data);
             }
         }
     }
@@ -82,7 +98,8 @@ impl Keeper {
         })
     }
 
-    fn keep(&mut self, area: usize, zone: Arc<SecondaryZone>) {
+    /// Keeps a zone up to date, in the place of one of its name.
+    pub(super) fn keep(&mut self, area: usize, zone: Arc<SecondaryZone>) {
         let Some(area) = self.areas.get_mut(area) else { return };
         let now = clock::mono_ns();
         let mut refresh = Refresh::new(zone.primaries().len());
@@ -240,7 +257,7 @@ impl Keeper {
             Received::Whole(data) => (data, Vec::new()),
             Received::Changed(data, steps) => (data, steps),
         };
-        let (soa, records) = (data.soa().clone(), data.records());
+        let (soa, records, version) = (data.soa().clone(), data.records(), data.clone());
         let Some(kept) = self.kept(order) else { return };
         let before = kept.zone.soa();
         kept.zone.replace(data, &steps);
@@ -267,6 +284,7 @@ impl Keeper {
         }
         self.recovered(order, soa.serial());
         self.ended(order, End::Transferred(soa.serial(), soa.timers()));
+        self.apply_catalog(order.area, &order.zone, &version);
     }
 
     /// Tells whoever the zone is handed on to.

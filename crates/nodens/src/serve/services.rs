@@ -2,7 +2,7 @@
 //!
 //! A server comes to its first query in these steps, each done once. When a step after prepare fails, what it and
 //! those before it made is dropped, in the order of the fields of [`Services`]: workers, endpoints,
-//! tasks, certificates, watches, notifier, dnstap, node role.
+//! tasks, certificates, watches, notifier, transfers from primaries, dnstap, node role.
 //!
 //! | step | what it does, in this order | what it leaves |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | [warm](Services::warm) | lists of clusters; cache of the predecessor | |
 //! | [serve](Services::serve) | addresses of DNS and workers, paused beside a predecessor; then tasks | what [`Handover`](crate::handover::Handover) offers to successors |
 //! | ready | [`Services::announce_ready`], at once or when the predecessor has paused ([`Services::take_queries`]) | PID file; `/ready` says yes |
-//! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, certificates of ACME servers, notifier, node role | |
+//! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, certificates of ACME servers, notifier, transfers from primaries, node role | |
 //!
 //! It ends in one of these ways. Whatever brings queries here stops first, and what answers them last:
 //! notifier, endpoints, node role, workers, dnstap, rules of the node role.
@@ -43,7 +43,9 @@ use nodens_core::Config;
 use nodens_core::config::Task;
 use nodens_core::log::Level;
 use nodens_kube::Watches;
-use nodens_net::{HandedConnection, Left, ListenerAddress, Notifications, Runtime, cpu};
+use nodens_net::{
+    HandedConnection, Left, ListenerAddress, Notifications, Runtime, Secondaries, cpu,
+};
 use nodens_node::handover::Named;
 use std::io;
 use std::net::SocketAddr;
@@ -65,6 +67,7 @@ pub(super) struct Services {
     acme: Acme,
     watches: Watches,
     notifier: Option<Notifications>,
+    secondaries: Option<Secondaries>,
     taps: Taps,
     pub(super) node: Option<Node>,
     lameduck: Duration,
@@ -115,6 +118,7 @@ impl Services {
             acme: Acme::default(),
             watches,
             notifier: None,
+            secondaries: None,
             taps: Taps::default(),
             node,
             lameduck: Duration::ZERO,
@@ -215,6 +219,13 @@ impl Services {
             Err(error) => {
                 let text = format!("cannot notify secondaries of changes: {error}");
                 self.context.shared.sink.line(Level::Error, "transfer", text);
+            }
+        }
+        match Secondaries::start(&services.secondaries, self.context.shared.sink.clone()) {
+            Ok(secondaries) => self.secondaries = Some(secondaries),
+            Err(error) => {
+                let text = format!("cannot transfer zones from primaries: {error}");
+                self.context.shared.sink.line(Level::Error, "secondary", text);
             }
         }
         if let Some(node) = &mut self.node {
@@ -356,8 +367,10 @@ impl Services {
         self.taps.finish();
     }
 
+    /// Ends NOTIFY in both directions, and transfers from primaries.
     pub(super) fn stop_notifying(&mut self) {
         self.notifier = None;
+        self.secondaries = None;
     }
 
     /// Says that it ends, answers for the lameduck time, then ends what is under way.

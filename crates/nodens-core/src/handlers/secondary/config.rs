@@ -1,0 +1,135 @@
+//! `secondary [ZONES…] { transfer from ADDRESS…; catalog [MEMBER-ZONES…]; fallthrough [ZONES…] }`.
+
+use super::Secondary;
+use crate::config::BlockBuilder;
+use crate::handlers::Handler;
+use crate::zones::{Fallthrough, Zones};
+use nodens_corefile::{Directive, Error, Token};
+use nodens_wire::Name;
+use nodens_zone::Zone;
+use nodens_zone::secondary::{Configured, SecondaryService};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// The port of DNS.
+const PORT: u16 = 53;
+
+/// What the lines of one directive say.
+#[derive(Default)]
+struct Options {
+    primaries: Vec<SocketAddr>,
+    /// Whether the zones are catalogs, and in which zones their members may be: anywhere, if there are none.
+    catalog: Option<Vec<Name>>,
+    fallthrough: Option<Fallthrough>,
+}
+
+/// Reads the directive. Several in one block are one handler; of two for one zone, the last counts.
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    let zones = Zones::of(directive.args(), &block.zones)?;
+    let options = options(directive)?;
+    let known = &block.shared.secondaries;
+    let configured = zones.names().iter().map(|name| Configured {
+        zone: known.zone(name.view(), &options.primaries),
+        catalog: options.catalog.clone(),
+    });
+    let configured: Vec<_> = configured.collect();
+    // The addresses of a block share its zones.
+    let services = &mut block.services.secondaries;
+    if !services.iter().any(|own| Arc::ptr_eq(&own.handed_on, &block.zone_table)) {
+        let handed_on = block.zone_table.clone();
+        services.push(SecondaryService { handed_on, ..SecondaryService::default() });
+    }
+    let own = |own: &&mut SecondaryService| Arc::ptr_eq(&own.handed_on, &block.zone_table);
+    let Some(service) = services.iter_mut().find(own) else { return Ok(()) };
+    add(service, configured);
+    let (zones, notices) = (service.zones.clone(), service.notices.clone());
+    if !matches!(block.handlers.last(), Some(Handler::Secondary(_))) {
+        block.push(Secondary { zones, notices, fallthrough: Fallthrough::default() });
+    }
+    if let (Some(Handler::Secondary(secondary)), Some(fallthrough)) =
+        (block.handlers.last_mut(), options.fallthrough)
+    {
+        secondary.fallthrough = fallthrough;
+    }
+    Ok(())
+}
+
+/// Adds zones in the place of those of their names.
+fn add(service: &mut SecondaryService, configured: Vec<Configured>) {
+    for configured in configured {
+        let zone = configured.zone.clone();
+        let origin = zone.origin().view();
+        for table in [&service.zones, &service.handed_on] {
+            table.update(|update| update.replace(origin, zone.clone() as Arc<dyn Zone>));
+        }
+        service.configured.retain(|other| other.zone.origin().view() != origin);
+        service.configured.push(configured);
+    }
+    // Members of catalogs that are here already are served from the beginning.
+    for configured in &service.configured {
+        let members = configured.zone.members();
+        let members = members.values().filter(|(_, zone)| configured.accepts(zone.origin().view()));
+        for table in [&service.zones, &service.handed_on] {
+            table.update(|update| {
+                members.clone().for_each(|(_, zone)| {
+                    update.add(zone.origin().view(), zone.clone() as Arc<dyn Zone>);
+                });
+            });
+        }
+    }
+}
+
+fn options(directive: &Directive) -> Result<Options, Error> {
+    let mut options = Options::default();
+    for line in directive.lines() {
+        line.expect_no_body()?;
+        match line.name.text.as_str() {
+            "transfer" => options.primaries.extend(primaries(line)?),
+            "catalog" => {
+                let accepted = Zones::of(line.args(), &[])?;
+                merge(&mut options.catalog, accepted.names());
+            }
+            "fallthrough" => options.fallthrough = Some(Fallthrough::of(line.args())?),
+            _ => return Err(line.unknown_property(&["transfer", "catalog", "fallthrough"])),
+        }
+    }
+    if options.primaries.is_empty() {
+        return Err(directive.invalid("secondary zones require a transfer from property"));
+    }
+    Ok(options)
+}
+
+/// `catalog` without names accepts all members, before or after one with names.
+fn merge(catalog: &mut Option<Vec<Name>>, accepted: &[Name]) {
+    *catalog = Some(match catalog.take() {
+        Some(before) if before.is_empty() || accepted.is_empty() => Vec::new(),
+        Some(before) => [&before, accepted].concat(),
+        None => accepted.to_vec(),
+    });
+}
+
+/// `from ADDRESS…`.
+fn primaries(line: &Directive) -> Result<Vec<SocketAddr>, Error> {
+    match line.expect_args_from(1)? {
+        [from, addresses @ ..] if from.text == "from" => {
+            if addresses.is_empty() {
+                return Err(Error::expected(from, "one or more addresses behind 'from'"));
+            }
+            addresses.iter().map(address).collect()
+        }
+        [other, ..] => Err(Error::expected(other, "from")),
+        [] => Ok(Vec::new()),
+    }
+}
+
+/// An IP address, perhaps with a port: `192.0.2.1`, `192.0.2.1:5300`, `[2001:db8::1]:5300`.
+fn address(arg: &Token) -> Result<SocketAddr, Error> {
+    let text = arg.text.as_str();
+    let alone = text.parse().map(|ip: IpAddr| SocketAddr::new(ip, PORT));
+    let address = alone.or_else(|_| match text.strip_suffix(':') {
+        // An empty port is none, as in CoreDNS.
+        Some(_) => format!("{text}{PORT}").parse(),
+        None => text.parse(),
+    });
+    address.map_err(|_| Error::expected(arg, "an IP address, with or without a port"))
+}

@@ -1,0 +1,86 @@
+//! `secondary`: answers for zones that are transferred from primaries (RFC 5936, RFC 1995).
+//!
+//! Who asks the primaries is not here: it is a thread that has sockets and a clock, see
+//! [`SecondaryService`](nodens_zone::secondary::SecondaryService). It replaces the versions that this handler finds, and this handler
+//! tells it what primaries say (NOTIFY, RFC 1996).
+
+mod authority;
+mod config;
+
+use crate::handler::{Cx, Handle, Spec, Step};
+use crate::log::Level;
+use crate::zones::Fallthrough;
+use nodens_wire::{NameRef, Opcode, Rcode, Records, Section, Type};
+use nodens_zone::secondary::{Notices, SecondaryZone};
+use nodens_zone::{Serial, Soa, ZoneTable};
+use std::sync::Arc;
+
+use config::setup;
+
+#[cfg(test)]
+mod tests;
+
+/// How the directive is read.
+pub const SPEC: Spec = Spec::new("secondary", setup);
+
+/// The directive at work; one for all its occurrences in a block.
+#[derive(Debug)]
+pub struct Secondary {
+    /// Those of the Corefile, and members of catalogs.
+    zones: Arc<ZoneTable>,
+    notices: Arc<Notices>,
+    fallthrough: Fallthrough,
+}
+
+impl Handle for Secondary {
+    fn answer(&self, cx: &mut Cx<'_>) -> Step {
+        let zones = self.zones.load();
+        let q = &cx.job.current;
+        let Some((name, zone)) = zones.find(q.qname.view()) else {
+            // Without a next handler this server is only authoritative.
+            let is_last = q.position + 1 >= cx.block.handlers.len();
+            return if is_last { Step::Fail(Rcode::REFUSED) } else { Step::Next };
+        };
+        let Some(zone) = zone.as_secondary() else { return Step::Next };
+        if matches!(q.qtype, Type::AXFR | Type::IXFR) {
+            // `transfer` stands before it in the chain, and would have answered.
+            return Step::Fail(Rcode::REFUSED);
+        }
+        if q.flags.opcode() == Opcode::NOTIFY {
+            return self.notified(cx, name, zone);
+        }
+        let served = zone.served().load();
+        let Some(data) = served.as_deref() else {
+            "the zone is not transferred yet, or has expired".clone_into(&mut cx.job.error);
+            return Step::Fail(Rcode::SERVFAIL);
+        };
+        authority::answer(cx, data, &self.fallthrough)
+    }
+}
+
+impl Secondary {
+    /// A NOTIFY for a name in `zone`. One from a server that is none of the primaries is not answered, as in
+    /// CoreDNS.
+    fn notified(&self, cx: &mut Cx<'_>, name: NameRef<'_>, zone: &SecondaryZone) -> Step {
+        let client = cx.job.client().peer.ip().to_canonical();
+        let Some(primary) = zone.primary_at(client) else {
+            // No more than a word for whoever looks: anyone can send any number of these.
+            let text = format!("Dropping notify from {client} for {name}");
+            cx.worker.sink.line(Level::Debug, SPEC.name, text);
+            return Step::Drop;
+        };
+        let text = format!("Notify from {client} for {name}: checking transfer");
+        cx.worker.sink.line(Level::Info, SPEC.name, text);
+        self.notices.note(name.to_name(), primary, announced(&cx.job.request));
+        cx.q().reply(Rcode::NOERROR, true);
+        Step::Answered
+    }
+}
+
+/// The serial number in the SOA record that a NOTIFY may have in its answer section.
+fn announced(request: &[u8]) -> Option<Serial> {
+    let view = Records::of(request).ok()?.next()?.ok()?;
+    let is_soa = (view.section, view.rtype) == (Section::Answer, Type::SOA);
+    let record = is_soa.then(|| view.to_record(request).ok())??;
+    Some(Soa::new(record).ok()?.serial())
+}

@@ -1,0 +1,178 @@
+use super::*;
+use crate::config::build;
+use crate::testing::{Bench, request};
+use crate::transport::Transport;
+use crate::worker::Verdict;
+use nodens_wire::{Builder, Class, Flags, Message, Name, Record};
+use nodens_zone::data::{Data, Edit};
+use nodens_zone::Zone;
+use nodens_zone::secondary::SecondaryService;
+
+const BLOCK: &str = "example.org:53 {\n secondary {\n  transfer from 192.0.2.1 192.0.2.2:5300\n }\n}";
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+/// A version with an address for `www`.
+fn data(origin: &str, serial: u32) -> Data {
+    let origin = name(origin);
+    let record = |owner: &Name, rtype: Type, rdata: &[u8]| {
+        let (owner, class, rdata) = (owner.clone(), Class::IN, rdata.to_vec());
+        Record { owner, rtype, class, ttl: 60, rdata }
+    };
+    let soa = Soa::with(origin.view(), 60, (&origin, &origin), [serial, 7200, 900, 86_400, 30]);
+    let mut edit = Edit::new(origin.view(), Class::IN);
+    let ns = record(&origin, Type::NS, name("ns.example.net.").as_wire());
+    let www = record(&name("www.").join(origin.view()).unwrap_or(origin), Type::A, &[192, 0, 2, 80]);
+    for record in [soa.record(), &ns, &www] {
+        edit.add(record.into()).unwrap();
+    }
+    edit.finish().unwrap()
+}
+
+fn service(bench: &Bench) -> &SecondaryService {
+    &bench.worker.config().services.secondaries[0]
+}
+
+/// Serves a version of the zone, as if it had been transferred.
+fn transfer(bench: &Bench, zone: &str, serial: u32) {
+    let zones = service(bench).zones.load();
+    let zone = zones.get(name(zone).view()).unwrap();
+    let zone = zone.as_secondary().unwrap();
+    zone.replace(data(&zone.origin().to_string(), serial), &[]);
+}
+
+/// A NOTIFY for the zone, with a serial number.
+fn notify(zone: &str, serial: Option<u32>) -> Vec<u8> {
+    let (mut out, zone) = (Vec::new(), name(zone));
+    let flags = Flags(0).with_opcode(Opcode::NOTIFY).with(Flags::AA, true);
+    let mut builder = Builder::new(&mut out, 4711, flags);
+    builder.question(zone.view(), Type::SOA, Class::IN);
+    if let Some(serial) = serial {
+        let soa = Soa::with(zone.view(), 5, (&zone, &zone), [serial, 0, 0, 0, 0]);
+        builder.push(Section::Answer, soa.record()).unwrap();
+    }
+    out
+}
+
+/// What comes back, if anything does.
+fn send(bench: &mut Bench, client: &str, request: &[u8]) -> Option<Message> {
+    bench.client.peer = client.parse().unwrap();
+    let mut out = Vec::new();
+    match bench.worker.receive(bench.now, bench.client, request, &mut out) {
+        Verdict::Answered => Some(Message::parse(&out).unwrap()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_zone_is_answered_for_as_soon_as_it_is_transferred_and_until_it_expires() {
+    let mut bench = Bench::new(BLOCK);
+    assert_eq!(bench.ask("www.example.org. A").flags.rcode(), Rcode::SERVFAIL);
+    transfer(&bench, "example.org.", 7);
+    let answer = bench.ask("www.example.org. A");
+    assert_eq!(answer.answer[0].rdata, [192, 0, 2, 80]);
+    assert!(answer.flags.has(Flags::AA));
+    let configured = service(&bench).configured[0].zone.clone();
+    configured.expire();
+    assert_eq!(bench.ask("www.example.org. A").flags.rcode(), Rcode::SERVFAIL);
+}
+
+#[test]
+fn primaries_are_heard_and_others_are_not() {
+    let mut bench = Bench::new(BLOCK);
+    for client in ["192.0.2.1:4000", "192.0.2.2:53", "[::ffff:192.0.2.1]:53"] {
+        let answer = send(&mut bench, client, &notify("Example.org.", Some(7))).unwrap();
+        assert_eq!((answer.flags.opcode(), answer.flags.rcode()), (Opcode::NOTIFY, Rcode::NOERROR));
+        assert!(answer.flags.has(Flags::AA) && answer.flags.has(Flags::QR));
+    }
+    for stranger in ["192.0.2.3:53", "[2001:db8::1]:53"] {
+        assert_eq!(send(&mut bench, stranger, &notify("example.org.", Some(9))), None);
+    }
+    let taken: Vec<_> = service(&bench).notices.take().collect();
+    let zone = name("example.org.");
+    assert_eq!(taken, [(zone.clone(), 0, Some(Serial(7))), (zone, 1, Some(Serial(7)))]);
+    send(&mut bench, "192.0.2.1:4000", &notify("example.org.", None)).unwrap();
+    assert_eq!(service(&bench).notices.take().next(), Some((name("example.org."), 0, None)));
+}
+
+#[test]
+fn zones_are_handed_on_by_transfer_alone() {
+    let mut bench = Bench::new(BLOCK);
+    transfer(&bench, "example.org.", 7);
+    assert_eq!(bench.ask("example.org. AXFR").flags.rcode(), Rcode::REFUSED);
+    let corefile = BLOCK.replacen('{', "{\n transfer {\n  to *\n }\n", 1);
+    let mut bench = Bench::new(&corefile);
+    transfer(&bench, "example.org.", 7);
+    bench.client.transport = Transport::Tcp;
+    let answer = send(&mut bench, "192.0.2.9:53", &request("example.org. AXFR")).unwrap();
+    assert_eq!((answer.flags.rcode(), answer.answer.len()), (Rcode::NOERROR, 4));
+}
+
+#[test]
+fn another_configuration_goes_on_with_what_is_there() {
+    let bench = Bench::new(BLOCK);
+    transfer(&bench, "example.org.", 7);
+    let serial = |corefile: &str| {
+        let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources).unwrap();
+        let options = crate::config::BuildOptions::default();
+        let config = build(&tree, &options, &bench.shared).unwrap();
+        let zone = config.services.secondaries[0].configured[0].zone.clone();
+        zone.soa().map(|soa| soa.serial().0)
+    };
+    assert_eq!(serial(BLOCK), Some(7));
+    assert_eq!(serial(&BLOCK.replace("192.0.2.2", "192.0.2.3")), None);
+}
+
+#[test]
+fn addresses_of_a_block_share_its_zones_and_the_last_directive_for_a_zone_counts() {
+    let corefile = "example.org:53 {\n bind 127.0.0.1 127.0.0.2\n secondary {\n  \
+        transfer from 192.0.2.1\n }\n secondary example.org example.net {\n  \
+        transfer from 192.0.2.2\n  transfer from 192.0.2.3:5300 [2001:db8::1]:53 2001:db8::2\n }\n}";
+    let bench = Bench::new(corefile);
+    let [service] = bench.worker.config().services.secondaries.as_slice() else { panic!() };
+    let zones: Vec<_> = service.configured.iter().map(|zone| zone.zone.clone()).collect();
+    let primaries: Vec<std::net::SocketAddr> =
+        ["192.0.2.2:53", "192.0.2.3:5300", "[2001:db8::1]:53", "[2001:db8::2]:53"]
+            .map(|text| text.parse().unwrap()).to_vec();
+    assert_eq!(zones.len(), 2);
+    assert!(zones.iter().all(|zone| zone.primaries() == primaries));
+}
+
+#[test]
+fn catalogs_accept_all_members_if_any_line_does() {
+    let accepted = |lines: &str| {
+        let corefile = BLOCK.replacen("}", &format!(" {lines}\n }}"), 1);
+        let bench = Bench::new(&corefile);
+        let accepted = service(&bench).configured[0].catalog.clone();
+        accepted.map(|zones| zones.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(accepted(""), None);
+    assert_eq!(accepted("catalog").as_deref(), Some(""));
+    assert_eq!(accepted("catalog a.org b.org").as_deref(), Some("a.org. b.org."));
+    assert_eq!(accepted("catalog a.org\ncatalog b.org").as_deref(), Some("a.org. b.org."));
+    assert_eq!(accepted("catalog a.org\ncatalog").as_deref(), Some(""));
+    assert_eq!(accepted("catalog\ncatalog a.org").as_deref(), Some(""));
+}
+
+#[test]
+fn mistakes_are_found_where_they_are() {
+    for (directive, line, text) in [
+        ("secondary", 2, "require a transfer from property"),
+        ("secondary {\n  fallthrough\n }", 2, "require a transfer from property"),
+        ("secondary {\n  transfer\n }", 3, "1 or more"),
+        ("secondary {\n  transfer from\n }", 3, "addresses behind 'from'"),
+        ("secondary {\n  transfer to 192.0.2.1\n }", 3, "from"),
+        ("secondary {\n  transfer from *\n }", 3, "an IP address"),
+        ("secondary {\n  transfer from ns.example.org\n }", 3, "an IP address"),
+        ("secondary {\n  transfer from 192.0.2.1:x\n }", 3, "an IP address"),
+        ("secondary {\n  transfer from 192.0.2.1\n  catalog :\n }", 4, "expected a port"),
+        ("secondary {\n  transferr from 192.0.2.1\n }", 3, "did you mean 'transfer'"),
+    ] {
+        let error = Bench::try_new(&format!("example.org:53 {{\n {directive}\n}}"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("Corefile:{line}:")), "{directive}: {error}");
+        assert!(error.contains(text), "{directive}: {error}");
+    }
+}

@@ -1,0 +1,179 @@
+use super::*;
+use crate::poll::Waker;
+use nodens_core::log::Record as LogRecord;
+use nodens_wire::{Class, Record, Type};
+use nodens_zone::Soa;
+use nodens_zone::data::Edit;
+use nodens_zone::secondary::SecondaryService;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+/// A zone with an NS record and these records besides, owners and PTR targets.
+fn data(origin: &str, pointers: &[(&str, &str)]) -> Data {
+    let origin = name(origin);
+    let mut edit = Edit::new(origin.view(), Class::IN);
+    let soa = Soa::with(origin.view(), 0, (&origin, &origin), [1, 3600, 600, 604_800, 0]);
+    let record = |owner: Name, rtype: Type, rdata: &[u8]| Record {
+        owner,
+        rtype,
+        class: Class::IN,
+        ttl: 0,
+        rdata: rdata.to_vec(),
+    };
+    let below = |owner: &str| name(&format!("{owner}.")).join(origin.view()).unwrap();
+    let mut records = vec![
+        soa.record().clone(),
+        record(origin.clone(), Type::NS, name("invalid.").as_wire()),
+        record(below("version"), Type::TXT, b"\x012"),
+    ];
+    let pointer = |(owner, to): &(&str, &str)| record(below(owner), Type::PTR, name(to).as_wire());
+    records.extend(pointers.iter().map(pointer));
+    records.iter().for_each(|record| _ = edit.add(record.into()).unwrap());
+    edit.finish().unwrap()
+}
+
+struct Scene {
+    keeper: Keeper,
+    service: SecondaryService,
+    log: Receiver<LogRecord>,
+}
+
+impl Scene {
+    /// Two catalogs, of which the second accepts members in `example.`, and a zone.
+    fn new() -> Self {
+        let zone = |origin: &str, primary: &str| {
+            Arc::new(SecondaryZone::new(name(origin), vec![primary.parse().unwrap()]))
+        };
+        let configured = |zone: &Arc<SecondaryZone>, catalog: Option<&[&str]>| {
+            let catalog = catalog.map(|zones| zones.iter().map(|zone| name(zone)).collect());
+            Configured { zone: zone.clone(), catalog }
+        };
+        let configured = vec![
+            configured(&zone("one.", "127.0.0.1:1"), Some(&[])),
+            configured(&zone("two.", "127.0.0.1:2"), Some(&["example."])),
+            configured(&zone("zone.example.", "127.0.0.1:3"), None),
+        ];
+        Self::of(SecondaryService { configured, ..SecondaryService::default() })
+    }
+
+    fn of(service: SecondaryService) -> Self {
+        let (sender, log) = sync_channel(1000);
+        let waker = Arc::new(Waker::new().unwrap());
+        let services = [service.clone()];
+        let keeper = Keeper::new(&services, Sink::new(sender), waker).unwrap();
+        Self { keeper, service, log }
+    }
+
+    /// A catalog becomes this.
+    fn apply(&mut self, origin: &str, pointers: &[(&str, &str)]) {
+        let data = data(origin, pointers);
+        self.keeper.apply_catalog(0, &name(origin), &data);
+    }
+
+    /// The member zones that are served.
+    fn served(&self) -> String {
+        let zones = self.service.zones.load();
+        let candidates = ["a.example.", "b.example.", "c.", "zone.example."];
+        let is_served = |zone: &&str| zones.get(name(zone).view()).is_some();
+        candidates.into_iter().filter(is_served).collect::<Vec<_>>().join(" ")
+    }
+
+    fn zone(&self, origin: &str) -> Arc<SecondaryZone> {
+        self.keeper.areas[0].zones[&name(origin)].zone.clone()
+    }
+
+    /// The zone has come.
+    fn fill(&self, origin: &str) {
+        self.zone(origin).replace(data(origin, &[]), &[]);
+    }
+
+    fn has_data(&self, origin: &str) -> bool {
+        self.zone(origin).soa().is_some()
+    }
+
+    fn said(&self, wanted: &str) -> bool {
+        self.log.try_iter().any(|record| match record {
+            LogRecord::Line { text, .. } => text.contains(wanted),
+            _ => false,
+        })
+    }
+}
+
+#[test]
+fn members_come_and_go_and_begin_anew_with_another_label() {
+    let mut scene = Scene::new();
+    scene.apply("one.", &[("1.zones", "a.example."), ("2.zones", "c.")]);
+    assert_eq!(scene.served(), "a.example. c.");
+    assert!(scene.said("Parsed catalog zone one. with 2 member zones: 2 added, 0 removed"));
+    assert_eq!(scene.zone("c.").primaries(), ["127.0.0.1:1".parse().unwrap()]);
+    scene.fill("a.example.");
+    scene.apply("one.", &[("1.zones", "a.example."), ("3.zones", "b.example.")]);
+    assert_eq!(scene.served(), "a.example. b.example.");
+    assert!(scene.has_data("a.example.") && !scene.keeper.areas[0].zones.contains_key(&name("c.")));
+    scene.apply("one.", &[("9.zones", "a.example.")]);
+    assert_eq!((scene.served().as_str(), scene.has_data("a.example.")), ("a.example.", false));
+}
+
+#[test]
+fn a_catalog_that_is_none_changes_nothing() {
+    let mut scene = Scene::new();
+    scene.apply("one.", &[("1.zones", "a.example.")]);
+    scene.apply("one.", &[("1.zones", "a.example."), ("1.zones", "b.example.")]);
+    assert_eq!(scene.served(), "a.example.");
+    assert!(scene.said("Failed to take up catalog zone one.: catalog member 1.zones.one. must"));
+    // A zone that is not said to be one is none.
+    scene.apply("zone.example.", &[("1.zones", "b.example.")]);
+    assert_eq!(scene.served(), "a.example.");
+}
+
+#[test]
+fn members_elsewhere_and_those_that_exist_already_are_skipped() {
+    let mut scene = Scene::new();
+    scene.apply(
+        "two.",
+        &[("1.zones", "c."), ("2.zones", "b.example."), ("3.zones", "zone.example.")],
+    );
+    assert_eq!(scene.served(), "b.example.");
+    assert!(scene.said("Skipped 1 member zones from catalog two.: outside configured"));
+    scene.apply("one.", &[("1.zones", "b.example.")]);
+    assert!(scene.said("exist already: b.example."));
+    assert_eq!(scene.zone("b.example.").primaries(), ["127.0.0.1:2".parse().unwrap()]);
+    // It is the first one's to remove.
+    scene.apply("one.", &[]);
+    assert_eq!(scene.served(), "b.example.");
+    scene.apply("two.", &[]);
+    assert_eq!(scene.served(), "");
+}
+
+#[test]
+fn a_member_changes_hands_if_its_catalog_says_so_and_keeps_its_data_if_its_label_stays() {
+    for (label, keeps) in [("1.zones", true), ("2.zones", false)] {
+        let mut scene = Scene::new();
+        scene.apply("two.", &[("1.zones", "a.example.")]);
+        scene.fill("a.example.");
+        scene.apply("two.", &[("1.zones", "a.example."), ("coo.1.zones", "one.")]);
+        scene.apply("one.", &[(label, "a.example.")]);
+        assert_eq!(scene.zone("a.example.").primaries(), ["127.0.0.1:1".parse().unwrap()]);
+        assert_eq!(scene.has_data("a.example."), keeps);
+        scene.apply("two.", &[]);
+        assert_eq!(scene.served(), "a.example.");
+        scene.apply("one.", &[]);
+        assert_eq!(scene.served(), "");
+    }
+}
+
+#[test]
+fn members_outlive_a_reload() {
+    let mut scene = Scene::new();
+    let pointers = [("1.zones", "a.example.")];
+    let catalog = scene.service.configured[0].zone.clone();
+    catalog.replace(data("one.", &pointers), &[]);
+    scene.apply("one.", &pointers);
+    scene.fill("a.example.");
+    let configured = scene.service.configured.clone();
+    let scene = Scene::of(SecondaryService { configured, ..SecondaryService::default() });
+    assert_eq!((scene.served().as_str(), scene.has_data("a.example.")), ("a.example.", true));
+}
