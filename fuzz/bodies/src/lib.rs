@@ -6,6 +6,7 @@ pub mod http;
 pub mod quic;
 pub mod tls;
 pub mod tsig;
+pub mod transfer_in;
 pub mod workload;
 
 use nodens_core::testing::{Bench, Reaction};
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     ("http", http::http),
     ("quic", quic::quic),
     ("tsig", tsig::tsig),
+    ("transfer_in", transfer_in::transfer_in),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.

@@ -109,6 +109,13 @@ impl Server {
         seen.iter().filter(|line| line.contains(text)).count()
     }
 
+    /// Lines with `text` that have come so far and were not waited for.
+    pub(crate) fn seen(&self, text: &str) -> Vec<String> {
+        let mut seen = self.seen.borrow_mut();
+        seen.extend(self.lines.try_iter());
+        seen.iter().filter(|line| line.contains(text)).cloned().collect()
+    }
+
     pub(crate) fn ask(&self, qname: &str, qtype: Type) -> Message {
         ask_udp(self.address, qname, qtype).unwrap_or_else(|| panic!("no answer to {qname}"))
     }

@@ -27,6 +27,7 @@ mod readmes;
 mod reload;
 mod scrape;
 mod search;
+mod secondary;
 mod standby;
 mod stuck;
 mod transports;

@@ -1,0 +1,206 @@
+//! Other servers as primaries of Nodens and as secondaries of it.
+
+use crate::fixture::{Folder, free_port, need};
+use std::fs::File;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The zone of all tests here.
+pub(super) const ZONE: &str = "example.org";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Knot,
+    Nsd,
+    Bind,
+    Coredns,
+}
+
+/// What a server is for the zone.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Role {
+    /// It has the zone in `zone`, and notifies the server at this port.
+    Primary(u16),
+    /// It transfers the zone from this port.
+    Secondary(u16),
+}
+
+/// A server that runs until this is dropped.
+pub(super) struct Peer {
+    pub(super) port: u16,
+    kind: Kind,
+    child: Child,
+    folder: Folder,
+}
+
+impl Peer {
+    /// Starts one at a port of its own; none if the program is not there, which has been said.
+    pub(super) fn start(kind: Kind, name: &str, role: Role, zone: &str) -> Option<Self> {
+        let (folder, port) = (Folder::new(&format!("{name}-{kind:?}")), free_port());
+        let program = program(kind)?;
+        folder.write("zone", zone);
+        let path = folder.0.display().to_string();
+        let (name, text) = match kind {
+            Kind::Knot => ("knot.conf", knot(&path, port, role)),
+            Kind::Nsd => ("nsd.conf", nsd(&path, port, role)),
+            Kind::Bind => ("named.conf", bind(&path, port, role)),
+            Kind::Coredns => ("Corefile", coredns(&path, port, role)),
+        };
+        let conf = folder.write(name, &text);
+        let mut command = Command::new(program);
+        match kind {
+            Kind::Knot => command.arg("-c").arg(&conf),
+            Kind::Nsd => command.arg("-d").arg("-c").arg(&conf),
+            Kind::Bind => command.arg("-g").arg("-c").arg(&conf),
+            Kind::Coredns => command.arg("-conf").arg(&conf),
+        };
+        let log = File::create(folder.0.join("log")).unwrap();
+        command.current_dir(&folder.0).stdout(log.try_clone().unwrap()).stderr(log);
+        let child = command.stdin(Stdio::null()).spawn().unwrap();
+        let peer = Self { port, kind, child, folder };
+        peer.until_it_listens();
+        Some(peer)
+    }
+
+    fn until_it_listens(&self) {
+        let (since, address) = (Instant::now(), SocketAddr::from(([127, 0, 0, 1], self.port)));
+        while TcpStream::connect(address).is_err() {
+            assert!(since.elapsed() < Duration::from_secs(30), "{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What it has written.
+    pub(super) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.0.join("log")).unwrap_or_default()
+    }
+
+    /// Serves another version of the zone.
+    pub(super) fn change(&self, zone: &str) {
+        let (new, path) = (self.folder.0.join("new"), self.folder.0.join("zone"));
+        std::fs::write(&new, zone).unwrap();
+        std::fs::rename(new, path).unwrap();
+        let mut command = match self.kind {
+            // It looks at the file by itself.
+            Kind::Coredns => return,
+            Kind::Knot => {
+                let mut command = Command::new("knotc");
+                command.arg("-c").arg(self.folder.0.join("knot.conf")).args(["zone-reload", ZONE]);
+                command
+            }
+            Kind::Nsd | Kind::Bind => {
+                let mut command = Command::new("kill");
+                command.args(["-HUP", &self.child.id().to_string()]);
+                command
+            }
+        };
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if self.kind == Kind::Nsd {
+            // It has children, which end with it if it is asked to end.
+            _ = Command::new("kill").arg(self.child.id().to_string()).status();
+            let since = Instant::now();
+            while matches!(self.child.try_wait(), Ok(None))
+                && since.elapsed() < Duration::from_secs(5)
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn program(kind: Kind) -> Option<PathBuf> {
+    let (program, package) = match kind {
+        Kind::Knot => ("knotd", "knot"),
+        Kind::Nsd => ("nsd", "nsd"),
+        Kind::Bind => ("named", "bind9"),
+        Kind::Coredns => return built("coredns"),
+    };
+    need(program, package);
+    Some(PathBuf::from(program))
+}
+
+/// Where `make setup` builds it. Without it, the tests that need it do nothing.
+fn built(program: &str) -> Option<PathBuf> {
+    let cache = match std::env::var_os("NODENS_PEERS_CACHE") {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/peers"),
+    };
+    let path = Some(cache.join("bin").join(program)).filter(|path| path.exists());
+    if path.is_none() {
+        eprintln!("`{program}` is missing: cargo xtask peers {program}");
+    }
+    path
+}
+
+fn knot(path: &str, port: u16, role: Role) -> String {
+    let (remote, zone) = match role {
+        Role::Primary(to) => (to, "    notify: other\n    zonefile-load: difference\n"),
+        Role::Secondary(from) => (from, "    master: other\n    journal-content: all\n"),
+    };
+    format!(
+        "server:\n  rundir: \"{path}\"\n  listen: 127.0.0.1@{port}\nlog:\n  - target: stderr\n    \
+         any: info\ndatabase:\n  storage: \"{path}/db\"\nremote:\n  - id: other\n    address: \
+         127.0.0.1@{remote}\nacl:\n  - id: all\n    address: 127.0.0.1\n    action: [transfer, \
+         notify]\nzone:\n  - domain: {ZONE}\n    storage: \"{path}\"\n    file: zone\n    \
+         acl: all\n    zonefile-sync: -1\n{zone}"
+    )
+}
+
+fn nsd(path: &str, port: u16, role: Role) -> String {
+    let zone = match role {
+        Role::Primary(to) => format!(
+            "  zonefile: zone\n  notify: 127.0.0.1@{to} NOKEY\n  provide-xfr: 127.0.0.1 NOKEY\n  \
+             create-ixfr: yes\n  store-ixfr: yes\n  ixfr-number: 200\n"
+        ),
+        Role::Secondary(from) => format!(
+            "  request-xfr: 127.0.0.1@{from} NOKEY\n  allow-notify: 127.0.0.1 NOKEY\n  \
+             provide-xfr: 127.0.0.1 NOKEY\n"
+        ),
+    };
+    format!(
+        "server:\n  ip-address: 127.0.0.1@{port}\n  username: \"\"\n  chroot: \"\"\n  zonesdir: \
+         \"{path}\"\n  pidfile: \"{path}/pid\"\n  database: \"\"\n  xfrdfile: \"{path}/xfrd\"\n  \
+         xfrdir: \"{path}\"\n  zonelistfile: \"{path}/list\"\n  cookie-secret-file: \"\"\n\
+         remote-control:\n  control-enable: no\nzone:\n  name: {ZONE}\n{zone}"
+    )
+}
+
+fn bind(path: &str, port: u16, role: Role) -> String {
+    let zone = match role {
+        Role::Primary(to) => format!(
+            "type primary; file \"zone\"; ixfr-from-differences yes; notify explicit; also-notify {{ \
+             127.0.0.1 port {to}; }};"
+        ),
+        Role::Secondary(from) => format!(
+            "type secondary; file \"copy\"; primaries {{ 127.0.0.1 port {from}; }}; notify no;"
+        ),
+    };
+    format!(
+        "options {{ directory \"{path}\"; pid-file \"{path}/pid\"; session-keyfile \"{path}/key\"; \
+         listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; allow-transfer {{ any; }}; \
+         allow-notify {{ 127.0.0.1; }}; recursion no; dnssec-validation no; notify-delay 0; \
+         max-ixfr-ratio unlimited; }};\ncontrols {{ }};\nzone \"{ZONE}\" {{ {zone} }};\n"
+    )
+}
+
+fn coredns(path: &str, port: u16, role: Role) -> String {
+    let zone = match role {
+        Role::Primary(to) => {
+            format!("file {path}/zone {{\n reload 1s\n }}\n transfer {{\n to * 127.0.0.1:{to}\n }}")
+        }
+        Role::Secondary(from) => {
+            format!("secondary {{\n transfer from 127.0.0.1:{from}\n }}\n transfer {{\n to *\n }}")
+        }
+    };
+    format!("{ZONE}:{port} {{\n bind 127.0.0.1\n {zone}\n}}\n")
+}
