@@ -225,6 +225,11 @@ pub const HTTP3_STREAM_WINDOW: u32 = HTTP2_STREAM_WINDOW;
 /// Octets of the stream of one request of HTTP/3 that is not whole: its fields, its body, and what is of
 /// no use.
 pub const HTTP3_REQUEST_LEN_MAX: usize = 32 << 10;
+/// Octets that are dropped behind a response to a request that is not whole, before its client is told that
+/// nobody reads them: some clients read no response after that.
+pub const HTTP3_DROPPED_MAX: usize = 128 << 10;
+/// What the place of a dropped piece is reckoned to take, in octets.
+pub const HTTP3_PIECE_COST: usize = 48;
 /// Octets of memory that requests of one connection of HTTP/3 may take which are not whole; beyond them they
 /// are refused.
 pub const HTTP3_KEPT_MAX: usize = HTTP2_KEPT_MAX;

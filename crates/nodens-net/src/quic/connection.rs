@@ -246,6 +246,16 @@ impl Connection {
         Some(partial)
     }
 
+    /// Ends a stream that is not whole in time; says whether a query was on it.
+    pub(super) fn give_up(&mut self, stream: StreamId) -> bool {
+        let partial = self.take_partial(stream);
+        let has_response = partial.is_some_and(|own| matches!(own.kept, Kept::Rest(_)));
+        if has_response {
+            self.stop(stream, code::NO_ERROR);
+        }
+        !has_response
+    }
+
     /// Octets of memory of queries that are not whole.
     pub(super) fn kept(&self) -> usize {
         self.kept

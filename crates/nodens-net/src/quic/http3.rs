@@ -1,11 +1,12 @@
 //! DNS over HTTPS on HTTP/3 (RFC 8484, RFC 9114): one request on each stream.
 
 use super::connection::{Connection, Kept, Phase, code};
+use super::partial::Rest;
 use super::server::QuicServer;
 use crate::context::Context;
 use crate::http::Counted;
 use crate::http::http3::{self, Fault, Progress, Request, Side, Want};
-use crate::limits::{HTTP3_COST, HTTP3_KEPT_MAX};
+use crate::limits::{HTTP3_COST, HTTP3_DROPPED_MAX, HTTP3_KEPT_MAX};
 use crate::slots::Key;
 use nodens_core::{Client, Now, Transport, Verdict};
 use quinn_proto::{Dir, ReadError, StreamId, VarInt};
@@ -79,9 +80,27 @@ impl Connection {
         _ = self.say(&http3::goaway(self.accepted * 4));
         let begun: Vec<StreamId> = self.partial.keys().copied().collect();
         for id in begun {
-            self.take_partial(id);
-            self.abandon(id, VarInt::from_u32(http3::code::REQUEST_REJECTED));
+            if self.give_up(id) {
+                self.abandon(id, VarInt::from_u32(http3::code::REQUEST_REJECTED));
+            }
         }
+    }
+
+    /// Drops what has come on a stream; says whether more is to come.
+    fn drop_rest(&mut self, id: StreamId, rest: &mut Rest) -> bool {
+        let mut stream = self.quinn.recv_stream(id);
+        let Ok(mut chunks) = stream.read(false) else { return false };
+        let is_open = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => {
+                    rest.octets += chunk.bytes.len();
+                    rest.pieces += 1;
+                }
+                end => break end == Err(ReadError::Blocked),
+            }
+        };
+        _ = chunks.finalize();
+        is_open
     }
 
     /// Reads a stream behind what is known of its request.
@@ -210,9 +229,8 @@ impl QuicServer {
             }
             Heard::Progress(Progress::Query(message)) => self.ask_request(key, id, &message, cx),
             Heard::Progress(Progress::Refused(response)) => {
-                // Unless that was all of it.
-                connection.stop(id, code::NO_ERROR);
                 self.respond_http(key, id, &response, counted, cx);
+                self.drop_rest(key, id, Rest::default(), deadline, cx);
             }
             Heard::Reset => {
                 connection.abandon(id, code::REQUEST_CANCELLED);
@@ -223,6 +241,28 @@ impl QuicServer {
                 self.given_up(key, cx);
             }
             Heard::Fault(Fault::Connection(code)) => self.fail(key, code, cx),
+        }
+    }
+
+    /// Drops what comes behind a response, within bounds.
+    pub(super) fn drop_rest(
+        &mut self,
+        key: Key,
+        id: StreamId,
+        mut rest: Rest,
+        deadline: Option<u64>,
+        cx: &Context<'_>,
+    ) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if !connection.drop_rest(id, &mut rest) {
+            return;
+        }
+        let kept = Kept::Rest(rest);
+        let is_much = connection.kept() + kept.cost() > HTTP3_KEPT_MAX;
+        if is_much || rest.octets > HTTP3_DROPPED_MAX {
+            connection.stop(id, code::NO_ERROR);
+        } else {
+            connection.keep_partial(id, kept, deadline, cx.now);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What has come of queries that are not whole.
 
 use crate::http::http3::Request;
+use crate::limits::HTTP3_PIECE_COST;
 
 /// A query that is not whole yet.
 pub(super) struct Partial {
@@ -15,6 +16,16 @@ pub(super) enum Kept {
     Octets(Vec<u8>),
     /// A request of HTTP/3.
     Request(Box<Request>),
+    /// The rest of one that has its response.
+    Rest(Rest),
+}
+
+/// What was dropped of a stream.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Rest {
+    pub(super) octets: usize,
+    /// In so many pieces, whose places QUIC keeps.
+    pub(super) pieces: usize,
 }
 
 impl Kept {
@@ -23,6 +34,7 @@ impl Kept {
         match self {
             Self::Octets(octets) => octets.capacity(),
             Self::Request(request) => request.cost(),
+            Self::Rest(rest) => rest.pieces * HTTP3_PIECE_COST,
         }
     }
 }

@@ -86,6 +86,9 @@ impl QuicServer {
             Some(Partial { kept: Kept::Request(request), deadline }) => {
                 self.read_request(key, id, request, Some(deadline), cx);
             }
+            Some(Partial { kept: Kept::Rest(rest), deadline }) => {
+                self.drop_rest(key, id, rest, Some(deadline), cx);
+            }
             // Behind the query nothing is of interest but the end.
             None => _ = drain(connection, id),
         }
@@ -261,9 +264,9 @@ impl QuicServer {
     pub(super) fn end_partial(&mut self, key: Key, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let late = |own: &super::connection::Partial| own.deadline <= cx.now.mono_ns;
-        let ended: Vec<StreamId> =
+        let mut ended: Vec<StreamId> =
             connection.partial.iter().filter(|(_, own)| late(own)).map(|(id, _)| *id).collect();
-        ended.iter().for_each(|id| _ = connection.take_partial(*id));
+        ended.retain(|id| connection.give_up(*id));
         let next = connection.partial.values().map(|own| own.deadline).min();
         connection.partial_at = next.unwrap_or(NEVER);
         let code = match connection.http3 {

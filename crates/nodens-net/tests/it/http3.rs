@@ -8,7 +8,7 @@ use super::server::{Server, eventually};
 use super::upstream::{Act, Upstream, gate};
 use nodens_net::Options;
 use nodens_wire::{Message, Rcode};
-use quinn_proto::{ClientConfig, Dir, Side, StreamId, TransportConfig, VarInt};
+use quinn_proto::{ClientConfig, Dir, Side, StreamId, TransportConfig, VarInt, WriteError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -231,6 +231,40 @@ fn requests_without_a_query_get_a_status_and_the_connection_goes_on() {
     }
     assert_answered(&ask(&mut client, ASKED));
     assert_eq!([200, 400, 404, 500].map(|status| responses(&server, status)), [1, 5, 1, 1]);
+    assert_eq!(client.lost, None);
+    server.stop();
+}
+
+#[test]
+fn a_client_that_sends_too_much_gets_its_response_first() {
+    let (server, config) = start("whoami");
+    let mut client = connect(&server, &config);
+    // As much as is dropped without a word, and more.
+    for (len, is_stopped) in [(60_000, false), (300_000, true)] {
+        let head = [request("POST", "/dns-query"), vec![DATA, 0x80, 0x0f, 0xff, 0xff]].concat();
+        let id = client.send(&head, false).unwrap();
+        let mut sent = 0;
+        let began = Instant::now();
+        let is_refused = loop {
+            let rest = vec![0; 10_000.min(len - sent)];
+            match client.connection.send_stream(id).write(&rest) {
+                Ok(count) => sent += count,
+                Err(WriteError::Stopped(code)) => break Some(code.into_inner()),
+                Err(_) => {}
+            }
+            client.turn();
+            if sent == len {
+                break None;
+            }
+            assert!(began.elapsed() < PATIENCE);
+        };
+        assert_eq!(is_refused, is_stopped.then_some(0x100), "{len} octets");
+        if is_stopped {
+            _ = client.connection.send_stream(id).reset(VarInt::from_u32(0x10c));
+        }
+        assert_eq!(end(&mut client, id).0, 400);
+    }
+    assert_answered(&ask(&mut client, ASKED));
     assert_eq!(client.lost, None);
     server.stop();
 }
