@@ -43,6 +43,7 @@ pub mod tun;
 /// Connections without sockets, for fuzz targets.
 #[cfg(feature = "testing")]
 pub mod testing {
+    pub use crate::http::http3::testing as http3;
     pub use crate::http::testing::*;
     pub use crate::pipe::testing::*;
 }

@@ -3,10 +3,11 @@
 #![forbid(unsafe_code)]
 
 pub mod http;
+pub mod http3;
 pub mod quic;
 pub mod tls;
-pub mod tsig;
 pub mod transfer_in;
+pub mod tsig;
 pub mod workload;
 
 use nodens_core::testing::{Bench, Reaction};
@@ -40,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     ("quic", quic::quic),
     ("tsig", tsig::tsig),
     ("transfer_in", transfer_in::transfer_in),
+    ("http3", http3::http3),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.

@@ -10,6 +10,8 @@ mod huffman;
 mod order;
 mod request;
 mod side;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 
