@@ -69,6 +69,7 @@ const DIRECTIVES: &[Known] = &[
     known("header"),
     known("health"),
     known("hosts"),
+    known("https3"),
     Known { lines: &["endpoint http://127.0.0.1:1"], ..known("kubernetes") },
     known("k8s_external"),
     known("loadbalance"),

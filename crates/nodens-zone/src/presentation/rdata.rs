@@ -1,8 +1,8 @@
 //! RDATA of the types that are read here: a table of their fields.
 
 use super::PresentationError;
-use super::tokens::{Token, Tokens};
 use super::text::{one_text, texts, two_texts};
+use super::tokens::{Token, Tokens};
 use super::{special, svcb};
 use domain::base::iana::SecurityAlgorithm;
 use domain::rdata::dnssec::Timestamp;

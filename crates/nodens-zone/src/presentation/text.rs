@@ -39,7 +39,10 @@ pub(super) fn texts(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), 
 }
 
 /// Two character-strings of 255 octets at most; the second is empty if there is one word.
-pub(super) fn two_texts(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), PresentationError> {
+pub(super) fn two_texts(
+    rdata: &mut Vec<u8>,
+    tokens: &mut Tokens<'_>,
+) -> Result<(), PresentationError> {
     let word = tokens.expect("text")?;
     let (mut first, mut others) = (word.octets()?, Vec::new());
     while let Some(word) = tokens.next()? {
