@@ -157,14 +157,21 @@ impl Stream {
         http.ask(id, message, in_target)
     }
 
-    /// Makes ready what is to be sent; says whether that is within bounds.
-    pub(super) fn prepare(&mut self) -> bool {
-        let Some(http) = &mut self.http else { return true };
+    /// Makes ready what is to be sent. An error means that the connection is of no more use.
+    pub(super) fn prepare(&mut self) -> Result<(), String> {
+        let Some(http) = &mut self.http else { return Ok(()) };
         let octets = http.take_output();
         if !octets.is_empty() {
             self.pipe.output.append(octets);
         }
-        self.pipe.output.len() <= UNSENT_MAX
+        match self.end() {
+            Some(why) => Err(why),
+            None if self.pipe.output.len() > UNSENT_MAX => {
+                let address = self.upstream.key.address;
+                Err(format!("write tcp {address}: it takes none of what it asks for"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Why nothing more comes of it, if so.

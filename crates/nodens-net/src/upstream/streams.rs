@@ -283,8 +283,8 @@ impl Streams {
         while let Some(key) = self.dirty.pop() {
             let Some(stream) = self.open.get_mut(key) else { continue };
             stream.dirty = false;
-            if !stream.prepare() {
-                let fault = stream.breakage("it takes none of what it asks for".to_owned());
+            if let Err(why) = stream.prepare() {
+                let fault = stream.breakage(why);
                 self.fail(key, &fault, places, cx);
                 continue;
             }

@@ -153,6 +153,10 @@ impl Client {
             return false;
         }
         self.asked.push((id, Reply::new(response, self.speech.dialect(), message)));
+        if !is_all {
+            // Knot Resolver refuses a request that begins before the one in front of it has ended.
+            self.drive();
+        }
         true
     }
 

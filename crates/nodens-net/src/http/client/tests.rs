@@ -119,6 +119,16 @@ fn a_query_is_the_body_of_a_request_or_stands_in_its_target() {
 }
 
 #[test]
+fn requests_follow_each_other_whole() {
+    let mut bench = Bench::doh();
+    bench.frames();
+    (0..3).for_each(|id| bench.ask(id));
+    let sent: Vec<_> = bench.frames().iter().map(|frame| (frame.0, frame.2)).collect();
+    let whole = |stream| [(HEADERS, stream), (DATA, stream)];
+    assert_eq!(sent, [whole(1), whole(3), whole(5)].concat());
+}
+
+#[test]
 fn responses_may_come_in_any_order_and_in_any_pieces() {
     for size in [1, 7, 1000] {
         let mut bench = Bench::doh();
