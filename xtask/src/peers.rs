@@ -82,6 +82,7 @@ const PACKAGES: &[Package] = &[
     tool("stubby", "stubby"),
     peer("pdns-recursor", "pdns_recursor"),
     tool("bind9", "named"),
+    tool("bind9-utils", "dnssec-signzone"),
     peer("knot", "knotd"),
     tool("nsd", "nsd"),
     tool("dnsperf", "dnsperf"),
