@@ -189,14 +189,58 @@ fn a_signature_counts_for_lookups_that_the_query_leads_to() {
     let alias = "template IN A alias.example.org {\n answer \"{{ .Name }} 60 IN CNAME \
                  www.secret.example.\"\n }";
     let tsig = format!("tsig {{\n secret key.example. {SECRET}\n require A\n}}");
-    let secret = format!("secret.example {{\n {tsig}\n whoami\n}}");
+    let answer = "template IN A secret.example {\n answer \"{{ .Name }} 60 IN A 192.0.2.7\"\n }";
+    let secret = format!("secret.example {{\n {tsig}\n {answer}\n}}");
+    // The alias is shown, and what it leads to is not.
     let mut open = Bench::new(&format!("example.org {{\n {alias}\n}}\n{secret}"));
-    let alone = open.ask("alias.example.org. A");
-    assert_eq!((alone.answer.len(), types(&alone)), (1, vec![]));
+    assert_eq!(open.ask("alias.example.org. A").answer.len(), 1);
     let mut both = Bench::new(&format!("example.org {{\n {tsig}\n {alias}\n}}\n{secret}"));
     let right = key("key.example.", "hmac-sha256");
     let (message, verdict) = ask(&mut both, request("alias.example.org. A"), &right);
-    assert_eq!((message.flags.rcode(), verdict), (Rcode::NOERROR, Ok(())));
+    assert_eq!((message.answer.len(), verdict), (2, Ok(())));
+}
+
+#[test]
+fn the_signature_of_a_query_without_a_response_is_for_no_other() {
+    let tsig = format!("tsig {{\n secret key.example. {SECRET}\n}}");
+    let acl = "acl {\n drop type TXT\n }";
+    let mut bench = Bench::new(&format!(". {{\n {tsig}\n {acl}\n whoami\n}}"));
+    let mut query = request("example.org. TXT");
+    key("key.example.", "hmac-sha256").sign_query(&mut query, bench.now.unix_s).unwrap();
+    assert_eq!(bench.ask_bytes(&query), None);
+    assert!(!types(&bench.ask("example.org. A")).contains(&Type::TSIG));
+}
+
+#[test]
+fn an_answer_that_is_given_early_is_signed() {
+    let tsig = format!("tsig {{\n secret key.example. {SECRET}\n}}");
+    let cache = "cache {\n serve_stale 1h verify 100ms\n }";
+    let corefile = format!(". {{\n {tsig}\n {cache}\n forward . 192.0.2.9\n}}");
+    let (mut bench, mut asked) = (Bench::new(&corefile), 0);
+    bench.upstream(move |_, query| {
+        asked += 1;
+        let mut reply = query.clone();
+        reply.flags = reply.flags.with(Flags::QR, true);
+        let owner = reply.questions[0].qname.clone();
+        let rdata = vec![192, 0, 2, 7];
+        reply.answer = vec![Record { owner, rtype: Type::A, class: Class::IN, ttl: 10, rdata }];
+        let mut wire = Vec::new();
+        reply.write(&mut wire).unwrap();
+        match asked {
+            1 => crate::testing::Reaction::Reply(wire),
+            _ => crate::testing::Reaction::Silence,
+        }
+    });
+    bench.ask("example.org. A");
+    bench.pass(Duration::from_secs(20));
+    let mut query = request("example.org. A");
+    let right = key("key.example.", "hmac-sha256");
+    let mut verifier = right.sign_query(&mut query, bench.now.unix_s).unwrap();
+    assert_eq!(bench.ask_bytes(&query), None);
+    let sent = bench.pass(Duration::from_millis(100));
+    let [(_, response)] = sent.as_slice() else { panic!("{} responses", sent.len()) };
+    assert_eq!(Message::parse(response).unwrap().answer.len(), 1);
+    assert_eq!(verifier.accept(response, bench.now.unix_s), Ok(()));
 }
 
 /// A zone with many records.
