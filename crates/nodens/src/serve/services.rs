@@ -214,20 +214,16 @@ impl Services {
         // Anew with each configuration.
         self.keep_certificates();
         self.stop_notifying();
-        match Notifications::start(&services.notifies, self.context.shared.sink.clone()) {
-            Ok(notifier) => self.notifier = Some(notifier),
-            Err(error) => {
-                let text = format!("cannot notify secondaries of changes: {error}");
-                self.context.shared.sink.line(Level::Error, "transfer", text);
-            }
-        }
-        match Secondaries::start(&services.secondaries, self.context.shared.sink.clone()) {
-            Ok(secondaries) => self.secondaries = Some(secondaries),
-            Err(error) => {
-                let text = format!("cannot transfer zones from primaries: {error}");
-                self.context.shared.sink.line(Level::Error, "secondary", text);
-            }
-        }
+        let sink = &self.context.shared.sink;
+        let failed = |origin, what: &str, error: io::Error| {
+            sink.line(Level::Error, origin, format!("cannot {what}: {error}"));
+        };
+        self.notifier = Notifications::start(&services.notifies, sink.clone())
+            .map_err(|error| failed("transfer", "notify secondaries of changes", error))
+            .ok();
+        self.secondaries = Secondaries::start(&services.secondaries, sink.clone())
+            .map_err(|error| failed("secondary", "transfer zones from primaries", error))
+            .ok();
         if let Some(node) = &mut self.node {
             node.configure(&config);
         }

@@ -125,9 +125,8 @@ pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
             _ => ("tls://", None),
         };
         // Others have no such bounds.
-        let most =
-            |bound| format!("{bound} {{\n        max_connections {}\n    }}", setup.connections);
-        lines.extend(bound.map(most));
+        let most = setup.connections;
+        lines.extend(bound.map(|of| format!("{of} {{\n        max_connections {most}\n    }}")));
         text += &block(scheme, own.address.port(), &lines);
     }
     text
