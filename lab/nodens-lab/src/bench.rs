@@ -229,7 +229,7 @@ impl Bench<'_> {
         Ok(Encrypted { transport, address, certificate, key })
     }
 
-    /// Starts an upstream that answers over TLS or QUIC: an echo.
+    /// Starts an upstream that answers over TLS, HTTPS or QUIC: an echo.
     fn upstream_tls(&self, setup: &mut Setup, transport: Transport) -> Result<Server> {
         let (plain, address) = (free_address()?, free_address()?);
         let names = [address.ip().to_string(), "localhost".to_owned()];
@@ -238,7 +238,11 @@ impl Bench<'_> {
         let authority = identity.authority.context("no authority was made")?;
         let authority = self.scratch.write("upstream-ca.pem", &authority)?;
         let mut command = Command::new(std::env::current_exe()?);
-        let mode = if transport == Transport::Doq { "udp,doq" } else { "udp,dot" };
+        let mode = match transport {
+            Transport::Doq => "udp,doq",
+            Transport::Doh => "udp,doh",
+            _ => "udp,dot",
+        };
         command.args(["echo", "--mode", mode, "--listen", &plain.to_string()]);
         command.args(["--tls-listen", &address.to_string()]);
         command.arg("--tls-cert").arg(self.scratch.write("upstream.pem", &made.chain)?);
@@ -294,6 +298,7 @@ impl Bench<'_> {
                 | Arrangement::Uncached
                 | Arrangement::Held
                 | Arrangement::ForwardDot
+                | Arrangement::ForwardDoh
                 | Arrangement::ForwardDoq
         ) {
             self.closed(setup.address, &self.questions.warm, Some(2 * NAMES as u64))?;

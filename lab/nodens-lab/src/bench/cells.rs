@@ -31,6 +31,8 @@ pub(super) enum Arrangement {
     Held,
     /// One CPU, the upstream over TLS.
     ForwardDot,
+    /// One CPU, the upstream over HTTPS, HTTP/2.
+    ForwardDoh,
     /// One CPU, the upstream over QUIC.
     ForwardDoq,
     /// One CPU, DNS over TLS.
@@ -44,7 +46,7 @@ pub(super) enum Arrangement {
 }
 
 impl Arrangement {
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::OneCpu,
         Self::TwoCpus,
         Self::Internal,
@@ -56,6 +58,7 @@ impl Arrangement {
         Self::UncachedKubernetes,
         Self::Held,
         Self::ForwardDot,
+        Self::ForwardDoh,
         Self::ForwardDoq,
         Self::Dot,
         Self::Doh,
@@ -78,6 +81,7 @@ impl Arrangement {
     pub(super) fn forwards(self) -> Option<Transport> {
         match self {
             Self::ForwardDot => Some(Transport::Dot),
+            Self::ForwardDoh => Some(Transport::Doh),
             Self::ForwardDoq => Some(Transport::Doq),
             _ => None,
         }
@@ -123,6 +127,8 @@ pub(super) enum Cell {
     Misses,
     /// The same through an upstream over TLS.
     MissesDot,
+    /// The same through an upstream over HTTPS.
+    MissesDoh,
     /// The same through an upstream over QUIC.
     MissesDoq,
     /// [`Cell::ManyNames`] with two CPUs.
@@ -164,7 +170,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    pub(super) const ALL: [Self; 32] = [
+    pub(super) const ALL: [Self; 33] = [
         Self::OneName,
         Self::ManyNames,
         Self::Low,
@@ -178,6 +184,7 @@ impl Cell {
         Self::TcpIdle,
         Self::Misses,
         Self::MissesDot,
+        Self::MissesDoh,
         Self::MissesDoq,
         Self::TwoCpus,
         Self::Internal,
@@ -215,6 +222,7 @@ impl Cell {
             Self::TcpIdle => "tcp-idle",
             Self::Misses => "misses",
             Self::MissesDot => "misses-dot",
+            Self::MissesDoh => "misses-doh",
             Self::MissesDoq => "misses-doq",
             Self::TwoCpus => "hits-2-cpus",
             Self::Internal => "internal",
@@ -249,6 +257,7 @@ impl Cell {
             Self::UncachedServices | Self::UncachedSearchPath => Arrangement::UncachedKubernetes,
             Self::TcpIdle => Arrangement::Held,
             Self::MissesDot => Arrangement::ForwardDot,
+            Self::MissesDoh => Arrangement::ForwardDoh,
             Self::MissesDoq => Arrangement::ForwardDoq,
             Self::Dot100 | Self::DotFull | Self::DotResumed => Arrangement::Dot,
             Self::Doh100 => Arrangement::Doh,
@@ -260,7 +269,8 @@ impl Cell {
 
     /// Whether every answer is meant to come from the server's own memory.
     pub(super) fn wants_hits(self) -> bool {
-        let of_others = matches!(self, Self::Misses | Self::MissesDot | Self::MissesDoq);
+        let of_others =
+            matches!(self, Self::Misses | Self::MissesDot | Self::MissesDoh | Self::MissesDoq);
         !of_others && !matches!(self, Self::UncachedExternal | Self::Memory)
     }
 

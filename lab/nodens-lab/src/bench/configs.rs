@@ -111,7 +111,11 @@ pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
         None => format!("forward . {upstream}"),
         Some(UpstreamTls { transport, address, authority }) => {
             let options = format!("tls {}", authority.display());
-            let scheme = if *transport == Transport::Doq { "quic" } else { "tls" };
+            let scheme = match transport {
+                Transport::Doq => "quic",
+                Transport::Doh => "https",
+                _ => "tls",
+            };
             format!("forward . {scheme}://{address} {{\n        {options}\n    }}")
         }
     });
@@ -215,10 +219,11 @@ pub(super) fn dnsdist(setup: &Setup) -> String {
     }
     let (upstream, tls) = match &setup.upstream_tls {
         None => (upstream, String::new()),
-        Some(UpstreamTls { address, authority, .. }) => {
+        Some(UpstreamTls { transport, address, authority }) => {
             let authority = authority.display();
             let how = "tls=\"openssl\", subjectName=\"localhost\"";
-            (address, format!(", {how}, caStore=\"{authority}\""))
+            let path = if *transport == Transport::Doh { ", dohPath=\"/dns-query\"" } else { "" };
+            (address, format!(", {how}, caStore=\"{authority}\"{path}"))
         }
     };
     _ = writeln!(text, "newServer({{address=\"{upstream}\", sockets=8{tls}}}):setUp()");

@@ -38,7 +38,7 @@ impl Bench<'_> {
             Cell::Internal | Cell::UncachedInternal => {
                 self.closed(server, &questions.internal, None)
             }
-            Cell::Misses | Cell::MissesDot | Cell::MissesDoq => {
+            Cell::Misses | Cell::MissesDot | Cell::MissesDoh | Cell::MissesDoq => {
                 let suffix = Name::parse("miss.bench.example")?;
                 self.closed(server, &Workload::unique(seed, suffix.view(), Type::A)?, None)
             }

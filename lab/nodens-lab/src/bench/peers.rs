@@ -187,6 +187,7 @@ impl Peer {
             Arrangement::Busy => corefile,
             // Others cannot, or not in this version.
             Arrangement::ForwardDot => knows_names || self.kind == Kind::Kresd,
+            Arrangement::ForwardDoh => corefile || self.kind == Kind::Dnsdist,
             Arrangement::ForwardDoq => corefile,
             Arrangement::Dot | Arrangement::Doh | Arrangement::Doq | Arrangement::Doh3 => {
                 arrangement.encrypted().is_some_and(|transport| self.speaks(transport))

@@ -206,6 +206,9 @@ fn misses(peers: &[Peer], n: &Numbers<'_>) -> Section {
         rate_column(n, "upstream over TLS", Cell::MissesDot),
         ratio_column(n, "×dnsdist over TLS", Cell::MissesDot, ("dnsdist", Cell::MissesDot)),
         ratio_column(n, "×CoreDNS over TLS", Cell::MissesDot, ("coredns", Cell::MissesDot)),
+        rate_column(n, "upstream over HTTPS", Cell::MissesDoh),
+        ratio_column(n, "×dnsdist over HTTPS", Cell::MissesDoh, ("dnsdist", Cell::MissesDoh)),
+        ratio_column(n, "×CoreDNS over HTTPS", Cell::MissesDoh, ("coredns", Cell::MissesDoh)),
         rate_column(n, "upstream over QUIC", Cell::MissesDoq),
         ratio_column(n, "×CoreDNS over QUIC", Cell::MissesDoq, ("coredns", Cell::MissesDoq)),
     ];
