@@ -238,10 +238,10 @@ impl Bench<'_> {
         let authority = identity.authority.context("no authority was made")?;
         let authority = self.scratch.write("upstream-ca.pem", &authority)?;
         let mut command = Command::new(std::env::current_exe()?);
-        let mode = match transport {
-            Transport::Doq => "udp,doq",
-            Transport::Doh => "udp,doh",
-            _ => "udp,dot",
+        let (mode, scheme) = match transport {
+            Transport::Doq => ("udp,doq", "quic"),
+            Transport::Doh => ("udp,doh", "https"),
+            _ => ("udp,dot", "tls"),
         };
         command.args(["echo", "--mode", mode, "--listen", &plain.to_string()]);
         command.args(["--tls-listen", &address.to_string()]);
@@ -250,7 +250,7 @@ impl Bench<'_> {
         let log = setup.folder.join("upstream.log");
         let mut upstream = Server::start("echo", &mut command, &self.cpus.upstream, &log)?;
         upstream.await_answer(plain, &ready_name()?, self.stop)?;
-        setup.upstream_tls = Some(UpstreamTls { transport, address, authority });
+        setup.upstream_tls = Some(UpstreamTls { scheme, address, authority });
         Ok(upstream)
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Setup {
 
 /// An upstream with TLS; its certificate is for `localhost` and its address.
 pub(super) struct UpstreamTls {
-    pub(super) transport: Transport,
+    pub(super) scheme: &'static str,
     pub(super) address: SocketAddr,
     /// The authority of its certificate, in PEM.
     pub(super) authority: PathBuf,
@@ -109,13 +109,8 @@ pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
     }
     lines.push(match &setup.upstream_tls {
         None => format!("forward . {upstream}"),
-        Some(UpstreamTls { transport, address, authority }) => {
+        Some(UpstreamTls { scheme, address, authority }) => {
             let options = format!("tls {}", authority.display());
-            let scheme = match transport {
-                Transport::Doq => "quic",
-                Transport::Doh => "https",
-                _ => "tls",
-            };
             format!("forward . {scheme}://{address} {{\n        {options}\n    }}")
         }
     });

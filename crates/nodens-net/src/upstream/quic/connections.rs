@@ -2,6 +2,7 @@
 
 use super::connection::{Connection, News};
 use super::fault::text_of;
+use super::outcome::{breakage, dial_timeout, give_back, is_farewell, take_answer};
 use super::packets::Packets;
 use crate::context::Context;
 use crate::fault;
@@ -18,7 +19,7 @@ use foldhash::fast::RandomState;
 use nodens_core::upstream::{Ask, Carrier, Fault, Upstream};
 use nodens_wire::framing::push_message;
 use nodens_wire::header;
-use quinn_proto::{ConnectionError, EndpointConfig, VarInt};
+use quinn_proto::{EndpointConfig, VarInt};
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -353,60 +354,6 @@ impl Connections {
             places.reuse(waiting);
         }
     }
-}
-
-/// Hands a message to the query it answers; the message comes with its length in front.
-fn take_answer(
-    connection: &mut Connection,
-    id: u16,
-    framed: &[u8],
-    places: &mut Places,
-    cx: &mut Context<'_>,
-) {
-    let record = &mut connection.record;
-    let message = framed.get(2..).unwrap_or_default();
-    let answer = record.waiting.get(&id).and_then(|waiting| waiting.answer(message));
-    let Some(answer) = answer else {
-        cx.counters.add(cx.counters.strays, 1);
-        let text = format!("response of {} is none to the query", record.upstream.name);
-        return give_back(connection, id, &text, places, cx);
-    };
-    let Some(waiting) = record.take(id, cx.now) else { return };
-    record.answers = record.answers.saturating_add(1);
-    places.remove(waiting.attempt);
-    cx.worker.reply(cx.now, waiting.ticket, waiting.attempt, &answer);
-    places.reuse(waiting);
-}
-
-/// The query with this ID gets no response, for this reason.
-fn give_back(
-    connection: &mut Connection,
-    id: u16,
-    text: &str,
-    places: &mut Places,
-    cx: &mut Context<'_>,
-) {
-    let Some(waiting) = connection.record.take(id, cx.now) else { return };
-    places.remove(waiting.attempt);
-    let fault = Fault::Refused(text.to_owned());
-    cx.worker.failed(cx.now, waiting.ticket, waiting.attempt, &fault);
-    places.reuse(waiting);
-}
-
-/// Whether the upstream closed a connection with nothing wrong.
-fn is_farewell(error: &ConnectionError) -> bool {
-    matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code == code::NO_ERROR)
-}
-
-/// What it means that a connection broke: before it is made, no query has left.
-fn breakage(connection: &Connection, text: String) -> Fault {
-    if connection.record.connected { Fault::Broken(text) } else { Fault::Connect(text) }
-}
-
-/// That a connection was not made in time.
-pub(super) fn dial_timeout(connection: &Connection) -> String {
-    let address = connection.record.upstream.key.address;
-    format!("dial udp {address}: quic handshake: i/o timeout")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod connection;
 mod connections;
 mod dial;
 mod fault;
+mod outcome;
 mod packets;
 mod sweep;
 

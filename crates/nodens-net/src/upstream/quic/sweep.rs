@@ -1,6 +1,7 @@
 //! What happens to connections when a time has come.
 
-use super::connections::{Connections, dial_timeout};
+use super::connections::Connections;
+use super::outcome::dial_timeout;
 use crate::context::Context;
 use crate::limits::CONNECT_TIMEOUT;
 use crate::quic::code;
