@@ -32,10 +32,11 @@ const AT_ONCE: usize = 4;
 const STREAM_MAX: usize = 2 + 65_535;
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Tls,
     Https,
     Quic,
+    Grpc,
 }
 
 /// What clients need to connect.
@@ -94,16 +95,7 @@ impl Load {
         let mut threads = tokio::runtime::Builder::new_multi_thread();
         let runtime = threads.worker_threads(1).enable_all().build().unwrap();
         let inside = runtime.enter();
-        let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(authority.0.pem().as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider);
-        let config = config.with_safe_default_protocol_versions().unwrap();
-        let resumes = config.with_root_certificates(roots).with_no_client_auth();
-        let mut forgets = resumes.clone();
-        forgets.resumption = Resumption::disabled();
-        let way = Way { ports, endpoint, configs: [resumes, forgets] };
+        let way = Way::new(ports, authority);
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
         let clients = [Kind::Tls, Kind::Https, Kind::Quic].into_iter().flat_map(|kind| {
             let client = |is_kept: bool, resumes: bool| {
@@ -194,15 +186,29 @@ async fn in_time<T>(what: &str, act: impl Future<Output = T>) -> T {
 }
 
 /// A connection.
-enum Connection {
+pub(super) enum Connection {
     Tls(Box<TlsStream<TcpStream>>),
     Https(SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>),
     Quic(quinn::Connection),
 }
 
 impl Way {
+    /// Within a runtime.
+    pub(super) fn new(ports: Ports, authority: &Authority) -> Self {
+        let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.0.pem().as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap();
+        let resumes = config.with_root_certificates(roots).with_no_client_auth();
+        let mut forgets = resumes.clone();
+        forgets.resumption = Resumption::disabled();
+        Self { ports, endpoint, configs: [resumes, forgets] }
+    }
+
     /// A new connection and the certificate of the server, or why the server closed it before it was open.
-    async fn connect(
+    pub(super) async fn connect(
         &self,
         kind: Kind,
         resumes: bool,
@@ -213,6 +219,7 @@ impl Way {
             Kind::Tls => ("dot", self.ports.tls),
             Kind::Https => ("h2", self.ports.https),
             Kind::Quic => ("doq", self.ports.quic),
+            Kind::Grpc => ("h2", self.ports.grpc),
         };
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         let server = SocketAddr::from(([127, 0, 0, 1], port));

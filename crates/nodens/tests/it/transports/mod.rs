@@ -5,6 +5,7 @@ mod forwarders;
 mod handover;
 mod languages;
 mod load;
+mod refusals;
 mod rotation;
 mod tools;
 
