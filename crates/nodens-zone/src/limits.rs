@@ -38,7 +38,7 @@ pub const REFRESHES_AT_ONCE: usize = 64;
 /// Octets of the RDATA of one RRset with their lengths: a longer one is in no message.
 pub const RRSET_LEN_MAX: usize = 65_535;
 /// Octets of all records of one name, which a change of one of them copies.
-pub const NODE_LEN_MAX: usize = 1 << 20;
+pub const NODE_LEN_MAX: usize = 1 << 18;
 /// Seconds of the greatest TTL (RFC 2181 section 8).
 pub const TTL_MAX: u32 = (1 << 31) - 1;
 /// Names that are looked at for the one whose NSEC record covers another, before it is given up: in a

@@ -5,7 +5,7 @@
 use nodens_testkit::alloc::{Counting, allocations_of_thread, held};
 use nodens_wire::{Class, Name, NameRef, Type};
 use nodens_zone::RecordRef;
-use nodens_zone::data::{Data, Difference, Edit, Found};
+use nodens_zone::data::{Data, Difference, Edit, Found, Served};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -114,4 +114,14 @@ fn a_lookup_allocates_nothing() {
         assert_eq!(allocations_of_thread(), allocations);
         eprintln!("lookup of names that are {what}: {:?}", started.elapsed() / 20_000);
     }
+}
+
+#[test]
+fn small_zones_are_small() {
+    let _alone = nodens_testkit::alone();
+    let before = held();
+    let zones: Vec<Served> = (0..1000_u32).map(|_| Served::new(build(8))).collect();
+    let each = (held().chunks - before.chunks) / zones.len();
+    eprintln!("a zone of 10 records: {each} octets with what malloc adds");
+    assert!(each < 2_000, "{each}");
 }

@@ -1,7 +1,7 @@
 //! What edits accept and refuse, differences, and zones that are served.
 
 use super::*;
-use crate::limits::RRSET_LEN_MAX;
+use crate::limits::{NODE_LEN_MAX, RRSET_LEN_MAX};
 use crate::zone::{Advance, RecordRef, Zone};
 
 #[test]
@@ -194,4 +194,55 @@ fn readers_see_whole_versions_while_a_zone_changes() {
         }
     });
     assert_eq!(served.sweep(), 0);
+}
+
+#[test]
+fn the_deepest_trie_is_built_read_and_freed_on_a_small_stack() {
+    // Two symbols for each octet, and another name that parts at each of them.
+    let wire = [&[63][..], &[0xff; 63]].concat().repeat(3);
+    let deep = [&wire[..], &[59], &[0xff; 59], b"\x01z\0"].concat();
+    let starts = [0_usize, 64, 128, 192];
+    let mut names = vec![Name::from_wire(&deep).unwrap()];
+    for at in (0..deep.len() - 3).filter(|at| !starts.contains(at)) {
+        for octet in [b'a', 0xfe] {
+            let mut name = deep.clone();
+            name[at] = octet;
+            let start = starts.into_iter().rfind(|start| *start < at).unwrap();
+            // Labels to the left would part earlier.
+            names.push(Name::from_wire(&name[start..]).unwrap());
+        }
+    }
+    let run = move || {
+        let mut edit = edit(&[]);
+        for owner in &names {
+            let (rtype, class) = (Type::TXT, Class::IN);
+            let record = RecordRef { owner: owner.view(), rtype, class, ttl: 1, rdata: b"\x01a" };
+            assert_eq!(edit.add(record), Ok(true));
+        }
+        let data = edit.finish().unwrap();
+        let other = data.edit().finish().unwrap();
+        assert_eq!(Difference::between(&data, &other).records(), 2);
+        for owner in &names {
+            assert!(matches!(data.lookup(owner.view(), Type::TXT), Found::Answer { .. }));
+            let mut edit = other.edit();
+            assert!(edit.remove_name(owner.view()));
+            drop(edit.finish().unwrap());
+        }
+        assert_eq!(data.records(), 2 + names.len() as u64);
+    };
+    std::thread::Builder::new().stack_size(512 << 10).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
+fn a_name_has_room_for_many_types() {
+    let mut edit = edit(&[]);
+    let (owner, class) = (name("a.z."), Class::IN);
+    let add = |edit: &mut Edit, rtype: u16| {
+        let (owner, rtype) = (owner.view(), Type(rtype));
+        edit.add(RecordRef { owner, rtype, class, ttl: 1, rdata: &[0; 1000] })
+    };
+    let added = (1000..2000).take_while(|rtype| add(&mut edit, *rtype).is_ok()).count();
+    assert_eq!(added, (NODE_LEN_MAX - 6) / 1012);
+    assert_eq!(add(&mut edit, 1999), Err(Refused::TooLong));
+    assert_eq!(edit.finish().unwrap().rrsets(owner.view()).count(), added);
 }
