@@ -5,6 +5,7 @@ use crate::journal::{Journal, Step, Steps};
 use crate::limits::JOURNAL_OCTETS;
 use crate::serial::Serial;
 use crate::table::ZoneTable;
+use crate::tsig::Key;
 use crate::zone::{Soa, Version, Zone};
 use nodens_wire::{Name, NameRef};
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +22,8 @@ mod tests;
 pub struct SecondaryZone {
     origin: Name,
     primaries: Vec<SocketAddr>,
+    /// What queries to the primaries are signed with.
+    key: Mutex<Option<Key>>,
     served: Served,
     /// Locked while a version is replaced, so that it is of the version that is served.
     journal: Mutex<Journal>,
@@ -39,6 +42,7 @@ impl SecondaryZone {
         Self {
             origin,
             primaries,
+            key: Mutex::default(),
             served: Served::default(),
             journal: Mutex::new(Journal::new(JOURNAL_OCTETS)),
             reached_ns: AtomicU64::new(0),
@@ -54,6 +58,16 @@ impl SecondaryZone {
     /// The servers that it is transferred from, in the order in which they are asked.
     pub fn primaries(&self) -> &[SocketAddr] {
         &self.primaries
+    }
+
+    /// What queries to the primaries are signed with, and responses have to be.
+    pub fn key(&self) -> Option<Key> {
+        lock(&self.key).clone()
+    }
+
+    /// From the next query on they are signed with this key, or not at all.
+    pub fn set_key(&self, key: Option<Key>) {
+        *lock(&self.key) = key;
     }
 
     /// The first primary with this address, whatever its port.
@@ -103,6 +117,7 @@ impl SecondaryZone {
     /// A zone of other primaries, with what is here of this one.
     pub fn moved(&self, primaries: Vec<SocketAddr>) -> Self {
         let moved = Self::new(self.origin.clone(), primaries);
+        moved.set_key(self.key());
         if let Some(data) = self.data() {
             moved.replace(data, &[]);
             moved.reached_ns.store(self.reached_ns.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -206,6 +221,8 @@ pub struct Configured {
     /// Whether its members are zones to be served as well (RFC 9432), and which of them: those in one of
     /// these zones, or all if there are none.
     pub catalog: Option<Vec<Name>>,
+    /// See [`SecondaryZone::key`].
+    pub key: Option<Key>,
 }
 
 impl Configured {

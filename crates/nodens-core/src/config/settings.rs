@@ -7,6 +7,7 @@ use crate::proxy::ProxySettings;
 use crate::shared::Shared;
 use crate::transport::ListenerKind;
 use crate::zones::Zones;
+use nodens_zone::tsig::Keys;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -40,6 +41,8 @@ pub struct BlockSettings {
     pub shed: Option<ShedCounters>,
     /// `multisocket`: sockets per address.
     pub multisocket: Option<usize>,
+    /// `tsig`: the keys of the block.
+    pub keys: Arc<Keys>,
     /// `metadata`: the zones whose questions have metadata; `None` without the directive.
     pub metadata: Option<Zones>,
     /// The largest UDP response in octets, whatever the client takes.
@@ -200,6 +203,7 @@ impl Default for BlockSettings {
             proxy: None,
             shed: None,
             multisocket: None,
+            keys: Arc::default(),
             metadata: None,
             udp_size_max: u16::MAX,
         }

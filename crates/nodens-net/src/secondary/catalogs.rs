@@ -121,6 +121,9 @@ impl Area {
                     Some(zone)
                 }
             };
+            if let Some(zone) = &zone {
+                zone.set_key(configured.key.clone());
+            }
             let owner = (origin.clone(), member.id.clone());
             self.catalogs.owners.insert(member.zone.clone(), owner);
             now.extend(zone.map(|zone| (member.zone.clone(), (member.id.clone(), zone))));

@@ -14,6 +14,7 @@ use nodens_wire::{
 };
 use nodens_zone::incoming::{Incoming, IncomingError, Received};
 use nodens_zone::refresh::Token;
+use nodens_zone::tsig::{Fault, Key as TsigKey, Verifier};
 use nodens_zone::{Serial, Soa};
 use socket2::{Domain, Protocol, SockAddr, Socket};
 use std::io;
@@ -28,6 +29,8 @@ pub(super) struct Order {
     pub(super) zone: Name,
     pub(super) primary: SocketAddr,
     pub(super) token: Token,
+    /// What queries are signed with, and responses have to be.
+    pub(super) key: Option<TsigKey>,
 }
 
 /// What is asked.
@@ -92,6 +95,8 @@ impl std::fmt::Display for Failure {
 pub(super) struct Exchange {
     pub(super) order: Order,
     work: Work,
+    /// Verifies the response, if the query is signed.
+    verifier: Option<Verifier>,
     pipe: Pipe,
     input: Vec<u8>,
     connected: bool,
@@ -118,9 +123,10 @@ impl Exchange {
         let pipe = Pipe::dialled(socket.into(), None)?;
         let now = clock::mono_ns();
         let (input, connected) = (Vec::new(), false);
+        let (verifier, began_ns, heard_ns) = (None, now, now);
         let mut exchange =
-            Self { order, work, pipe, input, connected, began_ns: now, heard_ns: now };
-        exchange.ask();
+            Self { order, work, verifier, pipe, input, connected, began_ns, heard_ns };
+        exchange.ask()?;
         Ok(exchange)
     }
 
@@ -132,15 +138,23 @@ impl Exchange {
     /// Asks for something else on the same connection.
     pub(super) fn ask_for(&mut self, work: Work, poll: &Poll, key: Key) -> io::Result<()> {
         self.work = work;
-        self.ask();
+        self.ask()?;
         self.pipe.write()?;
         self.watch(poll, key);
         Ok(())
     }
 
-    fn ask(&mut self) {
-        let request = self.work.request(&self.order.zone);
+    fn ask(&mut self) -> io::Result<()> {
+        let mut request = self.work.request(&self.order.zone);
+        self.verifier = match &self.order.key {
+            Some(key) => {
+                let signed = key.sign_query(&mut request, clock::now().unix_s);
+                Some(signed.map_err(io::Error::other)?)
+            }
+            None => None,
+        };
         self.pipe.output.push(&request, &mut Vec::new());
+        Ok(())
     }
 
     /// The transfer under way.
@@ -208,25 +222,41 @@ impl Exchange {
 
     /// Takes the messages that are whole.
     fn take(&mut self, octets: &[u8]) -> Result<Option<Answer>, Failure> {
-        let (work, zone) = (&mut self.work, &self.order.zone);
+        let (work, zone, verifier) = (&mut self.work, &self.order.zone, &mut self.verifier);
         let mut result = Ok(None);
         let take = |octets: &[u8]| {
             let mut taken = 0;
             while let (Ok(None), Some(rest)) = (&result, octets.get(taken..)) {
                 let Some((message, end)) = first_message(rest) else { break };
                 taken += end;
-                result = match work {
+                result = verify(verifier.as_mut(), message).and_then(|()| match work {
                     Work::Serial(id) => serial(message, *id, zone).map(Answer::Serial).map(Some),
                     Work::Transfer(incoming) => {
                         incoming.message(message).map(|received| received.map(Answer::Transfer))
                     }
-                };
+                });
+                if let (Ok(Some(_)), Some(Err(fault))) =
+                    (&result, verifier.as_ref().map(Verifier::end))
+                {
+                    result = Err(IncomingError::Signature(fault.to_string()));
+                }
             }
             taken
         };
         self.input = take_front(std::mem::take(&mut self.input), octets, take);
         result.map_err(Failure::Wrong)
     }
+}
+
+/// Verifies the next message of a response, if it has to be signed.
+fn verify(verifier: Option<&mut Verifier>, message: &[u8]) -> Result<(), IncomingError> {
+    let Some(verifier) = verifier else { return Ok(()) };
+    let rcode = Header::read(message)?.flags.rcode();
+    verifier.accept(message, clock::now().unix_s).map_err(|fault| match fault {
+        // A server that refuses need not sign it, and what it says is more use than that it did not.
+        Fault::Unsigned if rcode != Rcode::NOERROR => IncomingError::Rcode(rcode),
+        fault => IncomingError::Signature(fault.to_string()),
+    })
 }
 
 /// The serial number in the response to a query for the SOA record.

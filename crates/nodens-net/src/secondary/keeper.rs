@@ -78,6 +78,7 @@ impl Keeper {
         let (schedule, zones, catalogs) = Default::default();
         self.areas.push(Area { service, schedule, zones, catalogs });
         for configured in &configured {
+            configured.zone.set_key(configured.key.clone());
             // One that several blocks have is kept for all of them by the first.
             if self.keeper_of(&configured.zone).is_none() {
                 self.keep(area, configured.zone.clone());
@@ -178,7 +179,8 @@ impl Keeper {
             }
         };
         let Some(primary) = data.primaries().get(primary).copied() else { return };
-        self.open(Order { area, zone: zone.clone(), primary, token }, work);
+        let key = data.key();
+        self.open(Order { area, zone: zone.clone(), primary, token, key }, work);
     }
 
     fn open(&mut self, order: Order, work: Work) {

@@ -1,3 +1,5 @@
+mod keys;
+
 use super::*;
 use nodens_wire::framing::{framed, read_message};
 use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Record, Section, Type};
@@ -101,8 +103,13 @@ struct Running {
 }
 
 fn run(primaries: &[SocketAddr]) -> Running {
+    run_with(primaries, None)
+}
+
+/// With a key that queries are signed with.
+fn run_with(primaries: &[SocketAddr], key: Option<nodens_zone::tsig::Key>) -> Running {
     let zone = Arc::new(SecondaryZone::new(zone(), primaries.to_vec()));
-    let configured = vec![Configured { zone: zone.clone(), catalog: None }];
+    let configured = vec![Configured { zone: zone.clone(), catalog: None, key }];
     let service = SecondaryService { configured, ..SecondaryService::default() };
     let shown = zone.clone() as Arc<dyn Zone>;
     service.zones.update(|update| update.replace(zone.origin().view(), shown));

@@ -1,4 +1,4 @@
-//! `secondary [ZONES…] { transfer from ADDRESS…; catalog [MEMBER-ZONES…]; fallthrough [ZONES…] }`.
+//! `secondary [ZONES…] { transfer from ADDRESS…; key NAME; catalog [MEMBER-ZONES…]; fallthrough [ZONES…] }`.
 
 use super::Secondary;
 use crate::config::BlockBuilder;
@@ -8,6 +8,7 @@ use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::Name;
 use nodens_zone::Zone;
 use nodens_zone::secondary::{Configured, SecondaryService};
+use nodens_zone::tsig::Key;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -21,16 +22,19 @@ struct Options {
     /// Whether the zones are catalogs, and in which zones their members may be: anywhere, if there are none.
     catalog: Option<Vec<Name>>,
     fallthrough: Option<Fallthrough>,
+    /// What queries are signed with.
+    key: Option<Key>,
 }
 
 /// Reads the directive. Several in one block are one handler; of two for one zone, the last counts.
 pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let zones = Zones::of(directive.args(), &block.zones)?;
-    let options = options(directive)?;
+    let options = options(directive, block)?;
     let known = &block.shared.secondaries;
     let configured = zones.names().iter().map(|name| Configured {
         zone: known.zone(name.view(), &options.primaries),
         catalog: options.catalog.clone(),
+        key: options.key.clone(),
     });
     let configured: Vec<_> = configured.collect();
     // The addresses of a block share its zones.
@@ -79,24 +83,33 @@ fn add(service: &mut SecondaryService, configured: Vec<Configured>) {
     }
 }
 
-fn options(directive: &Directive) -> Result<Options, Error> {
+fn options(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Options, Error> {
     let mut options = Options::default();
     for line in directive.lines() {
         line.expect_no_body()?;
         match line.name.text.as_str() {
             "transfer" => options.primaries.extend(primaries(line)?),
+            "key" => options.key = Some(key(line, block)?),
             "catalog" => {
                 let accepted = Zones::of(line.args(), &[])?;
                 merge(&mut options.catalog, accepted.names());
             }
             "fallthrough" => options.fallthrough = Some(Fallthrough::of(line.args())?),
-            _ => return Err(line.unknown_property(&["transfer", "catalog", "fallthrough"])),
+            _ => return Err(line.unknown_property(&["transfer", "key", "catalog", "fallthrough"])),
         }
     }
     if options.primaries.is_empty() {
         return Err(directive.invalid("secondary zones require a transfer from property"));
     }
     Ok(options)
+}
+
+/// `key NAME`: one of the keys of `tsig`.
+fn key(line: &Directive, block: &BlockBuilder<'_>) -> Result<Key, Error> {
+    let [arg] = line.expect_args()?;
+    let name: Name = arg.text.parse().map_err(|_| Error::expected(arg, "the name of a key"))?;
+    let known = block.settings.keys.get(&name).cloned();
+    known.ok_or_else(|| Error::expected(arg, "a key of tsig in the same server block"))
 }
 
 /// `catalog` without names accepts all members, before or after one with names.

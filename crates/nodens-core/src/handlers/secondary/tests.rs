@@ -176,3 +176,26 @@ fn mistakes_are_found_where_they_are() {
         assert!(error.contains(text), "{directive}: {error}");
     }
 }
+
+#[test]
+fn a_key_is_one_of_tsig_in_the_same_block() {
+    let block = |tsig: &str, line: &str| {
+        let secondary = format!("secondary {{\n transfer from 192.0.2.1\n {line}\n }}");
+        format!("example.org:53 {{\n {tsig}\n {secondary}\n}}")
+    };
+    let tsig = "tsig {\n secret transfer.key. c2VjcmV0\n }";
+    let bench = Bench::new(&block(tsig, "key Transfer.KEY"));
+    let key = service(&bench).configured[0].key.clone();
+    assert_eq!(key.map(|key| key.name().to_string()).as_deref(), Some("transfer.key."));
+    assert!(service(&Bench::new(&block(tsig, ""))).configured[0].key.is_none());
+    for (tsig, line, wanted) in [
+        ("", "key transfer.key.", "5:6: expected a key of tsig in the same server block"),
+        (tsig, "key other.key.", "expected a key of tsig in the same server block"),
+        (tsig, "key a..b", "expected the name of a key"),
+        (tsig, "key", "Wrong argument count"),
+        (tsig, "key a b", "Wrong argument count"),
+    ] {
+        let error = Bench::try_new(&block(tsig, line)).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{line}: {error}");
+    }
+}

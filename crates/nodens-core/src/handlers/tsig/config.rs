@@ -47,7 +47,9 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     let labels = [("server", &*block.server), ("view", &*block.view_name())];
     let help = "Queries that tsig refused because of their signature, or because they have none.";
     let refused = block.shared.registry.counter("nodens_tsig_refused_total", help, &labels);
-    block.push(Tsig { zones, keys: Arc::new(keys), types, opcodes, refused });
+    let keys = Arc::new(keys);
+    block.settings.keys = keys.clone();
+    block.push(Tsig { zones, keys, types, opcodes, refused });
     Ok(())
 }
 

@@ -10,8 +10,8 @@ use crate::handler::{Cx, Handle, Spec, Step};
 use crate::log::Level;
 use crate::metrics::Counter;
 use crate::zones::Zones;
-use nodens_wire::{Name, Opcode, Rcode, Type};
-use nodens_zone::tsig::{Check, Key, Keys, Signature, check};
+use nodens_wire::{Opcode, Rcode, Type};
+use nodens_zone::tsig::{Check, Keys, Signature, check};
 use std::sync::Arc;
 
 use config::{setup, share};
@@ -53,11 +53,6 @@ impl<T: PartialEq> Required<T> {
 }
 
 impl Tsig {
-    /// The key of this name, for directives that sign what they send.
-    pub fn key(&self, name: &Name) -> Option<&Key> {
-        self.keys.get(name)
-    }
-
     fn refuse(&self, cx: &mut Cx<'_>, rcode: Rcode, reason: &str) -> Step {
         cx.worker.cells.add(self.refused, 1);
         if cx.block.settings.debug {
