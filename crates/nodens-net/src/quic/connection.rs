@@ -1,5 +1,7 @@
 //! One client connection: its streams, what it owes, its deadlines.
 
+mod owed;
+
 use super::books::Seat;
 pub(super) use super::code;
 use super::http3::Http3;
@@ -13,6 +15,7 @@ use crate::slots::Key;
 use crate::tcp::{Holding, NEVER, Place, Times};
 use bytes::Bytes;
 use nodens_core::Now;
+use owed::Unwritten;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
@@ -25,12 +28,6 @@ pub(super) enum Phase {
     Open,
     /// Closed, by either side: it only says so again to packets that were on their way.
     Closed,
-}
-
-/// A response, or the rest of one, that the connection has no room for yet.
-struct Unwritten {
-    stream: StreamId,
-    octets: Vec<u8>,
 }
 
 pub(super) struct Connection {
@@ -259,68 +256,6 @@ impl Connection {
     /// Octets of memory of queries that are not whole.
     pub(super) fn kept(&self) -> usize {
         self.kept
-    }
-
-    /// Writes a response, or keeps what there is no room for.
-    pub(super) fn respond(&mut self, stream: StreamId, framed: &[u8], now: Now) {
-        if self.phase != Phase::Open {
-            return;
-        }
-        if self.owed.is_empty() {
-            self.progress_at = now.mono_ns;
-        }
-        let Some(written) = self.write(stream, framed) else { return };
-        self.owed.insert(stream, framed.len());
-        self.owed_octets += framed.len();
-        if written < framed.len() {
-            let octets = framed.get(written..).unwrap_or_default().to_vec();
-            self.unwritten.push_back(Unwritten { stream, octets });
-        }
-    }
-
-    /// Writes what there is room for, and the end behind the last octet. None if the client does not
-    /// want it.
-    fn write(&mut self, stream: StreamId, octets: &[u8]) -> Option<usize> {
-        let mut writer = self.quinn.send_stream(stream);
-        let written = match writer.write(octets) {
-            Ok(written) => written,
-            Err(quinn_proto::WriteError::Blocked) => 0,
-            Err(_) => return None,
-        };
-        if written == octets.len() {
-            // An error means that the client does not want it any more.
-            _ = writer.finish();
-        }
-        Some(written)
-    }
-
-    /// Writes what had no room before.
-    pub(super) fn write_rest(&mut self) {
-        for _ in 0..self.unwritten.len() {
-            let Some(mut rest) = self.unwritten.pop_front() else { return };
-            match self.write(rest.stream, &rest.octets) {
-                None => self.settle(rest.stream),
-                Some(written) if written < rest.octets.len() => {
-                    rest.octets.drain(..written);
-                    self.unwritten.push_back(rest);
-                }
-                Some(_) => {}
-            }
-        }
-    }
-
-    /// The client has acknowledged a response.
-    pub(super) fn acknowledged(&mut self, stream: StreamId, now: Now) {
-        self.settle(stream);
-        self.progress_at = now.mono_ns;
-        self.refresh(now);
-    }
-
-    /// Nothing is owed on this stream any more.
-    fn settle(&mut self, stream: StreamId) {
-        if let Some(len) = self.owed.remove(&stream) {
-            self.owed_octets = self.owed_octets.saturating_sub(len);
-        }
     }
 
     /// Ends a stream without a response.

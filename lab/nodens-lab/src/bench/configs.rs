@@ -214,10 +214,10 @@ pub(super) fn dnsdist(setup: &Setup) -> String {
     }
     let (upstream, tls) = match &setup.upstream_tls {
         None => (upstream, String::new()),
-        Some(UpstreamTls { transport, address, authority }) => {
+        Some(UpstreamTls { scheme, address, authority }) => {
             let authority = authority.display();
             let how = "tls=\"openssl\", subjectName=\"localhost\"";
-            let path = if *transport == Transport::Doh { ", dohPath=\"/dns-query\"" } else { "" };
+            let path = if *scheme == "https" { ", dohPath=\"/dns-query\"" } else { "" };
             (address, format!(", {how}, caStore=\"{authority}\"{path}"))
         }
     };
