@@ -29,6 +29,23 @@ pub(super) const ARGUMENTS: &[&str] = &[
     "word word word",
 ];
 
+/// What stands behind the scheme of an upstream, in the words that `forward` has for servers.
+const UPSTREAMS: &[&str] = &[
+    "",
+    "127.0.0.1",
+    "127.0.0.1:8853",
+    "127.0.0.1:0x35",
+    "127.0.0.1%dns.example",
+    "127.0.0.1%dns.example:8853",
+    "127.0.0.1%",
+    "::1",
+    "[::1]:853",
+    "[::1%dns.example]:853",
+    "a b",
+];
+/// Schemes, those of CoreDNS's upstreams and others.
+const SCHEMES: &[&str] = &["dns", "tls", "quic", "https", "https3", "grpc", "tcp", "QUIC"];
+
 /// A directive that Nodens has.
 struct Known {
     name: &'static str,
@@ -123,7 +140,19 @@ pub(super) fn all(source: &Path) -> Result<Vec<Row>> {
         let folder = source.join("plugin").join(directive.folder);
         of_directive(directive, &options(&folder)?, &mut rows);
     }
+    rows.extend(of_upstreams());
     Ok(rows)
+}
+
+/// Schemes of upstreams, with names of certificates and without.
+fn of_upstreams() -> impl Iterator<Item = Row> {
+    let head = |scheme| UPSTREAMS.iter().map(move |to| format!("forward . {scheme}://{to}"));
+    let bodies = |head: String| {
+        ["", " {\ntls_servername other.example\n}", " {\ntls\n}"]
+            .map(|body| format!("{head}{body}\n"))
+    };
+    let lines = SCHEMES.iter().flat_map(head).flat_map(bodies);
+    lines.map(|lines| Row { directive: "forward".to_owned(), lines })
 }
 
 fn of_directive(directive: &Known, options: &[String], rows: &mut Vec<Row>) {
