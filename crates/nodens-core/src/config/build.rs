@@ -31,7 +31,8 @@ pub struct BlockBuilder<'a> {
     pub listen: SocketAddr,
     /// Identifies the block in the Corefile.
     pub source: usize,
-    /// Differs if the block's zones or directives differ: what may outlive a reload depends on it.
+    /// Differs if the block's zones or directives differ: what may outlive a reload depends on it. Servers of a
+    /// block with the same zones have the same.
     pub fingerprint: u64,
     /// What the process shares.
     pub shared: &'a Arc<Shared>,
@@ -112,7 +113,14 @@ pub fn build(
     for placement in &placements {
         let Some(source) = corefile.blocks.get(placement.source) else { continue };
         let directives = &source.directives;
-        blocks.push(compile(placement, directives, options, shared, &mut services)?);
+        // What outlives a reload is common to the servers of a block that have the same zones, as in CoreDNS:
+        // an answer found over one transport is found over the others.
+        let is_same =
+            |own: &&Placement| own.source == placement.source && own.zones == placement.zones;
+        let first = placements.iter().find(is_same).unwrap_or(placement);
+        let fingerprint = fingerprint(first, directives);
+        let of_source = (directives.as_slice(), fingerprint);
+        blocks.push(compile(placement, of_source, options, shared, &mut services)?);
     }
     let at_kinds = || placements.iter().map(|own| own.kind).zip(&blocks);
     certificates::check(corefile, at_kinds())?;
@@ -253,7 +261,7 @@ fn builder<'a>(
 
 fn compile(
     placement: &Placement,
-    directives: &[Directive],
+    (directives, fingerprint): (&[Directive], u64),
     options: &BuildOptions,
     shared: &Arc<Shared>,
     services: &mut Services,
@@ -261,7 +269,7 @@ fn compile(
     let (listen, zones) = (placement.address, placement.zones.clone());
     let at = (placement.kind, listen);
     let mut builder = builder(at, zones, placement.source, options, shared, services);
-    builder.fingerprint = fingerprint(placement, directives);
+    builder.fingerprint = fingerprint;
     builder.settings.clone_from(&placement.settings);
     builder.zone_table = placement.zone_table.clone();
     let present = |spec: &&Spec| directives.iter().any(|d| d.name.text == spec.name);
@@ -276,7 +284,7 @@ fn compile(
     Ok(ServerBlock { zones, server, listen, source, view, handlers, settings })
 }
 
-/// A hash over everything the block says, positions left out.
+/// A hash over everything the block says, positions left out, and the port of its first server.
 fn fingerprint(placement: &Placement, directives: &[Directive]) -> u64 {
     fn add(directives: &[Directive], hasher: &mut DefaultHasher) {
         directives.len().hash(hasher);

@@ -1,6 +1,7 @@
 //! Which questions share an answer.
 
 use super::*;
+use crate::handlers::Handler;
 use nodens_wire::edns::{Options, code, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
 use nodens_wire::{Builder, edns};
@@ -156,4 +157,30 @@ fn a_reload_keeps_the_answers_of_blocks_that_did_not_change() {
     bench.reload(".:53 {\n cache 31\n forward . 192.0.2.9\n}").unwrap();
     bench.ask("www.example. A");
     assert_eq!(bench.asked, 2);
+}
+
+#[test]
+fn servers_of_a_block_with_the_same_zones_share_their_entries() {
+    let fingerprints = |corefile: &str| -> Vec<u64> {
+        let bench = Bench::new(corefile);
+        let handlers = bench.worker.config().blocks.iter().flat_map(|block| &block.handlers);
+        let caches = handlers.filter_map(|handler| match handler {
+            Handler::Cache(cache) => Some(cache.lease.scope().fingerprint),
+            _ => None,
+        });
+        caches.collect()
+    };
+    // Ports and transports of one block; a key that is added changes nothing for the others.
+    let block = |keys: &str| format!("{keys} {{\n cache\n whoami\n}}\n");
+    let all = fingerprints(&block("test:53 test:5300 tls://test https://test grpc://test:4430"));
+    assert_eq!(all.len(), 5);
+    assert!(all.iter().all(|own| Some(own) == fingerprints(&block("test:53")).first()));
+    // Other zones, and another block that says the same, have their own.
+    let [first, second] = fingerprints(&block("test:53 example:5300"))[..] else { panic!() };
+    assert_ne!(first, second);
+    let [first, second] = fingerprints(&[block("test:53"), block("tls://test")].concat())[..]
+    else {
+        panic!()
+    };
+    assert_ne!(first, second);
 }
