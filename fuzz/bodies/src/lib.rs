@@ -13,7 +13,9 @@ pub mod workload;
 use nodens_core::testing::{Bench, Reaction};
 use nodens_expr::{CallError, Context, Environment, Program, Type, Value as ExprValue};
 use nodens_gotemplate::{Object, Template, Value as TemplateValue};
-use nodens_wire::{Admission, Builder, Flags, Header, Message, Name, Records, Section, admit};
+use nodens_wire::{
+    Admission, Builder, Class, Flags, Header, Message, Name, Records, Section, admit,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -31,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     ("template", template),
     ("expression", expression),
     ("record", record),
+    ("master", master),
     ("queries", workload::queries),
     ("names_template", workload::names_template),
     ("capture", workload::capture),
@@ -109,6 +112,42 @@ pub fn record(data: &[u8]) {
     let message = Message::parse(&wire).expect("what was built can be read");
     assert_eq!(message.answer, [record]);
 }
+
+/// A master file is read to its end or refused with its place; its records make a zone or are refused, and a zone
+/// finds each of them again.
+pub fn master(data: &[u8]) {
+    let origin = Name::parse("example.org.").expect("a name");
+    let text = Box::new(std::io::Cursor::new(data.to_vec()));
+    let none = Box::new(nodens_zone::master::NoIncludes);
+    let mut master = nodens_zone::Master::new(text, "zone", origin.view(), none);
+    let mut edit = nodens_zone::data::Edit::new(origin.view(), Class::IN);
+    let mut kept = Vec::new();
+    // `$GENERATE` makes many records out of a few octets.
+    for _ in 0..GENERATED_MAX {
+        match master.next_record() {
+            Ok(Some(record)) => {
+                let (owner, rtype) = (record.owner.to_name(), record.rtype);
+                if edit.add(record).is_ok() {
+                    kept.push((owner, rtype));
+                }
+            }
+            Ok(None) => break,
+            Err(error) => {
+                assert!(error.line >= 1 && error.column >= 1);
+                return;
+            }
+        }
+    }
+    let Ok(zone) = edit.finish() else { return };
+    for (owner, rtype) in kept {
+        let is_signature = rtype == nodens_wire::Type::RRSIG;
+        assert!(is_signature || zone.rrset(owner.view(), rtype).is_some(), "{owner} {rtype}");
+        _ = zone.lookup(owner.view(), rtype);
+    }
+}
+
+/// Records of a master file that are looked at.
+const GENERATED_MAX: usize = 2_000;
 
 /// An expression is compiled or refused; what is compiled has a value or a reason.
 pub fn expression(data: &[u8]) {
