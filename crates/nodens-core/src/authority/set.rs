@@ -2,7 +2,7 @@
 
 use foldhash::fast::RandomState;
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{Name, NameRef};
+use nodens_wire::{Name, NameRef, Type};
 use std::collections::HashMap;
 
 /// A value for each of some zones.
@@ -47,6 +47,22 @@ impl<T> ZoneSet<T> {
         None
     }
 
+    /// As [`ZoneSet::find`]; but the DS records of a zone belong to the one that it is cut out of (RFC 4035
+    /// section 3.1.4.1), if that is here, too.
+    pub(crate) fn find_for(
+        &self,
+        name: NameRef<'_>,
+        qtype: Type,
+        is_called: impl Fn(&T, NameRef<'_>) -> bool,
+    ) -> Option<&T> {
+        let found = self.find(name)?;
+        let parent = || self.find(name.parent()?);
+        match qtype == Type::DS && is_called(found, name) {
+            true => parent().or(Some(found)),
+            false => Some(found),
+        }
+    }
+
     /// The value of the zone that is called `name`.
     pub(crate) fn get(&self, name: NameRef<'_>) -> Option<&T> {
         self.by_name.get(&*name.as_wire().to_ascii_lowercase())
@@ -80,6 +96,9 @@ mod tests {
         assert_eq!(find("."), None);
         assert_eq!(set.get(name("A.example.ORG").view()), Some(&1));
         assert_eq!((set.get(name("x.org").view()), set.values().count()), (None, 3));
+        let apex = name("b.org.");
+        let ds = |qtype| set.find_for(apex.view(), qtype, |_, name| name == apex.view()).copied();
+        assert_eq!((ds(Type::DS), ds(Type::A)), (Some(0), Some(3)));
         set.insert(&Name::root(), 9);
         assert_eq!(set.find(name(&"a.".repeat(127)).view()), Some(&9));
     }

@@ -18,7 +18,7 @@ pub(crate) use renewal::Renewal;
 pub use services::{
     AcmeService, ClusterService, HealthService, LOOP_PROBE_GRACE, LOOP_PROBE_INTERVAL,
     LOOP_PROBE_TIME, LoopProbe, LoopState, PrometheusService, Readiness, ReadyService,
-    ReloadService, Services, Task,
+    ReloadService, Services, Task, Watched,
 };
 pub use settings::{
     BlockSettings, QuicResponses, QuicServer, QuicSettings, ShedCounters, TimeoutSettings, Timeouts,

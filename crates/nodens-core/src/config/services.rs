@@ -6,6 +6,7 @@ use nodens_zone::NotifyService;
 use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub struct Services {
     pub secondaries: Vec<nodens_zone::secondary::SecondaryService>,
     /// Repeated work of handlers, such as reading a changed file.
     pub tasks: Vec<Task>,
+    /// Folders in which a change makes some of that work due at once.
+    pub watched: Vec<Watched>,
     /// What has to be watched, each source once.
     pub clusters: Vec<ClusterService>,
     /// `dnstap`: what has to be written, each target once.
@@ -184,6 +187,24 @@ impl LoopProbe {
             Class::IN,
         );
         out
+    }
+}
+
+/// A folder that some work depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// The folder; those below it are not watched. It may not exist.
+    pub folder: PathBuf,
+    /// The work, as an index into [`Services::tasks`].
+    pub task: usize,
+}
+
+impl Services {
+    /// Adds work that is due at once, too, when something changes in `folder`.
+    pub(crate) fn add_watching(&mut self, task: Task, folder: &Path) {
+        let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+        self.watched.push(Watched { folder: folder.to_owned(), task: self.tasks.len() });
+        self.tasks.push(task);
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::context::Context;
 use crate::load::{self, LoadError, Loaded, Source};
 use crate::node::Node;
+use crate::tasks::Work;
 use nodens_core::Config;
-use nodens_core::config::Task;
 use std::sync::Arc;
 
 /// A configuration that is not at work yet.
@@ -12,7 +12,7 @@ pub(super) struct Compiled {
     pub(super) loaded: Loaded,
     pub(super) config: Arc<Config>,
     /// The work beside its queries.
-    pub(super) tasks: Vec<Task>,
+    pub(super) tasks: Work,
 }
 
 impl Compiled {
@@ -24,7 +24,7 @@ impl Compiled {
         let mut config = load::compile(&loaded, &context.flags, &context.shared)?;
         config.services.readiness.extend(node.map(Node::readiness));
         config.services.clusters.extend(node.into_iter().flat_map(Node::clusters));
-        let tasks = std::mem::take(&mut config.services.tasks);
+        let tasks = Work::take(&mut config.services);
         Ok(Self { loaded, config: Arc::new(config), tasks })
     }
 }

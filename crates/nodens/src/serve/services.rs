@@ -36,11 +36,10 @@ use crate::load::{self, LoadError, Loaded, Source};
 use crate::node::{self, Node};
 use crate::pidfile::{self, PidfileError};
 use crate::reload::Reloads;
-use crate::tasks::Tasks;
+use crate::tasks::{Tasks, Work};
 use crate::{clusters, insight, probe};
 use nodens_acme::Acme;
 use nodens_core::Config;
-use nodens_core::config::Task;
 use nodens_core::log::Level;
 use nodens_kube::Watches;
 use nodens_net::{
@@ -114,7 +113,7 @@ impl Services {
             runtime: None,
             config,
             endpoints,
-            tasks: Tasks::start(Vec::new()),
+            tasks: Tasks::start(Work::default()),
             acme: Acme::default(),
             watches,
             notifier: None,
@@ -150,7 +149,7 @@ impl Services {
     }
 
     /// Where a predecessor that was there at the beginning is gone, this process is the first.
-    fn serve(&mut self, waiting: &mut Waiting<'_>, tasks: Vec<Task>) -> Result<(), StartError> {
+    fn serve(&mut self, waiting: &mut Waiting<'_>, tasks: Work) -> Result<(), StartError> {
         let (context, endpoints) = (&self.context, &mut self.endpoints);
         let (config, node) = (&self.config, self.node.as_ref());
         let start = |inherited: &mut Inherited| {

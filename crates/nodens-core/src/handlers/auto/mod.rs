@@ -5,6 +5,7 @@ mod folder;
 mod pattern;
 
 use super::answering;
+use crate::authority::source::FileZone;
 use crate::config::{BlockBuilder, Task};
 use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::handlers::Handler;
@@ -48,12 +49,15 @@ struct Settings {
 
 impl Handle for Auto {
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
-        let qname = cx.job.current.qname.view();
+        let (qname, qtype) = (cx.job.current.qname.view(), cx.job.current.qtype);
         if !self.zones.contains(qname) {
             return Step::Next;
         }
         let zones = self.folder.zones();
-        let Some(zone) = zones.find(qname) else { return answering::outside(cx) };
+        let is_called = |zone: &Arc<FileZone>, name: NameRef<'_>| zone.origin.view() == name;
+        let Some(zone) = zones.find_for(qname, qtype, is_called) else {
+            return answering::outside(cx);
+        };
         let data = zone.served.load();
         let labels = zone.origin.view().label_count();
         let is_below = |name: NameRef<'_>| {
@@ -101,11 +105,11 @@ fn begin(block: &mut BlockBuilder<'_>) {
     block.services.kept.add(Known { source, folder: folder.clone() });
     let sink = block.shared.sink.clone();
     folder.look(&settings, &sink);
-    if !settings.reload.is_zero() {
-        let name =
-            format!("auto {}", settings.directory.as_deref().unwrap_or("".as_ref()).display());
-        let interval = settings.reload;
+    if let Some(directory) = settings.directory.clone()
+        && !settings.reload.is_zero()
+    {
+        let (name, interval) = (format!("auto {}", directory.display()), settings.reload);
         let run = Box::new(move || folder.look(&settings, &sink));
-        block.services.tasks.push(Task { name, interval, run });
+        block.services.add_watching(Task { name, interval, run }, &directory);
     }
 }

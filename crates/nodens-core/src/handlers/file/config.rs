@@ -69,7 +69,10 @@ fn options(directive: &Directive, handler: &mut File) -> Result<(), Error> {
                 };
                 handler.reload = take::parse_go_duration(duration)?;
             }
-            "reload_by_mtime" => handler.by_mtime = true,
+            "reload_by_mtime" => {
+                line.expect_no_args()?;
+                handler.by_mtime = true;
+            }
             // It has no meaning any more.
             "upstream" => {}
             _ => return Err(line.unknown_property(&OPTIONS)),
@@ -115,7 +118,8 @@ fn load(
     if !every.is_zero() {
         let (name, zone) = (format!("file {}", path.display()), zone.clone());
         let run = Box::new(move || zone.look(&sink, NAME));
-        block.services.tasks.push(Task { name, interval: every, run });
+        let folder = path.parent().unwrap_or(&path);
+        block.services.add_watching(Task { name, interval: every, run }, folder);
     }
     block.services.kept.add(Known { source: block.source, path, zone: zone.clone() });
     Ok(zone)

@@ -36,7 +36,9 @@ pub struct File {
 
 impl Handle for File {
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
-        let Some(zone) = self.zones.find(cx.job.current.qname.view()) else {
+        let q = &cx.job.current;
+        let is_called = |zone: &Arc<FileZone>, name: NameRef<'_>| zone.origin.view() == name;
+        let Some(zone) = self.zones.find_for(q.qname.view(), q.qtype, is_called) else {
             return answering::outside(cx);
         };
         // As a server of primary zones it has nobody to be notified by; CoreDNS is silent, too.

@@ -164,6 +164,7 @@ fn what_is_no_use_of_the_directive_is_refused() {
         ("file db {\n bogus\n }", "unknown property 'bogus'"),
         ("file db {\n reload\n }", "reload duration value is expected"),
         ("file db {\n reload x\n }", "expected a duration such as 30s, found `x`"),
+        ("file db {\n reload_by_mtime x\n }", "expected 0, found 1"),
         ("file db {\n reload -1s\n }", "expected a duration such as 30s"),
         ("file db {\n fallthrough a..b\n }", "zone is not a valid domain name: a..b"),
         ("file gone {\n reload 0\n }", "failed to open \""),
@@ -175,7 +176,7 @@ fn what_is_no_use_of_the_directive_is_refused() {
             Bench::try_new(&corefile(folder.path(), body)).err().map(|error| error.to_string());
         assert!(found.as_ref().is_some_and(|found| found.contains(error)), "{body}: {found:?}");
     }
-    for body in ["file db {\n upstream x y\n reload 1s 2s\n reload_by_mtime x\n }", "file gone"] {
+    for body in ["file db {\n upstream x y\n reload 1s 2s\n reload_by_mtime\n }", "file gone"] {
         assert!(Bench::try_new(&corefile(folder.path(), body)).is_ok(), "{body}");
     }
 }
