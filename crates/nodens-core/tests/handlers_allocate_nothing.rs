@@ -1,10 +1,11 @@
-//! What `acl`, `template`, `hosts` and `search` do for usual questions allocates nothing. In a binary of its
+//! What `acl`, `template`, `hosts`, `file` and `search` do for usual questions allocates nothing. In a binary of its
 //! own, because it counts allocations.
 
 use nodens_core::testing::{Bench, request};
 use nodens_core::worker::Verdict;
 use nodens_testkit::alloc::{Counting, allocations};
 use std::fmt::Write;
+use std::io::Write as _;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -90,4 +91,32 @@ fn the_usual_questions_allocate_nothing() {
     ]
     .map(request);
     settles(&mut node, &requests);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(ZONE.as_bytes()).unwrap();
+    let mut zone = Bench::new(&format!("example.org {{\n file {}\n}}", file.path().display()));
+    let requests = [
+        "www.Example.org. A",
+        "www.example.org. TXT +do",
+        "none.example.org. AAAA +edns",
+        "alias.example.org. A",
+        "x.wild.example.org. MX +do",
+        "x.cut.example.org. A",
+        "example.org. NS",
+        "www.example.org. ANY",
+    ]
+    .map(request);
+    settles(&mut zone, &requests);
 }
+
+/// A zone with what can be found in one.
+const ZONE: &str = "$TTL 60
+@ SOA ns hostmaster 1 2 3 4 5
+@ NS ns
+ns A 192.0.2.1
+www A 192.0.2.2
+alias CNAME alias2
+alias2 CNAME www
+*.wild MX 10 www
+cut NS ns.cut
+ns.cut A 192.0.2.3
+";

@@ -82,10 +82,15 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
         }
     }
 
-    /// Writes the addresses of the names in this zone that the records lead to.
+    /// Writes the addresses of the names in this zone that the records lead to; of servers, those at and below
+    /// the zone that they serve, which nobody finds without them.
     pub(super) fn additional(&mut self, rrset: &Rrset<'_>) {
         let Some(skip) = before_target(rrset.rtype()) else { return };
-        let targets = || rrset.iter().filter_map(|record| target(record.rdata, skip));
+        let (are_servers, owner) = (rrset.rtype() == Type::NS, rrset.owner());
+        let targets = || {
+            let all = rrset.iter().filter_map(|record| target(record.rdata, skip));
+            all.filter(|name| !are_servers || name.is_in_domain(owner))
+        };
         for (at, name) in targets().take(ADDITIONAL_NAMES_MAX).enumerate() {
             if !targets().take(at).any(|before| before == name) {
                 self.addresses(name);

@@ -129,7 +129,7 @@ fn aliases_are_followed_in_the_zone_and_out_of_it() {
         ("out.example.org. TXT", "NOERROR aa | out./CNAME | /SOA |".into()),
         ("self.example.org. A", "SERVFAIL | | |".into()),
         ("a.circle.example.org. A", format!("NOERROR aa | a.circle./CNAME b.circle./CNAME {NS}")),
-        ("to.cut2.example.org. A", "NOERROR aa | to.cut2./CNAME | cut./NS cut./NS cut./NS | ns.cut./A ns./A ns./AAAA sibling.other./A".into()),
+        ("to.cut2.example.org. A", "NOERROR aa | to.cut2./CNAME | cut./NS cut./NS cut./NS | ns.cut./A".into()),
         ("x.d.example.org. A", "NXDOMAIN aa | d./DNAME x.d./CNAME | /SOA |".into()),
         ("x.d.example.org. CNAME", format!("NOERROR aa | d./DNAME x.d./CNAME {NS}")),
         ("x.d.example.org. DNAME", "NXDOMAIN aa | d./DNAME x.d./CNAME | /SOA |".into()),
@@ -170,8 +170,7 @@ fn wildcards_stand_for_names_right_below_what_exists() {
 #[test]
 fn what_lies_below_a_cut_belongs_to_others() {
     let (mut bench, _files) = served(ZONE, "");
-    let referral =
-        "NOERROR | | cut./NS cut./NS cut./NS | ns.cut./A ns./A ns./AAAA sibling.other./A";
+    let referral = "NOERROR | | cut./NS cut./NS cut./NS | ns.cut./A";
     for question in ["cut A", "cut NS", "ns.cut A", "a.b.cut TXT", "cut ANY"] {
         let question = question.replace(' ', ".example.org. ");
         assert_eq!(shown(&bench.ask(&question)), referral, "{question}");
