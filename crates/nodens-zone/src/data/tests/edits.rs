@@ -96,6 +96,31 @@ fn ttls_are_those_of_rrsets_and_names_in_rdata_have_no_case() {
 }
 
 #[test]
+fn names_above_exist_as_long_as_names_below_do() {
+    let mut edit = edit(&["a.b.c A 192.0.2.1", "d.c A 192.0.2.1", "a.*.e A 192.0.2.1"]);
+    let data = edit.clone().finish().unwrap();
+    for (qname, found) in [("b.c.z.", "NODATA"), ("q.e.z.", "NODATA by *.e.z."), ("e.z.", "NODATA")]
+    {
+        assert_eq!(ask(&data, qname, Type::A), found);
+    }
+    assert!(edit.remove_name(name("a.b.c.z.").view()));
+    assert!(edit.remove((&record("a.*.e A 192.0.2.1")).into()));
+    let left = edit.clone().finish().unwrap();
+    for (qname, found) in [
+        ("a.b.c.z.", "NXDOMAIN below c.z."),
+        ("b.c.z.", "NXDOMAIN below c.z."),
+        ("c.z.", "NODATA"),
+        ("q.e.z.", "NXDOMAIN below z."),
+        ("e.z.", "NXDOMAIN below z."),
+    ] {
+        assert_eq!(ask(&left, qname, Type::A), found);
+    }
+    assert!(edit.remove_rrset(name("d.c.z.").view(), Type::A));
+    assert_eq!(ask(&edit.finish().unwrap(), "c.z.", Type::A), "NXDOMAIN below z.");
+    assert_eq!(ask(&data, "d.c.z.", Type::A), "d.c.z. Ax1");
+}
+
+#[test]
 fn a_second_soa_record_takes_the_place_of_the_first() {
     let mut edit = zone(&[]).edit();
     assert_eq!(edit.add((&record("@ SOA ns.z. host.z. 9 2 3 4 300")).into()), Ok(true));

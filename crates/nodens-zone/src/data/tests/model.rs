@@ -322,6 +322,10 @@ proptest! {
                 prop_assert_eq!(changed, now.len() != before);
             }
             data = edit.finish().unwrap();
+            // Names that existed, and those above them.
+            let gone = old_lines.iter().map(|(owner, _, _)| owner.clone());
+            let gone = gone.chain(old_lines.iter().map(|(owner, _, _)| owner[owner.len().min(1)..].to_vec()));
+            let more: Vec<_> = gone.chain(more.iter().cloned()).collect();
             compare(&data, &now, &more)?;
             compare(&old, &old_lines, &more)?;
             let difference = Difference::between(&old, &data);
