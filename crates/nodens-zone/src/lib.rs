@@ -9,12 +9,14 @@
 //! by one through a [`Cursor`], so that a transfer holds no copy of the zone. The answer to an
 //! IXFR question (RFC 1995) that is not a whole zone is a sequence of records as well, those of
 //! one difference after the other: [`journal`] keeps these, and is another cursor behind the same
-//! [`Transfer`]. [`incoming`] is the other direction, from messages to a version.
+//! [`Transfer`]. [`incoming`] is the other direction, from messages to a version; [`image`]
+//! is versions as octets that a restart goes on with.
 
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 pub mod data;
+pub mod image;
 pub mod incoming;
 pub mod journal;
 pub mod limits;

@@ -70,6 +70,9 @@ pub const JOURNAL_OCTETS: usize = 4 << 20;
 /// Differences that are kept for one zone.
 pub const JOURNAL_STEPS_MAX: usize = 4096;
 
+/// Octets of records after which a frame of a stored zone ends.
+pub const IMAGE_CHUNK_LEN: usize = 64 << 10;
+
 /// Octets of all messages of one transfer to this server.
 pub const INCOMING_OCTETS_MAX: u64 = 4 << 30;
 /// Records of one transfer to this server.

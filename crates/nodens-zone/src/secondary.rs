@@ -11,6 +11,7 @@ use nodens_wire::{Name, NameRef};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -223,6 +224,8 @@ pub struct Configured {
     pub catalog: Option<Vec<Name>>,
     /// See [`SecondaryZone::key`].
     pub key: Option<Key>,
+    /// The folder that it and its members are kept in, if any.
+    pub store: Option<PathBuf>,
 }
 
 impl Configured {

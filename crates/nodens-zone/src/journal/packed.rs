@@ -39,6 +39,22 @@ impl Packed {
         self.octets.len()
     }
 
+    /// The records that stand in `octets` as [`Packed::as_octets`] gives them; nothing if they are none.
+    pub fn from_octets(octets: Vec<u8>) -> Option<Self> {
+        let mut packed = Self { octets, records: 0 };
+        let mut at = 0;
+        while at < packed.octets.len() {
+            at = packed.read(at)?.1;
+            packed.records += 1;
+        }
+        Some(packed)
+    }
+
+    /// The octets that the records stand in.
+    pub fn as_octets(&self) -> &[u8] {
+        &self.octets
+    }
+
     /// The records in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = RecordRef<'_>> {
         let mut at = 0;
