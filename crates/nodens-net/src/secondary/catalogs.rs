@@ -80,7 +80,7 @@ impl Keeper {
             area.forget(name);
         }
         for zone in changes.added {
-            self.keep(index, zone);
+            self.keep(index, zone, configured.store.as_deref());
         }
     }
 }

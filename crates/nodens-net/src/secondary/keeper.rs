@@ -3,6 +3,7 @@
 use super::ORIGIN;
 use super::catalogs::Catalogs;
 use super::exchange::{Answer, Exchange, Failure, Order, Work};
+use super::store::{Store, is_fresh};
 use crate::clock;
 use crate::fault::errno_text;
 use crate::limits::PRIMARY_BUFFER_LEN;
@@ -17,6 +18,7 @@ use nodens_zone::secondary::{Configured, SecondaryService, SecondaryZone};
 use nodens_zone::{Serial, Zone};
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +34,8 @@ impl Area {
     /// Keeps a zone no more.
     pub(super) fn forget(&mut self, name: &Name) {
         self.schedule.remove(name);
-        self.zones.remove(name);
+        let kept = self.zones.remove(name);
+        kept.and_then(|kept| kept.store).iter_mut().for_each(Store::remove);
     }
 }
 
@@ -41,6 +44,7 @@ pub(super) struct Kept {
     pub(super) zone: Arc<SecondaryZone>,
     /// Whether the last attempt failed, which was said.
     failed: bool,
+    store: Option<Store>,
 }
 
 /// All zones, and the connections to their primaries.
@@ -81,7 +85,7 @@ impl Keeper {
             configured.zone.set_key(configured.key.clone());
             // One that several blocks have is kept for all of them by the first.
             if self.keeper_of(&configured.zone).is_none() {
-                self.keep(area, configured.zone.clone());
+                self.keep(area, configured.zone.clone(), configured.store.as_deref());
             }
         }
         // Those that an earlier configuration has transferred.
@@ -100,16 +104,46 @@ impl Keeper {
     }
 
     /// Keeps a zone up to date, in the place of one of its name.
-    pub(super) fn keep(&mut self, area: usize, zone: Arc<SecondaryZone>) {
+    pub(super) fn keep(&mut self, area: usize, zone: Arc<SecondaryZone>, folder: Option<&Path>) {
+        let (store, age) = match folder.map(|folder| self.restore(&zone, folder)) {
+            Some((store, age)) => (Some(store), age),
+            None => (None, None),
+        };
         let Some(area) = self.areas.get_mut(area) else { return };
         let now = clock::mono_ns();
         let mut refresh = Refresh::new(zone.primaries().len());
-        // A version that an earlier configuration has transferred.
-        if let (Some(soa), Some(reached)) = (zone.soa(), zone.reached_ns()) {
-            refresh.restore(now, &soa, Duration::from_nanos(now.saturating_sub(reached)));
+        // A version that an earlier configuration has transferred, or an earlier process.
+        let since = |at| Duration::from_nanos(now.saturating_sub(at));
+        let age = age.or_else(|| zone.reached_ns().map(since));
+        if let (Some(soa), Some(age)) = (zone.soa(), age) {
+            refresh.restore(now, &soa, age);
         }
         area.schedule.insert(zone.origin().clone(), refresh);
-        area.zones.insert(zone.origin().clone(), Kept { zone, failed: false });
+        area.zones.insert(zone.origin().clone(), Kept { zone, failed: false, store });
+    }
+
+    /// Serves what is in the file of a zone, unless something is served or that is too old.
+    /// Gives how old it is.
+    fn restore(&self, zone: &SecondaryZone, folder: &Path) -> (Store, Option<Duration>) {
+        let mut store = Store::new(folder, zone);
+        let found = match store.load(zone) {
+            Ok(found) => found.filter(|_| zone.soa().is_none()),
+            Err(error) => {
+                let reason = errno_text(&error);
+                let text = format!("Failed to read stored zone {}: {reason}", zone.origin());
+                self.sink.line(Level::Warning, ORIGIN, text);
+                None
+            }
+        };
+        let Some(found) = found.filter(|found| is_fresh(found.data(), found.age)) else {
+            return (store, None);
+        };
+        let age = found.age;
+        let (serial, records) = (found.data().soa().serial().0, found.data().records());
+        found.serve(zone);
+        let text = format!("Restored: {}: serial {serial}, {records} records", zone.origin());
+        self.sink.line(Level::Debug, ORIGIN, text);
+        (store, Some(age))
     }
 
     pub(super) fn turn(&mut self) {
@@ -263,6 +297,11 @@ impl Keeper {
         let Some(kept) = self.kept(order) else { return };
         let before = kept.zone.soa();
         kept.zone.replace(data, &steps);
+        let stored = kept.store.as_mut().map(|store| store.save(&version, &steps));
+        if let Some(Err(error)) = stored {
+            let text = format!("Failed to store zone {}: {}", order.zone, errno_text(&error));
+            self.sink.line(Level::Error, ORIGIN, text);
+        }
         self.announce(order);
         let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
         let way = if steps.is_empty() { Type::AXFR } else { Type::IXFR };
@@ -300,6 +339,7 @@ impl Keeper {
     fn recovered(&mut self, order: &Order, serial: Serial) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_reached(clock::mono_ns());
+        kept.store.iter().for_each(Store::touch);
         if std::mem::take(&mut kept.failed) {
             let (zone, primary) = (&order.zone, order.primary);
             let text = format!("{zone} recovered: {primary} has serial {}", serial.0);
@@ -344,7 +384,9 @@ impl Keeper {
         zone.expire();
         let text = format!("Zone {} is expired: no primary was reached in time", zone.origin());
         self.sink.line(Level::Error, ORIGIN, text);
-        let Some(area) = self.areas.get(area) else { return };
+        let Some(area) = self.areas.get_mut(area) else { return };
+        let kept = area.zones.get_mut(zone.origin());
+        kept.and_then(|kept| kept.store.as_mut()).into_iter().for_each(Store::remove);
         area.service.handed_on.announce(zone.origin().view());
     }
 }

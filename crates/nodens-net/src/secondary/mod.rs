@@ -7,6 +7,7 @@
 mod catalogs;
 mod exchange;
 mod keeper;
+mod store;
 
 use crate::fault::errno_text;
 use crate::poll::Waker;

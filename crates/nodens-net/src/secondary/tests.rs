@@ -108,8 +108,21 @@ fn run(primaries: &[SocketAddr]) -> Running {
 
 /// With a key that queries are signed with.
 fn run_with(primaries: &[SocketAddr], key: Option<nodens_zone::tsig::Key>) -> Running {
+    run_as(primaries, key, None)
+}
+
+/// With a folder that zones are kept in.
+fn run_stored(primaries: &[SocketAddr], folder: &std::path::Path) -> Running {
+    run_as(primaries, None, Some(folder.to_owned()))
+}
+
+fn run_as(
+    primaries: &[SocketAddr],
+    key: Option<nodens_zone::tsig::Key>,
+    store: Option<std::path::PathBuf>,
+) -> Running {
     let zone = Arc::new(SecondaryZone::new(zone(), primaries.to_vec()));
-    let configured = vec![Configured { zone: zone.clone(), catalog: None, key }];
+    let configured = vec![Configured { zone: zone.clone(), catalog: None, key, store }];
     let service = SecondaryService { configured, ..SecondaryService::default() };
     let shown = zone.clone() as Arc<dyn Zone>;
     service.zones.update(|update| update.replace(zone.origin().view(), shown));
@@ -278,4 +291,42 @@ fn another_configuration_goes_on_with_what_is_here() {
     assert_eq!(asked.recv(), Ok((0, Type::AXFR)));
     assert_eq!(asked.recv_timeout(PATIENCE), Ok((1, Type::SOA)));
     assert_eq!(running.addresses(), 2);
+}
+
+#[test]
+fn a_restart_goes_on_with_what_is_on_disk() {
+    let (address, asked) = primary(|_, qtype| match qtype {
+        Type::AXFR => Reaction::Records(whole(7, &[1, 2, 3, 4, 5, 6])),
+        Type::SOA => Reaction::Records(vec![soa(8, 3600)]),
+        _ => {
+            let (old, new) = (soa(7, 3600), soa(8, 3600));
+            Reaction::Records(vec![new.clone(), old, new.clone(), host(7), new])
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let first = run_stored(&[address], folder);
+    first.until(Some(7));
+    drop(first);
+    let second = run_stored(&[address], folder);
+    second.until(Some(8));
+    second.until_said("serial 8 after 7, 8 records, IXFR of ");
+    drop(second);
+    let queries: Vec<_> = asked.iter().take(3).map(|(_, qtype)| qtype).collect();
+    assert_eq!(queries, [Type::AXFR, Type::SOA, Type::IXFR]);
+    // Without a primary, and with differences for others.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let third = run_stored(&[gone], folder);
+    third.until(Some(8));
+    assert_eq!(third.addresses(), 7);
+    assert!(third.zone.since(Serial(7)).is_some());
+    // What is damaged is said, and fetched again.
+    drop(third);
+    let path = folder.join("example.org.zone");
+    let mut octets = std::fs::read(&path).unwrap();
+    octets[20] ^= 1;
+    std::fs::write(&path, octets).unwrap();
+    let fourth = run_stored(&[address], folder);
+    fourth.until_said("Failed to read stored zone example.org.: damaged at octet 8");
+    fourth.until(Some(7));
 }

@@ -1,4 +1,4 @@
-//! `secondary [ZONES…] { transfer from ADDRESS…; key NAME; catalog [MEMBER-ZONES…]; fallthrough [ZONES…] }`.
+//! `secondary [ZONES…] { transfer from ADDRESS…; key NAME; catalog [MEMBER-ZONES…]; store FOLDER; … }`.
 
 use super::Secondary;
 use crate::config::BlockBuilder;
@@ -10,6 +10,7 @@ use nodens_zone::Zone;
 use nodens_zone::secondary::{Configured, SecondaryService};
 use nodens_zone::tsig::Key;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The port of DNS.
@@ -21,6 +22,7 @@ struct Options {
     primaries: Vec<SocketAddr>,
     /// Whether the zones are catalogs, and in which zones their members may be: anywhere, if there are none.
     catalog: Option<Vec<Name>>,
+    store: Option<PathBuf>,
     fallthrough: Option<Fallthrough>,
     /// What queries are signed with.
     key: Option<Key>,
@@ -35,6 +37,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         zone: known.zone(name.view(), &options.primaries),
         catalog: options.catalog.clone(),
         key: options.key.clone(),
+        store: options.store.clone(),
     });
     let configured: Vec<_> = configured.collect();
     // The addresses of a block share its zones.
@@ -94,8 +97,15 @@ fn options(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Options, E
                 let accepted = Zones::of(line.args(), &[])?;
                 merge(&mut options.catalog, accepted.names());
             }
+            "store" => {
+                let [folder] = line.expect_args::<1>()?;
+                options.store = Some(block.path(&folder.text));
+            }
             "fallthrough" => options.fallthrough = Some(Fallthrough::of(line.args())?),
-            _ => return Err(line.unknown_property(&["transfer", "key", "catalog", "fallthrough"])),
+            _ => {
+                let known = ["transfer", "key", "catalog", "store", "fallthrough"];
+                return Err(line.unknown_property(&known));
+            }
         }
     }
     if options.primaries.is_empty() {

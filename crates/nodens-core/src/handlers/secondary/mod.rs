@@ -4,10 +4,10 @@
 //! [`SecondaryService`](nodens_zone::secondary::SecondaryService). It replaces the versions that this handler finds, and this handler
 //! tells it what primaries say (NOTIFY, RFC 1996).
 
-mod authority;
 mod config;
 
-use crate::handler::{Cx, Handle, Spec, Step};
+use super::answering;
+use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::log::Level;
 use crate::zones::Fallthrough;
 use nodens_wire::{NameRef, Opcode, Rcode, Records, Section, Type};
@@ -37,24 +37,29 @@ impl Handle for Secondary {
         let zones = self.zones.load();
         let q = &cx.job.current;
         let Some((name, zone)) = zones.find(q.qname.view()) else {
-            // Without a next handler this server is only authoritative.
-            let is_last = q.position + 1 >= cx.block.handlers.len();
-            return if is_last { Step::Fail(Rcode::REFUSED) } else { Step::Next };
+            return answering::outside(cx);
         };
         let Some(zone) = zone.as_secondary() else { return Step::Next };
-        if matches!(q.qtype, Type::AXFR | Type::IXFR) {
-            // `transfer` stands before it in the chain, and would have answered.
-            return Step::Fail(Rcode::REFUSED);
-        }
-        if q.flags.opcode() == Opcode::NOTIFY {
+        let is_transfer = matches!(q.qtype, Type::AXFR | Type::IXFR);
+        if q.flags.opcode() == Opcode::NOTIFY && !is_transfer {
             return self.notified(cx, name, zone);
         }
-        let served = zone.served().load();
-        let Some(data) = served.as_deref() else {
-            "the zone is not transferred yet, or has expired".clone_into(&mut cx.job.error);
-            return Step::Fail(Rcode::SERVFAIL);
+        let (data, labels) = (zone.served().load(), name.label_count());
+        let is_below = |name: NameRef<'_>| {
+            zones.find(name).is_some_and(|(other, _)| other.label_count() > labels)
         };
-        authority::answer(cx, data, &self.fallthrough)
+        answering::answer(cx, data.as_deref(), Some(&self.fallthrough), is_below)
+    }
+
+    fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {
+        answering::resumed(cx, &event)
+    }
+
+    fn label(&self, job: &Job, asked: NameRef<'_>, label: &str) -> Option<String> {
+        let zones = self.zones.load();
+        let (_, zone) = zones.find(asked).filter(|_| label == "zone/wildcard")?;
+        let data = zone.as_secondary()?.served().load();
+        answering::wildcard(data.as_deref(), asked, job.current.qtype)
     }
 }
 

@@ -168,6 +168,7 @@ fn mistakes_are_found_where_they_are() {
         ("secondary {\n  transfer from ns.example.org\n }", 3, "an IP address"),
         ("secondary {\n  transfer from 192.0.2.1:x\n }", 3, "an IP address"),
         ("secondary {\n  transfer from 192.0.2.1\n  catalog :\n }", 4, "expected a port"),
+        ("secondary {\n  transfer from 192.0.2.1\n  store\n }", 4, "1"),
         ("secondary {\n  transferr from 192.0.2.1\n }", 3, "did you mean 'transfer'"),
     ] {
         let error = Bench::try_new(&format!("example.org:53 {{\n {directive}\n}}"));

@@ -49,7 +49,7 @@ impl Scene {
         };
         let configured = |zone: &Arc<SecondaryZone>, catalog: Option<&[&str]>| {
             let catalog = catalog.map(|zones| zones.iter().map(|zone| name(zone)).collect());
-            Configured { zone: zone.clone(), catalog, key: None }
+            Configured { zone: zone.clone(), catalog, key: None, store: None }
         };
         let configured = vec![
             configured(&zone("one.", "127.0.0.1:1"), Some(&[])),

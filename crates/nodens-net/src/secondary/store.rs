@@ -1,0 +1,161 @@
+//! Zones on disk: a file for each, which a restart goes on with.
+//!
+//! A file is written anew beside the old one and takes its place, or differences are appended to it. The
+//! system is not asked to write it to the disk at once: a process that ends loses nothing, and what a
+//! machine that fails loses is found to be missing, and transferred again.
+
+use nodens_zone::Serial;
+use nodens_zone::data::Data;
+use nodens_zone::image::{Check, Image, Writer, file_name};
+use nodens_zone::journal::Step;
+use nodens_zone::secondary::SecondaryZone;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+#[cfg(test)]
+mod tests;
+
+/// The file of one zone.
+#[derive(Debug)]
+pub(super) struct Store {
+    path: PathBuf,
+    written: Option<Written>,
+}
+
+/// What the file has.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    serial: Serial,
+    /// Octets of the version that it begins with, and of all of it.
+    version_len: u64,
+    len: u64,
+    check: Check,
+}
+
+/// What a file had.
+pub(super) struct Found {
+    /// How long ago a primary was last reached.
+    pub(super) age: Duration,
+    /// The steps that are handed on.
+    steps: Vec<Arc<Step>>,
+    data: Data,
+}
+
+impl Found {
+    /// Serves it; whether it may be is the caller's decision.
+    pub(super) fn serve(self, zone: &SecondaryZone) {
+        zone.replace(self.data, &self.steps);
+    }
+
+    pub(super) fn data(&self) -> &Data {
+        &self.data
+    }
+}
+
+impl Store {
+    /// The file of `zone` in `folder`.
+    pub(super) fn new(folder: &Path, zone: &SecondaryZone) -> Self {
+        Self { path: folder.join(file_name(zone.origin())), written: None }
+    }
+
+    /// What the file has; nothing if there is none.
+    ///
+    /// # Errors
+    /// What the system says, [`io::ErrorKind::InvalidData`] if the file is damaged.
+    pub(super) fn load(&mut self, zone: &SecondaryZone) -> io::Result<Option<Found>> {
+        let mut file = match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let reached = file.metadata()?.modified()?;
+        let mut octets = Vec::new();
+        file.read_to_end(&mut octets)?;
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let Image { data, steps, version_len, len, check } =
+            Image::read(zone.origin(), &octets).map_err(invalid)?;
+        let (version_len, len, serial) = (version_len as u64, len as u64, data.soa().serial());
+        self.written = Some(Written { serial, version_len, len, check });
+        // A clock that was put back since makes it as good as new.
+        let age = SystemTime::now().duration_since(reached).unwrap_or_default();
+        Ok(Some(Found { age, steps, data }))
+    }
+
+    /// Keeps a version, which these steps led to from the one before it.
+    ///
+    /// # Errors
+    /// What the system says; the file may then be that of an earlier version, or gone.
+    pub(super) fn save(&mut self, data: &Data, steps: &[Arc<Step>]) -> io::Result<()> {
+        let begins = steps.first().map(|step| step.from.serial());
+        let known = self.written.take().filter(|written| Some(written.serial) == begins);
+        // Twice the octets of the zone are more than it is worth to read all of them.
+        let written = match known.filter(|written| written.len < 2 * written.version_len) {
+            Some(written) => self.append(written, data, steps)?,
+            None => self.replace(data)?,
+        };
+        self.written = Some(written);
+        Ok(())
+    }
+
+    fn append(&self, written: Written, data: &Data, steps: &[Arc<Step>]) -> io::Result<Written> {
+        let mut file = OpenOptions::new().append(true).open(&self.path)?;
+        // What was written in part.
+        if file.metadata()?.len() != written.len {
+            file.set_len(written.len)?;
+        }
+        let mut writer = Writer::after(written.check);
+        let frames: Vec<u8> = steps.iter().flat_map(|step| writer.step(step)).collect();
+        file.write_all(&frames)?;
+        let (serial, len) = (data.soa().serial(), written.len + frames.len() as u64);
+        Ok(Written { serial, len, check: writer.check(), ..written })
+    }
+
+    fn replace(&self, data: &Data) -> io::Result<Written> {
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let new = self.path.with_extension("new");
+        let result = write(&new, data).and_then(|written| {
+            fs::rename(&new, &self.path)?;
+            Ok(written)
+        });
+        if result.is_err() {
+            _ = fs::remove_file(&new);
+        }
+        result
+    }
+
+    /// A primary was reached now.
+    pub(super) fn touch(&self) {
+        if self.written.is_some()
+            && let Ok(file) = OpenOptions::new().append(true).open(&self.path)
+        {
+            // Where it fails, the zone expires earlier after a restart.
+            _ = file.set_modified(SystemTime::now());
+        }
+    }
+
+    /// The zone is not kept any more.
+    pub(super) fn remove(&mut self) {
+        self.written = None;
+        _ = fs::remove_file(&self.path);
+    }
+}
+
+fn write(path: &Path, data: &Data) -> io::Result<Written> {
+    let (mut file, mut writer) = (BufWriter::new(File::create(path)?), Writer::default());
+    let mut len: u64 = 0;
+    writer.version(data, |octets| {
+        len += octets.len() as u64;
+        file.write_all(octets)
+    })?;
+    file.flush()?;
+    Ok(Written { serial: data.soa().serial(), version_len: len, len, check: writer.check() })
+}
+
+/// Whether a version may still be served after so long without a primary.
+pub(super) fn is_fresh(data: &Data, age: Duration) -> bool {
+    age < Duration::from_secs(data.soa().timers().expire.into())
+}
