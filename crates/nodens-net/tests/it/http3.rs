@@ -10,6 +10,7 @@ use nodens_net::Options;
 use nodens_wire::{Message, Rcode};
 use quinn_proto::{ClientConfig, Dir, Side, StreamId, TransportConfig, VarInt, WriteError};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 const ASKED: &str = "example.org A";
@@ -364,6 +365,8 @@ fn streams_frames_and_requests_of_no_use_end_a_connection() {
     let (server, config) = start("whoami");
     // Streams of a type that means nothing: the server takes no more of each.
     let mut client = connect(&server, &config);
+    // One that has asked has more time.
+    assert_answered(&ask(&mut client, ASKED));
     let mut opened = 0;
     let began = Instant::now();
     while client.lost.is_none() && began.elapsed() < PATIENCE {
@@ -387,6 +390,7 @@ fn streams_frames_and_requests_of_no_use_end_a_connection() {
     assert_eq!(client.closed_with(), Some(0x107), "{:?}", client.lost);
     // Requests that are given up.
     let mut client = connect(&server, &config);
+    assert_answered(&ask(&mut client, ASKED));
     let mut given_up = 0;
     let began = Instant::now();
     while client.lost.is_none() && began.elapsed() < PATIENCE {
@@ -407,6 +411,7 @@ fn streams_frames_and_requests_of_no_use_end_a_connection() {
 fn requests_of_one_octet_are_given_up_and_others_answered() {
     let (server, config) = start("timeouts {\n read 1s\n }\n whoami");
     let mut client = connect(&server, &config);
+    assert_answered(&ask(&mut client, ASKED));
     let slow: Vec<_> = (0..100).map(|_| client.send(&[1], false).unwrap()).collect();
     assert_answered(&ask(&mut client, ASKED));
     let began = Instant::now();
@@ -551,6 +556,57 @@ fn a_stop_tells_clients_answers_first_and_closes_then() {
     client.drive("the end", |_| false);
     assert_eq!(client.closed_with(), Some(0x100));
     stop.join().unwrap();
+}
+
+#[test]
+fn a_hand_over_answers_first_and_new_connections_go_to_the_successor() {
+    let (opener, waiter) = gate();
+    let upstream =
+        Upstream::start(move |asked| vec![Act::WaitFor(waiter.clone()), Act::Send(asked.answer())]);
+    let forward = format!("forward . {} {{\n force_tcp\n }}", upstream.address);
+    let (old, config) = start(&forward);
+    let address = old.address();
+    let mut client = connect(&old, &config);
+    let id = client.send(&post(ASKED), true).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while upstream.count() == 0 && Instant::now() < until {
+        client.turn();
+    }
+    let authority = Authority::new();
+    old.runtime.pause().unwrap();
+    let options = Options { inherited: old.runtime.export(), paused: true, ..Options::default() };
+    let mut heir = Server::with(&corefile(&authority, "whoami"), options);
+    assert_eq!(heir.address(), address);
+    let kept = old.runtime.bound_listeners();
+    let (sender, _connections) = channel();
+    heir.runtime.resume().unwrap();
+    let leave =
+        std::thread::spawn(move || old.runtime.leave(&kept, &sender, Duration::from_secs(10)));
+    client.drive_for(Duration::from_millis(100));
+    assert_eq!(client.lost, None);
+    opener.store(true, Ordering::Relaxed);
+    assert_answered(&answer(&mut client, id));
+    client.drive("the end", |_| false);
+    assert_eq!(client.closed_with(), Some(0x100));
+    leave.join().unwrap();
+    let mut other = connect(&heir, &super::http3::client(&authority));
+    assert_answered(&ask(&mut other, ASKED));
+    heir.stop();
+}
+
+#[test]
+fn a_reload_ends_the_connections_of_a_listener_that_goes() {
+    let authority = Authority::new();
+    let mut server = Server::start(&corefile(&authority, "whoami"));
+    let mut client = connect(&server, &self::client(&authority));
+    assert_answered(&ask(&mut client, ASKED));
+    server.reload(&corefile(&authority, "erratic {\n drop 0\n }")).unwrap();
+    assert_eq!(ask(&mut client, ASKED).answer[0].rdata, [192, 0, 2, 53]);
+    server.reload(".:0 {\n bind 127.0.0.1\n whoami\n}").unwrap();
+    client.drive("the end", |_| false);
+    assert_eq!(client.closed_with(), Some(0x100));
+    assert!(client.heard_aside().ends_with(&[7, 1, 8]), "{:?}", client.heard_aside());
+    server.stop();
 }
 
 #[test]
