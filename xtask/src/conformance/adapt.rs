@@ -120,6 +120,7 @@ pub(crate) fn adapt(
                 edits.forward(directive, forwards, upstreams);
                 forwards += 1;
             }
+            "grpc" => edits.grpc(directive, upstreams),
             "health" | "ready" | "prometheus" | "pprof" => edits.endpoint(directive, free_port()),
             "bind" => edits.bind(directive),
             "acl" => edits.acl(directive),
@@ -187,6 +188,20 @@ impl Edits {
                 Kind::NotAnAddress => continue,
             };
             self.replace(to, format!("{scheme}{upstream}"));
+        }
+    }
+
+    /// Points a `grpc` at the block of the same Corefile that has its port, else where nothing listens: the local
+    /// authority does not speak it.
+    fn grpc(&mut self, directive: &Directive, upstreams: &Upstreams) {
+        for to in directive.arguments.iter().skip(1) {
+            let own = match upstream_kind(&to.text) {
+                Kind::NotAnAddress => continue,
+                Kind::Own(port) => self.dns_ports.get(&("grpc".to_owned(), port)),
+                _ => None,
+            };
+            let own = own.map(|port| SocketAddr::new(authority::loopback(1), *port));
+            self.replace(to, own.unwrap_or_else(|| upstreams.closed()).to_string());
         }
     }
 
@@ -317,6 +332,18 @@ mod tests {
         );
         assert_eq!(out.dns_port, 20_001);
         assert_eq!(out.http_ports[1], ("ready".to_owned(), 20_004));
+    }
+
+    #[test]
+    fn a_grpc_asks_a_block_of_the_same_corefile() {
+        let text = ". {\n grpc . 127.0.0.1:5301 192.0.2.1 unix:///s\n}\ngrpc://.:5301 {\n}\n";
+        let out = adapted(text);
+        let port = out.dns_ports[&("grpc".to_owned(), 5301)];
+        let closed = Upstreams::fixed(9000).closed();
+        let expected = format!(
+            ". {{\n grpc . 127.0.0.1:{port} {closed} unix:///s\n}}\ngrpc://.:{port} {{\n}}\n"
+        );
+        assert_eq!(out.text, expected);
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(crate) const DIRECTIVES: &[&str] = &[
     "errors",
     "file",
     "forward",
+    "grpc",
     "header",
     "health",
     "hosts",
