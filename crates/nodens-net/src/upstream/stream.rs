@@ -191,7 +191,8 @@ impl Stream {
 
     /// Whether the upstream takes so few queries at a time that it needs more connections than others.
     pub(super) fn is_narrow(&self) -> bool {
-        self.http.as_ref().is_some_and(|http| http.streams() < UPSTREAM_SPREAD)
+        let streams = self.http.as_ref().and_then(|http| http.streams());
+        streams.is_some_and(|streams| streams < UPSTREAM_SPREAD)
     }
 
     /// Takes back requests that nobody has waited for in a long time.

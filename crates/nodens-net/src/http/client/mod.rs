@@ -133,9 +133,9 @@ impl Client {
         self.room.is_none()
     }
 
-    /// Requests that may be under way at a time.
-    pub(crate) fn streams(&self) -> usize {
-        self.room.unwrap_or_default()
+    /// Requests that may be under way at a time, as long as it takes any.
+    pub(crate) fn streams(&self) -> Option<usize> {
+        self.room
     }
 
     /// Asks; `id` names the query, and `in_target` says whether it is asked with GET. False if it takes no more
