@@ -117,7 +117,7 @@ impl Case {
         self.name.strip_suffix(ENCRYPTED).unwrap_or(&self.name)
     }
 
-    /// The case with the same server blocks at the first of `transports`, or at all of them, and fewer questions. `None` for a Corefile that has
+    /// The case with the same server blocks at all of `transports`, and fewer questions. `None` for a Corefile that has
     /// listeners of its own, is not accepted, or waits for something that depends on no transport; and for those of
     /// CoreDNS's READMEs, which ours go beyond.
     pub(crate) fn encrypted(&self, transports: &[Transport], tls: &str) -> Option<Case> {
@@ -130,11 +130,6 @@ impl Case {
         let refused = refused || self.directive == "erratic";
         // Corefiles of whole servers are compared with all their metrics, over UDP and TCP.
         let refused = refused || (self.directive == "server" && self.name != EVERY_TRANSPORT);
-        // What does not depend on the transport is compared over TLS; one case is asked over all.
-        let transports = match self.name == EVERY_TRANSPORT {
-            true => transports,
-            false => transports.get(..1).unwrap_or_default(),
-        };
         let asks = settings.count != Some(0) || !settings.asks.is_empty();
         if refused || !asks || settings.pause.is_some() || transports.is_empty() {
             return None;
