@@ -4,7 +4,7 @@ mod peers;
 
 use crate::fixture::{Server, alone};
 use nodens_wire::Type;
-use peers::{Kind, Peer, Role, ZONE};
+use peers::{KEY, Kind, Peer, Role, SECRET, ZONE};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -66,10 +66,15 @@ impl Model {
 
 /// All records of the zone at this port, each on a line, in an order of their own.
 fn records(port: u16) -> Vec<String> {
+    records_for(port, &[])
+}
+
+/// The same with further arguments of `dig`.
+fn records_for(port: u16, more: &[&str]) -> Vec<String> {
     let port = port.to_string();
     let arguments =
         ["@127.0.0.1", "-p", &port, ZONE, "AXFR", "+onesoa", "+nocmd", "+nostats", "+nocomments"];
-    let output = Command::new("dig").args(arguments).output().unwrap();
+    let output = Command::new("dig").args(arguments).args(more).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with(';') && !line.is_empty());
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -142,6 +147,59 @@ fn hand_on(kind: Kind, name: &str) {
         let lines = server.seen("");
         assert!(ixfr >= 3 && outgoing >= 1, "{ixfr} {outgoing} {lines:#?}");
     }
+}
+
+/// A primary of this kind gives its zone to those alone who have the key.
+fn signed(kind: Kind, name: &str) {
+    let _alone = alone();
+    let Some(primary) = Peer::start(kind, name, Role::Signing, &Model::new().text()) else {
+        return;
+    };
+    let corefile = |secret: &str, here: u16| {
+        format!(
+            "{ZONE}:{here} {{\n bind 127.0.0.1\n tsig {{\n secret {KEY} {secret} hmac-sha512\n }}\n \
+             secondary {{\n transfer from 127.0.0.1:{}\n key {KEY}\n }}\n transfer {{\n to *\n }}\n}}\n",
+            primary.port
+        )
+    };
+    let here = nodens_testkit::free_port();
+    let server = Server::start(name, &corefile(SECRET, here));
+    server.wait_for("Transferred: example.org. from ");
+    let key = format!("hmac-sha512:{KEY}:{SECRET}");
+    // Ours is asked with a signature too, which `dig` verifies.
+    let ours = records_for(here, &["-y", &key]);
+    assert_eq!(serial(&ours), Some(1));
+    // The signature of the last message is not of the zone.
+    let of_zone = |mut records: Vec<String>| {
+        records.retain(|line| !line.contains(" tsig "));
+        records
+    };
+    assert_eq!(of_zone(ours), of_zone(records_for(primary.port, &["-y", &key])));
+    assert_eq!(records(primary.port), [""; 0]);
+    drop(server);
+    let wrong = SECRET.replacen('N', "X", 1);
+    let server = Server::start(name, &corefile(&wrong, nodens_testkit::free_port()));
+    server.wait_for("the server refused the signature of the query with BADSIG");
+}
+
+#[test]
+fn zones_of_knot_come_signed() {
+    signed(Kind::Knot, "signed-knot");
+}
+
+#[test]
+fn zones_of_nsd_come_signed() {
+    signed(Kind::Nsd, "signed-nsd");
+}
+
+#[test]
+fn zones_of_bind_come_signed() {
+    signed(Kind::Bind, "signed-bind");
+}
+
+#[test]
+fn zones_of_coredns_come_signed() {
+    signed(Kind::Coredns, "signed-coredns");
 }
 
 #[test]

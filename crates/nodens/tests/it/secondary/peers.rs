@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 /// The zone of all tests here.
 pub(super) const ZONE: &str = "example.org";
+/// The key of primaries that want one.
+pub(super) const KEY: &str = "transfer.key";
+pub(super) const SECRET: &str = "NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk=";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -25,6 +28,8 @@ pub(super) enum Role {
     Primary(u16),
     /// It transfers the zone from this port.
     Secondary(u16),
+    /// It has the zone in `zone`, and gives it to those alone who have the key.
+    Signing,
 }
 
 /// A server that runs until this is dropped.
@@ -146,6 +151,14 @@ fn knot(path: &str, port: u16, role: Role) -> String {
     let (remote, zone) = match role {
         Role::Primary(to) => (to, "    notify: other\n    zonefile-load: difference\n"),
         Role::Secondary(from) => (from, "    master: other\n    journal-content: all\n"),
+        Role::Signing => {
+            return format!(
+                "server:\n  rundir: \"{path}\"\n  listen: 127.0.0.1@{port}\ndatabase:\n  storage: \
+                 \"{path}/db\"\nkey:\n  - id: {KEY}\n    algorithm: hmac-sha512\n    secret: \
+                 {SECRET}\nacl:\n  - id: keyed\n    key: {KEY}\n    action: transfer\nzone:\n  - \
+                 domain: {ZONE}\n    storage: \"{path}\"\n    file: zone\n    acl: keyed\n"
+            );
+        }
     };
     format!(
         "server:\n  rundir: \"{path}\"\n  listen: 127.0.0.1@{port}\nlog:\n  - target: stderr\n    \
@@ -166,6 +179,11 @@ fn nsd(path: &str, port: u16, role: Role) -> String {
             "  request-xfr: 127.0.0.1@{from} NOKEY\n  allow-notify: 127.0.0.1 NOKEY\n  \
              provide-xfr: 127.0.0.1 NOKEY\n"
         ),
+        // A key may stand behind the zone that names it.
+        Role::Signing => format!(
+            "  zonefile: zone\n  provide-xfr: 127.0.0.1 {KEY}\nkey:\n  name: {KEY}\n  algorithm: \
+             hmac-sha512\n  secret: \"{SECRET}\"\n"
+        ),
     };
     format!(
         "server:\n  ip-address: 127.0.0.1@{port}\n  username: \"\"\n  chroot: \"\"\n  zonesdir: \
@@ -184,12 +202,16 @@ fn bind(path: &str, port: u16, role: Role) -> String {
         Role::Secondary(from) => format!(
             "type secondary; file \"copy\"; primaries {{ 127.0.0.1 port {from}; }}; notify no;"
         ),
+        Role::Signing => {
+            format!("type primary; file \"zone\"; notify no; allow-transfer {{ key {KEY}; }};")
+        }
     };
+    let key = format!("key \"{KEY}\" {{ algorithm hmac-sha512; secret \"{SECRET}\"; }};\n");
     format!(
         "options {{ directory \"{path}\"; pid-file \"{path}/pid\"; session-keyfile \"{path}/key\"; \
          listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; allow-transfer {{ any; }}; \
          allow-notify {{ 127.0.0.1; }}; recursion no; dnssec-validation no; notify-delay 0; \
-         max-ixfr-ratio unlimited; }};\ncontrols {{ }};\nzone \"{ZONE}\" {{ {zone} }};\n"
+         max-ixfr-ratio unlimited; }};\ncontrols {{ }};\n{key}zone \"{ZONE}\" {{ {zone} }};\n"
     )
 }
 
@@ -201,6 +223,10 @@ fn coredns(path: &str, port: u16, role: Role) -> String {
         Role::Secondary(from) => {
             format!("secondary {{\n transfer from 127.0.0.1:{from}\n }}\n transfer {{\n to *\n }}")
         }
+        Role::Signing => format!(
+            "tsig {{\n secret {KEY} {SECRET}\n require AXFR IXFR\n }}\n file {path}/zone\n \
+             transfer {{\n to *\n }}"
+        ),
     };
     format!("{ZONE}:{port} {{\n bind 127.0.0.1\n {zone}\n}}\n")
 }
