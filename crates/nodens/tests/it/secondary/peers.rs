@@ -45,7 +45,11 @@ impl Peer {
     pub(super) fn start(kind: Kind, name: &str, role: Role, zone: &str) -> Option<Self> {
         let (folder, port) = (Folder::new(&format!("{name}-{kind:?}")), free_port());
         let program = program(kind)?;
-        folder.write("zone", zone);
+        if matches!(role, Role::Primary(_)) {
+            folder.write("zone", zone);
+        }
+        // Knot keeps differences here, and does not make it.
+        std::fs::create_dir_all(folder.0.join("db")).unwrap();
         let path = folder.0.display().to_string();
         let (name, text) = match kind {
             Kind::Knot => ("knot.conf", knot(&path, port, role)),
