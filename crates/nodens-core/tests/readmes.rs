@@ -1,4 +1,4 @@
-//! Every Corefile in the README of a handler is accepted.
+//! Every Corefile in the README of a handler and in a page of `docs` is accepted.
 
 use nodens_core::config::{BuildOptions, build};
 use nodens_core::log::Sink;
@@ -70,6 +70,14 @@ fn readmes() -> Vec<PathBuf> {
     found
 }
 
+/// The pages of `docs`.
+fn pages() -> Vec<PathBuf> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let entries = fs::read_dir(docs).expect("the folder of pages").flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
+}
+
 /// Builds a configuration from `text`, or says why not.
 fn check(text: &str, folder: &Path) -> Result<(), String> {
     let mut text = text.to_owned();
@@ -92,7 +100,7 @@ fn check(text: &str, folder: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn every_corefile_in_every_readme_is_accepted() {
+fn every_corefile_in_every_readme_and_page_is_accepted() {
     let folder = tempfile::tempdir().expect("a folder");
     for (path, text) in FILES {
         let name = Path::new(path).file_name().expect("a file");
@@ -103,16 +111,15 @@ fn every_corefile_in_every_readme_is_accepted() {
         fs::write(folder.path().join(name), text).expect("a file");
     }
     let mut wrong = Vec::new();
-    for path in readmes() {
-        let readme = fs::read_to_string(&path).expect("a README");
-        let examples = examples(&readme);
-        let handler = path.parent().and_then(Path::file_name).unwrap_or_default();
-        if examples.is_empty() {
-            wrong.push(format!("{}: no Corefile", handler.display()));
+    let (readmes, pages) = (readmes(), pages());
+    for path in readmes.iter().chain(&pages) {
+        let examples = examples(&fs::read_to_string(path).expect("a page"));
+        if examples.is_empty() && readmes.contains(path) {
+            wrong.push(format!("{}: no Corefile", path.display()));
         }
         for Example { line, text } in examples {
             if let Err(error) = check(&text, folder.path()) {
-                wrong.push(format!("{} line {line}: {error}", handler.display()));
+                wrong.push(format!("{} line {line}: {error}", path.display()));
             }
         }
     }
