@@ -52,7 +52,7 @@ macro_rules! handlers {
         #[allow(clippy::large_enum_variant)]
         #[derive(Debug)]
         pub enum Handler {
-            $(#[doc = concat!("See [`", stringify!($module), "`].")] $variant($module::$variant),)*
+            $(#[doc = concat!("See [`mod@", stringify!($module), "`].")] $variant($module::$variant),)*
         }
 
         /// Names of the directives that take part in a chain, by [`Handler::index`].
