@@ -45,7 +45,7 @@ impl Peer {
     pub(super) fn start(kind: Kind, name: &str, role: Role, zone: &str) -> Option<Self> {
         let (folder, port) = (Folder::new(&format!("{name}-{kind:?}")), free_port());
         let program = program(kind)?;
-        if matches!(role, Role::Primary(_)) {
+        if !matches!(role, Role::Secondary(_)) {
             folder.write("zone", zone);
         }
         // Knot keeps differences here, and does not make it.

@@ -171,7 +171,7 @@ fn files_are_kept_over_a_reload_and_read_again() {
     let before = ids(&bench);
     assert!(before[0] == before[1] && before[0] != before[2], "{before:?}");
     // Other files are another task, and one for each is enough.
-    assert_eq!(bench.worker.config().services.tasks.len(), 1);
+    assert_eq!(bench.tasks.len(), 1);
     write("b.example");
     bench.reload(&corefile).unwrap();
     assert_eq!(ids(&bench), before);
