@@ -27,7 +27,7 @@ pub(crate) enum Cause {
     /// A connection broke that may have been idle for long: most likely the upstream never saw the
     /// query. There is one for each upstream and query.
     Repair,
-    /// The query of the attempt before it was not delivered, and this one goes to an upstream that is not suspect
+    /// The query of the attempt before it was not delivered, and this one goes to an upstream that has not failed
     /// and was not queried yet. No upstream gets the query twice, so none gets more than its share.
     Substitute,
 }
@@ -110,12 +110,17 @@ impl Asking {
         if !state.put_off.has_credit {
             return None;
         }
-        let is_sound = |member: usize| {
-            let path = self.upstreams.get(member).map(|upstream| upstream.path(carrier));
-            let is_new = state.is_useful(member) && state.ever_asked & bit(member) == 0;
-            is_new && path.is_some_and(|p| !p.is_suspect() && !p.is_down(self.options.max_fails))
+        let is_new = |member| state.is_useful(member) && state.ever_asked & bit(member) == 0;
+        let is_sound = |path: &Path| !path.is_suspect();
+        // One that is only late gets the query at most once.
+        let is_alive = |path: &Path| !path.has_failed();
+        let find = |fits: fn(&Path) -> bool| {
+            let of = |member: usize| Some(self.upstreams.get(member)?.path(carrier));
+            let fits = |path: &Path| fits(path) && !path.is_down(self.options.max_fails);
+            let order = state.order.as_slice();
+            order.iter().position(|m| is_new((*m).into()) && of((*m).into()).is_some_and(fits))
         };
-        let at = state.order.as_slice().iter().position(|member| is_sound((*member).into()))?;
+        let at = find(is_sound).or_else(|| find(is_alive))?;
         state.cursor = at + 1;
         state.order.get(at)
     }

@@ -5,6 +5,10 @@ use crate::time::Now;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+/// The bit of [`Path::strikes`] that a failure sets; those below count late answers.
+const FAILED: u32 = 1 << 31;
+const _: () = assert!(STRIKES_MAX < FAILED);
+
 /// Quarter octaves from 2^16 ns (66 µs) to 2^32 ns (4.3 s).
 const BUCKETS: usize = 64;
 const FIRST_OCTAVE: u32 = 16;
@@ -112,6 +116,11 @@ impl Path {
         self.strikes.load(Relaxed) >= STRIKES_MAX
     }
 
+    /// Whether a question failed since the last answer: not only that answers are late.
+    pub fn has_failed(&self) -> bool {
+        self.strikes.load(Relaxed) >= FAILED
+    }
+
     /// A question leaves.
     pub fn departed(&self) {
         self.in_flight.fetch_add(1, Relaxed);
@@ -149,7 +158,7 @@ impl Path {
 
     /// An attempt failed outright, or took too long.
     pub fn failed(&self) {
-        self.strikes.fetch_add(STRIKES_MAX, Relaxed);
+        self.strikes.fetch_or(FAILED, Relaxed);
     }
 
     /// A health check failed.

@@ -187,6 +187,21 @@ fn beside_an_upstream_that_answers_no_query_fails_because_others_refuse() {
 }
 
 #[test]
+fn an_upstream_that_is_only_late_answers_what_others_refuse() {
+    for body in ["", "max_fails 0"] {
+        let mut bench = bench(&to(3), body);
+        // When the refusals come, all that the third was asked has been late, and nothing answered yet.
+        script(&mut bench, |ask, question| match number(ask) {
+            1 | 2 => after(120 * MS, refused(ask)),
+            _ => after(300 * MS, replies(question)),
+        });
+        let rcodes = burst(&mut bench, 2000, 1000 * MS);
+        let answered = rcodes.iter().filter(|rcode| **rcode == Rcode::NOERROR).count();
+        assert_eq!(answered, 2000, "{body}");
+    }
+}
+
+#[test]
 fn upstreams_that_truncate_and_refuse_tcp_get_no_more_than_the_budget() {
     for body in ["prefer_udp", "prefer_udp\n max_fails 0"] {
         let load = load(bench(&to(4), body), 400, 12, |ask, question| {
