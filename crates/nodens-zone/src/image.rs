@@ -9,6 +9,7 @@
 use crate::data::{Data, Edit};
 use crate::journal::{Packed, Step};
 use crate::limits::IMAGE_CHUNK_LEN;
+use crate::serial::Serial;
 use crate::zone::{Advance, RecordRef, Soa};
 use nodens_wire::{Class, Name, Record};
 use sha2::{Digest, Sha256};
@@ -35,6 +36,19 @@ enum Kind {
 /// The check of the last frame, which the next one continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check([u8; CHECK_LEN]);
+
+/// What a file has that an image was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Of its last version.
+    pub serial: Serial,
+    /// Octets of the version that it begins with.
+    pub version_len: u64,
+    /// Octets of all of it.
+    pub len: u64,
+    /// The check of the last frame.
+    pub check: Check,
+}
 
 /// Writes frames.
 #[derive(Debug, Default)]

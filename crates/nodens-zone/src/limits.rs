@@ -32,6 +32,8 @@ pub const EXPIRE_MIN: Duration = Duration::from_secs(3);
 pub const BOOTSTRAP_MIN: Duration = Duration::from_millis(250);
 /// The longest time between two attempts to get such a zone (as in CoreDNS).
 pub const BOOTSTRAP_MAX: Duration = Duration::from_secs(10);
+/// The longest time between two attempts to get a zone that is there, but cannot be served.
+pub const USELESS_MAX: Duration = Duration::from_secs(3600);
 /// Queries and transfers of a secondary that may be under way at once.
 pub const REFRESHES_AT_ONCE: usize = 64;
 

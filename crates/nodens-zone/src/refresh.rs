@@ -6,6 +6,7 @@
 
 use crate::limits::{
     BOOTSTRAP_MAX, BOOTSTRAP_MIN, EXPIRE_MIN, REFRESH_MIN, REFRESHES_AT_ONCE, RETRY_MIN,
+    USELESS_MAX,
 };
 use crate::serial::Serial;
 use crate::zone::{Soa, Timers};
@@ -37,6 +38,8 @@ pub enum End {
     Transferred(Serial, Timers),
     /// There was no answer in time, or none that is of use.
     Failed,
+    /// What the primary has cannot be served, and will be the same the next time: pauses grow.
+    Useless,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,8 @@ pub struct Refresh {
     asked: usize,
     /// Whether one of them answered, though with an older version.
     reached: bool,
+    /// Whether one of them has what cannot be served.
+    useless: bool,
     /// Rounds that have failed since there was a version.
     failures: u32,
     /// Who sent a NOTIFY and was not asked first since, in that order: each once.
@@ -82,6 +87,7 @@ impl Refresh {
             state: State::Resting(0),
             asked: 0,
             reached: false,
+            useless: false,
             failures: 0,
             notified: Vec::new(),
             rested_at: 0,
@@ -96,7 +102,7 @@ impl Refresh {
     /// A version is here from the beginning, which was last compared with a primary's `age` ago.
     pub fn restore(&mut self, now_ns: u64, soa: &Soa, age: Duration) {
         (self.serial, self.timers) = (Some(soa.serial()), Some(soa.timers()));
-        let left = seconds(soa.timers().expire, EXPIRE_MIN).saturating_sub(age);
+        let left = kept_for(soa.timers()).saturating_sub(age);
         self.expires_at = Some(now_ns.saturating_add(nanoseconds(left)));
         self.state = State::Resting(now_ns);
     }
@@ -120,6 +126,10 @@ impl Refresh {
         if self.expires_at.is_some_and(|at| at <= now_ns) {
             // What a primary said of the version that is gone does not count.
             (self.expires_at, self.serial, self.reached) = (None, None, false);
+            // Nothing is served until a primary answers: no pause is worth that.
+            if matches!(self.state, State::Resting(_)) {
+                self.state = State::Resting(now_ns);
+            }
             return Some(Action::Expire);
         }
         match self.state {
@@ -136,7 +146,7 @@ impl Refresh {
 
     /// Starts a round with this primary.
     fn begin(&mut self, primary: usize) {
-        (self.asked, self.reached) = (0, false);
+        (self.asked, self.reached, self.useless) = (0, false, false);
         self.notified.retain(|other| *other != primary);
         match primary.checked_rem(self.primaries) {
             Some(primary) => self.ask(primary),
@@ -174,7 +184,10 @@ impl Refresh {
                 self.reached |= self.serial.is_some_and(|ours| theirs < ours);
                 self.ask_next(primary, now_ns, random);
             }
-            End::Failed => self.ask_next(primary, now_ns, random),
+            End::Failed | End::Useless => {
+                self.useless |= end == End::Useless;
+                self.ask_next(primary, now_ns, random);
+            }
         }
     }
 
@@ -191,19 +204,19 @@ impl Refresh {
     fn succeed(&mut self, now_ns: u64, random: u32) {
         self.failures = 0;
         let Some(timers) = self.timers else { return self.fail(now_ns, random) };
-        let expire = seconds(timers.expire, EXPIRE_MIN);
-        self.expires_at = Some(now_ns.saturating_add(nanoseconds(expire)));
+        self.expires_at = Some(now_ns.saturating_add(nanoseconds(kept_for(timers))));
         self.rest(now_ns, seconds(timers.refresh, REFRESH_MIN), REFRESH_MIN, random);
     }
 
     fn fail(&mut self, now_ns: u64, random: u32) {
-        let pause = match self.timers {
+        let doubled = BOOTSTRAP_MIN.saturating_mul(1 << self.failures.min(16));
+        let mut pause = match self.timers {
             Some(timers) => seconds(timers.retry, RETRY_MIN),
-            None => {
-                let doubled = BOOTSTRAP_MIN.saturating_mul(1 << self.failures.min(16));
-                doubled.min(BOOTSTRAP_MAX)
-            }
+            None => doubled.min(BOOTSTRAP_MAX),
         };
+        if self.useless {
+            pause = pause.max(doubled.min(USELESS_MAX));
+        }
         self.failures = self.failures.saturating_add(1);
         self.rest(now_ns, pause, RETRY_MIN, random);
     }
@@ -237,6 +250,13 @@ impl Refresh {
             self.state = State::Resting(until.min(self.rested_at));
         }
     }
+}
+
+/// How long a version may be served without a primary: EXPIRE, or as long as it takes to find that no
+/// primary answers, where that is longer (RFC 1912 section 2.2 wants EXPIRE to be longer).
+pub fn kept_for(timers: Timers) -> Duration {
+    let found = seconds(timers.refresh, REFRESH_MIN) + seconds(timers.retry, RETRY_MIN);
+    seconds(timers.expire, EXPIRE_MIN).max(found)
 }
 
 fn seconds(value: u32, least: Duration) -> Duration {
@@ -326,10 +346,15 @@ impl Schedule {
         }
     }
 
+    /// Whether the token is that of the zone's last query or transfer.
+    pub fn is_current(&self, zone: &Name, token: Token) -> bool {
+        self.zones.get(zone).is_some_and(|entry| entry.token == Some(token))
+    }
+
     /// See [`Refresh::ended`]. Nothing comes of a token that is not that of the zone's last query or
     /// transfer.
     pub fn ended(&mut self, zone: &Name, token: Token, now_ns: u64, end: End, random: u32) {
-        if self.zones.get(zone).is_some_and(|entry| entry.token == Some(token)) {
+        if self.is_current(zone, token) {
             self.change(zone, |refresh| refresh.ended(now_ns, end, random));
         }
     }

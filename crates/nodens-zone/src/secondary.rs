@@ -1,6 +1,7 @@
 //! Zones that are transferred from primaries, as their users and their keeper share them.
 
 use crate::data::{Data, Served};
+use crate::image::Written;
 use crate::journal::{Journal, Step, Steps};
 use crate::limits::JOURNAL_OCTETS;
 use crate::serial::Serial;
@@ -8,6 +9,7 @@ use crate::table::ZoneTable;
 use crate::tsig::Key;
 use crate::zone::{Soa, Version, Zone};
 use nodens_wire::{Name, NameRef};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -30,6 +32,8 @@ pub struct SecondaryZone {
     journal: Mutex<Journal>,
     /// When a primary was last reached, in monotonic nanoseconds; 0 for never.
     reached_ns: AtomicU64,
+    /// The file that it is kept in and what that has, while nothing writes to it.
+    stored: Mutex<Option<(PathBuf, Written)>>,
     /// Of a catalog: the zones that are served for it, with their labels in it.
     members: Mutex<Members>,
 }
@@ -47,6 +51,7 @@ impl SecondaryZone {
             served: Served::default(),
             journal: Mutex::new(Journal::new(JOURNAL_OCTETS)),
             reached_ns: AtomicU64::new(0),
+            stored: Mutex::default(),
             members: Mutex::default(),
         }
     }
@@ -90,19 +95,42 @@ impl SecondaryZone {
     /// Serves another version, which these steps lead to from the one before it; none where that is not
     /// known.
     pub fn replace(&self, data: Data, steps: &[Arc<Step>]) {
-        let mut journal = lock(&self.journal);
-        if steps.is_empty() {
-            journal.forget();
+        // Held, so that the version before is not freed while a worker may wait for the journal.
+        let before = self.served.load_full();
+        {
+            let mut journal = lock(&self.journal);
+            if steps.is_empty() {
+                journal.forget();
+            }
+            steps.iter().for_each(|step| journal.push(step.clone()));
+            // More than the zone has is never handed on.
+            journal.trim(data.records());
+            self.served.store(data);
         }
-        steps.iter().for_each(|step| journal.push(step.clone()));
-        self.served.store(data);
+        drop(before);
+        self.served.sweep();
     }
 
     /// Serves nothing any more.
     pub fn expire(&self) {
-        let mut journal = lock(&self.journal);
-        journal.forget();
-        self.served.clear();
+        let before = self.served.load_full();
+        {
+            let mut journal = lock(&self.journal);
+            journal.forget();
+            self.served.clear();
+        }
+        drop(before);
+        self.served.sweep();
+    }
+
+    /// The file that it is kept in, and what that has: for who writes to it from now on.
+    pub fn take_stored(&self) -> Option<(PathBuf, Written)> {
+        lock(&self.stored).take()
+    }
+
+    /// Nothing writes to this file any more, which has that.
+    pub fn set_stored(&self, path: PathBuf, written: Written) {
+        *lock(&self.stored) = Some((path, written));
     }
 
     /// Of a catalog: the zones that are served for it. They outlive a reload.
@@ -181,17 +209,32 @@ impl Notices {
         *lock(&self.wake) = Some(Box::new(wake));
     }
 
-    /// The primary with this index says that `zone` has changed, and perhaps to what.
-    pub fn note(&self, zone: Name, primary: usize, serial: Option<Serial>) {
-        let had_some = {
+    /// The primary with this index says that `zone` has changed, and perhaps to what: of what it says
+    /// before the keeper takes it, the latest version counts, and one that it does not name most. Gives
+    /// whether nothing from this primary was waiting.
+    pub fn note(&self, zone: Name, primary: usize, serial: Option<Serial>) -> bool {
+        let (had_some, is_new) = {
             let mut waiting = lock(&self.waiting);
             let had_some = !waiting.is_empty();
-            waiting.insert((zone, primary), serial);
-            had_some
+            let is_new = match waiting.entry((zone, primary)) {
+                Entry::Vacant(place) => {
+                    place.insert(serial);
+                    true
+                }
+                Entry::Occupied(mut place) => {
+                    let is_later = |noted| serial.is_none_or(|serial| serial > noted);
+                    if place.get().is_some_and(is_later) {
+                        place.insert(serial);
+                    }
+                    false
+                }
+            };
+            (had_some, is_new)
         };
         if let Some(wake) = lock(&self.wake).as_ref().filter(|_| !had_some) {
             wake();
         }
+        is_new
     }
 
     /// Takes what was noted.
@@ -236,18 +279,25 @@ impl Configured {
     }
 }
 
-type ByPrimaries = HashMap<(Name, Vec<SocketAddr>), Weak<SecondaryZone>>;
+type ByPrimaries = HashMap<(Name, Vec<SocketAddr>, Option<Name>), Weak<SecondaryZone>>;
 
-/// Zones by name and primaries, for as long as a configuration has them: a new one goes on with what is
+/// Zones by name, primaries and name of the key, for as long as a configuration has them: a new one goes on with what is
 /// here.
 #[derive(Debug, Default)]
 pub struct Known(Mutex<ByPrimaries>);
 
 impl Known {
-    /// The zone with this name and these primaries.
-    pub fn zone(&self, origin: NameRef<'_>, primaries: &[SocketAddr]) -> Arc<SecondaryZone> {
+    /// The zone with this name and these primaries, whose queries are signed with a key of this name.
+    /// Primaries may have another zone for each key (views), so that none goes on with that of another.
+    pub fn zone(
+        &self,
+        origin: NameRef<'_>,
+        primaries: &[SocketAddr],
+        key: Option<NameRef<'_>>,
+    ) -> Arc<SecondaryZone> {
         let mut known = lock(&self.0);
-        let key = (origin.to_name().to_folded(), primaries.to_vec());
+        let key_name = key.map(|key| key.to_name().to_folded());
+        let key = (origin.to_name().to_folded(), primaries.to_vec(), key_name);
         if let Some(zone) = known.get(&key).and_then(Weak::upgrade) {
             return zone;
         }

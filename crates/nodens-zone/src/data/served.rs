@@ -39,6 +39,11 @@ impl Served {
         self.now.load()
     }
 
+    /// The data that there are now, for as long as the caller wants: they are not freed meanwhile.
+    pub fn load_full(&self) -> Option<Arc<Data>> {
+        self.now.load_full()
+    }
+
     /// Replaces the data. The caller announces the zone afterwards
     /// ([`ZoneTable::announce`](crate::ZoneTable::announce)).
     pub fn store(&self, data: Data) {

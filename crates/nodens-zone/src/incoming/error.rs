@@ -80,6 +80,11 @@ impl IncomingError {
     pub fn whole_may_help(&self) -> bool {
         !matches!(self, Self::Signature(_) | Self::TooMany(_))
     }
+
+    /// Whether the whole zone will be wrong the next time as well, until it is changed.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, Self::TooMany(_) | Self::Refused(_) | Self::Incomplete(_))
+    }
 }
 
 impl From<(Serial, Serial)> for IncomingError {

@@ -74,6 +74,19 @@ impl Journal {
         }
     }
 
+    /// Keeps only the latest steps, which together have fewer than so many records.
+    pub fn trim(&mut self, records: u64) {
+        let mut total: u64 = 0;
+        let fits = self.steps.iter().rev().take_while(|step| {
+            total += step.records();
+            total < records
+        });
+        let useless = self.steps.len() - fits.count();
+        for step in self.steps.drain(..useless) {
+            self.octets -= step.octets();
+        }
+    }
+
     /// The zone has become a version of which it is not known what changed.
     pub fn forget(&mut self) {
         self.steps.clear();

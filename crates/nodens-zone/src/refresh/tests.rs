@@ -178,6 +178,51 @@ fn times_of_nothing_are_not_taken_literally() {
     assert_eq!(Refresh::new(0).poll(0), None);
 }
 
+#[test]
+fn a_zone_whose_expire_is_less_than_refresh_or_retry_is_kept_while_its_primary_answers() {
+    for timers in [
+        Timers { refresh: 86_400, retry: 900, expire: 3600 },
+        Timers { refresh: 900, retry: 86_400, expire: 3600 },
+    ] {
+        let (refresh, retry) = (u64::from(timers.refresh), u64::from(timers.retry));
+        let mut zone = Refresh::new(1);
+        zone.poll(0);
+        zone.ended(0, End::Transferred(Serial(7), timers), 0);
+        step(&mut zone, refresh, Action::Query(0), End::Has(Serial(7)));
+        step(&mut zone, 2 * refresh, Action::Query(0), End::Failed);
+        rests_until(&zone, 2 * refresh + retry);
+        assert_eq!(kept_for(timers), Duration::from_secs(refresh + retry));
+    }
+}
+
+#[test]
+fn an_expired_zone_is_asked_for_at_once() {
+    let mut zone = loaded(1);
+    // A pause of 7200 seconds begins just before the end.
+    zone.timers = Some(Timers { refresh: 7200, retry: 7200, expire: 86_400 });
+    step(&mut zone, 80_000, Action::Query(0), End::Failed);
+    assert_eq!(zone.poll(86_400 * SECOND), Some(Action::Expire));
+    assert_eq!(zone.poll(86_400 * SECOND), Some(Action::Transfer(0)));
+}
+
+#[test]
+fn what_cannot_be_served_is_asked_for_less_and_less_often() {
+    let mut zone = Refresh::new(1);
+    let (mut now, mut pauses) = (0, Vec::new());
+    for _ in 0..20 {
+        assert_eq!(zone.poll(now), Some(Action::Transfer(0)));
+        zone.ended(now, End::Useless, 0);
+        let next = zone.next_deadline().unwrap();
+        pauses.push((next - now) / SECOND);
+        now = next;
+    }
+    assert_eq!(pauses[5..10], [8, 16, 32, 64, 128]);
+    assert_eq!(pauses[19], 3600);
+    // Unless it says that there is another version.
+    zone.notified(0, None);
+    assert!(zone.next_deadline().is_some_and(|at| at <= now));
+}
+
 fn name(n: usize) -> Name {
     format!("z{n}.test.").parse().unwrap()
 }
@@ -243,6 +288,7 @@ fn what_was_asked_for_a_zone_that_is_gone_does_not_count_for_its_successor() {
     schedule.remove(&name(0));
     schedule.insert(name(0), Refresh::new(1));
     let (_, _, new) = schedule.poll(0).unwrap();
+    assert!(schedule.is_current(&name(0), new) && !schedule.is_current(&name(0), old));
     schedule.ended(&name(0), old, 0, done(7), 0);
     assert_eq!(schedule.zones[&name(0)].refresh.serial(), None);
     schedule.ended(&name(0), new, 0, done(8), 0);

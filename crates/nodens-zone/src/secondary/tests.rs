@@ -86,17 +86,17 @@ fn a_whole_zone_and_the_end_of_one_make_the_differences_useless() {
 fn a_zone_is_known_for_as_long_as_anybody_has_it() {
     let known = Known::default();
     let primaries = ["192.0.2.1:53", "192.0.2.2:53"].map(|text| text.parse().unwrap());
-    let zone = known.zone(name("Example.ORG.").view(), &primaries);
+    let zone = known.zone(name("Example.ORG.").view(), &primaries, None);
     zone.replace(data(1, 1), &[]);
-    let again = known.zone(name("example.org.").view(), &primaries);
+    let again = known.zone(name("example.org.").view(), &primaries, None);
     assert!(Arc::ptr_eq(&zone, &again));
-    let other = known.zone(name("example.org.").view(), &primaries[..1]);
+    let other = known.zone(name("example.org.").view(), &primaries[..1], None);
     assert!(!Arc::ptr_eq(&zone, &other));
     drop((zone, again));
-    let anew = known.zone(name("example.org.").view(), &primaries);
+    let anew = known.zone(name("example.org.").view(), &primaries, None);
     assert!(anew.soa().is_none());
     for number in 0..1000 {
-        known.zone(name(&format!("zone-{number}.")).view(), &primaries);
+        known.zone(name(&format!("zone-{number}.")).view(), &primaries, None);
     }
     assert!(known.0.lock().unwrap().len() < 100);
 }
@@ -122,4 +122,44 @@ fn what_primaries_say_is_taken_once_and_the_keeper_woken_once() {
     assert_eq!(woken.load(Ordering::Relaxed), 1);
     let taken: Vec<_> = notices.take().collect();
     assert_eq!(taken, [(name("example.org."), 1, Some(Serial(999)))]);
+}
+
+#[test]
+fn a_zone_of_another_key_is_another_zone() {
+    let (known, primaries) = (Known::default(), ["192.0.2.1:53".parse().unwrap()]);
+    let zone = |key: Option<&str>| {
+        let key = key.map(name);
+        known.zone(name("example.org.").view(), &primaries, key.as_ref().map(Name::view))
+    };
+    let (unsigned, signed) = (zone(None), zone(Some("k.")));
+    assert!(!Arc::ptr_eq(&unsigned, &signed) && !Arc::ptr_eq(&signed, &zone(Some("other."))));
+    assert!(Arc::ptr_eq(&signed, &zone(Some("K."))) && Arc::ptr_eq(&unsigned, &zone(None)));
+}
+
+#[test]
+fn what_a_primary_said_is_not_taken_back_by_an_older_serial() {
+    let notices = Notices::default();
+    let noted = |serials: &[Option<u32>]| {
+        let note = |serial: &Option<u32>| notices.note(name("example.org."), 0, serial.map(Serial));
+        let new: Vec<_> = serials.iter().map(note).collect();
+        assert!(new[0] && !new[1..].contains(&true));
+        notices.take().next().map(|(.., serial)| serial)
+    };
+    assert_eq!(noted(&[Some(8), Some(3)]), Some(Some(Serial(8))));
+    assert_eq!(noted(&[Some(3), Some(8)]), Some(Some(Serial(8))));
+    assert_eq!(noted(&[Some(8), None, Some(9)]), Some(None));
+}
+
+#[test]
+fn differences_that_are_more_than_the_zone_are_not_kept() {
+    let zone = zone();
+    zone.replace(data(1, 10), &[]);
+    for serial in 2..10 {
+        zone.replace(data(serial, 10), &[step(serial - 1, serial, 1)]);
+    }
+    // Three records each, and the zone has twelve.
+    let steps = lock(&zone.journal).since(Serial(6)).map(|steps| steps.len());
+    assert_eq!((steps, lock(&zone.journal).since(Serial(5))), (Some(3), None));
+    let octets = lock(&zone.journal).octets();
+    assert_eq!(octets, 3 * step(1, 2, 1).octets());
 }

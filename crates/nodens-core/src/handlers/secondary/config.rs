@@ -34,7 +34,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     let options = options(directive, block)?;
     let known = &block.shared.secondaries;
     let configured = zones.names().iter().map(|name| Configured {
-        zone: known.zone(name.view(), &options.primaries),
+        zone: known.zone(name.view(), &options.primaries, options.key.as_ref().map(Key::name)),
         catalog: options.catalog.clone(),
         key: options.key.clone(),
         store: options.store.clone(),
@@ -42,6 +42,15 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     let configured: Vec<_> = configured.collect();
     // The addresses of a block share its zones.
     let services = &mut block.services.secondaries;
+    let others = services.iter().filter(|own| !Arc::ptr_eq(&own.handed_on, &block.zone_table));
+    for other in others.flat_map(|other| &other.configured) {
+        if let Some(own) = configured.iter().find(|own| share_a_file(own, other)) {
+            let (zone, found) = (own.zone.origin(), "is stored in the same folder");
+            return Err(directive.invalid(&format!(
+                "zone {zone} {found} by another server block, from other primaries or with another key"
+            )));
+        }
+    }
     if !services.iter().any(|own| Arc::ptr_eq(&own.handed_on, &block.zone_table)) {
         let handed_on = block.zone_table.clone();
         services.push(SecondaryService { handed_on, ..SecondaryService::default() });
@@ -59,6 +68,15 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         secondary.fallthrough = fallthrough;
     }
     Ok(())
+}
+
+/// Whether two zones that are not the same would be stored in one file.
+fn share_a_file(one: &Configured, other: &Configured) -> bool {
+    let is_same = Arc::ptr_eq(&one.zone, &other.zone);
+    !is_same
+        && one.store.is_some()
+        && one.store == other.store
+        && one.zone.origin() == other.zone.origin()
 }
 
 /// Adds zones in the place of those of their names.

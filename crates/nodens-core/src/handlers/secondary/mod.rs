@@ -74,9 +74,11 @@ impl Secondary {
             cx.worker.sink.line(Level::Debug, SPEC.name, text);
             return Step::Drop;
         };
-        let text = format!("Notify from {client} for {name}: checking transfer");
-        cx.worker.sink.line(Level::Info, SPEC.name, text);
-        self.notices.note(name.to_name(), primary, announced(&cx.job.request));
+        // Addresses can be forged: what waits already is not said again.
+        if self.notices.note(name.to_name(), primary, announced(&cx.job.request)) {
+            let text = format!("Notify from {client} for {name}: checking transfer");
+            cx.worker.sink.line(Level::Info, SPEC.name, text);
+        }
         cx.q().reply(Rcode::NOERROR, true);
         Step::Answered
     }

@@ -200,3 +200,33 @@ fn a_key_is_one_of_tsig_in_the_same_block() {
         assert!(error.contains(wanted), "{line}: {error}");
     }
 }
+
+#[test]
+fn zones_that_are_not_the_same_need_folders_of_their_own() {
+    let block = |port: u16, more: &str| {
+        let tsig = "tsig {\n secret k. c2VjcmV0\n }";
+        format!("example.org:{port} {{\n {tsig}\n secondary {{\n {more}\n }}\n}}\n")
+    };
+    let from = |address: &str| format!("transfer from {address}\n store zones");
+    let first = block(53, &from("192.0.2.1"));
+    let with = |more: &str| Bench::try_new(&(first.clone() + &block(54, more))).map(|_| ());
+    assert!(with(&from("192.0.2.1")).is_ok());
+    assert!(with("transfer from 192.0.2.2\n store others").is_ok());
+    assert!(with("transfer from 192.0.2.2").is_ok());
+    for other in [from("192.0.2.2"), from("192.0.2.1") + "\n key k."] {
+        let error = with(&other).unwrap_err().to_string();
+        assert!(error.contains("zone example.org. is stored in the same folder by another"), "{error}");
+    }
+}
+
+#[test]
+fn a_notify_that_waits_already_is_said_once() {
+    let mut bench = Bench::new(BLOCK);
+    for serial in 0..100 {
+        send(&mut bench, "192.0.2.1:53", &notify("example.org.", Some(serial))).unwrap();
+    }
+    let is_wanted = |record: &crate::log::Record| {
+        matches!(record, crate::log::Record::Line { text, .. } if text.contains("checking transfer"))
+    };
+    assert_eq!(bench.log.try_iter().filter(is_wanted).count(), 1);
+}
