@@ -369,6 +369,10 @@ pub const PRIMARY_CONNECT_TIME: Duration = Duration::from_secs(5);
 pub const PRIMARY_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long one transfer from a primary may take.
 pub const PRIMARY_TRANSFER_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
+/// How long a primary to which no connection could be made is passed over where there is another.
+pub const PRIMARY_UNREACHABLE_TIME: Duration = Duration::from_secs(60);
+/// Until the next look at versions of zones that still had readers when they were replaced.
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Reads from one primary before others get their turn.
 pub const PRIMARY_READS_IN_A_ROW: usize = 16;
 /// Octets read from a primary at once.

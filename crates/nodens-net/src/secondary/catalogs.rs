@@ -1,15 +1,17 @@
 //! Members of catalogs (RFC 9432): zones that come and go with the records of another.
 
 use super::ORIGIN;
-use super::keeper::{Area, Keeper};
+use super::areas::Area;
+use super::keeper::Keeper;
 use nodens_core::log::{Level, Sink};
 use nodens_wire::Name;
 use nodens_zone::Zone;
 use nodens_zone::catalog::{Catalog, Member};
 use nodens_zone::data::Data;
 use nodens_zone::secondary::{Configured, Members, SecondaryZone};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -42,31 +44,91 @@ enum Fate {
 }
 
 impl Keeper {
-    /// A catalog has become this version: its members are served from now on, and others not any more.
-    pub(super) fn apply_catalog(&mut self, index: usize, origin: &Name, data: &Data) {
-        let sink = self.sink.clone();
-        let Some(area) = self.areas.get_mut(index) else { return };
-        let configured = area.service.configured.iter().find(|own| own.zone.origin() == origin);
-        let Some(configured) = configured.filter(|own| own.catalog.is_some()).cloned() else {
+    /// A catalog has become this version: its members are served from now on, and others not any more, by
+    /// every directive that has it.
+    pub(super) fn apply_catalog(&mut self, zone: &Arc<SecondaryZone>, data: &Data) {
+        if !self.areas.iter().any(|area| area.follows(zone).is_some()) {
             return;
-        };
-        let catalog = match Catalog::read(data) {
-            Ok(catalog) => catalog,
+        }
+        match Catalog::read(data) {
+            Ok(catalog) => self.follow(zone, &catalog),
             Err(error) => {
-                let text = format!("Failed to take up catalog zone {origin}: {error}");
-                return sink.line(Level::Error, ORIGIN, text);
+                let text = format!("Failed to take up catalog zone {}: {error}", zone.origin());
+                self.sink.line(Level::Error, ORIGIN, text);
             }
-        };
-        let changes = area.change_members(&configured, &catalog, &sink);
-        let text = format!(
-            "Parsed catalog zone {origin} with {} member zones: {} added, {} removed",
-            catalog.members.len(),
-            changes.added.len(),
-            changes.removed.len()
-        );
-        sink.line(Level::Info, ORIGIN, text);
-        area.catalogs.now.insert(origin.clone(), catalog);
-        for table in [&area.service.zones, &area.service.handed_on] {
+        }
+    }
+
+    fn follow(&mut self, zone: &Arc<SecondaryZone>, catalog: &Catalog) {
+        let (before, mut now) = (zone.members(), Members::new());
+        let (sink, mut all) = (self.sink.clone(), Vec::new());
+        for (index, area) in self.areas.iter_mut().enumerate() {
+            let Some(configured) = area.follows(zone).cloned() else { continue };
+            let changes = area.change_members(&configured, catalog, &before, &mut now, &sink);
+            let text = format!(
+                "Parsed catalog zone {} with {} member zones: {} added, {} removed",
+                zone.origin(),
+                catalog.members.len(),
+                changes.added.len(),
+                changes.removed.len()
+            );
+            sink.line(Level::Info, ORIGIN, text);
+            area.catalogs.now.insert(zone.origin().clone(), catalog.clone());
+            area.serve(&changes);
+            all.push((index, configured, changes));
+        }
+        zone.set_members(now);
+        // Once all answer for what they have now: a zone that one does not have may be another's.
+        let mut others = Vec::new();
+        for (index, configured, changes) in all {
+            for name in &changes.removed {
+                self.forget(index, name);
+            }
+            for zone in changes.added {
+                self.begin(index, zone, configured.store.as_deref());
+            }
+            let area = self.areas.get(index);
+            others
+                .extend(area.into_iter().flat_map(|area| area.listed_elsewhere(&changes.removed)));
+        }
+        for (zone, catalog) in others {
+            self.follow(&zone, &catalog);
+        }
+    }
+
+    /// Keeps a member, in the place of one of its name that begins anew or comes from elsewhere.
+    fn begin(&mut self, index: usize, zone: Arc<SecondaryZone>, folder: Option<&Path>) {
+        let kept = self.areas.get(index).and_then(|area| area.zones.get(zone.origin()));
+        if kept.is_some_and(|kept| !Arc::ptr_eq(&kept.zone, &zone)) {
+            self.forget(index, zone.origin());
+        }
+        if self.keeper_of(&zone).is_none() {
+            self.keep(index, zone, folder);
+        }
+    }
+}
+
+impl Area {
+    /// How the directive has this zone, if it is a catalog there.
+    fn follows(&self, zone: &Arc<SecondaryZone>) -> Option<&Configured> {
+        let mut configured = self.service.configured.iter();
+        configured.find(|own| own.catalog.is_some() && Arc::ptr_eq(&own.zone, zone))
+    }
+
+    /// The catalogs that have one of these zones, which nobody has any more.
+    fn listed_elsewhere(&self, names: &[Name]) -> Vec<(Arc<SecondaryZone>, Catalog)> {
+        let has_one = |catalog: &Catalog| names.iter().any(|name| catalog.member(name).is_some());
+        let configured = self.service.configured.iter();
+        let listed = configured.filter_map(|own| {
+            let catalog = self.catalogs.now.get(own.zone.origin())?;
+            has_one(catalog).then(|| (own.zone.clone(), catalog.clone()))
+        });
+        listed.collect()
+    }
+
+    /// Answers for zones, and for others not any more.
+    fn serve(&self, changes: &Changes) {
+        for table in [&self.service.zones, &self.service.handed_on] {
             table.update(|update| {
                 for name in &changes.removed {
                     update.remove(name.view());
@@ -76,47 +138,35 @@ impl Keeper {
                 }
             });
         }
-        for name in &changes.removed {
-            area.forget(name);
-        }
-        for zone in changes.added {
-            self.keep(index, zone, configured.store.as_deref());
-        }
     }
-}
 
-impl Area {
-    /// What `catalog` changes; the members that are served are noted.
+    /// What `catalog` changes; the members that are served are put into `now`, where those of other
+    /// directives are already.
     fn change_members(
         &mut self,
         configured: &Configured,
         catalog: &Catalog,
+        before: &Members,
+        now: &mut Members,
         sink: &Sink,
     ) -> Changes {
         let origin = configured.zone.origin();
-        let (before, mut now) = (configured.zone.members(), Members::new());
-        let (mut changes, mut refused, mut clashes) = (Changes::default(), 0_usize, String::new());
+        let (mut changes, mut own) = (Changes::default(), HashSet::new());
+        let (mut refused, mut clashes) = (0_usize, String::new());
         for member in &catalog.members {
             if !configured.accepts(member.zone.view()) {
                 refused += 1;
                 continue;
             }
-            let zone = match self.fate(origin, member, &before) {
+            let shared = now.get(&member.zone).map(|(_, zone)| zone.clone());
+            let zone = match self.fate(origin, member, before) {
                 Fate::Clashes => {
                     _ = write!(clashes, " {}", member.zone);
                     continue;
                 }
                 Fate::Stays => before.get(&member.zone).map(|(_, zone)| zone.clone()),
                 Fate::Begins(known) => {
-                    let primaries = configured.zone.primaries();
-                    let zone = match known {
-                        Some(known) if known.primaries() == primaries => known,
-                        Some(known) => Arc::new(known.moved(primaries.to_vec())),
-                        None => {
-                            let name = member.zone.clone();
-                            Arc::new(SecondaryZone::new(name, primaries.to_vec()))
-                        }
-                    };
+                    let zone = shared.unwrap_or_else(|| beginning(configured, member, known));
                     changes.added.push(zone.clone());
                     Some(zone)
                 }
@@ -126,16 +176,16 @@ impl Area {
             }
             let owner = (origin.clone(), member.id.clone());
             self.catalogs.owners.insert(member.zone.clone(), owner);
+            own.insert(&member.zone);
             now.extend(zone.map(|zone| (member.zone.clone(), (member.id.clone(), zone))));
         }
-        for name in before.keys().filter(|name| !now.contains_key(*name)) {
+        for name in before.keys().filter(|name| !own.contains(name)) {
             let owner = self.catalogs.owners.get(name);
             if owner.is_some_and(|(owner, _)| owner == origin) {
                 self.catalogs.owners.remove(name);
                 changes.removed.push(name.clone());
             }
         }
-        configured.zone.set_members(now);
         if refused > 0 {
             let text = format!(
                 "Skipped {refused} member zones from catalog {origin}: outside configured member zones"
@@ -155,7 +205,10 @@ impl Area {
         let Some((owner, id)) = self.catalogs.owners.get(&member.zone) else {
             // An earlier configuration has it, or it is new.
             let known = before.get(&member.zone).filter(|(id, _)| *id == member.id);
-            return match self.zones.contains_key(&member.zone) {
+            // A zone of the configuration may be kept for another directive.
+            let is_configured =
+                self.service.configured.iter().any(|own| *own.zone.origin() == member.zone);
+            return match is_configured || self.zones.contains_key(&member.zone) {
                 true => Fate::Clashes,
                 false => Fate::Begins(known.map(|(_, zone)| zone.clone())),
             };
@@ -172,5 +225,19 @@ impl Area {
             }
             _ => Fate::Clashes,
         }
+    }
+}
+
+/// The zone of a member that begins, with what is here of it.
+fn beginning(
+    configured: &Configured,
+    member: &Member,
+    known: Option<Arc<SecondaryZone>>,
+) -> Arc<SecondaryZone> {
+    let primaries = configured.zone.primaries();
+    match known {
+        Some(known) if known.primaries() == primaries => known,
+        Some(known) => Arc::new(known.moved(primaries.to_vec())),
+        None => Arc::new(SecondaryZone::new(member.zone.clone(), primaries.to_vec())),
     }
 }

@@ -13,7 +13,7 @@ use nodens_wire::{
     Builder, Class, Flags, HEADER_LEN, Header, Name, Opcode, Rcode, Reader, Records, Section, Type,
 };
 use nodens_zone::incoming::{Incoming, IncomingError, Received};
-use nodens_zone::refresh::Token;
+use nodens_zone::refresh::{End, Token};
 use nodens_zone::tsig::{Fault, Key as TsigKey, Verifier};
 use nodens_zone::{Serial, Soa};
 use socket2::{Domain, Protocol, SockAddr, Socket};
@@ -63,6 +63,8 @@ pub(super) enum Answer {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
+    /// No connection was made.
+    Unreachable(String),
     /// It could not be asked, or did not answer in time.
     Silent(String),
     /// It closed the connection before the answer was whole.
@@ -75,9 +77,17 @@ impl Failure {
     /// Whether the same primary may answer AXFR instead.
     pub(super) fn whole_may_help(&self) -> bool {
         match self {
-            Self::Silent(_) => false,
+            Self::Unreachable(_) | Self::Silent(_) => false,
             Self::Cut(_) => true,
             Self::Wrong(error) => error.whole_may_help(),
+        }
+    }
+
+    /// What it is for the schedule.
+    pub(super) fn end(&self) -> End {
+        match self {
+            Self::Wrong(error) if error.is_lasting() => End::Useless,
+            _ => End::Failed,
         }
     }
 }
@@ -85,7 +95,7 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Silent(text) | Self::Cut(text) => f.write_str(text),
+            Self::Unreachable(text) | Self::Silent(text) | Self::Cut(text) => f.write_str(text),
             Self::Wrong(error) => error.fmt(f),
         }
     }
@@ -102,7 +112,7 @@ pub(super) struct Exchange {
     connected: bool,
     /// When it was opened, and when something last came.
     pub(super) began_ns: u64,
-    heard_ns: u64,
+    pub(super) heard_ns: u64,
 }
 
 impl Exchange {
@@ -174,8 +184,13 @@ impl Exchange {
 
     /// That it is.
     pub(super) fn timed_out(&self) -> Failure {
-        let text = if self.connected { "timed out" } else { "connecting timed out" };
-        Failure::Silent(text.to_owned())
+        let is_incremental = self.incoming().is_some_and(|i| i.qtype() == Type::IXFR);
+        match self.connected {
+            // Some servers and firewalls answer IXFR with silence: AXFR may do.
+            true if is_incremental => Failure::Cut("timed out".to_owned()),
+            true => Failure::Silent("timed out".to_owned()),
+            false => Failure::Unreachable("connecting timed out".to_owned()),
+        }
     }
 
     /// Goes on after `poll` has said that it can; gives the answer once it is whole.
@@ -187,7 +202,7 @@ impl Exchange {
     ) -> Result<Option<Answer>, Failure> {
         if !self.connected {
             if let Some(error) = self.pipe.connect_error() {
-                return Err(Failure::Silent(errno_text(&error)));
+                return Err(Failure::Unreachable(errno_text(&error)));
             }
             self.connected = true;
             self.heard_ns = clock::mono_ns();

@@ -1,58 +1,41 @@
 //! What the thread does over and over.
 
 use super::ORIGIN;
-use super::catalogs::Catalogs;
-use super::exchange::{Answer, Exchange, Failure, Order, Work};
-use super::store::{Store, is_fresh};
+use super::areas::{Area, Kept};
+use super::exchange::{Answer, Exchange, Failure, Order, Work, nanoseconds};
+use super::store::Store;
 use crate::clock;
 use crate::fault::errno_text;
-use crate::limits::PRIMARY_BUFFER_LEN;
+use crate::limits::{PRIMARY_BUFFER_LEN, PRIMARY_UNREACHABLE_TIME, SWEEP_INTERVAL};
 use crate::poll::{Interest, Poll, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::log::{Level, Sink};
 use nodens_wire::{Name, Type};
 use nodens_zone::incoming::{Incoming, Received};
-use nodens_zone::refresh::{Action, End, Refresh, Schedule, Token};
-use nodens_zone::secondary::{Configured, SecondaryService, SecondaryZone};
+use nodens_zone::refresh::{Action, End, Token};
+use nodens_zone::secondary::{SecondaryService, SecondaryZone};
 use nodens_zone::{Serial, Zone};
 use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// The zones of one directive.
-pub(super) struct Area {
-    pub(super) service: SecondaryService,
-    schedule: Schedule,
-    pub(super) zones: HashMap<Name, Kept>,
-    pub(super) catalogs: Catalogs,
-}
-
-impl Area {
-    /// Keeps a zone no more.
-    pub(super) fn forget(&mut self, name: &Name) {
-        self.schedule.remove(name);
-        let kept = self.zones.remove(name);
-        kept.and_then(|kept| kept.store).iter_mut().for_each(Store::remove);
-    }
-}
-
-/// A zone that is kept up to date.
-pub(super) struct Kept {
-    pub(super) zone: Arc<SecondaryZone>,
-    /// Whether the last attempt failed, which was said.
-    failed: bool,
-    store: Option<Store>,
-}
 
 /// All zones, and the connections to their primaries.
 pub(super) struct Keeper {
     pub(super) areas: Vec<Area>,
-    exchanges: Slots<Exchange>,
+    pub(super) exchanges: Slots<Exchange>,
     poll: Poll,
-    waker: Arc<Waker>,
+    pub(super) waker: Arc<Waker>,
+    /// Whether this is to end.
+    pub(super) stopping: Arc<AtomicBool>,
+    /// Primaries to which no connection could be made, until they are tried again before others.
+    unreachable: HashMap<SocketAddr, u64>,
+    /// Zones whose earlier versions still had readers, and when to look again.
+    unswept: Vec<Arc<SecondaryZone>>,
+    sweep_at: Option<u64>,
     random: Random,
     buffer: Vec<u8>,
     pub(super) sink: Sink,
@@ -63,87 +46,33 @@ impl Keeper {
         services: &[SecondaryService],
         sink: Sink,
         waker: Arc<Waker>,
+        stopping: Arc<AtomicBool>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&*waker, Kind::Wake, Key::ONLY, Interest::READ)?;
         let (buffer, random) = (vec![0; PRIMARY_BUFFER_LEN], Random::new());
         let (areas, exchanges) = (Vec::new(), Slots::default());
-        let mut keeper = Self { areas, exchanges, poll, waker, random, buffer, sink };
+        let (unreachable, unswept, sweep_at) = Default::default();
+        let mut keeper = Self {
+            areas,
+            exchanges,
+            poll,
+            waker,
+            stopping,
+            unreachable,
+            unswept,
+            sweep_at,
+            random,
+            buffer,
+            sink,
+        };
         for service in services {
+            if keeper.stopping.load(Ordering::Acquire) {
+                break;
+            }
             keeper.add_area(service.clone());
         }
         Ok(keeper)
-    }
-
-    fn add_area(&mut self, service: SecondaryService) {
-        let waker = self.waker.clone();
-        service.notices.on_notice(move || waker.wake());
-        let (area, configured) = (self.areas.len(), service.configured.clone());
-        let (schedule, zones, catalogs) = Default::default();
-        self.areas.push(Area { service, schedule, zones, catalogs });
-        for configured in &configured {
-            configured.zone.set_key(configured.key.clone());
-            // One that several blocks have is kept for all of them by the first.
-            if self.keeper_of(&configured.zone).is_none() {
-                self.keep(area, configured.zone.clone(), configured.store.as_deref());
-            }
-        }
-        // Those that an earlier configuration has transferred.
-        for Configured { zone, .. } in configured {
-            if let Some(data) = zone.data() {
-                self.apply_catalog(area, zone.origin(), &data);
-            }
-        }
-    }
-
-    /// The area that keeps this very zone.
-    fn keeper_of(&self, zone: &Arc<SecondaryZone>) -> Option<usize> {
-        self.areas.iter().position(|area| {
-            area.zones.get(zone.origin()).is_some_and(|kept| Arc::ptr_eq(&kept.zone, zone))
-        })
-    }
-
-    /// Keeps a zone up to date, in the place of one of its name.
-    pub(super) fn keep(&mut self, area: usize, zone: Arc<SecondaryZone>, folder: Option<&Path>) {
-        let (store, age) = match folder.map(|folder| self.restore(&zone, folder)) {
-            Some((store, age)) => (Some(store), age),
-            None => (None, None),
-        };
-        let Some(area) = self.areas.get_mut(area) else { return };
-        let now = clock::mono_ns();
-        let mut refresh = Refresh::new(zone.primaries().len());
-        // A version that an earlier configuration has transferred, or an earlier process.
-        let since = |at| Duration::from_nanos(now.saturating_sub(at));
-        let age = age.or_else(|| zone.reached_ns().map(since));
-        if let (Some(soa), Some(age)) = (zone.soa(), age) {
-            refresh.restore(now, &soa, age);
-        }
-        area.schedule.insert(zone.origin().clone(), refresh);
-        area.zones.insert(zone.origin().clone(), Kept { zone, failed: false, store });
-    }
-
-    /// Serves what is in the file of a zone, unless something is served or that is too old.
-    /// Gives how old it is.
-    fn restore(&self, zone: &SecondaryZone, folder: &Path) -> (Store, Option<Duration>) {
-        let mut store = Store::new(folder, zone);
-        let found = match store.load(zone) {
-            Ok(found) => found.filter(|_| zone.soa().is_none()),
-            Err(error) => {
-                let reason = errno_text(&error);
-                let text = format!("Failed to read stored zone {}: {reason}", zone.origin());
-                self.sink.line(Level::Warning, ORIGIN, text);
-                None
-            }
-        };
-        let Some(found) = found.filter(|found| is_fresh(found.data(), found.age)) else {
-            return (store, None);
-        };
-        let age = found.age;
-        let (serial, records) = (found.data().soa().serial().0, found.data().records());
-        found.serve(zone);
-        let text = format!("Restored: {}: serial {serial}, {records} records", zone.origin());
-        self.sink.line(Level::Debug, ORIGIN, text);
-        (store, Some(age))
     }
 
     pub(super) fn turn(&mut self) {
@@ -155,12 +84,13 @@ impl Keeper {
                 self.act(area, &zone, action, token);
             }
         }
-        self.give_up();
+        self.sweep();
         let now = clock::mono_ns();
         let due = self.areas.iter().filter_map(|area| area.schedule.next_deadline());
-        let due =
-            due.chain(self.exchanges.iter().map(|(_, exchange)| exchange.deadline_ns())).min();
+        let due = due.chain(self.exchanges.iter().map(|(_, exchange)| exchange.deadline_ns()));
+        let due = due.chain(self.sweep_at).min();
         let ready = self.poll.wait(due.map(|at| at.saturating_sub(now)));
+        let looked_ns = clock::mono_ns();
         // Before the next look at what primaries say, and at whether this is to stop.
         self.waker.reset();
         for index in 0..ready {
@@ -175,6 +105,27 @@ impl Keeper {
                 Ok(Some(answer)) => self.answered(ready.key, answer),
                 Err(failure) => self.failed(ready.key, &failure),
             }
+        }
+        // What has come while this thread did something else counts as heard.
+        self.give_up(looked_ns);
+    }
+
+    /// Frees versions that had readers when they were replaced.
+    fn sweep(&mut self) {
+        let now = clock::mono_ns();
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            self.unswept.retain(|zone| zone.served().sweep() > 0);
+            let is_empty = self.unswept.is_empty();
+            self.sweep_at = (!is_empty).then(|| now.saturating_add(nanoseconds(SWEEP_INTERVAL)));
+        }
+    }
+
+    /// Another version of this zone is served.
+    fn sweep_later(&mut self, zone: &Arc<SecondaryZone>) {
+        if zone.served().sweep() > 0 && !self.unswept.iter().any(|other| Arc::ptr_eq(other, zone)) {
+            self.unswept.push(zone.clone());
+            let at = clock::mono_ns().saturating_add(nanoseconds(SWEEP_INTERVAL));
+            self.sweep_at.get_or_insert(at);
         }
     }
 
@@ -196,6 +147,11 @@ impl Keeper {
                 };
                 if let Some(area) = self.areas.iter_mut().find(keeps) {
                     area.schedule.notified(&zone, primary, serial);
+                    let kept = area.zones.get(&zone);
+                    // It is alive.
+                    if let Some(at) = kept.and_then(|kept| kept.zone.primaries().get(primary)) {
+                        self.unreachable.remove(at);
+                    }
                 }
             }
         }
@@ -214,13 +170,20 @@ impl Keeper {
         };
         let Some(primary) = data.primaries().get(primary).copied() else { return };
         let key = data.key();
-        self.open(Order { area, zone: zone.clone(), primary, token, key }, work);
+        let order = Order { area, zone: zone.clone(), primary, token, key };
+        // One that cannot be reached would keep all its zones waiting, and those of others.
+        let now = clock::mono_ns();
+        let is_down = |at: &SocketAddr| self.unreachable.get(at).is_some_and(|until| *until > now);
+        if is_down(&primary) && !data.primaries().iter().all(is_down) {
+            return self.note_failure(&order, "it could not be reached before", End::Failed);
+        }
+        self.open(order, work);
     }
 
     fn open(&mut self, order: Order, work: Work) {
         let mut opened = match Exchange::open(order.clone(), work) {
             Ok(exchange) => Some(exchange),
-            Err(error) => return self.note_failure(&order, &errno_text(&error)),
+            Err(error) => return self.note_failure(&order, &errno_text(&error), End::Failed),
         };
         // The key is in the table before the system knows of it.
         let Some(exchange) = opened.take() else { return };
@@ -229,13 +192,12 @@ impl Keeper {
         let registered = exchanges.get_mut(key).map(|exchange| exchange.register(poll, key));
         if let Some(Err(error)) = registered {
             self.exchanges.remove(key);
-            self.note_failure(&order, &errno_text(&error));
+            self.note_failure(&order, &errno_text(&error), End::Failed);
         }
     }
 
-    /// Ends what takes too long.
-    fn give_up(&mut self) {
-        let now = clock::mono_ns();
+    /// Ends what had taken too long at that time.
+    fn give_up(&mut self, now: u64) {
         for key in self.exchanges.keys(|exchange| exchange.deadline_ns() <= now) {
             if let Some(failure) = self.exchanges.get(key).map(Exchange::timed_out) {
                 self.failed(key, &failure);
@@ -276,12 +238,22 @@ impl Keeper {
         }
     }
 
+    /// The zone that it is for.
     fn kept(&mut self, order: &Order) -> Option<&mut Kept> {
-        self.areas.get_mut(order.area)?.zones.get_mut(&order.zone)
+        let area = self.areas.get_mut(order.area)?;
+        // Not one that took the name of what it was for.
+        let is_current = area.schedule.is_current(&order.zone, order.token);
+        area.zones.get_mut(&order.zone).filter(|_| is_current)
     }
 
     fn up_to_date(&mut self, order: &Order, serial: Serial) {
         self.recovered(order, serial);
+        if let Some(kept) = self.kept(order)
+            && let (Some(store), Some(data)) = (kept.store.as_mut(), kept.zone.data())
+        {
+            let stored = store.touch(&data);
+            self.note_stored(order, stored);
+        }
         self.ended(order, End::Has(serial));
     }
 
@@ -298,10 +270,9 @@ impl Keeper {
         let before = kept.zone.soa();
         kept.zone.replace(data, &steps);
         let stored = kept.store.as_mut().map(|store| store.save(&version, &steps));
-        if let Some(Err(error)) = stored {
-            let text = format!("Failed to store zone {}: {}", order.zone, errno_text(&error));
-            self.sink.line(Level::Error, ORIGIN, text);
-        }
+        let zone = kept.zone.clone();
+        stored.into_iter().for_each(|stored| self.note_stored(order, stored));
+        self.sweep_later(&zone);
         self.announce(order);
         let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
         let way = if steps.is_empty() { Type::AXFR } else { Type::IXFR };
@@ -325,7 +296,14 @@ impl Keeper {
         }
         self.recovered(order, soa.serial());
         self.ended(order, End::Transferred(soa.serial(), soa.timers()));
-        self.apply_catalog(order.area, &order.zone, &version);
+        self.apply_catalog(&zone, &version);
+    }
+
+    fn note_stored(&self, order: &Order, stored: io::Result<()>) {
+        if let Err(error) = stored {
+            let text = format!("Failed to store zone {}: {}", order.zone, errno_text(&error));
+            self.sink.line(Level::Error, ORIGIN, text);
+        }
     }
 
     /// Tells whoever the zone is handed on to.
@@ -339,7 +317,6 @@ impl Keeper {
     fn recovered(&mut self, order: &Order, serial: Serial) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_reached(clock::mono_ns());
-        kept.store.iter().for_each(Store::touch);
         if std::mem::take(&mut kept.failed) {
             let (zone, primary) = (&order.zone, order.primary);
             let text = format!("{zone} recovered: {primary} has serial {}", serial.0);
@@ -353,8 +330,14 @@ impl Keeper {
         let incremental = exchange.incoming().is_some_and(|i| i.qtype() == Type::IXFR);
         let order = exchange.order.clone();
         drop(exchange);
+        if let Failure::Unreachable(_) = failure {
+            let now = clock::mono_ns();
+            self.unreachable.retain(|_, until| *until > now);
+            let until = now.saturating_add(nanoseconds(PRIMARY_UNREACHABLE_TIME));
+            self.unreachable.insert(order.primary, until);
+        }
         if !incremental || !failure.whole_may_help() {
-            return self.note_failure(&order, &failure.to_string());
+            return self.note_failure(&order, &failure.to_string(), failure.end());
         }
         let (zone, primary) = (&order.zone, order.primary);
         let text = format!("IXFR of {zone} from {primary} failed: {failure}, asking for AXFR");
@@ -364,14 +347,14 @@ impl Keeper {
         self.open(order, Work::Transfer(Box::new(incoming)));
     }
 
-    fn note_failure(&mut self, order: &Order, reason: &str) {
+    fn note_failure(&mut self, order: &Order, reason: &str, end: End) {
         let Some(kept) = self.kept(order) else { return };
         // A primary that stays down is said to be once.
         let is_known = std::mem::replace(&mut kept.failed, true);
         let level = if is_known { Level::Debug } else { Level::Warning };
         let text = format!("Failed to transfer {} from {}: {reason}", order.zone, order.primary);
         self.sink.line(level, ORIGIN, text);
-        self.ended(order, End::Failed);
+        self.ended(order, end);
     }
 
     fn ended(&mut self, order: &Order, end: End) {
@@ -380,8 +363,9 @@ impl Keeper {
         area.schedule.ended(&order.zone, order.token, clock::mono_ns(), end, random);
     }
 
-    fn expire(&mut self, area: usize, zone: &SecondaryZone) {
+    fn expire(&mut self, area: usize, zone: &Arc<SecondaryZone>) {
         zone.expire();
+        self.sweep_later(zone);
         let text = format!("Zone {} is expired: no primary was reached in time", zone.origin());
         self.sink.line(Level::Error, ORIGIN, text);
         let Some(area) = self.areas.get_mut(area) else { return };

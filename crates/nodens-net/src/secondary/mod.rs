@@ -4,6 +4,7 @@
 //! The thread builds new versions as well, message by message, many zones in turns. Workers only see
 //! versions that are whole.
 
+mod areas;
 mod catalogs;
 mod exchange;
 mod keeper;
@@ -52,7 +53,8 @@ impl Secondaries {
         }
         let (stopping, waker) = (secondaries.stopping.clone(), secondaries.waker.clone());
         let services = services.to_vec();
-        let run = move || match Keeper::new(&services, sink.clone(), waker) {
+        let ends = stopping.clone();
+        let run = move || match Keeper::new(&services, sink.clone(), waker, ends) {
             Ok(mut keeper) => {
                 while !stopping.load(Ordering::Acquire) {
                     keeper.turn();

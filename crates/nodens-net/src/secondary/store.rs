@@ -1,13 +1,13 @@
 //! Zones on disk: a file for each, which a restart goes on with.
 //!
-//! A file is written anew beside the old one and takes its place, or differences are appended to it. The
-//! system is not asked to write it to the disk at once: a process that ends loses nothing, and what a
-//! machine that fails loses is found to be missing, and transferred again.
+//! A file is written anew beside the old one and takes its place once it is on the disk, or differences are
+//! appended to it. The system is not asked to write these to the disk at once: a process that ends loses
+//! nothing, and what a machine that fails loses is found to be missing, and transferred again.
 
-use nodens_zone::Serial;
 use nodens_zone::data::Data;
-use nodens_zone::image::{Check, Image, Writer, file_name};
+use nodens_zone::image::{Image, Writer, Written, file_name};
 use nodens_zone::journal::Step;
+use nodens_zone::refresh::kept_for;
 use nodens_zone::secondary::SecondaryZone;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -23,16 +23,6 @@ mod tests;
 pub(super) struct Store {
     path: PathBuf,
     written: Option<Written>,
-}
-
-/// What the file has.
-#[derive(Clone, Copy, Debug)]
-struct Written {
-    serial: Serial,
-    /// Octets of the version that it begins with, and of all of it.
-    version_len: u64,
-    len: u64,
-    check: Check,
 }
 
 /// What a file had.
@@ -59,6 +49,33 @@ impl Store {
     /// The file of `zone` in `folder`.
     pub(super) fn new(folder: &Path, zone: &SecondaryZone) -> Self {
         Self { path: folder.join(file_name(zone.origin())), written: None }
+    }
+
+    /// The folder that it is in.
+    pub(super) fn folder(&self) -> Option<PathBuf> {
+        self.path.parent().map(Path::to_owned)
+    }
+
+    /// Whether it is this file.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        self.path == path
+    }
+
+    /// Goes on with what an earlier configuration has written of what `zone` serves; gives whether there
+    /// is that.
+    pub(super) fn resume(&mut self, zone: &SecondaryZone) -> bool {
+        let serial = zone.data().map(|data| data.soa().serial());
+        let known = zone.take_stored().filter(|(path, _)| self.is_at(path));
+        let known = known.filter(|(_, written)| Some(written.serial) == serial);
+        self.written = known.map(|(_, written)| written);
+        self.written.is_some()
+    }
+
+    /// Leaves it to a later configuration.
+    pub(super) fn leave_to(self, zone: &SecondaryZone) {
+        if let Some(written) = self.written {
+            zone.set_stored(self.path, written);
+        }
     }
 
     /// What the file has; nothing if there is none.
@@ -92,7 +109,8 @@ impl Store {
         let known = self.written.take().filter(|written| Some(written.serial) == begins);
         // Twice the octets of the zone are more than it is worth to read all of them.
         let written = match known.filter(|written| written.len < 2 * written.version_len) {
-            Some(written) => self.append(written, data, steps)?,
+            // Somebody has removed the file, perhaps.
+            Some(written) => self.append(written, data, steps).or_else(|_| self.replace(data))?,
             None => self.replace(data)?,
         };
         self.written = Some(written);
@@ -119,6 +137,9 @@ impl Store {
         let new = self.path.with_extension("new");
         let result = write(&new, data).and_then(|written| {
             fs::rename(&new, &self.path)?;
+            if let Some(folder) = self.path.parent() {
+                File::open(folder)?.sync_all()?;
+            }
             Ok(written)
         });
         if result.is_err() {
@@ -127,14 +148,20 @@ impl Store {
         result
     }
 
-    /// A primary was reached now.
-    pub(super) fn touch(&self) {
-        if self.written.is_some()
+    /// A primary was reached now, and `data` is served: it is kept if it was not when it came, or if
+    /// somebody has removed the file since.
+    ///
+    /// # Errors
+    /// As [`Store::save`].
+    pub(super) fn touch(&mut self, data: &Data) -> io::Result<()> {
+        if self.written.is_some_and(|written| written.serial == data.soa().serial())
             && let Ok(file) = OpenOptions::new().append(true).open(&self.path)
         {
             // Where it fails, the zone expires earlier after a restart.
             _ = file.set_modified(SystemTime::now());
+            return Ok(());
         }
+        self.save(data, &[])
     }
 
     /// The zone is not kept any more.
@@ -152,10 +179,11 @@ fn write(path: &Path, data: &Data) -> io::Result<Written> {
         file.write_all(octets)
     })?;
     file.flush()?;
+    file.get_ref().sync_data()?;
     Ok(Written { serial: data.soa().serial(), version_len: len, len, check: writer.check() })
 }
 
 /// Whether a version may still be served after so long without a primary.
 pub(super) fn is_fresh(data: &Data, age: Duration) -> bool {
-    age < Duration::from_secs(data.soa().timers().expire.into())
+    age < kept_for(data.soa().timers())
 }

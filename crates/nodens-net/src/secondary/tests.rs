@@ -330,3 +330,85 @@ fn a_restart_goes_on_with_what_is_on_disk() {
     fourth.until_said("Failed to read stored zone example.org.: damaged at octet 8");
     fourth.until(Some(7));
 }
+
+#[test]
+fn a_version_that_could_not_be_stored_is_stored_later() {
+    let (address, _asked) = primary(|_, qtype| match qtype {
+        Type::AXFR => Reaction::Records(whole(7, &[1, 2])),
+        _ => Reaction::Records(vec![soa(7, 3600)]),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, path) =
+        (folder.path().join("zones"), folder.path().join("zones/example.org.zone"));
+    // No folder.
+    std::fs::write(&folder, b"").unwrap();
+    let running = run_stored(&[address], &folder);
+    running.until_said("Failed to store zone example.org.: ");
+    std::fs::remove_file(&folder).unwrap();
+    let until_stored = || {
+        let since = Instant::now();
+        while !path.exists() {
+            assert!(since.elapsed() < PATIENCE, "{:?}", running.lines());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until_stored();
+    // Somebody removes it.
+    std::fs::remove_dir_all(&folder).unwrap();
+    until_stored();
+}
+
+#[test]
+fn another_configuration_does_not_read_what_is_stored_again() {
+    let (address, _asked) = primary(|_, qtype| match qtype {
+        Type::AXFR => Reaction::Records(whole(7, &[1, 2])),
+        _ => Reaction::Records(vec![soa(7, 3600)]),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = run_stored(&[address], folder.path());
+    running.until_said("Transferred: ");
+    running.secondaries = None;
+    // Who reads it says that it is damaged, who replaces it makes another file.
+    let path = folder.path().join("example.org.zone");
+    let octets = std::fs::read(&path).unwrap();
+    std::fs::write(&path, vec![0; octets.len()]).unwrap();
+    let (sender, log) = sync_channel(1000);
+    running.log = log;
+    running.start(sender);
+    std::thread::sleep(Duration::from_millis(300));
+    running.secondaries = None;
+    let lines = running.lines();
+    assert!(!lines.iter().any(|line| line.contains("Failed to read")), "{lines:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), vec![0; octets.len()]);
+}
+
+#[test]
+fn a_primary_that_cannot_be_reached_is_passed_over_for_zones_that_have_another() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (good, _asked) = primary(|_, _| Reaction::Records(whole(7, &[1, 2])));
+    let running = run(&[gone, good]);
+    running.until(Some(7));
+    running.until_said("Failed to transfer example.org. from ");
+    running.until_said(": it could not be reached before");
+}
+
+#[test]
+fn a_version_that_had_readers_is_freed_soon_after_the_last_of_them() {
+    let (address, _asked) = primary(|count, qtype| match qtype {
+        Type::AXFR if count == 1 => Reaction::Records(whole(7, &[1, 2])),
+        Type::SOA => Reaction::Records(vec![soa(8, 3600)]),
+        _ => Reaction::Records(whole(8, &[1])),
+    });
+    let running = run(&[address]);
+    running.until(Some(7));
+    let held = running.zone.served().load_full().unwrap();
+    let weak = Arc::downgrade(&held);
+    running.until(Some(8));
+    running.until_said("serial 8 after 7");
+    drop(held);
+    let since = Instant::now();
+    while weak.strong_count() > 0 {
+        assert!(since.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

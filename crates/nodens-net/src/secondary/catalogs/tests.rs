@@ -60,17 +60,24 @@ impl Scene {
     }
 
     fn of(service: SecondaryService) -> Self {
+        Self::of_several(&[service])
+    }
+
+    /// With several directives, of which the first is the one that is looked at.
+    fn of_several(services: &[SecondaryService]) -> Self {
         let (sender, log) = sync_channel(1000);
         let waker = Arc::new(Waker::new().unwrap());
-        let services = [service.clone()];
-        let keeper = Keeper::new(&services, Sink::new(sender), waker).unwrap();
+        let service = services[0].clone();
+        let keeper = Keeper::new(services, Sink::new(sender), waker, Arc::default()).unwrap();
         Self { keeper, service, log }
     }
 
     /// A catalog becomes this.
     fn apply(&mut self, origin: &str, pointers: &[(&str, &str)]) {
         let data = data(origin, pointers);
-        self.keeper.apply_catalog(0, &name(origin), &data);
+        let mut configured = self.service.configured.iter();
+        let zone = configured.find(|own| *own.zone.origin() == name(origin)).unwrap().zone.clone();
+        self.keeper.apply_catalog(&zone, &data);
     }
 
     /// The member zones that are served.
@@ -176,4 +183,112 @@ fn members_outlive_a_reload() {
     let configured = scene.service.configured.clone();
     let scene = Scene::of(SecondaryService { configured, ..SecondaryService::default() });
     assert_eq!((scene.served().as_str(), scene.has_data("a.example.")), ("a.example.", true));
+}
+
+fn of(configured: &[Configured]) -> SecondaryService {
+    SecondaryService { configured: configured.to_vec(), ..SecondaryService::default() }
+}
+
+fn serves(service: &SecondaryService, origin: &str) -> bool {
+    service.zones.load().get(name(origin).view()).is_some()
+}
+
+#[test]
+fn every_directive_that_has_a_catalog_follows_it_and_each_zone_is_kept_once() {
+    let configured = Scene::new().service.configured[..1].to_vec();
+    let few = Configured { catalog: Some(vec![name("example.")]), ..configured[0].clone() };
+    let services = [of(&configured), of(&[few])];
+    let pointers = [("1.zones", "a.example."), ("2.zones", "c.")];
+    let mut scene = Scene::of_several(&services);
+    scene.apply("one.", &pointers);
+    let shown = |services: &[SecondaryService; 2], origin| {
+        services.each_ref().map(|own| serves(own, origin))
+    };
+    assert_eq!(shown(&services, "a.example."), [true, true]);
+    assert_eq!(shown(&services, "c."), [true, false]);
+    let kept =
+        |scene: &Scene| scene.keeper.areas.iter().map(|area| area.zones.len()).sum::<usize>();
+    assert_eq!((kept(&scene), configured[0].zone.members().len()), (3, 2));
+    // The same after a reload, with data.
+    configured[0].zone.replace(data("one.", &pointers), &[]);
+    scene.fill("a.example.");
+    drop(scene);
+    let services = services.map(|service| of(&service.configured));
+    let mut scene = Scene::of_several(&services);
+    assert_eq!((shown(&services, "a.example."), kept(&scene)), ([true, true], 3));
+    // Another label: the same new zone in both.
+    scene.apply("one.", &[("9.zones", "a.example.")]);
+    let zones = services
+        .each_ref()
+        .map(|own| own.zones.load().get(name("a.example.").view()).unwrap().clone());
+    assert!(Arc::ptr_eq(&zones[0], &zones[1]) && zones[0].soa().is_none());
+    assert_eq!(kept(&scene), 2);
+    scene.apply("one.", &[]);
+    assert_eq!((shown(&services, "a.example."), kept(&scene)), ([false, false], 1));
+}
+
+#[test]
+fn a_member_that_another_catalog_has_as_well_is_its_once_the_first_drops_it() {
+    let mut scene = Scene::new();
+    scene.apply("one.", &[("1.zones", "a.example.")]);
+    scene.apply("two.", &[("1.zones", "a.example.")]);
+    assert!(scene.said("exist already: a.example."));
+    scene.apply("one.", &[]);
+    assert_eq!(scene.served(), "a.example.");
+    assert_eq!(scene.zone("a.example.").primaries(), ["127.0.0.1:2".parse().unwrap()]);
+}
+
+#[test]
+fn a_member_with_another_label_does_not_begin_with_what_is_stored_of_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut configured = Scene::new().service.configured[..1].to_vec();
+    configured[0].store = Some(folder.path().to_owned());
+    let mut scene = Scene::of(of(&configured));
+    scene.apply("one.", &[("1.zones", "a.example.")]);
+    scene.fill("a.example.");
+    let path = folder.path().join("a.example.zone");
+    let kept = scene.keeper.areas[0].zones.get_mut(&name("a.example.")).unwrap();
+    kept.store.as_mut().unwrap().save(&data("a.example.", &[]), &[]).unwrap();
+    assert!(path.exists());
+    scene.apply("one.", &[("9.zones", "a.example.")]);
+    assert!(!scene.has_data("a.example.") && !path.exists());
+}
+
+#[test]
+fn what_is_on_its_way_for_a_member_that_goes_is_given_up() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let primary = listener.local_addr().unwrap();
+    let mut configured = Scene::new().service.configured[..1].to_vec();
+    configured[0].zone = Arc::new(SecondaryZone::new(name("one."), vec![primary]));
+    let mut scene = Scene::of(of(&configured));
+    scene.apply("one.", &[("1.zones", "a.example.")]);
+    scene.keeper.turn();
+    let count = |scene: &Scene| scene.keeper.exchanges.iter().count();
+    assert_eq!(count(&scene), 2);
+    scene.apply("one.", &[("9.zones", "a.example.")]);
+    assert_eq!(count(&scene), 1);
+    scene.keeper.turn();
+    scene.apply("one.", &[]);
+    assert_eq!(count(&scene), 1);
+}
+
+#[test]
+fn what_came_while_the_thread_was_busy_is_read_before_a_primary_is_given_up() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let primary = listener.local_addr().unwrap();
+    let mut configured = Scene::new().service.configured[2..].to_vec();
+    configured[0].zone = Arc::new(SecondaryZone::new(name("zone.example."), vec![primary]));
+    let mut scene = Scene::of(of(&configured));
+    scene.keeper.turn();
+    let (mut stream, _) = listener.accept().unwrap();
+    std::io::Write::write_all(&mut stream, &[0]).unwrap();
+    let longest = crate::limits::PRIMARY_SILENCE_MAX.as_nanos() as u64;
+    let past = crate::clock::mono_ns() - longest - 1;
+    scene.keeper.exchanges.iter_mut().for_each(|(_, exchange)| exchange.heard_ns = past);
+    scene.keeper.turn();
+    assert_eq!(scene.keeper.exchanges.iter().count(), 1);
+    // Nothing more has come.
+    scene.keeper.exchanges.iter_mut().for_each(|(_, exchange)| exchange.heard_ns = past);
+    scene.keeper.turn();
+    assert!(scene.said("timed out") && scene.keeper.exchanges.iter().count() == 0);
 }

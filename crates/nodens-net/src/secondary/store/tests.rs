@@ -1,5 +1,6 @@
 use super::*;
 use nodens_wire::{Class, Name, Record, Type};
+use nodens_zone::Serial;
 use nodens_zone::data::Edit;
 use nodens_zone::journal::Packed;
 use nodens_zone::{Soa, Zone};

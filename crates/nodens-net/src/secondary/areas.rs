@@ -1,0 +1,175 @@
+//! Which zones are kept up to date, and where what is here of them is stored.
+
+use super::ORIGIN;
+use super::catalogs::Catalogs;
+use super::keeper::Keeper;
+use super::store::{Store, is_fresh};
+use crate::clock;
+use crate::fault::errno_text;
+use nodens_core::log::Level;
+use nodens_wire::Name;
+use nodens_zone::Zone;
+use nodens_zone::image::file_name;
+use nodens_zone::refresh::{Refresh, Schedule};
+use nodens_zone::secondary::{Configured, SecondaryService, SecondaryZone};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The zones of one directive.
+pub(super) struct Area {
+    pub(super) service: SecondaryService,
+    pub(super) schedule: Schedule,
+    pub(super) zones: HashMap<Name, Kept>,
+    pub(super) catalogs: Catalogs,
+}
+
+/// A zone that is kept up to date.
+pub(super) struct Kept {
+    pub(super) zone: Arc<SecondaryZone>,
+    /// Whether the last attempt failed, which was said.
+    pub(super) failed: bool,
+    pub(super) store: Option<Store>,
+}
+
+impl Area {
+    /// Whether it answers for this very zone.
+    fn serves(&self, zone: &SecondaryZone) -> bool {
+        let table = self.service.zones.load();
+        let served = table.get(zone.origin().view()).and_then(|served| served.as_secondary());
+        served.is_some_and(|served| std::ptr::eq(served, zone))
+    }
+}
+
+impl Keeper {
+    pub(super) fn add_area(&mut self, service: SecondaryService) {
+        let waker = self.waker.clone();
+        service.notices.on_notice(move || waker.wake());
+        let (area, configured) = (self.areas.len(), service.configured.clone());
+        let (schedule, zones, catalogs) = Default::default();
+        self.areas.push(Area { service, schedule, zones, catalogs });
+        for configured in &configured {
+            configured.zone.set_key(configured.key.clone());
+            // One that several blocks have is kept for all of them by the first.
+            if self.keeper_of(&configured.zone).is_none() {
+                self.keep(area, configured.zone.clone(), configured.store.as_deref());
+            }
+        }
+        // Those that an earlier configuration has transferred.
+        for Configured { zone, .. } in configured {
+            if let Some(data) = zone.data() {
+                self.apply_catalog(&zone, &data);
+            }
+        }
+    }
+
+    /// The area that keeps this very zone.
+    pub(super) fn keeper_of(&self, zone: &Arc<SecondaryZone>) -> Option<usize> {
+        self.areas.iter().position(|area| {
+            area.zones.get(zone.origin()).is_some_and(|kept| Arc::ptr_eq(&kept.zone, zone))
+        })
+    }
+
+    /// Keeps a zone up to date, in the place of one of its name.
+    pub(super) fn keep(&mut self, area: usize, zone: Arc<SecondaryZone>, folder: Option<&Path>) {
+        if self.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        let folder = folder.filter(|folder| !self.is_taken(&zone, folder));
+        let (store, age) = match folder.map(|folder| self.restore(&zone, folder)) {
+            Some((store, age)) => (Some(store), age),
+            None => (None, None),
+        };
+        let Some(area) = self.areas.get_mut(area) else { return };
+        let now = clock::mono_ns();
+        let mut refresh = Refresh::new(zone.primaries().len());
+        // A version that an earlier configuration has transferred, or an earlier process.
+        let since = |at| Duration::from_nanos(now.saturating_sub(at));
+        let age = age.or_else(|| zone.reached_ns().map(since));
+        if let (Some(soa), Some(age)) = (zone.soa(), age) {
+            refresh.restore(now, &soa, age);
+        }
+        area.schedule.insert(zone.origin().clone(), refresh);
+        area.zones.insert(zone.origin().clone(), Kept { zone, failed: false, store });
+    }
+
+    /// Whether another zone has the file that `zone` would have in this folder. The configuration has none
+    /// of these, but members of two catalogs may be.
+    fn is_taken(&self, zone: &SecondaryZone, folder: &Path) -> bool {
+        let path = folder.join(file_name(zone.origin()));
+        let is_taken =
+            self.areas.iter().filter_map(|area| area.zones.get(zone.origin())).any(|kept| {
+                let is_same = std::ptr::eq(&*kept.zone, zone);
+                !is_same && kept.store.as_ref().is_some_and(|store| store.is_at(&path))
+            });
+        if is_taken {
+            let text = format!("Failed to store zone {}: another one has its file", zone.origin());
+            self.sink.line(Level::Warning, ORIGIN, text);
+        }
+        is_taken
+    }
+
+    /// Serves what is in the file of a zone, unless something is served or that is too old.
+    /// Gives how old it is.
+    fn restore(&self, zone: &SecondaryZone, folder: &Path) -> (Store, Option<Duration>) {
+        let mut store = Store::new(folder, zone);
+        if store.resume(zone) {
+            return (store, None);
+        }
+        let found = match store.load(zone) {
+            Ok(found) => found.filter(|_| zone.soa().is_none()),
+            Err(error) => {
+                let reason = errno_text(&error);
+                let text = format!("Failed to read stored zone {}: {reason}", zone.origin());
+                self.sink.line(Level::Warning, ORIGIN, text);
+                None
+            }
+        };
+        let Some(found) = found.filter(|found| is_fresh(found.data(), found.age)) else {
+            return (store, None);
+        };
+        let age = found.age;
+        let (serial, records) = (found.data().soa().serial().0, found.data().records());
+        found.serve(zone);
+        let text = format!("Restored: {}: serial {serial}, {records} records", zone.origin());
+        self.sink.line(Level::Debug, ORIGIN, text);
+        (store, Some(age))
+    }
+
+    /// Keeps a zone no more, unless another directive has it.
+    pub(super) fn forget(&mut self, index: usize, name: &Name) {
+        let Some(area) = self.areas.get_mut(index) else { return };
+        area.schedule.remove(name);
+        let kept = area.zones.remove(name);
+        // What is on its way is not for whoever has its name next.
+        let is_its = |order: &super::exchange::Order| order.area == index && order.zone == *name;
+        for key in self.exchanges.keys(|exchange| is_its(&exchange.order)) {
+            self.exchanges.remove(key);
+        }
+        let Some(Kept { zone, store, .. }) = kept else { return };
+        let heir = (0..self.areas.len()).find(|other| {
+            *other != index && self.areas.get(*other).is_some_and(|area| area.serves(&zone))
+        });
+        match (heir, store) {
+            (Some(heir), store) => {
+                let folder = store.as_ref().and_then(Store::folder);
+                store.into_iter().for_each(|store| store.leave_to(&zone));
+                self.keep(heir, zone, folder.as_deref());
+            }
+            (None, Some(mut store)) => store.remove(),
+            (None, None) => {}
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        for Kept { zone, store, .. } in
+            self.areas.iter_mut().flat_map(|area| area.zones.drain().map(|(_, kept)| kept))
+        {
+            store.into_iter().for_each(|store| store.leave_to(&zone));
+        }
+    }
+}
