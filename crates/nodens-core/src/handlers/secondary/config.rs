@@ -46,7 +46,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     for other in others.flat_map(|other| &other.configured) {
         if let Some(own) = configured.iter().find(|own| share_a_file(own, other)) {
             let (zone, found) = (own.zone.origin(), "is stored in the same folder");
-            return Err(directive.invalid(&format!(
+            return Err(directive.invalid(format!(
                 "zone {zone} {found} by another server block, from other primaries or with another key"
             )));
         }
