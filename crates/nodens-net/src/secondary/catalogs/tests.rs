@@ -292,3 +292,45 @@ fn what_came_while_the_thread_was_busy_is_read_before_a_primary_is_given_up() {
     scene.keeper.turn();
     assert!(scene.said("timed out") && scene.keeper.exchanges.iter().count() == 0);
 }
+
+/// A query from the first connection that waits.
+fn query(listener: &std::net::TcpListener) -> (std::net::TcpStream, nodens_wire::Message) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let query = nodens_wire::framing::read_message(&mut stream).unwrap();
+    (stream, nodens_wire::Message::parse(&query).unwrap())
+}
+
+#[test]
+fn silence_instead_of_differences_is_followed_by_a_query_for_the_whole_zone() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut configured = Scene::new().service.configured[2..].to_vec();
+    let origin = name("zone.example.");
+    let zone = Arc::new(SecondaryZone::new(origin.clone(), vec![listener.local_addr().unwrap()]));
+    zone.replace(data("zone.example.", &[]), &[]);
+    zone.note_reached(crate::clock::mono_ns());
+    configured[0].zone = zone;
+    let mut scene = Scene::of(of(&configured));
+    scene.keeper.turn();
+    let (mut stream, asked) = query(&listener);
+    let mut out = Vec::new();
+    let flags = nodens_wire::Flags(0).reply().with(nodens_wire::Flags::AA, true);
+    let mut builder = nodens_wire::Builder::new(&mut out, asked.id, flags);
+    builder.question(origin.view(), Type::SOA, Class::IN);
+    let soa = Soa::with(origin.view(), 0, (&origin, &origin), [2, 3600, 600, 604_800, 0]);
+    builder.push(nodens_wire::Section::Answer, soa.record()).unwrap();
+    let framed = nodens_wire::framing::framed(&out);
+    std::io::Write::write_all(&mut stream, &framed).unwrap();
+    let asks_for = |scene: &Scene, qtype| {
+        let mut all = scene.keeper.exchanges.iter();
+        all.any(|(_, exchange)| exchange.incoming().is_some_and(|i| i.qtype() == qtype))
+    };
+    while !asks_for(&scene, Type::IXFR) {
+        scene.keeper.turn();
+    }
+    let longest = crate::limits::PRIMARY_SILENCE_MAX.as_nanos() as u64;
+    let past = crate::clock::mono_ns() - longest - 1;
+    scene.keeper.exchanges.iter_mut().for_each(|(_, exchange)| exchange.heard_ns = past);
+    scene.keeper.turn();
+    assert!(scene.said("timed out, asking for AXFR"));
+    assert!(asks_for(&scene, Type::AXFR));
+}
