@@ -166,6 +166,9 @@ const _: () = assert!(SYNC_TIME_MAX.as_nanos() < QUESTION_TIME_MAX.as_nanos());
 /// How often files of certificates are looked at for changes.
 pub const CERTIFICATE_RELOAD: Duration = Duration::from_secs(10);
 
+/// How often the files of a zone are read one after the other because they change meanwhile.
+pub const ZONE_FILE_READS_MAX: usize = 3;
+
 /// What the cache may take, in octets, where no `memory` says otherwise.
 pub const CACHE_MEMORY_DEFAULT: usize = 64 << 20;
 /// The least `memory` may say, in octets.

@@ -1,18 +1,26 @@
 //! Zones from master files: read as a whole or not at all, and again when their files change.
 
+use crate::limits::ZONE_FILE_READS_MAX;
 use crate::log::{Level, Sink};
 use arc_swap::ArcSwap;
 use nodens_wire::{Class, Name, NameRef, Type};
 use nodens_zone::data::{Data, Edit, Refused, Served};
 use nodens_zone::{Includes, Master, RecordRef, Serial, Shown, ZoneTable};
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Octets of a file that are read at once.
 const BUFFER_LEN: usize = 1 << 16;
+
+/// Seconds between two changes of a file that may belong together.
+const WRITE_TIME: u64 = 60;
+
+/// Between two attempts to read files that change meanwhile.
+const READ_PAUSE: Duration = Duration::from_millis(100);
 
 /// A zone that lies in a file, as one block of the Corefile has it.
 #[derive(Debug)]
@@ -26,8 +34,16 @@ pub(crate) struct FileZone {
     shown: Shown,
     /// Whether a changed file is read whatever its serial says.
     by_mtime: bool,
-    /// What the files were like when they were read last.
-    seen: Mutex<Seen>,
+    known: Mutex<Known>,
+}
+
+/// What the files of a zone were like.
+#[derive(Debug, Default)]
+struct Known {
+    /// When they were read last.
+    last: Seen,
+    /// When the data were read that are served.
+    served: Seen,
 }
 
 /// The files of a zone, each as it was before it was read.
@@ -36,8 +52,9 @@ type Seen = Vec<(PathBuf, Option<Stamp>)>;
 /// Tells one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
-    seconds: i64,
-    nanoseconds: i64,
+    modified: (i64, i64),
+    /// Also when it was allowed to be read.
+    changed: (i64, i64),
     size: u64,
     inode: u64,
 }
@@ -46,12 +63,32 @@ impl Stamp {
     fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         Some(Self {
-            seconds: metadata.mtime(),
-            nanoseconds: metadata.mtime_nsec(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
             size: metadata.size(),
             inode: metadata.ino(),
         })
     }
+
+    /// Whether it may be `before` with what was written to it afterwards: a file that takes the place of another is
+    /// not.
+    fn goes_on_from(&self, before: &Self) -> bool {
+        let is_soon = self.modified.0.abs_diff(before.modified.0) <= WRITE_TIME;
+        self != before && self.inode == before.inode && is_soon
+    }
+}
+
+/// Whether somebody goes on writing to files that were `seen`.
+fn is_written_on(seen: &Seen) -> bool {
+    let goes_on = |(path, before): &(PathBuf, Option<Stamp>)| {
+        let (now, before) = (Stamp::of(path)?, before.as_ref()?);
+        Some(now.goes_on_from(before))
+    };
+    seen.iter().any(|file| goes_on(file).unwrap_or(false))
+}
+
+fn has_changed(seen: &Seen) -> bool {
+    seen.iter().any(|(path, stamp)| Stamp::of(path) != *stamp)
 }
 
 /// Why a file is no zone.
@@ -60,6 +97,9 @@ pub(crate) enum LoadError {
     /// It cannot be opened.
     #[error("{0}")]
     Open(#[from] io::Error),
+    /// Somebody writes to it.
+    #[error("it changes while it is read")]
+    Changing,
     /// Something in it is not as it should be.
     #[error("{0}")]
     Content(String),
@@ -77,7 +117,7 @@ impl FileZone {
             served: Arc::default(),
             shown: Shown::default(),
             by_mtime,
-            seen: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
@@ -97,6 +137,17 @@ impl FileZone {
         self.path.store(Arc::new(path));
     }
 
+    /// Whether its files are not as they were when they were read last.
+    pub(crate) fn has_changed(&self) -> bool {
+        let last = &self.known().last;
+        let is_first = last.first().is_some_and(|(first, _)| *first == *self.path());
+        !is_first || has_changed(last)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reads the zone for the first time.
     ///
     /// # Errors
@@ -109,17 +160,15 @@ impl FileZone {
     /// be read leaves the last good version in service.
     pub(crate) fn look(&self, sink: &Sink, directive: &'static str) {
         self.served.sweep();
-        let path = self.path();
-        let same = |(path, seen): &(PathBuf, Option<Stamp>)| Stamp::of(path) == *seen;
-        {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if seen.first().is_some_and(|(first, _)| *first == *path) && seen.iter().all(same) {
-                return;
-            }
+        if !self.has_changed() {
+            return;
         }
+        let path = self.path();
         let known = self.served.load().as_ref().map(|data| data.soa().serial());
+        // Half a file may have been read, which is a zone with the same serial.
+        let counts = !self.by_mtime && !is_written_on(&self.known().served);
         let (origin, path) = (&self.origin, path.display());
-        let line = match self.read(known.filter(|_| !self.by_mtime), sink, directive) {
+        let line = match self.read(known.filter(|_| counts), sink, directive) {
             Ok(()) => {
                 self.shown.announce();
                 let serial = self.served.load().as_ref().map_or(0, |data| data.soa().serial().0);
@@ -141,6 +190,10 @@ impl FileZone {
                 let text = format!("Failed to open zone \"{origin}\" in \"{path}\": {error}");
                 (Level::Error, text)
             }
+            Err(error @ LoadError::Changing) => {
+                let text = format!("\"{path}\" of zone \"{origin}\" is not reloaded: {error}");
+                (Level::Info, text)
+            }
             Err(LoadError::Content(error)) => {
                 (Level::Error, format!("Failed: parsing zone \"{origin}\": {error}"))
             }
@@ -155,12 +208,11 @@ impl FileZone {
         directive: &'static str,
     ) -> Result<(), LoadError> {
         let path = self.path();
-        let files = Files::default();
-        let read = read(&path, self.origin.view(), known, &files);
-        let seen = std::mem::take(&mut *files.lock());
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        let (seen, read) = steadily(|files| read(&path, self.origin.view(), known, files));
+        self.known().last.clone_from(&seen);
         let Read { data, ignored } = read?;
         self.served.store(data);
+        self.known().served = seen;
         if let Some((owner, count)) = ignored {
             let (origin, path) = (&self.origin, path.display());
             let text = format!(
@@ -170,6 +222,25 @@ impl FileZone {
         }
         Ok(())
     }
+}
+
+/// Reads files until they do not change meanwhile: half a file may be a zone, too. Gives what they were like.
+fn steadily<T>(
+    mut read: impl FnMut(&Files) -> Result<T, LoadError>,
+) -> (Seen, Result<T, LoadError>) {
+    let mut seen = Seen::new();
+    for attempt in 0..ZONE_FILE_READS_MAX {
+        if attempt > 0 {
+            std::thread::sleep(READ_PAUSE);
+        }
+        let files = Files::default();
+        let result = read(&files);
+        seen = std::mem::take(&mut *files.lock());
+        if !has_changed(&seen) {
+            return (seen, result);
+        }
+    }
+    (seen, Err(LoadError::Changing))
 }
 
 /// What a file holds.
@@ -192,6 +263,10 @@ impl Files {
     fn open_path(&self, path: &Path) -> io::Result<Box<dyn BufRead>> {
         // Before the file is read, so that a change meanwhile is seen.
         self.lock().push((path.to_owned(), Stamp::of(path)));
+        // Whoever opens a pipe waits for its other end.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+        }
         let file = File::open(path)?;
         Ok(Box::new(BufReader::with_capacity(BUFFER_LEN, file)))
     }
@@ -268,4 +343,37 @@ fn check_soa(record: &RecordRef<'_>, origin: NameRef<'_>, file: &str) -> Result<
 fn owned(record: &RecordRef<'_>) -> nodens_wire::Record {
     let RecordRef { owner, rtype, class, ttl, rdata } = *record;
     nodens_wire::Record { owner: owner.to_name(), rtype, class, ttl, rdata: rdata.to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_change_while_they_are_read_are_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        for changes in 0..=ZONE_FILE_READS_MAX {
+            fs::write(&path, "text").unwrap();
+            let mut reads = 0;
+            let (seen, read) = steadily(|files| {
+                drop(files.open_path(&path)?);
+                if reads < changes {
+                    fs::write(&path, "more text".repeat(reads + 1)).unwrap();
+                }
+                reads += 1;
+                Ok(reads)
+            });
+            let is_changing = changes == ZONE_FILE_READS_MAX;
+            assert_eq!(
+                matches!(read, Err(LoadError::Changing)),
+                is_changing,
+                "{changes}: {read:?}"
+            );
+            assert_eq!(has_changed(&seen), is_changing);
+            if !is_changing {
+                assert_eq!(read.unwrap(), changes + 1);
+            }
+        }
+    }
 }

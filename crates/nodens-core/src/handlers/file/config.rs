@@ -101,12 +101,12 @@ fn load(
     let every = handler.reload;
     match zone.load(&sink, NAME) {
         Ok(()) | Err(LoadError::Unchanged) => {}
-        Err(LoadError::Open(error)) if !every.is_zero() => {
+        Err(error @ (LoadError::Open(_) | LoadError::Changing)) if !every.is_zero() => {
             let (path, every) = (path.display(), format_go_duration(every));
             let text = format!("Failed to open \"{path}\": {error}: trying again in {every}");
             sink.line(Level::Warning, NAME, text);
         }
-        Err(LoadError::Open(error)) => {
+        Err(error @ (LoadError::Open(_) | LoadError::Changing)) => {
             let text = format!("failed to open \"{}\": {error}", path.display());
             return Err(Error::invalid(file, text));
         }

@@ -3,13 +3,23 @@ use crate::testing::{Bench, request};
 use nodens_wire::{Message, Rcode};
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 fn write(folder: &TempDir, name: &str, text: &str) {
     // Another file each time, so that the stamp differs however fast tests are.
     let new = folder.path().join(format!("{name}.new"));
     fs::write(&new, text).unwrap();
+    // Hours apart, as one may get the number that another had.
+    static HOURS: AtomicU64 = AtomicU64::new(0);
+    set_hour(&new, HOURS.fetch_add(1, Ordering::Relaxed));
     fs::rename(new, folder.path().join(name)).unwrap();
+}
+
+fn set_hour(path: &Path, hour: u64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(hour * 3600);
+    fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
 fn corefile(folder: &Path, body: &str) -> String {
@@ -66,6 +76,58 @@ fn a_zone_is_read_again_when_its_serial_changes_and_the_last_good_one_stays() {
     look(&mut bench);
     assert!(lines(&bench)[0].1.contains("Failed to open zone \"example.org.\" in"));
     assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(6));
+}
+
+#[test]
+fn the_rest_of_a_file_is_read_although_it_has_the_same_serial() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    write(&folder, "db", &zone(1, 1));
+    let mut bench = Bench::new(&corefile(folder.path(), "file db example.org"));
+    let half = "@ 60 SOA ns hostmaster 2 2 3 4 5\n@ 60 NS ns\n";
+    // The writer pauses, in the middle of a record as well.
+    for (text, address) in [
+        (half.to_owned(), None),
+        (format!("{half}www 60 A 192."), None),
+        (zone(2, 2), Some(2)),
+        (zone(2, 33), Some(33)),
+    ] {
+        fs::write(&path, &text).unwrap();
+        look(&mut bench);
+        assert_eq!(last_octet(&mut bench, "www.example.org. A"), address, "{text}");
+    }
+    // An error later on does not make what is served a whole file.
+    for text in [half.to_owned(), "bad".to_owned(), zone(2, 4)] {
+        fs::write(&path, text).unwrap();
+        look(&mut bench);
+    }
+    assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(4));
+    // Neither what is written later on is a part of it, nor another file.
+    fs::write(&path, zone(2, 5)).unwrap();
+    set_hour(&path, 0);
+    look(&mut bench);
+    write(&folder, "db", &zone(2, 6));
+    look(&mut bench);
+    assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(4));
+}
+
+#[test]
+fn a_file_that_is_none_is_not_waited_for() {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    for path in ["folder", "/dev/null"] {
+        let body = format!("file {path} example.org {{\n reload 0\n }}");
+        let error = Bench::try_new(&corefile(folder.path(), &body)).err().unwrap().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
+    write(&folder, "db", &zone(1, 1));
+    let mut bench = Bench::new(&corefile(folder.path(), "file db example.org"));
+    fs::remove_file(folder.path().join("db")).unwrap();
+    // A socket in the place of a pipe, which needs no library.
+    let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("db")).unwrap();
+    look(&mut bench);
+    assert!(lines(&bench)[0].1.ends_with("not a regular file"));
+    assert_eq!(last_octet(&mut bench, "www.example.org. A"), Some(1));
 }
 
 #[test]
