@@ -8,9 +8,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// From the first change in a folder until what depends on it is done: an editor and a script change
-/// several files one after the other.
-const SETTLE: Duration = Duration::from_millis(100);
+/// From the last change in a folder until what depends on it is done: an editor and a script change
+/// several files one after the other, and write large ones in parts.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// From the first change, however many follow.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 /// The repeated work of a configuration.
 #[derive(Debug, Default)]
@@ -59,32 +62,59 @@ impl Tasks {
 
 /// Does what is due until it is told to stop.
 fn run(Work { tasks, watched }: Work, words: &Receiver<Word>) {
-    let mut due: Vec<_> =
-        tasks.into_iter().map(|task| (Instant::now() + task.interval, task)).collect();
+    let mut due: Vec<_> = tasks.into_iter().map(Due::new).collect();
     loop {
-        let next = due.iter().map(|(at, _)| *at).min();
+        let next = due.iter().map(Due::at).min();
         let next = next.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         let wait = next.saturating_duration_since(Instant::now());
         match words.recv_timeout(wait) {
             Ok(Word::Changed(paths)) => {
-                let soon = Instant::now() + SETTLE;
                 let is_in = |folder: &PathBuf| paths.iter().any(|path| path.starts_with(folder));
                 for Watched { task, .. } in watched.iter().filter(|w| is_in(&w.folder)) {
-                    if let Some((at, _)) = due.get_mut(*task) {
-                        *at = (*at).min(soon);
+                    if let Some(due) = due.get_mut(*task) {
+                        due.put_off(Instant::now());
                     }
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => return,
         }
-        for (at, task) in &mut due {
-            if *at <= Instant::now() {
-                (task.run)();
-                // From the end of the run, so that slow work cannot pile up.
-                *at = Instant::now() + task.interval;
+        for due in &mut due {
+            if due.at() <= Instant::now() {
+                due.run();
             }
         }
+    }
+}
+
+/// Work, and when it is to be done.
+struct Due {
+    regular: Instant,
+    /// When changes have settled, and when that is not waited for any longer.
+    changed: Option<(Instant, Instant)>,
+    task: Task,
+}
+
+impl Due {
+    fn new(task: Task) -> Self {
+        Self { regular: Instant::now() + task.interval, changed: None, task }
+    }
+
+    fn at(&self) -> Instant {
+        self.changed.map_or(self.regular, |(quiet, latest)| self.regular.min(quiet).min(latest))
+    }
+
+    /// Waits for more changes after one.
+    fn put_off(&mut self, now: Instant) {
+        let latest = self.changed.map_or(now + SETTLE_MAX, |(_, latest)| latest);
+        self.changed = Some((now + SETTLE, latest));
+    }
+
+    fn run(&mut self) {
+        (self.task.run)();
+        self.changed = None;
+        // From the end of the run, so that slow work cannot pile up.
+        self.regular = Instant::now() + self.task.interval;
     }
 }
 
@@ -140,6 +170,22 @@ mod tests {
         let after = runs.load(Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(10));
         assert_eq!(runs.load(Ordering::Relaxed), after);
+    }
+
+    #[test]
+    fn work_waits_for_the_last_of_several_changes_but_not_for_ever() {
+        let run = Box::new(|| ());
+        let interval = Duration::from_secs(3600);
+        let mut due = Due::new(Task { name: "nothing".to_owned(), interval, run });
+        let (regular, start) = (due.at(), Instant::now());
+        let mut now = start;
+        while now < start + SETTLE_MAX {
+            due.put_off(now);
+            assert_eq!(due.at(), (now + SETTLE).min(start + SETTLE_MAX));
+            now += SETTLE / 2;
+        }
+        due.run();
+        assert!(due.at() >= regular);
     }
 
     #[test]
