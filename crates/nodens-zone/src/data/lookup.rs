@@ -142,6 +142,12 @@ impl Data {
             }
         }
         match (alias, answer) {
+            // An alias at the apex hides neither of what makes it one, as in CoreDNS.
+            (Some(_), Some(rrset))
+                if matches!(qtype, Type::SOA | Type::NS) && node.owner() == self.origin() =>
+            {
+                Found::Answer { rrset, wildcard }
+            }
             (Some((rrset, target)), _) => Found::Cname { rrset, target, wildcard },
             (None, Some(rrset)) => Found::Answer { rrset, wildcard },
             (None, None) => nodata,

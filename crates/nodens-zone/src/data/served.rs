@@ -2,7 +2,7 @@
 
 use super::Data;
 use crate::limits::RETIRED_MAX;
-use crate::zone::{Soa, Version, Zone};
+use crate::zone::{Advance, Cursor, RecordRef, Soa, Version, Zone};
 use arc_swap::{ArcSwapOption, Guard};
 use std::collections::VecDeque;
 use std::fmt;
@@ -91,6 +91,25 @@ impl Zone for Served {
     }
 
     fn version(&self) -> Option<Version> {
-        self.load().as_ref().map(|data| data.version())
+        let data = self.load().as_ref().map(Arc::clone)?;
+        let (soa, records) = (data.soa().clone(), data.cursor());
+        Some(Version { soa, records: Box::new(Held { records, _data: data }) })
+    }
+}
+
+/// A cursor that counts as a reader of its version, whose records it would free otherwise.
+struct Held {
+    records: Box<dyn Cursor>,
+    /// Let go of after the records.
+    _data: Arc<Data>,
+}
+
+impl Cursor for Held {
+    fn advance(&mut self) -> Advance {
+        self.records.advance()
+    }
+
+    fn record(&self) -> Option<RecordRef<'_>> {
+        self.records.record()
     }
 }
