@@ -18,6 +18,7 @@ use chain::{Chain, End};
 use nodens_wire::{NameRef, Rcode, Section, Type};
 use nodens_zone::data::{Data, Found};
 use out::Out;
+use std::sync::Arc;
 
 pub(crate) use pending::Pending;
 
@@ -45,7 +46,11 @@ pub(crate) trait Others {
 }
 
 /// Answers the query of `q` out of the zone.
-pub(crate) fn answer<S: States>(data: &Data, q: &mut Resolution<S>, others: &impl Others) -> Reply {
+pub(crate) fn answer<S: States>(
+    data: &Arc<Data>,
+    q: &mut Resolution<S>,
+    others: &impl Others,
+) -> Reply {
     let (qtype, dnssec) = (q.qtype, q.dnssec_ok());
     let mut chain = Chain::default();
     match chain.follow(data, q.qname.view(), qtype, others) {

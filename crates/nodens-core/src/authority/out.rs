@@ -1,7 +1,7 @@
 //! RRsets and records into the sections of a response.
 
 use crate::limits::ADDITIONAL_NAMES_MAX;
-use nodens_wire::{Builder, Class, NameRef, Section, Type};
+use nodens_wire::{Builder, Class, NameRef, Record, Section, Type};
 use nodens_zone::data::{Data, Found, Rrset};
 
 /// A response that is being written.
@@ -26,6 +26,12 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
         rdata: &[u8],
     ) {
         _ = self.builder.record(section, owner, fields, rdata);
+    }
+
+    /// Writes a record into the authority section.
+    pub(super) fn authority(&mut self, record: &Record) {
+        let Record { owner, rtype, class, ttl, rdata } = record;
+        self.record(Section::Authority, owner.view(), (*rtype, *class, *ttl), rdata);
     }
 
     /// Writes an RRset under the name `owner`, with its signatures if they are wanted.

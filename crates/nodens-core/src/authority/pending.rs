@@ -5,14 +5,17 @@ use super::out::{Out, before_target, target};
 use crate::job::{Resolution, States};
 use crate::limits::ADDITIONAL_NAMES_MAX;
 use crate::response::Response;
-use nodens_wire::{Builder, Flags, Message, Name, NameRef, Rcode, Record, Section};
+use nodens_wire::{Builder, Flags, Message, Name, NameRef, Rcode, Record, Section, Type};
 use nodens_zone::data::Data;
+use std::sync::Arc;
 
 /// The aliases so far, and the version of the zone that has them.
 #[derive(Debug)]
 pub struct Pending {
-    data: Data,
+    data: Arc<Data>,
     answer: Vec<Record>,
+    /// What proves that the aliases have no names of their own.
+    proofs: Vec<Record>,
     /// The name to look up.
     pub(crate) target: Name,
 }
@@ -20,7 +23,7 @@ pub struct Pending {
 impl Pending {
     /// Nothing if the chain is empty.
     pub(super) fn new(
-        data: &Data,
+        data: &Arc<Data>,
         chain: &Chain<'_>,
         qname: NameRef<'_>,
         dnssec: bool,
@@ -28,14 +31,16 @@ impl Pending {
         let target = chain.last()?.to_name();
         let mut wire = Vec::new();
         let mut builder = Builder::new(&mut wire, 0, Flags::default());
-        chain.write(&mut Out::new(&mut builder, data, dnssec), qname);
-        let answer = Message::parse(&wire).map(|message| message.answer).unwrap_or_default();
-        Some(Self { data: data.clone(), answer, target })
+        let mut out = Out::new(&mut builder, data, dnssec);
+        chain.write(&mut out, qname);
+        chain.prove(&mut out, qname);
+        let Message { answer, authority: proofs, .. } = Message::parse(&wire).unwrap_or_default();
+        Some(Self { data: data.clone(), answer, proofs, target })
     }
 
     /// Writes the response with what the lookup of the target came to.
     pub(crate) fn finish<S: States>(self, q: &mut Resolution<S>, inner: Option<&Response>) {
-        let Self { data, mut answer, .. } = self;
+        let Self { data, mut answer, proofs, .. } = self;
         let dnssec = q.dnssec_ok();
         let rcode = inner.map_or(Rcode::NOERROR, |inner| inner.rcode);
         let message = inner.filter(|inner| inner.written).map(|inner| Message::parse(&inner.wire));
@@ -49,16 +54,20 @@ impl Pending {
         };
         let is_cut = message.flags.has(Flags::TC);
         answer.extend(message.answer);
+        // How long a negative answer may be kept says the zone that the target is in, and that has the proofs.
+        let is_soa = |record: &Record| record.rtype == Type::SOA;
+        let denial = Some(message.authority).filter(|all| is_negative && all.iter().any(is_soa));
         q.reply_with(rcode, true, |builder, _| {
             for record in &answer {
                 _ = builder.push(Section::Answer, record);
             }
             let mut out = Out::new(builder, &data, dnssec);
-            if is_negative {
-                out.soa()
-            } else {
-                out.servers()
+            match &denial {
+                Some(records) => records.iter().for_each(|record| out.authority(record)),
+                None if is_negative => out.soa(),
+                None => out.servers(),
             }
+            proofs.iter().for_each(|record| out.authority(record));
             additional(&mut out, &answer);
         });
         if is_cut {

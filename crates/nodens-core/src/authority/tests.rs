@@ -22,6 +22,7 @@ to.nothing CNAME none
 to.nodata CNAME www
 out CNAME www.elsewhere.net.
 out2 CNAME out
+gone CNAME none.elsewhere.net.
 self CNAME self
 a.circle CNAME b.circle
 b.circle CNAME a.circle
@@ -126,7 +127,8 @@ fn aliases_are_followed_in_the_zone_and_out_of_it() {
         ("to.nothing.example.org. A", "NXDOMAIN aa | to.nothing./CNAME | /SOA |".into()),
         ("out.example.org. A", format!("NOERROR aa | out./CNAME www.elsewhere.net./A {NS}")),
         ("out2.example.org. A", format!("NOERROR aa | out2./CNAME out./CNAME www.elsewhere.net./A {NS}")),
-        ("out.example.org. TXT", "NOERROR aa | out./CNAME | /SOA |".into()),
+        ("out.example.org. TXT", "NOERROR aa | out./CNAME | elsewhere.net./SOA |".into()),
+        ("gone.example.org. A", "NXDOMAIN aa | gone./CNAME | elsewhere.net./SOA |".into()),
         ("self.example.org. A", "SERVFAIL | | |".into()),
         ("a.circle.example.org. A", format!("NOERROR aa | a.circle./CNAME b.circle./CNAME {NS}")),
         ("to.cut2.example.org. A", "NOERROR aa | to.cut2./CNAME | cut./NS cut./NS cut./NS | ns.cut./A".into()),
@@ -147,6 +149,22 @@ fn aliases_are_followed_in_the_zone_and_out_of_it() {
         (1, 10),
         "{round}"
     );
+}
+
+#[test]
+fn an_alias_at_the_apex_does_not_hide_what_makes_a_zone() {
+    let (mut bench, _files) = served(
+        "@ 5 SOA . . 1 2 3 4 5\n@ 5 NS ns\n@ 5 CNAME www\nwww 5 A 192.0.2.1\n* 5 CNAME www\n",
+        "",
+    );
+    for (question, expected) in [
+        ("example.org. SOA", "NOERROR aa | /SOA | /NS |"),
+        ("example.org. NS", "NOERROR aa | /NS | |"),
+        ("example.org. A", "NOERROR aa | /CNAME www./A | /NS |"),
+        ("x.example.org. SOA", "NOERROR aa | x./CNAME | /SOA |"),
+    ] {
+        assert_eq!(shown(&bench.ask(question)), expected, "{question}");
+    }
 }
 
 #[test]
@@ -241,6 +259,9 @@ u RRSIG NSEC 8 3 300 20300101000000 20200101000000 1 @ AAEC
 *.w RRSIG A 8 3 300 20300101000000 20200101000000 1 @ AAEC
 *.w NSEC @ A RRSIG NSEC
 *.w RRSIG NSEC 8 3 300 20300101000000 20200101000000 1 @ AAEC
+*.out CNAME www.elsewhere.net.
+*.out RRSIG CNAME 8 3 300 20300101000000 20200101000000 1 @ AAEC
+*.gone CNAME none.elsewhere.net.
 ";
 
 #[test]
@@ -264,6 +285,16 @@ fn signatures_and_proofs_are_for_those_who_want_them() {
         ),
         ("q.w.example.org. TXT +do", "NOERROR aa | | /SOA /RRSIG *.w./NSEC *.w./RRSIG |"),
         ("ns.example.org. NSEC", "NOERROR aa | ns./NSEC | /NS |"),
+        // Another zone has the target.
+        (
+            "q.out.example.org. A +do",
+            "NOERROR aa | q.out./CNAME q.out./RRSIG www.elsewhere.net./A | /NS /RRSIG ns./NSEC ns./RRSIG |",
+        ),
+        ("q.out.example.org. A", "NOERROR aa | q.out./CNAME www.elsewhere.net./A | /NS |"),
+        (
+            "q.gone.example.org. A +do",
+            "NXDOMAIN aa | q.gone./CNAME | elsewhere.net./SOA /NSEC /RRSIG |",
+        ),
     ] {
         assert_eq!(shown(&bench.ask(question)), expected, "{question}");
     }

@@ -7,6 +7,7 @@ use crate::handler::{Cx, Event, Lookup, Scope, Step};
 use crate::zones::Fallthrough;
 use nodens_wire::{Class, NameRef, Rcode, Type};
 use nodens_zone::data::Data;
+use std::sync::Arc;
 
 /// The other places where a name of the zone may be answered for.
 struct Neighbours<'a, B> {
@@ -31,7 +32,7 @@ impl<B: Fn(NameRef<'_>) -> bool> Others for Neighbours<'_, B> {
 /// try, `is_below` which names are in a longer zone of the same handler.
 pub(super) fn answer(
     cx: &mut Cx<'_>,
-    data: Option<&Data>,
+    data: Option<&Arc<Data>>,
     fallthrough: Option<&Fallthrough>,
     is_below: impl Fn(NameRef<'_>) -> bool,
 ) -> Step {

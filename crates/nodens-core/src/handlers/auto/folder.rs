@@ -1,5 +1,6 @@
 //! A folder whose files are zones: they come and go with the files.
 
+use super::files::Files;
 use super::{NAME, Settings};
 use crate::authority::set::ZoneSet;
 use crate::authority::source::FileZone;
@@ -7,9 +8,7 @@ use crate::log::{Level, Sink};
 use arc_swap::{ArcSwap, Guard};
 use nodens_wire::Name;
 use nodens_zone::ZoneTable;
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Zones by origin.
@@ -21,6 +20,27 @@ pub(super) struct Folder {
     zones: ArcSwap<Zones>,
     /// Where they can be transferred.
     tables: Mutex<Vec<Weak<ZoneTable>>>,
+    /// What the last look came to, apart from zones.
+    rest: Mutex<Rest>,
+}
+
+/// Whether somebody still reads a zone that is gone.
+fn is_read(zone: &Arc<FileZone>) -> bool {
+    if Arc::strong_count(zone) > 1 {
+        return true;
+    }
+    zone.served.clear();
+    zone.served.sweep() > 0
+}
+
+#[derive(Debug, Default)]
+struct Rest {
+    /// Files that were no zones, which are read again when they change.
+    bad: BTreeMap<Name, Arc<FileZone>>,
+    /// Zones whose files are gone, until nobody reads them any more: a worker would free them otherwise.
+    gone: Vec<Arc<FileZone>>,
+    /// Warnings, which are given once.
+    said: BTreeSet<String>,
 }
 
 impl Folder {
@@ -43,9 +63,18 @@ impl Folder {
     pub(super) fn look(&self, settings: &Settings, sink: &Sink) {
         let Some(directory) = &settings.directory else { return };
         let before = self.zones.load_full();
-        let mut after = Zones::default();
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut after, mut bad) = (Zones::default(), BTreeMap::new());
         let mut is_changed = false;
-        for (origin, path) in files(directory, settings, sink) {
+        let mut files = Files::below(directory, settings);
+        for zone in before.values() {
+            files.keep(&zone.origin, &zone.path());
+        }
+        for text in files.warnings.difference(&rest.said) {
+            sink.line(Level::Warning, NAME, text.clone());
+        }
+        rest.said = files.warnings;
+        for (origin, path) in files.found {
             let zone = match before.get(origin.view()) {
                 Some(zone) => {
                     if *zone.path() != path {
@@ -54,10 +83,17 @@ impl Folder {
                     zone.look(sink, NAME);
                     zone.clone()
                 }
-                None => match self.load(origin, path, sink) {
-                    Some(zone) => zone,
-                    None => continue,
-                },
+                None => {
+                    let known = rest.bad.remove(&origin).filter(|zone| *zone.path() == path);
+                    let is_known = known.as_ref().is_some_and(|zone| !zone.has_changed());
+                    let new = || Arc::new(FileZone::new(origin.clone(), path, false));
+                    let zone = known.unwrap_or_else(new);
+                    if is_known || !self.load(&zone, sink) {
+                        bad.insert(origin, zone);
+                        continue;
+                    }
+                    zone
+                }
             };
             is_changed |= before.get(zone.origin.view()).is_none();
             after.insert(&zone.origin.clone(), zone);
@@ -67,27 +103,31 @@ impl Folder {
                 is_changed = true;
                 self.hide(zone);
                 sink.line(Level::Info, NAME, format!("Deleting zone `{}'", zone.origin));
+                rest.gone.push(zone.clone());
             }
         }
+        rest.bad = bad;
         if is_changed {
             self.zones.store(Arc::new(after));
         }
+        drop(before);
+        rest.gone.retain(is_read);
     }
 
-    /// Reads a file that was not a zone before.
-    fn load(&self, origin: Name, path: PathBuf, sink: &Sink) -> Option<Arc<FileZone>> {
-        let shown = path.display().to_string();
-        let zone = Arc::new(FileZone::new(origin, path, false));
+    /// Reads a file that was not a zone before; says whether it is one.
+    fn load(&self, zone: &FileZone, sink: &Sink) -> bool {
+        let path = zone.path();
+        let shown = path.display();
         if let Err(error) = zone.load(sink, NAME) {
             let text = format!("Failed: parse zone `{}' from {shown}: {error}", zone.origin);
             sink.line(Level::Warning, NAME, text);
-            return None;
+            return false;
         }
         for table in self.tables().iter().filter_map(Weak::upgrade) {
             zone.show(&table);
         }
         sink.line(Level::Info, NAME, format!("Inserting zone `{}' from: {shown}", zone.origin));
-        Some(zone)
+        true
     }
 
     fn hide(&self, zone: &FileZone) {
@@ -97,48 +137,38 @@ impl Folder {
     }
 }
 
-/// The files with zones below a folder, by origin; of several for one, the first in the order of paths.
-fn files(directory: &Path, settings: &Settings, sink: &Sink) -> BTreeMap<Name, PathBuf> {
-    let mut found: BTreeMap<Name, PathBuf> = BTreeMap::new();
-    // The folder itself may be a link, as that of a ConfigMap.
-    let top = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-    let mut folders = vec![top];
-    while let Some(folder) = folders.pop() {
-        let mut entries: Vec<_> = match fs::read_dir(&folder) {
-            Ok(entries) => entries.filter_map(Result::ok).collect(),
-            Err(error) => {
-                let text = format!("error reading {}: failed: {error}", folder.display());
-                sink.line(Level::Warning, NAME, text);
-                continue;
-            }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::go_regex::compile;
+    use crate::handlers::auto::Pattern;
+    use std::time::Duration;
+
+    #[test]
+    fn a_zone_that_is_gone_is_freed_by_a_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db.example.org");
+        std::fs::write(&path, "@ 60 SOA . . 1 2 3 4 5").unwrap();
+        let (sender, _log) = std::sync::mpsc::sync_channel(9);
+        let (sink, pattern) = (Sink::new(sender), Pattern::new(compile("db.(.*)").unwrap(), "{1}"));
+        let directory = Some(folder.path().to_owned());
+        let settings = Settings { directory, pattern, reload: Duration::ZERO };
+        let zones = Folder::default();
+        zones.look(&settings, &sink);
+        let origin = Name::parse("example.org.").unwrap();
+        let zone = zones.zones().get(origin.view()).unwrap().clone();
+        let data = zone.served.load().clone();
+        assert!(data.is_some());
+        std::fs::remove_file(path).unwrap();
+        let gone = || {
+            zones.look(&settings, &sink);
+            zones.rest.lock().unwrap().gone.len()
         };
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            // A link to a folder is not followed.
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(entry.path());
-                continue;
-            }
-            let name = entry.file_name();
-            match settings.pattern.origin(&name.to_string_lossy()) {
-                None => {}
-                Some(Err(error)) => {
-                    let text = format!("{}: failed: no origin: {error}", entry.path().display());
-                    sink.line(Level::Warning, NAME, text);
-                }
-                Some(Ok(origin)) => match found.get(&origin) {
-                    None => _ = found.insert(origin, entry.path()),
-                    Some(first) => {
-                        let (first, other) = (first.display(), entry.path());
-                        let text = format!(
-                            "Multiple zone files match origin \"{origin}\": using \"{first}\" instead of \"{}\"",
-                            other.display()
-                        );
-                        sink.line(Level::Warning, NAME, text);
-                    }
-                },
-            }
-        }
+        assert_eq!(gone(), 1);
+        drop(zone);
+        assert_eq!(gone(), 1);
+        drop(data);
+        assert_eq!(gone(), 0);
     }
-    found
 }

@@ -1,6 +1,7 @@
 //! `auto`: zones from all master files of a folder.
 
 mod config;
+mod files;
 mod folder;
 mod pattern;
 
@@ -63,7 +64,7 @@ impl Handle for Auto {
         let is_below = |name: NameRef<'_>| {
             zones.find(name).is_some_and(|other| other.origin.view().label_count() > labels)
         };
-        answering::answer(cx, data.as_deref(), None, is_below)
+        answering::answer(cx, data.as_ref(), None, is_below)
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {

@@ -3,6 +3,8 @@ use crate::log::Record;
 use crate::testing::Bench;
 use nodens_wire::Rcode;
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use tempfile::TempDir;
 
 fn write(folder: &TempDir, name: &str, serial: u32, address: u8) {
@@ -119,6 +121,96 @@ fn of_two_files_for_a_zone_the_first_counts_and_bad_ones_are_said() {
         assert!(lines.iter().any(|line| line.starts_with(text)), "{text}: {lines:?}");
     }
     assert!(lines.iter().any(|line| line.contains("failed: no origin: \"a..b\"")), "{lines:?}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_takes_no_zones_with_it() {
+    let (links, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    write(&folder, "db.example.org", 1, 1);
+    let link = |target: &std::path::Path| {
+        _ = fs::remove_file(links.path().join("zones"));
+        symlink(target, links.path().join("zones")).unwrap();
+    };
+    link(folder.path());
+    let path = links.path().join("zones");
+    let text = format!(". {{\n auto {{\n directory {}\n }}\n}}", path.display());
+    let mut bench = Bench::new(&text);
+    lines(&bench);
+    // A link to itself.
+    link(&path);
+    for count in [1, 0] {
+        look(&mut bench);
+        assert_eq!(octet(&mut bench, "example.org"), Some(1));
+        let lines = lines(&bench);
+        assert_eq!(lines.len(), count, "{lines:?}");
+        assert!(lines.iter().all(|line| line.starts_with("error reading ")), "{lines:?}");
+    }
+    link(&links.path().join("nothing"));
+    look(&mut bench);
+    assert_eq!(octet(&mut bench, "example.org"), None);
+}
+
+#[test]
+fn the_first_path_counts_and_the_others_are_said_once() {
+    let folder = TempDir::new().unwrap();
+    for name in ["a", "b", "e"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    for (at, name) in
+        ["a/db.one", "b/db.one", "db.one", "db.two", "e/db.two"].iter().enumerate()
+    {
+        write(&folder, name, 1, u8::try_from(at).unwrap());
+    }
+    let mut bench = start(&folder, "", "");
+    assert_eq!((octet(&mut bench, "one"), octet(&mut bench, "two")), (Some(0), Some(3)));
+    let count = |bench: &Bench| {
+        lines(bench).iter().filter(|line| line.starts_with("Multiple zone files")).count()
+    };
+    assert_eq!(count(&bench), 3);
+    look(&mut bench);
+    assert_eq!(count(&bench), 0);
+    fs::remove_file(folder.path().join("a/db.one")).unwrap();
+    look(&mut bench);
+    assert_eq!(count(&bench), 1);
+}
+
+#[test]
+fn a_config_map_has_each_zone_once() {
+    let folder = TempDir::new().unwrap();
+    for (version, address) in [("..1", 1), ("..2", 2)] {
+        fs::create_dir(folder.path().join(version)).unwrap();
+        write(&folder, &format!("{version}/db.example.org"), address.into(), address);
+    }
+    let data = folder.path().join("..data");
+    symlink("..1", &data).unwrap();
+    symlink("..data/db.example.org", folder.path().join("db.example.org")).unwrap();
+    let mut bench = start(&folder, "", "");
+    assert_eq!(lines(&bench).len(), 1);
+    assert_eq!(octet(&mut bench, "example.org"), Some(1));
+    fs::remove_file(&data).unwrap();
+    symlink("..2", &data).unwrap();
+    look(&mut bench);
+    assert_eq!(octet(&mut bench, "example.org"), Some(2));
+}
+
+#[test]
+fn a_bad_file_is_read_again_when_it_changes() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("db.example.org"), "x").unwrap();
+    // What is no file is no zone.
+    let _socket = UnixListener::bind(folder.path().join("db.socket")).unwrap();
+    symlink("db.socket", folder.path().join("db.link")).unwrap();
+    let mut bench = start(&folder, "", "");
+    assert_eq!(lines(&bench).len(), 1);
+    look(&mut bench);
+    assert_eq!(lines(&bench).len(), 0);
+    fs::write(folder.path().join("db.example.org"), "longer").unwrap();
+    look(&mut bench);
+    assert_eq!(lines(&bench).len(), 1);
+    write(&folder, "db.example.org", 1, 1);
+    look(&mut bench);
+    assert_eq!(octet(&mut bench, "example.org"), Some(1));
+    assert!(is_handed_on(&mut bench, "example.org"));
 }
 
 #[test]

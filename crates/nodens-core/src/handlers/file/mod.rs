@@ -49,7 +49,7 @@ impl Handle for File {
         let labels = zone.origin.view().label_count();
         let is_longer = |other: &Arc<FileZone>| other.origin.view().label_count() > labels;
         let is_below = |name: NameRef<'_>| self.zones.find(name).is_some_and(is_longer);
-        answering::answer(cx, data.as_deref(), Some(&self.fallthrough), is_below)
+        answering::answer(cx, data.as_ref(), Some(&self.fallthrough), is_below)
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {

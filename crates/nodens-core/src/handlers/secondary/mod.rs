@@ -48,7 +48,7 @@ impl Handle for Secondary {
         let is_below = |name: NameRef<'_>| {
             zones.find(name).is_some_and(|(other, _)| other.label_count() > labels)
         };
-        answering::answer(cx, data.as_deref(), Some(&self.fallthrough), is_below)
+        answering::answer(cx, data.as_ref(), Some(&self.fallthrough), is_below)
     }
 
     fn resumed(&self, cx: &mut Cx<'_>, event: Event<'_>) -> Step {
