@@ -365,7 +365,10 @@ impl Asking {
         let is_first_way = attempt.carrier == attempt.upstream.carrier(q.carrier);
         state.put_off.has_credit |= is_first_way && retries::is_undelivered(attempt.carrier, fault);
         *q.error = fault.to_string();
-        self.count_failure(q, &attempt.upstream, attempt.carrier);
+        match fault {
+            Fault::Full(_) => q.state.failures += 1,
+            _ => self.count_failure(q, &attempt.upstream, attempt.carrier),
+        }
         self.ask_next(q, Cause::Retry)
     }
 

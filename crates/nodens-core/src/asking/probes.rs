@@ -81,19 +81,21 @@ pub(crate) fn answered(worker: &mut Parts, now: Now, ticket: Ticket, attempt: u3
     }
 }
 
-/// A health check failed.
-pub(crate) fn failed(worker: &mut Parts, now: Now, ticket: Ticket, attempt: u32) {
+/// A health check failed; `counts` says whether that says something of the upstream.
+pub(crate) fn failed(worker: &mut Parts, now: Now, (ticket, attempt): (Ticket, u32), counts: bool) {
     let index = ticket.serial as usize;
     let Some(probe) = worker.probes.running.get_mut(index) else { return };
     if probe.asked.is_none_or(|(asked, _)| asked != attempt) {
         return;
     }
     probe.asked = None;
-    probe.failures = probe.failures.saturating_add(1);
+    probe.failures = probe.failures.saturating_add(counts.into());
     let (failures, carrier) = (probe.failures, probe.carrier);
     let Some(upstream) = probe.upstream.upgrade() else { return stop(worker, index) };
-    upstream.path(carrier).probe_failed();
-    worker.cells.add(upstream.series.probe_failures(), 1);
+    if counts {
+        upstream.path(carrier).probe_failed();
+        worker.cells.add(upstream.series.probe_failures(), 1);
+    }
     let wait = interval(upstream.key.settings.probe_interval, failures);
     set_timer(worker, index, now.plus(wait));
 }
@@ -108,7 +110,7 @@ pub(crate) fn due(worker: &mut Parts, now: Now, ticket: Ticket) {
     match probe.asked {
         Some((attempt, _)) => {
             worker.actions.push(Action::Forget { ticket, attempt });
-            failed(worker, now, ticket, attempt);
+            failed(worker, now, (ticket, attempt), true);
         }
         None => ask(worker, now, index),
     }

@@ -36,7 +36,7 @@ pub(crate) enum Cause {
 /// with an ICMP error.
 pub(crate) fn is_undelivered(carrier: Carrier, fault: &Fault) -> bool {
     match fault {
-        Fault::Connect(_) | Fault::Send(_) => true,
+        Fault::Connect(_) | Fault::Send(_) | Fault::Full(_) => true,
         Fault::Broken(_) => carrier.is_datagram(),
         Fault::Refused(_) | Fault::Timeout(_) => false,
     }

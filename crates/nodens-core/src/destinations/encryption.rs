@@ -69,8 +69,16 @@ impl Encryption {
         directive: &Directive,
         block: &mut BlockBuilder<'_>,
     ) -> Result<Option<Arc<Peer>>, Error> {
-        let Some(protocol) = self.protocol(to.kind) else { return Ok(None) };
         let address = to.address;
+        let Some(protocol) = self.protocol(to.kind) else {
+            if let Some(own) = &to.name {
+                let text = format!(
+                    "{address}%{own}: the name has no effect without tls, queries leave without encryption: add tls"
+                );
+                block.shared.sink.line(Level::Warning, self.origin, text);
+            }
+            return Ok(None);
+        };
         let name = match (&self.name, &to.name) {
             (Some((all, _)), Some(own)) => {
                 let (origin, scheme) = (self.origin, to.kind.scheme());

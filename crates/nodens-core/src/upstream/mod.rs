@@ -137,6 +137,9 @@ pub enum Fault {
     /// The question could not be sent.
     #[error("{0}")]
     Send(String),
+    /// This side has no room for another query to it, which says nothing of the upstream.
+    #[error("{0}")]
+    Full(String),
     /// The upstream answered with something else than a DNS message: a status of HTTP or gRPC, a reset.
     #[error("{0}")]
     Refused(String),

@@ -188,7 +188,8 @@ impl Worker {
     /// An attempt to ask failed.
     pub fn failed(&mut self, now: Now, ticket: Ticket, attempt: u32, fault: &Fault) {
         if probes::is_probe(ticket) {
-            return probes::failed(&mut self.state, now, ticket, attempt);
+            let counts = !matches!(fault, Fault::Full(_));
+            return probes::failed(&mut self.state, now, (ticket, attempt), counts);
         }
         self.resume(now, ticket, Event::Failed { attempt, fault });
         self.settle(now);

@@ -3,6 +3,7 @@
 //! When to ask whom, how long to wait and what to do about a fault is the core's business; here
 //! is what it takes to ask: ports, connections, IDs, and not believing every message.
 
+mod forgotten;
 mod handshakes;
 mod manners;
 mod pool;

@@ -52,7 +52,12 @@ pub(super) fn choose<C: Pooled>(
         }
     }
     let most = queries_max.map_or(2 * UPSTREAM_CONNECTIONS, |_| UPSTREAM_CONNECTIONS_SHORT);
-    let room = keys.len() < most;
+    choice(best, usable, keys.len() < most)
+}
+
+/// What the best connection, with its standing and its queries, the number of `usable` ones, and whether there
+/// is `room` for another mean for a query.
+pub(super) fn choice(best: Option<((Standing, usize), Key)>, usable: usize, room: bool) -> Choice {
     match best {
         None if room => Choice::New(None),
         None => Choice::None,
@@ -94,6 +99,6 @@ pub(super) fn surplus<C: Pooled>(open: &Slots<C>, keys: &[Key]) -> Vec<Key> {
 }
 
 /// Whether it is asked only as long as there is no other, which is opened meanwhile.
-fn is_second_best(standing: Standing) -> bool {
+pub(super) fn is_second_best(standing: Standing) -> bool {
     matches!(standing, Standing::Old | Standing::Doubtful)
 }

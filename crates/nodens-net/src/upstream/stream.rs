@@ -5,9 +5,7 @@ use super::waiting::Waiting;
 use crate::context::Context;
 use crate::fault;
 use crate::http::client::{Client, Done, Failure, Speech};
-use crate::limits::{
-    UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_FORGOTTEN_MAX, UPSTREAM_IN_FLIGHT, UPSTREAM_SPREAD,
-};
+use crate::limits::{UNACKNOWLEDGED_MAX, UNSENT_MAX, UPSTREAM_IN_FLIGHT, UPSTREAM_SPREAD};
 use crate::pipe::{Pipe, take_front};
 use crate::poll::Interest;
 use foldhash::fast::RandomState;
@@ -47,7 +45,7 @@ pub(super) struct Stream {
     /// Questions that somebody waits for.
     pub(super) live: usize,
     /// Questions put on it, and how many of them it answered.
-    asked: u32,
+    pub(super) asked: u32,
     pub(super) answers: u32,
     /// Whether the connection of the network is made, which a handshake may follow.
     pub(super) dialled: bool,
@@ -59,7 +57,7 @@ pub(super) struct Stream {
     pub(super) doubtful: bool,
     pub(super) input: Vec<u8>,
     /// What is spoken, where it is HTTP/2.
-    http: Option<Box<Client>>,
+    pub(super) http: Option<Box<Client>>,
     /// Whether it is noted for what is in its `output` to be sent at the end of the round.
     pub(super) dirty: bool,
     pub(super) opened_at: u64,
@@ -195,23 +193,11 @@ impl Stream {
         streams.is_some_and(|streams| streams < UPSTREAM_SPREAD)
     }
 
-    /// Takes back requests that nobody has waited for in a long time.
-    pub(super) fn cancel_forgotten(&mut self, now: Now) -> bool {
-        let Some(http) = &mut self.http else { return false };
-        let is_old = |waiting: &Waiting| {
-            waiting.forgotten && now.since(waiting.sent_at) >= UPSTREAM_FORGOTTEN_MAX
-        };
-        let old: Vec<u16> =
-            self.waiting.iter().filter(|(_, own)| is_old(own)).map(|(id, _)| *id).collect();
-        old.iter().for_each(|id| http.cancel(*id));
-        old.iter().for_each(|id| _ = self.take(*id));
-        !old.is_empty()
-    }
-
     /// How many queries it answered, if the upstream has closed it without an answer to others that it had
     /// by then. One that it had not may have crossed a close for idleness.
     pub(super) fn answers_before_close(&self) -> Option<u32> {
-        let left = self.waiting.values().any(|waiting| waiting.sent_at < self.heard_at);
+        let is_left = |own: &Waiting| !own.forgotten && own.sent_at < self.heard_at;
+        let left = self.waiting.values().any(is_left);
         (self.connected && self.answers > 0 && left).then_some(self.answers)
     }
 
@@ -235,9 +221,9 @@ impl Stream {
             || self.pipe.output.len() >= UNSENT_MAX
             || queries_max.is_some_and(|most| self.asked >= most)
             || self.http.as_ref().is_some_and(|http| !http.has_room());
-        match (self.connected, self.is_old(now)) {
+        match (self.is_made(), self.is_old(now)) {
             _ if full => None,
-            (_, true) if !self.connected || !self.may_outlast() => None,
+            (_, true) if !self.is_made() || !self.may_outlast() => None,
             (false, _) => Some(Standing::InTheMaking),
             (true, _) if self.doubtful => Some(Standing::Doubtful),
             (true, false) => Some(Standing::Made),
@@ -273,7 +259,7 @@ impl Stream {
     }
 
     /// The question with this ID has its answer.
-    fn take(&mut self, id: u16) -> Option<Waiting> {
+    pub(super) fn take(&mut self, id: u16) -> Option<Waiting> {
         let waiting = self.waiting.remove(&id)?;
         if let Entry::Occupied(mut count) = self.tickets.entry(waiting.ticket) {
             *count.get_mut() -= 1;
@@ -404,10 +390,13 @@ mod tests {
 
     /// A connection that has its time until the monotonic nanosecond 1.
     fn stream(settings: Settings) -> (TcpListener, Stream) {
+        stream_of(ListenerKind::Dns, settings)
+    }
+
+    fn stream_of(kind: ListenerKind, settings: Settings) -> (TcpListener, Stream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shared = Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(1).0));
         let address = listener.local_addr().unwrap();
-        let kind = ListenerKind::Dns;
         let key = Key { address, kind, source: None, tls: None, settings };
         let upstream = shared.upstreams.get(key, &shared.registry);
         let pipe = connect(&upstream).unwrap();
@@ -434,6 +423,29 @@ mod tests {
         }
         use Standing::{Doubtful, InTheMaking, Made, Old};
         assert!(Made < Old && Old < Doubtful && Doubtful < InTheMaking);
+    }
+
+    #[test]
+    fn no_connection_is_made_before_the_upstream_speaks_http2() {
+        let (_listener, mut stream) = stream_of(ListenerKind::Https, Settings::default());
+        stream.connected = true;
+        assert_eq!(stream.standing(Now::default(), None), Some(Standing::InTheMaking));
+        stream.http.as_mut().unwrap().receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        assert_eq!(stream.standing(Now::default(), None), Some(Standing::Made));
+    }
+
+    #[test]
+    fn a_close_with_a_query_that_was_given_up_says_nothing_of_others() {
+        let (_listener, mut stream) = stream(Settings::default());
+        let (upstream, carrier) = (stream.upstream.clone(), Carrier::Tcp);
+        let ticket = Ticket::default();
+        let ask = Ask { ticket, attempt: 1, upstream, carrier, elsewhere: false };
+        let waiting = Waiting::new(&ask, &request("example.org A"), Now::default(), Vec::new());
+        stream.await_answer(1, waiting.unwrap());
+        (stream.connected, stream.answers, stream.heard_at) = (true, 7, 1);
+        assert_eq!(stream.answers_before_close(), Some(7));
+        stream.waiting.get_mut(&1).unwrap().forgotten = true;
+        assert_eq!(stream.answers_before_close(), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! order (RFC 7766 sections 6.2.1.1 and 7).
 
 use super::manners::Manners;
+use super::pool::{self, Choice, is_second_best};
 use super::stream::{Standing, Stream, connect, take_octets};
 use super::waiting::Waiting;
 use super::{Places, Unsent, draw_id};
@@ -9,13 +10,13 @@ use crate::context::Context;
 use crate::fault;
 use crate::limits::{
     CONNECT_TIMEOUT, UPSTREAM_AGE, UPSTREAM_CONNECTIONS, UPSTREAM_CONNECTIONS_SHORT,
-    UPSTREAM_SPREAD,
 };
 use crate::pipe::Received;
 use crate::poll::{Interest, Ready};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use foldhash::fast::RandomState;
+use nodens_core::Now;
 use nodens_core::upstream::{Ask, Fault, Upstream};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -26,7 +27,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub(crate) struct Streams {
     pub(super) open: Slots<Stream>,
-    by_upstream: HashMap<u32, Vec<Key>, RandomState>,
+    pub(super) by_upstream: HashMap<u32, Vec<Key>, RandomState>,
     dirty: Vec<Key>,
     /// Connections whose handshakes wait for their turn.
     pub(super) handshakes: VecDeque<Key>,
@@ -64,23 +65,66 @@ impl Streams {
         Ok((key, id))
     }
 
-    /// The connection with the fewest questions of the best there are, or a new one if all have many
-    /// or have had their time.
+    /// The connection that the question goes to, which may be a new one. As long as there is one that works, the
+    /// failure to make another is none of the question's.
     fn choose(
         &mut self,
         ask: &Ask,
         random: &mut Random,
         cx: &mut Context<'_>,
     ) -> Result<Key, Unsent> {
-        let series = &ask.upstream.series;
+        let (upstream, series) = (&ask.upstream, &ask.upstream.series);
+        let refusal = self.manners.refusal(upstream.id, cx.now);
+        // Health checks have a rhythm of their own.
+        let bars = refusal.is_some() && !ask.is_check();
+        let mut choice = self.survey(ask, cx.now);
+        let is_stuck = matches!(choice, Choice::None) || bars && choice == Choice::New(None);
+        if is_stuck && self.make_room(ask, cx.now) {
+            choice = self.survey(ask, cx.now);
+        }
+        let chosen = match choice {
+            Choice::Known(key) => Some(key),
+            Choice::Replaced(key) => {
+                if refusal.is_none() {
+                    // It takes the place of this one as soon as it is made, if it ever is.
+                    _ = self.open_stream(upstream, random, cx);
+                }
+                Some(key)
+            }
+            Choice::New(Some(key)) if refusal.is_some() => Some(key),
+            Choice::New(known) => {
+                if let Some(fault) = refusal.filter(|_| bars) {
+                    return Err(fault.into());
+                }
+                match self.open_stream(upstream, random, cx) {
+                    Err(_) if known.is_some() => known,
+                    opened => {
+                        cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
+                        return opened;
+                    }
+                }
+            }
+            Choice::None => None,
+        };
+        let Some(key) = chosen else {
+            let text = format!("dial tcp {}: too many connections", upstream.key.address);
+            return Err(Fault::Full(text).into());
+        };
+        cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
+        Ok(key)
+    }
+
+    /// The connection with the fewest questions of the best there are, or a new one if all have many
+    /// or have had their time.
+    fn survey(&self, ask: &Ask, now: Now) -> Choice {
         let keys = self.by_upstream.get(&ask.upstream.id).map(Vec::as_slice).unwrap_or_default();
         let mut best: Option<((Standing, usize), Key)> = None;
         let (mut usable, mut is_narrow) = (0, false);
-        let queries_max = self.manners.queries_max(ask.upstream.id, cx.now);
+        let queries_max = self.manners.queries_max(ask.upstream.id, now);
         for key in keys {
             let Some(stream) = self.open.get(*key) else { continue };
             is_narrow |= stream.is_narrow();
-            let Some(standing) = stream.standing(cx.now, queries_max) else { continue };
+            let Some(standing) = stream.standing(now, queries_max) else { continue };
             usable += usize::from(!is_second_best(standing));
             let avoided = ask.elsewhere && stream.has_asked_for(ask.ticket);
             let rank = (standing, stream.live);
@@ -92,34 +136,7 @@ impl Streams {
             true => UPSTREAM_CONNECTIONS_SHORT,
             false => 2 * UPSTREAM_CONNECTIONS,
         };
-        let room = keys.len() < most;
-        let opens = match best {
-            None => room,
-            Some(((standing, _), _)) if is_second_best(standing) => room && usable == 0,
-            Some(((_, live), _)) => live >= UPSTREAM_SPREAD && usable < UPSTREAM_CONNECTIONS,
-        };
-        if let Some((rank, key)) = best
-            && (!opens || is_second_best(rank.0))
-        {
-            cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
-            if opens && self.manners.refusal(ask.upstream.id, cx.now).is_none() {
-                // It takes the place of this one as soon as it is made, if it ever is.
-                _ = self.open_stream(&ask.upstream, random, cx);
-            }
-            return Ok(key);
-        }
-        if !opens {
-            let text = format!("dial tcp {}: too many connections", ask.upstream.key.address);
-            return Err(Fault::Connect(text).into());
-        }
-        // Health checks have a rhythm of their own.
-        if !ask.is_check()
-            && let Some(fault) = self.manners.refusal(ask.upstream.id, cx.now)
-        {
-            return Err(fault.into());
-        }
-        cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
-        self.open_stream(&ask.upstream, random, cx)
+        pool::choice(best, usable, keys.len() < most)
     }
 
     fn open_stream(
@@ -285,7 +302,7 @@ impl Streams {
             stream.dirty = false;
             if let Err(why) = stream.prepare() {
                 let fault = stream.breakage(why);
-                self.fail(key, &fault, places, cx);
+                self.fail_closed(key, &fault, places, cx);
                 continue;
             }
             if stream.dialled
@@ -293,7 +310,7 @@ impl Streams {
             {
                 let address = stream.upstream.key.address;
                 let fault = stream.breakage(fault::write("tcp", stream.local(), address, &error));
-                self.fail(key, &fault, places, cx);
+                self.fail_closed(key, &fault, places, cx);
                 continue;
             }
             stream.pipe.watch(cx.poll, (Kind::TcpUpstream, key), stream.wanted());
@@ -374,9 +391,4 @@ fn close_surplus(open: &mut Slots<Stream>, keys: &[Key]) {
             open.remove(key);
         }
     }
-}
-
-/// Whether it is asked only as long as there is no other, which is opened meanwhile.
-fn is_second_best(standing: Standing) -> bool {
-    matches!(standing, Standing::Old | Standing::Doubtful)
 }

@@ -90,6 +90,8 @@ enum Habit {
     AnswersAndBabbles,
     /// Answers one query, says goodbye, and leaves the connection open.
     SaysGoodbye,
+    /// Takes one connection, on which answers take a while, and closes others before the handshake.
+    TakesOne,
     /// Closes when the handshake is done.
     Closes,
     /// Closes before the handshake.
@@ -219,6 +221,9 @@ fn serve(
     };
     let mut session = ServerConnection::new(config.clone()).unwrap();
     match habit {
+        Habit::TakesOne if get(&seen.connections) > 1 => {
+            return stream.read(&mut [0; 4096]).map(|_| ());
+        }
         // What is not read would make it a reset.
         Habit::Leaves => return stream.read(&mut [0; 4096]).map(|_| ()),
         Habit::Silent => return linger(stream),
@@ -259,6 +264,9 @@ fn serve(
         let message = Message::parse(&wire).unwrap();
         let is_check = message.questions[0].qname.view().is_root();
         add(if is_check { &seen.checks } else { &seen.queries });
+        if matches!(habit, Habit::TakesOne) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let from = tls.sock.0.peer_addr()?;
         let answer = Asked { wire, message, from, number: 0 }.answer();
         if matches!(habit, Habit::SaysGoodbye | Habit::AnswersAndBabbles) {
@@ -525,6 +533,28 @@ fn queries_at_once_are_all_answered_by_an_upstream_that_closes_after_each_answer
             .collect();
         clients.into_iter().for_each(|client| client.join().unwrap());
     }
+    server.stop();
+}
+
+#[test]
+fn a_connection_that_works_is_used_where_no_other_can_be_made() {
+    let authority = Authority::new();
+    let config = config(authority.signed(ADDRESS, |_| {}));
+    let upstream = Encrypted::start(&config, Habit::TakesOne);
+    let server = forward(&tls(&upstream), &authority.tls());
+    let address = server.address();
+    assert_answered(&ask_udp(address, "first.test A"));
+    for round in 0..3 {
+        let clients: Vec<_> = (0..40)
+            .map(|n| {
+                let text = format!("n{n}.r{round}.test A");
+                std::thread::spawn(move || assert_answered(&ask_udp(address, &text)))
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    }
+    assert!(get(&upstream.seen.connections) > 1);
+    assert_eq!(get(&upstream.seen.full), 1);
     server.stop();
 }
 

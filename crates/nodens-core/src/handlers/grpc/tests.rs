@@ -137,6 +137,16 @@ fn there_is_tls_if_one_of_its_options_is_there() {
 }
 
 #[test]
+fn a_name_without_tls_is_warned_of() {
+    for (body, expected) in [("", true), ("{\n tls\n }", false)] {
+        let bench = bench(&format!("grpc . 192.0.2.1%dns.example {body}"));
+        let text = "192.0.2.1:53%dns.example: the name has no effect without tls";
+        let warned = bench.log.try_iter().any(|record| format!("{record:?}").contains(text));
+        assert_eq!(warned, expected, "{body}");
+    }
+}
+
+#[test]
 fn what_is_not_understood_is_refused() {
     let many = (1..=16).map(|n| format!("192.0.2.{n}")).collect::<Vec<_>>().join(" ");
     for (body, expected) in [

@@ -198,6 +198,9 @@ impl Client {
     /// Nobody waits for this query any more: the upstream is told.
     pub(crate) fn cancel(&mut self, id: u16) {
         self.asked.retain(|(own, _)| *own != id);
+        // Its reset leaves before the request that takes its place.
+        self.drive();
+        self.look();
     }
 
     /// The octets that are to be sent now.
@@ -220,9 +223,7 @@ impl Client {
         asked.retain_mut(|(id, reply)| match reply.advance() {
             None => true,
             Some(result) => {
-                if result.is_ok() {
-                    self.unanswered = 0;
-                }
+                self.unanswered = 0;
                 self.done.push_back(Done { id: *id, result });
                 false
             }

@@ -332,13 +332,19 @@ fn floods_end_the_connection_within_bounds() {
 #[test]
 fn an_upstream_that_is_asked_little_may_say_much_over_time() {
     let mut bench = Bench::doh();
-    for round in 0..4 {
+    for round in 0..8 {
         bench.ask(round);
         let stream = u32::from(round) * 2 + 1;
         bench.frames();
         for _ in 0..(UPSTREAM_UNANSWERED_MAX / 2 / 17 / 16) {
             bench.receive(&frame(PING, 0, 0, &[0; 8]).repeat(16));
             bench.frames();
+        }
+        if round % 4 < 3 {
+            // 404
+            bench.receive(&frame(HEADERS, END | END_HEADERS, stream, b"\x8d"));
+            assert!(matches!(bench.done()[..], [(_, Err(Failure::Refused(_)))]), "{round}");
+            continue;
         }
         bench.receive(&frame(HEADERS, END_HEADERS, stream, HEAD));
         bench.receive(&frame(DATA, END, stream, &answer()));

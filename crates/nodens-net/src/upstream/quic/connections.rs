@@ -105,21 +105,30 @@ impl Connections {
                 }
                 Ok(key)
             }
-            // Health checks have a rhythm of their own.
-            Choice::New(other) => match (refusal.filter(|_| !ask.is_check()), other) {
-                (Some(_), Some(key)) => {
-                    cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
-                    Ok(key)
+            Choice::New(Some(key)) if refusal.is_some() => {
+                cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
+                Ok(key)
+            }
+            Choice::New(known) => {
+                // Health checks have a rhythm of their own.
+                if let Some(fault) = refusal.filter(|_| !ask.is_check()) {
+                    return Err(fault.into());
                 }
-                (Some(fault), None) => Err(fault.into()),
-                (None, _) => {
-                    cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
-                    self.dial(upstream, random, cx)
+                match (self.dial(upstream, random, cx), known) {
+                    // The failure to make another is none of the query's.
+                    (Err(_), Some(key)) => {
+                        cx.worker.cells().add(series.conn_hits(ask.carrier), 1);
+                        Ok(key)
+                    }
+                    (dialled, _) => {
+                        cx.worker.cells().add(series.conn_misses(ask.carrier), 1);
+                        dialled
+                    }
                 }
-            },
+            }
             Choice::None => {
                 let text = format!("dial udp {}: too many connections", upstream.key.address);
-                Err(Fault::Connect(text).into())
+                Err(Fault::Full(text).into())
             }
         }
     }

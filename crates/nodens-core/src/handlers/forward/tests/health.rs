@@ -44,6 +44,21 @@ fn after_a_failure_an_upstream_is_checked_until_it_answers() {
 }
 
 #[test]
+fn a_bound_of_this_side_is_no_failure_of_the_upstream() {
+    for (fault, checks) in [
+        (Fault::Connect as fn(String) -> Fault, true),
+        (Fault::Full, false),
+    ] {
+        let mut bench = bench("192.0.2.1", "force_tcp");
+        let log = script(&mut bench, move |_, _| Reaction::Fail(fault("dial tcp".to_owned())));
+        assert_eq!(rcode_of(&mut bench, "example.org. A"), Rcode::SERVFAIL);
+        bench.pass(1400 * MS);
+        assert!(!log.borrow().is_empty());
+        assert_eq!(metric(&bench, CHECKS) > 0.0, checks);
+    }
+}
+
+#[test]
 fn the_health_check_is_as_the_corefile_says() {
     let mut bench = bench("192.0.2.1", "force_tcp\n health_check 3s no_rec domain health.example");
     let log = Rc::new(RefCell::new(Vec::new()));
