@@ -159,7 +159,8 @@ impl Model<'_> {
             };
         }
         let alias = self.has(at, Type::CNAME) > 0;
-        if alias && !matches!(qtype, Type::CNAME | Type::NSEC) {
+        let is_server = qtype == Type::NS && Self::is_apex(at) && self.has(at, qtype) > 0;
+        if alias && !is_server && !matches!(qtype, Type::CNAME | Type::NSEC) {
             return format!("CNAME {}{by}", target(at, Type::CNAME));
         }
         match self.has(at, qtype) {
