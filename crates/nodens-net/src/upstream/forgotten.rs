@@ -60,3 +60,52 @@ impl Streams {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Context;
+    use crate::counters::Counters;
+    use crate::limits::{UPSTREAM_CONNECTIONS, UPSTREAM_STREAMS};
+    use crate::poll::Poll;
+    use crate::random::Random;
+    use nodens_core::log::Sink;
+    use nodens_core::testing::request;
+    use nodens_core::upstream::{Carrier, Key, Settings};
+    use nodens_core::worker::{Ticket, Worker};
+    use nodens_core::{ListenerKind, Shared, build, config::BuildOptions};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    #[test]
+    fn requests_that_were_given_up_leave_room_for_others() {
+        let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(100).0)));
+        let tree = nodens_corefile::parse("", ".:0 {}", &nodens_corefile::NoSources);
+        let config = build(&tree.unwrap(), &BuildOptions::default(), &shared).unwrap();
+        let mut worker = Worker::new(0, shared.clone(), Arc::new(config), 0);
+        let (poll, counters) = (Poll::new().unwrap(), Counters::new(&shared, 0));
+        let (mut streams, mut random) = (Streams::default(), Random::new());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, kind) = (listener.local_addr().unwrap(), ListenerKind::Grpc);
+        let key = Key { address, kind, source: None, tls: None, settings: Settings::default() };
+        let upstream = shared.upstreams.get(key, &shared.registry);
+        let mut put = |streams: &mut Streams| {
+            let (upstream, carrier) = (upstream.clone(), Carrier::Grpc);
+            let ticket = Ticket::default();
+            let ask = Ask { ticket, attempt: 1, upstream, carrier, elsewhere: false };
+            let mut message = request("example.org A");
+            let now = Now::default();
+            let waiting = Waiting::new(&ask, &message, now, Vec::new()).unwrap();
+            let mut cx = Context { now, poll: &poll, worker: &mut worker, counters: &counters };
+            streams.ask(&ask, &mut message, waiting, &mut random, &mut cx)
+        };
+        let most = 2 * UPSTREAM_CONNECTIONS * UPSTREAM_STREAMS;
+        // None is waited for long, so that no connection ever has many that are.
+        for _ in 0..most + UPSTREAM_STREAMS {
+            let (key, id) = put(&mut streams).unwrap();
+            streams.forget(key, id).unwrap();
+        }
+        assert_eq!(streams.open.len(), 2 * UPSTREAM_CONNECTIONS);
+        assert_eq!(streams.open.iter().map(|(_, own)| own.waiting.len()).sum::<usize>(), most);
+    }
+}
