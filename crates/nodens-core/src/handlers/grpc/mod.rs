@@ -32,7 +32,6 @@ pub struct Grpc {
 }
 
 impl Handle for Grpc {
-    const ANSWERS_OTHER_CLASSES: bool = true;
 
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         if !self.wants(cx.job.current.qname.view()) {
