@@ -48,8 +48,7 @@ pub const RECORD_LEN_MAX: usize = 16 << 10;
 /// certificate message that is read, and what may have arrived after it.
 pub const TLS_WAITING_MAX: usize = 96 << 10;
 /// What a connection with TLS is reckoned to hold beside its messages, its handshake and its client's
-/// certificates, in octets: a buffer for what is not decrypted yet. It is a part of what each connection
-/// may hold.
+/// certificates, in octets: its keys and its state. It is a part of what each connection may hold.
 pub const TLS_COST: usize = 4 << 10;
 /// Handshakes of TLS that go on by one step before other sockets get their turn. One step takes up to a
 /// few milliseconds with an RSA key, for which queries to the same worker wait.
