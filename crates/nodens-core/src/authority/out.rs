@@ -89,7 +89,7 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     }
 
     /// Writes the addresses of the names in this zone that the records lead to; of servers, those at and below
-    /// the zone that they serve, which nobody finds without them.
+    /// the zone that they serve: without these addresses a resolver cannot reach them (glue).
     pub(super) fn additional(&mut self, rrset: &Rrset<'_>) {
         let Some(skip) = before_target(rrset.rtype()) else { return };
         let (are_servers, owner) = (rrset.rtype() == Type::NS, rrset.owner());

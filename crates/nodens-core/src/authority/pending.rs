@@ -45,7 +45,7 @@ impl Pending {
         let rcode = inner.map_or(Rcode::NOERROR, |inner| inner.rcode);
         let message = inner.filter(|inner| inner.written).map(|inner| Message::parse(&inner.wire));
         let message = message.and_then(Result::ok).unwrap_or_default();
-        // What nobody here serves is no failure: the alias is the answer.
+        // A target that this server does not serve is not a failure: the alias is the whole answer.
         let is_negative = rcode == Rcode::NXDOMAIN
             || (rcode == Rcode::NOERROR && inner.is_some() && message.answer.is_empty());
         let rcode = match rcode {

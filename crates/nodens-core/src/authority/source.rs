@@ -78,7 +78,7 @@ impl Stamp {
     }
 }
 
-/// Whether somebody goes on writing to files that were `seen`.
+/// Whether one of the files has changed since it was `seen`: another process still writes to it.
 fn is_written_on(seen: &Seen) -> bool {
     let goes_on = |(path, before): &(PathBuf, Option<Stamp>)| {
         let (now, before) = (Stamp::of(path)?, before.as_ref()?);
@@ -263,7 +263,7 @@ impl Files {
     fn open_path(&self, path: &Path) -> io::Result<Box<dyn BufRead>> {
         // Before the file is read, so that a change meanwhile is seen.
         self.lock().push((path.to_owned(), Stamp::of(path)));
-        // Whoever opens a pipe waits for its other end.
+        // Opening a named pipe would block until another process opens it too.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
         }

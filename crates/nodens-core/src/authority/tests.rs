@@ -232,7 +232,7 @@ fn other_handlers_may_try_names_that_do_not_exist() {
     assert_eq!(shown(&bench.ask("a.example.org. A")), "NOERROR aa | a./CNAME | /SOA |");
 }
 
-/// Made up, but complete: chain of NSEC records and signatures that nobody checks.
+/// A complete chain of NSEC records, with signatures that do not verify: no test verifies them.
 const SIGNED: &str = "\
 $TTL 300
 @ SOA ns hostmaster 7 1h 10m 1d 60

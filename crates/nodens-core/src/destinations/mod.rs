@@ -1,9 +1,11 @@
-//! The TO of directives that ask others (`forward`, `grpc`): addresses, resolv.conf-like files, names; and who has
+//! FROM and TO of directives that ask others (`forward`, `grpc`): zones, addresses, resolv.conf-like files, names; and who has
 //! to be there.
 
 mod encryption;
+mod from;
 
 pub(crate) use encryption::Encryption;
+pub(crate) use from::{read_except, zone_of_from};
 
 use crate::config::BlockBuilder;
 use crate::limits::{DESTINATIONS_PER_FORWARD_MAX, UPSTREAMS_PER_FORWARD_MAX};

@@ -36,7 +36,7 @@ pub(super) fn answer(
     fallthrough: Option<&Fallthrough>,
     is_below: impl Fn(NameRef<'_>) -> bool,
 ) -> Step {
-    // Whoever may have the zone has got it from `transfer`.
+    // Clients that are allowed a transfer were answered by `transfer` before.
     if matches!(cx.q().qtype, Type::AXFR | Type::IXFR) {
         return Step::Fail(Rcode::REFUSED);
     }
@@ -63,7 +63,7 @@ pub(super) fn answer(
 }
 
 /// What a query for a name outside all zones of a handler comes to: the next handler's turn, or REFUSED if
-/// there is none, as becomes a server that is only authoritative.
+/// there is none, as of a server that is authoritative only.
 pub(super) fn outside(cx: &mut Cx<'_>) -> Step {
     let is_last = cx.job.current.position + 1 >= cx.block.handlers.len();
     if is_last { Step::Fail(Rcode::REFUSED) } else { Step::Next }

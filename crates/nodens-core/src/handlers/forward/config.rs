@@ -6,11 +6,10 @@ use crate::config::BlockBuilder;
 use crate::destinations::{self, Destination, Encryption};
 use crate::limits::ZONES_NAMED_MAX;
 use crate::handlers::Handler;
-use crate::log::Level;
 use crate::transport::ListenerKind;
 use crate::upstream::{Key, Settings, Upstream};
 use nodens_corefile::take::{
-    format_go_duration, parse_go_duration, parse_integer, parse_ip, parse_zones,
+    format_go_duration, parse_go_duration, parse_integer, parse_ip,
 };
 use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::{Name, Rcode};
@@ -89,7 +88,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     let [from, to @ ..] = directive.expect_args_from(2)? else {
         return Err(directive.invalid("expected FROM and at least one TO"));
     };
-    let from = zone_of_from(from, block)?;
+    let from = destinations::zone_of_from(from, "forward", block)?;
     let mut options = Options::default();
     for line in directive.lines() {
         line.expect_no_body()?;
@@ -181,26 +180,6 @@ fn zones_named(from: &Name, zones: &[Name]) -> String {
     text
 }
 
-/// FROM is one zone. A prefix that needs several stands for its first, as in CoreDNS.
-fn zone_of_from(from: &Token, block: &BlockBuilder<'_>) -> Result<Name, Error> {
-    let zones = parse_zones(std::slice::from_ref(from))?;
-    let Some(first) = zones.first() else {
-        return Err(Error::invalid(from, format!("unable to normalize '{}'", from.text)));
-    };
-    if zones.len() > 1 {
-        let text = format!(
-            "Unsupported CIDR notation: '{}' expands to multiple zones. Using only '{first}'.",
-            from.text
-        );
-        block.shared.sink.line(Level::Warning, "forward", text);
-    }
-    name(from, first)
-}
-
-fn name(token: &Token, text: &str) -> Result<Name, Error> {
-    Name::parse(text).map_err(|error| Error::invalid(token, format!("{text}: {error}")))
-}
-
 fn property(
     line: &Directive,
     options: &mut Options,
@@ -208,11 +187,7 @@ fn property(
 ) -> Result<(), Error> {
     let settings = &mut options.settings;
     match line.name.text.as_str() {
-        "except" => {
-            for zone in parse_zones(line.expect_args_from(1)?)? {
-                options.except.push(name(&line.name, &zone)?);
-            }
-        }
+        "except" => destinations::read_except(line, &mut options.except)?,
         "force_tcp" => options.force_tcp = flag(line)?,
         "prefer_udp" => options.prefer_udp = flag(line)?,
         "next_on_nodata" => options.next_on_nodata = flag(line)?,

@@ -5,11 +5,9 @@ use crate::asking::{self, Asking, Policy, Series};
 use crate::config::BlockBuilder;
 use crate::destinations::{self, Destination, Encryption};
 use crate::limits::GRPC_READ_TIMEOUT;
-use crate::log::Level;
 use crate::transport::ListenerKind;
 use crate::upstream::{Key, Settings, Upstream};
 use crate::zones::Fallthrough;
-use nodens_corefile::take::parse_zones;
 use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::Name;
 use std::sync::Arc;
@@ -33,7 +31,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     let [from, to @ ..] = directive.expect_args_from(2)? else {
         return Err(directive.invalid("expected FROM and at least one TO"));
     };
-    let from = zone_of_from(from, block)?;
+    let from = destinations::zone_of_from(from, "grpc", block)?;
     let mut options = Options {
         except: Vec::new(),
         policy: Policy::Random,
@@ -103,34 +101,13 @@ fn upstreams(
     destinations.into_iter().map(upstream).collect()
 }
 
-/// FROM is one zone. A prefix that needs several stands for its first, as in CoreDNS.
-fn zone_of_from(from: &Token, block: &BlockBuilder<'_>) -> Result<Name, Error> {
-    let zones = parse_zones(std::slice::from_ref(from))?;
-    let Some(first) = zones.first() else {
-        return Err(Error::invalid(from, format!("unable to normalize '{}'", from.text)));
-    };
-    if zones.len() > 1 {
-        let text = format!("'{}' stands for several zones, of which {first} is used", from.text);
-        block.shared.sink.line(Level::Warning, "grpc", text);
-    }
-    name(from, first)
-}
-
-fn name(token: &Token, text: &str) -> Result<Name, Error> {
-    Name::parse(text).map_err(|error| Error::invalid(token, format!("{text}: {error}")))
-}
-
 fn property(
     line: &Directive,
     options: &mut Options,
     block: &mut BlockBuilder<'_>,
 ) -> Result<(), Error> {
     match line.name.text.as_str() {
-        "except" => {
-            for zone in parse_zones(line.expect_args_from(1)?)? {
-                options.except.push(name(&line.name, &zone)?);
-            }
-        }
+        "except" => destinations::read_except(line, &mut options.except)?,
         "tls" => options.encryption.read_files(line, block)?,
         "tls_servername" => options.encryption.read_name(line)?,
         "policy" => options.policy = policy(line)?,
