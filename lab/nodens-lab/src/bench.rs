@@ -362,8 +362,10 @@ impl Bench<'_> {
             Cell::TcpIdle => self.held(setup.address, server)?,
             Cell::SameCpu => self.through_pod(setup.address)?,
             Cell::Disturbed => self.disturbed(setup, half)?,
+            Cell::Storm => self.under_handshakes(setup)?,
             _ => {
-                let own = setup.encrypted.as_ref().map_or(setup.address, |own| own.address);
+                let own = setup.encrypted.as_ref().filter(|_| cell != Cell::BesideTls);
+                let own = own.map_or(setup.address, |own| own.address);
                 self.load(cell, own, half, (repeat, tries))?.into()
             }
         };

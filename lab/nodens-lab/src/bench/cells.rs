@@ -161,6 +161,10 @@ pub(super) enum Cell {
     DotFull,
     /// The same with handshakes that resume a session.
     DotResumed,
+    /// UDP at [`super::LOW_RATE`] beside idle listeners with TLS.
+    BesideTls,
+    /// The same while clients make one full handshake after the other.
+    Storm,
     /// The highest QPS over 100 connections of DNS over HTTPS.
     Doh100,
     /// The same of DNS over QUIC.
@@ -170,7 +174,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    pub(super) const ALL: [Self; 33] = [
+    pub(super) const ALL: [Self; 35] = [
         Self::OneName,
         Self::ManyNames,
         Self::Low,
@@ -201,6 +205,8 @@ impl Cell {
         Self::Dot100,
         Self::DotFull,
         Self::DotResumed,
+        Self::BesideTls,
+        Self::Storm,
         Self::Doh100,
         Self::Doq100,
         Self::DohThree100,
@@ -239,6 +245,8 @@ impl Cell {
             Self::Dot100 => "dot-100",
             Self::DotFull => "dot-full-handshakes",
             Self::DotResumed => "dot-resumed-handshakes",
+            Self::BesideTls => "udp-beside-tls",
+            Self::Storm => "udp-under-handshakes",
             Self::Doh100 => "doh-100",
             Self::Doq100 => "doq-100",
             Self::DohThree100 => "doh3-100",
@@ -259,7 +267,9 @@ impl Cell {
             Self::MissesDot => Arrangement::ForwardDot,
             Self::MissesDoh => Arrangement::ForwardDoh,
             Self::MissesDoq => Arrangement::ForwardDoq,
-            Self::Dot100 | Self::DotFull | Self::DotResumed => Arrangement::Dot,
+            Self::Dot100 | Self::DotFull | Self::DotResumed | Self::BesideTls | Self::Storm => {
+                Arrangement::Dot
+            }
             Self::Doh100 => Arrangement::Doh,
             Self::Doq100 => Arrangement::Doq,
             Self::DohThree100 => Arrangement::Doh3,
@@ -272,6 +282,11 @@ impl Cell {
         let of_others =
             matches!(self, Self::Misses | Self::MissesDot | Self::MissesDoh | Self::MissesDoq);
         !of_others && !matches!(self, Self::UncachedExternal | Self::Memory)
+    }
+
+    /// Whether its latency counts from sending: the client's own wake-ups are another matter.
+    pub(super) fn counts_from_sending(self) -> bool {
+        matches!(self, Self::SameCpu | Self::BesideTls | Self::Storm)
     }
 
     /// For cells that keep connections busy: how many, and queries in flight on each.

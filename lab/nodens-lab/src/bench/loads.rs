@@ -15,12 +15,15 @@ use anyhow::{Context, Result, bail};
 use lab_load::life::Amount;
 use lab_load::schedule::Arrivals;
 use lab_load::transport::Trust;
-use lab_load::{Config, Outcome, Pace, Spin, Transport, Workload};
+use lab_load::{Config, Outcome, Pace, Spin, Stamps, Transport, Workload};
 use nodens_wire::{Name, Type};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// How long handshakes go on before the queries begin.
+const UNTIL_BUSY: Duration = Duration::from_millis(300);
 
 impl Bench<'_> {
     pub(super) fn load(
@@ -57,6 +60,7 @@ impl Bench<'_> {
             }
             Cell::DotResumed => self.new_connections(self.config_of(Transport::Dot, server)),
             Cell::Low => self.open(server, LOW_RATE, Spin::Never),
+            Cell::BesideTls => self.beside_tls(server),
             Cell::Fixed => self.open(server, self.args.rate, Spin::Always),
             Cell::Half | Cell::Quiet | Cell::Disturbed => self.open(server, half, Spin::Always),
             _ => self.maximum(server, &questions.many, cell),
@@ -106,12 +110,16 @@ impl Bench<'_> {
 
     /// A connection for each query.
     fn new_connections(&self, config: Config) -> Result<Outcome> {
+        self.run(self.one_query_each(config)?, &self.questions.many)
+    }
+
+    fn one_query_each(&self, config: Config) -> Result<Config> {
         let pace = Pace::Closed { window: 1 };
         let mut config = Config { clients: NEW_AT_ONCE, pace, ..config };
         config.streams.life.questions = Some(Amount::Fixed(1.0));
         // So many that one address has not enough ports.
         config.sources = lab_load::sources::parse(SOURCES)?;
-        self.run(config, &self.questions.many)
+        Ok(config)
     }
 
     /// Two queries in one write, on several fresh connections.
@@ -138,6 +146,36 @@ impl Bench<'_> {
         let (sent, rate) = (HELD as u64, answered as f64 / elapsed);
         let lost = sent - answered;
         Ok(Load { sent, answered, lost, rate, elapsed, response, octets_each, ..Load::default() })
+    }
+
+    /// UDP from clients that sleep in between; the time of an answer is its arrival in the socket.
+    fn beside_tls(&self, server: SocketAddr) -> Result<Outcome> {
+        let pace = Pace::Open { rate: LOW_RATE, arrivals: Arrivals::Poisson };
+        let config = Config { pace, threads: 1, spin: Spin::Never, ..self.config(server) };
+        self.run(Config { stamps: Stamps::Kernel, ..config }, &self.questions.many)
+    }
+
+    /// The same while other clients make handshakes, as many as the server and they themselves can.
+    pub(super) fn under_handshakes(&self, setup: &Setup) -> Result<Load> {
+        let tls = setup.encrypted.as_ref().context("the server has no listener with TLS")?.address;
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let storm = scope.spawn(|| -> Result<Outcome> {
+                let mut config = self.config_of(Transport::Dot, tls);
+                config.streams.tls.no_resumption = true;
+                config.duration = WARM_MAX;
+                let config = self.one_query_each(config)?;
+                Ok(lab_load::run(&config, &self.questions.many, &over, |_| {})?)
+            });
+            std::thread::sleep(UNTIL_BUSY);
+            let outcome = self.beside_tls(setup.address);
+            over.store(true, Ordering::Relaxed);
+            let storm = storm.join().map_err(|_| anyhow::anyhow!("the handshakes panicked"))??;
+            if storm.tally.counts.answered == 0 {
+                bail!("no handshake succeeded");
+            }
+            Ok(outcome?.into())
+        })
     }
 
     fn open(&self, server: SocketAddr, rate: f64, spin: Spin) -> Result<Outcome> {

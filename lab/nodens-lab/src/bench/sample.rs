@@ -66,11 +66,11 @@ impl Sample {
         self.account.ran.as_secs_f64() * 1e3 / self.load.elapsed.max(1e-9)
     }
 
-    /// Nanoseconds of a quantile of the latency; across veth, where the client's own waking up would
-    /// count twice, from the sending. A rank among timeouts counts with its bound.
+    /// Nanoseconds of a quantile of the latency; from the sending where the client's own waking up
+    /// would count too. A rank among timeouts counts with its bound.
     pub(super) fn latency(&self, part: f64) -> f64 {
-        let same_cpu = self.cell == Cell::SameCpu;
-        let histogram = if same_cpu { &self.load.service } else { &self.load.response };
+        let from_sending = self.cell.counts_from_sending();
+        let histogram = if from_sending { &self.load.service } else { &self.load.response };
         histogram.quantile(part).nanos().unwrap_or(0) as f64
     }
 
