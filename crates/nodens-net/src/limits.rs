@@ -212,8 +212,9 @@ pub const QUIC_HALF_OPEN_CLIENT: usize = 64;
 /// Those of one network.
 pub const QUIC_HALF_OPEN_NETWORK: usize = 256;
 /// New connections that get a packet of their own in answer to each batch, which refuses them or has them
-/// show their address. Others have to begin again.
-pub const QUIC_TURNED_AWAY_MAX: usize = 16;
+/// show their address. Others have to begin again, after a second: with as many as a batch has, the
+/// clients of a server that begins to serve do not.
+pub const QUIC_TURNED_AWAY_MAX: usize = BATCH;
 /// Packets of a handshake that wait for its turn.
 pub const QUIC_WAITING_EVENTS: usize = 8;
 /// How soon it is looked whether another worker gave back a place among all queries, in nanoseconds.

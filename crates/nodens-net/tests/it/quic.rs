@@ -381,6 +381,18 @@ fn clients_that_do_not_finish_their_handshake_take_no_place() {
 }
 
 #[test]
+fn clients_that_come_all_at_once_need_not_begin_again() {
+    let (server, config) = start_one("quic {\n max_connections 1000\n }\n whoami", Options::default());
+    let mut clients: Vec<_> =
+        (0..200).map(|_| QuicClient::new(server.address(), &config)).collect();
+    clients.iter_mut().for_each(QuicClient::transmit);
+    let taken = || outcomes(&server, "accepted") + outcomes(&server, "retry");
+    eventually("each to be begun or asked for its address", || taken() >= 200);
+    assert_eq!(outcomes(&server, "refused"), 0);
+    server.stop();
+}
+
+#[test]
 fn forged_packets_close_nobodys_connection_for_want_of_memory() {
     let authority = Authority::new();
     let options = Options { held_max: 800 << 10, ..Options::default() };
