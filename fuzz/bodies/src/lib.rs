@@ -9,6 +9,7 @@ pub mod tls;
 pub mod transfer_in;
 pub mod tsig;
 pub mod workload;
+pub mod zones;
 
 use nodens_core::testing::{Bench, Reaction};
 use nodens_expr::{CallError, Context, Environment, Program, Type, Value as ExprValue};
@@ -45,6 +46,8 @@ pub const TARGETS: &[Target] = &[
     ("tsig", tsig::tsig),
     ("transfer_in", transfer_in::transfer_in),
     ("http3", http3::http3),
+    ("catalog", zones::catalog),
+    ("image", zones::image),
 ];
 
 /// A template is parsed or refused; what is parsed writes no more than it may.
