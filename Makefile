@@ -73,7 +73,8 @@ flood: toolchain
 	NODENS_FLOOD=10000000 $(CARGO) test --release -p nodens --test it flood -- --nocapture
 
 bench: toolchain
-	@$(CARGO) xtask peers coredns iproute2 unbound dnsdist knot-resolver pdns-recursor bind9 knot nsd
+	@$(CARGO) xtask peers coredns iproute2 unbound dnsdist knot-resolver pdns-recursor bind9 bind9-utils knot nsd \
+		pdns-server pdns-backend-bind
 	@$(CARGO) build --release -p nodens -p nodens-lab
 	@target/release/nodens-lab bench --nodens target/release/nodens $(BENCH)
 

@@ -85,6 +85,12 @@ const PACKAGES: &[Package] = &[
     tool("bind9-utils", "dnssec-signzone"),
     peer("knot", "knotd"),
     tool("nsd", "nsd"),
+    peer("pdns-server", "pdns_server"),
+    Package {
+        name: "pdns-backend-bind",
+        probe: Probe::File("/usr/share/doc/pdns-backend-bind/copyright"),
+        for_tests: false,
+    },
     tool("dnsperf", "dnsperf"),
     peer("valgrind", "valgrind"),
     tool("nftables", "nft"),

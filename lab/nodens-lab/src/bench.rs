@@ -18,6 +18,7 @@ mod sample;
 mod services;
 mod tables;
 mod veth;
+mod zones;
 
 use crate::authority::{Authority, Data};
 use crate::child::{Scratch, Server, free_address};
@@ -38,6 +39,7 @@ use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use veth::Pod;
+use zones::Zones;
 
 /// How often a server is started until it answers.
 const STARTS: usize = 3;
@@ -114,6 +116,7 @@ struct Bench<'a> {
     /// Why there is none, for the report.
     pod: Result<Pod, String>,
     questions: Questions,
+    zones: Zones,
 }
 
 pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
@@ -134,14 +137,26 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     if let Err(why) = &pod {
         missing.push(("latency across veth".to_owned(), why.clone()));
     }
+    let zones = Zones::prepare(&scratch, args.seed, |arrangement| {
+        let mut cells = Cell::ALL.into_iter().filter(|cell| cell.arrangement() == arrangement);
+        found.iter().any(|peer| peer.fits(arrangement)) && cells.any(|cell| wants(args, cell))
+    })?;
+    if let Some(why) = &zones.unsigned {
+        missing.push(("signatures of zones".to_owned(), why.clone()));
+    }
     for (name, why) in &missing {
         term::out(&term::paint(Style::Bad, &format!("{name} is missing: {why}")));
     }
     let services = Services::start(args.seed)?;
-    let bench = Bench { args, stop, cpus, scratch, upstream, services, pod, questions };
+    let bench = Bench { args, stop, cpus, scratch, upstream, services, pod, questions, zones };
     let samples = bench.measure(&found)?;
     report::write(&bench, &found, &missing, &samples)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a cell was asked for, or none in particular.
+fn wants(args: &Args, cell: Cell) -> bool {
+    args.cells.is_empty() || args.cells.contains(&cell)
 }
 
 /// A name that all servers know.
@@ -182,11 +197,12 @@ impl Bench<'_> {
     fn cells(&self, peer: &Peer, arrangement: Arrangement) -> Vec<Cell> {
         let possible = peer.fits(arrangement)
             && (arrangement != Arrangement::SameCpu || self.pod.is_ok())
-            && (arrangement != Arrangement::TwoCpus || !self.cpus.shared);
-        let wanted = |cell: &Cell| self.args.cells.is_empty() || self.args.cells.contains(cell);
+            && (arrangement != Arrangement::TwoCpus || !self.cpus.shared)
+            && (!arrangement.has_zone() || self.zones.of(arrangement).is_some());
         Cell::ALL
             .into_iter()
-            .filter(|cell| possible && cell.arrangement() == arrangement && wanted(cell))
+            .filter(|cell| possible && cell.arrangement() == arrangement)
+            .filter(|cell| wants(self.args, *cell))
             .filter(|cell| peer.measures(*cell))
             .collect()
     }
@@ -210,6 +226,7 @@ impl Bench<'_> {
             cached: !matches!(arrangement, Arrangement::Uncached | Arrangement::UncachedKubernetes),
             hosts: arrangement.knows_internal().then_some(hosts),
             watched: arrangement == Arrangement::Busy,
+            zone: self.zones.of(arrangement).map(|zone| zone.file.clone()),
             encrypted: arrangement
                 .encrypted()
                 .map(|transport| self.encrypted(transport))
@@ -292,6 +309,8 @@ impl Bench<'_> {
         if arrangement.watches_services() {
             server.await_answer(setup.address, &self.services.last, self.stop)?;
             self.warm_services(setup.address)?;
+        } else if arrangement.has_zone() {
+            self.warm_zone(arrangement, setup.address)?;
         } else if !matches!(
             arrangement,
             Arrangement::Memory

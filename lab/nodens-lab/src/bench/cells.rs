@@ -6,7 +6,7 @@ use lab_load::Transport;
 const DEPTH: usize = 4;
 
 /// How a server is set up for some cells; it is started anew for each arrangement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Arrangement {
     /// One CPU for the server, the upstream and the load elsewhere, over loopback.
     OneCpu,
@@ -43,10 +43,16 @@ pub(super) enum Arrangement {
     Doq,
     /// One CPU, DNS over HTTPS, HTTP/3.
     Doh3,
+    /// One CPU, a zone of many names from a file.
+    LargeZone,
+    /// One CPU, a zone like the root from a file.
+    RootZone,
+    /// One CPU, a signed zone from a file.
+    SignedZone,
 }
 
 impl Arrangement {
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::OneCpu,
         Self::TwoCpus,
         Self::Internal,
@@ -64,6 +70,9 @@ impl Arrangement {
         Self::Doh,
         Self::Doq,
         Self::Doh3,
+        Self::LargeZone,
+        Self::RootZone,
+        Self::SignedZone,
     ];
 
     /// The transport that it is about, if that has TLS.
@@ -85,6 +94,11 @@ impl Arrangement {
             Self::ForwardDoq => Some(Transport::Doq),
             _ => None,
         }
+    }
+
+    /// Whether the server answers out of a zone of its own and of nothing else.
+    pub(super) fn has_zone(self) -> bool {
+        matches!(self, Self::LargeZone | Self::RootZone | Self::SignedZone)
     }
 
     /// Whether the server reads the names of Services from an API server.
@@ -171,10 +185,16 @@ pub(super) enum Cell {
     Doq100,
     /// The same of DNS over HTTPS on HTTP/3.
     DohThree100,
+    /// The highest QPS for names of a large zone.
+    Authority,
+    /// The highest QPS for what resolvers ask the root.
+    AuthorityRoot,
+    /// The highest QPS for names of a signed zone, with signatures.
+    AuthoritySigned,
 }
 
 impl Cell {
-    pub(super) const ALL: [Self; 35] = [
+    pub(super) const ALL: [Self; 38] = [
         Self::OneName,
         Self::ManyNames,
         Self::Low,
@@ -210,6 +230,9 @@ impl Cell {
         Self::Doh100,
         Self::Doq100,
         Self::DohThree100,
+        Self::Authority,
+        Self::AuthorityRoot,
+        Self::AuthoritySigned,
     ];
 
     /// Its name in tables, files and `--cells`.
@@ -250,6 +273,9 @@ impl Cell {
             Self::Doh100 => "doh-100",
             Self::Doq100 => "doq-100",
             Self::DohThree100 => "doh3-100",
+            Self::Authority => "authority-100k",
+            Self::AuthorityRoot => "authority-root",
+            Self::AuthoritySigned => "authority-signed-do",
         }
     }
 
@@ -273,6 +299,9 @@ impl Cell {
             Self::Doh100 => Arrangement::Doh,
             Self::Doq100 => Arrangement::Doq,
             Self::DohThree100 => Arrangement::Doh3,
+            Self::Authority => Arrangement::LargeZone,
+            Self::AuthorityRoot => Arrangement::RootZone,
+            Self::AuthoritySigned => Arrangement::SignedZone,
             _ => Arrangement::OneCpu,
         }
     }

@@ -1,11 +1,16 @@
 //! The settings of each server: one thread per CPU given, a cache for a million entries where there
 //! is one, no log of queries, no DNSSEC validation, everything else asked of one upstream.
 
-use super::{INTERNAL, INTERNAL_ADDRESS, NAMES};
+use super::zones::ZoneFile;
+use super::{INTERNAL, INTERNAL_ADDRESS};
 use lab_load::Transport;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+mod authority;
+
+pub(super) use authority::{knot, nsd, pdns, zone};
 
 /// Where one started server listens and asks, and what it is to do.
 pub(super) struct Setup {
@@ -24,6 +29,8 @@ pub(super) struct Setup {
     pub(super) hosts: Option<PathBuf>,
     /// Whether the Corefile is watched for changes.
     pub(super) watched: bool,
+    /// The zone that it serves instead of asking an upstream.
+    pub(super) zone: Option<ZoneFile>,
     /// The API server that Services are read from.
     pub(super) services: Option<SocketAddr>,
     /// Where it listens with TLS, and with which certificate.
@@ -72,6 +79,9 @@ pub(super) enum Chain {
 }
 
 pub(super) fn corefile(setup: &Setup, chain: Chain) -> String {
+    if let Some(zone) = &setup.zone {
+        return authority::corefile(setup, zone);
+    }
     let Setup { address, extra: [metrics, health, ready], upstream, .. } = setup;
     let mut lines = vec![format!("bind {}", address.ip()), "errors".to_owned()];
     if chain == Chain::Cluster {
@@ -306,6 +316,9 @@ max-tcp-per-client=0
 }
 
 pub(super) fn bind(setup: &Setup) -> String {
+    if let Some(zone) = &setup.zone {
+        return authority::bind(setup, zone);
+    }
     let Setup { address, upstream, connections, .. } = setup;
     let (ip, port, to, to_port) = (address.ip(), address.port(), upstream.ip(), upstream.port());
     let folder = setup.folder.display();
@@ -332,69 +345,4 @@ controls {{ }};
 logging {{ category default {{ null; }}; }};
 "
     )
-}
-
-pub(super) fn knot(setup: &Setup) -> String {
-    let Setup { address, threads, connections, .. } = setup;
-    let (ip, port, folder) = (address.ip(), address.port(), setup.folder.display());
-    format!(
-        "server:
-    listen: {ip}@{port}
-    rundir: {folder}
-    udp-workers: {threads}
-    tcp-workers: {threads}
-    background-workers: 1
-    tcp-max-clients: {connections}
-database:
-    storage: {folder}/db
-template:
-  - id: default
-    storage: {folder}
-    journal-content: none
-    zonefile-sync: -1
-zone:
-  - domain: example.
-    file: example.zone
-"
-    )
-}
-
-pub(super) fn nsd(setup: &Setup) -> String {
-    let Setup { address, threads, connections, .. } = setup;
-    let (ip, port, folder) = (address.ip(), address.port(), setup.folder.display());
-    format!(
-        "server:
-    ip-address: {ip}@{port}
-    server-count: {threads}
-    reuseport: yes
-    username: \"\"
-    chroot: \"\"
-    database: \"\"
-    zonesdir: {folder}
-    zonelistfile: {folder}/zone.list
-    xfrdfile: {folder}/xfrd.state
-    xfrdir: {folder}
-    pidfile: \"\"
-    tcp-count: {connections}
-    rrl-ratelimit: 0
-    verbosity: 0
-remote-control:
-    control-enable: no
-zone:
-    name: example.
-    zonefile: example.zone
-"
-    )
-}
-
-/// The zone of the authoritative servers: the names that the others are asked from their caches.
-pub(super) fn zone() -> String {
-    let mut text =
-        "$ORIGIN example.\n$TTL 3600\n@ SOA ns.example. admin.example. 1 3600 600 86400 300\n\
-        @ NS ns.example.\nns A 192.0.2.1\nready.bench A 192.0.2.2\n"
-            .to_owned();
-    for n in 0..NAMES {
-        _ = writeln!(text, "n{n:05}.bench A 192.0.2.{}", n % 250 + 1);
-    }
-    text
 }

@@ -4,7 +4,7 @@ use super::cells::{Arrangement, Cell};
 use super::configs::Setup;
 use super::disturb::Disturbance;
 use super::sample::Load;
-use super::services::{Services, expect_rcode};
+use super::services::{Services, expect_rcodes};
 use super::{
     Bench, CLIENTS, HELD, IN_FLIGHT, LOW_RATE, NAMES, NAMES_OF_MEMORY, NEW_AT_ONCE,
     PAIR_CONNECTIONS, RATE_PER_THREAD, SOURCES, WARM_MAX, questions, ready_name,
@@ -47,10 +47,14 @@ impl Bench<'_> {
             }
             Cell::Memory => self.closed(server, &questions.fill, Some(2 * NAMES_OF_MEMORY as u64)),
             Cell::Services | Cell::UncachedServices => {
-                expect_rcode(self.closed(server, &self.services.names.0, None)?, 0)
+                expect_rcodes(self.closed(server, &self.services.names.0, None)?, &[0])?
             }
             Cell::SearchPath | Cell::UncachedSearchPath => {
-                expect_rcode(self.closed(server, &self.services.noise.0, None)?, 3)
+                expect_rcodes(self.closed(server, &self.services.noise.0, None)?, &[3])?
+            }
+            Cell::Authority | Cell::AuthorityRoot | Cell::AuthoritySigned => {
+                let zone = self.zones.of(cell.arrangement()).context("there is no zone")?;
+                expect_rcodes(self.closed(server, &zone.queries, None)?, zone.rcodes)?
             }
             Cell::TcpNew => self.new_connections(self.config_of(Transport::Tcp, server)),
             Cell::DotFull => {
@@ -84,9 +88,16 @@ impl Bench<'_> {
     pub(super) fn warm_services(&self, server: SocketAddr) -> Result<()> {
         let Services { names: (_, names), noise: (_, noise), .. } = &self.services;
         for (workload, rcode) in [(names, 0), (noise, 3)] {
-            expect_rcode(self.closed(server, workload, Some(workload.len() as u64))?, rcode)?;
+            expect_rcodes(self.closed(server, workload, Some(workload.len() as u64))?, &[rcode])?;
         }
         Ok(())
+    }
+
+    /// Asks what a zone is asked, for a while.
+    pub(super) fn warm_zone(&self, arrangement: Arrangement, server: SocketAddr) -> Result<()> {
+        let zone = self.zones.of(arrangement).context("there is no zone")?;
+        let queries = Some(2 * NAMES as u64);
+        expect_rcodes(self.closed(server, &zone.queries, queries)?, zone.rcodes).map(drop)
     }
 
     fn maximum(&self, server: SocketAddr, workload: &Workload, cell: Cell) -> Result<Outcome> {

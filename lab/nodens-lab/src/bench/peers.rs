@@ -28,10 +28,11 @@ enum Kind {
     Bind,
     Knot,
     Nsd,
+    Pdns,
 }
 
 /// Every server that can be compared, by the name that is asked for.
-const ALL: [(&str, Kind); 13] = [
+const ALL: [(&str, Kind); 14] = [
     ("echo", Kind::Echo),
     ("nodens", Kind::Nodens(Chain::Short)),
     ("nodens-k8s", Kind::Nodens(Chain::Cluster)),
@@ -45,6 +46,7 @@ const ALL: [(&str, Kind); 13] = [
     ("bind", Kind::Bind),
     ("knot", Kind::Knot),
     ("nsd", Kind::Nsd),
+    ("pdns", Kind::Pdns),
 ];
 
 /// Where Nodens and CoreDNS are, if they are not at their usual places.
@@ -111,6 +113,7 @@ impl Kind {
             Self::Bind => in_path("named"),
             Self::Knot => in_path("knotd"),
             Self::Nsd => in_path("nsd"),
+            Self::Pdns => in_path("pdns_server"),
         }
     }
 
@@ -126,6 +129,7 @@ impl Kind {
             Self::Bind => "cargo xtask peers bind9",
             Self::Knot => "cargo xtask peers knot",
             Self::Nsd => "cargo xtask peers nsd",
+            Self::Pdns => "cargo xtask peers pdns-server pdns-backend-bind",
         }
     }
 
@@ -135,7 +139,7 @@ impl Kind {
             Self::Echo => return env!("CARGO_PKG_VERSION").to_owned(),
             Self::Nodens(_) | Self::CoreDns(_) => "-version",
             Self::Unbound | Self::Bind | Self::Kresd => "-V",
-            Self::Dnsdist | Self::Recursor | Self::Knot => "--version",
+            Self::Dnsdist | Self::Recursor | Self::Knot | Self::Pdns => "--version",
             Self::Nsd => "-v",
         };
         let Ok(output) = Command::new(program).arg(argument).output() else {
@@ -154,7 +158,7 @@ impl Kind {
 impl Peer {
     /// Whether it answers from its own data alone, or not from data at all.
     pub(super) fn asks_nobody(&self) -> bool {
-        matches!(self.kind, Kind::Echo | Kind::Knot | Kind::Nsd)
+        matches!(self.kind, Kind::Echo | Kind::Knot | Kind::Nsd | Kind::Pdns)
     }
 
     /// Whether it serves this transport.
@@ -168,6 +172,13 @@ impl Peer {
         }
     }
 
+    /// Whether it is set up with a zone.
+    fn serves_zones(&self) -> bool {
+        let is_authority = matches!(self.kind, Kind::Bind | Kind::Knot | Kind::Nsd | Kind::Pdns);
+        let short = [Kind::Nodens(Chain::Short), Kind::CoreDns(Chain::Short)];
+        is_authority || self.kind == Kind::Echo || short.contains(&self.kind)
+    }
+
     /// Whether it can be set up this way.
     pub(super) fn fits(&self, arrangement: Arrangement) -> bool {
         let corefile = matches!(self.kind, Kind::Nodens(_) | Kind::CoreDns(_));
@@ -177,6 +188,10 @@ impl Peer {
             _ if self.kind == Kind::CoreDns(Chain::Multisocket) => {
                 arrangement == Arrangement::TwoCpus
             }
+            Arrangement::LargeZone | Arrangement::RootZone | Arrangement::SignedZone => {
+                self.serves_zones()
+            }
+            _ if self.kind == Kind::Pdns => false,
             Arrangement::OneCpu
             | Arrangement::TwoCpus
             | Arrangement::SameCpu
@@ -258,12 +273,22 @@ impl Peer {
                 command.arg("-c").arg(write("named.conf", &configs::bind(setup))?);
             }
             Kind::Knot => {
-                write("example.zone", &configs::zone())?;
+                if setup.zone.is_none() {
+                    write("example.zone", &configs::zone())?;
+                }
                 command.arg("-c").arg(write("knot.conf", &configs::knot(setup))?);
             }
             Kind::Nsd => {
-                write("example.zone", &configs::zone())?;
+                if setup.zone.is_none() {
+                    write("example.zone", &configs::zone())?;
+                }
                 command.arg("-d").arg("-c").arg(write("nsd.conf", &configs::nsd(setup))?);
+            }
+            Kind::Pdns => {
+                let (settings, zones) = configs::pdns(setup);
+                write("pdns.conf", &settings)?;
+                write("zones.conf", &zones)?;
+                command.arg(format!("--config-dir={}", setup.folder.display()));
             }
         }
         Ok(command)

@@ -120,13 +120,13 @@ impl Services {
     }
 }
 
-/// Refuses an outcome in which an answer had another RCODE.
-pub(super) fn expect_rcode(outcome: Outcome, rcode: u16) -> Result<Outcome> {
+/// Refuses an outcome in which an answer had another RCODE than these.
+pub(super) fn expect_rcodes(outcome: Outcome, expected: &[u16]) -> Result<Outcome> {
     let rcodes = &outcome.tally.rcodes;
-    let others = rcodes.total() - rcodes.get(rcode);
+    let others = rcodes.total() - expected.iter().map(|rcode| rcodes.get(*rcode)).sum::<u64>();
     if others > 0 || rcodes.total() == 0 {
         bail!(
-            "expected RCODE {rcode} in every answer, but {others} of {} had another: {rcodes:?}",
+            "expected RCODE {expected:?} in every answer, but {others} of {} had another: {rcodes:?}",
             rcodes.total()
         );
     }

@@ -6,6 +6,7 @@ use super::sample::Sample;
 use super::{Bench, NAMES_OF_MEMORY, UPSTREAM_BUSY};
 use crate::term::{self, Style, Table};
 
+mod authority;
 mod streams;
 
 /// Quantiles of the latency tables.
@@ -331,6 +332,7 @@ pub(super) fn all(bench: &Bench<'_>, peers: &[Peer], samples: &[Sample]) -> Vec<
     sections.push(streams::tcp(peers, &n));
     sections.push(streams::connections(peers, &n));
     sections.extend([streams::encrypted(peers, &n), streams::handshakes(peers, &n)]);
+    sections.extend(authority::all(peers, &n));
     let cached = [Cell::Services, Cell::SearchPath];
     let uncached = [Cell::UncachedServices, Cell::UncachedSearchPath];
     let title = "Kubernetes, 5,000 Services from an API server, `cache 30`, server on one CPU";
