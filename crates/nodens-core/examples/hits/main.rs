@@ -21,6 +21,8 @@ use nodens_core::worker::{Action, Verdict};
 use nodens_wire::{Class, Flags, Message, Name, Rcode, Record, Type};
 use std::net::IpAddr;
 
+mod zone;
+
 /// Names asked for in turn; each has one address.
 const NAMES: usize = 64;
 
@@ -47,6 +49,19 @@ enum Kind {
     Search,
     /// The same on a node, which has heard from the cluster that it does not have them.
     NodeSearch,
+    /// The same names again, of a zone from a file.
+    Zone(InZone),
+}
+
+/// What of a zone is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InZone {
+    /// Names that it has.
+    Names,
+    /// Names that it does not have.
+    Denials,
+    /// Names below zones that it delegates.
+    Referrals,
 }
 
 impl Kind {
@@ -58,6 +73,10 @@ impl Kind {
 
 const fn hit(name: &'static str, block: &'static str) -> Scenario {
     Scenario { name, block, asked: "A", kind: Kind::Hit }
+}
+
+const fn in_zone(name: &'static str, asked: &'static str, of: InZone) -> Scenario {
+    Scenario { name, block: FILE, asked, kind: Kind::Zone(of) }
 }
 
 const CLUSTER: &str = "errors\n prometheus\n loadbalance\n cache 30\n forward . 192.0.2.53";
@@ -81,6 +100,9 @@ const WITNESSES: [(&str, [u8; 4]); 2] = [
 ];
 /// Services of the cluster; those asked for are among them.
 const SERVICES: usize = 10_000;
+
+/// A server of a zone; `ZONE` stands for the file.
+const FILE: &str = "errors\n prometheus\n file ZONE svc.cluster.local";
 
 /// Endpoints of each of them where endpoints change.
 const ENDPOINTS: usize = 10;
@@ -118,6 +140,11 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "cluster-search", block: CLUSTER_SERVER, asked: "A", kind: Kind::Search },
     Scenario { name: "search", block: NODE, asked: "A", kind: Kind::NodeSearch },
     Scenario { name: "miss", block: KUBERNETES, asked: "A", kind: Kind::Miss },
+    in_zone("file", "A", InZone::Names),
+    in_zone("file-do-signed", "A +do", InZone::Names),
+    in_zone("file-nxdomain", "A", InZone::Denials),
+    in_zone("file-nxdomain-do-signed", "A +do", InZone::Denials),
+    in_zone("file-referral", "A", InZone::Referrals),
 ];
 
 fn main() {
@@ -135,7 +162,7 @@ fn main() {
     let questions: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1000);
     let names = if scenario.kind == Kind::Miss { 2 * questions } else { NAMES };
     let exchanges: Vec<Exchange> = (0..names).map(|n| exchange(scenario, n)).collect();
-    let mut bench = Bench::new(&format!(".:53 {{\n {}\n}}", scenario.block));
+    let mut bench = bench(scenario);
     if scenario.name == SEEN {
         bench.shared.seeing.open(1);
         let config = bench.worker.config().clone();
@@ -168,6 +195,21 @@ fn main() {
     }
 }
 
+/// The server of a scenario.
+fn bench(scenario: &Scenario) -> Bench {
+    let block = |text: &str| Bench::new(&format!(".:53 {{\n {text}\n}}"));
+    if !matches!(scenario.kind, Kind::Zone(_)) {
+        return block(scenario.block);
+    }
+    let path = std::env::temp_dir().join(format!("nodens-hits-{}", std::process::id()));
+    let text = zone::text(scenario.name.ends_with("signed"));
+    std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let bench = block(&scenario.block.replace("ZONE", &path.display().to_string()));
+    // It has been read.
+    _ = std::fs::remove_file(&path);
+    bench
+}
+
 fn cluster() -> String {
     let namespaces = (0..7).map(|n| format!("namespace team-{n}\n"));
     let services = (0..SERVICES).map(|n| {
@@ -189,6 +231,12 @@ fn exchange(scenario: &Scenario, n: usize) -> Exchange {
     let question = match scenario.kind {
         Kind::Search | Kind::NodeSearch => {
             format!("www.site-{n}.example.team-{}.{zone}. {}", n % 7, scenario.asked)
+        }
+        Kind::Zone(InZone::Denials) => {
+            format!("service-{n}x.team-{}.{zone}. {}", n % 7, scenario.asked)
+        }
+        Kind::Zone(InZone::Referrals) => {
+            format!("www.example.below-{n}.{zone}. {}", scenario.asked)
         }
         _ => format!("service-{n}.team-{}.{zone}. {}", n % 7, scenario.asked),
     };
