@@ -4,13 +4,23 @@ use crate::header::{self, Flags, Header};
 use crate::name::NameRef;
 use crate::reader::WireError;
 use crate::record::{RdataPart, Record, Section, may_compress_rdata, rdata_layout};
-use crate::suffixes::{POINTER_MAX, Starts, Suffixes};
+use crate::suffixes::{Filled, POINTER_MAX, Starts, Suffixes};
 use crate::types::{Class, Type};
 use crate::{HEADER_LEN, MESSAGE_LEN_MAX};
 
 #[cfg(test)]
 #[path = "builder_tests.rs"]
 mod tests;
+
+/// Whose record it is.
+#[derive(Clone, Copy, Debug)]
+pub enum Owner<'n> {
+    /// That of this name.
+    Name(NameRef<'n>),
+    /// That of the name at this place of the message, such as the question's at [`HEADER_LEN`]; below
+    /// 2^14.
+    At(u16),
+}
 
 /// Writes one message into a buffer the caller owns.
 ///
@@ -40,28 +50,60 @@ impl<'b> Builder<'b> {
         self.count(0);
     }
 
+    /// Where `name` stands as the end of the question's name, letter by letter: as the owner of
+    /// records, [`Owner::At`] is right for it. That later names end with it too is looked at first
+    /// from now on. Nothing for the root.
+    pub fn end_of_question(&mut self, name: NameRef<'_>) -> Option<Owner<'static>> {
+        self.names.expect(self.out, name).map(Owner::At)
+    }
+
     /// Writes one record whose RDATA holds uncompressed names.
     pub fn record(
         &mut self,
         section: Section,
         owner: NameRef<'_>,
-        (rtype, class, ttl): (Type, Class, u32),
+        fields: (Type, Class, u32),
+        rdata: &[u8],
+    ) -> Result<(), WireError> {
+        self.record_of(section, Owner::Name(owner), fields, rdata)
+    }
+
+    /// As [`Builder::record`], of an owner that may stand in the message already.
+    fn record_of(
+        &mut self,
+        section: Section,
+        owner: Owner<'_>,
+        fields: (Type, Class, u32),
         rdata: &[u8],
     ) -> Result<(), WireError> {
         debug_assert!(section >= self.section, "sections are written in order");
         self.section = section;
         let start = self.out.len();
         let names = self.names.filled();
-        self.name(owner);
-        self.out.extend(rtype.0.to_be_bytes());
-        self.out.extend(class.0.to_be_bytes());
-        self.out.extend(ttl.to_be_bytes());
-        let rdlength_at = self.out.len();
-        self.out.extend([0, 0]);
-        self.rdata(rtype, rdata);
-        let len = self.out.len() - rdlength_at - 2;
+        self.owner(owner);
+        let layout = rdata_layout(fields.0);
+        // Others have their length when their names are written.
+        let known = if layout.is_empty() { rdata.len() as u16 } else { 0 };
+        self.out.extend_from_slice(&head(fields, known));
+        let rdata_at = self.out.len();
+        if layout.is_empty() {
+            self.out.extend_from_slice(rdata);
+        } else {
+            self.rdata(fields.0, layout, rdata);
+        }
+        self.end_record(section, (start, names), rdata_at)
+    }
+
+    /// Ends a record whose RDATA begins at `rdata_at` with its length; or takes it out if it has no room.
+    fn end_record(
+        &mut self,
+        section: Section,
+        (start, names): (usize, Filled),
+        rdata_at: usize,
+    ) -> Result<(), WireError> {
+        let len = self.out.len() - rdata_at;
         let fits = u16::try_from(len).ok().filter(|_| self.out.len() <= MESSAGE_LEN_MAX);
-        let slot = self.out.get_mut(rdlength_at..rdlength_at + 2);
+        let slot = self.out.get_mut(rdata_at - 2..rdata_at);
         let (Some(len), Some(slot)) = (fits, slot) else {
             self.out.truncate(start);
             self.names.forget_since(names);
@@ -70,6 +112,103 @@ impl<'b> Builder<'b> {
         slot.copy_from_slice(&len.to_be_bytes());
         self.count(section.count_index());
         Ok(())
+    }
+
+    /// Writes records that have all but their RDATA in common, which hold uncompressed names, and
+    /// gives how many. `standing` is told where the names stand that RDATA of [`RdataPart::Name`]
+    /// alone consists of, of one record after the other, as far as it has room; 0 for other types.
+    ///
+    /// The names of an RRset often have all but their first label in common: each is written with
+    /// a pointer to the one before it, without a search.
+    pub fn records<'r>(
+        &mut self,
+        section: Section,
+        owner: Owner<'_>,
+        fields: (Type, Class, u32),
+        rdata: impl Iterator<Item = &'r [u8]>,
+        standing: &mut [u16],
+    ) -> Result<usize, WireError> {
+        let is_target = may_compress_rdata(fields.0)
+            && matches!(rdata_layout(fields.0), [RdataPart::Name]);
+        let (mut owner, mut before, mut count) = (owner, None, 0);
+        for (at, rdata) in rdata.enumerate() {
+            let start = self.out.len();
+            if is_target {
+                let stands = self.target(section, owner, fields, rdata, &mut before)?;
+                if let Some(slot) = standing.get_mut(at) {
+                    *slot = stands;
+                }
+            } else {
+                self.record_of(section, owner, fields, rdata)?;
+            }
+            owner = self.again(owner, start);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// The owner of a record, of which another was written at `start`.
+    fn again<'n>(&self, owner: Owner<'n>, start: usize) -> Owner<'n> {
+        match owner {
+            Owner::Name(name) if !name.is_root() => match self.stands(start) {
+                0 => owner,
+                at => Owner::At(at),
+            },
+            owner => owner,
+        }
+    }
+
+    /// Writes one record whose RDATA is a name. Gives where it stands, 0 if no pointer leads there.
+    fn target<'r>(
+        &mut self,
+        section: Section,
+        owner: Owner<'_>,
+        fields: (Type, Class, u32),
+        rdata: &'r [u8],
+        before: &mut Option<(&'r [u8], u16)>,
+    ) -> Result<u16, WireError> {
+        debug_assert!(section >= self.section, "sections are written in order");
+        self.section = section;
+        let (start, names) = (self.out.len(), self.names.filled());
+        self.owner(owner);
+        self.out.extend_from_slice(&head(fields, 0));
+        let rdata_at = self.out.len();
+        let len = rdata.first().map_or(0, |len| 1 + usize::from(*len));
+        let (label, parent) = rdata.split_at_checked(len).unwrap_or_default();
+        match (*before, NameRef::new(rdata)) {
+            (Some((known, at)), _) if known == parent => {
+                self.out.extend_from_slice(label);
+                self.out.extend_from_slice(&pointer_to(usize::from(at)));
+            }
+            (_, Ok(name)) => {
+                self.name(name);
+                let at = match self.stands(rdata_at) {
+                    0 => 0,
+                    at => self.stands(usize::from(at) + len),
+                };
+                *before = Some((parent, at)).filter(|_| at > 0 && parent.len() > 1);
+            }
+            _ => self.out.extend_from_slice(rdata),
+        }
+        let stands = self.stands(rdata_at);
+        self.end_record(section, (start, names), rdata_at)?;
+        Ok(stands)
+    }
+
+    /// Where the name that begins at `at` has its first label; 0 if no pointer leads there.
+    fn stands(&self, at: usize) -> u16 {
+        match self.out.get(at..) {
+            Some([high, low, ..]) if *high >= 0xc0 => u16::from_be_bytes([high & 0x3f, *low]),
+            Some(_) if at <= POINTER_MAX => at as u16,
+            _ => 0,
+        }
+    }
+
+    fn owner(&mut self, owner: Owner<'_>) {
+        match owner {
+            Owner::Name(name) => self.name(name),
+            Owner::At(at) => self.out.extend_from_slice(&pointer_to(usize::from(at))),
+        }
     }
 
     /// Writes one record whose owner is the name at `owner_at` in this message, such as the
@@ -88,11 +227,9 @@ impl<'b> Builder<'b> {
         let Some(len) = u16::try_from(rdata.len()).ok().filter(|_| fits) else {
             return Err(self.cut());
         };
-        let [[a, b], [c, d]] = [rtype.0.to_be_bytes(), class.0.to_be_bytes()];
-        let ([e, f, g, h], [i, j]) = (ttl.to_be_bytes(), len.to_be_bytes());
-        let [high, low] = pointer_to(owner_at);
         self.section = section;
-        self.out.extend_from_slice(&[high, low, a, b, c, d, e, f, g, h, i, j]);
+        self.out.extend_from_slice(&pointer_to(owner_at));
+        self.out.extend_from_slice(&head((rtype, class, ttl), len));
         self.out.extend_from_slice(rdata);
         self.count(section.count_index());
         Ok(())
@@ -126,10 +263,10 @@ impl<'b> Builder<'b> {
         }
     }
 
-    fn rdata(&mut self, rtype: Type, rdata: &[u8]) {
+    fn rdata(&mut self, rtype: Type, layout: &[RdataPart], rdata: &[u8]) {
         let compress = may_compress_rdata(rtype);
         let mut rest = rdata;
-        for part in rdata_layout(rtype) {
+        for part in layout {
             let len = match part {
                 RdataPart::Octets(len) => *len,
                 RdataPart::CharacterString => rest.first().map_or(0, |len| usize::from(*len) + 1),
@@ -154,10 +291,13 @@ impl<'b> Builder<'b> {
             self.out.extend_from_slice(wire);
             return;
         }
+        if name.is_root() {
+            self.out.push(0);
+            return;
+        }
         // Most records have the name of the question.
         if let Some(at) = self.names.first()
             && self.out.get(at..).is_some_and(|first| first.starts_with(wire))
-            && !name.is_root()
         {
             self.out.extend_from_slice(&pointer_to(at));
             return;
@@ -180,6 +320,13 @@ impl<'b> Builder<'b> {
         self.names.remember(self.out.len(), &starts, known);
         self.out.extend_from_slice(name.as_wire());
     }
+}
+
+/// Type, class, TTL and RDLENGTH.
+fn head((rtype, class, ttl): (Type, Class, u32), len: u16) -> [u8; 10] {
+    let [[a, b], [c, d]] = [rtype.0.to_be_bytes(), class.0.to_be_bytes()];
+    let ([e, f, g, h], [i, j]) = (ttl.to_be_bytes(), len.to_be_bytes());
+    [a, b, c, d, e, f, g, h, i, j]
 }
 
 /// The end of a name that goes on at `at` (RFC 1035 section 4.1.4); `at` is below 2^14.

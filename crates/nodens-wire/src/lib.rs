@@ -38,7 +38,7 @@ mod suffixes;
 pub mod types;
 
 pub use admission::{Admission, Query, admit};
-pub use builder::Builder;
+pub use builder::{Builder, Owner};
 pub use header::{Flags, Header};
 pub use message::Message;
 pub use name::{Name, NameError, NameRef};

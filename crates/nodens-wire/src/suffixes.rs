@@ -29,6 +29,18 @@ pub(crate) struct Suffixes {
     /// The index of what follows its first label.
     tail: [u8; SUFFIXES_MAX],
     filled: Filled,
+    /// Suffixes of the first name; 0 if not all of them are here.
+    first: u8,
+    expected: Option<Expected>,
+}
+
+/// A suffix of the first name that later names often end with.
+#[derive(Clone, Copy)]
+struct Expected {
+    at: u16,
+    /// Octets, with the root label.
+    len: u8,
+    index: u8,
 }
 
 /// How far the table is filled.
@@ -76,10 +88,23 @@ impl Starts {
     }
 }
 
+impl Expected {
+    /// What is known of a name that ends with it.
+    fn known(self, message: &[u8], name: NameRef<'_>, starts: &Starts) -> Option<Known> {
+        let wire = name.as_wire();
+        let new = wire.len().checked_sub(usize::from(self.len))?;
+        let at = usize::from(self.at);
+        let same = wire.get(new..) == message.get(at..at + usize::from(self.len));
+        let new = starts.as_slice().iter().position(|start| usize::from(*start) == new);
+        new.filter(|_| same).map(|new| Known { new, suffix: self.index })
+    }
+}
+
 impl Suffixes {
     pub(crate) fn new() -> Self {
         let filled = Filled { len: 0, long: ROOT, long_labels: 1 };
-        Self { at: [0; SUFFIXES_MAX], tail: [0; SUFFIXES_MAX], filled }
+        let (at, tail) = ([0; SUFFIXES_MAX], [0; SUFFIXES_MAX]);
+        Self { at, tail, filled, first: 0, expected: None }
     }
 
     /// How far the table is filled now, for [`Suffixes::forget_since`].
@@ -101,7 +126,8 @@ impl Suffixes {
     ///
     /// Case counts: a pointer must not change the case of a name in an answer.
     pub(crate) fn find(&self, message: &[u8], name: NameRef<'_>, starts: &Starts) -> Known {
-        let mut known = Known { new: starts.len, suffix: ROOT };
+        let expected = self.expected.and_then(|expected| expected.known(message, name, starts));
+        let mut known = expected.unwrap_or(Known { new: starts.len, suffix: ROOT });
         while known.new > 0 {
             let end = starts.start(known.new, name);
             let mut longer = None;
@@ -141,6 +167,24 @@ impl Suffixes {
     /// Remembers the suffixes of a name that is written at `at` while nothing else is remembered.
     pub(crate) fn remember_first(&mut self, at: usize, name: NameRef<'_>) {
         self.remember_starts(starts_of(name).map(|start| at + start), ROOT);
+        let Filled { len, long, .. } = self.filled;
+        self.first = if long == ROOT { len } else { 0 };
+    }
+
+    /// Where `name` stands as the end of the first name, which is then where [`Suffixes::find`] begins.
+    pub(crate) fn expect(&mut self, message: &[u8], name: NameRef<'_>) -> Option<u16> {
+        let wire = name.as_wire();
+        let of_first = self.at.iter().zip(0_u8..self.first);
+        // The shortest are the last.
+        for (at, index) in of_first.rev().filter(|_| !name.is_root()) {
+            let end = message.get(usize::from(*at)..)?;
+            if end.starts_with(wire) {
+                let (at, len) = (*at, wire.len() as u8);
+                self.expected = Some(Expected { at, len, index });
+                return Some(at);
+            }
+        }
+        None
     }
 
     /// Remembers the suffixes of a name that is written at `at` which are not `known`.

@@ -15,7 +15,7 @@ pub(crate) mod source;
 
 use crate::job::{Resolution, States};
 use chain::{Chain, End};
-use nodens_wire::{NameRef, Rcode, Section, Type};
+use nodens_wire::{HEADER_LEN, NameRef, Owner, Rcode, Section, Type};
 use nodens_zone::data::{Data, Found};
 use out::Out;
 use std::sync::Arc;
@@ -86,7 +86,12 @@ pub(crate) fn answer<S: States>(
             q.reply_with(rcode, !is_referral, |builder, qname| {
                 let mut out = Out::new(builder, data, dnssec);
                 let name = chain.write(&mut out, qname);
-                write(&mut out, name, qtype, &found);
+                // The question has it already, unless it is the root.
+                let owner = match chain.is_empty() && !qname.is_root() {
+                    true => Owner::At(HEADER_LEN as u16),
+                    false => Owner::Name(name),
+                };
+                write(&mut out, (name, owner), qtype, &found);
                 chain.prove(&mut out, qname);
                 additional(&mut out, &found);
             });
@@ -96,10 +101,15 @@ pub(crate) fn answer<S: States>(
 }
 
 /// Writes what was found for `name`, and what proves that it is all.
-fn write(out: &mut Out<'_, '_, '_>, name: NameRef<'_>, qtype: Type, found: &Found<'_>) {
+fn write<'z>(
+    out: &mut Out<'_, '_, 'z>,
+    (name, owner): (NameRef<'_>, Owner<'_>),
+    qtype: Type,
+    found: &Found<'z>,
+) {
     match found {
         Found::Answer { rrset, .. } => {
-            out.rrset(Section::Answer, name, rrset);
+            out.whole(Section::Answer, owner, rrset);
             // The servers of the zone are the answer already.
             if rrset.rtype() != Type::NS || name != out.data.origin() {
                 out.servers();
@@ -107,16 +117,17 @@ fn write(out: &mut Out<'_, '_, '_>, name: NameRef<'_>, qtype: Type, found: &Foun
         }
         Found::Several { rrsets, .. } => {
             for rrset in rrsets.clone() {
-                out.alone(Section::Answer, name, &rrset);
+                out.alone(Section::Answer, owner, &rrset);
             }
             if qtype != Type::ANY || name != out.data.origin() {
                 out.servers();
             }
         }
         Found::Referral { cut, ns, ds } => {
-            out.alone(Section::Authority, *cut, ns);
+            let owner = out.above(*cut);
+            out.alone(Section::Authority, owner, ns);
             if let Some(ds) = ds.filter(|_| out.dnssec) {
-                out.rrset(Section::Authority, *cut, &ds);
+                out.whole(Section::Authority, owner, &ds);
             }
         }
         Found::NoData { .. } | Found::NxDomain { .. } => out.soa(),

@@ -1,7 +1,7 @@
 //! RRsets and records into the sections of a response.
 
 use crate::limits::ADDITIONAL_NAMES_MAX;
-use nodens_wire::{Builder, Class, NameRef, Record, Section, Type};
+use nodens_wire::{Builder, Class, NameRef, Owner, Record, Section, Type};
 use nodens_zone::data::{Data, Found, Rrset};
 
 /// A response that is being written.
@@ -10,11 +10,20 @@ pub(super) struct Out<'b, 'm, 'd> {
     pub(super) data: &'d Data,
     /// Whether signatures and proofs are wanted.
     pub(super) dnssec: bool,
+    /// The origin, as an owner.
+    origin: Owner<'d>,
+    /// Where the names stand that the last RRset leads to, see [`Builder::records`].
+    standing: [u16; ADDITIONAL_NAMES_MAX],
+    /// Whether that is the zone's servers.
+    servers_written: bool,
 }
 
 impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
+    /// Begins behind the question.
     pub(super) fn new(builder: &'b mut Builder<'m>, data: &'d Data, dnssec: bool) -> Self {
-        Self { builder, data, dnssec }
+        let origin = data.origin();
+        let origin = builder.end_of_question(origin).unwrap_or(Owner::Name(origin));
+        Self { builder, data, dnssec, origin, standing: [0; ADDITIONAL_NAMES_MAX], servers_written: false }
     }
 
     /// Writes one record. What no message can hold is left out; the builder notes it.
@@ -36,35 +45,45 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
 
     /// Writes an RRset under the name `owner`, with its signatures if they are wanted.
     pub(super) fn rrset(&mut self, section: Section, owner: NameRef<'_>, rrset: &Rrset<'_>) {
+        self.whole(section, Owner::Name(owner), rrset);
+    }
+
+    /// Writes an RRset, with its signatures if they are wanted.
+    pub(super) fn whole(&mut self, section: Section, owner: Owner<'_>, rrset: &Rrset<'_>) {
         self.with_ttl(section, owner, rrset, rrset.ttl());
     }
 
-    /// Writes an RRset under the name `owner`, without signatures.
-    pub(super) fn alone(&mut self, section: Section, owner: NameRef<'_>, rrset: &Rrset<'_>) {
+    /// Writes an RRset without signatures.
+    pub(super) fn alone(&mut self, section: Section, owner: Owner<'_>, rrset: &Rrset<'_>) {
         self.records(section, owner, rrset, rrset.ttl());
     }
 
-    fn with_ttl(&mut self, section: Section, owner: NameRef<'_>, rrset: &Rrset<'_>, ttl: u32) {
+    /// A name above the qname, as an owner.
+    pub(super) fn above(&mut self, name: NameRef<'d>) -> Owner<'d> {
+        self.builder.end_of_question(name).unwrap_or(Owner::Name(name))
+    }
+
+    fn with_ttl(&mut self, section: Section, owner: Owner<'_>, rrset: &Rrset<'_>, ttl: u32) {
         self.records(section, owner, rrset, ttl);
-        if let Some(signatures) = rrset.sigs().filter(|_| self.dnssec) {
+        if let Some(signatures) = self.dnssec.then(|| rrset.sigs()).flatten() {
             self.records(section, owner, &signatures, ttl);
         }
     }
 
-    fn records(&mut self, section: Section, owner: NameRef<'_>, rrset: &Rrset<'_>, ttl: u32) {
+    fn records(&mut self, section: Section, owner: Owner<'_>, rrset: &Rrset<'_>, ttl: u32) {
         let fields = (rrset.rtype(), rrset.class(), ttl);
-        for record in rrset.iter() {
-            if self.builder.record(section, owner, fields, record.rdata).is_err() {
-                break;
-            }
-        }
+        let rdata = rrset.iter().map(|record| record.rdata);
+        let standing: &mut [u16] =
+            if fields.0 == Type::NS { &mut self.standing } else { &mut [] };
+        // What no message can hold is left out; the builder notes it.
+        _ = self.builder.records(section, owner, fields, rdata, standing);
     }
 
     /// Writes the servers of the zone into the authority section.
     pub(super) fn servers(&mut self) {
-        let data = self.data;
-        if let Some(servers) = data.rrset(data.origin(), Type::NS) {
-            self.rrset(Section::Authority, data.origin(), &servers);
+        if let Some(servers) = self.data.apex(Type::NS) {
+            self.with_ttl(Section::Authority, self.origin, &servers, servers.ttl());
+            self.servers_written = true;
         }
     }
 
@@ -72,9 +91,9 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     /// TTL and of its last field (RFC 2308 section 3).
     pub(super) fn soa(&mut self) {
         let data = self.data;
-        if let Some(soa) = data.rrset(data.origin(), Type::SOA) {
+        if let Some(soa) = data.apex(Type::SOA) {
             let ttl = soa.ttl().min(data.soa().minimum());
-            self.with_ttl(Section::Authority, data.origin(), &soa, ttl);
+            self.with_ttl(Section::Authority, self.origin, &soa, ttl);
         }
     }
 
@@ -92,26 +111,40 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     /// the zone that they serve: without these addresses a resolver cannot reach them (glue).
     pub(super) fn additional(&mut self, rrset: &Rrset<'_>) {
         let Some(skip) = before_target(rrset.rtype()) else { return };
-        let (are_servers, owner) = (rrset.rtype() == Type::NS, rrset.owner());
-        let targets = || {
-            let all = rrset.iter().filter_map(|record| target(record.rdata, skip));
-            all.filter(|name| !are_servers || name.is_in_domain(owner))
-        };
-        for (at, name) in targets().take(ADDITIONAL_NAMES_MAX).enumerate() {
-            if !targets().take(at).any(|before| before == name) {
-                self.addresses(name);
+        let are_servers = rrset.rtype() == Type::NS;
+        let targets = || rrset.iter().map(|record| target(record.rdata, skip));
+        let mut left = ADDITIONAL_NAMES_MAX;
+        for (at, name) in targets().enumerate() {
+            let Some(name) = name else { continue };
+            let owner = match self.standing.get(at) {
+                Some(stands @ 1..) if are_servers && !self.servers_written => Owner::At(*stands),
+                _ => Owner::Name(name),
+            };
+            // The records of an RRset are different, so that those of servers have different names.
+            let is_known = match are_servers {
+                true => !name.is_in_domain(rrset.owner()),
+                false => targets().take(at).flatten().any(|before| before == name),
+            };
+            if !is_known {
+                self.addresses_of(owner, name);
+                left -= 1;
+            }
+            if left == 0 {
+                return;
             }
         }
     }
 
     /// Writes the addresses of a name, if it lies in this zone.
     pub(super) fn addresses(&mut self, name: NameRef<'_>) {
+        self.addresses_of(Owner::Name(name), name);
+    }
+
+    fn addresses_of(&mut self, owner: Owner<'_>, name: NameRef<'_>) {
         let data = self.data;
-        if name.is_in_domain(data.origin()) {
-            for rtype in [Type::A, Type::AAAA] {
-                if let Some(addresses) = data.rrset(name, rtype) {
-                    self.rrset(Section::Additional, name, &addresses);
-                }
+        for rrset in data.rrsets(name) {
+            if matches!(rrset.rtype(), Type::A | Type::AAAA) {
+                self.with_ttl(Section::Additional, owner, &rrset, rrset.ttl());
             }
         }
     }

@@ -112,7 +112,9 @@ impl Data {
     /// or type does not exist, that a wildcard stands for the name, that a zone below is not signed.
     /// Nothing in a zone without NSEC and usable NSEC3 records. Allocates nothing.
     pub fn proof(&self, qname: NameRef<'_>, found: &Found<'_>) -> Proof<'_> {
-        if !self.signed {
+        // An answer of its own name needs none.
+        let is_plain = matches!(found, Found::Answer { wildcard: None, .. });
+        if !self.signed || is_plain {
             return Proof::default();
         }
         match self.params() {
@@ -172,8 +174,7 @@ impl Data {
 
     /// How the names of the zone are hashed; nothing if they are not, or not so that it can be used.
     fn params(&self) -> Option<Params<'_>> {
-        let apex = self.names.get(&Place::new(self.origin(), self.origin())?)?;
-        let set = apex.node.set(Type::NSEC3PARAM, self.class)?;
+        let set = self.apex(Type::NSEC3PARAM)?;
         set.iter().find_map(|record| Params::read(record.rdata))
     }
 

@@ -178,8 +178,10 @@ impl Edit {
             rdata: soa.first().to_vec(),
         };
         let soa = Soa::new(record).map_err(|_| Incomplete::NoSoa)?;
+        let apex = apex.node.clone();
         let Self { origin, class, names, hashed, records, count, .. } = self;
-        Ok(Data { origin, class, soa: Arc::new(soa), names, hashed, records, count, signed })
+        let soa = Arc::new(soa);
+        Ok(Data { origin, class, soa, names, apex, hashed, records, count, signed })
     }
 
     /// A zone has one SOA record: another one takes its place.

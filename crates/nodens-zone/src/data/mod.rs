@@ -43,6 +43,7 @@ pub use served::Served;
 
 use crate::zone::{Cursor, Soa, Version};
 use key::Place;
+use node::Node;
 use nodens_wire::{Class, Name, NameRef, Type};
 use std::fmt;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub struct Data {
     class: Class,
     soa: Arc<Soa>,
     names: Trie,
+    /// The node of the origin, which nearly every response needs.
+    apex: Node,
     /// Owners of NSEC3 records.
     hashed: Trie,
     records: u64,
@@ -106,6 +109,11 @@ impl Data {
     pub fn rrset(&self, name: NameRef<'_>, rtype: Type) -> Option<Rrset<'_>> {
         let trie = if rtype == Type::NSEC3 { &self.hashed } else { &self.names };
         trie.get(&Place::new(name, self.origin())?)?.node.set(rtype, self.class)
+    }
+
+    /// The RRset of this type at the origin.
+    pub fn apex(&self, rtype: Type) -> Option<Rrset<'_>> {
+        self.apex.set(rtype, self.class)
     }
 
     /// All RRsets of exactly this name, each with its signatures behind it as another RRset.
