@@ -128,8 +128,8 @@ impl<'b> Builder<'b> {
         rdata: impl Iterator<Item = &'r [u8]>,
         standing: &mut [u16],
     ) -> Result<usize, WireError> {
-        let is_target = may_compress_rdata(fields.0)
-            && matches!(rdata_layout(fields.0), [RdataPart::Name]);
+        let is_target =
+            may_compress_rdata(fields.0) && matches!(rdata_layout(fields.0), [RdataPart::Name]);
         let (mut owner, mut before, mut count) = (owner, None, 0);
         for (at, rdata) in rdata.enumerate() {
             let start = self.out.len();

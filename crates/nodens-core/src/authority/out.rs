@@ -23,7 +23,14 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     pub(super) fn new(builder: &'b mut Builder<'m>, data: &'d Data, dnssec: bool) -> Self {
         let origin = data.origin();
         let origin = builder.end_of_question(origin).unwrap_or(Owner::Name(origin));
-        Self { builder, data, dnssec, origin, standing: [0; ADDITIONAL_NAMES_MAX], servers_written: false }
+        Self {
+            builder,
+            data,
+            dnssec,
+            origin,
+            standing: [0; ADDITIONAL_NAMES_MAX],
+            servers_written: false,
+        }
     }
 
     /// Writes one record. What no message can hold is left out; the builder notes it.
@@ -73,8 +80,7 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     fn records(&mut self, section: Section, owner: Owner<'_>, rrset: &Rrset<'_>, ttl: u32) {
         let fields = (rrset.rtype(), rrset.class(), ttl);
         let rdata = rrset.iter().map(|record| record.rdata);
-        let standing: &mut [u16] =
-            if fields.0 == Type::NS { &mut self.standing } else { &mut [] };
+        let standing: &mut [u16] = if fields.0 == Type::NS { &mut self.standing } else { &mut [] };
         // What no message can hold is left out; the builder notes it.
         _ = self.builder.records(section, owner, fields, rdata, standing);
     }

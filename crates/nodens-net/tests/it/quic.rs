@@ -382,7 +382,8 @@ fn clients_that_do_not_finish_their_handshake_take_no_place() {
 
 #[test]
 fn clients_that_come_all_at_once_need_not_begin_again() {
-    let (server, config) = start_one("quic {\n max_connections 1000\n }\n whoami", Options::default());
+    let (server, config) =
+        start_one("quic {\n max_connections 1000\n }\n whoami", Options::default());
     let mut clients: Vec<_> =
         (0..200).map(|_| QuicClient::new(server.address(), &config)).collect();
     clients.iter_mut().for_each(QuicClient::transmit);

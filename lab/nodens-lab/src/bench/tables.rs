@@ -304,8 +304,14 @@ fn latencies(bench: &Bench<'_>, peers: &[Peer], n: &Numbers<'_>) -> Vec<Section>
             "The same under reloads, hosts file changes and ten scrapes of the metrics per second"
                 .to_owned(),
         ),
-        (Cell::BesideTls, "UDP at 2,000 QPS beside an idle listener with TLS, from sending".to_owned()),
-        (Cell::Storm, "The same while 128 clients make one full TLS handshake after the other".to_owned()),
+        (
+            Cell::BesideTls,
+            "UDP at 2,000 QPS beside an idle listener with TLS, from sending".to_owned(),
+        ),
+        (
+            Cell::Storm,
+            "The same while 128 clients make one full TLS handshake after the other".to_owned(),
+        ),
     ];
     titles.iter().map(|(cell, title)| latency(title, peers, n, *cell)).collect()
 }

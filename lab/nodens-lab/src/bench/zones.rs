@@ -139,10 +139,11 @@ fn hits(seed: u64, count: usize, edns: Option<&Edns>) -> Result<Workload> {
 
 /// The zone that number `n` of the root zone's delegations leads to, the most popular first.
 fn delegated(n: usize) -> String {
-    const FIRST: [&str; 12] = [
-        "com", "net", "org", "arpa", "example", "de", "io", "cn", "uk", "ru", "br", "info",
-    ];
-    FIRST.get(n).map_or_else(|| format!("{}{n:x}", ["t", "zone", "xn--zone"][n % 3]), |it| (*it).to_owned())
+    const FIRST: [&str; 12] =
+        ["com", "net", "org", "arpa", "example", "de", "io", "cn", "uk", "ru", "br", "info"];
+    FIRST
+        .get(n)
+        .map_or_else(|| format!("{}{n:x}", ["t", "zone", "xn--zone"][n % 3]), |it| (*it).to_owned())
 }
 
 /// A zone like the root: its servers, and delegations with the addresses of their servers and, as in
@@ -260,7 +261,9 @@ mod tests {
         assert_eq!(names.len(), DELEGATIONS);
         assert!(names.contains("example"), "every server is asked for a name there at first");
         let root = root();
-        assert!(root.contains("\na.nic.com. 172800 A ") && root.contains("\ncom. 172800 NS m.nic."));
+        assert!(
+            root.contains("\na.nic.com. 172800 A ") && root.contains("\ncom. 172800 NS m.nic.")
+        );
         let queries = root_queries(1).unwrap();
         let denied = (0..1_000).filter(|n| is_denied(&queries, *n)).count();
         assert!((350..450).contains(&denied), "{denied}");
