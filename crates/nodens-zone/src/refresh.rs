@@ -210,7 +210,8 @@ impl Refresh {
 
     fn fail(&mut self, now_ns: u64, random: u32) {
         let doubled = BOOTSTRAP_MIN.saturating_mul(1 << self.failures.min(16));
-        let mut pause = match self.timers {
+        // RETRY is for a version that is served meanwhile.
+        let mut pause = match self.timers.filter(|_| self.serial.is_some()) {
             Some(timers) => seconds(timers.retry, RETRY_MIN),
             None => doubled.min(BOOTSTRAP_MAX),
         };

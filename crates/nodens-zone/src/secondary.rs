@@ -177,7 +177,8 @@ impl Zone for SecondaryZone {
     fn since(&self, serial: Serial) -> Option<Version> {
         let (steps, data) = {
             let journal = lock(&self.journal);
-            (journal.since(serial)?, self.data()?)
+            // Counted as a reader, so that it is not freed here.
+            (journal.since(serial)?, self.served.load_full()?)
         };
         let records: u64 = steps.iter().map(|step| step.records()).sum();
         // No later step begins where this server's version ends, and less than the zone is wanted.
