@@ -373,6 +373,8 @@ pub const PRIMARY_TRANSFER_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
 pub const PRIMARY_UNREACHABLE_TIME: Duration = Duration::from_secs(60);
 /// Until the next look at versions of zones that still had readers when they were replaced.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// Members of a catalog that a line of the log names where other zones are in their places.
+pub const CLASHES_NAMED: usize = 10;
 /// Reads from one primary before others get their turn.
 pub const PRIMARY_READS_IN_A_ROW: usize = 16;
 /// Octets read from a primary at once.

@@ -13,6 +13,7 @@ use nodens_zone::image::file_name;
 use nodens_zone::refresh::{Refresh, Schedule};
 use nodens_zone::secondary::{Configured, SecondaryService, SecondaryZone};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,9 +30,18 @@ pub(super) struct Area {
 /// A zone that is kept up to date.
 pub(super) struct Kept {
     pub(super) zone: Arc<SecondaryZone>,
-    /// Whether the last attempt failed, which was said.
-    pub(super) failed: bool,
+    /// Primaries whose failure was said, until they answer again.
+    pub(super) failed: Vec<SocketAddr>,
     pub(super) store: Option<Store>,
+    /// Whether it could not be stored, which was said.
+    pub(super) is_unstored: bool,
+}
+
+impl Kept {
+    /// How loudly to say that this primary has failed: one that stays down is said to be once.
+    pub(super) fn level_of_failure(&self, primary: SocketAddr) -> Level {
+        if self.failed.contains(&primary) { Level::Debug } else { Level::Warning }
+    }
 }
 
 impl Area {
@@ -92,7 +102,10 @@ impl Keeper {
             refresh.restore(now, &soa, age);
         }
         area.schedule.insert(zone.origin().clone(), refresh);
-        area.zones.insert(zone.origin().clone(), Kept { zone, failed: false, store });
+        let kept = Kept { zone: zone.clone(), failed: Vec::new(), store, is_unstored: false };
+        area.zones.insert(zone.origin().clone(), kept);
+        // What an earlier configuration has replaced may still have readers.
+        self.sweep_later(&zone);
     }
 
     /// Whether another zone has the file that `zone` would have in this folder. The configuration has none

@@ -3,6 +3,7 @@
 use super::ORIGIN;
 use super::areas::Area;
 use super::keeper::Keeper;
+use crate::limits::CLASHES_NAMED;
 use nodens_core::log::{Level, Sink};
 use nodens_wire::Name;
 use nodens_zone::Zone;
@@ -10,7 +11,7 @@ use nodens_zone::catalog::{Catalog, Member};
 use nodens_zone::data::Data;
 use nodens_zone::secondary::{Configured, Members, SecondaryZone};
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,6 +42,31 @@ enum Fate {
     Clashes,
     /// It begins, with what is here of the zone.
     Begins(Option<Arc<SecondaryZone>>),
+}
+
+/// Members in whose places other zones are, the first of them by name.
+#[derive(Default)]
+struct Clashes {
+    names: String,
+    count: usize,
+}
+
+impl Clashes {
+    fn add(&mut self, zone: &Name) {
+        self.count += 1;
+        if self.count <= CLASHES_NAMED {
+            _ = write!(self.names, " {zone}");
+        }
+    }
+}
+
+impl fmt::Display for Clashes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count.saturating_sub(CLASHES_NAMED) {
+            0 => f.write_str(&self.names),
+            others => write!(f, "{} and {others} others", self.names),
+        }
+    }
 }
 
 impl Keeper {
@@ -152,7 +178,7 @@ impl Area {
     ) -> Changes {
         let origin = configured.zone.origin();
         let (mut changes, mut own) = (Changes::default(), HashSet::new());
-        let (mut refused, mut clashes) = (0_usize, String::new());
+        let (mut refused, mut clashes) = (0_usize, Clashes::default());
         for member in &catalog.members {
             if !configured.accepts(member.zone.view()) {
                 refused += 1;
@@ -161,7 +187,7 @@ impl Area {
             let shared = now.get(&member.zone).map(|(_, zone)| zone.clone());
             let zone = match self.fate(origin, member, before) {
                 Fate::Clashes => {
-                    _ = write!(clashes, " {}", member.zone);
+                    clashes.add(&member.zone);
                     continue;
                 }
                 Fate::Stays => before.get(&member.zone).map(|(_, zone)| zone.clone()),
@@ -192,7 +218,7 @@ impl Area {
             );
             sink.line(Level::Warning, ORIGIN, text);
         }
-        if !clashes.is_empty() {
+        if clashes.count > 0 {
             let text =
                 format!("Skipping member zones of catalog {origin}, which exist already:{clashes}");
             sink.line(Level::Warning, ORIGIN, text);

@@ -120,8 +120,8 @@ impl Keeper {
         }
     }
 
-    /// Another version of this zone is served.
-    fn sweep_later(&mut self, zone: &Arc<SecondaryZone>) {
+    /// Another version of this zone is served, perhaps.
+    pub(super) fn sweep_later(&mut self, zone: &Arc<SecondaryZone>) {
         if zone.served().sweep() > 0 && !self.unswept.iter().any(|other| Arc::ptr_eq(other, zone)) {
             self.unswept.push(zone.clone());
             let at = clock::mono_ns().saturating_add(nanoseconds(SWEEP_INTERVAL));
@@ -273,7 +273,7 @@ impl Keeper {
         let zone = kept.zone.clone();
         stored.into_iter().for_each(|stored| self.note_stored(order, stored));
         self.sweep_later(&zone);
-        self.announce(order);
+        self.announce(&order.zone);
         let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
         let way = if steps.is_empty() { Type::AXFR } else { Type::IXFR };
         let took = Duration::from_nanos(clock::mono_ns().saturating_sub(exchange.began_ns));
@@ -299,17 +299,27 @@ impl Keeper {
         self.apply_catalog(&zone, &version);
     }
 
-    fn note_stored(&self, order: &Order, stored: io::Result<()>) {
-        if let Err(error) = stored {
-            let text = format!("Failed to store zone {}: {}", order.zone, errno_text(&error));
-            self.sink.line(Level::Error, ORIGIN, text);
-        }
+    fn note_stored(&mut self, order: &Order, stored: io::Result<()>) {
+        let Some(kept) = self.kept(order) else { return };
+        // A disk that stays full is said to be once for each zone.
+        let was_unstored = std::mem::replace(&mut kept.is_unstored, stored.is_err());
+        let (level, text) = match stored {
+            Err(error) => {
+                let level = if was_unstored { Level::Debug } else { Level::Error };
+                (level, format!("Failed to store zone {}: {}", order.zone, errno_text(&error)))
+            }
+            Ok(()) if was_unstored => {
+                (Level::Info, format!("Store of zone {} recovered", order.zone))
+            }
+            Ok(()) => return,
+        };
+        self.sink.line(level, ORIGIN, text);
     }
 
     /// Tells whoever the zone is handed on to.
-    fn announce(&self, order: &Order) {
+    fn announce(&self, zone: &Name) {
         for area in &self.areas {
-            area.service.handed_on.announce(order.zone.view());
+            area.service.handed_on.announce(zone.view());
         }
     }
 
@@ -317,7 +327,9 @@ impl Keeper {
     fn recovered(&mut self, order: &Order, serial: Serial) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_reached(clock::mono_ns());
-        if std::mem::take(&mut kept.failed) {
+        let had_failed = kept.failed.len();
+        kept.failed.retain(|primary| *primary != order.primary);
+        if kept.failed.len() < had_failed {
             let (zone, primary) = (&order.zone, order.primary);
             let text = format!("{zone} recovered: {primary} has serial {}", serial.0);
             self.sink.line(Level::Info, ORIGIN, text);
@@ -341,17 +353,19 @@ impl Keeper {
         }
         let (zone, primary) = (&order.zone, order.primary);
         let text = format!("IXFR of {zone} from {primary} failed: {failure}, asking for AXFR");
-        self.sink.line(Level::Warning, ORIGIN, text);
-        let base = self.kept(&order).and_then(|kept| kept.zone.data());
+        let Some(kept) = self.kept(&order) else { return };
+        let (base, level) = (kept.zone.data(), kept.level_of_failure(primary));
+        self.sink.line(level, ORIGIN, text);
         let incoming = Incoming::axfr(order.zone.clone(), self.random.u16(), base);
         self.open(order, Work::Transfer(Box::new(incoming)));
     }
 
     fn note_failure(&mut self, order: &Order, reason: &str, end: End) {
         let Some(kept) = self.kept(order) else { return };
-        // A primary that stays down is said to be once.
-        let is_known = std::mem::replace(&mut kept.failed, true);
-        let level = if is_known { Level::Debug } else { Level::Warning };
+        let level = kept.level_of_failure(order.primary);
+        if level == Level::Warning {
+            kept.failed.push(order.primary);
+        }
         let text = format!("Failed to transfer {} from {}: {reason}", order.zone, order.primary);
         self.sink.line(level, ORIGIN, text);
         self.ended(order, end);
@@ -368,9 +382,8 @@ impl Keeper {
         self.sweep_later(zone);
         let text = format!("Zone {} is expired: no primary was reached in time", zone.origin());
         self.sink.line(Level::Error, ORIGIN, text);
-        let Some(area) = self.areas.get_mut(area) else { return };
-        let kept = area.zones.get_mut(zone.origin());
+        let kept = self.areas.get_mut(area).and_then(|area| area.zones.get_mut(zone.origin()));
         kept.and_then(|kept| kept.store.as_mut()).into_iter().for_each(Store::remove);
-        area.service.handed_on.announce(zone.origin().view());
+        self.announce(zone.origin());
     }
 }

@@ -119,8 +119,12 @@ impl Store {
 
     fn append(&self, written: Written, data: &Data, steps: &[Arc<Step>]) -> io::Result<Written> {
         let mut file = OpenOptions::new().append(true).open(&self.path)?;
+        let len = file.metadata()?.len();
+        if len < written.len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         // What was written in part.
-        if file.metadata()?.len() != written.len {
+        if len > written.len {
             file.set_len(written.len)?;
         }
         let mut writer = Writer::after(written.check);

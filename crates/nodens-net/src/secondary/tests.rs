@@ -193,7 +193,32 @@ fn a_zone_comes_from_the_first_primary_that_has_it() {
     assert_eq!((running.addresses(), asked.recv()), (2, Ok((0, Type::AXFR))));
     let line = running.until_said("Transferred: example.org. from ");
     assert!(line.contains(&good.to_string()) && line.contains("serial 7, 3 records, AXFR of "));
-    running.until_said("example.org. recovered: ");
+}
+
+#[test]
+fn a_primary_that_stays_down_beside_one_that_answers_is_said_to_be_once() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (good, asked) = primary(|_, qtype| match qtype {
+        Type::AXFR => Reaction::Records(whole(7, &[1, 2])),
+        _ => Reaction::Records(vec![soa(7, 3600)]),
+    });
+    let mut running = run(&[gone, good]);
+    assert_eq!(asked.iter().filter(|(_, qtype)| *qtype == Type::SOA).take(2).count(), 2);
+    running.secondaries = None;
+    let levels: Vec<_> = running
+        .log
+        .try_iter()
+        .filter_map(|record| match record {
+            nodens_core::log::Record::Line { text, level, .. } => Some((level, text)),
+            _ => None,
+        })
+        .collect();
+    let said = |level, wanted| {
+        levels.iter().filter(|own| own.0 == level && own.1.contains(wanted)).count()
+    };
+    assert_eq!(said(Level::Warning, "Failed to transfer example.org. from "), 1, "{levels:?}");
+    assert!(said(Level::Debug, "Failed to transfer example.org. from ") > 0, "{levels:?}");
+    assert_eq!(said(Level::Info, "recovered"), 0, "{levels:?}");
 }
 
 #[test]
@@ -277,6 +302,45 @@ fn a_zone_that_no_primary_has_expires_and_comes_back() {
 }
 
 #[test]
+fn that_a_zone_has_expired_is_known_wherever_it_is_handed_on() {
+    let (address, _asked) = primary(|count, _| match count {
+        1 => {
+            let ends = soa(7, 3);
+            Reaction::Records(vec![ends.clone(), host(1), ends])
+        }
+        _ => Reaction::Refuse(Rcode::SERVFAIL),
+    });
+    let zone = Arc::new(SecondaryZone::new(zone(), vec![address]));
+    let service = || {
+        let (key, store) = (None, None);
+        let configured = vec![Configured { zone: zone.clone(), catalog: None, key, store }];
+        let service = SecondaryService { configured, ..SecondaryService::default() };
+        let shown = zone.clone() as Arc<dyn Zone>;
+        service.handed_on.update(|update| update.replace(zone.origin().view(), shown));
+        service
+    };
+    let services = [service(), service()];
+    let changes = Arc::new(nodens_zone::Changes::new(|| ()));
+    let (sender, log) = sync_channel(1000);
+    let secondaries = Some(Secondaries::start(&services, Sink::new(sender)).unwrap());
+    let running = Running { zone, service: services[0].clone(), log, secondaries };
+    running.until(Some(7));
+    for (number, service) in (0..).zip(&services) {
+        service.handed_on.listen(&changes, number);
+    }
+    running.until_said("Transferred: ");
+    assert!(changes.take().count() >= 2);
+    running.until(None);
+    running.until_said("Zone example.org. is expired");
+    let since = Instant::now();
+    let mut tables = std::collections::BTreeSet::new();
+    while tables.len() < 2 {
+        assert!(since.elapsed() < PATIENCE, "{tables:?}");
+        tables.extend(changes.take().map(|(table, _)| table));
+    }
+}
+
+#[test]
 fn another_configuration_goes_on_with_what_is_here() {
     let (address, asked) = primary(|_, qtype| match qtype {
         Type::AXFR => Reaction::Records(whole(7, &[1, 2])),
@@ -353,6 +417,7 @@ fn a_version_that_could_not_be_stored_is_stored_later() {
         }
     };
     until_stored();
+    running.until_said("Store of zone example.org. recovered");
     // Somebody removes it.
     std::fs::remove_dir_all(&folder).unwrap();
     until_stored();

@@ -137,6 +137,19 @@ fn a_catalog_that_is_none_changes_nothing() {
 }
 
 #[test]
+fn of_many_members_that_exist_already_the_log_names_a_few() {
+    let mut scene = Scene::new();
+    let members: Vec<_> =
+        (10..25).map(|n| (format!("m{n}.zones"), format!("z{n}.example."))).collect();
+    let members: Vec<_> = members.iter().map(|(id, to)| (id.as_str(), to.as_str())).collect();
+    scene.apply("one.", &members);
+    scene.apply("two.", &members[..CLASHES_NAMED]);
+    assert!(scene.said("exist already: z10.example. z11.example. "));
+    scene.apply("two.", &members);
+    assert!(scene.said("z19.example. and 5 others"));
+}
+
+#[test]
 fn members_elsewhere_and_those_that_exist_already_are_skipped() {
     let mut scene = Scene::new();
     scene.apply(

@@ -95,6 +95,18 @@ fn what_was_written_in_part_is_cut_off_before_more_is_written() {
 }
 
 #[test]
+fn a_file_that_lost_its_end_is_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::new(folder.path(), &zone());
+    store.save(&data(0, 50), &[]).unwrap();
+    store.save(&data(1, 51), &[step(0, 50)]).unwrap();
+    let file = OpenOptions::new().write(true).open(&store.path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    store.save(&data(2, 52), &[step(1, 51)]).unwrap();
+    assert_eq!(loaded(folder.path()), Some((2, 53, 0)));
+}
+
+#[test]
 fn damage_and_a_folder_that_is_none_are_said_and_put_right_by_the_next_version() {
     let folder = tempfile::tempdir().unwrap();
     let zone = zone();
