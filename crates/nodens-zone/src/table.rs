@@ -11,6 +11,7 @@ use nodens_wire::name::NAME_LEN_MAX;
 use nodens_wire::{Name, NameRef};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 #[cfg(test)]
@@ -182,6 +183,12 @@ impl Update {
             *count += 1;
         }
         self.changed.push(key);
+    }
+
+    /// Takes a zone out if it is this very one; false if not.
+    pub fn remove_own(&mut self, name: NameRef<'_>, zone: &Arc<impl Zone>) -> bool {
+        let is_own = |known: &Arc<dyn Zone>| ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(zone));
+        self.zones.get(name).is_some_and(is_own) && self.remove(name)
     }
 
     /// Takes a zone out; false if there is none of that name.

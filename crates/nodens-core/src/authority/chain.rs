@@ -177,6 +177,10 @@ fn leave<'z>(
         Found::NoData { .. } | Found::Answer { wildcard: Some(_), .. } => false,
         Found::Several { wildcard: Some(_), .. } | Found::Cname { wildcard: Some(_), .. } => false,
         Found::Outside => return Some(End::Elsewhere).filter(|_| is_target),
+        Found::Referral { .. } => {
+            let is_here = is_target && others.is_below(name, data.origin());
+            return is_here.then_some(End::Elsewhere);
+        }
         _ => return None,
     };
     match is_target {

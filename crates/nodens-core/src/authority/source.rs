@@ -127,6 +127,11 @@ impl FileZone {
         table.update(|update| _ = update.add(self.origin.view(), self.served.clone()));
     }
 
+    /// Lets it be transferred out of `table` no more.
+    pub(crate) fn hide(&self, table: &ZoneTable) {
+        table.update(|update| _ = update.remove_own(self.origin.view(), &self.served));
+    }
+
     /// The file.
     pub(crate) fn path(&self) -> Arc<PathBuf> {
         self.path.load_full()

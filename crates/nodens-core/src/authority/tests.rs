@@ -199,6 +199,34 @@ fn what_lies_below_a_cut_belongs_to_others() {
 }
 
 #[test]
+fn an_alias_to_a_name_below_a_cut_is_answered_from_the_zone_below_if_that_is_here() {
+    let child = file("@ 60 SOA ns hostmaster 1 2 3 4 5\n@ 60 NS ns\nbelow 60 A 192.0.2.9\n");
+    let parent = file(ZONE);
+    let (parent, child) = (parent.path().display(), child.path().display());
+    let answer = "NOERROR aa | to.cut2./CNAME below.cut./A | /NS /NS |";
+    for (corefile, expected) in [
+        (
+            format!(
+                "example.org cut.example.org {{\n file {parent} example.org\n file {child} cut.example.org\n}}"
+            ),
+            answer,
+        ),
+        (
+            format!("example.org {{\n file {parent}\n}}\ncut.example.org {{\n file {child}\n}}"),
+            answer,
+        ),
+        // Another zone than that of the cut is none of it.
+        (
+            format!("example.org {{\n file {parent}\n}}\na.cut.example.org {{\n file {child}\n}}"),
+            "NOERROR aa | to.cut2./CNAME | cut./NS cut./NS cut./NS | ns.cut./A",
+        ),
+    ] {
+        let mut bench = Bench::new(&corefile);
+        assert_eq!(shown(&bench.ask("to.cut2.example.org. A")), expected, "{corefile}");
+    }
+}
+
+#[test]
 fn negative_answers_are_kept_no_longer_than_the_zone_says() {
     let ttl = |zone: &str| {
         let (mut bench, _files) = served(zone, "");

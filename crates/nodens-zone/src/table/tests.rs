@@ -43,6 +43,20 @@ fn lookups(table: &ZoneTable, text: &str) -> usize {
 }
 
 #[test]
+fn a_zone_takes_out_itself_and_no_other_of_its_name() {
+    let (table, zone) = (ZoneTable::default(), name("example.org."));
+    let [own, other] = [Arc::new(Empty), Arc::new(Empty)];
+    table.update(|update| {
+        assert!(update.add(zone.view(), own.clone()));
+        assert!(!update.remove_own(zone.view(), &other));
+        assert!(!update.remove_own(name("org.").view(), &own));
+    });
+    assert_eq!(found(&table, "example.org."), Some("example.org.".to_owned()));
+    table.update(|update| assert!(update.remove_own(zone.view(), &own)));
+    assert_eq!(found(&table, "example.org."), None);
+}
+
+#[test]
 fn the_longest_zone_is_found_whatever_the_case() {
     let table = table(&["org.", "Example.ORG.", "b.a.example.org."]);
     let found = |text| found(&table, text);

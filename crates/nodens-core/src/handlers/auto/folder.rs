@@ -132,7 +132,7 @@ impl Folder {
 
     fn hide(&self, zone: &FileZone) {
         for table in self.tables().iter().filter_map(Weak::upgrade) {
-            table.update(|update| _ = update.remove(zone.origin.view()));
+            zone.hide(&table);
         }
     }
 }

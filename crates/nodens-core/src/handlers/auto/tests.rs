@@ -94,6 +94,20 @@ fn zones_come_change_and_go_with_their_files() {
 }
 
 #[test]
+fn a_zone_that_another_directive_has_too_is_handed_on_when_the_file_of_this_one_goes() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "db.example.org", 1, 1);
+    write(&folder, "zone", 1, 2);
+    let root = folder.path().display();
+    let auto = "auto {\n directory .\n }\n transfer {\n to *\n }";
+    let mut bench = Bench::new(&format!(". {{\n root {root}\n file zone example.org\n {auto}\n}}"));
+    assert!(is_handed_on(&mut bench, "example.org"));
+    fs::remove_file(folder.path().join("db.example.org")).unwrap();
+    look(&mut bench);
+    assert!(is_handed_on(&mut bench, "example.org"));
+}
+
+#[test]
 fn zones_the_block_does_not_have_are_never_asked_for() {
     let folder = TempDir::new().unwrap();
     write(&folder, "db.example.org", 1, 1);
