@@ -5,6 +5,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,8 +34,31 @@ impl Work {
 /// What the thread is told.
 enum Word {
     Stop,
-    /// Something has changed at these paths.
-    Changed(Vec<PathBuf>),
+    /// Something has changed for some work.
+    Changed,
+}
+
+/// Work whose folders have changed, by number, until its thread takes it: each once, however many changes there
+/// are while that is busy.
+#[derive(Default)]
+struct Changed(Mutex<BTreeSet<usize>>);
+
+impl Changed {
+    /// Adds work; says whether there was none.
+    fn add(&self, tasks: impl Iterator<Item = usize>) -> bool {
+        let mut changed = self.lock();
+        let was_empty = changed.is_empty();
+        changed.extend(tasks);
+        was_empty && !changed.is_empty()
+    }
+
+    fn take(&self) -> BTreeSet<usize> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The tasks of one configuration; dropping it ends them.
@@ -50,10 +74,12 @@ impl Tasks {
             return Self { stop: None, thread: None };
         }
         let (stop, words) = channel::<Word>();
-        let watch = watch(&work.watched, stop.clone());
+        let changed = Arc::new(Changed::default());
+        let Work { tasks, watched } = work;
+        let watch = watch(watched, changed.clone(), stop.clone());
         let run = move || {
             let _watch = watch;
-            run(work, &words);
+            run(tasks, &changed, &words);
         };
         let thread = std::thread::Builder::new().name("tasks".to_owned()).spawn(run).ok();
         Self { stop: Some(stop), thread }
@@ -61,17 +87,16 @@ impl Tasks {
 }
 
 /// Does what is due until it is told to stop.
-fn run(Work { tasks, watched }: Work, words: &Receiver<Word>) {
+fn run(tasks: Vec<Task>, changed: &Changed, words: &Receiver<Word>) {
     let mut due: Vec<_> = tasks.into_iter().map(Due::new).collect();
     loop {
         let next = due.iter().map(Due::at).min();
         let next = next.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         let wait = next.saturating_duration_since(Instant::now());
         match words.recv_timeout(wait) {
-            Ok(Word::Changed(paths)) => {
-                let is_in = |folder: &PathBuf| paths.iter().any(|path| path.starts_with(folder));
-                for Watched { task, .. } in watched.iter().filter(|w| is_in(&w.folder)) {
-                    if let Some(due) = due.get_mut(*task) {
+            Ok(Word::Changed) => {
+                for task in changed.take() {
+                    if let Some(due) = due.get_mut(task) {
                         due.put_off(Instant::now());
                     }
                 }
@@ -119,19 +144,27 @@ impl Due {
 }
 
 /// Watches folders, as far as it is possible: work is done in its interval anyway.
-fn watch(watched: &[Watched], words: Sender<Word>) -> Option<RecommendedWatcher> {
-    let folders: BTreeSet<&PathBuf> = watched.iter().map(|watched| &watched.folder).collect();
+fn watch(
+    watched: Vec<Watched>,
+    changed: Arc<Changed>,
+    words: Sender<Word>,
+) -> Option<RecommendedWatcher> {
+    let folders: BTreeSet<PathBuf> = watched.iter().map(|watched| watched.folder.clone()).collect();
     if folders.is_empty() {
         return None;
     }
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         if let Some(event) = event.ok().filter(|event| !event.kind.is_access()) {
-            _ = words.send(Word::Changed(event.paths));
+            let is_in =
+                |own: &&Watched| event.paths.iter().any(|path| path.starts_with(&own.folder));
+            if changed.add(watched.iter().filter(is_in).map(|own| own.task)) {
+                _ = words.send(Word::Changed);
+            }
         }
     })
     .ok()?;
     for folder in folders {
-        _ = watcher.watch(folder, RecursiveMode::NonRecursive);
+        _ = watcher.watch(&folder, RecursiveMode::NonRecursive);
     }
     Some(watcher)
 }
@@ -150,7 +183,6 @@ impl Drop for Tasks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
@@ -170,6 +202,14 @@ mod tests {
         let after = runs.load(Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(10));
         assert_eq!(runs.load(Ordering::Relaxed), after);
+    }
+
+    #[test]
+    fn changes_while_the_work_is_done_are_noted_once() {
+        let changed = Changed::default();
+        let woken = (0..1000).filter(|_| changed.add([3, 1].into_iter())).count();
+        assert_eq!((woken, changed.take()), (1, BTreeSet::from([1, 3])));
+        assert!(!changed.add(std::iter::empty()) && changed.add([1].into_iter()));
     }
 
     #[test]
