@@ -65,10 +65,12 @@ pub(super) fn choice(best: Option<((Standing, usize), Key)>, usable: usize, room
             true => Choice::Replaced(key),
             false => Choice::Known(key),
         },
-        Some(((_, live), key)) => match live >= UPSTREAM_SPREAD && usable < UPSTREAM_CONNECTIONS {
-            true => Choice::New(Some(key)),
-            false => Choice::Known(key),
-        },
+        Some(((_, live), key)) => {
+            match room && live >= UPSTREAM_SPREAD && usable < UPSTREAM_CONNECTIONS {
+                true => Choice::New(Some(key)),
+                false => Choice::Known(key),
+            }
+        }
     }
 }
 
@@ -101,4 +103,30 @@ pub(super) fn surplus<C: Pooled>(open: &Slots<C>, keys: &[Key]) -> Vec<Key> {
 /// Whether it is asked only as long as there is no other, which is opened meanwhile.
 pub(super) fn is_second_best(standing: Standing) -> bool {
     matches!(standing, Standing::Old | Standing::Doubtful)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_connection_is_opened_beyond_the_most() {
+        let key = Key::ONLY;
+        for (standing, live, usable, room, expected) in [
+            (Standing::Made, UPSTREAM_SPREAD, 1, true, Choice::New(Some(key))),
+            (Standing::Made, UPSTREAM_SPREAD, 1, false, Choice::Known(key)),
+            (Standing::Made, UPSTREAM_SPREAD, UPSTREAM_CONNECTIONS, true, Choice::Known(key)),
+            (Standing::Made, UPSTREAM_SPREAD - 1, 1, true, Choice::Known(key)),
+            (Standing::Old, 0, 0, true, Choice::Replaced(key)),
+            (Standing::Old, 0, 0, false, Choice::Known(key)),
+            (Standing::Doubtful, 0, 1, true, Choice::Known(key)),
+        ] {
+            let found = choice(Some(((standing, live), key)), usable, room);
+            assert_eq!(found, expected, "{standing:?} {live} {usable} {room}");
+        }
+        assert_eq!(
+            [true, false].map(|room| choice(None, 0, room)),
+            [Choice::New(None), Choice::None]
+        );
+    }
 }

@@ -11,7 +11,7 @@ mod tests;
 use super::octets::Octets;
 use crate::limits::{
     HTTP_HEAD_LEN_MAX, HTTP2_DATA_BUDGET, HTTP2_RESETS_MAX, UPSTREAM_CONNECTION_WINDOW,
-    UPSTREAM_STREAM_WINDOW, UPSTREAM_STREAMS, UPSTREAM_UNANSWERED_MAX,
+    UPSTREAM_SPREAD, UPSTREAM_STREAM_WINDOW, UPSTREAM_STREAMS, UPSTREAM_UNANSWERED_MAX,
 };
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
@@ -36,6 +36,8 @@ pub(crate) struct Client {
     greeting: Greeting,
     /// Queries that are not answered, by the numbers of their senders.
     asked: Vec<(u16, Reply)>,
+    /// Queries that leave once the upstream has said how many it takes, and takes another.
+    held: VecDeque<Held>,
     done: VecDeque<Done>,
     /// Octets that have come since a response was whole.
     unanswered: usize,
@@ -55,6 +57,13 @@ enum Greeting {
     Unknown(Vec<u8>),
     /// The frame that HTTP/2 begins with.
     Settings,
+}
+
+/// A query that has not left.
+struct Held {
+    id: u16,
+    message: Vec<u8>,
+    in_target: bool,
 }
 
 /// What has become of a query.
@@ -104,6 +113,7 @@ impl Client {
             state,
             greeting: Greeting::Unknown(Vec::new()),
             asked: Vec::new(),
+            held: VecDeque::new(),
             done: VecDeque::new(),
             unanswered: 0,
             room: Some(UPSTREAM_STREAMS),
@@ -125,7 +135,7 @@ impl Client {
 
     /// Whether it takes another query now.
     pub(crate) fn has_room(&self) -> bool {
-        self.room.is_some_and(|most| self.asked.len() < most)
+        self.room.is_some_and(|most| self.asked.len() + self.held.len() < most)
     }
 
     /// Whether it takes no query any more, whatever is answered.
@@ -141,6 +151,18 @@ impl Client {
     /// Asks; `id` names the query, and `in_target` says whether it is asked with GET. False if it takes no more
     /// queries.
     pub(crate) fn ask(&mut self, id: u16, message: &[u8], in_target: bool) -> bool {
+        let is_early = !self.is_greeted() && self.asked.len() >= UPSTREAM_SPREAD;
+        if !is_early && self.held.is_empty() {
+            return self.send(id, message, in_target);
+        }
+        let takes_more = matches!(self.state, State::Open(_)) && self.has_room();
+        if takes_more {
+            self.held.push_back(Held { id, message: message.to_vec(), in_target });
+        }
+        takes_more
+    }
+
+    fn send(&mut self, id: u16, message: &[u8], in_target: bool) -> bool {
         let State::Open(open) = &mut self.state else { return false };
         let (requests, _) = &mut **open;
         if !matches!(poll(|cx| requests.poll_ready(cx)), Poll::Ready(Ok(()))) {
@@ -198,6 +220,7 @@ impl Client {
     /// Nobody waits for this query any more: the upstream is told.
     pub(crate) fn cancel(&mut self, id: u16) {
         self.asked.retain(|(own, _)| *own != id);
+        self.held.retain(|held| held.id != id);
         // Its reset leaves before the request that takes its place.
         self.drive();
         self.look();
@@ -212,6 +235,7 @@ impl Client {
     fn close(&mut self, why: String) {
         self.room = None;
         self.asked.clear();
+        self.held.clear();
         self.state = State::Over(why);
     }
 
@@ -234,6 +258,23 @@ impl Client {
             self.drive();
         }
         self.look();
+        self.send_held();
+    }
+
+    /// Sends of what was held what the upstream takes now.
+    fn send_held(&mut self) {
+        while self.is_greeted() && self.room.is_some_and(|most| self.asked.len() < most) {
+            let Some(Held { id, message, in_target }) = self.held.pop_front() else { return };
+            if !self.send(id, &message, in_target) {
+                self.held.push_front(Held { id, message, in_target });
+                break;
+            }
+        }
+        if self.is_leaving() {
+            let unseen = || Failure::Unseen("it takes no more queries".to_owned());
+            let left = self.held.drain(..).map(|held| Done { id: held.id, result: Err(unseen()) });
+            self.done.extend(left);
+        }
     }
 
     fn drive(&mut self) {

@@ -269,6 +269,42 @@ fn no_more_is_asked_at_a_time_than_the_upstream_takes() {
 }
 
 #[test]
+fn before_the_upstream_has_spoken_few_queries_leave_and_the_others_as_it_takes_them() {
+    let client = Client::new(speech(ListenerKind::Https));
+    let mut bench = Bench { client, begun: false };
+    let asked = |bench: &mut Bench| {
+        let is_head = |frame: &&Frame| frame.0 == HEADERS;
+        bench.frames().iter().filter(is_head).count()
+    };
+    (0..UPSTREAM_STREAMS).for_each(|id| bench.ask(id as u16));
+    assert!(!bench.client.has_room() && !bench.client.ask(1000, ROOT, false));
+    assert_eq!(asked(&mut bench), UPSTREAM_SPREAD);
+    // It takes fewer.
+    bench.receive(&frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 10]));
+    assert!(bench.client.is_greeted() && !bench.client.has_room());
+    assert_eq!(asked(&mut bench), 0);
+    let answered = |bench: &mut Bench, number: u32| {
+        bench.receive(&frame(HEADERS, END_HEADERS, 2 * number + 1, HEAD));
+        bench.receive(&frame(DATA, END, 2 * number + 1, &answer()));
+        assert_eq!(bench.done(), [(number as u16, Ok(answer()))]);
+    };
+    (0..6).for_each(|number| answered(&mut bench, number));
+    assert_eq!(asked(&mut bench), 0);
+    // One that was given up before it left never does.
+    bench.client.cancel(UPSTREAM_SPREAD as u16);
+    answered(&mut bench, 6);
+    assert_eq!(asked(&mut bench), 1);
+    (7..15).for_each(|number| answered(&mut bench, number));
+    assert_eq!(asked(&mut bench), 8);
+    // What has not left may be asked elsewhere.
+    bench.receive(&frame(GOAWAY, 0, 0, &[0, 0, 0, 31, 0, 0, 0, 0]));
+    let done = bench.done();
+    assert!(done.iter().all(|(_, result)| matches!(result, Err(Failure::Unseen(_)))), "{done:?}");
+    assert_eq!(done.len(), UPSTREAM_STREAMS - UPSTREAM_SPREAD - 1);
+    answered(&mut bench, 15);
+}
+
+#[test]
 fn whoever_begins_with_something_else_is_not_taken_for_http2() {
     for octets in [
         &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
