@@ -6,6 +6,7 @@ use super::books::Seat;
 pub(super) use super::code;
 use super::http3::Http3;
 pub(super) use super::partial::{Kept, Partial};
+use super::unread::Unread;
 use crate::http::http3::Side;
 use crate::limits::{
     ANSWER_RESERVE, IN_FLIGHT_PER_CONNECTION, QUIC_COST, QUIC_DATAGRAM_MAX, QUIC_PACKET_LEN,
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use nodens_core::Now;
 use owed::Unwritten;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -51,10 +52,7 @@ pub(super) struct Connection {
     kept: usize,
     /// HTTP/3, if that is spoken.
     pub(super) http3: Option<Box<Http3>>,
-    /// Streams that were taken and whose end was not read.
-    unended: HashSet<StreamId>,
-    /// Octets of datagrams with stream data that came since all of it was read.
-    unread: usize,
+    unread: Unread,
     /// The first deadline among them.
     pub(super) partial_at: u64,
     /// Responses that the client has not acknowledged, and their lengths.
@@ -113,8 +111,7 @@ impl Connection {
             partial: HashMap::new(),
             kept: 0,
             http3,
-            unended: HashSet::new(),
-            unread: 0,
+            unread: Unread::default(),
             partial_at: NEVER,
             owed: HashMap::new(),
             owed_octets: 0,
@@ -184,7 +181,7 @@ impl Connection {
     pub(super) fn held(&self) -> usize {
         let streams = self.streams_max as usize * QUIC_STREAM_COST;
         let http3 = self.http3.as_ref().map_or(0, |http3| http3.cost());
-        QUIC_COST + streams + http3 + self.kept + self.unread + self.owed_octets
+        QUIC_COST + streams + http3 + self.kept + self.unread.octets() + self.owed_octets
     }
 
     /// Takes a datagram of so many octets. What it has of streams stays in it until that is read.
@@ -192,29 +189,23 @@ impl Connection {
         let before = self.quinn.stats().frame_rx.stream;
         self.quinn.handle_event(event);
         if self.quinn.stats().frame_rx.stream != before {
-            self.unread += len;
+            self.unread.add(len);
         }
     }
 
     /// Notes whether more may come on a stream.
     pub(super) fn note_end(&mut self, stream: StreamId, has_ended: bool) {
-        if has_ended {
-            self.unended.remove(&stream);
-        } else {
-            self.unended.insert(stream);
-        }
+        self.unread.note_end(stream, has_ended);
     }
 
-    /// No stream waits to be taken.
-    pub(super) fn note_all_taken(&mut self) {
-        if self.unended.is_empty() {
-            self.unread = 0;
-        }
+    /// Streams were taken; others may wait for that, or not.
+    pub(super) fn note_taken(&mut self, some_wait: bool) {
+        self.unread.note_taken(self.accepted, if some_wait { self.streams_max } else { 0 });
     }
 
     /// Whether it holds more that cannot be read than its streams need, each with a packet.
     pub(super) fn is_clogged(&self) -> bool {
-        self.unread > QUIC_UNREAD_MAX.max(self.streams_max as usize * QUIC_DATAGRAM_MAX)
+        self.unread.octets() > QUIC_UNREAD_MAX.max(self.streams_max as usize * QUIC_DATAGRAM_MAX)
     }
 
     /// A query has come whole, or a response is taken.
@@ -276,7 +267,7 @@ impl Connection {
         let code = self.spoken(code);
         // An error means that it has ended.
         _ = self.quinn.recv_stream(stream).stop(code);
-        self.unended.remove(&stream);
+        self.unread.note_end(stream, true);
     }
 
     /// Closes it; what is not sent yet will not be.
@@ -305,7 +296,7 @@ impl Connection {
         if let Some(http3) = &mut self.http3 {
             http3.side = Side::default();
         }
-        self.unended = HashSet::new();
+        self.unread = Unread::default();
         self.held_up = None;
         self.partial_at = NEVER;
         self.owed = HashMap::new();

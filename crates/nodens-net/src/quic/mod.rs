@@ -19,6 +19,7 @@ mod seats;
 mod sending;
 mod server;
 mod site;
+mod unread;
 
 pub(crate) use books::{Books, register_gauges};
 pub(crate) use clock::Clock;

@@ -31,12 +31,12 @@ impl QuicServer {
         loop {
             let Some(connection) = self.connections.get_mut(key) else { return };
             if connection.phase != Phase::Open || connection.ending || connection.is_full() {
-                return;
+                return connection.note_taken(true);
             }
             let Some(site) = self.sites.get(connection.site) else { return };
             let next = connection.held_up.take();
             let Some(id) = next.or_else(|| connection.quinn.streams().accept(Dir::Bi)) else {
-                return connection.note_all_taken();
+                return connection.note_taken(false);
             };
             let is_busy = site.counts.is_busy(site.bounds.settings.in_flight_max);
             // Whoever has no query that waits need not wait for those who have many.
@@ -47,7 +47,7 @@ impl QuicServer {
                     connection.in_row = true;
                     self.row.push_back(key);
                 }
-                return;
+                return connection.note_taken(true);
             }
             connection.may_ask = false;
             connection.accepted = id.index() + 1;
