@@ -6,7 +6,7 @@ COMPARISONS ?= 200
 # For the figures of docs/cluster.md: make e2e E2E_SCALE=
 E2E_SCALE ?= --starts 2 --relists 4 --rounds 2 --seconds 4
 
-.PHONY: help demo test check conformance e2e e2e-quick flood bench bench-lab aa fuzz truth setup toolchain
+.PHONY: help demo test check conformance e2e e2e-quick flood bench bench-authority bench-lab aa fuzz truth setup toolchain
 
 help:
 	@echo "make demo         ten seconds of a cluster's questions through Nodens, what it saved, and a page of it"
@@ -17,6 +17,7 @@ help:
 	@echo "make flood        ten million packets, a third of them malformed; prints the memory before and after"
 	@echo "make bench-lab    the load generator beside dnsperf and kxdpgun"
 	@echo "make bench        Nodens beside eight other servers (about an hour; BENCH=\"--seconds 1\" for less)"
+	@echo "make bench-authority  catalogs of 100,000 zones, zones of 1,000,000 records, zones that change (AUTHORITY=\"--zones 1000 catalog-start\" for less)"
 	@echo "make truth        break what nodens-lab promises, place by place, and see that a test notices"
 	@echo "make aa           COMPARISONS=$(COMPARISONS) comparisons of a server with itself, and with one that is 5 % slower"
 	@echo "make fuzz         every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
@@ -77,6 +78,12 @@ bench: toolchain
 		pdns-server pdns-backend-bind
 	@$(CARGO) build --release -p nodens -p nodens-lab
 	@target/release/nodens-lab bench --nodens target/release/nodens $(BENCH)
+
+AUTHORITY ?= catalog-start memory-million members-change big-zone-change ixfr fan-out
+bench-authority: toolchain
+	@$(CARGO) xtask peers bind9 knot nsd
+	@$(CARGO) build --release -p nodens -p nodens-lab
+	@target/release/nodens-lab authority --nodens target/release/nodens $(AUTHORITY)
 
 truth: toolchain
 	@$(CARGO) xtask mutations

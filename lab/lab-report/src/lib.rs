@@ -29,6 +29,7 @@ mod provenance;
 mod rates;
 mod run;
 mod scale;
+mod scenario;
 mod search;
 mod source;
 mod svg;
@@ -37,6 +38,7 @@ pub mod text;
 
 pub use bench::{BenchFile, Sample};
 pub use page::page;
+pub use scenario::{Column, Row, ScenarioFile, Unit};
 pub use source::{Document, Source, SourceError, read};
 
 /// Colours of results, classes `s0` to `s5`.

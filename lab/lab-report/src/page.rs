@@ -4,6 +4,7 @@ use crate::headline::{self, headline};
 use crate::percentiles::{self, Curve};
 use crate::plot::{Key, plain};
 use crate::run::{self, Range, Run};
+use crate::scenario;
 use crate::{
     Document, Source, bench, compare, connect, costs, groups, health, overtime, provenance, search,
     text,
@@ -35,6 +36,7 @@ pub fn page(sources: &[Source], title: Option<&str>) -> String {
     let mut all = of_comparisons(sources);
     all.extend(of_searches(sources));
     all.extend(of_benches(sources));
+    all.extend(of_scenarios(sources));
     all.extend(of_runs(&runs));
     let page = html! {
         (DOCTYPE)
@@ -99,7 +101,7 @@ fn verdicts(sources: &[Source]) -> Markup {
             @match &source.document {
                 Document::Comparison(file) => { (compare::verdict(file)) }
                 Document::Search(file) => { (search::verdict(file)) }
-                Document::Load(_) | Document::Bench(_) => {}
+                Document::Load(_) | Document::Bench(_) | Document::Scenario(_) => {}
             }
         } }
     }
@@ -151,6 +153,16 @@ fn of_benches(sources: &[Source]) -> Vec<Section> {
         let section =
             Section::new(format!("bench{at}"), "Servers side by side", bench::bench(file, at));
         all.push(section.with_lead(plain(lead)));
+    }
+    all
+}
+
+fn of_scenarios(sources: &[Source]) -> Vec<Section> {
+    let mut all = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        let Document::Scenario(file) = &source.document else { continue };
+        let content = scenario::scenario(file, at);
+        all.push(Section::new(format!("scenario{at}"), file.title.clone(), content));
     }
     all
 }

@@ -1,10 +1,12 @@
 //! Files that a page can be made of.
 
 use crate::bench::BenchFile;
+use crate::scenario::ScenarioFile;
 use lab_result::comparison::{self, ComparisonFile};
 use lab_result::search::{self, SearchFile};
 use lab_result::{ReadError, ResultFile};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
 /// A file that was read.
@@ -25,6 +27,8 @@ pub enum Document {
     Search(Box<SearchFile>),
     /// Several servers beside each other.
     Bench(BenchFile),
+    /// A scenario of several servers.
+    Scenario(ScenarioFile),
 }
 
 /// Why a file cannot be shown.
@@ -47,7 +51,7 @@ pub enum SourceError {
     },
 }
 
-/// Reads a result, a comparison or a benchmark.
+/// Reads a result, a comparison, a benchmark or a scenario.
 pub fn read(path: &Path) -> Result<Source, SourceError> {
     let octets =
         std::fs::read(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
@@ -57,6 +61,7 @@ pub fn read(path: &Path) -> Result<Source, SourceError> {
         }
         Some(search::KIND) => Document::Search(Box::new(search::from_json(path, &octets)?)),
         Some(crate::bench::KIND) => Document::Bench(bench(path, &octets)?),
+        Some(crate::scenario::KIND) => Document::Scenario(bench(path, &octets)?),
         _ => Document::Load(Box::new(lab_result::from_json(path, &octets)?)),
     };
     let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -72,7 +77,7 @@ fn kind(octets: &[u8]) -> Option<String> {
     serde_json::from_slice::<Head>(octets).ok()?.kind
 }
 
-fn bench(path: &Path, octets: &[u8]) -> Result<BenchFile, SourceError> {
+fn bench<T: DeserializeOwned>(path: &Path, octets: &[u8]) -> Result<T, SourceError> {
     serde_json::from_slice(octets).map_err(|error| SourceError::Bench {
         path: path.to_owned(),
         line: error.line(),

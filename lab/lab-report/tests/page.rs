@@ -498,6 +498,37 @@ fn only_lost_queries_are_a_page_too() {
 }
 
 #[test]
+fn a_scenario_has_every_number_and_bars_of_those_that_there_are() {
+    let file = json!({
+        "kind": "authority", "schema": 1, "scenario": "catalog-start", "title": "Start <b>",
+        "about": ["a machine"],
+        "columns": [
+            { "id": "network", "name": "from network", "unit": "seconds" },
+            { "id": "lost", "name": "lost", "unit": "count" },
+        ],
+        "rows": [
+            { "server": "nodens", "values": [3.25, 0.0] },
+            { "server": "nsd", "values": [null, 0.0] },
+        ],
+    });
+    let document = Document::Scenario(serde_json::from_value(file.clone()).unwrap());
+    let html = check(&page(&[Source { name: "s".into(), document }], None));
+    let texts = |selector: &str| -> Vec<String> {
+        select(&html, selector).iter().map(|it| it.text().collect()).collect()
+    };
+    assert_eq!(texts("section#scenario0 td"), ["3.25 s", "0", "–", "0"]);
+    // None lost, so there is nothing to draw.
+    assert_eq!(texts("section#scenario0 .bars-name"), ["from network"]);
+    assert_eq!(texts("section#scenario0 h2"), ["Start <b>"]);
+    assert_eq!(texts("section#scenario0 .setting li"), ["a machine"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.json");
+    std::fs::write(&path, file.to_string()).unwrap();
+    let read = lab_report::read(&path).unwrap();
+    assert!(matches!(read.document, Document::Scenario(_)));
+}
+
+#[test]
 fn files_are_told_apart_and_broken_ones_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let read = |name: &str, text: &str| {

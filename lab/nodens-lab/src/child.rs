@@ -119,6 +119,27 @@ impl Server {
         lines.iter().skip(skip).map(|line| format!("  {line}\n")).collect()
     }
 
+    /// Fails if it has ended, with the last lines of its log.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("{} has ended ({status}):\n{}", self.name, self.tail()),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks it to end, as Ctrl-C does, and waits for so long that it does; how long it took.
+    pub(crate) fn end(mut self, patience: Duration) -> Result<Duration> {
+        let begin = Instant::now();
+        lab_sys::process::interrupt(&mut self.child)?;
+        while self.child.try_wait()?.is_none() {
+            if begin.elapsed() > patience {
+                bail!("{} did not end within {patience:?}:\n{}", self.name, self.tail());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(begin.elapsed())
+    }
+
     /// The number of the process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
@@ -146,6 +167,17 @@ impl Server {
         anonymous(self.child.id())
     }
 
+    /// Octets of memory in use now, by all processes of the server; what several have in common
+    /// counts once, files that are mapped count as far as they are in memory.
+    pub(crate) fn proportional(&self) -> Option<u64> {
+        family(self.child.id()).into_iter().map(proportional).sum()
+    }
+
+    /// The most octets of memory that one of its processes ever had in use.
+    pub(crate) fn peak(&self) -> Option<u64> {
+        family(self.child.id()).into_iter().filter_map(|one| memory(one, "VmHWM:")).max()
+    }
+
     /// Octets of memory in use now, by all processes of the server.
     pub(crate) fn resident(&self) -> Option<u64> {
         family(self.child.id()).into_iter().map(resident).sum()
@@ -161,9 +193,18 @@ fn resident(process: u32) -> Option<u64> {
     memory(process, "VmRSS:")
 }
 
+fn proportional(process: u32) -> Option<u64> {
+    kib(&format!("/proc/{process}/smaps_rollup"), "Pss:")
+}
+
 fn memory(process: u32, field: &str) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    kib(&format!("/proc/{process}/status"), field)
+}
+
+/// A number of KiB in a file of the kernel, as octets.
+fn kib(file: &str, field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     Some(kib * 1024)
 }

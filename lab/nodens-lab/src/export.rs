@@ -121,7 +121,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Document::Load(result) => Kept::Load(&result).export(format, options)?,
         Document::Search(file) => Kept::Search(&file).export(format, options)?,
         Document::Comparison(file) => Kept::Comparison(&file).export(format, options)?,
-        Document::Bench(_) => bail!("{}: a benchmark cannot be exported", args.file.display()),
+        Document::Bench(_) | Document::Scenario(_) => {
+            bail!("{}: a benchmark cannot be exported", args.file.display())
+        }
     };
     match &args.out {
         Some(path) => lab_result::write_text(path, &text)?,

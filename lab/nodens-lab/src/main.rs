@@ -21,6 +21,7 @@ mod fresh;
 mod hold;
 mod load;
 mod report;
+mod scenarios;
 mod server;
 mod term;
 
@@ -68,6 +69,8 @@ enum Command {
     Hold(hold::Args),
     /// Measure Nodens, CoreDNS, Unbound and dnsdist side by side on this machine.
     Bench(bench::Args),
+    /// Measure what authoritative servers do: catalogs of many zones, large zones, zones that change.
+    Authority(scenarios::Args),
     /// Measure this load generator beside dnsperf and kxdpgun on the same echo server.
     BenchLab(bench_lab::Args),
 }
@@ -104,6 +107,7 @@ fn run(stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&args, stop),
         Command::Hold(args) => hold::run(&args, stop),
         Command::Bench(args) => bench::run(&args, stop),
+        Command::Authority(args) => scenarios::run(&args, stop),
         Command::BenchLab(args) => bench_lab::run(&args, stop),
     }
 }

@@ -1,0 +1,184 @@
+//! Who serves what: queries over UDP to one server, a few at a time.
+
+use anyhow::{Context, Result, bail};
+use lab_load::rng::Stream;
+use nodens_wire::{Builder, Class, Flags, Header, Name, Rcode, Records, Section, Type};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// Queries of one round, at most: an octet of the ID counts them.
+const ROUND_MAX: usize = 256;
+const ROUND_MIN: usize = 16;
+/// How long the answers of one round are waited for.
+const ANSWER_MAX: Duration = Duration::from_millis(100);
+/// Between two rounds while most is not served.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
+/// Asks one server.
+pub(super) struct Probe {
+    socket: UdpSocket,
+    buffer: Vec<u8>,
+    round: u8,
+}
+
+impl Probe {
+    pub(super) fn new(server: SocketAddr) -> Result<Self> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        socket.connect(server).with_context(|| format!("cannot ask {server}"))?;
+        socket.set_read_timeout(Some(ANSWER_MAX))?;
+        Ok(Self { socket, buffer: vec![0; 4_096], round: 0 })
+    }
+
+    /// Asks for these names; which of them had an answer that `accept` takes.
+    fn ask(
+        &mut self,
+        names: &[Name],
+        qtype: Type,
+        accept: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<bool>> {
+        self.round = self.round.wrapping_add(1);
+        let mut served = vec![false; names.len()];
+        let (mut out, mut sent) = (Vec::new(), 0);
+        for (at, name) in names.iter().enumerate().take(ROUND_MAX) {
+            let id = u16::from_be_bytes([self.round, at as u8]);
+            Builder::new(&mut out, id, Flags::default()).question(name.view(), qtype, Class::IN);
+            // Refused while no process listens yet.
+            sent += usize::from(self.socket.send(&out).is_ok());
+        }
+        while sent > 0 {
+            // Nothing in time, or nothing listens.
+            let Ok(len) = self.socket.recv(&mut self.buffer) else { break };
+            let message = self.buffer.get(..len).unwrap_or_default();
+            let Ok(header) = Header::read(message) else { continue };
+            let [round, at] = header.id.to_be_bytes();
+            if round != self.round {
+                continue;
+            }
+            sent -= 1;
+            let is_good = header.flags.rcode() == Rcode::NOERROR
+                && header.flags.has(Flags::AA)
+                && header.counts.get(1).is_some_and(|answers| *answers > 0)
+                && accept(message);
+            if let Some(served) = served.get_mut(usize::from(at)) {
+                *served |= is_good;
+            }
+        }
+        Ok(served)
+    }
+
+    /// Whether it answers for this name with an address that `accept` takes, by its last two octets.
+    pub(super) fn has(&mut self, name: &Name, accept: impl Fn(u16) -> bool) -> Result<bool> {
+        let last_two = |message: &[u8]| last_octets(message).is_some_and(&accept);
+        let served = self.ask(std::slice::from_ref(name), Type::A, last_two)?;
+        Ok(served.first() == Some(&true))
+    }
+}
+
+/// The last two octets of the address in an answer.
+fn last_octets(message: &[u8]) -> Option<u16> {
+    let mut records = Records::of(message).ok()?.flatten();
+    let address = records.find(|view| (view.section, view.rtype) == (Section::Answer, Type::A))?;
+    let record = address.to_record(message).ok()?;
+    record.rdata.last_chunk().copied().map(u16::from_be_bytes)
+}
+
+/// Names that are asked for until all of them were answered once, in a random order.
+pub(super) struct Sweep {
+    probe: Probe,
+    left: Vec<Name>,
+    round: usize,
+}
+
+impl Sweep {
+    pub(super) fn new(server: SocketAddr, mut names: Vec<Name>, seed: u64) -> Result<Self> {
+        let mut random = Stream::new(seed, 1);
+        for at in (1..names.len()).rev() {
+            names.swap(at, random.below(at + 1));
+        }
+        Ok(Self { probe: Probe::new(server)?, left: names, round: ROUND_MIN })
+    }
+
+    /// Names that were not answered yet.
+    pub(super) fn left(&self) -> usize {
+        self.left.len()
+    }
+
+    /// Asks for some of them, for more the next time if most were answered. Gives whether to go on at once.
+    pub(super) fn step(&mut self) -> Result<bool> {
+        let asked = self.left.split_off(self.left.len().saturating_sub(self.round));
+        let served = self.probe.ask(&asked, Type::A, |_| true)?;
+        let count = served.iter().filter(|served| **served).count();
+        let again = asked.iter().len();
+        let mut waiting: Vec<_> = asked
+            .into_iter()
+            .zip(served)
+            .filter(|(_, served)| !served)
+            .map(|(name, _)| name)
+            .collect();
+        // Others first: one that takes long must not stand for all.
+        waiting.append(&mut self.left);
+        self.left = waiting;
+        let is_quick = count * 10 >= again * 9;
+        self.round = if is_quick { self.round * 2 } else { self.round / 2 };
+        self.round = self.round.clamp(ROUND_MIN, ROUND_MAX);
+        Ok(is_quick)
+    }
+
+    /// Goes on until all are answered; `go_on` is asked between rounds.
+    pub(super) fn finish(&mut self, mut go_on: impl FnMut(usize) -> Result<()>) -> Result<()> {
+        while self.left() > 0 {
+            if !self.step()? {
+                std::thread::sleep(PAUSE);
+            }
+            go_on(self.left())?;
+        }
+        Ok(())
+    }
+}
+
+/// Fails once `stop` is set.
+pub(super) fn stopped(stop: &std::sync::atomic::AtomicBool) -> Result<()> {
+    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+        bail!("interrupted");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenarios::primary::Primary;
+    use crate::scenarios::zones::{Zones, member};
+
+    #[test]
+    fn the_address_is_that_of_the_answer_whatever_comes_after_it() {
+        let (name, mut out) = (member(1).unwrap(), Vec::new());
+        let mut builder = Builder::new(&mut out, 1, Flags::default());
+        builder.question(name.view(), Type::A, Class::IN);
+        let fields = (Type::A, Class::IN, 1);
+        builder.record(Section::Answer, name.view(), fields, &[192, 0, 2, 7]).unwrap();
+        assert_eq!(last_octets(&out), Some(0x0207));
+        let mut builder = Builder::new(&mut out, 1, Flags::default());
+        builder.question(name.view(), Type::A, Class::IN);
+        builder.record(Section::Answer, name.view(), fields, &[192, 0, 2, 7]).unwrap();
+        builder.record(Section::Additional, name.view(), fields, &[192, 0, 9, 9]).unwrap();
+        assert_eq!(last_octets(&out), Some(0x0207));
+    }
+
+    #[test]
+    fn a_sweep_ends_once_everything_was_answered_and_not_before() {
+        let primary = Primary::start(Zones::new(600, 0, 0), &[]).unwrap();
+        let names = |range: std::ops::Range<u32>| range.map(|n| member(n).unwrap()).collect();
+        // The primary answers for SOA alone, which no probe asks for.
+        let mut probe = Probe::new(primary.address).unwrap();
+        let soa = |probe: &mut Probe, names: Vec<Name>| {
+            let served = probe.ask(&names, Type::SOA, |_| true).unwrap();
+            served.iter().filter(|served| **served).count()
+        };
+        assert_eq!(soa(&mut probe, names(400..600)), 200);
+        assert_eq!(soa(&mut probe, names(500..700)), 100);
+        let mut sweep = Sweep::new(primary.address, names(0..300), 1).unwrap();
+        assert!(!sweep.step().unwrap());
+        assert_eq!(sweep.left(), 300);
+    }
+}

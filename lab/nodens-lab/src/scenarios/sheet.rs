@@ -1,0 +1,90 @@
+//! What a scenario found: a table for the terminal, in Markdown, and a file for `nodens-lab report`.
+
+use crate::term::{self, Style, Table};
+use anyhow::{Context, Result};
+pub(super) use lab_report::Unit;
+use lab_report::{Row, ScenarioFile};
+use std::path::Path;
+
+/// One table: a row for each server, in the order of the measurements.
+pub(super) struct Sheet {
+    file: ScenarioFile,
+    /// What a reader needs to judge the numbers.
+    pub(super) notes: Vec<String>,
+}
+
+impl Sheet {
+    /// The columns have a name for programs, one for people, and a unit.
+    pub(super) fn new(scenario: &str, title: String, columns: &[(&str, &str, Unit)]) -> Self {
+        Self { file: ScenarioFile::new(scenario, title, columns), notes: Vec::new() }
+    }
+
+    /// Adds a row; what is missing at its end was not measured.
+    pub(super) fn row(&mut self, server: &str, mut values: Vec<Option<f64>>) {
+        values.resize(self.file.columns.len(), None);
+        self.file.rows.push(Row { server: server.to_owned(), values });
+    }
+
+    fn table(&self) -> Table {
+        let mut head = vec!["server"];
+        head.extend(self.file.columns.iter().map(|column| column.name.as_str()));
+        let mut table = Table::new(&head);
+        for row in &self.file.rows {
+            table.row([row.server.clone()].into_iter().chain(self.file.cells(row)).collect());
+        }
+        table
+    }
+
+    fn notes(&self) -> String {
+        self.notes.iter().map(|note| format!("- {note}\n")).collect()
+    }
+
+    /// Prints the table.
+    pub(super) fn print(&self) {
+        let title = term::paint(Style::Bold, &self.file.title);
+        term::out(&format!("\n{title}\n{}\n{}", self.table().framed(), self.notes()));
+    }
+
+    fn markdown(&self) -> String {
+        format!("### {}\n\n{}\n\n{}", self.file.title, self.table().markdown(), self.notes())
+    }
+
+    /// Writes it as Markdown and JSON beside each other, and as a page.
+    pub(super) fn write(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        let file = ScenarioFile { about: self.notes.clone(), ..self.file.clone() };
+        let json = serde_json::to_string_pretty(&file)?;
+        let place = folder.join(&self.file.scenario);
+        for (extension, text) in [("md", self.markdown()), ("json", json)] {
+            let path = place.with_extension(extension);
+            lab_result::write_text(&path, &text)?;
+            term::out(&format!("  written: {}", path.display()));
+        }
+        let source = lab_report::read(&place.with_extension("json"))?;
+        crate::report::write(&place.with_extension("html"), &[source], None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sheet_says_what_is_missing_and_its_file_is_read_again() {
+        let columns =
+            [("network", "from network", Unit::Seconds), ("memory", "memory", Unit::Octets)];
+        let mut sheet = Sheet::new("catalog-start", "Start".to_owned(), &columns);
+        sheet.row("nodens", vec![Some(3.25), Some(26_214_400.0)]);
+        sheet.row("nsd", vec![Some(12.0)]);
+        sheet.notes.push("a machine".to_owned());
+        let markdown = sheet.markdown();
+        assert!(markdown.contains("| nodens | 3.25 s | 25.0 MiB |"), "{markdown}");
+        assert!(markdown.contains("| nsd | 12.0 s | – |"), "{markdown}");
+        let folder = tempfile::tempdir().unwrap();
+        sheet.write(folder.path()).unwrap();
+        let page = std::fs::read_to_string(folder.path().join("catalog-start.html")).unwrap();
+        assert!(page.contains("from network") && page.contains("12.0 s"));
+        assert!(page.contains("a machine"));
+    }
+}
