@@ -377,5 +377,7 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 pub const CLASHES_NAMED: usize = 10;
 /// Reads from one primary before others get their turn.
 pub const PRIMARY_READS_IN_A_ROW: usize = 16;
+/// Octets up to which differences are appended to a stored zone however short it is: a disk gives no file less.
+pub const STORED_LEN_MIN: u64 = 4096;
 /// Octets read from a primary at once.
 pub const PRIMARY_BUFFER_LEN: usize = 64 << 10;

@@ -1,9 +1,12 @@
 //! Zones on disk: a file for each, which a restart goes on with.
 //!
 //! A file is written anew beside the old one and takes its place once it is on the disk, or differences are
-//! appended to it. The system is not asked to write these to the disk at once: a process that ends loses
-//! nothing, and what a machine that fails loses is found to be missing, and transferred again.
+//! appended to it. The system is not asked to write these to the disk at once, nor the first version of a zone,
+//! which takes the place of nothing: a process that ends loses nothing, and what a machine that fails loses
+//! is found to be missing, and transferred again. Waiting for the disk would take most of the time in which
+//! the members of a large catalog come.
 
+use crate::limits::STORED_LEN_MIN;
 use nodens_zone::data::Data;
 use nodens_zone::image::{Image, Writer, Written, file_name};
 use nodens_zone::journal::Step;
@@ -107,8 +110,9 @@ impl Store {
     pub(super) fn save(&mut self, data: &Data, steps: &[Arc<Step>]) -> io::Result<()> {
         let begins = steps.first().map(|step| step.from.serial());
         let known = self.written.take().filter(|written| Some(written.serial) == begins);
+        let most = |written: &Written| (2 * written.version_len).max(STORED_LEN_MIN);
         // Twice the octets of the zone are more than it is worth to read all of them.
-        let written = match known.filter(|written| written.len < 2 * written.version_len) {
+        let written = match known.filter(|written| written.len < most(written)) {
             // Somebody has removed the file, perhaps.
             Some(written) => self.append(written, data, steps).or_else(|_| self.replace(data))?,
             None => self.replace(data)?,
@@ -135,14 +139,20 @@ impl Store {
     }
 
     fn replace(&self, data: &Data) -> io::Result<Written> {
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let new = self.path.with_extension("new");
-        let result = write(&new, data).and_then(|written| {
+        let (new, folder) = (self.path.with_extension("new"), self.path.parent());
+        // What is there already must not be lost for something that is not there yet.
+        let has_earlier = self.path.exists();
+        let written = match (write(&new, data, has_earlier), folder) {
+            (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(folder)?;
+                write(&new, data, has_earlier)
+            }
+            (written, _) => written,
+        };
+        let result = written.and_then(|written| {
             fs::rename(&new, &self.path)?;
-            if let Some(folder) = self.path.parent() {
-                File::open(folder)?.sync_all()?;
+            if let Some(folder) = folder.filter(|_| has_earlier) {
+                sync(&File::open(folder)?)?;
             }
             Ok(written)
         });
@@ -175,7 +185,8 @@ impl Store {
     }
 }
 
-fn write(path: &Path, data: &Data) -> io::Result<Written> {
+/// Writes a version, to the disk if it has to be there at once.
+fn write(path: &Path, data: &Data, at_once: bool) -> io::Result<Written> {
     let (mut file, mut writer) = (BufWriter::new(File::create(path)?), Writer::default());
     let mut len: u64 = 0;
     writer.version(data, |octets| {
@@ -183,8 +194,17 @@ fn write(path: &Path, data: &Data) -> io::Result<Written> {
         file.write_all(octets)
     })?;
     file.flush()?;
-    file.get_ref().sync_data()?;
+    if at_once {
+        sync(file.get_ref())?;
+    }
     Ok(Written { serial: data.soa().serial(), version_len: len, len, check: writer.check() })
+}
+
+/// Waits until the disk has what was written.
+fn sync(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    tests::SYNCS.with(|syncs| syncs.set(syncs.get() + 1));
+    file.sync_all()
 }
 
 /// Whether a version may still be served after so long without a primary.

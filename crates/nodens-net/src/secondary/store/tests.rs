@@ -5,6 +5,11 @@ use nodens_zone::data::Edit;
 use nodens_zone::journal::Packed;
 use nodens_zone::{Soa, Zone};
 
+thread_local! {
+    /// How often the disk was waited for.
+    pub(super) static SYNCS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
@@ -76,6 +81,23 @@ fn versions_are_kept_and_differences_appended_until_they_are_as_long_as_the_zone
     assert_eq!(loaded(&folder), Some((90, 4, 0)));
     store.remove();
     assert_eq!(loaded(&folder), None);
+}
+
+#[test]
+fn the_disk_is_waited_for_only_where_an_earlier_version_could_be_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::new(&folder.path().join("new"), &zone());
+    let syncs = || SYNCS.with(std::cell::Cell::get);
+    store.save(&data(0, 1), &[]).unwrap();
+    assert_eq!(syncs(), 0);
+    // A zone of a few records is not written anew for each that comes.
+    for serial in 1..10 {
+        store.save(&data(serial, 1 + serial), &[step(serial - 1, serial)]).unwrap();
+    }
+    assert_eq!(syncs(), 0);
+    assert_eq!(loaded(&folder.path().join("new")).map(|(serial, ..)| serial), Some(9));
+    store.save(&data(20, 1), &[]).unwrap();
+    assert_eq!(syncs(), 2);
 }
 
 #[test]
