@@ -10,6 +10,7 @@ mod cells;
 mod configs;
 mod cpus;
 mod disturb;
+mod encrypted;
 mod loads;
 mod peers;
 mod questions;
@@ -25,17 +26,15 @@ use crate::child::{Scratch, Server, free_address};
 use crate::term::{self, Live, Style};
 use anyhow::{Context, Result, bail};
 use cells::{Arrangement, Cell};
-use configs::{Encrypted, Setup, UpstreamTls};
+use configs::Setup;
 use cpus::Cpus;
-use lab_echo::identity::Identity;
-use lab_load::Transport;
 use nodens_wire::Name;
 use peers::{Peer, Programs};
 use questions::Questions;
 use sample::Sample;
 use services::Services;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use veth::Pod;
@@ -234,41 +233,6 @@ impl Bench<'_> {
             services: arrangement.watches_services().then_some(self.services.api.address),
             folder,
         })
-    }
-
-    fn encrypted(&self, transport: Transport) -> Result<Encrypted> {
-        let address = free_address()?;
-        let names = [address.ip().to_string(), "localhost".to_owned()];
-        let identity = Identity::make(&names)?;
-        let made = identity.made.context("no certificate was made")?;
-        let certificate = self.scratch.write("server.pem", &made.chain)?;
-        let key = self.scratch.write("server.key", &made.key)?;
-        Ok(Encrypted { transport, address, certificate, key })
-    }
-
-    /// Starts an upstream that answers over TLS, HTTPS or QUIC: an echo.
-    fn upstream_tls(&self, setup: &mut Setup, transport: Transport) -> Result<Server> {
-        let (plain, address) = (free_address()?, free_address()?);
-        let names = [address.ip().to_string(), "localhost".to_owned()];
-        let identity = Identity::make(&names)?;
-        let made = identity.made.context("no certificate was made")?;
-        let authority = identity.authority.context("no authority was made")?;
-        let authority = self.scratch.write("upstream-ca.pem", &authority)?;
-        let mut command = Command::new(std::env::current_exe()?);
-        let (mode, scheme) = match transport {
-            Transport::Doq => ("udp,doq", "quic"),
-            Transport::Doh => ("udp,doh", "https"),
-            _ => ("udp,dot", "tls"),
-        };
-        command.args(["echo", "--mode", mode, "--listen", &plain.to_string()]);
-        command.args(["--tls-listen", &address.to_string()]);
-        command.arg("--tls-cert").arg(self.scratch.write("upstream.pem", &made.chain)?);
-        command.arg("--tls-key").arg(self.scratch.write("upstream.key", &made.key)?);
-        let log = setup.folder.join("upstream.log");
-        let mut upstream = Server::start("echo", &mut command, &self.cpus.upstream, &log)?;
-        upstream.await_answer(plain, &ready_name()?, self.stop)?;
-        setup.upstream_tls = Some(UpstreamTls { scheme, address, authority });
-        Ok(upstream)
     }
 
     /// Starts one server in one arrangement, with ports of its own, and waits until it answers.

@@ -288,10 +288,30 @@ impl Peer {
                 let (settings, zones) = configs::pdns(setup);
                 write("pdns.conf", &settings)?;
                 write("zones.conf", &zones)?;
+                know_signatures(setup)?;
                 command.arg(format!("--config-dir={}", setup.folder.display()));
             }
         }
         Ok(command)
+    }
+}
+
+/// Tells PowerDNS whether its zone is signed: it keeps that in a database beside the file.
+fn know_signatures(setup: &Setup) -> Result<()> {
+    let config = format!("--config-dir={}", setup.folder.display());
+    let run = |arguments: &[&str]| {
+        let output = Command::new("pdnsutil").arg(&config).args(arguments).output();
+        let output = output.context("cannot run pdnsutil")?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("pdnsutil {} failed: {}", arguments.join(" "), said.trim());
+        }
+        Ok(())
+    };
+    run(&["create-bind-db", &setup.folder.join("signed.db").to_string_lossy()])?;
+    match setup.zone.as_ref().filter(|zone| zone.signed) {
+        Some(zone) => run(&["set-presigned", zone.origin]),
+        None => Ok(()),
     }
 }
 

@@ -109,6 +109,7 @@ pub(in crate::bench) fn pdns(setup: &Setup) -> (String, String) {
         "launch=bind
 bind-config={folder}/zones.conf
 bind-check-interval=0
+bind-dnssec-db={folder}/signed.db
 local-address={ip}
 local-port={port}
 daemon=no
