@@ -17,6 +17,8 @@ mod tests;
 pub enum Start<'e> {
     /// A new question: choose the server block first.
     Top,
+    /// The same for an UPDATE (RFC 2136), which only some blocks take.
+    Update,
     /// A refresh: behind the handler that wants it.
     Behind,
     /// The handler that waited.
@@ -44,6 +46,7 @@ pub fn run(
 ) -> Outcome {
     let mut step = match start {
         Start::Top => enter(config, worker, now, job),
+        Start::Update => enter_with_update(config, worker, now, job),
         Start::Behind => {
             job.current.position += 1;
             descend(config, worker, now, job)
@@ -111,6 +114,17 @@ fn enter(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -> 
             Step::Fail(Rcode::REFUSED)
         }
     }
+}
+
+/// As [`enter`], unless the block takes no updates: then none of its handlers sees it.
+#[cold]
+fn enter_with_update(config: &Config, worker: &mut WorkerState, now: Now, job: &mut Job) -> Step {
+    let block = config.select(job).and_then(|(block, _)| config.blocks.get(block));
+    if block.is_some_and(|block| !block.settings.takes_updates) {
+        job.current.block = usize::MAX;
+        return Step::Fail(Rcode::NOTIMP);
+    }
+    enter(config, worker, now, job)
 }
 
 /// Calls handlers from the current position until one does not pass the question on.

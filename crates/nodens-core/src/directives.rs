@@ -53,7 +53,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::minimal::SPEC,
     handlers::template::SPEC,
     handlers::transfer::SPEC,
-    Spec::lacking("dynupdate"),
+    handlers::dynupdate::SPEC,
     handlers::hosts::SPEC,
     Spec::lacking("route53"),
     Spec::lacking("azure"),

@@ -16,7 +16,7 @@ pub enum Kind {
     Delegation,
     /// SERVFAIL or NOTIMP.
     ServerError,
-    /// NOTIFY, or a zone transfer.
+    /// NOTIFY, UPDATE or a zone transfer.
     Meta,
     /// Anything else; also NXDOMAIN with an answer, and what is malformed.
     OtherError,
@@ -47,7 +47,8 @@ impl Kind {
 /// The kind of the response `wire` whose whole RCODE is `rcode`.
 pub fn kind_of(wire: &[u8], rcode: Rcode, qtype: Type) -> Kind {
     let Ok(header) = Header::read(wire) else { return Kind::OtherError };
-    if header.flags.opcode() == Opcode::NOTIFY || matches!(qtype, Type::AXFR | Type::IXFR) {
+    let is_other = matches!(header.flags.opcode(), Opcode::NOTIFY | Opcode::UPDATE);
+    if is_other || matches!(qtype, Type::AXFR | Type::IXFR) {
         return Kind::Meta;
     }
     let [_, answers, authority, _] = header.counts;

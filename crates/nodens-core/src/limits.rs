@@ -169,6 +169,12 @@ pub const CERTIFICATE_RELOAD: Duration = Duration::from_secs(10);
 /// How often the files of a zone are read one after the other because they change meanwhile.
 pub const ZONE_FILE_READS_MAX: usize = 3;
 
+/// How long an update may wait until it is on the disk before its client hears that it has failed. It
+/// may be done all the same, as after any response that is lost.
+pub const UPDATE_TIME_MAX: Duration = Duration::from_millis(4500);
+
+const _: () = assert!(UPDATE_TIME_MAX.as_nanos() < QUESTION_TIME_MAX.as_nanos());
+
 /// What the cache may take, in octets, where no `memory` says otherwise.
 pub const CACHE_MEMORY_DEFAULT: usize = 64 << 20;
 /// The least `memory` may say, in octets.

@@ -27,6 +27,8 @@ pub struct Shared {
     pub clusters: crate::cluster::Clusters,
     /// Zones that are transferred from primaries, for the next configuration.
     pub secondaries: nodens_zone::secondary::Known,
+    /// Zones that are kept in databases, for the next configuration.
+    pub dynamic: nodens_zone::dynamic::Known,
     /// Zone transfers under way.
     pub transfers: Arc<Transfers>,
     /// Questions under way, for those who ask the same meanwhile.
@@ -64,6 +66,7 @@ impl Shared {
             cache: crate::cache::Store::default(),
             clusters: crate::cluster::Clusters::default(),
             secondaries: nodens_zone::secondary::Known::default(),
+            dynamic: nodens_zone::dynamic::Known::default(),
             transfers: Arc::default(),
             in_flight: InFlight::default(),
             mailboxes: (0..workers).map(|_| Mutex::default()).collect(),

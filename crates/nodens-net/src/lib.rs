@@ -48,6 +48,7 @@ pub mod testing {
     pub use crate::pipe::testing::*;
 }
 mod udp;
+pub mod updates;
 mod upstream;
 mod vitals;
 
@@ -64,4 +65,5 @@ pub use runtime::{Left, Options, Runtime, StartError};
 pub use secondary::Secondaries;
 pub use sys::{Peer, peer, take_stdin};
 pub use tcp::HandedConnection;
+pub use updates::Updates;
 pub use vitals::{Stalled, Vitals};

@@ -343,6 +343,15 @@ const _: () = assert!(QUIC_UPSTREAM_STREAM_WINDOW <= QUIC_UPSTREAM_WINDOW);
 // IDs are drawn at random until one is free, which is quick only while most are.
 const _: () = assert!(UPSTREAM_IN_FLIGHT * 4 <= 1 << 16);
 const _: () = assert!(2 * ACCEPTS_WHILE_ASKING <= RESERVE_MAX);
+/// Octets of a database of `dynupdate` up to which it is not written anew, however small the zone is.
+pub const DATABASE_LEN_MIN: u64 = 256 << 10;
+/// Between two attempts to get a database that another process still has.
+pub const DATABASE_PAUSE: Duration = Duration::from_millis(10);
+/// How long updates wait for it before they fail.
+pub const DATABASE_WAIT: Duration = Duration::from_secs(3);
+/// Between two attempts to use a database that is damaged or cannot be opened.
+pub const DATABASE_RETRY: Duration = Duration::from_secs(5);
+
 const _: () = assert!(REQUEST_LEN_MAX < STREAM_READ_LEN);
 const _: () = assert!(QUIC_STREAM_WINDOW <= QUIC_RECEIVE_WINDOW);
 const _: () = assert!(nodens_wire::MESSAGE_LEN_MAX + 2 < QUIC_SEND_WINDOW as usize);

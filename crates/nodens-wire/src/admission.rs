@@ -1,7 +1,8 @@
 //! The one function that decides whether a request may be looked at, for every transport.
 //!
 //! It allocates nothing and does bounded work: the order is length, QR, OPCODE, counts, then the
-//! records, of which an admissible request has at most four.
+//! records, of which an admissible request has at most four. An UPDATE may have as many as go into a
+//! message: they are only counted off here, and read once it is known who has sent them.
 
 use crate::edns::{Edns, Options};
 use crate::header::{Flags, Header};
@@ -23,6 +24,9 @@ const ADDITIONAL_MAX: u16 = 2;
 pub enum Admission {
     /// A well-formed request with one question.
     Accept(Query),
+    /// An UPDATE (RFC 2136) of one zone, which is what its question names. Its prerequisites and updates are
+    /// whole records, but what they say has not been looked at. Few servers take any.
+    Update(Query),
     /// Answer with nothing but this header.
     Reject(Header),
     /// Say nothing: not a request, or too short to have an ID.
@@ -76,7 +80,7 @@ pub fn admit(request: &[u8]) -> Admission {
         return Admission::Ignore;
     }
     if !matches!(header.flags.opcode(), Opcode::QUERY | Opcode::NOTIFY) {
-        return reject(header, Rcode::NOTIMP);
+        return admit_other(request, header);
     }
     let [questions, answers, authority, additional] = header.counts;
     if questions != 1
@@ -92,6 +96,29 @@ pub fn admit(request: &[u8]) -> Admission {
     }
 }
 
+#[cold]
+fn admit_other(request: &[u8], header: Header) -> Admission {
+    if header.flags.opcode() != Opcode::UPDATE {
+        return reject(header, Rcode::NOTIMP);
+    }
+    let [zones, _, _, additional] = header.counts;
+    if zones != 1 || additional > ADDITIONAL_MAX {
+        return reject(header, Rcode::FORMERR);
+    }
+    match read_query(request, header) {
+        Ok(query) => Admission::Update(query),
+        Err(_) => reject(header, Rcode::FORMERR),
+    }
+}
+
+/// The answer to a request with an OPCODE that the server does not have: nothing but a header.
+pub fn not_implemented(request: &[u8]) -> Option<Header> {
+    match reject(Header::read(request).ok()?, Rcode::NOTIMP) {
+        Admission::Reject(header) => Some(header),
+        _ => None,
+    }
+}
+
 fn reject(header: Header, rcode: Rcode) -> Admission {
     // Z is zero in every response (RFC 1035 section 4.1.1).
     let flags = header.flags.with(Flags::QR, true).with(Flags::AA | Flags::Z, false);
@@ -104,7 +131,7 @@ fn read_query(request: &[u8], header: Header) -> Result<Query, WireError> {
     let mut reader = Reader::new(request, HEADER_LEN + qname_len);
     let qtype = Type(reader.u16("QTYPE")?);
     let qclass = Class(reader.u16("QCLASS")?);
-    let edns = read_edns(request, reader.at(), header.counts)?;
+    let edns = read_edns(request, reader.at(), header)?;
     Ok(Query { id: header.id, flags: header.flags, qname_len, qtype, qclass, edns })
 }
 
@@ -128,18 +155,22 @@ fn read_qname(request: &[u8]) -> Result<usize, WireError> {
 fn read_edns(
     request: &[u8],
     question_end: usize,
-    counts: [u16; 4],
+    header: Header,
 ) -> Result<Option<Edns>, WireError> {
-    let [_, behind @ ..] = counts;
+    let [_, behind @ ..] = header.counts;
     if behind == [0; 3] {
         return Ok(None);
     }
     let mut edns = None;
-    let mut records = Records::new(request, question_end, counts);
+    let mut records = Records::new(request, question_end, header.counts);
     for record in records.by_ref() {
         let record = record?;
         if record.rtype != Type::OPT {
-            record.check(request)?;
+            // The names of a whole message are much work for a stranger.
+            let is_update = header.flags.opcode() == Opcode::UPDATE;
+            if !is_update || record.section == Section::Additional {
+                record.check(request)?;
+            }
             continue;
         }
         if record.section != Section::Additional || edns.is_some() {
@@ -206,10 +237,30 @@ mod tests {
 
     #[test]
     fn opcodes_and_counts_are_checked_before_records() {
-        assert_eq!(rejected(&request(0x2840, [1, 0, 0, 0], QUESTION)), Rcode::NOTIMP);
+        assert_eq!(rejected(&request(0x1040, [1, 0, 0, 0], QUESTION)), Rcode::NOTIMP);
         for counts in [[0, 0, 0, 0], [2, 0, 0, 0], [1, 2, 0, 0], [1, 0, 2, 0], [1, 0, 0, 3]] {
             assert_eq!(rejected(&request(0, counts, QUESTION)), Rcode::FORMERR, "{counts:?}");
         }
+    }
+
+    #[test]
+    fn an_update_has_one_zone_and_as_many_records_as_there_are() {
+        let record = b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x00\x00\x00";
+        for count in [0, 1, 500] {
+            let rest = [QUESTION, &record.repeat(2 * usize::from(count))].concat();
+            let bytes = request(0x2800, [1, count, count, 0], &rest);
+            let Admission::Update(update) = admit(&bytes) else { panic!("{count}") };
+            assert_eq!(update.qname(&bytes).to_string(), "example.org.");
+            let short = request(0x2800, [1, count, count + 1, 0], &rest);
+            assert_eq!(rejected(&short), Rcode::FORMERR);
+        }
+        for counts in [[0, 0, 0, 0], [2, 0, 0, 0], [1, 0, 0, 3], [1, 65535, 65535, 0]] {
+            assert_eq!(rejected(&request(0x2800, counts, QUESTION)), Rcode::FORMERR, "{counts:?}");
+        }
+        // An OPT record stands in the additional section here as well.
+        let opt = b"\x00\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00";
+        let bytes = request(0x2800, [1, 0, 1, 0], &[QUESTION, opt].concat());
+        assert_eq!(rejected(&bytes), Rcode::FORMERR);
     }
 
     #[test]

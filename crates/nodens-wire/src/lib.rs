@@ -37,7 +37,7 @@ pub mod shape;
 mod suffixes;
 pub mod types;
 
-pub use admission::{Admission, Query, admit};
+pub use admission::{Admission, Query, admit, not_implemented};
 pub use builder::{Builder, Owner};
 pub use header::{Flags, Header};
 pub use message::Message;

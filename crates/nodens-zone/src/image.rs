@@ -148,6 +148,17 @@ pub struct Image {
     pub check: Check,
 }
 
+/// What stands behind that of an image which is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    Nothing,
+    /// A last frame that was written in part: whoever wrote it has not said that it is there.
+    Cut,
+    /// Something else: frames that were there are damaged.
+    Damaged,
+}
+
 /// Why octets are no image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
@@ -203,6 +214,24 @@ impl Image {
             (image.len, image.check) = (frames.at, frames.check);
         }
         Ok(image)
+    }
+}
+
+impl Image {
+    /// What `octets`, which the image was read from, have behind it.
+    pub fn rest(&self, octets: &[u8]) -> Rest {
+        let rest = octets.get(self.len..).unwrap_or_default();
+        if rest.is_empty() {
+            return Rest::Nothing;
+        }
+        let ends_at = |head: &[u8; HEAD_LEN]| {
+            let [a, b, c, d, _] = *head;
+            HEAD_LEN as u64 + u64::from(u32::from_be_bytes([a, b, c, d])) + CHECK_LEN as u64
+        };
+        let is_last = rest.first_chunk().is_none_or(|head| ends_at(head) >= rest.len() as u64);
+        // A file may have become longer before its octets were on the disk.
+        let is_empty = rest.iter().all(|octet| *octet == 0);
+        if is_last || is_empty { Rest::Cut } else { Rest::Damaged }
     }
 }
 

@@ -16,6 +16,7 @@
 
 pub mod catalog;
 pub mod data;
+pub mod dynamic;
 pub mod image;
 pub mod incoming;
 pub mod journal;
@@ -30,6 +31,7 @@ pub mod serial;
 pub mod table;
 pub mod transfer;
 pub mod tsig;
+pub mod update;
 mod zone;
 
 pub use master::{Includes, Master, MasterError};

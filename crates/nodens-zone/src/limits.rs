@@ -72,6 +72,13 @@ pub const JOURNAL_OCTETS: usize = 4 << 20;
 /// Differences that are kept for one zone.
 pub const JOURNAL_STEPS_MAX: usize = 4096;
 
+/// Updates of one zone that may wait; those beyond fail.
+pub const UPDATES_WAITING_MAX: usize = 1024;
+/// Octets of their messages.
+pub const UPDATES_WAITING_OCTETS: usize = 4 << 20;
+/// Updates that make one version together, which is written to the disk once.
+pub const UPDATES_AT_ONCE: usize = 64;
+
 /// Octets of records after which a frame of a stored zone ends.
 pub const IMAGE_CHUNK_LEN: usize = 64 << 10;
 

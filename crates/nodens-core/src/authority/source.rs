@@ -258,14 +258,15 @@ struct Read {
 
 /// Opens files of one zone, and keeps what they were like.
 #[derive(Clone, Default)]
-struct Files(Arc<Mutex<Seen>>);
+pub(crate) struct Files(Arc<Mutex<Seen>>);
 
 impl Files {
     fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_path(&self, path: &Path) -> io::Result<Box<dyn BufRead>> {
+    /// Opens a file that is no included one.
+    pub(crate) fn open_path(&self, path: &Path) -> io::Result<Box<dyn BufRead>> {
         // Before the file is read, so that a change meanwhile is seen.
         self.lock().push((path.to_owned(), Stamp::of(path)));
         // Opening a named pipe would block until another process opens it too.

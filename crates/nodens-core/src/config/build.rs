@@ -364,6 +364,7 @@ fn assemble(
         let unserved = unserved.map(|make| make(shared, &label)).collect();
         let any_class = Config::serves_any_class(&chains);
         let timeouts = Timeouts::of(chains.iter().map(|block| &block.settings.timeouts));
+        let takes_updates = chains.iter().any(|block| block.settings.takes_updates);
         let shed = chains.iter().find_map(|block| block.settings.shed);
         let proxy = ProxyRules::of(chains.iter().filter_map(|block| block.settings.proxy.as_ref()));
         let listen = listen_at((kind, address), &order);
@@ -383,6 +384,7 @@ fn assemble(
             quic,
             shed,
             proxy,
+            takes_updates,
             unserved,
         });
     }

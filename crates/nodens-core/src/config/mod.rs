@@ -92,6 +92,8 @@ pub struct Server {
     pub shed: Option<ShedCounters>,
     /// Clients behind proxies, if any of its blocks has `proxyproto`.
     pub proxy: Option<Arc<ProxyRules>>,
+    /// Whether any of its blocks takes UPDATE messages (RFC 2136).
+    pub takes_updates: bool,
     /// What hears of questions that no zone matched.
     unserved: Vec<Unserved>,
 }

@@ -30,6 +30,9 @@ pub struct Services {
     pub notifies: Vec<NotifyService>,
     /// `secondary`: zones to be transferred from primaries, those of each block once.
     pub secondaries: Vec<nodens_zone::secondary::SecondaryService>,
+    /// `dynupdate`: zones that are changed by messages, each once. The program, which has threads, does
+    /// the updates that wait ([`DynamicZone::perform`](nodens_zone::dynamic::DynamicZone::perform)).
+    pub dynamic: Vec<Arc<nodens_zone::dynamic::DynamicZone>>,
     /// Repeated work of handlers, such as reading a changed file.
     pub tasks: Vec<Task>,
     /// Folders in which a change makes some of that work due at once.

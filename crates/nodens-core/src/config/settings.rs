@@ -47,6 +47,8 @@ pub struct BlockSettings {
     pub metadata: Option<Zones>,
     /// The largest UDP response in octets, whatever the client takes.
     pub udp_size_max: u16,
+    /// Whether a handler of the block takes UPDATE messages (RFC 2136).
+    pub takes_updates: bool,
 }
 
 /// What is dropped in silence where there is no room for it, of a server.
@@ -206,6 +208,7 @@ impl Default for BlockSettings {
             keys: Arc::default(),
             metadata: None,
             udp_size_max: u16::MAX,
+            takes_updates: false,
         }
     }
 }

@@ -31,6 +31,8 @@ pub enum LookupState {
     Kubernetes(kubernetes::State),
     /// `k8s_external`.
     K8sExternal(k8s_external::State),
+    /// `dynupdate` with an update that is not done yet.
+    Dynupdate(dynupdate::State),
     /// A directive that has zones.
     Authority(Box<crate::authority::Pending>),
 }
@@ -161,6 +163,7 @@ handlers! {
     ddr::Ddr,
     dns64::Dns64,
     dnstap::Dnstap,
+    dynupdate::Dynupdate,
     erratic::Erratic,
     errors::Errors,
     file::File,

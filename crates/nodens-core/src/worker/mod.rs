@@ -19,7 +19,7 @@ use crate::shared::{Mail, Shared};
 use crate::stream::Stream;
 use crate::time::Now;
 use crate::upstream::Fault;
-use nodens_wire::{Admission, Rcode, admit};
+use nodens_wire::{Admission, Query, Rcode, admit, not_implemented};
 use pending::Pending;
 use refused::Refused;
 use std::sync::Arc;
@@ -117,7 +117,39 @@ impl Worker {
                 return Verdict::Answered;
             }
             Admission::Accept(query) => query,
+            Admission::Update(query) => return self.receive_update(now, client, request, query, out),
         };
+        self.begin((now, client), request, query, Start::Top, out)
+    }
+
+    /// Servers without a handler for updates know no more than that there are such messages.
+    #[cold]
+    fn receive_update(
+        &mut self,
+        now: Now,
+        client: Client,
+        request: &[u8],
+        query: Query,
+        out: &mut Vec<u8>,
+    ) -> Verdict {
+        if self.config.server_of(&client).is_some_and(|server| server.takes_updates) {
+            return self.begin((now, client), request, query, Start::Update, out);
+        }
+        let Some(header) = not_implemented(request) else { return Verdict::Silent };
+        out.clear();
+        out.extend(header.to_bytes());
+        Verdict::Answered
+    }
+
+    #[inline(always)]
+    fn begin(
+        &mut self,
+        (now, client): (Now, Client),
+        request: &[u8],
+        query: Query,
+        start: Start<'_>,
+        out: &mut Vec<u8>,
+    ) -> Verdict {
         let mut job = self.spare.pop().unwrap_or_default();
         job.start(now, Recipient::Client(client), request, query);
         job.current.asked_ns = self.state.unsent.arrived(now);
@@ -127,7 +159,7 @@ impl Worker {
         self.reserve_ticket();
         let outcome = match finish::objection(&mut job) {
             true => Outcome::Done,
-            false => containment::run(&self.config, &mut self.state, now, &mut job, Start::Top),
+            false => containment::run(&self.config, &mut self.state, now, &mut job, start),
         };
         let verdict = match outcome {
             Outcome::Done => {

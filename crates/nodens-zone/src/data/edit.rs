@@ -3,7 +3,7 @@
 use super::check::{check_cname, is_hashed, is_wildcard};
 use super::key::Place;
 use super::node::{Added, Node};
-use super::rrset::{Rrset, is_same};
+use super::rrset::{Rrset, Rrsets, is_same};
 use super::trie::{Entry, Flags, Trie, Walk};
 use super::{Data, Incomplete, Refused, check};
 use crate::limits::TTL_MAX;
@@ -155,6 +155,12 @@ impl Edit {
     pub fn rrset(&self, name: NameRef<'_>, rtype: Type) -> Option<Rrset<'_>> {
         let place = Place::new(name, self.origin())?;
         self.trie_of(rtype, &[]).get(&place)?.node.set(rtype, self.class)
+    }
+
+    /// All RRsets of exactly this name, as [`Data::rrsets`], as far as changes have been made.
+    pub fn rrsets(&self, name: NameRef<'_>) -> Rrsets<'_> {
+        let entry = Place::new(name, self.origin()).and_then(|place| self.names.get(&place));
+        entry.map_or(Rrsets::none(), |entry| entry.node.sets(self.class))
     }
 
     /// The version that the changes have made.

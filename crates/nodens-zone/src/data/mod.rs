@@ -38,6 +38,7 @@ pub use denial::Proof;
 pub use difference::{Conflict, Difference};
 pub use edit::Edit;
 pub use lookup::Found;
+pub(crate) use rrset::is_same;
 pub use rrset::{Rrset, RrsetRecords, Rrsets};
 pub use served::Served;
 

@@ -41,7 +41,7 @@ pub(super) fn sort_of(rtype: Type, rdata: &[u8]) -> Sort {
 
 /// Whether both are the same RDATA: names in it that may be compressed, and those in types as old,
 /// are compared without case (RFC 4034 section 6.2).
-pub(super) fn is_same(rtype: Type, a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn is_same(rtype: Type, a: &[u8], b: &[u8]) -> bool {
     if a == b {
         return true;
     }

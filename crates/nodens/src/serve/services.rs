@@ -2,7 +2,7 @@
 //!
 //! A server comes to its first query in these steps, each done once. When a step after prepare fails, what it and
 //! those before it made is dropped, in the order of the fields of [`Services`]: workers, endpoints,
-//! tasks, certificates, watches, notifier, transfers from primaries, dnstap, node role.
+//! tasks, certificates, watches, notifier, transfers from primaries, updates, dnstap, node role.
 //!
 //! | step | what it does, in this order | what it leaves |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | [warm](Services::warm) | lists of clusters; cache of the predecessor | |
 //! | [serve](Services::serve) | addresses of DNS and workers, paused beside a predecessor; then tasks | what [`Handover`](crate::handover::Handover) offers to successors |
 //! | ready | [`Services::announce_ready`], at once or when the predecessor has paused ([`Services::take_queries`]) | PID file; `/ready` says yes |
-//! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, certificates of ACME servers, notifier, transfers from primaries, node role | |
+//! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, certificates of ACME servers, notifier, transfers from primaries, updates, node role | |
 //!
 //! It ends in one of these ways. Whatever brings queries here stops first, and what answers them last:
 //! notifier, endpoints, node role, workers, dnstap, rules of the node role.
@@ -43,7 +43,7 @@ use nodens_core::Config;
 use nodens_core::log::Level;
 use nodens_kube::Watches;
 use nodens_net::{
-    HandedConnection, Left, ListenerAddress, Notifications, Runtime, Secondaries, cpu,
+    HandedConnection, Left, ListenerAddress, Notifications, Runtime, Secondaries, Updates, cpu,
 };
 use nodens_node::handover::Named;
 use std::io;
@@ -67,6 +67,7 @@ pub(super) struct Services {
     watches: Watches,
     notifier: Option<Notifications>,
     secondaries: Option<Secondaries>,
+    updates: Option<Updates>,
     taps: Taps,
     pub(super) node: Option<Node>,
     lameduck: Duration,
@@ -118,6 +119,7 @@ impl Services {
             watches,
             notifier: None,
             secondaries: None,
+            updates: None,
             taps: Taps::default(),
             node,
             lameduck: Duration::ZERO,
@@ -223,8 +225,24 @@ impl Services {
         self.secondaries = Secondaries::start(&services.secondaries, sink.clone())
             .map_err(|error| failed("secondary", "transfer zones from primaries", error))
             .ok();
+        self.take_updates();
         if let Some(node) = &mut self.node {
             node.configure(&config);
+        }
+    }
+
+    /// From now on zones of this configuration alone are updated.
+    fn take_updates(&mut self) {
+        // One at a time: a database has one writer.
+        self.updates = None;
+        let Some(runtime) = &self.runtime else { return };
+        let shared = &self.context.shared;
+        match Updates::start(&self.config.services.dynamic, runtime, shared.sink.clone()) {
+            Ok(updates) => self.updates = Some(updates),
+            Err(error) => {
+                let text = format!("cannot update zones: {error}");
+                shared.sink.line(Level::Error, "dynupdate", text);
+            }
         }
     }
 
@@ -322,6 +340,8 @@ impl Services {
     pub(super) fn retire(&mut self) {
         self.endpoints.pause();
         self.acme = Acme::default();
+        // The successor has the databases.
+        self.updates = None;
         if let Some(node) = &mut self.node {
             node.abandon();
         }
@@ -337,6 +357,7 @@ impl Services {
         }
         self.endpoints.resume();
         self.keep_certificates();
+        self.take_updates();
         if let Some(node) = &mut self.node {
             node.configure(&self.config);
         }

@@ -1,0 +1,220 @@
+//! `dynupdate [ZONE] { file DBFILE; database PATH; allow KEY NAME TYPE…; max_records COUNT; … }`.
+
+use super::{Dynupdate, RCODES, database, seed};
+use crate::config::BlockBuilder;
+use crate::zones::Zones;
+use nodens_corefile::{Directive, Error, Token, take};
+use nodens_wire::{Name, Type};
+use nodens_zone::dynamic::DynamicZone;
+use nodens_zone::update::types::may_be_allowed;
+use nodens_zone::update::{Permission, Policy};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const PROPERTIES: [&str; 6] =
+    ["file", "database", "allow", "max_records", "max_bytes", "max_update_records"];
+
+/// What the maximums are where nothing is said.
+const RECORDS_DEFAULT: u64 = 10_000;
+const OCTETS_DEFAULT: u64 = 8 << 20;
+const UPDATE_RECORDS_DEFAULT: usize = 1024;
+
+/// What the lines of the directive say.
+struct Options {
+    file: PathBuf,
+    database: Option<PathBuf>,
+    policy: Policy,
+}
+
+/// A zone without database as it was read for another address of the same block.
+struct InMemory {
+    /// The block.
+    source: usize,
+    zone: Arc<DynamicZone>,
+}
+
+/// Reads the directive, which may be used once.
+pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
+    block.once(directive)?;
+    let origin = origin(directive, block)?;
+    let Options { file, database, policy } = options(directive, &origin, block)?;
+    let zone = match database {
+        Some(database) => kept(directive, (&file, database), &origin, &policy, block)?,
+        None => in_memory(directive, &file, &origin, &policy, block)?,
+    };
+    if !block.services.dynamic.iter().any(|own| Arc::ptr_eq(own, &zone)) {
+        block.services.dynamic.push(zone.clone());
+    }
+    block.settings.takes_updates = true;
+    let (zone_label, view) = (origin.to_string(), block.view_name());
+    let counters = RCODES.map(|rcode| {
+        let rcode = rcode.to_string();
+        let labels = [
+            ("server", &*block.server),
+            ("zone", &*zone_label),
+            ("view", &*view),
+            ("rcode", &*rcode),
+        ];
+        let help = "Updates by the RCODE of their response.";
+        block.shared.registry.counter("nodens_dynupdate_updates_total", help, &labels)
+    });
+    block.push(Dynupdate { zone, policy: Arc::new(policy), counters });
+    Ok(())
+}
+
+/// The one zone.
+fn origin(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Name, Error> {
+    let zones = Zones::of(directive.args(), &block.zones)?;
+    match zones.names() {
+        [first, others @ ..] if others.iter().all(|other| other == first) => Ok(first.to_folded()),
+        _ if directive.args().is_empty() => Err(directive.invalid(
+            "zone is required when the server block does not define exactly one zone",
+        )),
+        _ => Err(directive.invalid("exactly one zone is allowed")),
+    }
+}
+
+fn options(
+    directive: &Directive,
+    origin: &Name,
+    block: &BlockBuilder<'_>,
+) -> Result<Options, Error> {
+    let (mut file, mut database) = (None, None);
+    let mut policy = Policy {
+        permissions: Vec::new(),
+        records_max: RECORDS_DEFAULT,
+        octets_max: OCTETS_DEFAULT,
+        update_records_max: UPDATE_RECORDS_DEFAULT,
+    };
+    for (at, line) in directive.lines().iter().enumerate() {
+        line.expect_no_body()?;
+        let word = line.name.text.as_str();
+        let before = directive.lines().iter().take(at);
+        if word != "allow" && before.into_iter().any(|other| other.name.text == word) {
+            return Err(line.invalid(format!("{word} specified more than once")));
+        }
+        match word {
+            "file" => {
+                let [path] = line.expect_args()?;
+                file = Some(block.path(&path.text));
+            }
+            "database" => {
+                let [path] = line.expect_args()?;
+                if path.text.is_empty() {
+                    return Err(Error::expected(path, "the path of a file"));
+                }
+                let path = block.path(&path.text);
+                database = Some(std::path::absolute(&path).unwrap_or(path));
+            }
+            "allow" => policy.permissions.push(permission(line, origin)?),
+            "max_records" => policy.records_max = count(line)?,
+            "max_bytes" => policy.octets_max = count(line)?,
+            "max_update_records" => {
+                policy.update_records_max = usize::try_from(count(line)?).unwrap_or(usize::MAX);
+            }
+            _ => return Err(line.unknown_property(&PROPERTIES)),
+        }
+    }
+    let Some(file) = file else { return Err(directive.invalid("file is required")) };
+    if policy.permissions.is_empty() {
+        return Err(directive.invalid("at least one allow rule is required"));
+    }
+    Ok(Options { file, database, policy })
+}
+
+fn count(line: &Directive) -> Result<u64, Error> {
+    let [arg] = line.expect_args()?;
+    take::parse_integer(arg, 1..=i64::MAX as u64)
+}
+
+/// `allow KEY NAME TYPE…`.
+fn permission(line: &Directive, origin: &Name) -> Result<Permission, Error> {
+    let [key, owner, types @ ..] = line.expect_args_from(3)? else {
+        return Err(line.invalid("allow requires KEY NAME and at least one RR type"));
+    };
+    let is_name = !matches!(key.text.trim(), "" | "*" | "@");
+    let name = key.text.parse().ok().filter(|_| is_name);
+    let key = name.ok_or_else(|| Error::expected(key, "the name of a key of tsig"))?;
+    let owner = match owner.text.as_str() {
+        "*" => None,
+        "@" => Some(origin.clone()),
+        text => {
+            let name = text.parse().ok();
+            let inside = name.filter(|name: &Name| name.view().is_in_domain(origin.view()));
+            let text = format!("a name in zone {origin}, @ or *");
+            Some(inside.ok_or_else(|| Error::expected(owner, text))?)
+        }
+    };
+    Ok(Permission { key, owner, types: permitted(types)? })
+}
+
+/// Nothing for all types.
+fn permitted(types: &[Token]) -> Result<Option<Vec<Type>>, Error> {
+    if let [only] = types
+        && only.text == "*"
+    {
+        return Ok(None);
+    }
+    let permitted = types.iter().map(|token| {
+        if token.text == "*" {
+            let text = "wildcard RR type must be the only type in an allow rule";
+            return Err(Error::invalid(token, text));
+        }
+        let found = token.text.parse().ok().filter(|rtype| may_be_allowed(*rtype));
+        found.ok_or_else(|| Error::expected(token, "a type that updates may change, ANY or *"))
+    });
+    permitted.collect::<Result<_, _>>().map(Some)
+}
+
+/// The zone that is kept in a file, or will be.
+fn kept(
+    directive: &Directive,
+    (file, path): (&Path, PathBuf),
+    origin: &Name,
+    policy: &Policy,
+    block: &BlockBuilder<'_>,
+) -> Result<Arc<DynamicZone>, Error> {
+    let at = |line: &&Directive| line.name.text == "database";
+    let at = directive.lines().iter().find(at).unwrap_or(directive);
+    let refuse = |why: String| at.invalid(format!("database {:?}: {why}", path.display()));
+    if database::is_same(file, &path) {
+        return Err(refuse("database and seed must be different files".to_owned()));
+    }
+    if let Some(zone) = block.shared.dynamic.get(&path) {
+        if zone.origin() != origin {
+            return Err(refuse(format!("database already serves zone {}", zone.origin())));
+        }
+        if let Some((data, octets)) = zone.data() {
+            policy.check_size(&data, octets).map_err(refuse)?;
+        }
+        return Ok(zone);
+    }
+    let zone = match database::read(&path, origin, policy, &block.shared.sink).map_err(refuse)? {
+        Some(zone) => zone,
+        None => {
+            let data = seed::read(file, origin, policy).map_err(|why| directive.invalid(why))?;
+            DynamicZone::new(origin.clone(), Some(path), data, &[])
+        }
+    };
+    let zone = Arc::new(zone);
+    block.shared.dynamic.add(&zone);
+    Ok(zone)
+}
+
+/// A zone that is read anew with each configuration; one for all addresses of a block.
+fn in_memory(
+    directive: &Directive,
+    file: &Path,
+    origin: &Name,
+    policy: &Policy,
+    block: &mut BlockBuilder<'_>,
+) -> Result<Arc<DynamicZone>, Error> {
+    let is_own = |own: &&InMemory| own.source == block.source && own.zone.origin() == origin;
+    if let Some(own) = block.services.kept.all::<InMemory>().find(is_own) {
+        return Ok(own.zone.clone());
+    }
+    let data = seed::read(file, origin, policy).map_err(|why| directive.invalid(why))?;
+    let zone = Arc::new(DynamicZone::new(origin.clone(), None, data, &[]));
+    block.services.kept.add(InMemory { source: block.source, zone: zone.clone() });
+    Ok(zone)
+}

@@ -1,0 +1,303 @@
+//! Zones that are changed by messages (RFC 2136), as their users and the one who changes them share them.
+
+use crate::data::{Data, Difference, Served};
+use crate::journal::{Journal, Packed, Step, Steps};
+use crate::limits::{JOURNAL_OCTETS, UPDATES_AT_ONCE, UPDATES_WAITING_MAX, UPDATES_WAITING_OCTETS};
+use crate::serial::Serial;
+use crate::table::Shown;
+use crate::update::{self, Next, Policy, Verdict};
+use crate::zone::{Soa, Version, Zone};
+use nodens_wire::{Name, Rcode};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+#[cfg(test)]
+mod tests;
+
+/// A zone, what it consists of, and the updates that wait.
+pub struct DynamicZone {
+    origin: Name,
+    /// The file that it is kept in, if it is.
+    database: Option<PathBuf>,
+    served: Served,
+    /// Locked while a version is replaced, so that it is of the version that is served.
+    changes: Mutex<Changes>,
+    shown: Shown,
+    waiting: Mutex<Waiting>,
+    wake: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+}
+
+/// What goes with the version that is served.
+#[derive(Debug)]
+struct Changes {
+    journal: Journal,
+    /// Octets of its records, see [`update::octets`].
+    octets: u64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    updates: VecDeque<Update>,
+    octets: usize,
+}
+
+/// An update that waits.
+pub struct Update {
+    /// The message, which has a verified signature and asks for this zone.
+    pub message: Vec<u8>,
+    /// The key of the signature.
+    pub key: Name,
+    /// What is allowed where it was asked for.
+    pub policy: Arc<Policy>,
+    /// Called with the RCODE of the response once that may be sent. Gives whether the worker has to be
+    /// woken, see [`Update::worker`].
+    pub reply: Box<dyn FnOnce(Rcode) -> bool + Send>,
+    /// The worker that waits for it.
+    pub worker: usize,
+}
+
+impl fmt::Debug for Update {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Update({} octets, {}, worker {})", self.message.len(), self.key, self.worker)
+    }
+}
+
+/// What came of the updates that were taken in one go.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// What the log has to say.
+    pub errors: Vec<String>,
+    /// The workers that have to be woken.
+    pub wake: Vec<usize>,
+}
+
+impl fmt::Debug for DynamicZone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DynamicZone({}, {:?})", self.origin, self.served)
+    }
+}
+
+impl DynamicZone {
+    /// A zone that begins with this version.
+    pub fn new(origin: Name, database: Option<PathBuf>, data: Data, steps: &[Arc<Step>]) -> Self {
+        let zone = Self {
+            origin,
+            database,
+            served: Served::default(),
+            changes: Mutex::new(Changes { journal: Journal::new(JOURNAL_OCTETS), octets: 0 }),
+            shown: Shown::default(),
+            waiting: Mutex::default(),
+            wake: Mutex::default(),
+        };
+        let octets = update::octets(&data);
+        zone.replace(Next { data, octets }, steps);
+        zone
+    }
+
+    /// Its name.
+    pub fn origin(&self) -> &Name {
+        &self.origin
+    }
+
+    /// The file that it is kept in, if it is.
+    pub fn database(&self) -> Option<&Path> {
+        self.database.as_deref()
+    }
+
+    /// What is served.
+    pub fn served(&self) -> &Served {
+        &self.served
+    }
+
+    /// Where it can be transferred.
+    pub fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    /// The version that is served, and its octets, see [`update::octets`].
+    pub fn data(&self) -> Option<(Data, u64)> {
+        let changes = lock(&self.changes);
+        Some((self.served.load().as_deref().cloned()?, changes.octets))
+    }
+
+    /// Has `wake` called when there is something to do.
+    pub fn on_update(&self, wake: impl Fn() + Send + Sync + 'static) {
+        *lock(&self.wake) = Some(Box::new(wake));
+    }
+
+    /// Has an update done soon.
+    ///
+    /// # Errors
+    /// Gives it back if too many wait.
+    pub fn push(&self, update: Update) -> Result<(), Update> {
+        {
+            let mut waiting = lock(&self.waiting);
+            let octets = waiting.octets + update.message.len();
+            if waiting.updates.len() >= UPDATES_WAITING_MAX || octets > UPDATES_WAITING_OCTETS {
+                return Err(update);
+            }
+            waiting.octets = octets;
+            waiting.updates.push_back(update);
+        }
+        if let Some(wake) = lock(&self.wake).as_ref() {
+            wake();
+        }
+        Ok(())
+    }
+
+    /// Whether updates wait.
+    pub fn has_updates(&self) -> bool {
+        !lock(&self.waiting).updates.is_empty()
+    }
+
+    /// Takes the updates that have waited longest, in their order.
+    pub fn take(&self) -> Vec<Update> {
+        let mut waiting = lock(&self.waiting);
+        let count = waiting.updates.len().min(UPDATES_AT_ONCE);
+        let taken: Vec<_> = waiting.updates.drain(..count).collect();
+        waiting.octets -= taken.iter().map(|update| update.message.len()).sum::<usize>();
+        taken
+    }
+
+    /// Does updates one after the other. Before the version that they make is served, and before any of
+    /// them is answered, `save` keeps it, given with what leads to it; where that fails, they are not done.
+    ///
+    /// Only one at a time may do this.
+    pub fn perform(
+        &self,
+        updates: Vec<Update>,
+        save: impl FnOnce(&Data, &Arc<Step>) -> Result<(), String>,
+    ) -> Done {
+        let mut done = Done::default();
+        let Some((before, octets)) = self.data() else { return fail(updates, done) };
+        let mut next: Option<Next> = None;
+        let mut answers = Vec::with_capacity(updates.len());
+        for Update { message, key, policy, reply, worker } in updates {
+            let present = next.as_ref().map_or((&before, octets), |own| (&own.data, own.octets));
+            let verdict = update::update(present, &policy, key.view(), &message);
+            let Verdict { rcode, next: later, reason } = verdict;
+            let failed = |reason| format!("UPDATE for {} failed: {reason}", self.origin);
+            done.errors.extend(reason.map(failed));
+            next = later.or(next);
+            // What was looked at may not be so after all, if it is not kept.
+            let depends = next.is_some();
+            answers.push((reply, worker, rcode, depends));
+        }
+        let kept = next.is_none_or(|next| self.keep(&before, next, save, &mut done));
+        for (reply, worker, rcode, depends) in answers {
+            let rcode = if depends && !kept { Rcode::SERVFAIL } else { rcode };
+            if reply(rcode) {
+                done.wake.push(worker);
+            }
+        }
+        done
+    }
+
+    fn keep(
+        &self,
+        before: &Data,
+        next: Next,
+        save: impl FnOnce(&Data, &Arc<Step>) -> Result<(), String>,
+        done: &mut Done,
+    ) -> bool {
+        let Difference { from, to, removed, added } = Difference::between(before, &next.data);
+        let [removed, added] = [removed, added].map(|records| {
+            let mut packed = Packed::default();
+            records.iter().for_each(|record| packed.push(record.into()));
+            packed
+        });
+        let step = Arc::new(Step { from, to, removed, added });
+        if let Err(reason) = save(&next.data, &step) {
+            done.errors.push(format!("UPDATE for {} failed: {reason}", self.origin));
+            return false;
+        }
+        self.replace(next, &[step]);
+        self.shown.announce();
+        true
+    }
+
+    /// Serves another version, which these steps lead to from the one before it; none where that is not
+    /// known. The caller announces it ([`DynamicZone::shown`]).
+    pub fn replace(&self, next: Next, steps: &[Arc<Step>]) {
+        // Held, so that the version before is not freed while others may wait for the lock.
+        let before = self.served.load_full();
+        {
+            let Next { data, octets } = next;
+            let mut changes = lock(&self.changes);
+            if steps.is_empty() {
+                changes.journal.forget();
+            }
+            steps.iter().for_each(|step| changes.journal.push(step.clone()));
+            // More than the zone has is never handed on.
+            changes.journal.trim(data.records());
+            changes.octets = octets;
+            self.served.store(data);
+        }
+        drop(before);
+        self.served.sweep();
+    }
+}
+
+/// Answers updates that cannot be done.
+fn fail(updates: Vec<Update>, mut done: Done) -> Done {
+    for Update { reply, worker, .. } in updates {
+        if reply(Rcode::SERVFAIL) {
+            done.wake.push(worker);
+        }
+    }
+    done
+}
+
+impl Done {
+    /// Answers updates with SERVFAIL, as they cannot be done.
+    pub fn failed(updates: Vec<Update>) -> Self {
+        fail(updates, Self::default())
+    }
+}
+
+impl Zone for DynamicZone {
+    fn soa(&self) -> Option<Soa> {
+        self.served.soa()
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.served.version()
+    }
+
+    fn since(&self, serial: Serial) -> Option<Version> {
+        let (steps, data) = {
+            let changes = lock(&self.changes);
+            (changes.journal.since(serial)?, self.served.load_full()?)
+        };
+        let records: u64 = steps.iter().map(|step| step.records()).sum();
+        // Less than the zone is wanted.
+        let fits = steps.last()?.to.serial() == data.soa().serial() && records < data.records();
+        fits.then(|| Version { soa: data.soa().clone(), records: Box::new(Steps::new(steps)) })
+    }
+}
+
+/// Zones by the files that they are kept in, for as long as a configuration has them: a new one goes on with
+/// what is here.
+#[derive(Debug, Default)]
+pub struct Known(Mutex<HashMap<PathBuf, Weak<DynamicZone>>>);
+
+impl Known {
+    /// The zone that is kept in this file.
+    pub fn get(&self, database: &Path) -> Option<Arc<DynamicZone>> {
+        lock(&self.0).get(database).and_then(Weak::upgrade)
+    }
+
+    /// Remembers a zone that is kept in a file.
+    pub fn add(&self, zone: &Arc<DynamicZone>) {
+        let Some(database) = zone.database() else { return };
+        let mut known = lock(&self.0);
+        known.retain(|_, zone| zone.strong_count() > 0);
+        known.insert(database.to_owned(), Arc::downgrade(zone));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

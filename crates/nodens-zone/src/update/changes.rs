@@ -1,0 +1,220 @@
+//! What the records of an update section change (RFC 2136 sections 2.5 and 3.4).
+
+use super::types::{is_derived, is_known, is_meta};
+use crate::data::{Data, Edit, Refused, is_same};
+use crate::limits::TTL_MAX;
+use crate::serial::Serial;
+use crate::zone::{RecordRef, Soa};
+use domain::base::iana::Rtype;
+use domain::base::name::ParsedName;
+use domain::base::rdata::ParseAnyRecordData;
+use domain::dep::octseq::Parser;
+use domain::rdata::AllRecordData;
+use nodens_wire::{Class, Name, NameRef, Rcode, Record, Type};
+
+/// Whether all records can be what an update section has, before any change is made.
+///
+/// # Errors
+/// The RCODE of the response.
+pub(super) fn check(origin: NameRef<'_>, updates: &[Record]) -> Result<(), Rcode> {
+    for record in updates {
+        let Record { owner, rtype, class, ttl, rdata } = record;
+        if !owner.view().is_in_domain(origin) {
+            return Err(Rcode::NOTZONE);
+        }
+        let fits = match *class {
+            Class::IN => !is_meta(*rtype) && (is_derived(*rtype) || can_be_added(origin, record)),
+            Class::ANY => *ttl == 0 && rdata.is_empty() && (!is_meta(*rtype) || *rtype == Type::ANY),
+            Class::NONE => *ttl == 0 && !is_meta(*rtype),
+            _ => false,
+        };
+        if !is_known(*rtype) || !fits {
+            return Err(Rcode::FORMERR);
+        }
+        if is_derived(*rtype) {
+            return Err(Rcode::NOTIMP);
+        }
+    }
+    Ok(())
+}
+
+fn can_be_added(origin: NameRef<'_>, record: &Record) -> bool {
+    let Record { owner, rtype, rdata, .. } = record;
+    if !is_rdata(*rtype, rdata) {
+        return false;
+    }
+    // A serial number of 0 is avoided (RFC 2136 sections 4.2 and 7.11).
+    *rtype != Type::SOA || owner.view() == origin && serial_in(rdata) != Some(Serial(0))
+}
+
+/// Whether octets are RDATA of the type.
+fn is_rdata(rtype: Type, rdata: &[u8]) -> bool {
+    let mut parser = Parser::from_ref(rdata);
+    let read = AllRecordData::<&[u8], ParsedName<&[u8]>>::parse_any_rdata(
+        Rtype::from_int(rtype.0),
+        &mut parser,
+    );
+    read.is_ok() && parser.remaining() == 0
+}
+
+/// The serial number in the RDATA of a SOA record.
+fn serial_in(rdata: &[u8]) -> Option<Serial> {
+    let numbers = rdata.get(rdata.len().checked_sub(SOA_NUMBERS)?..)?;
+    numbers.first_chunk().copied().map(u32::from_be_bytes).map(Serial)
+}
+
+/// Octets of SOA RDATA behind its two names.
+const SOA_NUMBERS: usize = 20;
+
+/// A version that is being made.
+pub(super) struct Changes {
+    edit: Edit,
+    origin: Name,
+    /// Whether anything was changed, even if it was changed back.
+    changed: bool,
+    /// Whether the update has brought a serial number.
+    has_serial: bool,
+}
+
+impl Changes {
+    pub(super) fn of(data: &Data) -> Self {
+        let origin = data.origin().to_name();
+        Self { edit: data.edit(), origin, changed: false, has_serial: false }
+    }
+
+    /// Makes the change that a record stands for; one that would break a rule of zones is none.
+    ///
+    /// # Errors
+    /// If the zone cannot hold the record.
+    pub(super) fn make(&mut self, record: &Record) -> Result<(), Refused> {
+        match (record.class, record.rtype) {
+            (Class::IN, Type::SOA) => self.add_soa(record),
+            (Class::IN, Type::CNAME) => self.add_cname(record),
+            (Class::IN, _) => self.add(record),
+            (Class::ANY, Type::ANY) => {
+                self.remove_name(record.owner.view());
+                Ok(())
+            }
+            (Class::ANY, rtype) => {
+                if !self.is_kept(record.owner.view(), rtype) {
+                    self.changed |= self.edit.remove_rrset(record.owner.view(), rtype);
+                }
+                Ok(())
+            }
+            _ => {
+                self.remove(record);
+                Ok(())
+            }
+        }
+    }
+
+    /// The version; nothing if nothing has changed.
+    ///
+    /// # Errors
+    /// What keeps it from being a zone.
+    pub(super) fn finish(mut self) -> Result<Option<Data>, String> {
+        if !self.changed {
+            return Ok(None);
+        }
+        if !self.has_serial {
+            self.count_serial();
+        }
+        self.edit.finish().map(Some).map_err(|error| error.to_string())
+    }
+
+    fn add_soa(&mut self, record: &Record) -> Result<(), Refused> {
+        let present = self.edit.rrset(self.origin.view(), Type::SOA);
+        let present = present.and_then(|set| serial_in(set.first()));
+        let is_later = present.zip(serial_in(&record.rdata)).is_some_and(|(old, new)| new > old);
+        if is_later {
+            self.edit.remove_rrset(self.origin.view(), Type::SOA);
+            self.edit.add(record.into())?;
+            (self.changed, self.has_serial) = (true, true);
+        }
+        Ok(())
+    }
+
+    fn add_cname(&mut self, record: &Record) -> Result<(), Refused> {
+        let owner = record.owner.view();
+        if self.edit.rrsets(owner).any(|set| set.rtype() != Type::CNAME) {
+            return Ok(());
+        }
+        if let Some(present) = self.edit.rrset(owner, Type::CNAME) {
+            let is_alone = present.count() == 1 && present.ttl() == ttl_of(record);
+            if is_alone && is_same(Type::CNAME, present.first(), &record.rdata) {
+                return Ok(());
+            }
+        }
+        self.edit.remove_rrset(owner, Type::CNAME);
+        self.edit.add(record.into())?;
+        self.changed = true;
+        Ok(())
+    }
+
+    /// The TTL of the record becomes that of all records of the RRset, which have one (RFC 2181 section
+    /// 5.2).
+    fn add(&mut self, record: &Record) -> Result<(), Refused> {
+        let (owner, rtype) = (record.owner.view(), record.rtype);
+        if self.edit.rrset(owner, Type::CNAME).is_some() {
+            return Ok(());
+        }
+        let ttl_before = self.edit.rrset(owner, rtype).map(|set| set.ttl());
+        self.changed |= self.edit.add(record.into())?;
+        if ttl_before.is_some_and(|before| before != ttl_of(record)) {
+            self.edit.set_ttl(owner, rtype, ttl_of(record));
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    fn remove_name(&mut self, owner: NameRef<'_>) {
+        if owner != self.origin.view() {
+            self.changed |= self.edit.remove_name(owner);
+            return;
+        }
+        let types: Vec<Type> = self.edit.rrsets(owner).map(|set| set.rtype()).collect();
+        for rtype in types {
+            if !self.is_kept(owner, rtype) {
+                self.changed |= self.edit.remove_rrset(owner, rtype);
+            }
+        }
+    }
+
+    fn remove(&mut self, record: &Record) {
+        let (owner, rtype) = (record.owner.view(), record.rtype);
+        let is_last = || self.edit.rrset(owner, rtype).is_none_or(|set| set.count() <= 1);
+        if self.is_kept(owner, rtype) && (rtype == Type::SOA || is_last()) {
+            return;
+        }
+        let in_zone = RecordRef { class: Class::IN, ..record.into() };
+        self.changed |= self.edit.remove(in_zone);
+    }
+
+    /// Whether a zone has to have such records: SOA and NS records of its origin.
+    fn is_kept(&self, owner: NameRef<'_>, rtype: Type) -> bool {
+        matches!(rtype, Type::SOA | Type::NS) && owner == self.origin.view()
+    }
+
+    /// Gives the zone the next serial number, which is never 0 (RFC 2136 section 7.11).
+    fn count_serial(&mut self) {
+        let Some(soa) = self.edit.rrset(self.origin.view(), Type::SOA) else { return };
+        let Some(record) = soa.iter().next() else { return };
+        let (owner, mut rdata) = (record.owner.to_name(), record.rdata.to_vec());
+        let RecordRef { rtype, class, ttl, .. } = record;
+        let serial = serial_in(&rdata).map_or(0, |serial| serial.0).wrapping_add(1).max(1);
+        let at = rdata.len().saturating_sub(SOA_NUMBERS);
+        if let Some(slot) = rdata.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            *slot = serial.to_be_bytes();
+        }
+        if let Ok(soa) = Soa::new(Record { owner, rtype, class, ttl, rdata }) {
+            self.edit.remove_rrset(self.origin.view(), Type::SOA);
+            // invariant: it takes the place of one of the same form.
+            _ = self.edit.add(soa.record().into());
+        }
+    }
+}
+
+/// The TTL that a record gets in a zone (RFC 2181 section 8).
+fn ttl_of(record: &Record) -> u32 {
+    if record.ttl > TTL_MAX { 0 } else { record.ttl }
+}
