@@ -78,6 +78,7 @@ const DIRECTIVES: &[Known] = &[
     known("debug"),
     known("dns64"),
     with("dnstap", "nobody.sock"),
+    Known { lines: &["file zone", "allow key.example. * A"], ..known("dynupdate") },
     known("erratic"),
     known("errors"),
     with("file", "db.zone"),

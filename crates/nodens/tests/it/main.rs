@@ -4,6 +4,7 @@ mod acme;
 mod clients;
 mod deploy;
 mod dnstap;
+mod dynupdate;
 mod encrypted;
 mod face;
 mod faults;

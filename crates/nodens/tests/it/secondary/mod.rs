@@ -4,6 +4,7 @@ mod peers;
 
 use crate::fixture::{Server, alone};
 use nodens_wire::Type;
+pub(crate) use peers::built;
 use peers::{KEY, Kind, Peer, Role, SECRET, ZONE};
 use std::collections::BTreeMap;
 use std::process::Command;

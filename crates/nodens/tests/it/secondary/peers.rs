@@ -139,7 +139,7 @@ fn program(kind: Kind) -> Option<PathBuf> {
 }
 
 /// Where `make setup` builds it. Without it, the tests that need it do nothing.
-fn built(program: &str) -> Option<PathBuf> {
+pub(crate) fn built(program: &str) -> Option<PathBuf> {
     let cache = match std::env::var_os("NODENS_PEERS_CACHE") {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/peers"),
