@@ -193,7 +193,7 @@ pub fn message(data: &[u8]) {
 /// What is admitted has one question that reads the same in the general parser.
 pub fn admission(data: &[u8]) {
     match admit(data) {
-        Admission::Accept(query) => {
+        Admission::Accept(query) | Admission::Update(query) => {
             let qname = query.qname(data).to_name();
             let header = Header::read(data).expect("an admitted request has a header");
             assert!(!header.flags.has(Flags::QR));

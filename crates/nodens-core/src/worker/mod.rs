@@ -117,7 +117,9 @@ impl Worker {
                 return Verdict::Answered;
             }
             Admission::Accept(query) => query,
-            Admission::Update(query) => return self.receive_update(now, client, request, query, out),
+            Admission::Update(query) => {
+                return self.receive_update(now, client, request, query, out);
+            }
         };
         self.begin((now, client), request, query, Start::Top, out)
     }

@@ -35,12 +35,7 @@ fn update(client: &str, server: SocketAddr, lines: &str) -> (bool, String) {
 }
 
 /// The same, for so many seconds.
-fn update_within(
-    seconds: &str,
-    client: &str,
-    server: SocketAddr,
-    lines: &str,
-) -> (bool, String) {
+fn update_within(seconds: &str, client: &str, server: SocketAddr, lines: &str) -> (bool, String) {
     let (ip, port) = (server.ip(), server.port());
     let mut child = Command::new(client)
         .args(["-y", KEY, "-t", seconds, "-r", "0"])
@@ -79,13 +74,22 @@ const UPDATES: [(&str, &str); 24] = [
     ("prereq yxrrset new.example.org. AAAA\nupdate add new.example.org. 60 TXT a", "NXRRSET"),
     ("prereq nxrrset new.example.org. A\nupdate add new.example.org. 60 TXT a", "YXRRSET"),
     ("prereq yxrrset new.example.org. A 192.0.2.10\nupdate add new.example.org. 60 TXT a b", ""),
-    ("prereq yxrrset new.example.org. A 192.0.2.99\nupdate add new.example.org. 60 TXT c", "NXRRSET"),
+    (
+        "prereq yxrrset new.example.org. A 192.0.2.99\nupdate add new.example.org. 60 TXT c",
+        "NXRRSET",
+    ),
     ("update add x.example.net. 60 A 192.0.2.1", "NOTZONE"),
-    ("update add new.example.org. 60 DS 1 8 2 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", "NOTIMP"),
+    (
+        "update add new.example.org. 60 DS 1 8 2 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
+        "NOTIMP",
+    ),
     ("update add www.example.org. 60 CNAME new.example.org.", ""),
     ("update add alias.example.org. 60 A 192.0.2.1", ""),
     ("update add alias.example.org. 60 CNAME new.example.org.", ""),
-    ("update delete www.example.org. A 192.0.2.1\nupdate add www.example.org. 60 CNAME new.example.org.", ""),
+    (
+        "update delete www.example.org. A 192.0.2.1\nupdate add www.example.org. 60 CNAME new.example.org.",
+        "",
+    ),
     ("update add mail.example.org. 60 MX 5 new.example.org.", ""),
     ("update add _dns._udp.example.org. 60 SRV 1 2 53 new.example.org.", ""),
     ("update add *.wild.example.org. 60 TXT wild", ""),
@@ -126,10 +130,18 @@ fn clients_of_others_change_a_zone_as_they_do_with_coredns() {
         let peer = peer(&folder);
         for (lines, rcode) in UPDATES {
             let (is_content, said) = update(client, server.address, lines);
-            assert_eq!((is_content, said.contains(rcode)), (rcode.is_empty(), true), "{lines}: {said}");
+            assert_eq!(
+                (is_content, said.contains(rcode)),
+                (rcode.is_empty(), true),
+                "{lines}: {said}"
+            );
             if let Some((_, peer)) = &peer {
                 let theirs = update(client, *peer, lines);
-                assert_eq!((theirs.0, theirs.1.contains(rcode)), (is_content, true), "{lines}: {theirs:?}");
+                assert_eq!(
+                    (theirs.0, theirs.1.contains(rcode)),
+                    (is_content, true),
+                    "{lines}: {theirs:?}"
+                );
                 assert_eq!(records(server.address), records(*peer), "{client}: {lines}");
             }
         }

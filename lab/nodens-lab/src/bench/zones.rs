@@ -41,6 +41,8 @@ pub(super) struct ZoneFile {
     /// The name, with its final dot.
     pub(super) origin: &'static str,
     pub(super) path: PathBuf,
+    /// Whether it has signatures.
+    pub(super) signed: bool,
 }
 
 /// A zone and the queries about it.
@@ -103,7 +105,7 @@ impl Zones {
             Arrangement::SignedZone => (hits(seed, SIGNED, Some(&Edns::new(1232, true)))?, &[0]),
             _ => (hits(seed, LARGE, None)?, &[0]),
         };
-        Ok(Some(Zone { file: ZoneFile { origin, path }, queries, rcodes }))
+        Ok(Some(Zone { file: ZoneFile { origin, path, signed }, queries, rcodes }))
     }
 }
 
