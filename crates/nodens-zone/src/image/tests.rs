@@ -131,3 +131,23 @@ fn names_of_files_are_those_of_zones_where_they_can_be() {
     let longest = format!("{0}.{0}.{0}.{1}.", "a".repeat(63), "b".repeat(61));
     assert_eq!(file_name(&name(&longest)).len(), 69);
 }
+
+#[test]
+fn a_last_frame_that_is_cut_is_told_from_damage() {
+    let (whole, lengths) = image(4, 4);
+    let rest = |octets: &[u8]| Image::read(&zone(), octets).unwrap().rest(octets);
+    for len in lengths[0]..=whole.len() {
+        let is_whole = lengths.contains(&len);
+        let expected = if is_whole { Rest::Nothing } else { Rest::Cut };
+        assert_eq!(rest(&whole[..len]), expected, "{len}");
+    }
+    // Behind the frame's length, which may say anything.
+    for at in lengths[1] + HEAD_LEN..lengths[2] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        assert_eq!(rest(&damaged), Rest::Damaged, "{at}");
+    }
+    // A file may be longer than what was written to it.
+    let padded = [&whole[..], &[0; 100]].concat();
+    assert_eq!(rest(&padded), Rest::Cut);
+}

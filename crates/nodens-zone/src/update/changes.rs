@@ -49,6 +49,9 @@ fn can_be_added(origin: NameRef<'_>, record: &Record) -> bool {
 
 /// Whether octets are RDATA of the type.
 fn is_rdata(rtype: Type, rdata: &[u8]) -> bool {
+    if rdata.is_empty() {
+        return matches!(rtype, Type::NULL | Type::APL);
+    }
     let mut parser = Parser::from_ref(rdata);
     let read = AllRecordData::<&[u8], ParsedName<&[u8]>>::parse_any_rdata(
         Rtype::from_int(rtype.0),

@@ -1,0 +1,138 @@
+use super::*;
+use crate::data::Edit;
+use crate::update::Permission;
+use crate::zone::Advance;
+use nodens_wire::{Builder, Class, Flags, Opcode, Record, Section, Type};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn host(number: u32) -> Record {
+    let owner = name(&format!("host-{number}.z."));
+    Record { owner, rtype: Type::A, class: Class::IN, ttl: 5, rdata: number.to_be_bytes().to_vec() }
+}
+
+fn zone(hosts: u32) -> DynamicZone {
+    let zone = name("z.");
+    let soa = Soa::with(zone.view(), 5, (&zone, &zone), [1, 7200, 1800, 86400, 5]);
+    let mut edit = Edit::new(zone.view(), Class::IN);
+    edit.add(soa.record().into()).unwrap();
+    (0..hosts).for_each(|number| _ = edit.add((&host(number)).into()).unwrap());
+    DynamicZone::new(zone, None, edit.finish().unwrap(), &[])
+}
+
+type Answers = Arc<Mutex<Vec<(u32, Rcode)>>>;
+
+/// Adds this host, or asks for it to be there if it is not added.
+fn update(number: u32, adds: bool, answers: &Answers) -> Update {
+    let mut message = Vec::new();
+    let mut builder = Builder::new(&mut message, 7, Flags(0).with_opcode(Opcode::UPDATE));
+    builder.question(name("z.").view(), Type::SOA, Class::IN);
+    match adds {
+        true => builder.push(Section::Authority, &host(number)).unwrap(),
+        false => {
+            let bare = Record { class: Class::ANY, ttl: 0, rdata: Vec::new(), ..host(number) };
+            builder.push(Section::Answer, &bare).unwrap();
+        }
+    }
+    let permissions = vec![Permission { key: name("key."), owner: None, types: None }];
+    let (records_max, octets_max, update_records_max) = (10_000, 1 << 20, 10);
+    let policy = Policy { permissions, records_max, octets_max, update_records_max };
+    let answers = answers.clone();
+    let reply = move |rcode| {
+        lock(&answers).push((number, rcode));
+        number.is_multiple_of(2)
+    };
+    Update {
+        message,
+        key: name("key."),
+        policy: Arc::new(policy),
+        reply: Box::new(reply),
+        worker: number as usize,
+    }
+}
+
+#[test]
+fn updates_that_wait_make_one_version_which_is_kept_before_it_is_served() {
+    let (zone, answers) = (zone(20), Answers::default());
+    for (number, adds) in [(100, false), (100, true), (100, false), (101, true)] {
+        zone.push(update(number, adds, &answers)).unwrap();
+    }
+    let mut saved = Vec::new();
+    let done = zone.perform(zone.take(), |data, step| {
+        assert_eq!(zone.served().load().as_ref().unwrap().soa().serial(), Serial(1));
+        assert!(lock(&answers).is_empty());
+        saved.push((data.soa().serial(), step.removed.len(), step.added.len()));
+        Ok(())
+    });
+    assert_eq!(saved, [(Serial(3), 0, 2)]);
+    assert_eq!((done.errors.len(), done.wake), (0, vec![100, 100, 100]));
+    let rcodes: Vec<_> = lock(&answers).iter().map(|(_, rcode)| *rcode).collect();
+    assert_eq!(rcodes, [Rcode::NXRRSET, Rcode::NOERROR, Rcode::NOERROR, Rcode::NOERROR]);
+    // Secondaries get what has changed.
+    let mut records = zone.since(Serial(1)).unwrap().records;
+    let mut count = 0;
+    while records.advance() == Advance::Record {
+        count += 1;
+    }
+    assert_eq!((count, zone.soa().unwrap().serial()), (4, Serial(3)));
+    assert!(zone.since(Serial(2)).is_none() && zone.version().is_some());
+    assert_eq!(zone.data().unwrap().1, update::octets(&zone.data().unwrap().0));
+}
+
+#[test]
+fn what_cannot_be_kept_is_not_done_and_neither_is_what_depends_on_it() {
+    let (zone, answers) = (zone(1), Answers::default());
+    for (number, adds) in [(0, false), (7, true), (7, false), (0, true)] {
+        zone.push(update(number, adds, &answers)).unwrap();
+    }
+    let done = zone.perform(zone.take(), |_, _| Err("the disk is full".to_owned()));
+    assert_eq!(done.errors, ["UPDATE for z. failed: the disk is full"]);
+    let rcodes: Vec<_> = lock(&answers).iter().map(|(_, rcode)| *rcode).collect();
+    assert_eq!(rcodes, [Rcode::NOERROR, Rcode::SERVFAIL, Rcode::SERVFAIL, Rcode::SERVFAIL]);
+    assert_eq!(zone.soa().unwrap().serial(), Serial(1));
+    // An update that changes nothing has nothing to be kept.
+    zone.push(update(0, true, &answers)).unwrap();
+    zone.perform(zone.take(), |_, _| panic!("nothing has changed"));
+    assert_eq!(lock(&answers).last(), Some(&(0, Rcode::NOERROR)));
+}
+
+#[test]
+fn no_more_updates_wait_than_may() {
+    let (zone, answers) = (zone(1), Answers::default());
+    let woken = Arc::new(AtomicUsize::new(0));
+    let count = woken.clone();
+    zone.on_update(move || _ = count.fetch_add(1, Ordering::Relaxed));
+    for number in 0..UPDATES_WAITING_MAX as u32 {
+        zone.push(update(number, true, &answers)).unwrap();
+    }
+    assert!(zone.push(update(1, true, &answers)).is_err());
+    assert_eq!(woken.load(Ordering::Relaxed), UPDATES_WAITING_MAX);
+    assert_eq!(zone.take().len(), UPDATES_AT_ONCE);
+    zone.push(update(1, true, &answers)).unwrap();
+    while zone.has_updates() {
+        let done = Done::failed(zone.take());
+        assert!(done.errors.is_empty());
+    }
+    assert!(lock(&answers).iter().all(|(_, rcode)| *rcode == Rcode::SERVFAIL));
+    // Few long messages are as much as many short ones.
+    let mut long = update(1, true, &answers);
+    long.message.resize(UPDATES_WAITING_OCTETS, 0);
+    zone.push(long).unwrap();
+    assert!(zone.push(update(1, true, &answers)).is_err());
+}
+
+#[test]
+fn a_zone_is_known_by_its_database_as_long_as_it_is_in_use() {
+    let known = Known::default();
+    let path = Path::new("/none/db");
+    let (data, _) = zone(1).data().unwrap();
+    let zone = Arc::new(DynamicZone::new(name("z."), Some(path.to_owned()), data, &[]));
+    known.add(&zone);
+    assert!(known.get(path).is_some_and(|found| Arc::ptr_eq(&found, &zone)));
+    assert!(known.get(Path::new("/none/other")).is_none());
+    drop(zone);
+    assert!(known.get(path).is_none());
+}
