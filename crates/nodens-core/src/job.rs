@@ -348,6 +348,7 @@ impl<S: States> Resolution<S> {
         let flags = self.flags.reply().with(Flags::AA, authoritative).with_rcode(rcode);
         self.response.rcode = rcode;
         self.response.written = true;
+        self.response.without_opt = false;
         let mut builder = nodens_wire::Builder::new(&mut self.response.wire, 0, flags);
         builder.question(self.qname.view(), self.qtype, self.qclass);
         builder
@@ -364,6 +365,7 @@ impl<S: States> Resolution<S> {
         let flags = self.flags.reply().with(Flags::AA, authoritative).with_rcode(rcode);
         self.response.rcode = rcode;
         self.response.written = true;
+        self.response.without_opt = false;
         let mut builder = nodens_wire::Builder::new(&mut self.response.wire, 0, flags);
         builder.question(self.qname.view(), self.qtype, self.qclass);
         fill(&mut builder, self.qname.view());

@@ -21,6 +21,10 @@ pub struct Response {
     pub dropped: bool,
     /// The directive that answered, by [`crate::handlers::Handler::index`], for metrics.
     pub answered_by: Option<usize>,
+    /// Octets at the end of the qname that a wildcard lies right below which stands for it; 0 if none does.
+    pub below_wildcard: u8,
+    /// The message is known to have no OPT record, so that none is looked for.
+    pub without_opt: bool,
     /// It follows something that changes at any time and costs nothing to ask again, so `cache`
     /// does not keep it.
     pub live: bool,
@@ -43,6 +47,8 @@ impl Response {
         self.written = false;
         self.dropped = false;
         self.live = false;
+        self.below_wildcard = 0;
+        self.without_opt = false;
         self.handed_on = false;
         self.answered_by = None;
     }
@@ -63,6 +69,7 @@ impl Response {
         self.wire.extend_from_slice(message);
         self.rcode = self.flags().rcode();
         self.written = true;
+        self.without_opt = false;
         self.handed_on = false;
     }
 
@@ -70,6 +77,7 @@ impl Response {
     ///
     /// Not for the hot path: it allocates per record.
     pub fn edit(&mut self, change: impl FnOnce(&mut Message)) -> Result<(), WireError> {
+        self.without_opt = false;
         let mut message = Message::parse(&self.wire)?;
         change(&mut message);
         message.write(&mut self.wire)

@@ -208,3 +208,104 @@ fn a_name_is_compared_with_each_suffix_once_at_most() {
     }
     assert_eq!(COMPARED.get(), 1000 * 48);
 }
+
+/// The records that a message reads as, and how long it is.
+fn read(out: &[u8]) -> (crate::Message, usize) {
+    (crate::Message::parse(out).unwrap(), out.len())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn records_of_an_rrset_read_as_if_written_one_by_one_and_are_hardly_longer(
+        qname in any_name(),
+        above in 0..4_usize,
+        targets in prop::collection::vec(any_name(), 1..20),
+        rtype in prop_oneof![Just(Type::NS), Just(Type::MX), Just(Type::TXT)],
+    ) {
+        let owner = (0..above).fold(qname.view(), |name, _| name.parent().unwrap_or(name));
+        let fields = (rtype, Class::IN, 60);
+        let front: &[u8] = if rtype == Type::MX { &[0, 1] } else { &[] };
+        let rdata: Vec<_> = targets.iter().map(|name| [front, name.as_wire()].concat()).collect();
+        let (mut one_by_one, mut together) = (Vec::new(), Vec::new());
+        let mut builder = Builder::new(&mut one_by_one, 0, Flags(0));
+        builder.question(qname.view(), Type::A, Class::IN);
+        for rdata in &rdata {
+            builder.record(Section::Authority, owner, fields, rdata).unwrap();
+        }
+        for name in &targets {
+            builder.record(Section::Additional, name.view(), (Type::A, Class::IN, 1), &[1; 4]).unwrap();
+        }
+        let mut builder = Builder::new(&mut together, 0, Flags(0));
+        builder.question(qname.view(), Type::A, Class::IN);
+        let of = builder.end_of_question(owner);
+        prop_assert_eq!(of.is_none(), owner.is_root() || qname.view().label_count() > 48);
+        let mut standing = [0; 16];
+        let all = rdata.iter().map(Vec::as_slice);
+        let of = of.unwrap_or(Owner::Name(owner));
+        let count = builder.records(Section::Authority, of, fields, all, &mut standing);
+        prop_assert_eq!(count, Ok(targets.len()));
+        for (at, name) in targets.iter().enumerate() {
+            let owner = match standing.get(at) {
+                Some(stands @ 1..) => Owner::At(*stands),
+                _ => Owner::Name(name.view()),
+            };
+            let rdata = std::iter::once(&[1; 4][..]);
+            builder.records(Section::Additional, owner, (Type::A, Class::IN, 1), rdata, &mut []).unwrap();
+        }
+        let ((expected, long), (message, len)) = (read(&one_by_one), read(&together));
+        prop_assert_eq!(message, expected);
+        // A name that begins an earlier one is not looked for behind the first.
+        prop_assert!(len <= long + 8 * targets.len(), "{} octets, not {}", len, long);
+    }
+}
+
+#[test]
+fn names_of_an_rrset_share_what_they_end_with_and_say_where_they_stand() {
+    let name = |text: &str| Name::parse(text).unwrap();
+    let mut out = Vec::new();
+    let mut builder = Builder::new(&mut out, 0, Flags(0));
+    builder.question(name("www.example.org.").view(), Type::A, Class::IN);
+    let cut = builder.end_of_question(name("example.org.").view()).unwrap();
+    assert!(matches!(cut, Owner::At(16)));
+    assert!(builder.end_of_question(name("EXAMPLE.org.").view()).is_none());
+    assert!(builder.end_of_question(NameRef::root()).is_none());
+    let servers =
+        ["a.ns.example.org.", "b.ns.example.org.", "x.net.", "y.net.", "www.example.org."];
+    let servers = servers.map(name);
+    let mut standing = [0; 8];
+    let rdata = servers.iter().map(Name::as_wire);
+    let fields = (Type::NS, Class::IN, 60);
+    builder.records(Section::Authority, cut, fields, rdata, &mut standing).unwrap();
+    let start = 12 + 17 + 4;
+    // Each has 12 octets before its RDATA.
+    assert_eq!(standing, [start + 12, start + 31, start + 47, start + 66, 12, 0, 0, 0]);
+    assert_eq!(
+        out.len(),
+        usize::from(start) + (12 + 7) + (12 + 4) + (12 + 7) + (12 + 4) + (12 + 2)
+    );
+    let message = crate::Message::parse(&out).unwrap();
+    let read: Vec<_> = message.authority.iter().map(|record| record.rdata.clone()).collect();
+    assert_eq!(read, servers.map(|name| name.as_wire().to_vec()));
+}
+
+#[test]
+fn an_rrset_that_does_not_fit_ends_with_a_whole_record() {
+    let name: Name = "example.org.".parse().unwrap();
+    let big = vec![0; 40_000];
+    for rdata in [[name.as_wire(), &big[..]], [&big[..], name.as_wire()]] {
+        let mut out = Vec::new();
+        let mut builder = Builder::new(&mut out, 0, Flags(0));
+        builder.question(name.view(), Type::TXT, Class::IN);
+        let fields = (Type::TXT, Class::IN, 60);
+        let all = rdata.into_iter().chain([&big[..]]);
+        let of = Owner::At(HEADER_LEN as u16);
+        assert_eq!(
+            builder.records(Section::Answer, of, fields, all, &mut []),
+            Err(WireError::TooLong)
+        );
+        let message = crate::Message::parse(&out).unwrap();
+        assert_eq!((message.answer.len(), message.flags.has(Flags::TC)), (2, true));
+    }
+}

@@ -32,10 +32,31 @@ pub fn shape(
     limit: usize,
 ) -> Result<(), WireError> {
     let mut header = Header::read(response)?;
-    header.flags = header.flags.with_rcode(rcode);
     if header.counts[3] > 0 {
         remove_opt(response, &mut header)?;
     }
+    fit(response, header, rcode, (edns, limit))
+}
+
+/// As [`shape`], for a response that is known to have no OPT record: its records are not looked at
+/// if they all fit.
+pub fn shape_without_opt(
+    response: &mut Vec<u8>,
+    rcode: Rcode,
+    edns: Option<ResponseEdns<'_>>,
+    limit: usize,
+) -> Result<(), WireError> {
+    let header = Header::read(response)?;
+    fit(response, header, rcode, (edns, limit))
+}
+
+fn fit(
+    response: &mut Vec<u8>,
+    mut header: Header,
+    rcode: Rcode,
+    (edns, limit): (Option<ResponseEdns<'_>>, usize),
+) -> Result<(), WireError> {
+    header.flags = header.flags.with_rcode(rcode);
     let opt_len = edns.map_or(0, |edns| OPT_LEN + edns.options.len());
     if response.len() + opt_len > limit {
         // Its counts must be those of the records that are left.
@@ -192,6 +213,17 @@ mod tests {
         assert_eq!(Message::parse(&bytes).unwrap().additional.len(), 1);
         shape(&mut bytes, Rcode::NOERROR, None, 512).unwrap();
         assert_eq!(bytes, plain);
+    }
+
+    #[test]
+    fn a_response_without_an_opt_record_is_shaped_as_others_are() {
+        let edns = ResponseEdns { udp_size: 1232, ..ResponseEdns::default() };
+        for (records, edns) in [(2, None), (2, Some(edns)), (40, Some(edns))] {
+            let (mut one, mut other) = (response(records), response(records));
+            shape(&mut one, Rcode::NXDOMAIN, edns, 512).unwrap();
+            shape_without_opt(&mut other, Rcode::NXDOMAIN, edns, 512).unwrap();
+            assert_eq!(one, other);
+        }
     }
 
     #[test]

@@ -166,7 +166,29 @@ impl Suffixes {
 
     /// Remembers the suffixes of a name that is written at `at` while nothing else is remembered.
     pub(crate) fn remember_first(&mut self, at: usize, name: NameRef<'_>) {
-        self.remember_starts(starts_of(name).map(|start| at + start), ROOT);
+        let mut wire = name.as_wire();
+        let end = at + wire.len();
+        let mut last = None;
+        let mut index = 0;
+        for (slot, tail) in self.at.iter_mut().zip(&mut self.tail) {
+            let Some(rest) = wire.split_first().and_then(|(len, rest)| {
+                Some(*len).filter(|len| *len > 0).and_then(|len| rest.get(usize::from(len)..))
+            }) else {
+                break;
+            };
+            *slot = (end - wire.len()) as u16;
+            index += 1;
+            *tail = index;
+            (wire, last) = (rest, Some(tail));
+        }
+        match last {
+            Some(tail) if wire.len() == 1 && end <= POINTER_MAX => {
+                *tail = ROOT;
+                self.filled.len = index;
+            }
+            // It has more labels than there is room for.
+            _ => self.remember_starts(starts_of(name).map(|start| at + start), ROOT),
+        }
         let Filled { len, long, .. } = self.filled;
         self.first = if long == ROOT { len } else { 0 };
     }

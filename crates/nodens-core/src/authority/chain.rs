@@ -57,6 +57,14 @@ impl<'z> Chain<'z> {
         self.links.first().is_none_or(Option::is_none)
     }
 
+    /// The wildcard that stands for the qname, if it is an alias.
+    pub(super) fn wildcard(&self) -> Option<NameRef<'z>> {
+        match self.links.first() {
+            Some(Some(Link::Cname { wildcard, .. })) => *wildcard,
+            _ => None,
+        }
+    }
+
     /// Follows `qname` as far as the zone has it.
     pub(super) fn follow(
         &mut self,

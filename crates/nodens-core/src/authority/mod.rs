@@ -53,7 +53,12 @@ pub(crate) fn answer<S: States>(
 ) -> Reply {
     let (qtype, dnssec) = (q.qtype, q.dnssec_ok());
     let mut chain = Chain::default();
-    match chain.follow(data, q.qname.view(), qtype, others) {
+    let end = chain.follow(data, q.qname.view(), qtype, others);
+    q.response.below_wildcard = below(match &end {
+        End::Found(found) if chain.is_empty() => found.wildcard(),
+        _ => chain.wildcard(),
+    });
+    match end {
         End::Pass => Reply::Pass,
         End::Circle => Reply::Failed("an alias that leads to itself"),
         End::Elsewhere => {
@@ -95,9 +100,16 @@ pub(crate) fn answer<S: States>(
                 chain.prove(&mut out, qname);
                 additional(&mut out, &found);
             });
+            q.response.without_opt = true;
             Reply::Answered
         }
     }
+}
+
+/// Octets of the name that a wildcard lies right below.
+fn below(wildcard: Option<NameRef<'_>>) -> u8 {
+    let parent = wildcard.and_then(NameRef::parent);
+    parent.map_or(0, |parent| u8::try_from(parent.as_wire().len()).unwrap_or(u8::MAX))
 }
 
 /// Writes what was found for `name`, and what proves that it is all.
@@ -149,10 +161,8 @@ fn additional(out: &mut Out<'_, '_, '_>, found: &Found<'_>) {
 /// The wildcard that stands for `name`, if one does.
 pub(crate) fn wildcard<'d>(data: &'d Data, name: NameRef<'_>, qtype: Type) -> Option<NameRef<'d>> {
     match data.lookup(name, qtype) {
-        Found::Answer { wildcard, .. }
-        | Found::Several { wildcard, .. }
-        | Found::Cname { wildcard, .. } => wildcard,
-        _ => None,
+        Found::NoData { .. } => None,
+        found => found.wildcard(),
     }
 }
 

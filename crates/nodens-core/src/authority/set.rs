@@ -29,8 +29,12 @@ impl<T> ZoneSet<T> {
 
     /// The value of the longest zone that `name` lies in.
     pub(crate) fn find(&self, name: NameRef<'_>) -> Option<&T> {
-        let mut buffer = [0; NAME_LEN_MAX];
         let wire = name.as_wire();
+        if self.by_name.len() == 1 {
+            let (zone, value) = self.by_name.iter().next()?;
+            return ends_with(wire, zone).then_some(value);
+        }
+        let mut buffer = [0; NAME_LEN_MAX];
         let folded = buffer.get_mut(..wire.len())?;
         folded.copy_from_slice(wire);
         folded.make_ascii_lowercase();
@@ -72,6 +76,15 @@ impl<T> ZoneSet<T> {
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.by_name.values()
     }
+}
+
+/// Whether a name is another one, which is in lower case, or lies below it.
+fn ends_with(mut wire: &[u8], zone: &[u8]) -> bool {
+    while wire.len() > zone.len() {
+        let Some((len, rest)) = wire.split_first() else { return false };
+        wire = rest.get(usize::from(*len)..).unwrap_or_default();
+    }
+    wire == zone || wire.eq_ignore_ascii_case(zone)
 }
 
 fn depth(labels: usize) -> u128 {

@@ -154,20 +154,18 @@ impl Data {
     pub fn nsec_before(&self, name: NameRef<'_>) -> Option<Rrset<'_>> {
         let origin = self.origin();
         let place = Place::new(name, origin)?;
-        let mut walk = self.names.walk(&place, origin);
+        let walk = self.names.walk(&place, origin);
         let mut candidate = walk.hidden_by.or(walk.hit);
-        let mut key = place.key;
+        let (mut key, mut reached) = (place.key, (walk.common, walk.is_behind));
         for _ in 0..NSEC_STEPS {
             if let Some(entry) = candidate {
                 if let Some(set) = entry.node.set(Type::NSEC, self.class) {
                     return Some(set);
                 }
                 key = Place::new(entry.node.owner(), origin)?.key;
-                walk.common = key.len();
+                reached = (key.len(), false);
             }
-            let before = self.names.before(&key, walk.common, origin)?;
-            walk = self.names.walk(&Place::new(before.node.owner(), origin)?, origin);
-            candidate = walk.hidden_by.or(walk.hit);
+            candidate = Some(self.names.before(&key, reached)?);
         }
         None
     }
@@ -260,7 +258,7 @@ impl Data {
         if let Some(hit) = walk.hit.filter(is_ours) {
             return hit.node.set(Type::NSEC3, self.class).map(Nsec3::Matching);
         }
-        let mut next = self.hashed.before(&place.key, walk.common, origin);
+        let mut next = self.hashed.before(&place.key, (walk.common, walk.is_behind));
         // The last one covers what comes before the first.
         for _ in 0..NSEC_STEPS {
             let entry = next.or_else(|| self.hashed.last())?;
@@ -268,7 +266,7 @@ impl Data {
                 return entry.node.set(Type::NSEC3, self.class).map(Nsec3::Covering);
             }
             let place = Place::new(entry.node.owner(), origin)?;
-            next = self.hashed.before(&place.key, place.key.len(), origin);
+            next = self.hashed.before(&place.key, (place.key.len(), false));
         }
         None
     }

@@ -107,6 +107,22 @@ impl Key {
     }
 
     fn push_label(&mut self, label: &[u8]) {
+        // Nearly all labels have one symbol for each octet.
+        if let Some(free) = self.symbols.get_mut(self.len..=self.len + label.len())
+            && let Some((end, free)) = free.split_last_mut()
+        {
+            let mut rare = 0;
+            for (slot, octet) in free.iter_mut().zip(label) {
+                let [first, second] = CODES.get(usize::from(*octet)).copied().unwrap_or_default();
+                *slot = first;
+                rare |= second;
+            }
+            if rare == 0 {
+                *end = SEPARATOR;
+                self.len += label.len() + 1;
+                return;
+            }
+        }
         let Some(free) = self.symbols.get_mut(self.len..) else { return };
         let mut used = 0;
         let mut push = |symbol| {

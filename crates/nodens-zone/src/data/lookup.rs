@@ -69,6 +69,21 @@ pub enum Found<'z> {
     Outside,
 }
 
+impl<'z> Found<'z> {
+    /// The wildcard that stands for the qname.
+    pub fn wildcard(&self) -> Option<NameRef<'z>> {
+        match self {
+            Self::Answer { wildcard, .. }
+            | Self::Several { wildcard, .. }
+            | Self::Cname { wildcard, .. }
+            | Self::NoData { wildcard } => *wildcard,
+            Self::Dname { .. } | Self::Referral { .. } | Self::NxDomain { .. } | Self::Outside => {
+                None
+            }
+        }
+    }
+}
+
 impl Data {
     /// Looks up a question. Allocates nothing; what it gives lies in the zone.
     pub fn lookup(&self, qname: NameRef<'_>, qtype: Type) -> Found<'_> {

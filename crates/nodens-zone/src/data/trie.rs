@@ -42,6 +42,8 @@ pub(super) struct Walk<'t> {
     pub(super) hit: Option<Entry<'t>>,
     /// How many symbols the key has in common with the key nearest to it; all if it was found.
     pub(super) common: usize,
+    /// Whether the key nearest to it is less.
+    pub(super) is_behind: bool,
 }
 
 #[derive(Clone, Default)]
@@ -67,14 +69,15 @@ impl Trie {
             }
         };
         let Some(nearest) = nearest else {
-            return Walk { hidden_by: None, hit: None, common: 0 };
+            return Walk { hidden_by: None, hit: None, common: 0, is_behind: false };
         };
         if nearest.node.owner() == place.name {
             let hidden_by = hidden_by.map(|(_, upper)| upper);
-            return Walk { hidden_by, hit: Some(nearest), common: place.key.len() };
+            let common = place.key.len();
+            return Walk { hidden_by, hit: Some(nearest), common, is_behind: false };
         }
         let Some(found) = Key::new(nearest.node.owner(), origin) else {
-            return Walk { hidden_by: None, hit: None, common: 0 };
+            return Walk { hidden_by: None, hit: None, common: 0, is_behind: false };
         };
         let common = place.key.common(&found);
         // A name on the way is above only if it ends within what is common.
@@ -83,7 +86,8 @@ impl Trie {
             let hides = nearest.flags.hides_names_below() && found.is_above(&place.key);
             hides.then_some(nearest)
         });
-        Walk { hidden_by, hit: None, common }
+        let is_behind = found.at(common) < place.key.at(common);
+        Walk { hidden_by, hit: None, common, is_behind }
     }
 
     /// The name itself.
@@ -126,33 +130,37 @@ impl Trie {
         }
     }
 
-    /// The last name before this one, after a search that told `common`.
+    /// The last name before this one, or the uppermost that hides it, after a search that told
+    /// `common` and `is_behind`.
     pub(super) fn before(
         &self,
         key: &Key,
-        common: usize,
-        origin: NameRef<'_>,
+        (common, is_behind): (usize, bool),
     ) -> Option<Entry<'_>> {
-        let mut lesser: Option<&Twig> = None;
+        // A twig whose names all come before, and what hides them.
+        let mut lesser: Option<(&Twig, Option<Entry<'_>>)> = None;
+        let mut hidden_by = None;
         let mut twig = &self.root;
         while let Twig::Branch(branch) = twig
             && branch.offset() <= common
         {
             let symbol = key.at(branch.offset());
+            let upper = branch.upper().filter(|upper| upper.flags.hides_names_below());
             if let Some(rank) = branch.rank(symbol).checked_sub(1) {
-                lesser = branch.twigs().get(rank);
+                let is_upper = rank == 0 && branch.has(END);
+                let upper = upper.filter(|_| !is_upper);
+                lesser = branch.twigs().get(rank).map(|twig| (twig, hidden_by.or(upper)));
+            }
+            if symbol != END {
+                hidden_by = hidden_by.or(upper);
             }
             match branch.twig(symbol) {
                 Some(next) => twig = next,
-                None => return lesser?.last(),
+                None => return last_seen(lesser?),
             }
         }
         // All names from here on are on the same side.
-        if Key::new(twig.first()?.node.owner(), origin)? < *key {
-            twig.last()
-        } else {
-            lesser?.last()
-        }
+        last_seen(if is_behind { (twig, hidden_by) } else { lesser? })
     }
 
     /// The last name of all.
@@ -254,4 +262,16 @@ impl Trie {
         }
         self.root = twig;
     }
+}
+
+/// The last name of a twig, or the uppermost that hides it.
+fn last_seen<'t>((twig, hidden_by): (&'t Twig, Option<Entry<'t>>)) -> Option<Entry<'t>> {
+    let (mut twig, mut hidden_by) = (twig, hidden_by);
+    while let Twig::Branch(branch) = twig {
+        // Of several twigs the last is not that of the upper name.
+        let upper = branch.upper().filter(|upper| upper.flags.hides_names_below());
+        hidden_by = hidden_by.or(upper);
+        twig = branch.twigs().last()?;
+    }
+    hidden_by.or_else(|| twig.entry())
 }

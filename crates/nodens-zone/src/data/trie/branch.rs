@@ -88,7 +88,8 @@ impl Branch {
 
     /// The name that ends at the offset, which all others of this branch lie below.
     pub(super) fn upper(&self) -> Option<Entry<'_>> {
-        self.twig(END)?.entry()
+        // No symbol is less.
+        if self.has(END) { self.twigs().first()?.entry() } else { None }
     }
 
     /// Lets `change` see the twigs, of a copy if others have this branch too.
