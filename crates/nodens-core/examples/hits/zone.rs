@@ -7,7 +7,7 @@ const CUTS: usize = 1_000;
 
 /// A zone with names that have an address, and with zones that it delegates to four servers, two of them below the
 /// cut. Signatures are as long as real ones; nobody verifies them.
-pub fn text(is_signed: bool) -> String {
+pub(crate) fn text(is_signed: bool) -> String {
     let mut zone = Zone { text: "$TTL 60\n".to_owned(), owners: Vec::new(), is_signed };
     let soa = "ns hostmaster 1 7200 1800 86400 30";
     zone.add("@", &[("SOA", soa), ("NS", "ns"), ("DNSKEY", "257 3 13 AAEC")]);
