@@ -75,6 +75,8 @@ pub fn run(
                 settle(config, job, &step);
                 ascend(config, worker, now, job);
                 match job.outer.pop() {
+                    // On the way back a handler has decided that nothing is sent.
+                    None if job.current.response.dropped => return Outcome::Dropped,
                     None => return Outcome::Done,
                     Some(outer) => {
                         let inner = std::mem::replace(&mut job.current, outer);

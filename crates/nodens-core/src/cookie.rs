@@ -1,5 +1,5 @@
 //! DNS cookies (RFC 7873): a client that shows a cookie of ours has received an answer of ours at
-//! its address before. Nothing here depends on it yet: a cookie is given, never asked for.
+//! its address before. A cookie is given, never asked for; `rrl` lets those who show one pass.
 
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
@@ -57,6 +57,12 @@ impl Secret {
         front.copy_from_slice(own);
         back.copy_from_slice(&server);
         Some(answer)
+    }
+
+    /// Whether `option` shows a cookie of ours that `client` was given and that is not too old.
+    pub fn vouches(&self, option: &[u8], client: IpAddr, unix_s: u64) -> bool {
+        let parts = option.split_first_chunk::<CLIENT_LEN>();
+        parts.is_some_and(|(own, shown)| self.kept(own, shown, client, unix_s as u32).is_some())
     }
 
     /// The cookie that was shown, if it is ours and young enough to be kept.

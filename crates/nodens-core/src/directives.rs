@@ -5,7 +5,7 @@ use crate::handler::Spec;
 use crate::handlers;
 
 /// Directives that CoreDNS does not have.
-pub const OWN: &[&str] = &["ddr", "search"];
+pub const OWN: &[&str] = &["ddr", "rrl", "search"];
 
 /// Every directive, in order.
 pub static DIRECTIVES: &[Spec] = &[
@@ -43,6 +43,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::tsig::SPEC,
     handlers::rewrite::SPEC,
     handlers::autopath::SPEC,
+    handlers::rrl::SPEC,
     handlers::acl::SPEC,
     handlers::ddr::SPEC,
     handlers::search::SPEC,

@@ -6,6 +6,11 @@ use std::time::Duration;
 pub const DDR_TTL_MAX: u32 = 86_400;
 /// Padded responses are as long as a multiple of so many octets (RFC 8467 section 4.1).
 pub const PADDING_BLOCK: usize = 468;
+/// The most accounts that an `rrl` may have in all workers together, of 24 octets each.
+pub const RRL_TABLE_LEN_MAX: usize = 1_000_000;
+/// Tables of `rrl` that a worker keeps: those of the blocks that have one, and of blocks that a reload has
+/// changed or taken out.
+pub const RRL_TABLES_MAX: usize = 16;
 /// Nested lookups one question may cause (CNAME targets, search paths, DNS64).
 pub const LOOKUP_DEPTH_MAX: usize = 8;
 /// Lookups one question may cause in all.

@@ -182,6 +182,7 @@ handlers! {
     prometheus::Prometheus,
     proxyproto::Proxyproto,
     rewrite::Rewrite,
+    rrl::Rrl,
     search::Search,
     secondary::Secondary,
     template::Template,

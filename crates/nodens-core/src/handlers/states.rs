@@ -1,6 +1,6 @@
 //! What handlers remember: of a resolution, and in a worker.
 
-use super::{LookupState, cache, kubernetes, rewrite};
+use super::{LookupState, cache, kubernetes, rewrite, rrl};
 use crate::asking;
 use crate::config::Config;
 use crate::job::States;
@@ -76,4 +76,6 @@ impl HandlerStates {
 pub struct OfWorker {
     /// Room for what `kubernetes` finds for a question.
     pub(crate) kubernetes: kubernetes::Scratch,
+    /// What `rrl` counts.
+    pub(crate) rrl: rrl::Tables,
 }
