@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+pub mod counts;
 pub mod data;
 pub mod dynamic;
 pub mod image;
@@ -39,4 +40,4 @@ pub use notify::{Notifier, NotifyRules, NotifyService, Outcome, Secondaries};
 pub use serial::Serial;
 pub use table::{Changes, Shown, ZoneTable, Zones};
 pub use transfer::{Next, Question, Transfer, TransferError, requested_serial};
-pub use zone::{Advance, Cursor, RecordRef, Records, Soa, Timers, Version, Zone};
+pub use zone::{Advance, Cursor, RecordRef, Records, Sight, Soa, Timers, Version, Zone};

@@ -53,6 +53,9 @@ pub const NSEC3_ITERATIONS_MAX: u16 = 150;
 /// Versions that a zone that is served keeps until their last reader is done.
 pub const RETIRED_MAX: usize = 16;
 
+/// Octets by which a version that is being made may grow before they are set aside.
+pub const ROOM_STEP: u64 = 256 << 10;
+
 /// Octets of one entry of a master file, with its comments: the longest RDATA written as `\DDD` takes a
 /// quarter of it.
 pub const MASTER_ENTRY_LEN_MAX: usize = 1 << 20;

@@ -6,17 +6,19 @@ use crate::table::{Changes, ZoneTable};
 use crate::zone::{Soa, Zone};
 use foldhash::fast::RandomState;
 use nodens_wire::{
-    Builder, Class, Flags, HEADER_LEN, Header, Name, NameRef, Opcode, Rcode, Reader, Section, Type,
+    Builder, Class, Flags, HEADER_LEN, Header, Name, Opcode, Rcode, Reader, Section, Type,
 };
 use queue::{Due, Place, Queue, Rank};
 use std::collections::HashMap;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 mod queue;
+mod rules;
 #[cfg(test)]
 mod tests;
+
+pub use rules::{NotifyRules, Secondaries};
 
 /// Zones, and who is told of them.
 #[derive(Clone, Debug)]
@@ -25,28 +27,6 @@ pub struct NotifyService {
     pub zones: Arc<ZoneTable>,
     /// Who is told.
     pub rules: Arc<dyn NotifyRules>,
-}
-
-/// Says who is told of a zone.
-pub trait NotifyRules: Send + Sync + fmt::Debug {
-    /// The secondaries of a zone, if it has any.
-    fn secondaries(&self, zone: NameRef<'_>) -> Option<Arc<Secondaries>>;
-}
-
-/// Servers that are told of changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Secondaries {
-    /// Where they are.
-    pub servers: Vec<SocketAddr>,
-    /// The address to tell them from, for those of its family.
-    pub from: Option<IpAddr>,
-}
-
-impl Secondaries {
-    /// The address from which `server` is told; nothing for any.
-    fn source_for(&self, server: SocketAddr) -> Option<IpAddr> {
-        self.from.filter(|from| from.is_ipv4() == server.is_ipv4())
-    }
 }
 
 /// How the telling of one version to one server ended.

@@ -347,6 +347,12 @@ impl Schedule {
         }
     }
 
+    /// When a primary of the zone is asked next, and when the zone expires.
+    pub fn times(&self, zone: &Name) -> (Option<u64>, Option<u64>) {
+        let entry = self.zones.get(zone);
+        entry.map_or((None, None), |entry| (entry.due_at, entry.expires_at))
+    }
+
     /// Whether the token is that of the zone's last query or transfer.
     pub fn is_current(&self, zone: &Name, token: Token) -> bool {
         self.zones.get(zone).is_some_and(|entry| entry.token == Some(token))

@@ -1,5 +1,6 @@
 //! Zones that are transferred from primaries, as their users and their keeper share them.
 
+use crate::counts;
 use crate::data::{Data, Served};
 use crate::image::Written;
 use crate::journal::{Journal, Step, Steps};
@@ -7,18 +8,21 @@ use crate::limits::JOURNAL_OCTETS;
 use crate::serial::Serial;
 use crate::table::ZoneTable;
 use crate::tsig::Key;
-use crate::zone::{Soa, Version, Zone};
+use crate::zone::{Sight, Soa, Version, Zone};
 use nodens_wire::{Name, NameRef};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod known;
 #[cfg(test)]
 mod tests;
+
+pub use known::Known;
 
 /// A zone, its primaries, and what is here of it.
 #[derive(Debug)]
@@ -32,10 +36,26 @@ pub struct SecondaryZone {
     journal: Mutex<Journal>,
     /// When a primary was last reached, in monotonic nanoseconds; 0 for never.
     reached_ns: AtomicU64,
+    /// When a primary is asked next, and when the zone expires; 0 for never.
+    refresh_ns: AtomicU64,
+    expires_ns: AtomicU64,
+    /// Why the last attempt failed, if it did.
+    failure: Mutex<Option<Box<str>>>,
     /// The file that it is kept in and what that has, while nothing writes to it.
     stored: Mutex<Option<(PathBuf, Written)>>,
     /// Of a catalog: the zones that are served for it, with their labels in it.
     members: Mutex<Members>,
+    /// Of a catalog: how many of its members are not served.
+    refused: Mutex<RefusedMembers>,
+}
+
+/// How many members of a catalog are not served, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusedMembers {
+    /// They lie outside of the zones that are accepted.
+    pub outside: usize,
+    /// Another zone has the name.
+    pub clashing: usize,
 }
 
 /// The zones that are served for a catalog, by name, and the labels that they have in it.
@@ -51,8 +71,12 @@ impl SecondaryZone {
             served: Served::default(),
             journal: Mutex::new(Journal::new(JOURNAL_OCTETS)),
             reached_ns: AtomicU64::new(0),
+            refresh_ns: AtomicU64::new(0),
+            expires_ns: AtomicU64::new(0),
+            failure: Mutex::default(),
             stored: Mutex::default(),
             members: Mutex::default(),
+            refused: Mutex::default(),
         }
     }
 
@@ -138,9 +162,25 @@ impl SecondaryZone {
         lock(&self.members).clone()
     }
 
+    /// Of a catalog: whether this very zone is served for it.
+    pub fn has_member(&self, zone: &SecondaryZone) -> bool {
+        let members = lock(&self.members);
+        members.get(&zone.origin).is_some_and(|(_, member)| std::ptr::eq(&**member, zone))
+    }
+
     /// Of a catalog: these are served for it now.
     pub fn set_members(&self, members: Members) {
         *lock(&self.members) = members;
+    }
+
+    /// Of a catalog: how many of its members are not served.
+    pub fn refused(&self) -> RefusedMembers {
+        *lock(&self.refused)
+    }
+
+    /// Of a catalog: so many of its members are not served.
+    pub fn set_refused(&self, refused: RefusedMembers) {
+        *lock(&self.refused) = refused;
     }
 
     /// A zone of other primaries, with what is here of this one.
@@ -157,6 +197,17 @@ impl SecondaryZone {
     /// A primary was reached.
     pub fn note_reached(&self, now_ns: u64) {
         self.reached_ns.store(now_ns.max(1), Ordering::Relaxed);
+    }
+
+    /// A primary is asked again at one time, and the zone expires at the other.
+    pub fn note_times(&self, refresh_ns: Option<u64>, expires_ns: Option<u64>) {
+        self.refresh_ns.store(refresh_ns.unwrap_or(0), Ordering::Relaxed);
+        self.expires_ns.store(expires_ns.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// The last attempt failed for this reason, or it did not fail.
+    pub fn note_failure(&self, reason: Option<&str>) {
+        *lock(&self.failure) = reason.map(Box::from);
     }
 
     /// When a primary was last reached, in monotonic nanoseconds.
@@ -184,6 +235,29 @@ impl Zone for SecondaryZone {
         // No later step begins where this server's version ends, and less than the zone is wanted.
         let fits = steps.last()?.to.serial() == data.soa().serial() && records < data.records();
         fits.then(|| Version { soa: data.soa().clone(), records: Box::new(Steps::new(steps)) })
+    }
+
+    fn sight(&self) -> Option<Sight> {
+        let time = |at: &AtomicU64| Some(at.load(Ordering::Relaxed)).filter(|at| *at > 0);
+        Some(Sight {
+            source: "secondary",
+            data: self.served.load_full(),
+            modified_s: None,
+            reached_ns: time(&self.reached_ns),
+            refresh_ns: time(&self.refresh_ns),
+            expires_ns: time(&self.expires_ns),
+            journal: lock(&self.journal).octets(),
+            members: lock(&self.members).len(),
+        })
+    }
+
+    fn comes_from(&self) -> String {
+        let primaries: Vec<_> = self.primaries.iter().map(SocketAddr::to_string).collect();
+        primaries.join(" ")
+    }
+
+    fn failure(&self) -> Option<String> {
+        lock(&self.failure).as_deref().map(str::to_owned)
     }
 
     fn as_secondary(&self) -> Option<&SecondaryZone> {
@@ -256,6 +330,26 @@ pub struct SecondaryService {
     pub configured: Vec<Configured>,
     /// What primaries say.
     pub notices: Arc<Notices>,
+    /// What is counted of transfers.
+    pub counts: Arc<counts::Incoming>,
+    /// Whether zones have been read from disk.
+    pub restoring: Arc<Restoring>,
+}
+
+/// Whether the zones that are kept on disk have been read once since the process began.
+#[derive(Debug, Default)]
+pub struct Restoring(AtomicBool);
+
+impl Restoring {
+    /// Whether everything was read that there was.
+    pub fn is_done(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Everything was read.
+    pub fn finish(&self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// A zone that the configuration names.
@@ -277,38 +371,6 @@ impl Configured {
     pub fn accepts(&self, member: NameRef<'_>) -> bool {
         let Some(accepted) = &self.catalog else { return false };
         accepted.is_empty() || accepted.iter().any(|zone| member.is_in_domain(zone.view()))
-    }
-}
-
-type ByPrimaries = HashMap<(Name, Vec<SocketAddr>, Option<Name>), Weak<SecondaryZone>>;
-
-/// Zones by name, primaries and name of the key, for as long as a configuration has them: a new one goes on with what is
-/// here.
-#[derive(Debug, Default)]
-pub struct Known(Mutex<ByPrimaries>);
-
-impl Known {
-    /// The zone with this name and these primaries, whose queries are signed with a key of this name.
-    /// Primaries may have another zone for each key (views), so that none goes on with that of another.
-    pub fn zone(
-        &self,
-        origin: NameRef<'_>,
-        primaries: &[SocketAddr],
-        key: Option<NameRef<'_>>,
-    ) -> Arc<SecondaryZone> {
-        let mut known = lock(&self.0);
-        let key_name = key.map(|key| key.to_name().to_folded());
-        let key = (origin.to_name().to_folded(), primaries.to_vec(), key_name);
-        if let Some(zone) = known.get(&key).and_then(Weak::upgrade) {
-            return zone;
-        }
-        // Those that no configuration has any more go whenever the room would have to grow.
-        if known.len() == known.capacity() {
-            known.retain(|_, zone| zone.strong_count() > 0);
-        }
-        let zone = Arc::new(SecondaryZone::new(key.0.clone(), key.1.clone()));
-        known.insert(key, Arc::downgrade(&zone));
-        zone
     }
 }
 

@@ -58,6 +58,11 @@ impl Zones {
         self.by_name.is_empty()
     }
 
+    /// All of them with their names in lower case, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (NameRef<'_>, &Arc<dyn Zone>)> {
+        self.by_name.iter().filter_map(|(key, zone)| Some((NameRef::new(key).ok()?, zone)))
+    }
+
     /// The zone called `name`.
     pub fn get(&self, name: NameRef<'_>) -> Option<&Arc<dyn Zone>> {
         let mut buffer = [0; NAME_LEN_MAX];

@@ -1,9 +1,11 @@
 //! What can be transferred: zones, one version of them at a time, record by record.
 
+use crate::data::Data;
 use crate::secondary::SecondaryZone;
 use crate::serial::Serial;
 use nodens_wire::{Class, Name, NameRef, Record, Type};
 use std::fmt;
+use std::sync::Arc;
 use std::vec;
 
 /// A record that lies somewhere else. Names in RDATA are not compressed.
@@ -63,6 +65,27 @@ impl fmt::Debug for Version {
     }
 }
 
+/// What there is to see of a zone.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    /// The directive that has it.
+    pub source: &'static str,
+    /// What is served.
+    pub data: Option<Arc<Data>>,
+    /// When its file was changed that is served, in seconds since 1970.
+    pub modified_s: Option<i64>,
+    /// When a primary was last reached, in monotonic nanoseconds.
+    pub reached_ns: Option<u64>,
+    /// When a primary is asked next.
+    pub refresh_ns: Option<u64>,
+    /// When the zone expires without a primary.
+    pub expires_ns: Option<u64>,
+    /// Octets of differences that are kept for secondaries.
+    pub journal: usize,
+    /// Of a catalog: how many zones are served for it.
+    pub members: usize,
+}
+
 /// A zone that can be transferred.
 pub trait Zone: Send + Sync + fmt::Debug {
     /// Its SOA record as it is now; nothing while the zone cannot be served. When it becomes another,
@@ -76,6 +99,22 @@ pub trait Zone: Send + Sync + fmt::Debug {
     /// and less than the whole zone: the records of a response to IXFR between the first and the last
     /// one (RFC 1995 section 4).
     fn since(&self, _serial: Serial) -> Option<Version> {
+        None
+    }
+
+    /// What there is to see of it, for those who look after this server; nothing for zones that are made of
+    /// something else.
+    fn sight(&self) -> Option<Sight> {
+        None
+    }
+
+    /// Where it comes from, for people: the path of a file, or primaries.
+    fn comes_from(&self) -> String {
+        String::new()
+    }
+
+    /// Why the last attempt to get another version failed, if it did.
+    fn failure(&self) -> Option<String> {
         None
     }
 

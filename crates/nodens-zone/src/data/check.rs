@@ -25,6 +25,9 @@ pub enum Refused {
     /// More octets than one RRset or one name may have.
     #[error("the RRset or the name has too many records")]
     TooLong,
+    /// Zones may not take more memory ([`room`](super::room)).
+    #[error("no room: there is no more memory for zones")]
+    NoRoom,
     /// A SOA record of another name than the origin.
     #[error("the SOA record is not at the origin")]
     SoaBelowApex,

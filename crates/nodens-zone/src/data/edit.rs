@@ -3,6 +3,7 @@
 use super::check::{check_cname, is_hashed, is_wildcard};
 use super::key::Place;
 use super::node::{Added, Node};
+use super::room::Claim;
 use super::rrset::{Rrset, Rrsets, is_same};
 use super::trie::{Entry, Flags, Trie, Walk};
 use super::{Data, Incomplete, Refused, check};
@@ -23,6 +24,12 @@ pub struct Edit {
     records: u64,
     count: u64,
     strict: bool,
+    /// Whose names are taken where they are the same.
+    like: Option<Data>,
+    /// Octets that another version has as well.
+    shared: usize,
+    /// Room for the others.
+    claim: Claim,
 }
 
 impl fmt::Debug for Edit {
@@ -36,7 +43,19 @@ impl Edit {
     pub fn new(origin: NameRef<'_>, class: Class) -> Self {
         let origin = Arc::new(origin.to_name().to_folded());
         let (names, hashed) = (Trie::default(), Trie::default());
-        let mut edit = Self { origin, class, names, hashed, records: 0, count: 0, strict: false };
+        let (like, claim) = (None, Claim::default());
+        let mut edit = Self {
+            origin,
+            class,
+            names,
+            hashed,
+            records: 0,
+            count: 0,
+            strict: false,
+            like,
+            shared: 0,
+            claim,
+        };
         let origin = edit.origin.clone();
         if let Some(Place { name, key }) = Place::new(origin.view(), origin.view()) {
             edit.names.insert(&key, 0, (Flags::default(), Node::empty(name)), name);
@@ -54,7 +73,38 @@ impl Edit {
             records: *records,
             count: *count,
             strict: false,
+            like: None,
+            shared: names.octets() + hashed.octets(),
+            claim: Claim::default(),
         }
+    }
+
+    /// Names that have the same records in the end as in this version share them with it. To be said of a
+    /// version that is about to be replaced by another that was read whole: the two then take little more
+    /// memory than one.
+    #[must_use]
+    pub fn like(self, data: Option<Data>) -> Self {
+        Self { like: data, ..self }
+    }
+
+    /// Octets that are this version's alone.
+    fn own(&self) -> usize {
+        (self.names.octets() + self.hashed.octets()).saturating_sub(self.shared)
+    }
+
+    /// Takes the node of the other version in the place of one that is the same, instead of `old`.
+    fn share(&mut self, place: &Place<'_>, old: Option<&Node>, node: Node, hashed: bool) -> Node {
+        let Some(like) = &self.like else { return node };
+        let trie = if hashed { &like.hashed } else { &like.names };
+        let Some(entry) = trie.get(place) else { return node };
+        if old.is_some_and(|old| old.is(entry.node)) {
+            self.shared = self.shared.saturating_sub(entry.node.cost());
+        }
+        if !entry.node.is_like(&node) {
+            return node;
+        }
+        self.shared += entry.node.cost();
+        entry.node.clone()
     }
 
     /// From now on refuses what RFC 1034 and 2181 forbid in a zone and CoreDNS accepts: a second SOA
@@ -77,6 +127,9 @@ impl Edit {
     /// [`Refused`]; the zone is then as it was.
     pub fn add(&mut self, record: RecordRef<'_>) -> Result<bool, Refused> {
         check::check(&record, self.origin(), self.class)?;
+        if !self.claim.grow(self.own() as u64) {
+            return Err(Refused::NoRoom);
+        }
         let ttl = if record.ttl > TTL_MAX { 0 } else { record.ttl };
         let record = RecordRef { ttl, ..record };
         let origin = self.origin.clone();
@@ -104,6 +157,7 @@ impl Edit {
         self.records += u64::from(is_new);
         self.count += u64::from(is_first);
         let hashed = is_hashed(record.rtype, record.rdata);
+        let node = self.share(&place, hit.as_ref().map(|(_, old)| old), node, hashed);
         match hit {
             Some((flags, old)) => {
                 // Only this version may have it: what changes is then changed in place.

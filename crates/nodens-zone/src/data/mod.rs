@@ -26,6 +26,7 @@ mod edit;
 mod key;
 mod lookup;
 mod node;
+pub mod room;
 mod rrset;
 mod served;
 mod trie;
@@ -49,6 +50,9 @@ use nodens_wire::{Class, Name, NameRef, Type};
 use std::fmt;
 use std::sync::Arc;
 use trie::Trie;
+
+/// Octets of a version beside its names: itself, its name and its SOA record.
+const DATA_LEN: usize = 512;
 
 /// One version of a zone. A clone costs a few counted references.
 #[derive(Clone)]
@@ -92,6 +96,11 @@ impl Data {
     /// How many records it has, the SOA record among them.
     pub fn records(&self) -> u64 {
         self.records
+    }
+
+    /// Octets of memory that it takes, about; what it shares with other versions counts, too.
+    pub fn octets(&self) -> u64 {
+        (self.names.octets() + self.hashed.octets() + DATA_LEN) as u64
     }
 
     /// How many names have records.

@@ -66,6 +66,17 @@ impl Node {
         self.0.as_ptr() == other.0.as_ptr()
     }
 
+    /// Whether both have the same octets: owner, letters' case, records, TTLs.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.octets() == other.octets()
+    }
+
+    /// Octets of memory that it takes, with what malloc adds.
+    pub(super) fn cost(&self) -> usize {
+        // Two numbers in front of the octets, one of malloc's; in steps of sixteen.
+        (3 * size_of::<usize>() + self.octets().len()).next_multiple_of(16).max(32)
+    }
+
     /// The name.
     pub(super) fn owner(&self) -> NameRef<'_> {
         let Some((len, rest)) = self.octets().split_first() else { return NameRef::root() };

@@ -1,6 +1,6 @@
 //! A zone whose data are replaced while others read them.
 
-use super::Data;
+use super::{Data, room};
 use crate::limits::RETIRED_MAX;
 use crate::zone::{Advance, Cursor, RecordRef, Soa, Version, Zone};
 use arc_swap::{ArcSwapOption, Guard};
@@ -47,12 +47,17 @@ impl Served {
     /// Replaces the data. The caller announces the zone afterwards
     /// ([`ZoneTable::announce`](crate::ZoneTable::announce)).
     pub fn store(&self, data: Data) {
-        self.retire(self.now.swap(Some(Arc::new(data))));
+        let after = data.octets();
+        let before = self.now.swap(Some(Arc::new(data)));
+        room::replaced(before.as_ref().map_or(0, |data| data.octets()), after);
+        self.retire(before);
     }
 
     /// Takes the data away, of a zone that has expired or is not wanted any more.
     pub fn clear(&self) {
-        self.retire(self.now.swap(None));
+        let before = self.now.swap(None);
+        room::replaced(before.as_ref().map_or(0, |data| data.octets()), 0);
+        self.retire(before);
     }
 
     /// Frees versions that have no readers any more; gives how many still have some. `store` and
@@ -82,6 +87,13 @@ impl Served {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Data>>> {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let last = self.now.load_full();
+        room::replaced(last.map_or(0, |data| data.octets()), 0);
     }
 }
 

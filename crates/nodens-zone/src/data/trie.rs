@@ -49,9 +49,19 @@ pub(super) struct Walk<'t> {
 #[derive(Clone, Default)]
 pub(super) struct Trie {
     root: Twig,
+    /// Of memory.
+    octets: usize,
 }
 
+/// Octets that branches take for one name: its twig, and a part of what a branch has beside twigs.
+const TWIG_COST: usize = 40;
+
 impl Trie {
+    /// Octets of memory that it takes, about.
+    pub(super) fn octets(&self) -> usize {
+        self.octets
+    }
+
     /// Searches for a name.
     pub(super) fn walk(&self, place: &Place<'_>, origin: NameRef<'_>) -> Walk<'_> {
         let mut hidden_by = None;
@@ -192,6 +202,7 @@ impl Trie {
         (flags, node): (Flags, Node),
         origin: NameRef<'_>,
     ) {
+        self.octets += TWIG_COST + node.cost();
         let (mut path, twig) = self.open(key, common);
         let symbol = key.at(common);
         let new = Twig::Leaf(flags, node);
@@ -211,7 +222,8 @@ impl Trie {
 
     /// Puts a node in the place of the one of a name that exists.
     pub(super) fn replace(&mut self, key: &Key, flags: Flags, node: Node) {
-        let (mut path, _) = self.open(key, usize::MAX);
+        let (mut path, old) = self.open(key, usize::MAX);
+        self.octets = (self.octets + node.cost()).saturating_sub(old.cost());
         self.close(&mut path, Twig::Leaf(flags, node));
     }
 
@@ -226,7 +238,8 @@ impl Trie {
 
     /// Takes out a name that exists.
     pub(super) fn remove(&mut self, key: &Key) {
-        let (mut path, _) = self.open(key, usize::MAX);
+        let (mut path, old) = self.open(key, usize::MAX);
+        self.octets = self.octets.saturating_sub(TWIG_COST + old.cost());
         let twig = match path.pop() {
             Some((branch, _)) => {
                 let symbol = key.at(branch.offset());

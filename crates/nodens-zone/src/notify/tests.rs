@@ -1,7 +1,7 @@
 use super::*;
 use crate::limits::{NOTIFY_BURST, NOTIFY_PAUSE};
 use crate::zone::Version;
-use nodens_wire::Message;
+use nodens_wire::{Message, NameRef};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const SECOND: u64 = 1_000_000_000;

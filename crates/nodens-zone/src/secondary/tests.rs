@@ -98,7 +98,7 @@ fn a_zone_is_known_for_as_long_as_anybody_has_it() {
     for number in 0..1000 {
         known.zone(name(&format!("zone-{number}.")).view(), &primaries, None);
     }
-    assert!(known.0.lock().unwrap().len() < 100);
+    assert!(known.zones.lock().unwrap().len() < 100);
 }
 
 #[test]

@@ -151,6 +151,14 @@ fn bit(symbol: u8) -> u64 {
 }
 
 impl Twig {
+    /// Octets that the node of a leaf takes.
+    pub(super) fn cost(&self) -> usize {
+        match self {
+            Self::Leaf(_, node) => node.cost(),
+            Self::Nothing | Self::Branch(_) => 0,
+        }
+    }
+
     pub(super) fn entry(&self) -> Option<Entry<'_>> {
         match self {
             Self::Leaf(flags, node) => Some(Entry { flags: *flags, node }),

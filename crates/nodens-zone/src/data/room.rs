@@ -1,0 +1,77 @@
+//! How much memory the zones of the process take, and may take.
+//!
+//! What is served and what is being made count together. What two versions share counts once; what versions
+//! have that are kept for their last readers alone does not count.
+
+use crate::limits::ROOM_STEP;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Octets of all versions that are served.
+static HELD: AtomicU64 = AtomicU64::new(0);
+/// Octets set aside for versions that are being made.
+static CLAIMED: AtomicU64 = AtomicU64::new(0);
+/// Octets that both together may be.
+static MOST: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Octets of all versions that are served, about.
+pub fn held() -> u64 {
+    HELD.load(Ordering::Relaxed)
+}
+
+/// Octets that all zones may take together.
+pub fn most() -> u64 {
+    MOST.load(Ordering::Relaxed)
+}
+
+/// From now on no zone grows while all of them take more than so many octets
+/// ([`Refused::NoRoom`](super::Refused::NoRoom)). What is served stays.
+pub fn set_most(octets: u64) {
+    MOST.store(octets, Ordering::Relaxed);
+}
+
+/// Another version is served: of so many octets, in the place of one of so many.
+pub(super) fn replaced(before: u64, after: u64) {
+    if after >= before {
+        HELD.fetch_add(after - before, Ordering::Relaxed);
+    } else {
+        HELD.fetch_sub(before - after, Ordering::Relaxed);
+    }
+}
+
+/// Memory set aside for a version that is being made, until this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Claim(u64);
+
+impl Claim {
+    /// Sets so many octets aside in all, little by little; false if there is no room.
+    pub(super) fn grow(&mut self, octets: u64) -> bool {
+        if octets == 0 {
+            return true;
+        }
+        let more = octets.saturating_sub(self.0);
+        let taken = HELD.load(Ordering::Relaxed) + CLAIMED.load(Ordering::Relaxed);
+        if taken.saturating_add(more) > MOST.load(Ordering::Relaxed) {
+            return false;
+        }
+        // Small changes need not write what all threads share.
+        if more > ROOM_STEP {
+            CLAIMED.fetch_add(more, Ordering::Relaxed);
+            self.0 += more;
+        }
+        true
+    }
+}
+
+impl Clone for Claim {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            CLAIMED.fetch_sub(self.0, Ordering::Relaxed);
+        }
+    }
+}

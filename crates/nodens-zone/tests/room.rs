@@ -1,0 +1,85 @@
+//! How much memory zones take and may take. One test: what it looks at belongs to the process.
+
+use nodens_testkit::alloc::{Counting, held};
+use nodens_wire::{Class, Name, NameRef, Type};
+use nodens_zone::RecordRef;
+use nodens_zone::data::{Data, Edit, Refused, Served, room};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn record<'a>(owner: NameRef<'a>, rtype: Type, rdata: &'a [u8]) -> RecordRef<'a> {
+    RecordRef { owner, rtype, class: Class::IN, ttl: 300, rdata }
+}
+
+/// A zone with a name for each of these numbers, two addresses each.
+fn build(serial: u8, names: std::ops::Range<u32>, like: Option<Data>) -> Result<Data, Refused> {
+    let origin = name("example.com.");
+    let mut edit = Edit::new(origin.view(), Class::IN).like(like);
+    let ns = name("ns.example.com.");
+    let soa = [ns.as_wire(), ns.as_wire(), &[0, 0, 0, serial], &[0; 16]].concat();
+    edit.add(record(origin.view(), Type::SOA, &soa))?;
+    for number in names {
+        let owner = name(&format!("h{:08x}.example.com.", number.wrapping_mul(0x9e37_79b1)));
+        for part in 0..2 {
+            edit.add(record(owner.view(), Type::A, &(2 * number + part).to_be_bytes()))?;
+        }
+    }
+    Ok(edit.finish().unwrap())
+}
+
+#[test]
+fn zones_take_what_they_say_share_what_is_the_same_and_end_where_there_is_no_room() {
+    const NAMES: u32 = 20_000;
+    let before = held().chunks;
+    let first = build(1, 0..NAMES, None).unwrap();
+    let cost = held().chunks - before;
+    let said = first.octets() as usize;
+    assert!(said.abs_diff(cost) < cost / 6, "{said} octets said, {cost} taken");
+
+    // Read again from a file: another serial, a name more, a name less.
+    let again = build(2, 1..NAMES + 1, Some(first.clone())).unwrap();
+    let both = held().chunks - before;
+    eprintln!("one version {cost}, two {both}");
+    assert!(both < cost * 16 / 10, "{both} for two versions, {cost} for one");
+    assert_eq!(again.records(), first.records());
+    let apart = build(2, 1..NAMES + 1, None).unwrap();
+    let difference = nodens_zone::data::Difference::between(&apart, &again);
+    assert_eq!((difference.removed.len(), difference.added.len()), (0, 0));
+    assert!(again.octets().abs_diff(apart.octets()) < 100);
+    drop(apart);
+
+    let served = Served::new(first.clone());
+    assert_eq!(room::held(), first.octets());
+    // What two versions share counts once.
+    room::set_most(first.octets() * 16 / 10);
+    let same = build(2, 0..NAMES, Some(first.clone())).unwrap();
+    served.store(same.clone());
+    assert_eq!(room::held(), same.octets());
+    assert_eq!(build(3, NAMES..2 * NAMES, Some(same.clone())).err(), Some(Refused::NoRoom));
+    assert_eq!(served.load().as_ref().unwrap().soa().serial().0, 2);
+    // A claim ends with what was not made.
+    assert!(build(3, NAMES..NAMES + NAMES / 3, None).is_ok());
+    // Where there is no room at all, zones still change, and shrink.
+    room::set_most(0);
+    let mut edit = same.edit();
+    let gone = name(&format!("h{:08x}.example.com.", 0));
+    assert!(edit.remove_name(gone.view()));
+    assert_eq!(edit.add(record(gone.view(), Type::A, &[1; 4])), Ok(true));
+    let more = name("another-name.example.com.");
+    assert_eq!(
+        edit.add(record(more.view(), Type::A, &[1; 4])),
+        Ok(true),
+        "the first is not known to be more"
+    );
+    served.store(edit.finish().unwrap());
+    served.clear();
+    assert_eq!(room::held(), 0);
+    let _other = Served::new(first.clone());
+    drop(_other);
+    assert_eq!(room::held(), 0);
+}
