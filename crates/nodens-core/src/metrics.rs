@@ -61,6 +61,9 @@ impl Scheme {
 /// A value read at scrape time.
 pub type Gauge = Arc<dyn Fn() -> f64 + Send + Sync>;
 
+/// Values read at scrape time, each with its labels.
+pub type Gauges = Arc<dyn Fn() -> Vec<(Vec<(&'static str, String)>, f64)> + Send + Sync>;
+
 enum Series {
     Counter(Counter),
     Histogram(Histogram),
@@ -71,6 +74,8 @@ struct Family {
     help: &'static str,
     kind: Kind,
     series: BTreeMap<String, Series>,
+    /// Series that come and go.
+    more: Option<Gauges>,
 }
 
 #[derive(Default)]
@@ -166,6 +171,13 @@ impl Registry {
         self.lock().insert(name, help, Kind::Gauge, label_text(labels), Series::Gauge(read));
     }
 
+    /// Values that `read` gives at each scrape, whose labels come and go; replaces those of the same name.
+    /// There must be few.
+    pub fn gauges(&self, name: &'static str, help: &'static str, read: Gauges) {
+        let (kind, series) = (Kind::Gauge, BTreeMap::new());
+        self.lock().families.insert(name, Family { help, kind, series, more: Some(read) });
+    }
+
     /// A total that something else counts and `read` gives at each scrape.
     pub fn total(&self, name: &'static str, help: &'static str, read: Gauge) {
         self.labelled_total(name, help, &[], read);
@@ -209,7 +221,14 @@ impl Registry {
         for (name, family) in &inner.families {
             let head = Head { name, help: family.help, kind: family.kind };
             let series = family.series.iter();
-            writer.family(head, series.map(|(labels, series)| inner.value_of(labels, series)));
+            let series = series.map(|(labels, series)| inner.value_of(labels, series));
+            let more = family.more.as_ref().map(|read| read()).unwrap_or_default();
+            let more: Vec<_> = more.iter().map(|(labels, value)| (texts(labels), value)).collect();
+            if family.more.is_some() && more.is_empty() {
+                continue;
+            }
+            let more = more.iter().map(|(labels, value)| (&**labels, Value::Number(**value)));
+            writer.family(head, series.chain(more));
         }
         writer.finish()
     }
@@ -232,6 +251,7 @@ impl Inner {
             help,
             kind,
             series: BTreeMap::new(),
+            more: None,
         });
         family.series.insert(key, series);
     }
@@ -290,6 +310,11 @@ impl Inner {
         let sum = self.sum(of.first + of.scheme.limits.len() as u32 + 1) as f64 * of.scheme.scale;
         Value::Histogram { buckets, sum }
     }
+}
+
+fn texts(labels: &[(&'static str, String)]) -> String {
+    let labels: Vec<_> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    label_text(&labels)
 }
 
 fn label_text(labels: &[(&str, &str)]) -> String {
@@ -363,6 +388,21 @@ mod tests {
         assert_eq!(counter, again);
         assert_eq!(registry.value(again), 5);
         assert!(registry.render().contains("nodens_test_total{a=\"x\\\"y\"} 5\n"));
+    }
+
+    #[test]
+    fn series_that_come_and_go_are_read_at_each_scrape() {
+        let registry = Registry::new(1);
+        let zones = Arc::new(Mutex::new(vec!["a\"b".to_owned()]));
+        let shown = zones.clone();
+        let read: Gauges = Arc::new(move || {
+            let zones = shown.lock().unwrap();
+            zones.iter().map(|zone| (vec![("zone", zone.clone())], 7.0)).collect()
+        });
+        registry.gauges("nodens_test", "Test.", read);
+        assert!(registry.render().ends_with("nodens_test{zone=\"a\\\"b\"} 7\n"));
+        zones.lock().unwrap().clear();
+        assert_eq!(registry.render(), "", "there is nothing to say of none");
     }
 
     #[test]

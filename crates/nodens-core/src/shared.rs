@@ -29,7 +29,9 @@ pub struct Shared {
     pub secondaries: nodens_zone::secondary::Known,
     /// Zones that are kept in databases, for the next configuration.
     pub dynamic: nodens_zone::dynamic::Known,
-    /// Zone transfers under way.
+    /// What is counted of NOTIFY to other servers.
+    pub notified: Arc<nodens_zone::counts::Notified>,
+    /// Zone transfers under way, and what is counted of those that have ended.
     pub transfers: Arc<Transfers>,
     /// Questions under way, for those who ask the same meanwhile.
     pub in_flight: InFlight,
@@ -67,6 +69,7 @@ impl Shared {
             clusters: crate::cluster::Clusters::default(),
             secondaries: nodens_zone::secondary::Known::default(),
             dynamic: nodens_zone::dynamic::Known::default(),
+            notified: Arc::default(),
             transfers: Arc::default(),
             in_flight: InFlight::default(),
             mailboxes: (0..workers).map(|_| Mutex::default()).collect(),

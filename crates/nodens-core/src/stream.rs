@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use nodens_zone::Next;
 
@@ -36,12 +36,58 @@ pub struct Transfers {
 struct Counts {
     all: usize,
     by_client: HashMap<IpAddr, usize>,
+    /// What has ended, by kind.
+    ended: [Ended; 3],
+}
+
+/// Transfers of one kind that have ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ended {
+    /// Those that were cut, and those that were sent whole.
+    number: [u64; 2],
+    octets: u64,
+    took_ns: u64,
+}
+
+/// What is sent to another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outgoing {
+    /// The whole zone.
+    Axfr,
+    /// Differences.
+    Ixfr,
+    /// The SOA record alone, for one that has the zone.
+    Soa,
+}
+
+impl Outgoing {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Axfr, Self::Ixfr, Self::Soa];
+
+    /// As a label of metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Axfr => "axfr",
+            Self::Ixfr => "ixfr",
+            Self::Soa => "soa",
+        }
+    }
+
+    fn of(transfer: &Transfer) -> Self {
+        if transfer.is_soa_alone() {
+            Self::Soa
+        } else if transfer.is_incremental() {
+            Self::Ixfr
+        } else {
+            Self::Axfr
+        }
+    }
 }
 
 impl Transfers {
     /// Takes a place for a transfer to `client`; nothing if there are too many.
     pub(crate) fn take(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
-        let mut counts = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.lock();
         let here = counts.by_client.get(&client).copied().unwrap_or(0);
         if counts.all >= TRANSFERS_MAX || here >= TRANSFERS_PER_CLIENT_MAX {
             return None;
@@ -53,7 +99,40 @@ impl Transfers {
 
     /// How many are under way.
     pub fn count(&self) -> usize {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).all
+        self.lock().all
+    }
+
+    /// How many of a kind have ended with all messages written, or without.
+    pub fn ended(&self, kind: Outgoing, is_whole: bool) -> u64 {
+        let ended = self.of(kind);
+        if is_whole { ended.number[1] } else { ended.number[0] }
+    }
+
+    /// Octets of messages of those of a kind that have ended.
+    pub fn octets(&self, kind: Outgoing) -> u64 {
+        self.of(kind).octets
+    }
+
+    /// Nanoseconds from the first message to the last of all of a kind that have ended.
+    pub fn took_ns(&self, kind: Outgoing) -> u64 {
+        self.of(kind).took_ns
+    }
+
+    fn of(&self, kind: Outgoing) -> Ended {
+        self.lock().ended.get(kind as usize).copied().unwrap_or_default()
+    }
+
+    fn note_end(&self, kind: Outgoing, is_whole: bool, octets: u64, took_ns: u64) {
+        let mut counts = self.lock();
+        if let Some(ended) = counts.ended.get_mut(kind as usize) {
+            ended.number[usize::from(is_whole)] += 1;
+            ended.octets += octets;
+            ended.took_ns += took_ns;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,7 +145,7 @@ pub(crate) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self.transfers.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.transfers.lock();
         counts.all -= 1;
         match counts.by_client.get_mut(&self.client) {
             Some(count) if *count > 1 => *count -= 1,
@@ -82,6 +161,9 @@ pub struct Stream {
     deadline_ns: u64,
     place: Place,
     sink: Sink,
+    /// Octets of the messages so far, and when the first and the last of them were written.
+    octets: u64,
+    written_ns: Option<(u64, u64)>,
     /// Signs each message, if the first one is signed.
     signer: Option<Box<Signer>>,
 }
@@ -95,7 +177,8 @@ impl fmt::Debug for Stream {
 impl Stream {
     pub(crate) fn new(transfer: Transfer, deadline_ns: u64, place: Place, sink: Sink) -> Self {
         let zone = transfer.zone().to_string();
-        Self { transfer, zone, deadline_ns, place, sink, signer: None }
+        let (octets, written_ns, signer) = (0, None, None);
+        Self { transfer, zone, deadline_ns, place, sink, octets, written_ns, signer }
     }
 
     /// When it has to have ended, monotonic nanoseconds.
@@ -119,7 +202,12 @@ impl Stream {
         let reason = match caught {
             Ok(Ok(Next::Nothing)) => return Ok(Next::Nothing),
             Ok(Ok(next)) => match self.sign(now, out) {
-                Ok(()) => return Ok(next),
+                Ok(()) => {
+                    self.octets += out.len() as u64;
+                    let (first, _) = self.written_ns.unwrap_or((now.mono_ns, now.mono_ns));
+                    self.written_ns = Some((first, now.mono_ns));
+                    return Ok(next);
+                }
                 Err(error) => error.to_string(),
             },
             Ok(Err(error)) => error.to_string(),
@@ -147,12 +235,16 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let Self { transfer, zone, place: Place { client, .. }, sink, .. } = self;
+        let Self { transfer, zone, place: Place { client, transfers }, sink, octets, .. } = self;
         let (records, serial) = (transfer.records(), transfer.serial().0);
+        let took_ns = self.written_ns.map_or(0, |(first, last)| last.saturating_sub(first));
+        transfers.note_end(Outgoing::of(transfer), transfer.is_done(), *octets, took_ns);
+        let messages = transfer.messages();
+        let cost = format!("{octets} octets in {messages} messages, {} ms", took_ns / 1_000_000);
         let text = if !transfer.is_done() {
             format!(
                 "Outgoing transfer of zone {zone:?} to {client} for {serial} SOA serial ended \
-                 after {records} records"
+                 after {records} records, {cost}"
             )
         } else if transfer.is_soa_alone() {
             format!(
@@ -162,12 +254,12 @@ impl Drop for Stream {
         } else if transfer.is_incremental() {
             format!(
                 "Outgoing incremental transfer of {records} records of zone {zone:?} to {client} \
-                 for {serial} SOA serial"
+                 for {serial} SOA serial: {cost}"
             )
         } else {
             format!(
                 "Outgoing transfer of {records} records of zone {zone:?} to {client} for {serial} \
-                 SOA serial"
+                 SOA serial: {cost}"
             )
         };
         let level = if transfer.is_done() { Level::Info } else { Level::Warning };

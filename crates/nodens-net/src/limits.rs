@@ -380,6 +380,10 @@ pub const PRIMARY_SILENCE_MAX: Duration = Duration::from_secs(30);
 pub const PRIMARY_TRANSFER_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
 /// How long a primary to which no connection could be made is passed over where there is another.
 pub const PRIMARY_UNREACHABLE_TIME: Duration = Duration::from_secs(60);
+/// Between two attempts to get the lock of a folder with zones that another process has.
+pub const STORE_LOCK_INTERVAL: Duration = Duration::from_millis(500);
+/// How long another process may have it until that is said: in a hand-over it leaves soon.
+pub const STORE_LOCK_PATIENCE: Duration = Duration::from_secs(120);
 /// Until the next look at versions of zones that still had readers when they were replaced.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Members of a catalog that a line of the log names where other zones are in their places.

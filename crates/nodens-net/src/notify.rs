@@ -7,6 +7,7 @@ use crate::poll::{Interest, Poll, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind};
 use nodens_core::log::{Level, Sink};
+use nodens_zone::counts::Notified;
 use nodens_zone::notify::{Ended, Outgoing};
 use nodens_zone::{Changes, Notifier, NotifyService, Outcome};
 use std::collections::hash_map::Entry;
@@ -79,6 +80,7 @@ impl Drop for Notifications {
 /// What the thread does over and over.
 struct Round {
     notifier: Notifier,
+    counts: Arc<Notified>,
     changes: Arc<Changes>,
     sockets: Sockets,
     poll: Poll,
@@ -96,17 +98,21 @@ impl Round {
         let notifier = Notifier::new(services);
         notifier.listen(&changes);
         let (sockets, random) = (Sockets::default(), Random::new());
-        Ok(Self { notifier, changes, sockets, poll, waker, random, sink })
+        let counts = services.iter().find_map(|service| service.rules.counts()).unwrap_or_default();
+        Ok(Self { notifier, counts, changes, sockets, poll, waker, random, sink })
     }
 
     fn turn(&mut self) {
         self.receive();
         self.notifier.take(&self.changes);
         let now = clock::now().mono_ns;
-        let Self { notifier, sockets, poll, random, sink, .. } = self;
+        let Self { notifier, counts, sockets, poll, random, sink, .. } = self;
         // What is not sent is sent again, as if it had been lost on the way.
         let send = |out: Outgoing<'_>| match sockets.send(poll, &out) {
-            Ok(()) => true,
+            Ok(()) => {
+                counts.messages.add(1);
+                true
+            }
             Err(unsent) => {
                 unsent.say(&out, sink);
                 false
@@ -116,12 +122,17 @@ impl Round {
             let reason = match outcome {
                 Outcome::Accepted => continue,
                 Outcome::GivenUp(None) => {
+                    counts.given_up.add(1);
                     format!("was not accepted by \"{server}\": no answer")
                 }
                 Outcome::GivenUp(Some(rcode)) => {
+                    counts.given_up.add(1);
                     format!("was not accepted by \"{server}\": rcode was {rcode}")
                 }
-                Outcome::Unsent => format!("could not be sent to \"{server}\""),
+                Outcome::Unsent => {
+                    counts.unsent.add(1);
+                    format!("could not be sent to \"{server}\"")
+                }
             };
             let zone = zone.to_string();
             sink.line(Level::Warning, ORIGIN, format!("notify for zone {zone:?} {reason}"));
@@ -139,7 +150,10 @@ impl Round {
             for _ in 0..BATCH {
                 // An error is about one message that was sent; that one is sent again.
                 let Ok((len, from)) = socket.recv_from(&mut buffer) else { break };
-                self.notifier.receive(from, buffer.get(..len).unwrap_or_default());
+                let message = buffer.get(..len).unwrap_or_default();
+                if let Some(Outcome::Accepted) = self.notifier.receive(from, message) {
+                    self.counts.accepted.add(1);
+                }
             }
         }
     }

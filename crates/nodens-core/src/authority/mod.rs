@@ -8,6 +8,7 @@
 //! (RFC 4035 section 3.1). An answer that needs no other lookup allocates nothing.
 
 mod chain;
+pub(crate) mod metrics;
 mod out;
 mod pending;
 pub(crate) mod set;

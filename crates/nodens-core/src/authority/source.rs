@@ -5,12 +5,14 @@ use crate::log::{Level, Sink};
 use arc_swap::ArcSwap;
 use nodens_wire::{Class, Name, NameRef, Type};
 use nodens_zone::data::{Data, Edit, Refused, Served};
-use nodens_zone::{Includes, Master, RecordRef, Serial, Shown, ZoneTable};
+use nodens_zone::{
+    Includes, Master, RecordRef, Serial, Shown, Sight, Soa, Version, Zone, ZoneTable,
+};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Octets of a file that are read at once.
@@ -35,6 +37,38 @@ pub(crate) struct FileZone {
     /// Whether a changed file is read whatever its serial says.
     by_mtime: bool,
     known: Mutex<Known>,
+    /// The directive that reads it, once it has.
+    directive: OnceLock<&'static str>,
+    /// Why the files could not be read the last time, if they could not.
+    failure: Mutex<Option<String>>,
+}
+
+impl Zone for FileZone {
+    fn soa(&self) -> Option<Soa> {
+        self.served.soa()
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.served.version()
+    }
+
+    fn sight(&self) -> Option<Sight> {
+        let stamp = self.known().served.first().and_then(|(_, stamp)| *stamp);
+        Some(Sight {
+            source: self.directive.get().copied().unwrap_or_default(),
+            data: self.served.load_full(),
+            modified_s: stamp.map(|stamp| stamp.modified.0),
+            ..Sight::default()
+        })
+    }
+
+    fn comes_from(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// What the files of a zone were like.
@@ -118,13 +152,16 @@ impl FileZone {
             shown: Shown::default(),
             by_mtime,
             known: Mutex::default(),
+            directive: OnceLock::new(),
+            failure: Mutex::default(),
         }
     }
 
     /// Lets the zone be transferred out of `table`, in the place of another of its name.
-    pub(crate) fn show(&self, table: &Arc<ZoneTable>) {
+    pub(crate) fn show(self: &Arc<Self>, table: &Arc<ZoneTable>) {
         self.shown.add(table, self.origin.clone());
-        table.update(|update| _ = update.add(self.origin.view(), self.served.clone()));
+        let zone = self.clone() as Arc<dyn Zone>;
+        table.update(|update| _ = update.add(self.origin.view(), zone));
     }
 
     /// Lets it be transferred out of `table` no more.
@@ -213,8 +250,15 @@ impl FileZone {
         directive: &'static str,
     ) -> Result<(), LoadError> {
         let path = self.path();
-        let (seen, read) = steadily(|files| read(&path, self.origin.view(), known, files));
+        _ = self.directive.set(directive);
+        let before = self.served.load_full();
+        let base = || before.as_deref().cloned();
+        let (seen, read) =
+            steadily(|files| read(&path, (self.origin.view(), base()), known, files));
         self.known().last.clone_from(&seen);
+        let failure = read.as_ref().err().filter(|error| !matches!(error, LoadError::Unchanged));
+        let failure = failure.map(LoadError::to_string);
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
         let Read { data, ignored } = read?;
         self.served.store(data);
         self.known().served = seen;
@@ -291,14 +335,14 @@ impl Includes for Files {
 /// Reads the zone `origin` out of a file, but not if its serial is `known`.
 fn read(
     path: &Path,
-    origin: NameRef<'_>,
+    (origin, before): (NameRef<'_>, Option<Data>),
     known: Option<Serial>,
     files: &Files,
 ) -> Result<Read, LoadError> {
     let file = path.to_string_lossy();
     let text = files.open_path(path)?;
     let mut master = Master::new(text, &file, origin, Box::new(files.clone()));
-    let mut edit = Edit::new(origin, Class::IN);
+    let mut edit = Edit::new(origin, Class::IN).like(before);
     let mut ignored: Option<(Name, usize)> = None;
     let mut has_soa = false;
     loop {

@@ -280,6 +280,11 @@ fn compile(
     builder.zone_table.update(|update| {
         options.zones.iter().for_each(|(name, zone)| _ = update.add(name.view(), zone.clone()));
     });
+    let tables = &mut builder.services.zones;
+    // The addresses of a block share its zones.
+    if !tables.iter().any(|table| Arc::ptr_eq(table, &builder.zone_table)) {
+        tables.push(builder.zone_table.clone());
+    }
     let BlockBuilder { zones, server, source, handlers, settings, view, .. } = builder;
     Ok(ServerBlock { zones, server, listen, source, view, handlers, settings })
 }

@@ -2,7 +2,7 @@
 //! program that owns clocks and sockets runs it.
 
 use nodens_wire::{Builder, Class, Flags, Name, Type};
-use nodens_zone::NotifyService;
+use nodens_zone::{NotifyService, ZoneTable};
 use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
@@ -25,6 +25,8 @@ pub struct Services {
     pub loops: Vec<LoopProbe>,
     /// `tls { acme ... }`: certificates to obtain and renew; `None` without any.
     pub acme: Option<AcmeService>,
+    /// The zones of each server block, for whoever looks at what there is.
+    pub zones: Vec<Arc<ZoneTable>>,
     /// `transfer`: secondaries to notify when zones change. The program, which has clocks and sockets,
     /// runs a [`nodens_zone::Notifier`] for them.
     pub notifies: Vec<NotifyService>,

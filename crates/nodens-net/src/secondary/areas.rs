@@ -2,10 +2,13 @@
 
 use super::ORIGIN;
 use super::catalogs::Catalogs;
+use super::exchange::nanoseconds;
 use super::keeper::Keeper;
+use super::lock::Lock;
 use super::store::{Store, is_fresh};
 use crate::clock;
 use crate::fault::errno_text;
+use crate::limits::STORE_LOCK_INTERVAL;
 use nodens_core::log::Level;
 use nodens_wire::Name;
 use nodens_zone::Zone;
@@ -45,6 +48,13 @@ impl Kept {
 }
 
 impl Area {
+    /// Lets others see when something is to be done for a zone.
+    pub(super) fn note_times(&self, zone: &Name) {
+        let (refresh_ns, expires_ns) = self.schedule.times(zone);
+        let kept = self.zones.get(zone);
+        kept.into_iter().for_each(|kept| kept.zone.note_times(refresh_ns, expires_ns));
+    }
+
     /// Whether it answers for this very zone.
     fn serves(&self, zone: &SecondaryZone) -> bool {
         let table = self.service.zones.load();
@@ -75,6 +85,30 @@ impl Keeper {
         }
     }
 
+    /// Tries to get folders that another process had, and writes what came meanwhile. Gives when to try again.
+    pub(super) fn take_folders(&mut self) -> Option<u64> {
+        let mut foreign: Vec<_> = self.locks.values().filter(|lock| lock.is_foreign()).collect();
+        if foreign.is_empty() {
+            return None;
+        }
+        let before = foreign.len();
+        foreign.retain(|lock| !lock.is_held());
+        if foreign.len() < before {
+            let kept = self.areas.iter_mut().flat_map(|area| area.zones.values_mut());
+            for Kept { zone, store, .. } in kept {
+                let (Some(store), Some(data)) = (store, zone.data()) else { continue };
+                if let Err(error) = store.catch_up(&data) {
+                    self.counts.unwritten.add(1);
+                    let reason = errno_text(&error);
+                    let text = format!("Failed to store zone {}: {reason}", zone.origin());
+                    self.sink.line(Level::Error, ORIGIN, text);
+                }
+            }
+        }
+        let is_left = self.locks.values().any(|lock| lock.is_foreign());
+        is_left.then(|| clock::mono_ns().saturating_add(nanoseconds(STORE_LOCK_INTERVAL)))
+    }
+
     /// The area that keeps this very zone.
     pub(super) fn keeper_of(&self, zone: &Arc<SecondaryZone>) -> Option<usize> {
         self.areas.iter().position(|area| {
@@ -88,7 +122,8 @@ impl Keeper {
             return;
         }
         let folder = folder.filter(|folder| !self.is_taken(&zone, folder));
-        let (store, age) = match folder.map(|folder| self.restore(&zone, folder)) {
+        let lock = folder.map(|folder| self.lock_of(folder));
+        let (store, age) = match folder.zip(lock).map(|at| self.restore(&zone, at)) {
             Some((store, age)) => (Some(store), age),
             None => (None, None),
         };
@@ -102,10 +137,18 @@ impl Keeper {
             refresh.restore(now, &soa, age);
         }
         area.schedule.insert(zone.origin().clone(), refresh);
+        let origin = zone.origin().clone();
         let kept = Kept { zone: zone.clone(), failed: Vec::new(), store, is_unstored: false };
-        area.zones.insert(zone.origin().clone(), kept);
+        area.zones.insert(origin.clone(), kept);
+        area.note_times(&origin);
         // What an earlier configuration has replaced may still have readers.
         self.sweep_later(&zone);
+    }
+
+    fn lock_of(&mut self, folder: &Path) -> Arc<Lock> {
+        let sink = &self.sink;
+        let lock = self.locks.entry(folder.to_owned());
+        lock.or_insert_with(|| Arc::new(Lock::of(folder, sink.clone()))).clone()
     }
 
     /// Whether another zone has the file that `zone` would have in this folder. The configuration has none
@@ -126,14 +169,19 @@ impl Keeper {
 
     /// Serves what is in the file of a zone, unless something is served or that is too old.
     /// Gives how old it is.
-    fn restore(&self, zone: &SecondaryZone, folder: &Path) -> (Store, Option<Duration>) {
-        let mut store = Store::new(folder, zone);
+    fn restore(
+        &self,
+        zone: &SecondaryZone,
+        (folder, lock): (&Path, Arc<Lock>),
+    ) -> (Store, Option<Duration>) {
+        let mut store = Store::new(folder, zone).locked_by(lock);
         if store.resume(zone) {
             return (store, None);
         }
         let found = match store.load(zone) {
             Ok(found) => found.filter(|_| zone.soa().is_none()),
             Err(error) => {
+                self.counts.unread.add(1);
                 let reason = errno_text(&error);
                 let text = format!("Failed to read stored zone {}: {reason}", zone.origin());
                 self.sink.line(Level::Warning, ORIGIN, text);

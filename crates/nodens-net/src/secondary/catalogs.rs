@@ -9,7 +9,7 @@ use nodens_wire::Name;
 use nodens_zone::Zone;
 use nodens_zone::catalog::{Catalog, Member};
 use nodens_zone::data::Data;
-use nodens_zone::secondary::{Configured, Members, SecondaryZone};
+use nodens_zone::secondary::{Configured, Members, RefusedMembers, SecondaryZone};
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -79,6 +79,8 @@ impl Keeper {
         match Catalog::read(data) {
             Ok(catalog) => self.follow(zone, &catalog),
             Err(error) => {
+                self.counts.catalogs_broken.add(1);
+                zone.note_failure(Some(&format!("not taken up as a catalog: {error}")));
                 let text = format!("Failed to take up catalog zone {}: {error}", zone.origin());
                 self.sink.line(Level::Error, ORIGIN, text);
             }
@@ -178,15 +180,16 @@ impl Area {
     ) -> Changes {
         let origin = configured.zone.origin();
         let (mut changes, mut own) = (Changes::default(), HashSet::new());
-        let (mut refused, mut clashes) = (0_usize, Clashes::default());
+        let (mut refused, mut clashes) = (RefusedMembers::default(), Clashes::default());
         for member in &catalog.members {
             if !configured.accepts(member.zone.view()) {
-                refused += 1;
+                refused.outside += 1;
                 continue;
             }
             let shared = now.get(&member.zone).map(|(_, zone)| zone.clone());
             let zone = match self.fate(origin, member, before) {
                 Fate::Clashes => {
+                    refused.clashing += 1;
                     clashes.add(&member.zone);
                     continue;
                 }
@@ -212,9 +215,11 @@ impl Area {
                 changes.removed.push(name.clone());
             }
         }
-        if refused > 0 {
+        configured.zone.set_refused(refused);
+        let outside = refused.outside;
+        if outside > 0 {
             let text = format!(
-                "Skipped {refused} member zones from catalog {origin}: outside configured member zones"
+                "Skipped {outside} member zones from catalog {origin}: outside configured member zones"
             );
             sink.line(Level::Warning, ORIGIN, text);
         }

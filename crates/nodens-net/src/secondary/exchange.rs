@@ -12,6 +12,7 @@ use nodens_wire::framing::first_message;
 use nodens_wire::{
     Builder, Class, Flags, HEADER_LEN, Header, Name, Opcode, Rcode, Reader, Records, Section, Type,
 };
+use nodens_zone::counts;
 use nodens_zone::incoming::{Incoming, IncomingError, Received};
 use nodens_zone::refresh::{End, Token};
 use nodens_zone::tsig::{Fault, Key as TsigKey, Verifier};
@@ -172,6 +173,36 @@ impl Exchange {
         match &self.work {
             Work::Transfer(incoming) => Some(incoming),
             Work::Serial(_) => None,
+        }
+    }
+
+    /// How long it has taken so far.
+    pub(super) fn took_ns(&self) -> u64 {
+        clock::mono_ns().saturating_sub(self.began_ns)
+    }
+
+    /// Counts what came of it.
+    pub(super) fn count(&self, counts: &counts::Incoming, came: counts::Result) {
+        let (kind, octets) = match self.incoming() {
+            None => (counts::Kind::Soa, 0),
+            Some(incoming) => {
+                let is_incremental = incoming.qtype() == Type::IXFR;
+                let kind = if is_incremental { counts::Kind::Ixfr } else { counts::Kind::Axfr };
+                (kind, incoming.counts().octets)
+            }
+        };
+        counts.ended(kind, came, octets, self.took_ns());
+    }
+
+    /// Why it failed, and how far it came.
+    pub(super) fn tell(&self, failure: &Failure) -> String {
+        match self.incoming().map(Incoming::counts).filter(|counts| counts.records > 0) {
+            None => failure.to_string(),
+            Some(counts) => {
+                let ms = Duration::from_nanos(self.took_ns()).as_millis();
+                let (octets, records) = (counts.octets, counts.records);
+                format!("{failure}, after {records} records in {octets} octets and {ms} ms")
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use super::ORIGIN;
 use super::areas::{Area, Kept};
 use super::exchange::{Answer, Exchange, Failure, Order, Work, nanoseconds};
+use super::lock::Lock;
 use super::store::Store;
 use crate::clock;
 use crate::fault::errno_text;
@@ -12,6 +13,7 @@ use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::log::{Level, Sink};
 use nodens_wire::{Name, Type};
+use nodens_zone::counts::{self, Kind as Asked, Result as Came};
 use nodens_zone::incoming::{Incoming, Received};
 use nodens_zone::refresh::{Action, End, Token};
 use nodens_zone::secondary::{SecondaryService, SecondaryZone};
@@ -19,6 +21,7 @@ use nodens_zone::{Serial, Zone};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -38,6 +41,9 @@ pub(super) struct Keeper {
     sweep_at: Option<u64>,
     random: Random,
     buffer: Vec<u8>,
+    /// Of the folders that zones are kept in.
+    pub(super) locks: HashMap<PathBuf, Arc<Lock>>,
+    pub(super) counts: Arc<counts::Incoming>,
     pub(super) sink: Sink,
 }
 
@@ -52,7 +58,8 @@ impl Keeper {
         poll.add(&*waker, Kind::Wake, Key::ONLY, Interest::READ)?;
         let (buffer, random) = (vec![0; PRIMARY_BUFFER_LEN], Random::new());
         let (areas, exchanges) = (Vec::new(), Slots::default());
-        let (unreachable, unswept, sweep_at) = Default::default();
+        let (unreachable, unswept, sweep_at, locks) = Default::default();
+        let counts = services.first().map(|service| service.counts.clone()).unwrap_or_default();
         let mut keeper = Self {
             areas,
             exchanges,
@@ -64,6 +71,8 @@ impl Keeper {
             sweep_at,
             random,
             buffer,
+            locks,
+            counts,
             sink,
         };
         for service in services {
@@ -72,6 +81,7 @@ impl Keeper {
             }
             keeper.add_area(service.clone());
         }
+        services.iter().for_each(|service| service.restoring.finish());
         Ok(keeper)
     }
 
@@ -85,10 +95,11 @@ impl Keeper {
             }
         }
         self.sweep();
+        let folders_at = self.take_folders();
         let now = clock::mono_ns();
         let due = self.areas.iter().filter_map(|area| area.schedule.next_deadline());
         let due = due.chain(self.exchanges.iter().map(|(_, exchange)| exchange.deadline_ns()));
-        let due = due.chain(self.sweep_at).min();
+        let due = due.chain(self.sweep_at).chain(folders_at).min();
         let ready = self.poll.wait(due.map(|at| at.saturating_sub(now)));
         let looked_ns = clock::mono_ns();
         // Before the next look at what primaries say, and at whether this is to stop.
@@ -214,14 +225,14 @@ impl Keeper {
                 return self.received(&exchange, received);
             }
         };
-        let Some(order) = self.exchanges.get(key).map(|exchange| exchange.order.clone()) else {
-            return;
-        };
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        let (order, took_ns) = (exchange.order.clone(), exchange.took_ns());
         let id = self.random.u16();
         let base = self.kept(&order).and_then(|kept| kept.zone.data());
         match base.filter(|base| serial > base.soa().serial()) {
             // On the same connection, without another round.
             Some(base) => {
+                self.counts.ended(Asked::Soa, Came::Transferred, 0, took_ns);
                 let incoming = Incoming::ixfr(order.zone.clone(), id, base);
                 let work = Work::Transfer(Box::new(incoming));
                 let Self { exchanges, poll, .. } = self;
@@ -233,6 +244,7 @@ impl Keeper {
             }
             None => {
                 self.exchanges.remove(key);
+                self.counts.ended(Asked::Soa, Came::UpToDate, 0, took_ns);
                 self.up_to_date(&order, serial);
             }
         }
@@ -261,10 +273,14 @@ impl Keeper {
     fn received(&mut self, exchange: &Exchange, received: Received) {
         let order = &exchange.order;
         let (data, steps) = match received {
-            Received::UpToDate(serial) => return self.up_to_date(order, serial),
+            Received::UpToDate(serial) => {
+                exchange.count(&self.counts, Came::UpToDate);
+                return self.up_to_date(order, serial);
+            }
             Received::Whole(data) => (data, Vec::new()),
             Received::Changed(data, steps) => (data, steps),
         };
+        exchange.count(&self.counts, Came::Transferred);
         let (soa, records, version) = (data.soa().clone(), data.records(), data.clone());
         let Some(kept) = self.kept(order) else { return };
         let before = kept.zone.soa();
@@ -276,7 +292,7 @@ impl Keeper {
         self.announce(&order.zone);
         let counts = exchange.incoming().map(Incoming::counts).unwrap_or_default();
         let way = if steps.is_empty() { Type::AXFR } else { Type::IXFR };
-        let took = Duration::from_nanos(clock::mono_ns().saturating_sub(exchange.began_ns));
+        let took = Duration::from_nanos(exchange.took_ns());
         let from = before.map_or_else(String::new, |soa| format!(" after {}", soa.serial().0));
         let text = format!(
             "Transferred: {} from {}: serial {}{from}, {records} records, {way} of {} octets in {} \
@@ -300,6 +316,7 @@ impl Keeper {
     }
 
     fn note_stored(&mut self, order: &Order, stored: io::Result<()>) {
+        self.counts.unwritten.add(u64::from(stored.is_err()));
         let Some(kept) = self.kept(order) else { return };
         // A disk that stays full is said to be once for each zone.
         let was_unstored = std::mem::replace(&mut kept.is_unstored, stored.is_err());
@@ -327,6 +344,7 @@ impl Keeper {
     fn recovered(&mut self, order: &Order, serial: Serial) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_reached(clock::mono_ns());
+        kept.zone.note_failure(None);
         let had_failed = kept.failed.len();
         kept.failed.retain(|primary| *primary != order.primary);
         if kept.failed.len() < had_failed {
@@ -339,8 +357,10 @@ impl Keeper {
     /// An exchange has failed.
     fn failed(&mut self, key: Key, failure: &Failure) {
         let Some(exchange) = self.exchanges.remove(key) else { return };
+        exchange.count(&self.counts, Came::Failed);
         let incremental = exchange.incoming().is_some_and(|i| i.qtype() == Type::IXFR);
         let order = exchange.order.clone();
+        let reason = exchange.tell(failure);
         drop(exchange);
         if let Failure::Unreachable(_) = failure {
             let now = clock::mono_ns();
@@ -349,10 +369,10 @@ impl Keeper {
             self.unreachable.insert(order.primary, until);
         }
         if !incremental || !failure.whole_may_help() {
-            return self.note_failure(&order, &failure.to_string(), failure.end());
+            return self.note_failure(&order, &reason, failure.end());
         }
         let (zone, primary) = (&order.zone, order.primary);
-        let text = format!("IXFR of {zone} from {primary} failed: {failure}, asking for AXFR");
+        let text = format!("IXFR of {zone} from {primary} failed: {reason}, asking for AXFR");
         let Some(kept) = self.kept(&order) else { return };
         let (base, level) = (kept.zone.data(), kept.level_of_failure(primary));
         self.sink.line(level, ORIGIN, text);
@@ -362,6 +382,7 @@ impl Keeper {
 
     fn note_failure(&mut self, order: &Order, reason: &str, end: End) {
         let Some(kept) = self.kept(order) else { return };
+        kept.zone.note_failure(Some(&format!("{}: {reason}", order.primary)));
         let level = kept.level_of_failure(order.primary);
         if level == Level::Warning {
             kept.failed.push(order.primary);
@@ -375,15 +396,18 @@ impl Keeper {
         let random = (self.random.u64() >> 32) as u32;
         let Some(area) = self.areas.get_mut(order.area) else { return };
         area.schedule.ended(&order.zone, order.token, clock::mono_ns(), end, random);
+        area.note_times(&order.zone);
     }
 
     fn expire(&mut self, area: usize, zone: &Arc<SecondaryZone>) {
         zone.expire();
+        self.counts.expired.add(1);
         self.sweep_later(zone);
         let text = format!("Zone {} is expired: no primary was reached in time", zone.origin());
         self.sink.line(Level::Error, ORIGIN, text);
         let kept = self.areas.get_mut(area).and_then(|area| area.zones.get_mut(zone.origin()));
         kept.and_then(|kept| kept.store.as_mut()).into_iter().for_each(Store::remove);
+        self.areas.get(area).into_iter().for_each(|area| area.note_times(zone.origin()));
         self.announce(zone.origin());
     }
 }

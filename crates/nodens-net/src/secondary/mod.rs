@@ -8,6 +8,7 @@ mod areas;
 mod catalogs;
 mod exchange;
 mod keeper;
+mod lock;
 mod store;
 
 use crate::fault::errno_text;
@@ -61,6 +62,7 @@ impl Secondaries {
                 }
             }
             Err(error) => {
+                services.iter().for_each(|service| service.restoring.finish());
                 let text = format!("cannot transfer zones from primaries: {}", errno_text(&error));
                 sink.line(Level::Error, ORIGIN, text);
             }

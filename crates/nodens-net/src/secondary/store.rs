@@ -6,6 +6,7 @@
 //! is found to be missing, and transferred again. Waiting for the disk would take most of the time in which
 //! the members of a large catalog come.
 
+use super::lock::Lock;
 use crate::limits::STORED_LEN_MIN;
 use nodens_zone::data::Data;
 use nodens_zone::image::{Image, Writer, Written, file_name};
@@ -14,6 +15,7 @@ use nodens_zone::refresh::kept_for;
 use nodens_zone::secondary::SecondaryZone;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,6 +28,10 @@ mod tests;
 pub(super) struct Store {
     path: PathBuf,
     written: Option<Written>,
+    /// Nothing is written while another process has the folder.
+    lock: Option<Arc<Lock>>,
+    /// The file as it was read while another process had it: its number and octets.
+    unsure: Option<(u64, u64)>,
 }
 
 /// What a file had.
@@ -51,7 +57,30 @@ impl Found {
 impl Store {
     /// The file of `zone` in `folder`.
     pub(super) fn new(folder: &Path, zone: &SecondaryZone) -> Self {
-        Self { path: folder.join(file_name(zone.origin())), written: None }
+        let path = folder.join(file_name(zone.origin()));
+        Self { path, written: None, lock: None, unsure: None }
+    }
+
+    /// Writes only while this lock is ours, which is that of the folder.
+    pub(super) fn locked_by(self, lock: Arc<Lock>) -> Self {
+        Self { lock: Some(lock), ..self }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.lock.as_ref().is_none_or(|lock| lock.is_held())
+    }
+
+    /// Whether it may be written now. What another process has written meanwhile is not continued.
+    fn is_ours(&mut self) -> bool {
+        if !self.is_locked() {
+            return false;
+        }
+        if let Some(before) = self.unsure.take()
+            && number(&self.path) != Some(before)
+        {
+            self.written = None;
+        }
+        true
     }
 
     /// The folder that it is in.
@@ -90,7 +119,10 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
-        let reached = file.metadata()?.modified()?;
+        let is_held = self.is_locked();
+        let metadata = file.metadata()?;
+        let reached = metadata.modified()?;
+        self.unsure = (!is_held).then(|| (metadata.ino(), metadata.len()));
         let mut octets = Vec::new();
         file.read_to_end(&mut octets)?;
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
@@ -108,6 +140,10 @@ impl Store {
     /// # Errors
     /// What the system says; the file may then be that of an earlier version, or gone.
     pub(super) fn save(&mut self, data: &Data, steps: &[Arc<Step>]) -> io::Result<()> {
+        if !self.is_ours() {
+            self.written = None;
+            return Ok(());
+        }
         let begins = steps.first().map(|step| step.from.serial());
         let known = self.written.take().filter(|written| Some(written.serial) == begins);
         let most = |written: &Written| (2 * written.version_len).max(STORED_LEN_MIN);
@@ -168,6 +204,9 @@ impl Store {
     /// # Errors
     /// As [`Store::save`].
     pub(super) fn touch(&mut self, data: &Data) -> io::Result<()> {
+        if !self.is_ours() {
+            return Ok(());
+        }
         if self.written.is_some_and(|written| written.serial == data.soa().serial())
             && let Ok(file) = OpenOptions::new().append(true).open(&self.path)
         {
@@ -178,11 +217,32 @@ impl Store {
         self.save(data, &[])
     }
 
+    /// The folder has become ours: `data` is kept if it is not what the file has.
+    ///
+    /// # Errors
+    /// As [`Store::save`].
+    pub(super) fn catch_up(&mut self, data: &Data) -> io::Result<()> {
+        let is_ours = self.is_ours();
+        match self.written.filter(|written| written.serial == data.soa().serial()) {
+            None if is_ours => self.save(data, &[]),
+            _ => Ok(()),
+        }
+    }
+
     /// The zone is not kept any more.
     pub(super) fn remove(&mut self) {
+        let is_ours = self.is_ours();
         self.written = None;
-        _ = fs::remove_file(&self.path);
+        if is_ours {
+            _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+/// What tells a file from one that has taken its place or has grown.
+fn number(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.ino(), metadata.len()))
 }
 
 /// Writes a version, to the disk if it has to be there at once.

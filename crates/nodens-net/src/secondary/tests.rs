@@ -1,4 +1,5 @@
 mod keys;
+mod lock;
 
 use super::*;
 use nodens_wire::framing::{framed, read_message};

@@ -115,7 +115,7 @@ impl Folder {
     }
 
     /// Reads a file that was not a zone before; says whether it is one.
-    fn load(&self, zone: &FileZone, sink: &Sink) -> bool {
+    fn load(&self, zone: &Arc<FileZone>, sink: &Sink) -> bool {
         let path = zone.path();
         let shown = path.display();
         if let Err(error) = zone.load(sink, NAME) {

@@ -2,7 +2,8 @@
 
 use super::Secondary;
 use crate::config::BlockBuilder;
-use crate::handlers::Handler;
+use crate::authority::metrics;
+use crate::handlers::{Handler, ready};
 use crate::zones::{Fallthrough, Zones};
 use nodens_corefile::{Directive, Error, Token};
 use nodens_wire::Name;
@@ -53,19 +54,28 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     }
     if !services.iter().any(|own| Arc::ptr_eq(&own.handed_on, &block.zone_table)) {
         let handed_on = block.zone_table.clone();
-        services.push(SecondaryService { handed_on, ..SecondaryService::default() });
+        let (counts, restoring) = (known.counts.clone(), known.restoring.clone());
+        let service = SecondaryService { handed_on, counts, restoring, ..Default::default() };
+        services.push(service);
     }
     let own = |own: &&mut SecondaryService| Arc::ptr_eq(&own.handed_on, &block.zone_table);
     let Some(service) = services.iter_mut().find(own) else { return Ok(()) };
     add(service, configured);
     let (zones, notices) = (service.zones.clone(), service.notices.clone());
     if !matches!(block.handlers.last(), Some(Handler::Secondary(_))) {
-        block.push(Secondary { zones, notices, fallthrough: Fallthrough::default() });
+        let fallthrough = Fallthrough::default();
+        let heard = metrics::notices(&block.shared.registry);
+        block.push(Secondary { zones, notices, fallthrough, heard });
     }
     if let (Some(Handler::Secondary(secondary)), Some(fallthrough)) =
         (block.handlers.last_mut(), options.fallthrough)
     {
         secondary.fallthrough = fallthrough;
+    }
+    metrics::of_secondaries(block.shared);
+    if options.store.is_some() {
+        let restoring = block.shared.secondaries.restoring.clone();
+        ready::wait_for(block, super::SPEC.name, move || restoring.is_done());
     }
     Ok(())
 }

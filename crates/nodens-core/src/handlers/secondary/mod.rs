@@ -7,6 +7,7 @@
 mod config;
 
 use super::answering;
+use crate::authority::metrics::Heard;
 use crate::handler::{Cx, Event, Handle, Job, Spec, Step};
 use crate::log::Level;
 use crate::zones::Fallthrough;
@@ -30,6 +31,7 @@ pub struct Secondary {
     zones: Arc<ZoneTable>,
     notices: Arc<Notices>,
     fallthrough: Fallthrough,
+    heard: Heard,
 }
 
 impl Handle for Secondary {
@@ -72,12 +74,17 @@ impl Secondary {
             // No more than a word for whoever looks: anyone can send any number of these.
             let text = format!("Dropping notify from {client} for {name}");
             cx.worker.sink.line(Level::Debug, SPEC.name, text);
+            cx.worker.cells.add(self.heard.dropped, 1);
             return Step::Drop;
         };
         // Addresses can be forged: what waits already is not said again.
-        if self.notices.note(name.to_name(), primary, announced(&cx.job.request)) {
+        let announced = announced(&cx.job.request);
+        if self.notices.note(name.to_name(), primary, announced) {
+            cx.worker.cells.add(self.heard.taken, 1);
             let text = format!("Notify from {client} for {name}: checking transfer");
             cx.worker.sink.line(Level::Info, SPEC.name, text);
+        } else {
+            cx.worker.cells.add(self.heard.waiting, 1);
         }
         cx.q().reply(Rcode::NOERROR, true);
         Step::Answered

@@ -230,3 +230,24 @@ fn a_notify_that_waits_already_is_said_once() {
     };
     assert_eq!(bench.log.try_iter().filter(is_wanted).count(), 1);
 }
+
+#[test]
+fn what_primaries_say_is_counted_and_ready_waits_for_what_is_stored() {
+    let mut bench = Bench::new(BLOCK);
+    for (client, serial) in [("192.0.2.1:53", 1), ("192.0.2.1:53", 1), ("192.0.2.9:53", 1)] {
+        send(&mut bench, client, &notify("example.org.", Some(serial)));
+    }
+    let text = bench.shared.registry.render();
+    for result in ["taken", "waiting", "dropped"] {
+        let line = format!("nodens_notify_received_total{{result=\"{result}\"}} 1\n");
+        assert!(text.contains(&line), "{line}{text}");
+    }
+    assert!(text.contains("nodens_transfers_in_total{kind=\"soa\",result=\"newer\"} 0\n"), "{text}");
+    assert!(bench.worker.config().services.readiness.is_empty());
+    let bench = Bench::new(&BLOCK.replace("{\n secondary {", "{\n ready\n secondary {\n  store zones"));
+    let config = bench.worker.config();
+    let [readiness] = &config.services.readiness[..] else { panic!("{:?}", config.services) };
+    assert_eq!((readiness.directive, (readiness.check)()), ("secondary", false));
+    service(&bench).restoring.finish();
+    assert!((readiness.check)());
+}

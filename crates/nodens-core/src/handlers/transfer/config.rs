@@ -1,6 +1,7 @@
 //! `transfer [ZONE…] { to ADDRESS…; source ADDRESS }`.
 
 use super::{Rule, Rules, Transfer};
+use crate::authority::metrics;
 use crate::config::BlockBuilder;
 use crate::handlers::Handler;
 use crate::zones::Zones;
@@ -44,7 +45,9 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         transfer.rules.0.push(rule);
     } else {
         let zones = block.zone_table.clone();
-        block.push(Transfer { rules: Rules(vec![rule]), zones });
+        metrics::of_transfers(block.shared);
+        let notified = block.shared.notified.clone();
+        block.push(Transfer { rules: Rules(vec![rule], notified), zones });
     }
     Ok(())
 }
@@ -66,7 +69,7 @@ pub(super) fn link(block: &mut BlockBuilder<'_>) {
         Handler::Transfer(transfer) => Some(transfer.rules.clone()),
         _ => None,
     });
-    let rules = rules.filter(|Rules(rules)| rules.iter().any(Rule::notifies));
+    let rules = rules.filter(|Rules(rules, _)| rules.iter().any(Rule::notifies));
     if let Some(rules) = rules.filter(|_| !notifies.iter().any(|s| Arc::ptr_eq(&s.zones, &zones))) {
         notifies.push(NotifyService { zones, rules: Arc::new(rules) });
     }

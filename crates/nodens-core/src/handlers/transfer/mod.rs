@@ -10,6 +10,7 @@ use crate::stream::Stream;
 use crate::zones::Zones;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Class, Flags, NameRef, Rcode, Type};
+use nodens_zone::counts::Notified;
 use nodens_zone::{NotifyRules, Question, Secondaries, Zone, ZoneTable, requested_serial};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,9 +31,9 @@ pub struct Transfer {
     zones: Arc<ZoneTable>,
 }
 
-/// All occurrences, in their order.
+/// All occurrences, in their order, and where NOTIFY is counted.
 #[derive(Clone, Debug)]
-struct Rules(Vec<Rule>);
+struct Rules(Vec<Rule>, Arc<Notified>);
 
 /// One occurrence.
 #[derive(Clone, Debug)]
@@ -59,6 +60,10 @@ impl Rule {
 impl NotifyRules for Rules {
     fn secondaries(&self, zone: NameRef<'_>) -> Option<Arc<Secondaries>> {
         self.rule(zone).filter(|rule| rule.notifies()).map(|rule| rule.to.clone())
+    }
+
+    fn counts(&self) -> Option<Arc<Notified>> {
+        Some(self.1.clone())
     }
 }
 

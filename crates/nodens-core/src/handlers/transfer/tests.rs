@@ -2,7 +2,7 @@ use crate::config::BuildOptions;
 use crate::job::Transport;
 use crate::limits::{TRANSFER_TIME_MAX, TRANSFERS_PER_CLIENT_MAX};
 use crate::log::Record as LogRecord;
-use crate::stream::{Broken, Stream};
+use crate::stream::{Broken, Outgoing as Kind, Stream};
 use crate::testing::{Bench, Reaction, request};
 use crate::worker::Verdict;
 use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Record, Section, Type};
@@ -132,9 +132,22 @@ fn a_zone_is_handed_on_from_soa_to_soa() {
     assert_eq!((records[0], records[3001]), (soa.record(), soa.record()));
     assert_eq!(records[3000].owner, name("n2999.cluster.local."));
     assert_eq!(bench.shared.transfers.count(), 0);
-    let said = "Outgoing transfer of 3002 records of zone \"Cluster.LOCAL.\" to 192.0.2.53 for 7 \
-                SOA serial";
+    let (count, all) = (messages.len(), &bench.shared.transfers);
+    let octets = all.octets(Kind::Axfr);
+    assert!(octets > 60_000, "{octets}");
+    let said = format!(
+        "Outgoing transfer of 3002 records of zone \"Cluster.LOCAL.\" to 192.0.2.53 for 7 SOA \
+         serial: {octets} octets in {count} messages, 0 ms"
+    );
     assert_eq!(lines(&bench), [said]);
+    let rendered = bench.shared.registry.render();
+    for line in [
+        "nodens_transfers_out_total{kind=\"axfr\",result=\"sent\"} 1\n".to_owned(),
+        "nodens_transfers_out_total{kind=\"axfr\",result=\"cut\"} 0\n".to_owned(),
+        format!("nodens_transfer_out_bytes_total{{kind=\"axfr\"}} {octets}\n"),
+    ] {
+        assert!(rendered.contains(&line), "{line}{rendered}");
+    }
 }
 
 #[test]
