@@ -1,8 +1,9 @@
-//! The repeated work of handlers, on one thread of its own.
+//! The repeated work of handlers, on threads of their own.
 
 use nodens_core::config::{Services, Task, Watched};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,9 @@ use std::time::{Duration, Instant};
 /// From the last change in a folder until what depends on it is done: an editor and a script change
 /// several files one after the other, and write large ones in parts.
 const SETTLE: Duration = Duration::from_millis(200);
+
+/// So much work is done at once.
+const AT_ONCE: usize = 4;
 
 /// From the first change, however many follow.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
@@ -36,6 +40,8 @@ enum Word {
     Stop,
     /// Something has changed for some work.
     Changed,
+    /// Work with this number is done.
+    Done(usize, Task),
 }
 
 /// Work whose folders have changed, by number, until its thread takes it: each once, however many changes there
@@ -77,37 +83,127 @@ impl Tasks {
         let changed = Arc::new(Changed::default());
         let Work { tasks, watched } = work;
         let watch = watch(watched, changed.clone(), stop.clone());
+        let done = stop.clone();
         let run = move || {
             let _watch = watch;
-            run(tasks, &changed, &words);
+            run(tasks, &changed, &words, done);
         };
         let thread = std::thread::Builder::new().name("tasks".to_owned()).spawn(run).ok();
         Self { stop: Some(stop), thread }
     }
 }
 
-/// Does what is due until it is told to stop.
-fn run(tasks: Vec<Task>, changed: &Changed, words: &Receiver<Word>) {
-    let mut due: Vec<_> = tasks.into_iter().map(Due::new).collect();
+/// Has done what is due until it is told to stop.
+fn run(tasks: Vec<Task>, changed: &Changed, words: &Receiver<Word>, done: Sender<Word>) {
+    let mut plan = Plan::new(tasks);
+    let mut hands = Hands::new(done);
     loop {
-        let next = due.iter().map(Due::at).min();
+        let next = plan.first().map(|(at, _)| at).filter(|_| hands.has_room());
         let next = next.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         let wait = next.saturating_duration_since(Instant::now());
         match words.recv_timeout(wait) {
             Ok(Word::Changed) => {
-                for task in changed.take() {
-                    if let Some(due) = due.get_mut(task) {
-                        due.put_off(Instant::now());
-                    }
+                for number in changed.take() {
+                    plan.change(number, |due| due.put_off(Instant::now()));
                 }
+            }
+            Ok(Word::Done(number, task)) => {
+                hands.busy -= 1;
+                plan.change(number, |due| due.rest(task));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => return,
         }
-        for due in &mut due {
-            if due.at() <= Instant::now() {
-                due.run();
-            }
+        // What is due for longest comes first, so that nothing waits for ever.
+        let now = Instant::now();
+        while let Some((_, number)) =
+            plan.first().filter(|(at, _)| *at <= now && hands.has_room())
+        {
+            plan.change(number, |due| hands.run(number, due));
+        }
+    }
+}
+
+/// All work, in the order in which it is due.
+struct Plan {
+    due: Vec<Due>,
+    /// That which is not being done, by number.
+    order: BTreeSet<(Instant, usize)>,
+}
+
+impl Plan {
+    fn new(tasks: Vec<Task>) -> Self {
+        let due: Vec<_> = tasks.into_iter().map(Due::new).collect();
+        let at = due.iter().enumerate().filter_map(|(number, due)| Some((due.at()?, number)));
+        Self { order: at.collect(), due }
+    }
+
+    fn first(&self) -> Option<(Instant, usize)> {
+        self.order.first().copied()
+    }
+
+    fn change(&mut self, number: usize, change: impl FnOnce(&mut Due)) {
+        let Some(due) = self.due.get_mut(number) else { return };
+        due.at().into_iter().for_each(|at| _ = self.order.remove(&(at, number)));
+        change(due);
+        self.order.extend(due.at().map(|at| (at, number)));
+    }
+}
+
+/// Threads that do the work: several, so that a slow disk or a very large file does not keep all other files
+/// from being read. Each is started when it is needed for the first time.
+struct Hands {
+    jobs: Option<Sender<(usize, Task)>>,
+    queue: Arc<Mutex<Receiver<(usize, Task)>>>,
+    done: Sender<Word>,
+    threads: Vec<JoinHandle<()>>,
+    busy: usize,
+}
+
+impl Hands {
+    fn new(done: Sender<Word>) -> Self {
+        let (jobs, queue) = channel();
+        let (queue, threads) = (Arc::new(Mutex::new(queue)), Vec::new());
+        Self { jobs: Some(jobs), queue, done, threads, busy: 0 }
+    }
+
+    fn has_room(&self) -> bool {
+        self.busy < AT_ONCE
+    }
+
+    fn run(&mut self, number: usize, due: &mut Due) {
+        if self.busy == self.threads.len() {
+            let (queue, done) = (self.queue.clone(), self.done.clone());
+            let thread = std::thread::Builder::new().name("tasks".to_owned());
+            self.threads.extend(thread.spawn(move || work(&queue, &done)));
+        }
+        let Some(task) = due.begin() else { return };
+        if self.threads.is_empty() {
+            // There is no thread to be had: later, perhaps.
+            return due.rest(task);
+        }
+        let jobs = self.jobs.as_ref();
+        self.busy += usize::from(jobs.is_some_and(|jobs| jobs.send((number, task)).is_ok()));
+    }
+}
+
+impl Drop for Hands {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            _ = thread.join();
+        }
+    }
+}
+
+fn work(queue: &Mutex<Receiver<(usize, Task)>>, done: &Sender<Word>) {
+    loop {
+        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((number, mut task)) = next else { return };
+        // A fault of one must not end the others; it has been said.
+        _ = catch_unwind(AssertUnwindSafe(|| (task.run)()));
+        if done.send(Word::Done(number, task)).is_err() {
+            return;
         }
     }
 }
@@ -117,16 +213,21 @@ struct Due {
     regular: Instant,
     /// When changes have settled, and when that is not waited for any longer.
     changed: Option<(Instant, Instant)>,
-    task: Task,
+    /// Nothing while it is being done.
+    task: Option<Task>,
 }
 
 impl Due {
     fn new(task: Task) -> Self {
-        Self { regular: Instant::now() + task.interval, changed: None, task }
+        Self { regular: Instant::now() + task.interval, changed: None, task: Some(task) }
     }
 
-    fn at(&self) -> Instant {
-        self.changed.map_or(self.regular, |(quiet, latest)| self.regular.min(quiet).min(latest))
+    /// When it is to be done; not while it is.
+    fn at(&self) -> Option<Instant> {
+        let at = self
+            .changed
+            .map_or(self.regular, |(quiet, latest)| self.regular.min(quiet).min(latest));
+        self.task.is_some().then_some(at)
     }
 
     /// Waits for more changes after one.
@@ -135,11 +236,16 @@ impl Due {
         self.changed = Some((now + SETTLE, latest));
     }
 
-    fn run(&mut self) {
-        (self.task.run)();
+    /// It begins, and what has changed before is seen by it.
+    fn begin(&mut self) -> Option<Task> {
         self.changed = None;
-        // From the end of the run, so that slow work cannot pile up.
-        self.regular = Instant::now() + self.task.interval;
+        self.task.take()
+    }
+
+    /// It is done again after a while: counted from the end, so that slow work cannot pile up.
+    fn rest(&mut self, task: Task) {
+        self.regular = Instant::now() + task.interval;
+        self.task = Some(task);
     }
 }
 
@@ -221,11 +327,34 @@ mod tests {
         let mut now = start;
         while now < start + SETTLE_MAX {
             due.put_off(now);
-            assert_eq!(due.at(), (now + SETTLE).min(start + SETTLE_MAX));
+            assert_eq!(due.at(), Some((now + SETTLE).min(start + SETTLE_MAX)));
             now += SETTLE / 2;
         }
-        due.run();
+        let task = due.begin().unwrap();
+        assert_eq!(due.at(), None, "it is not begun twice");
+        due.put_off(now);
+        due.rest(task);
+        assert_eq!(due.at(), Some(now + SETTLE), "what changed meanwhile is not seen");
+        let task = due.begin().unwrap();
+        due.rest(task);
         assert!(due.at() >= regular);
+    }
+
+    #[test]
+    fn work_that_takes_long_or_fails_keeps_nothing_else_waiting() {
+        let (blocked, release) = channel::<()>();
+        let (release, runs) = (Mutex::new(release), Arc::new(AtomicUsize::new(0)));
+        let task = |run| Task { name: "t".to_owned(), interval: Duration::from_millis(1), run };
+        let slow = task(Box::new(move || _ = release.lock().unwrap().recv()));
+        let bad = task(Box::new(|| panic!("on purpose")));
+        let seen = runs.clone();
+        let count = task(Box::new(move || _ = seen.fetch_add(1, Ordering::Relaxed)));
+        let tasks = Tasks::start(Work { tasks: vec![slow, bad, count], watched: Vec::new() });
+        while runs.load(Ordering::Relaxed) < 5 {
+            std::thread::yield_now();
+        }
+        drop(blocked);
+        drop(tasks);
     }
 
     #[test]
