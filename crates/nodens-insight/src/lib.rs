@@ -19,6 +19,7 @@ pub mod socket;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod zones;
 
 pub use collector::{Collector, Surroundings};
 pub use domains::Domains;

@@ -18,6 +18,8 @@ pub const STORM_NAMES: usize = 10;
 pub const FADE: f64 = 0.87;
 /// What is less than this, after fading, is forgotten.
 pub const FORGOTTEN: f64 = 0.05;
+/// Zones on one page.
+pub const ZONES_SHOWN: usize = 100;
 /// Octets of a process's environment that are looked at.
 pub const ENVIRONMENT_LEN_MAX: usize = 256 << 10;
 /// Octets of the lists of a network namespace's addresses that are looked at.

@@ -6,7 +6,7 @@ use crate::limits::{JOURNAL_OCTETS, UPDATES_AT_ONCE, UPDATES_WAITING_MAX, UPDATE
 use crate::serial::Serial;
 use crate::table::Shown;
 use crate::update::{self, Next, Policy, Verdict};
-use crate::zone::{Soa, Version, Zone};
+use crate::zone::{Sight, Soa, Version, Zone};
 use nodens_wire::{Name, Rcode};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -275,6 +275,19 @@ impl Zone for DynamicZone {
         // Less than the zone is wanted.
         let fits = steps.last()?.to.serial() == data.soa().serial() && records < data.records();
         fits.then(|| Version { soa: data.soa().clone(), records: Box::new(Steps::new(steps)) })
+    }
+
+    fn sight(&self) -> Option<Sight> {
+        Some(Sight {
+            source: "dynupdate",
+            data: self.served.load_full(),
+            journal: lock(&self.changes).journal.octets(),
+            ..Sight::default()
+        })
+    }
+
+    fn comes_from(&self) -> String {
+        self.database().map(|path| path.display().to_string()).unwrap_or_default()
     }
 }
 

@@ -136,6 +136,13 @@ impl Budget {
         (left - left / (CACHE_EXTRA + 1)).clamp(CACHE_MIN, self.cache)
     }
 
+    /// What data of zones may take while the cache has so much: what the other parts leave, and the part of
+    /// clusters.
+    pub(crate) fn zones(&self, cache: Cache) -> usize {
+        let others = self.total(cache.octets().min(self.cache)).saturating_sub(self.clusters);
+        usable(self.wishes.limit).saturating_sub(others)
+    }
+
     /// What does not fit, or leaves little for others, for an operator who asked for it.
     pub(crate) fn warnings(&self, cache: Cache) -> Vec<String> {
         let limit = mebibytes(self.wishes.limit);
@@ -225,7 +232,8 @@ impl Budget {
         };
         format!(
             "at most {} of {}: {}, {size}, waiting queries {}, unread responses {}, {} client \
-             connections {} ({} of one address, {} of one network), clusters {}, program {}",
+             connections {} ({} of one address, {} of one network), clusters {}, program {}; \
+             data of zones at most {}, with the part of clusters",
             mebibytes_up(self.total(own)),
             mebibytes(self.wishes.limit),
             Workers(self.workers),
@@ -236,7 +244,8 @@ impl Budget {
             nodens_net::connections_per_client(self.connections),
             nodens_net::connections_per_network(self.connections),
             mebibytes(self.clusters),
-            mebibytes(PROGRAM)
+            mebibytes(PROGRAM),
+            mebibytes(self.zones(cache))
         )
     }
 }
@@ -324,6 +333,22 @@ mod tests {
     }
 
     #[test]
+    fn zones_get_what_the_others_leave() {
+        for limit in [64, 192, 4096] {
+            for cache in [Cache::None, Cache::Default, Cache::Wanted(mebi(1 << 20))] {
+                let budget = budget(limit, 2);
+                let own = cache.octets().min(budget.cache);
+                let all = budget.total(own) - budget.clusters + budget.zones(cache);
+                assert!(all <= usable(mebi(limit)), "{limit} {cache:?}");
+                assert!(budget.zones(cache) >= budget.clusters, "{limit} {cache:?}");
+            }
+        }
+        assert!(
+            budget(192, 2).zones(Cache::None) > budget(192, 2).zones(Cache::Default) + mebi(64)
+        );
+    }
+
+    #[test]
     fn a_large_node_has_fewer_workers_and_says_so_with_both_numbers() {
         let node = budget(192, 128);
         assert!((32..128).contains(&node.workers), "{}", node.workers);
@@ -340,7 +365,8 @@ mod tests {
             node.describe(Cache::Default),
             "at most 156.1MiB of 192MiB: 4 workers 3.2MiB, cache 64MiB and 12.7MiB beside it, waiting \
              queries 12MiB, unread responses 12MiB, 1024 client connections 12MiB (512 of one \
-             address, 819 of one network), clusters 24MiB, program 16MiB"
+             address, 819 of one network), clusters 24MiB, program 16MiB; data \
+             of zones at most 40.7MiB, with the part of clusters"
         );
         assert!(
             node.describe(Cache::None).contains("79.3MiB of 192MiB: 4 workers 3.2MiB, no cache")

@@ -9,7 +9,8 @@ mod scrape;
 mod tests;
 mod wanted;
 
-use crate::insight::{self, Insight};
+use crate::insight::{self, Asked, Insight};
+use crate::zones::Zones;
 use address::{listen, resolve};
 use axum::Router;
 use axum::extract::{ConnectInfo, State};
@@ -49,6 +50,8 @@ pub(crate) struct Facts {
     pub(crate) insight: OnceLock<Arc<Insight>>,
     /// Whether the workers live, once there are any.
     pub(crate) vitals: OnceLock<Arc<Vitals>>,
+    /// The zones of this server.
+    pub(crate) zones: Arc<Zones>,
     unsent: Arc<Unsent>,
 }
 
@@ -57,7 +60,8 @@ impl Facts {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (ready, stopping) = (AtomicBool::new(false), AtomicBool::new(false));
         let (insight, vitals, unsent) = (OnceLock::new(), OnceLock::new(), Arc::default());
-        Self { shared, ready, stopping, insight, vitals, unsent }
+        let zones = Arc::new(Zones::new(shared.clone()));
+        Self { zones, shared, ready, stopping, insight, vitals, unsent }
     }
 }
 
@@ -328,7 +332,8 @@ async fn answer(
 ) -> Response {
     if let Some(insight) = facts.insight.get() {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        if let Some(shown) = insight::answer(insight, uri.path(), Some(peer.address), host).await {
+        let asked = Asked { uri: &uri, peer: Some(peer.address), host };
+        if let Some(shown) = insight::answer(insight, &facts.zones, asked).await {
             return shown;
         }
     }
@@ -337,6 +342,7 @@ async fn answer(
         "/ready" if routes.ready.load(Ordering::Relaxed) => probes::ready(&facts, &gate),
         "/metrics" if routes.metrics.load(Ordering::Relaxed) => {
             peer.sends(&facts.unsent);
+            facts.zones.count();
             scrape::answer(&facts.shared.registry, &headers)
         }
         _ => (StatusCode::NOT_FOUND, "404 page not found\n").into_response(),

@@ -26,6 +26,7 @@ mod reload;
 mod serve;
 mod tasks;
 mod watch;
+mod zones;
 
 use flags::{Command, Flags};
 use std::process::ExitCode;

@@ -116,8 +116,7 @@ fn run(tasks: Vec<Task>, changed: &Changed, words: &Receiver<Word>, done: Sender
         }
         // What is due for longest comes first, so that nothing waits for ever.
         let now = Instant::now();
-        while let Some((_, number)) =
-            plan.first().filter(|(at, _)| *at <= now && hands.has_room())
+        while let Some((_, number)) = plan.first().filter(|(at, _)| *at <= now && hands.has_room())
         {
             plan.change(number, |due| hands.run(number, due));
         }

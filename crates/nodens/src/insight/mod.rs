@@ -13,7 +13,8 @@ pub(crate) use top::run as top;
 use crate::endpoints::{Endpoints, Facts};
 use crate::flags::Flags;
 use crate::load;
-use axum::http::{StatusCode, header};
+use crate::zones::{self, Zones};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use nodens_core::handlers::template::denies;
 use nodens_core::log::Level;
@@ -62,7 +63,8 @@ pub(crate) fn start(flags: &Flags, facts: &Facts, endpoints: &Endpoints, config:
     if flags.top.unwrap_or(flags.node.is_some()) {
         let insight =
             Insight::open(&facts.shared, config.clone(), load::hostname(), flags.top_http);
-        endpoints.spawn(insight.clone().run(flags.top_socket.clone()));
+        let run = insight.clone().run(flags.top_socket.clone(), facts.zones.clone());
+        endpoints.spawn(run);
         _ = facts.insight.set(insight);
     }
 }
@@ -87,7 +89,7 @@ impl Insight {
     }
 
     /// Empties sketches for ever, and shows what was in them at the local socket `address`.
-    async fn run(self: Arc<Self>, address: String) {
+    async fn run(self: Arc<Self>, address: String, zones: Arc<Zones>) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut last = Instant::now();
@@ -104,7 +106,7 @@ impl Insight {
             match socket::listen(&address) {
                 Ok(listener) => {
                     bound = true;
-                    tokio::spawn(socket::serve(listener, self.clone()));
+                    tokio::spawn(socket::serve(listener, self.clone(), zones.clone()));
                 }
                 Err(error) if !said => {
                     said = true;
@@ -181,7 +183,17 @@ fn domains(config: &Config) -> Domains {
     Domains::new(clusters.iter().map(wire).collect(), host.map(|name| wire(&name)).collect())
 }
 
-/// `path` for somebody at this host. `peer` is who asks over TCP, and `host` whom they call.
+/// A request for what is shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) uri: &'a Uri,
+    /// Who asks over TCP.
+    pub(crate) peer: Option<SocketAddr>,
+    /// Whom they call.
+    pub(crate) host: Option<&'a str>,
+}
+
+/// What is asked for, for somebody at this host.
 ///
 /// What clients ask for is nobody's business but the operator's. A port knows no users: every process
 /// of this host, and of every pod in its network, could read what is shown there, so nothing is
@@ -189,13 +201,14 @@ fn domains(config: &Config) -> Domains {
 /// led to by a name of their own (DNS rebinding).
 pub(crate) async fn answer(
     insight: &Arc<Insight>,
-    path: &str,
-    peer: Option<SocketAddr>,
-    host: Option<&str>,
+    zones: &Arc<Zones>,
+    Asked { uri, peer, host }: Asked<'_>,
 ) -> Option<Response> {
-    let is_json = match path {
-        "/debug/dns.json" => true,
-        "/debug/dns" | "/debug/dns/" => false,
+    let (of_zones, is_json) = match uri.path() {
+        "/debug/dns.json" => (false, true),
+        "/debug/dns" | "/debug/dns/" => (false, false),
+        "/debug/zones.json" => (true, true),
+        "/debug/zones" | "/debug/zones/" => (true, false),
         _ => return None,
     };
     if peer.is_some() && !insight.over_tcp {
@@ -209,6 +222,13 @@ pub(crate) async fn answer(
         let text = "what clients ask for is shown on this host only: by its loopback address \
              (kubectl port-forward), or with `nodens top`\n";
         return Some((StatusCode::FORBIDDEN, text).into_response());
+    }
+    if of_zones {
+        let (zones, search) = (zones.clone(), zones::search(uri.query().unwrap_or_default()));
+        let host = insight.host.clone();
+        // Very many zones take a while, and this thread answers for health, too.
+        let report = tokio::task::spawn_blocking(move || zones.report(search, host)).await;
+        return Some(zones::show(&report.unwrap_or_default(), is_json));
     }
     let report = insight.report().await;
     let (kind, body) = match is_json {

@@ -1,7 +1,8 @@
 //! The local socket that [`nodens_insight::socket`] reads from.
 
-use super::{Insight, answer};
+use super::{Asked, Insight, answer};
 use crate::endpoints::bounded::Bounded;
+use crate::zones::Zones;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
@@ -44,14 +45,16 @@ fn is_left_behind(text: &str) -> bool {
 /// Gives reports to root and to the user that this process runs as. An abstract
 /// name has no permissions, so they are looked at here. Nothing can be changed by way of it, and the
 /// oldest connection gives way to a new one, so that its readers cannot take much from the server.
-pub(super) async fn serve(listener: UnixListener, insight: Arc<Insight>) {
+pub(super) async fn serve(listener: UnixListener, insight: Arc<Insight>, zones: Arc<Zones>) {
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
-    let app = Router::new().fallback(get(respond)).with_state(insight);
+    let app = Router::new().fallback(get(respond)).with_state((insight, zones));
     _ = axum::serve(Bounded::new(Guarded(listener), CONNECTIONS_MAX), app).await;
 }
 
-async fn respond(State(insight): State<Arc<Insight>>, uri: Uri) -> Response {
-    let found = answer(&insight, uri.path(), None, None).await;
+type Shown = (Arc<Insight>, Arc<Zones>);
+
+async fn respond(State((insight, zones)): State<Shown>, uri: Uri) -> Response {
+    let found = answer(&insight, &zones, Asked { uri: &uri, peer: None, host: None }).await;
     found.unwrap_or_else(|| (StatusCode::NOT_FOUND, "404 page not found\n").into_response())
 }
 

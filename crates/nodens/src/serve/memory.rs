@@ -1,6 +1,6 @@
 //! What there is of memory, and the parts of a server that are made to fit it.
 
-use crate::budget::{Budget, Wishes};
+use crate::budget::{Budget, Cache, Wishes};
 use crate::context::Context;
 use crate::events::Event;
 use crate::flags::Flags;
@@ -11,6 +11,7 @@ use crate::process;
 use nodens_core::{Config, Shared};
 use nodens_kube::Moments;
 use nodens_net::{InheritedListener, Options, Runtime, StartError, cpu, memory};
+use nodens_zone::data::room;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -21,6 +22,8 @@ pub(super) fn context(flags: Flags, logger: &Logger, events: Sender<Event>) -> C
     let shared = Arc::new(Shared::new(budget.workers, logger.sink.clone()));
     shared.set_pending_memory(budget.pending);
     shared.cache.set_ceiling(budget.cache);
+    // Zones are read before it is known what the cache is to have.
+    room::set_most(budget.zones(Cache::Default) as u64);
     process::register(&shared, logger);
     Context { flags, shared, budget, events }
 }

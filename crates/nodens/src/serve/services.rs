@@ -9,7 +9,7 @@
 //! | claim | [`handover::claim`](crate::handover::claim) asks a predecessor for what it holds | [`Waiting`], with the name, the sockets and the connection to the predecessor |
 //! | [prepare](Services::prepare) | node role: template, network, address of the upstream service; Corefile; endpoints' thread, with the predecessor's listeners and the node's own; counting by client and name; watches of clusters | a configuration, and nothing that answers queries |
 //! | [bind](Services::bind) | addresses of the endpoints, as soon as they are free | `/health` answers; `/ready` says no |
-//! | [warm](Services::warm) | lists of clusters; cache of the predecessor | |
+//! | [warm](Services::warm) | lists of clusters; zones that are kept on disk; cache of the predecessor | transfers from primaries |
 //! | [serve](Services::serve) | addresses of DNS and workers, paused beside a predecessor; then tasks | what [`Handover`](crate::handover::Handover) offers to successors |
 //! | ready | [`Services::announce_ready`], at once or when the predecessor has paused ([`Services::take_queries`]) | PID file; `/ready` says yes |
 //! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, certificates of ACME servers, notifier, transfers from primaries, updates, node role | |
@@ -23,6 +23,8 @@
 //! | [retire](Services::retire) | endpoints and node role are the successor's; all can still [resume](Services::resume) |
 //! | [leave](Services::leave) | everything ends, connections go to the successor |
 //! | [stop](Services::stop) | everything ends without a successor: the node's addresses go first, then the lameduck time passes |
+
+mod zones;
 
 use super::compiled::{Compiled, source};
 use super::error::{ReloadError, StartError};
@@ -66,7 +68,8 @@ pub(super) struct Services {
     acme: Acme,
     watches: Watches,
     notifier: Option<Notifications>,
-    secondaries: Option<Secondaries>,
+    /// With the configuration whose zones they are.
+    secondaries: Option<(Secondaries, Arc<Config>)>,
     updates: Option<Updates>,
     taps: Taps,
     pub(super) node: Option<Node>,
@@ -147,6 +150,7 @@ impl Services {
                 Waited::Ended => return Err(StartError::Ended),
             }
         }
+        self.restore(waiting)?;
         if waiting.warm()? { Ok(()) } else { Err(StartError::Ended) }
     }
 
@@ -200,6 +204,7 @@ impl Services {
             sink.line(Level::Warning, "", format!("memory: {text}"));
         }
         let config = self.config.clone();
+        self.show_zones();
         if let Some(insight) = self.facts.insight.get() {
             insight.take_up(config.clone());
         }
@@ -214,35 +219,11 @@ impl Services {
         reloads.configure(loaded, services);
         // Anew with each configuration.
         self.keep_certificates();
-        self.stop_notifying();
-        let sink = &self.context.shared.sink;
-        let failed = |origin, what: &str, error: io::Error| {
-            sink.line(Level::Error, origin, format!("cannot {what}: {error}"));
-        };
-        self.notifier = Notifications::start(&services.notifies, sink.clone())
-            .map_err(|error| failed("transfer", "notify secondaries of changes", error))
-            .ok();
-        self.secondaries = Secondaries::start(&services.secondaries, sink.clone())
-            .map_err(|error| failed("secondary", "transfer zones from primaries", error))
-            .ok();
+        self.notify();
+        self.keep_secondaries();
         self.take_updates();
         if let Some(node) = &mut self.node {
             node.configure(&config);
-        }
-    }
-
-    /// From now on zones of this configuration alone are updated.
-    fn take_updates(&mut self) {
-        // One at a time: a database has one writer.
-        self.updates = None;
-        let Some(runtime) = &self.runtime else { return };
-        let shared = &self.context.shared;
-        match Updates::start(&self.config.services.dynamic, runtime, shared.sink.clone()) {
-            Ok(updates) => self.updates = Some(updates),
-            Err(error) => {
-                let text = format!("cannot update zones: {error}");
-                shared.sink.line(Level::Error, "dynupdate", text);
-            }
         }
     }
 
@@ -381,12 +362,6 @@ impl Services {
             left_behind(runtime.leave(kept, &successor, GRACE));
         }
         self.taps.finish();
-    }
-
-    /// Ends NOTIFY in both directions, and transfers from primaries.
-    pub(super) fn stop_notifying(&mut self) {
-        self.notifier = None;
-        self.secondaries = None;
     }
 
     /// Says that it ends, answers for the lameduck time, then ends what is under way.

@@ -34,3 +34,4 @@ mod stuck;
 mod transports;
 mod unread;
 mod upstreams;
+mod zones;

@@ -1,0 +1,75 @@
+use super::*;
+use nodens_core::log::Sink;
+use std::fmt::Write;
+
+/// Zones in files, of which one cannot be read.
+fn zones(count: usize) -> (Zones, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = ".:0 {\n".to_owned();
+    for number in 0..count {
+        let path = folder.path().join(format!("db.{number}"));
+        let soa = format!("@ 60 SOA . . {number} 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n");
+        std::fs::write(&path, soa).unwrap();
+        _ = writeln!(text, " file {} z{number:04}.Example", path.display());
+    }
+    _ = writeln!(text, " file {}/none lost.example\n}}", folder.path().display());
+    let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(9999).0)));
+    let tree = nodens_corefile::parse("Corefile", &text, &nodens_corefile::SystemSources).unwrap();
+    let config = nodens_core::build(&tree, &Default::default(), &shared).unwrap();
+    let zones = Zones::new(shared);
+    zones.take_up(Arc::new(config));
+    (zones, folder)
+}
+
+#[test]
+fn pages_lead_through_all_zones_and_a_search_finds_one() {
+    let count = 2 * ZONES_SHOWN + 7;
+    let (zones, _folder) = zones(count);
+    let (mut search, mut names, mut pages) = (Search::default(), Vec::new(), 0);
+    loop {
+        let report = zones.report(search, String::new());
+        assert!(report.zones.len() <= ZONES_SHOWN);
+        assert_eq!(report.matched, count + 1);
+        names.extend(report.zones.into_iter().map(|zone| zone.name));
+        pages += 1;
+        let Some(next) = report.next else { break };
+        search = super::search(&next);
+    }
+    assert_eq!((pages, names.len()), (3, count + 1));
+    assert!(names.is_sorted());
+    let report = zones.report(super::search("name=Z0042&x=y&failed="), "host".to_owned());
+    let [zone] = &report.zones[..] else { panic!("{report:?}") };
+    assert_eq!((zone.name.as_str(), zone.source.as_str()), ("z0042.example.", "file"));
+    assert_eq!((zone.serial, zone.records, &zone.failure), (Some(42), 3, &None));
+    assert!(zone.from.ends_with("/db.42") && zone.octets > 100 && zone.age_s.unwrap() < 600);
+    let report = zones.report(super::search("failed=1"), String::new());
+    let [zone] = &report.zones[..] else { panic!("{report:?}") };
+    assert_eq!((zone.name.as_str(), zone.serial), ("lost.example.", None));
+    assert!(zone.failure.as_ref().unwrap().contains("No such file"), "{zone:?}");
+    let [sum] = &report.sums[..] else { panic!("{report:?}") };
+    assert_eq!((sum.zones, sum.empty, sum.failed), (count as u64 + 1, 1, 1));
+    assert_eq!(sum.records, 3 * count as u64);
+}
+
+#[test]
+fn few_zones_have_series_of_their_own_and_many_have_sums() {
+    let rendered = |count| {
+        let (zones, folder) = zones(count);
+        zones.count();
+        drop(folder);
+        zones.shared.registry.render()
+    };
+    let few = rendered(3);
+    for line in [
+        "nodens_zones{source=\"file\"} 4\n",
+        "nodens_zones_not_served{source=\"file\"} 1\n",
+        "nodens_zones_records{source=\"file\"} 9\n",
+        "nodens_zone_serial{source=\"file\",zone=\"z0002.example.\"} 2\n",
+        "nodens_zone_failed{source=\"file\",zone=\"lost.example.\"} 1\n",
+    ] {
+        assert!(few.contains(line), "{line}{few}");
+    }
+    let many = rendered(200);
+    assert!(many.contains("nodens_zones{source=\"file\"} 201\n"), "{many}");
+    assert!(!many.contains("nodens_zone_serial"), "{many}");
+}
