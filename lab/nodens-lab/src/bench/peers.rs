@@ -232,17 +232,7 @@ impl Peer {
                 .map(|()| path)
         };
         match self.kind {
-            Kind::Echo => {
-                command.arg("echo");
-                let mut modes = "udp,tcp".to_owned();
-                if let Some(own) = &setup.encrypted {
-                    modes = format!("{modes},{}", own.transport);
-                    command.arg("--tls-cert").arg(&own.certificate).arg("--tls-key").arg(&own.key);
-                    command.args(["--tls-listen", &own.address.to_string()]);
-                }
-                command.args(["--mode", &modes, "--listen", &setup.address.to_string()]);
-                command.args(["--threads", &setup.threads.to_string()]);
-            }
+            Kind::Echo => echo(&mut command, setup),
             Kind::Nodens(chain) | Kind::CoreDns(chain) => {
                 let file = write("Corefile", &configs::corefile(setup, chain))?;
                 let port = setup.address.port().to_string();
@@ -294,6 +284,18 @@ impl Peer {
         }
         Ok(command)
     }
+}
+
+fn echo(command: &mut Command, setup: &Setup) {
+    command.arg("echo");
+    let mut modes = "udp,tcp".to_owned();
+    if let Some(own) = &setup.encrypted {
+        modes = format!("{modes},{}", own.transport);
+        command.arg("--tls-cert").arg(&own.certificate).arg("--tls-key").arg(&own.key);
+        command.args(["--tls-listen", &own.address.to_string()]);
+    }
+    command.args(["--mode", &modes, "--listen", &setup.address.to_string()]);
+    command.args(["--threads", &setup.threads.to_string()]);
 }
 
 /// Tells PowerDNS whether its zone is signed: it keeps that in a database beside the file.
