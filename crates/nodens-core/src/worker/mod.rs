@@ -2,6 +2,7 @@
 
 mod outgoing;
 mod pending;
+mod receiving;
 mod refused;
 mod state;
 mod unsent;
@@ -12,14 +13,14 @@ use crate::config::Config;
 use crate::containment;
 use crate::finish;
 use crate::handler::{Event, Job};
-use crate::job::{Abandoned, Client, Recipient};
+use crate::job::{Abandoned, Recipient};
 use crate::limits::SPARE_JOBS_MAX;
 use crate::metrics::Cells;
 use crate::shared::{Mail, Shared};
 use crate::stream::Stream;
 use crate::time::Now;
 use crate::upstream::Fault;
-use nodens_wire::{Admission, Query, Rcode, admit, not_implemented};
+use nodens_wire::Rcode;
 use pending::Pending;
 use refused::Refused;
 use std::sync::Arc;
@@ -99,96 +100,6 @@ impl Worker {
     /// The worker's metric cells.
     pub fn cells(&self) -> &Cells {
         &self.state.cells
-    }
-
-    /// Handles one request; an immediate response is written to `out`.
-    pub fn receive(
-        &mut self,
-        now: Now,
-        client: Client,
-        request: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Verdict {
-        let query = match admit(request) {
-            Admission::Ignore => return Verdict::Silent,
-            Admission::Reject(header) => {
-                out.clear();
-                out.extend(header.to_bytes());
-                return Verdict::Answered;
-            }
-            Admission::Accept(query) => query,
-            Admission::Update(query) => {
-                return self.receive_update(now, client, request, query, out);
-            }
-        };
-        self.begin((now, client), request, query, Start::Top, out)
-    }
-
-    /// Servers without a handler for updates know no more than that there are such messages.
-    #[cold]
-    fn receive_update(
-        &mut self,
-        now: Now,
-        client: Client,
-        request: &[u8],
-        query: Query,
-        out: &mut Vec<u8>,
-    ) -> Verdict {
-        if self.config.server_of(&client).is_some_and(|server| server.takes_updates) {
-            return self.begin((now, client), request, query, Start::Update, out);
-        }
-        let Some(header) = not_implemented(request) else { return Verdict::Silent };
-        out.clear();
-        out.extend(header.to_bytes());
-        Verdict::Answered
-    }
-
-    #[inline(always)]
-    fn begin(
-        &mut self,
-        (now, client): (Now, Client),
-        request: &[u8],
-        query: Query,
-        start: Start<'_>,
-        out: &mut Vec<u8>,
-    ) -> Verdict {
-        let mut job = self.spare.pop().unwrap_or_default();
-        job.start(now, Recipient::Client(client), request, query);
-        job.current.asked_ns = self.state.unsent.arrived(now);
-        if self.tlvs.is_some() {
-            job.tlvs.clone_from(&self.tlvs);
-        }
-        self.reserve_ticket();
-        let outcome = match finish::objection(&mut job) {
-            true => Outcome::Done,
-            false => containment::run(&self.config, &mut self.state, now, &mut job, start),
-        };
-        let verdict = match outcome {
-            Outcome::Done => {
-                finish::finish(&self.config, &self.state.shared, &mut job);
-                self.state.note_answer(&self.config, now, &mut job);
-                std::mem::swap(out, &mut job.current.response.wire);
-                match job.current.response.take_rest(out) {
-                    None => Verdict::Answered,
-                    stream => {
-                        self.stream = stream;
-                        Verdict::Streaming
-                    }
-                }
-            }
-            Outcome::Dropped => Verdict::Silent,
-            Outcome::Waiting => {
-                self.park(job);
-                self.settle(now);
-                if self.jobs.len() > self.state.shared.pending_max() {
-                    self.shed(now);
-                }
-                return Verdict::Pending;
-            }
-        };
-        self.recycle(job);
-        self.settle(now);
-        verdict
     }
 
     /// The messages that follow the last response, once after each [`Verdict::Streaming`].
