@@ -1,7 +1,8 @@
 //! The set of zones ([`ZoneTable`]), and how zones are handed on: how the records of a zone become
 //! the messages of a zone transfer (RFC 5936), who is told that a zone has changed and how often
 //! (NOTIFY, RFC 1996), which of two serial numbers is newer (RFC 1982), and when a secondary asks its
-//! primaries (RFC 1034 section 4.3.5). [`tsig`] signs and verifies messages with shared secrets (RFC 8945).
+//! primaries (RFC 1034 section 4.3.5). [`tsig`] signs and verifies messages with shared secrets (RFC 8945),
+//! [`dnssec`] signs records.
 //! [`presentation`] reads records in presentation format, [`master`] whole zones of them.
 //!
 //! What is deliberately absent: sockets, clocks, threads, `unsafe`, and where records come from. A
@@ -17,6 +18,7 @@
 pub mod catalog;
 pub mod counts;
 pub mod data;
+pub mod dnssec;
 pub mod dynamic;
 pub mod image;
 pub mod incoming;

@@ -1,14 +1,17 @@
-//! Single records in presentation format (RFC 1035 section 5.1), as `template` makes them.
+//! Single records in presentation format (RFC 1035 section 5.1), as `template` makes them, and records as text.
 //!
 //! The `domain` crate reads much of the RDATA. Read here are the owner and what stands before the
 //! type, and types that `domain` does not know, reads more strictly than operators are used to
 //! (`1h30m` for a number of seconds, text of more than 255 octets) or less (empty labels in names).
 
+mod print;
 pub(crate) mod rdata;
 mod special;
 mod svcb;
 mod text;
 pub(crate) mod tokens;
+
+pub use print::record_text;
 
 use domain::base::Name as DomainName;
 use domain::base::rdata::ComposeRecordData;

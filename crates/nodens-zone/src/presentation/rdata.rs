@@ -8,6 +8,7 @@ use domain::base::iana::SecurityAlgorithm;
 use domain::rdata::dnssec::Timestamp;
 use nodens_wire::{Name, Type};
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A field of RDATA, as it is written and as it is sent.
@@ -282,6 +283,12 @@ fn types(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), Presentatio
     while let Some(word) = tokens.next()? {
         all.insert(type_of(&word)?.0);
     }
+    push_types(rdata, &all);
+    Ok(())
+}
+
+/// Types as a map of bits (RFC 4034 section 4.1.2).
+pub(crate) fn push_types(rdata: &mut Vec<u8>, all: &BTreeSet<u16>) {
     for window in 0..=u8::MAX {
         let mut bits = Vec::new();
         for [_, low] in all.iter().map(|t| t.to_be_bytes()).filter(|[high, _]| *high == window) {
@@ -295,7 +302,6 @@ fn types(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), Presentatio
             rdata.extend(bits);
         }
     }
-    Ok(())
 }
 
 /// Base64 in all words that are left.
@@ -342,6 +348,16 @@ fn hex(rdata: &mut Vec<u8>, tokens: &mut Tokens<'_>) -> Result<(), PresentationE
             None => return Ok(()),
         }
     }
+}
+
+/// RDATA in the generic form.
+pub(super) fn generic_text(rdata: &[u8]) -> String {
+    let mut text = format!("\\# {}", rdata.len());
+    if !rdata.is_empty() {
+        text.push(' ');
+    }
+    rdata.iter().for_each(|octet| _ = write!(text, "{octet:02x}"));
+    text
 }
 
 fn generic(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, PresentationError> {

@@ -1,4 +1,5 @@
 use super::*;
+use nodens_wire::Name;
 
 mod types;
 
@@ -137,6 +138,48 @@ proptest::proptest! {
         _ = record(&format!("x. NSEC {text}"));
         for rtype in ["APL", "HIP", "LOC", "ISDN", "IPSECKEY", "EUI48", "NXT"] {
             _ = record(&format!("x. {rtype} {text}"));
+        }
+    }
+}
+
+/// Whether the text of a record reads as the record.
+fn assert_reads_back(record: &Record) {
+    let text = record_text(&crate::RecordRef::from(record));
+    let again = super::record(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(again, *record, "{text}");
+}
+
+#[test]
+fn records_as_text_read_back_the_same() {
+    for (text, _) in RDATA {
+        assert_reads_back(&record(text).unwrap());
+    }
+    for (text, wanted) in [
+        ("x. 5 A 192.0.2.1", "x.\t5\tIN\tA\t192.0.2.1"),
+        ("x\\.y. 5 CH TXT \"a b\" c", "x\\.y.\t5\tCH\tTXT\t\"a b\" \"c\""),
+        ("x. 5 TYPE65280 \\# 2 0aff", "x.\t5\tIN\tTYPE65280\t\\# 2 0AFF"),
+        ("x. 5 A \\# 3 0a0b0c", "error"),
+        ("x. 5 AVC \\# 0", "x.\t5\tIN\tAVC\t\\# 0"),
+    ] {
+        let text = record(text).map_or_else(
+            |_| "error".to_owned(),
+            |record| record_text(&crate::RecordRef::from(&record)),
+        );
+        assert_eq!(text.to_ascii_lowercase(), wanted.to_ascii_lowercase());
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_rdata_as_text_reads_back_the_same(
+        rtype in 1_u16..270,
+        rdata in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40),
+    ) {
+        let owner: Name = "a\\.\\000\\\"b.x.".parse().unwrap();
+        let record = Record { owner, rtype: Type(rtype), class: Class::IN, ttl: 5, rdata };
+        let is_data = !matches!(Type(rtype), Type::ANY | Type::OPT);
+        if is_data && is_readable(&record) {
+            assert_reads_back(&record);
         }
     }
 }

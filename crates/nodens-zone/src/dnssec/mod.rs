@@ -1,0 +1,24 @@
+//! Signatures over records (DNSSEC, RFC 4034): keys from the files of BIND's tools, RRSIG records over
+//! RRsets in canonical form, NSEC and DS records.
+//!
+//! What is deliberately absent: the clock and files. When a signature is valid is an argument, and what
+//! files hold is text.
+
+mod algorithm;
+mod canonical;
+mod ds;
+mod key;
+mod key_file;
+mod nsec;
+mod zone;
+
+#[cfg(test)]
+mod tests;
+
+pub use algorithm::Algorithm;
+pub use canonical::{Canonical, Validity};
+pub use ds::{DigestType, ds_rdata};
+pub use key::{SignError, SigningKey};
+pub use key_file::KeyError;
+pub use nsec::{nsec_rdata, successor};
+pub use zone::{SignZoneError, sign_zone};
