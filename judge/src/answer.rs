@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::base::iana::{Class, Opcode, OptRcode, OptionCode, Rtype};
 use domain::base::message::RecordSection;
 use domain::base::opt::UnknownOptData;
 use domain::base::wire::ParseError;
 use domain::base::{Message, ParsedName, ToName};
-use domain::rdata::{AllRecordData, Tsig};
+use domain::rdata::{AllRecordData, Rrsig, Tsig};
 
 use crate::question::bits;
 use crate::signature::Signing;
@@ -65,8 +66,16 @@ impl Tolerance {
 type Section = BTreeMap<String, Vec<u32>>;
 
 /// Types whose RDATA is names and numbers only.
-const HOLDS_NAMES: [Rtype; 7] =
-    [Rtype::CNAME, Rtype::DNAME, Rtype::NS, Rtype::PTR, Rtype::MX, Rtype::SRV, Rtype::SOA];
+const HOLDS_NAMES: [Rtype; 8] = [
+    Rtype::CNAME,
+    Rtype::DNAME,
+    Rtype::NS,
+    Rtype::PTR,
+    Rtype::MX,
+    Rtype::SRV,
+    Rtype::SOA,
+    Rtype::NSEC,
+];
 
 const SECTION_NAMES: [&str; 3] = ["answer", "authority", "additional"];
 
@@ -180,6 +189,7 @@ fn section(
             |error| format!("(broken: {error})"),
             |record| match record.data() {
                 AllRecordData::Tsig(data) => tsig(data),
+                AllRecordData::Rrsig(data) if is_of_today(data, now()) => rrsig(data),
                 data => data.to_string(),
             },
         );
@@ -208,6 +218,28 @@ fn tsig(tsig: &Tsig<&[u8], ParsedName<&[u8]>>) -> String {
     let time = if u64::from(tsig.time_signed()) == 0 { "no time" } else { "a time" };
     let (fudge, mac, error) = (tsig.fudge(), tsig.mac_slice().len(), tsig.error().to_int());
     format!("{algorithm} {time} fudge={fudge} mac={mac} error={error} other={}", tsig.other().len())
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// Whether the signature was made in the last day, by the server itself then.
+fn is_of_today(rrsig: &Rrsig<&[u8], ParsedName<&[u8]>>, now: u64) -> bool {
+    // Modulo 2^32 (RFC 4034 section 3.1.5).
+    (now as u32).wrapping_sub(rrsig.inception().into_int()) < 24 * 3600
+}
+
+/// The parts of an RRSIG record that do not change with the time and from signature to signature: how long it is
+/// valid, and octets of the signature, in their place.
+fn rrsig(rrsig: &Rrsig<&[u8], ParsedName<&[u8]>>) -> String {
+    let (covered, algorithm, labels) = (rrsig.type_covered(), rrsig.algorithm(), rrsig.labels());
+    let (ttl, tag) = (rrsig.original_ttl().as_secs(), rrsig.key_tag());
+    let valid = rrsig.expiration().into_int().wrapping_sub(rrsig.inception().into_int());
+    let signer = rrsig.signer_name().fmt_with_dot().to_string().to_ascii_lowercase();
+    let octets = rrsig.signature().len();
+    format!("{covered} {algorithm} {labels} {ttl} valid={valid} {tag} {signer} octets={octets}")
 }
 
 /// Every field in which the two outcomes differ.

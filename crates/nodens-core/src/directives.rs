@@ -49,7 +49,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::search::SPEC,
     handlers::cache::SPEC,
     handlers::header::SPEC,
-    Spec::lacking("dnssec"),
+    handlers::dnssec::SPEC,
     handlers::tls::SPEC,
     handlers::minimal::SPEC,
     handlers::template::SPEC,
@@ -71,7 +71,7 @@ pub static DIRECTIVES: &[Spec] = &[
     handlers::erratic::SPEC,
     handlers::whoami::SPEC,
     Spec::lacking("on"),
-    Spec::lacking("sign"),
+    handlers::sign::SPEC,
     handlers::view::SPEC,
     Spec::lacking("nomad"),
 ];

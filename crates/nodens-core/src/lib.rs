@@ -53,6 +53,8 @@ mod timers;
 pub mod transport;
 pub mod upstream;
 pub mod worker;
+mod zone_keys;
+pub mod zone_signer;
 pub mod zones;
 
 pub use config::{Config, build};

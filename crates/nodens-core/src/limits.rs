@@ -145,6 +145,14 @@ pub const ZONES_NAMED_MAX: usize = 3;
 pub const NAME_TEXT_MAX: usize = 1024;
 /// Octets of a file of keys for TSIG.
 pub const KEY_FILE_LEN_MAX: usize = 1 << 20;
+/// RRsets whose signatures `dnssec` keeps where `cache_capacity` names no number, as in CoreDNS.
+pub const SIGNATURES_DEFAULT: usize = 10_000;
+/// The most that are kept, whatever it says. One takes about 350 octets with a key of ECDSAP256SHA256.
+pub const SIGNATURES_MAX: usize = 1 << 17;
+/// Records at the front of a file that `sign` looks for signatures of the SOA record in, as in CoreDNS.
+pub const SIGNED_FILE_RECORDS: usize = 100;
+/// RRsets that `dnssec` signs in one response; others stay unsigned.
+pub const SIGNED_RRSETS_MAX: usize = 64;
 /// The most elements of a list that a variable may hold.
 pub const TEMPLATE_ELEMENTS_MAX: usize = 1 << 16;
 /// To how many times the first the interval between health checks of an upstream that stays down grows.

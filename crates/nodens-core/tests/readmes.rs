@@ -11,9 +11,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Files that examples name and that must exist, with what stands in them.
-const FILES: [(&str, &str); 2] = [
+const FILES: [(&str, &str); 6] = [
     ("/etc/resolv.conf", "search lab.example.org example.org\nnameserver 192.0.2.53\n"),
     ("/etc/nodens/weights", "www.example.org\n192.0.2.1 3\n192.0.2.2 1\n"),
+    (
+        "/etc/nodens/Kexample.org.+013+31548.key",
+        include_str!("../../nodens-zone/testdata/dnssec/Kexample.org.+013+31548.key"),
+    ),
+    (
+        "/etc/nodens/Kexample.org.+013+31548.private",
+        include_str!("../../nodens-zone/testdata/dnssec/Kexample.org.+013+31548.private"),
+    ),
+    (
+        "/etc/nodens/Kcluster.local.+015+17213.key",
+        "cluster.local. 3600 IN DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=\n",
+    ),
+    (
+        "/etc/nodens/Kcluster.local.+015+17213.private",
+        "Private-key-format: v1.2\nAlgorithm: 15 (ED25519)\nPrivateKey: ODIyNjAzODQ2MjgwODAxMjI2NDUxOTAyMDQxNDIyNjI=\n",
+    ),
 ];
 
 /// A certificate and its key, which differ from run to run.
@@ -85,6 +101,8 @@ fn check(text: &str, folder: &Path) -> Result<(), String> {
         let name = Path::new(path).file_name().expect("a file");
         text = text.replace(path, &folder.join(name).to_string_lossy());
     }
+    // Keys are named without the endings of their files.
+    text = text.replace("/etc/nodens/K", &folder.join("K").to_string_lossy());
     let (sender, _log) = std::sync::mpsc::sync_channel(64);
     let shared = Arc::new(Shared::new(1, Sink::new(sender)));
     let of = |addresses: [&str; 2]| -> Vec<IpAddr> {

@@ -24,6 +24,7 @@ mod probe;
 mod process;
 mod reload;
 mod serve;
+mod signing;
 mod tasks;
 mod watch;
 mod zones;

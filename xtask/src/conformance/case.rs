@@ -29,6 +29,7 @@ pub(crate) const DIRECTIVES: &[&str] = &[
     "chaos",
     "debug",
     "dns64",
+    "dnssec",
     "erratic",
     "errors",
     "file",

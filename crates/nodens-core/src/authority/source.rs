@@ -10,6 +10,7 @@ use nodens_zone::{
 };
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -379,6 +380,36 @@ fn read(
     }
     let data = edit.finish().map_err(|error| LoadError::Content(format!("{file}: {error}")))?;
     Ok(Read { data, ignored })
+}
+
+/// Reads the zone `origin` out of a file; records outside it are left out.
+///
+/// # Errors
+/// [`LoadError`].
+pub(crate) fn read_zone(path: &Path, origin: NameRef<'_>) -> Result<Data, LoadError> {
+    let (_, read) = steadily(|files| read(path, origin, None, files));
+    read.map(|read| read.data)
+}
+
+/// Shows the records of a file, until `see` has seen enough.
+///
+/// # Errors
+/// [`LoadError`], at the first entry that is no record.
+pub(crate) fn read_some(
+    path: &Path,
+    origin: NameRef<'_>,
+    mut see: impl FnMut(&RecordRef<'_>) -> ControlFlow<()>,
+) -> Result<(), LoadError> {
+    let files = Files::default();
+    let text = files.open_path(path)?;
+    let mut master = Master::new(text, &path.to_string_lossy(), origin, Box::new(files));
+    loop {
+        match master.next_record() {
+            Ok(Some(record)) if see(&record).is_continue() => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(LoadError::Content(error.to_string())),
+        }
+    }
 }
 
 fn check_soa(record: &RecordRef<'_>, origin: NameRef<'_>, file: &str) -> Result<(), LoadError> {

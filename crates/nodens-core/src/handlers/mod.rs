@@ -162,6 +162,7 @@ handlers! {
     chaos::Chaos,
     ddr::Ddr,
     dns64::Dns64,
+    dnssec::Dnssec,
     dnstap::Dnstap,
     dynupdate::Dynupdate,
     erratic::Erratic,
@@ -206,5 +207,6 @@ pub mod ready;
 pub mod reload;
 pub mod root;
 pub mod shed;
+pub mod sign;
 pub mod timeouts;
 pub mod view;

@@ -2,7 +2,7 @@
 //!
 //! A server comes to its first query in these steps, each done once. When a step after prepare fails, what it and
 //! those before it made is dropped, in the order of the fields of [`Services`]: workers, endpoints,
-//! tasks, certificates, watches, notifier, transfers from primaries, updates, dnstap, node role.
+//! tasks, certificates, signing of zones, watches, notifier, transfers from primaries, updates, dnstap, node role.
 //!
 //! | step | what it does, in this order | what it leaves |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | [warm](Services::warm) | lists of clusters; zones that are kept on disk; cache of the predecessor | transfers from primaries |
 //! | [serve](Services::serve) | addresses of DNS and workers, paused beside a predecessor; then tasks | what [`Handover`](crate::handover::Handover) offers to successors |
 //! | ready | [`Services::announce_ready`], at once or when the predecessor has paused ([`Services::take_queries`]) | PID file; `/ready` says yes |
-//! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, certificates of ACME servers, notifier, transfers from primaries, updates, node role | |
+//! | [configure](Services::configure) | after every configuration: counting, dnstap, checks of health and loops, reloads, certificates of ACME servers, signing of zones, notifier, transfers from primaries, updates, node role | |
 //!
 //! It ends in one of these ways. Whatever brings queries here stops first, and what answers them last:
 //! notifier, endpoints, node role, workers, dnstap, rules of the node role.
@@ -39,7 +39,7 @@ use crate::node::{self, Node};
 use crate::pidfile::{self, PidfileError};
 use crate::reload::Reloads;
 use crate::tasks::{Tasks, Work};
-use crate::{clusters, insight, probe};
+use crate::{clusters, insight, probe, signing::Signing};
 use nodens_acme::Acme;
 use nodens_core::Config;
 use nodens_core::log::Level;
@@ -66,6 +66,7 @@ pub(super) struct Services {
     endpoints: Endpoints,
     tasks: Tasks,
     acme: Acme,
+    signing: Signing,
     watches: Watches,
     notifier: Option<Notifications>,
     /// With the configuration whose zones they are.
@@ -119,6 +120,7 @@ impl Services {
             endpoints,
             tasks: Tasks::start(Work::default()),
             acme: Acme::default(),
+            signing: Signing::default(),
             watches,
             notifier: None,
             secondaries: None,
@@ -218,7 +220,7 @@ impl Services {
         runtime.for_each(|runtime| _ = self.facts.vitals.set(runtime.vitals().clone()));
         reloads.configure(loaded, services);
         // Anew with each configuration.
-        self.keep_certificates();
+        self.keep_files();
         self.notify();
         self.keep_secondaries();
         self.take_updates();
@@ -227,11 +229,13 @@ impl Services {
         }
     }
 
-    /// From now on certificates of this configuration alone are obtained and renewed.
-    fn keep_certificates(&mut self) {
+    /// From now on certificates of this configuration alone are obtained and renewed, and its zones signed.
+    fn keep_files(&mut self) {
+        let (services, sink) = (&self.config.services, &self.context.shared.sink);
         // One at a time: both would order the same.
         self.acme = Acme::default();
-        self.acme = Acme::start(self.config.services.acme.as_ref(), &self.context.shared.sink);
+        self.acme = Acme::start(services.acme.as_ref(), sink);
+        self.signing.replace(&services.signers, sink);
     }
 
     /// The Corefile as it is now.
@@ -323,6 +327,7 @@ impl Services {
         self.acme = Acme::default();
         // The successor has the databases.
         self.updates = None;
+        self.signing = Signing::default();
         if let Some(node) = &mut self.node {
             node.abandon();
         }
@@ -337,7 +342,7 @@ impl Services {
             return;
         }
         self.endpoints.resume();
-        self.keep_certificates();
+        self.keep_files();
         self.take_updates();
         if let Some(node) = &mut self.node {
             node.configure(&self.config);
@@ -355,9 +360,7 @@ impl Services {
     ) {
         self.stop_notifying();
         self.endpoints.close();
-        if let Some(node) = &mut self.node {
-            node.let_go();
-        }
+        self.node.iter_mut().for_each(Node::let_go);
         if let Some(runtime) = self.runtime.take() {
             left_behind(runtime.leave(kept, &successor, GRACE));
         }
@@ -369,9 +372,7 @@ impl Services {
         self.stop_notifying();
         self.facts.stopping.store(true, Ordering::Relaxed);
         // Whatever is asked from now on goes to the central servers.
-        if let Some(node) = &mut self.node {
-            node.withdraw();
-        }
+        self.node.iter_mut().for_each(Node::withdraw);
         if !self.lameduck.is_zero() {
             let text = format!("Going into lameduck mode for {:?}", self.lameduck);
             self.context.shared.sink.line(Level::Info, "health", text);

@@ -1,0 +1,222 @@
+use crate::log::{Level, Record as Line};
+use crate::testing::Bench;
+use crate::zone_signer::ZoneSigner;
+use nodens_wire::{Rcode, Type};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
+
+const KSK: &str = "Kexample.org.+013+31548";
+const ZSK: &str = "Kexample.org.+013+44575";
+const DAY_S: u64 = 24 * 3600;
+
+const ZONE: &str = "$TTL 300
+@ 60 SOA ns hostmaster 1 3600 600 86400 30
+@ NS ns
+@ TYPE65280 \\# 3 0a0b0c
+ns A 192.0.2.53
+www A 192.0.2.1
+www 60 RRSIG A 13 3 300 20360101000000 20260101000000 1 example.org. AAAA
+cut NS ns.cut
+cut DS 1 13 2 aabb
+cut A 192.0.2.55
+ns.cut A 192.0.2.54
+www.a.empty TXT \"a \\\"text\\\"\" more
+*.wild MX 10 www
+old DNAME new.example.net.
+below.old A 192.0.2.9
+@ DNSKEY 257 3 13 AAAA
+@ CDS 1 13 2 aabb
+";
+
+fn keys() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../nodens-zone/testdata/dnssec")
+}
+
+fn folder() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("db"), ZONE).unwrap();
+    for ending in ["key", "private"] {
+        let name = format!("{KSK}.{ending}");
+        fs::copy(keys().join(&name), folder.path().join(&name)).unwrap();
+    }
+    folder
+}
+
+fn corefile(folder: &TempDir, lines: &str) -> String {
+    let root = folder.path().display();
+    format!("example.org {{\n root {root}\n {lines}\n file db.example.org.signed\n}}")
+}
+
+/// A signer of the zone in a folder.
+fn signer(folder: &TempDir) -> Arc<ZoneSigner> {
+    let lines = format!("sign db {{\n key file {KSK}\n directory .\n}}");
+    let bench = Bench::new(&corefile(folder, &lines));
+    bench.worker.config().services.signers[0].clone()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+}
+
+#[test]
+fn a_zone_is_signed_and_served() {
+    let folder = folder();
+    let signer = signer(&folder);
+    assert_eq!(signer.signed_file(), folder.path().join("./db.example.org.signed"));
+    assert!(signer.reason(now()).unwrap().contains("No such file"));
+    assert_eq!(signer.sign(1_800_000_000, &|| true).unwrap(), 1_800_000_000);
+    let files = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(files, 4, "nothing else is left");
+    let mut bench = Bench::new(&corefile(&folder, ""));
+    let types = |section: &[nodens_wire::Record]| {
+        section.iter().map(|record| record.rtype).collect::<Vec<_>>()
+    };
+    let soa = bench.ask("example.org. SOA +do").answer;
+    assert_eq!(types(&soa), [Type::SOA, Type::RRSIG]);
+    let serial = soa[0].rdata.len() - 20;
+    assert_eq!(soa[0].rdata[serial..serial + 4], 1_800_000_000_u32.to_be_bytes());
+    for (question, count) in [
+        ("example.org. DNSKEY +do", 2),
+        ("example.org. CDS +do", 3),
+        ("example.org. CDNSKEY +do", 2),
+        ("example.org. TYPE65280 +do", 2),
+        ("www.example.org. A +do", 2),
+        ("www.a.empty.example.org. TXT +do", 2),
+        ("x.wild.example.org. MX +do", 2),
+    ] {
+        assert_eq!(bench.ask(question).answer.len(), count, "{question}");
+    }
+    let text = bench.ask("www.a.empty.example.org. TXT +do").answer[0].rdata.clone();
+    assert_eq!(text, b"\x08a \"text\"\x04more");
+    // Denied with NSEC records of the zone.
+    let answer = bench.ask("no.example.org. A +do");
+    assert_eq!(answer.flags.rcode(), Rcode::NXDOMAIN);
+    assert_eq!(types(&answer.authority).iter().filter(|rtype| **rtype == Type::NSEC).count(), 2);
+    let nsec = |record: &&nodens_wire::Record| record.rtype == Type::NSEC;
+    assert!(answer.authority.iter().filter(nsec).all(|record| record.ttl == 30));
+    // A cut has what is the parent's, and signatures over that alone.
+    let answer = bench.ask("www.cut.example.org. A +do");
+    assert_eq!(types(&answer.authority), [Type::NS, Type::DS, Type::RRSIG]);
+    let text = fs::read_to_string(signer.signed_file()).unwrap();
+    let owners: Vec<_> = text.lines().filter(|line| line.contains("\tNSEC\t")).collect();
+    let wanted = ["example.org.", "cut.", "www.a.empty.", "ns.", "old.", "*.wild.", "www."];
+    assert_eq!(owners.len(), wanted.len(), "{owners:?}");
+    for (line, owner) in owners.iter().zip(wanted) {
+        assert!(line.starts_with(owner), "{line}");
+    }
+    assert!(owners[1].ends_with("www.a.empty.example.org. NS DS RRSIG NSEC"), "{}", owners[1]);
+    assert!(owners[6].contains("\texample.org. A RRSIG NSEC"), "{}", owners[6]);
+}
+
+#[test]
+fn a_zone_is_due_again_in_time() {
+    let folder = folder();
+    let signer = signer(&folder);
+    let made = now();
+    signer.sign(made, &|| true).unwrap();
+    let reason = |now: u64| signer.reason(now);
+    assert_eq!(reason(made), None);
+    // The jitter of the inception is up to 18 hours, to which 3 are added.
+    assert_eq!(reason(made + 5 * DAY_S), None);
+    assert!(reason(made + 6 * DAY_S).unwrap().contains("its signature began"));
+    assert!(reason(made + 40 * DAY_S).unwrap().contains("its signature began"));
+    assert!(reason(made - DAY_S).unwrap().contains("its signature begins in"));
+    // What is signed is another file since then.
+    let file = fs::File::options().append(true).open(folder.path().join("db")).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(9)).unwrap();
+    assert!(reason(made).unwrap().contains("/db has changed"));
+    signer.sign(made, &|| true).unwrap();
+    let text = fs::read_to_string(signer.signed_file()).unwrap();
+    let other_key = text.replace(" 31548 ", " 31549 ");
+    let is_kept = |line: &&str| !line.contains("RRSIG\tSOA");
+    let kept: Vec<_> = text.lines().filter(is_kept).collect();
+    let no_signature = kept.join("\n");
+    for (text, wanted) in [
+        (other_key.as_str(), "it is not signed with the keys 31548 alone"),
+        (no_signature.as_str(), "no SOA RRSIG found"),
+        ("", "no SOA RRSIG found"),
+        ("example.org. 60 IN A word", "expected an IPv4 address"),
+    ] {
+        fs::write(signer.signed_file(), text).unwrap();
+        let reason = reason(made).unwrap();
+        assert!(reason.contains(wanted), "{reason}");
+    }
+}
+
+#[test]
+fn what_cannot_be_signed_leaves_the_file_that_is_there() {
+    let folder = folder();
+    let signer = signer(&folder);
+    signer.sign(1_800_000_000, &|| true).unwrap();
+    let before = fs::read(signer.signed_file()).unwrap();
+    assert!(signer.sign(1_800_000_001, &|| false).unwrap_err().is_stop());
+    for text in ["", "@ 60 NS ns", "@ 60 SOA ns hostmaster 1 2 3 4 5\nwww A word"] {
+        fs::write(folder.path().join("db"), text).unwrap();
+        let error = signer.sign(1_800_000_001, &|| true).unwrap_err();
+        assert!(!error.is_stop() && !error.to_string().is_empty());
+    }
+    fs::remove_file(folder.path().join("db")).unwrap();
+    assert!(signer.sign(1_800_000_001, &|| true).unwrap_err().to_string().contains("No such file"));
+    assert_eq!(fs::read(signer.signed_file()).unwrap(), before);
+    let names = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(names.filter(|name| name.to_string_lossy().starts_with("signed-")).count() == 0);
+}
+
+#[test]
+fn each_zone_is_signed_once_for_all_addresses() {
+    let folder = folder();
+    let root = folder.path().display();
+    let keys = "key directory .\n directory signed";
+    let text = format!(
+        "example.org:53 Example.org:54 {{\n root {root}\n bind 127.0.0.1 127.0.0.2\n sign db {{\n {keys}\n}}\n sign other {{\n {keys}\n}}\n whoami\n}}"
+    );
+    let bench = Bench::new(&text);
+    let signers = &bench.worker.config().services.signers;
+    let shown: Vec<_> = signers
+        .iter()
+        .map(|signer| (signer.origin().to_string(), signer.file().to_owned(), signer.key_tags()))
+        .collect();
+    let row =
+        |file: &str| ("example.org.".to_owned(), folder.path().join(file), "31548".to_owned());
+    assert_eq!(shown, [row("db"), row("other")]);
+    assert_eq!(signers[0].signed_file(), folder.path().join("signed/db.example.org.signed"));
+}
+
+#[test]
+fn without_a_key_nothing_is_signed_and_the_log_says_so() {
+    let bench = Bench::new("example.org {\n sign nowhere\n whoami\n}");
+    assert!(bench.worker.config().services.signers.is_empty());
+    let is_warning = |line: &Line| match line {
+        Line::Line { level: Level::Warning, text, .. } => text.contains("is not signed"),
+        _ => false,
+    };
+    assert_eq!(bench.log.try_iter().filter(is_warning).count(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_refused() {
+    let root = keys();
+    for (text, wanted) in [
+        ("sign".to_owned(), "expected 1 or more"),
+        ("sign \u{fffd}".to_owned(), "invalid characters"),
+        ("sign db {\n key\n}".to_owned(), "expected 2 or more"),
+        ("sign db {\n key file\n}".to_owned(), "expected 2 or more"),
+        ("sign db {\n key secret name\n}".to_owned(), "expected `file` or `directory`"),
+        ("sign db {\n key file nowhere\n}".to_owned(), "nowhere.key: No such file"),
+        (format!("sign db {{\n key file {ZSK}\n}}"), "is not a CSK/KSK"),
+        ("sign db {\n key directory nowhere\n}".to_owned(), "No such file"),
+        ("sign db {\n key directory a b\n}".to_owned(), "expected one directory"),
+        ("sign db example.net {\n key directory .\n}".to_owned(), "such as Kexample.net.+013"),
+        ("sign db {\n directory\n}".to_owned(), "'directory'"),
+        ("sign db {\n directory a b\n}".to_owned(), "'directory'"),
+        ("sign db {\n nsec3\n}".to_owned(), "unknown property 'nsec3'"),
+        ("sign db a..b".to_owned(), "not a valid domain name"),
+    ] {
+        let corefile = format!("example.org {{\n root {}\n {text}\n whoami\n}}", root.display());
+        let error = Bench::try_new(&corefile).err().unwrap_or_else(|| panic!("{text}")).to_string();
+        assert!(error.contains(wanted), "{text}: {error}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Zones that are signed as a whole: when a signed file is due, and how it is made.
+
+use crate::authority::source::{LoadError, read_some, read_zone};
+use crate::limits::SIGNED_FILE_RECORDS;
+use nodens_wire::{Name, NameRef, Type};
+use nodens_zone::data::Data;
+use nodens_zone::dnssec::{SignZoneError, SigningKey, Validity, sign_zone};
+use nodens_zone::presentation::record_text;
+use nodens_zone::{Advance, RecordRef};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+const HOUR_S: u32 = 3600;
+const DAY_S: u32 = 24 * HOUR_S;
+
+/// How long signatures have been valid when they are made, but for the jitter.
+const INCEPTION_BEFORE_S: u32 = 3 * HOUR_S;
+const INCEPTION_JITTER_S: u32 = 18 * HOUR_S;
+/// How long they remain so, but for the jitter.
+const EXPIRATION_AFTER_S: u32 = 32 * DAY_S;
+const EXPIRATION_JITTER_S: u32 = 5 * DAY_S;
+/// The age at which a zone is signed again.
+const AGE_MAX_S: u32 = 6 * DAY_S;
+/// The time until signatures expire below which it is.
+const REMAINING_MIN_S: u32 = 7 * DAY_S;
+
+/// Octets of RRSIG RDATA in front of the key tag.
+const TAG_AT: usize = 16;
+
+/// `sign`: signs one zone, from its file to `db.ORIGINsigned` in a folder.
+#[derive(Debug)]
+pub struct ZoneSigner {
+    origin: Name,
+    file: PathBuf,
+    folder: PathBuf,
+    keys: Vec<SigningKey>,
+    /// So that zones are not all due at once.
+    inception_jitter_s: u32,
+    expiration_jitter_s: u32,
+}
+
+/// Why a zone was not signed. The file that was there before is still there.
+#[derive(Debug, thiserror::Error)]
+pub enum SignFailure {
+    /// Its file is no zone.
+    #[error("{0}")]
+    File(String),
+    /// See [`SignZoneError`].
+    #[error("{0}")]
+    Sign(#[from] SignZoneError),
+    /// The signed file cannot be written.
+    #[error("failed to move zone file into place: {0}")]
+    Write(#[from] io::Error),
+}
+
+impl SignFailure {
+    /// Whether nothing went wrong: the caller did not want it any more.
+    pub fn is_stop(&self) -> bool {
+        matches!(self, Self::Sign(SignZoneError::Stopped))
+    }
+}
+
+impl ZoneSigner {
+    pub(crate) fn new(origin: Name, file: PathBuf, folder: PathBuf, keys: Vec<SigningKey>) -> Self {
+        Self {
+            origin,
+            file,
+            folder,
+            keys,
+            inception_jitter_s: fastrand::u32(0..=INCEPTION_JITTER_S),
+            expiration_jitter_s: fastrand::u32(0..=EXPIRATION_JITTER_S),
+        }
+    }
+
+    /// The zone.
+    pub fn origin(&self) -> NameRef<'_> {
+        self.origin.view()
+    }
+
+    /// The file with its records.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The file that is written.
+    pub fn signed_file(&self) -> PathBuf {
+        self.folder.join(format!("db.{}signed", self.origin))
+    }
+
+    /// The key tags, with commas.
+    pub fn key_tags(&self) -> String {
+        let tags = self.keys.iter().map(|key| key.tag().to_string());
+        tags.collect::<Vec<_>>().join(",")
+    }
+
+    /// Why the zone has to be signed at a time in Unix seconds; nothing if it has not.
+    pub fn reason(&self, now_s: u64) -> Option<String> {
+        let path = self.signed_file();
+        let (mut tags, mut reason) = (BTreeSet::new(), None);
+        let mut left = SIGNED_FILE_RECORDS;
+        let see = |record: &RecordRef<'_>| {
+            if let Some(head) = signature_of_soa(record) {
+                reason = reason.take().or_else(|| reason_in(head, now_s));
+                tags.extend(head.get(TAG_AT..).and_then(<[u8]>::first_chunk).copied());
+            }
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match read_some(&path, self.origin(), see) {
+            Ok(()) => {}
+            Err(LoadError::Open(error)) => {
+                return Some(format!("open {}: {error}", path.display()));
+            }
+            Err(error) => return Some(error.to_string()),
+        }
+        if reason.is_some() {
+            return reason;
+        }
+        let own: BTreeSet<[u8; 2]> = self.keys.iter().map(|key| key.tag().to_be_bytes()).collect();
+        if tags.is_empty() {
+            return Some(format!("no SOA RRSIG found in first {SIGNED_FILE_RECORDS} records"));
+        }
+        if tags != own {
+            return Some(format!("it is not signed with the keys {} alone", self.key_tags()));
+        }
+        let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+        let is_newer = changed(&self.file)? > changed(&path)?;
+        is_newer.then(|| format!("{} has changed", self.file.display()))
+    }
+
+    /// Signs the zone at a time in Unix seconds, which becomes its serial number, and gives that.
+    /// `goes_on` is asked for each name.
+    ///
+    /// # Errors
+    /// [`SignFailure`].
+    pub fn sign(&self, now_s: u64, goes_on: &dyn Fn() -> bool) -> Result<u32, SignFailure> {
+        let data = read_zone(&self.file, self.origin());
+        let data = data.map_err(|error| SignFailure::File(error.to_string()))?;
+        let now = now_s as u32;
+        let validity = Validity {
+            inception: now.wrapping_sub(INCEPTION_BEFORE_S + self.inception_jitter_s),
+            expiration: now.wrapping_add(EXPIRATION_AFTER_S + self.expiration_jitter_s),
+        };
+        let signed = sign_zone(&data, &self.keys, (now, validity), goes_on)?;
+        self.write(&signed)?;
+        Ok(now)
+    }
+
+    /// Writes the zone beside its place and then moves it there, so that readers see a whole one.
+    fn write(&self, data: &Data) -> io::Result<()> {
+        let path = self.signed_file();
+        let (temporary, mut file) = loop {
+            let temporary = self.folder.join(format!("signed-{:08x}", fastrand::u32(..)));
+            match File::create_new(&temporary) {
+                Ok(file) => break (temporary, BufWriter::new(file)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        };
+        let written = write_records(&mut file, data).and_then(|()| file.flush());
+        let synced = written.and_then(|()| file.get_ref().sync_all());
+        let moved = synced.and_then(|()| fs::rename(&temporary, path));
+        if moved.is_err() {
+            _ = fs::remove_file(temporary);
+        }
+        moved
+    }
+}
+
+/// The SOA record and its signatures, which are looked for at the front, and then the others.
+fn write_records(out: &mut impl Write, data: &Data) -> io::Result<()> {
+    let mut line = |record: &RecordRef<'_>| writeln!(out, "{}", record_text(record));
+    line(&RecordRef::from(data.soa().record()))?;
+    let sigs = data.rrset(data.origin(), Type::SOA).and_then(|soa| soa.sigs());
+    sigs.into_iter().flatten().try_for_each(|record| line(&record))?;
+    let mut cursor = data.cursor();
+    loop {
+        match cursor.advance() {
+            Advance::End => return Ok(()),
+            Advance::Nothing => {}
+            Advance::Record => {
+                let is_first = |record: &RecordRef<'_>| signature_of_soa(record).is_some();
+                if let Some(record) = cursor.record().filter(|record| !is_first(record)) {
+                    line(&record)?;
+                }
+            }
+        }
+    }
+}
+
+/// The RDATA of a signature that covers the SOA record.
+fn signature_of_soa<'r>(record: &RecordRef<'r>) -> Option<&'r [u8]> {
+    let covers = record.rdata.first_chunk().copied().map(u16::from_be_bytes) == Some(Type::SOA.0);
+    (record.rtype == Type::RRSIG && covers).then_some(record.rdata)
+}
+
+/// Why a zone with this signature has to be signed again.
+fn reason_in(rdata: &[u8], now_s: u64) -> Option<String> {
+    let number = |at: usize| rdata.get(at..).and_then(<[u8]>::first_chunk).copied();
+    let expiration = u32::from_be_bytes(number(8)?);
+    let inception = u32::from_be_bytes(number(12)?);
+    let age = (now_s as u32).wrapping_sub(inception).cast_signed();
+    let remaining = expiration.wrapping_sub(now_s as u32).cast_signed();
+    if age < 0 {
+        return Some(format!("its signature begins in {} s", age.unsigned_abs()));
+    }
+    if age.unsigned_abs() > AGE_MAX_S {
+        return Some(format!("its signature began {age} s ago, more than {AGE_MAX_S}"));
+    }
+    let is_short = remaining < REMAINING_MIN_S.cast_signed();
+    is_short.then(|| format!("its signature expires in {remaining} s, less than {REMAINING_MIN_S}"))
+}

@@ -1,0 +1,145 @@
+//! `sign`: zones are signed on a thread of their own, where they may take long.
+
+use nodens_core::log::{Level, Sink};
+use nodens_core::zone_signer::ZoneSigner;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Between two looks at the files of zones.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// From a failure until the next attempt, unless the zone's file changes meanwhile.
+const RETRY_AFTER: Duration = Duration::from_secs(5 * 3600);
+
+/// Signs the zones of one configuration; dropping it ends that, and what is under way.
+#[derive(Default)]
+pub(crate) struct Signing {
+    running: Option<Running>,
+}
+
+struct Running {
+    /// Dropped to wake the thread.
+    stop: Option<Sender<()>>,
+    stopped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Signing {
+    /// Signs these zones from now on, and no others. Without any, no thread is needed.
+    pub(crate) fn replace(&mut self, signers: &[Arc<ZoneSigner>], sink: &Sink) {
+        // One at a time: both would write the same files.
+        self.running = None;
+        if signers.is_empty() {
+            return;
+        }
+        let (stop, words) = channel();
+        let stopped = Arc::<AtomicBool>::default();
+        let mut zones: Vec<Zone> = signers.iter().cloned().map(Zone::new).collect();
+        let (lines, flag) = (sink.clone(), stopped.clone());
+        let run = move || run(&mut zones, &lines, &words, &flag);
+        match std::thread::Builder::new().name("sign".to_owned()).spawn(run) {
+            Ok(thread) => {
+                let (stop, thread) = (Some(stop), Some(thread));
+                self.running = Some(Running { stop, stopped, thread });
+            }
+            Err(error) => {
+                let text = format!("signing failed: no thread: {error}; no zone is signed");
+                sink.line(Level::Error, "sign", text);
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.stop = None;
+        _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn run(zones: &mut [Zone], sink: &Sink, words: &Receiver<()>, stopped: &AtomicBool) {
+    let mut is_first = true;
+    loop {
+        for zone in &mut *zones {
+            if stopped.load(Ordering::Relaxed) {
+                return;
+            }
+            zone.look(sink, stopped, is_first);
+        }
+        is_first = false;
+        match words.recv_timeout(LOOK_EVERY) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// A zone, and its last failure.
+struct Zone {
+    signer: Arc<ZoneSigner>,
+    failed: Option<(Instant, Option<SystemTime>)>,
+}
+
+impl Zone {
+    fn new(signer: Arc<ZoneSigner>) -> Self {
+        Self { signer, failed: None }
+    }
+
+    /// When the file of the zone was written.
+    fn modified(&self) -> Option<SystemTime> {
+        fs::metadata(self.signer.file()).and_then(|file| file.modified()).ok()
+    }
+
+    /// Signs the zone if it is due.
+    fn look(&mut self, sink: &Sink, stopped: &AtomicBool, is_first: bool) {
+        let waits =
+            |(at, file): &(Instant, _)| at.elapsed() < RETRY_AFTER && *file == self.modified();
+        if self.failed.as_ref().is_some_and(waits) {
+            return;
+        }
+        let (now_s, signer) = (unix_s(), &*self.signer);
+        let (origin, path) = (signer.origin(), signer.signed_file());
+        let path = path.display();
+        let Some(reason) = signer.reason(now_s) else {
+            if is_first {
+                let text = format!(
+                    "Skipping signing zone \"{origin}\" in \"{path}\": signatures are valid"
+                );
+                sink.line(Level::Info, "sign", text);
+            }
+            return;
+        };
+        sink.line(Level::Info, "sign", format!("Signing \"{origin}\" because {reason}"));
+        let (file, begin, tags) = (self.modified(), Instant::now(), signer.key_tags());
+        let result = signer.sign(now_s, &|| !stopped.load(Ordering::Relaxed));
+        let elapsed = begin.elapsed().as_secs_f64();
+        self.failed = result.is_err().then_some((begin, file));
+        let line = match result {
+            Ok(serial) => (
+                Level::Info,
+                format!(
+                    "Successfully signed zone \"{origin}\" in \"{path}\" with key tags \"{tags}\" and {serial} SOA serial, elapsed {elapsed:.6}"
+                ),
+            ),
+            Err(error) if error.is_stop() => return,
+            Err(error) => (
+                Level::Warning,
+                format!(
+                    "Error signing \"{origin}\" with key tags \"{tags}\" in {elapsed:.6} s: {error}: it failed, and is tried again in {} hours or when its file changes",
+                    RETRY_AFTER.as_secs() / 3600
+                ),
+            ),
+        };
+        sink.line(line.0, "sign", line.1);
+    }
+}
+
+/// Seconds since 1970.
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
