@@ -8,6 +8,7 @@ pub mod quic;
 pub mod tls;
 pub mod transfer_in;
 pub mod tsig;
+pub mod update;
 pub mod workload;
 pub mod zones;
 
@@ -45,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     ("quic", quic::quic),
     ("tsig", tsig::tsig),
     ("transfer_in", transfer_in::transfer_in),
+    ("update", update::update),
     ("http3", http3::http3),
     ("catalog", zones::catalog),
     ("image", zones::image),

@@ -57,7 +57,8 @@ impl Store {
 
     fn take_up(&mut self, zone: &DynamicZone, found: &[u8]) -> io::Result<()> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
-        let image = Image::read(zone.origin(), found).map_err(|error| invalid(error.to_string()))?;
+        let image =
+            Image::read(zone.origin(), found).map_err(|error| invalid(error.to_string()))?;
         if image.rest(found) == Rest::Damaged {
             return Err(invalid(format!("damaged at octet {}", image.len)));
         }

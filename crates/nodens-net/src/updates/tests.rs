@@ -167,7 +167,12 @@ fn damage_is_found_and_what_is_served_stays() {
     let server = start(zone);
     assert_eq!((server.add(9), server.serial()), (Rcode::SERVFAIL, 5));
     let lines = server.lines();
-    assert!(lines.contains("database of zone example.org. cannot be used, updates fail: damaged at octet"), "{lines}");
+    assert!(
+        lines.contains(
+            "database of zone example.org. cannot be used, updates fail: damaged at octet"
+        ),
+        "{lines}"
+    );
     assert_eq!(fs::read(&path).unwrap(), octets);
 }
 

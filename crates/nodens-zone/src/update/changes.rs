@@ -24,7 +24,9 @@ pub(super) fn check(origin: NameRef<'_>, updates: &[Record]) -> Result<(), Rcode
         }
         let fits = match *class {
             Class::IN => !is_meta(*rtype) && (is_derived(*rtype) || can_be_added(origin, record)),
-            Class::ANY => *ttl == 0 && rdata.is_empty() && (!is_meta(*rtype) || *rtype == Type::ANY),
+            Class::ANY => {
+                *ttl == 0 && rdata.is_empty() && (!is_meta(*rtype) || *rtype == Type::ANY)
+            }
             Class::NONE => *ttl == 0 && !is_meta(*rtype),
             _ => false,
         };

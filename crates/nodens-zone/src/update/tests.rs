@@ -19,9 +19,9 @@ fn record(text: &str) -> Record {
     };
     let class: Class = class.parse().unwrap();
     let rtype: Type = rtype.parse().unwrap();
-    let rdata = words.next().map(|rdata| {
-        presentation::record(&format!("{owner} 1 IN {rtype} {rdata}")).unwrap().rdata
-    });
+    let rdata = words
+        .next()
+        .map(|rdata| presentation::record(&format!("{owner} 1 IN {rtype} {rdata}")).unwrap().rdata);
     let (owner, ttl) = (name(&owner), ttl.parse().unwrap());
     Record { owner, rtype, class, ttl, rdata: rdata.unwrap_or_default() }
 }
@@ -118,11 +118,7 @@ fn each_kind_of_change_does_what_the_rfc_says() {
         ),
         (vec!["www 99 IN A 192.0.2.1"], vec![www], vec!["www 99 IN A 192.0.2.1"]),
         // In their order.
-        (
-            vec!["www 0 ANY ANY", "www 5 IN CNAME ns.z."],
-            vec![www],
-            vec!["www 5 IN CNAME ns.z."],
-        ),
+        (vec!["www 0 ANY ANY", "www 5 IN CNAME ns.z."], vec![www], vec!["www 5 IN CNAME ns.z."]),
         (vec!["new 60 IN A 192.0.2.3", "new 0 ANY ANY"], vec![], vec![]),
         // Another alias takes the place of the one that is there.
         (
