@@ -23,9 +23,9 @@ const LOOK: Duration = Duration::from_millis(1);
 
 pub(super) fn run(lab: &Lab<'_>) -> Result<Sheet> {
     let columns = [
-        ("median", "until all have it, median", Unit::Seconds),
-        ("best", "best", Unit::Seconds),
-        ("worst", "worst", Unit::Seconds),
+        ("median", "until all have it, median", Unit::Nanos),
+        ("best", "best", Unit::Nanos),
+        ("worst", "worst", Unit::Nanos),
     ];
     let (records, count) = (lab.args.records, lab.args.secondaries);
     let title = format!(
@@ -72,9 +72,9 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
         times.push(had.saturating_duration_since(begin));
     }
     times.sort();
-    let seconds = |time: Option<&Duration>| time.map(Duration::as_secs_f64);
+    let nanos = |time: Option<&Duration>| time.map(|time| time.as_nanos() as f64);
     let (median, best, worst) = (times.get(ROUNDS / 2), times.first(), times.last());
-    sheet.row(peer.name, [median, best, worst].map(seconds).to_vec());
+    sheet.row(peer.name, [median, best, worst].map(nanos).to_vec());
     sheet.notes.push(format!("{}: {}", peer.name, peer.version));
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Records that each change takes away and gives.
 const CHANGES: u32 = 5;
 /// Changes that are timed one by one.
-const TIMED: usize = 10;
+const TIMED: u32 = 10;
 /// Between two of them: some secondaries ask at most once in two seconds.
 const PAUSE: Duration = Duration::from_millis(2_500);
 /// Between two changes where only what they leave counts.
@@ -25,9 +25,9 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Sheet> {
     let columns = [
         ("whole", "AXFR", Unit::Octets),
         ("ixfr", "IXFR", Unit::Octets),
-        ("time", "until served, median", Unit::Seconds),
-        ("worst", "worst", Unit::Seconds),
-        ("cpu", "CPU of one, mean", Unit::Seconds),
+        ("time", "until served, median", Unit::Nanos),
+        ("worst", "worst", Unit::Nanos),
+        ("cpu", "CPU of one, mean", Unit::Nanos),
         ("before", "memory", Unit::Octets),
         ("after", "memory afterwards", Unit::Octets),
     ];
@@ -81,15 +81,15 @@ fn one(lab: &Lab<'_>, peer: &Peer, sheet: &mut Sheet) -> Result<()> {
     let many = all.primary.transfers().0.saturating_sub(ended.0);
     times.sort();
     let number = |value: Option<u64>| value.map(|value| value as f64);
-    let seconds = |time: Option<&Duration>| time.map(Duration::as_secs_f64);
+    let nanos = |time: Option<&Duration>| time.map(|time| time.as_nanos() as f64);
     sheet.row(
         peer.name,
         vec![
             Some(whole as f64),
             Some(octets as f64),
-            seconds(times.get(times.len() / 2)),
-            seconds(times.last()),
-            Some(cpu.as_secs_f64() / TIMED as f64),
+            nanos(times.get(times.len() / 2)),
+            nanos(times.last()),
+            nanos(Some(&(cpu / TIMED))),
             number(before),
             number(after),
         ],

@@ -2,12 +2,14 @@
 //! differences, and remembers when it had them. They keep no records.
 
 use anyhow::{Context, Result, bail};
+use lab_sys::poll::{Interest, Poller};
 use nodens_wire::{
     Admission, Builder, Class, Flags, Header, Name, Opcode, Reader, Record, Records, Section, Type,
     framing,
 };
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -36,11 +38,10 @@ impl Readers {
         let mut all = Self { addresses: Vec::new(), over, had, threads: Vec::new() };
         for number in 0..count {
             let ip = Ipv4Addr::new(127, 0, 1, number.wrapping_add(1));
-            let socket = UdpSocket::bind((ip, 0)).with_context(|| format!("cannot use {ip}"))?;
-            socket.set_read_timeout(Some(WAIT))?;
-            all.addresses.push(socket.local_addr()?);
+            let mut reader = Reading::new(ip, primary, zone, serial)
+                .with_context(|| format!("cannot listen at {ip}"))?;
+            all.addresses.push(reader.socket.local_addr()?);
             lock(&all.had).push(None);
-            let mut reader = Reading { socket, primary, zone: zone.clone(), serial };
             let (over, had) = (all.over.clone(), all.had.clone());
             all.threads.push(std::thread::spawn(move || {
                 while !over.load(Ordering::Relaxed) {
@@ -88,33 +89,63 @@ fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 struct Reading {
+    poller: Poller,
     socket: UdpSocket,
+    /// Knot notifies over TCP.
+    listener: TcpListener,
     primary: SocketAddr,
     zone: Name,
     serial: u32,
 }
 
 impl Reading {
+    fn new(ip: Ipv4Addr, primary: SocketAddr, zone: &Name, serial: u32) -> Result<Self> {
+        let listener = TcpListener::bind((ip, 0))?;
+        let socket = UdpSocket::bind(listener.local_addr()?)?;
+        listener.set_nonblocking(true)?;
+        socket.set_nonblocking(true)?;
+        let poller = Poller::new(2)?;
+        poller.add(socket.as_fd(), 0, Interest::Read)?;
+        poller.add(listener.as_fd(), 1, Interest::Read)?;
+        Ok(Self { poller, socket, listener, primary, zone: zone.clone(), serial })
+    }
+
     /// Hears a NOTIFY and answers it; false if there was none, or for what is here already.
     fn hear(&mut self) -> Result<bool> {
-        let mut buffer = [0; 1_232];
-        let Ok((len, peer)) = self.socket.recv_from(&mut buffer) else { return Ok(false) };
-        let request = buffer.get(..len).unwrap_or_default();
-        let Admission::Accept(query) = nodens_wire::admit(request) else { return Ok(false) };
-        if query.flags.opcode() != Opcode::NOTIFY {
+        if self.poller.wait(WAIT)?.next().is_none() {
             return Ok(false);
+        }
+        let mut buffer = [0; 1_232];
+        if let Ok((len, peer)) = self.socket.recv_from(&mut buffer) {
+            let Some((answer, is_new)) = self.answer(buffer.get(..len).unwrap_or_default()) else {
+                return Ok(false);
+            };
+            self.socket.send_to(&answer, peer)?;
+            return Ok(is_new);
+        }
+        let Ok((mut stream, _)) = self.listener.accept() else { return Ok(false) };
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let request = framing::read_message(&mut stream)?;
+        let Some((answer, is_new)) = self.answer(&request) else { return Ok(false) };
+        stream.write_all(&framing::framed(&answer))?;
+        Ok(is_new)
+    }
+
+    /// The answer to a NOTIFY, and whether it is for something new.
+    fn answer(&self, request: &[u8]) -> Option<(Vec<u8>, bool)> {
+        let Admission::Accept(query) = nodens_wire::admit(request) else { return None };
+        if query.flags.opcode() != Opcode::NOTIFY {
+            return None;
         }
         let mut out = Vec::new();
         let flags = query.flags.reply().with(Flags::AA, true);
         let mut builder = Builder::new(&mut out, query.id, flags);
         builder.question(query.qname(request), query.qtype, query.qclass);
-        self.socket.send_to(&out, peer)?;
-        let known = Records::of(request)?
-            .flatten()
-            .find(|view| view.rtype == Type::SOA)
-            .and_then(|view| view.to_record(request).ok())
-            .and_then(|record| serial_of(&record));
-        Ok(known.is_none_or(|serial| serial > self.serial))
+        let mut records = Records::of(request).ok()?.flatten();
+        let soa = records.find(|view| view.rtype == Type::SOA);
+        let known = soa.and_then(|view| serial_of(&view.to_record(request).ok()?));
+        Some((out, known.is_none_or(|serial| serial > self.serial)))
     }
 
     /// Asks for the differences and gives the serial that they lead to.
@@ -194,7 +225,13 @@ mod tests {
             std::thread::sleep(WAIT / 10);
         }
         assert_eq!(readers.all_have(2), None);
-        primary.notify(Which::Large, readers.addresses[2]).unwrap();
+        // The last one over TCP.
+        let mut out = Vec::new();
+        let flags = Flags::default().with_opcode(Opcode::NOTIFY);
+        Builder::new(&mut out, 5, flags).question(zone.view(), Type::SOA, Class::IN);
+        let mut stream = TcpStream::connect(readers.addresses[2]).unwrap();
+        stream.write_all(&framing::framed(&out)).unwrap();
+        assert_eq!(framing::read_message(&mut stream).unwrap().get(..2), Some(&[0, 5][..]));
         while readers.all_have(2).is_none() {
             assert!(begin.elapsed() < PATIENCE);
             std::thread::sleep(WAIT / 10);
