@@ -387,7 +387,7 @@ fn read(
 /// # Errors
 /// [`LoadError`].
 pub(crate) fn read_zone(path: &Path, origin: NameRef<'_>) -> Result<Data, LoadError> {
-    let (_, read) = steadily(|files| read(path, origin, None, files));
+    let (_, read) = steadily(|files| read(path, (origin, None), None, files));
     read.map(|read| read.data)
 }
 
