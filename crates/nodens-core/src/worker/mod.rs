@@ -1,5 +1,7 @@
 //! One worker: the questions of one thread, from octets to octets.
 
+mod background;
+mod early;
 mod outgoing;
 mod pending;
 mod receiving;
@@ -205,21 +207,6 @@ impl Worker {
         });
     }
 
-    /// Answers the client of a waiting job with what `cache` has; the job goes on without it.
-    fn answer_early(&mut self, now: Now, ticket: Ticket) {
-        let config = self.config.clone();
-        let mut early = self.spare.pop().unwrap_or_default();
-        let Some(job) = self.job(ticket) else { return self.recycle(early) };
-        let config = job.config.clone().unwrap_or(config);
-        job.client_timer_at = 0;
-        if !job.part_with_client(&mut early) {
-            return self.recycle(early);
-        }
-        early.config = Some(config);
-        self.reserve_ticket();
-        self.advance(now, early, Event::Timer, None);
-    }
-
     fn recycle(&mut self, mut job: Box<Job>) {
         job.config = None;
         if job.tlvs.is_some() {
@@ -316,23 +303,6 @@ impl Worker {
         }
         while let Some(background) = self.state.background.pop() {
             self.run_background(now, background);
-        }
-    }
-
-    fn run_background(&mut self, now: Now, background: Background) {
-        if self.jobs.len() >= self.state.shared.pending_max() {
-            return;
-        }
-        let Background { client, request, query, resolution } = background;
-        let mut job = self.spare.pop().unwrap_or_default();
-        job.start(now, Recipient::Nobody(client), &request, query);
-        job.current = resolution;
-        job.current.floor = job.current.position;
-        self.reserve_ticket();
-        let config = self.config.clone();
-        match containment::run(&config, &mut self.state, now, &mut job, Start::Behind) {
-            Outcome::Waiting => self.park(job),
-            Outcome::Done | Outcome::Dropped => self.recycle(job),
         }
     }
 

@@ -50,7 +50,9 @@ struct Server {
 fn start(zone: Arc<DynamicZone>) -> Server {
     let (sender, log) = sync_channel(100);
     let wakers = Arc::new(vec![Waker::new().unwrap()]);
-    let updates = Updates::with_wakers(&[zone.clone()], wakers.clone(), Sink::new(sender)).unwrap();
+    let updates =
+        Updates::with_wakers(std::slice::from_ref(&zone), wakers.clone(), Sink::new(sender))
+            .unwrap();
     Server { zone, updates: Some(updates), wakers, log }
 }
 

@@ -66,7 +66,12 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
 fn origin(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Name, Error> {
     let zones = Zones::of(directive.args(), &block.zones)?;
     match zones.names() {
-        [first, others @ ..] if others.iter().all(|other| other == first) => Ok(first.to_folded()),
+        [only] if directive.args().len() <= 1 => Ok(only.to_folded()),
+        [first, others @ ..]
+            if directive.args().is_empty() && others.iter().all(|other| other == first) =>
+        {
+            Ok(first.to_folded())
+        }
         _ if directive.args().is_empty() => Err(directive.invalid(
             "zone is required when the server block does not define exactly one zone",
         )),

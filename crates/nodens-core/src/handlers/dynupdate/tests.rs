@@ -357,6 +357,7 @@ fn what_is_no_use_of_the_directive_is_refused() {
         ("", "", "file is required"),
         ("", "file db", "at least one allow rule is required"),
         ("a b", "file db\n allow k. * A", "exactly one zone is allowed"),
+        ("a a", "file db\n allow k. * A", "exactly one zone is allowed"),
         ("a..b", "file db\n allow k. * A", "zone is not a valid domain name: a..b"),
         ("", "file", "expected 1, found 0"),
         ("", "file a b", "expected 1, found 2"),
