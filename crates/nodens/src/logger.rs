@@ -4,7 +4,7 @@
 mod json;
 
 use crate::flags::LogFormat;
-use nodens_core::log::{FailureRecord, Level, Record, Rules, Sink};
+use nodens_core::log::{FailureRecord, Level, Levels, Record, Rules, Sink};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,9 @@ impl Logger {
         let (sender, receiver) = sync_channel(QUEUE_LEN);
         let lost = Arc::new(AtomicU64::new(0));
         let out = BufWriter::with_capacity(64 * 1024, output);
-        let mut writer = Writer { out, format, counts: Vec::new(), lost: lost.clone() };
+        let sink = Sink::new(sender.clone());
+        let (counts, levels) = (Vec::new(), sink.levels().clone());
+        let mut writer = Writer { out, format, counts, lost: lost.clone(), levels };
         let (running, ended) = sync_channel(0);
         let run = move || {
             writer.run(&receiver);
@@ -47,7 +49,7 @@ impl Logger {
         };
         // Without a writer there is no log, but there are answers.
         _ = std::thread::Builder::new().name("log".to_owned()).spawn(run);
-        Self { sink: Sink::new(sender.clone()), lost, stop: sender, ended }
+        Self { sink, lost, stop: sender, ended }
     }
 
     /// Writes what is queued, as far as it can be written in a short time, and ends the writer.
@@ -79,6 +81,7 @@ struct Writer<W: Write> {
     format: LogFormat,
     counts: Vec<Count>,
     lost: Arc<AtomicU64>,
+    levels: Levels,
 }
 
 impl<W: Write> Writer<W> {
@@ -171,6 +174,9 @@ impl<W: Write> Writer<W> {
     }
 
     fn line(&mut self, level: Level, origin: &str, text: &str) {
+        if !self.levels.shows(level) {
+            return;
+        }
         let line = line(self.format, level, origin, text);
         let written = self.out.write_all(line.as_bytes());
         self.note(written);
@@ -303,6 +309,32 @@ mod tests {
              [ERROR] plugin/errors: 2 example.org. A: refused\n\
              [WARNING] plugin/errors: 2 errors like '\\Qi/o\\E timeout$' occurred in last 1m30s\n"
         );
+    }
+
+    #[test]
+    fn lines_of_level_debug_are_written_where_they_are_wanted() {
+        let memory = Memory::default();
+        let logger = Logger::start(LogFormat::Text, memory.clone());
+        let pattern = Pattern {
+            regex: nodens_core::go_regex::compile("timeout$").unwrap(),
+            period: Duration::from_secs(90),
+            level: Level::Debug,
+            show_first: true,
+        };
+        let rules = Arc::new(Rules { patterns: vec![pattern] });
+        let sink = logger.sink.clone();
+        for (shown, text) in [(false, "a"), (true, "b")] {
+            sink.levels().show_debug(shown);
+            sink.line(Level::Debug, "", text);
+        }
+        // Decided when it is written, which is after all of this.
+        sink.levels().show_debug(false);
+        sink.send(failure(&rules, "i/o timeout"));
+        sink.line(Level::Info, "", "c");
+        logger.stop();
+        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        assert!(text.ends_with("[INFO] c\n"), "{text}");
+        assert!(!text.contains(" a\n") && !text.contains("timeout"), "{text}");
     }
 
     #[test]

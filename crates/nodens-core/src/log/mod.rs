@@ -9,7 +9,7 @@ pub use format::{COMMON, EMPTY, Format};
 pub use query::QueryRecord;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 /// Severity, as CoreDNS prints it in front of a line.
@@ -47,17 +47,42 @@ pub enum Record {
     Failure(Box<FailureRecord>),
 }
 
+/// Which lines are written; one for all copies.
+#[derive(Clone, Debug, Default)]
+pub struct Levels {
+    /// Whether there are no lines of level debug.
+    is_terse: Arc<AtomicBool>,
+}
+
+impl Levels {
+    /// Has lines of level debug written, or not. Without this they are.
+    pub fn show_debug(&self, shown: bool) {
+        self.is_terse.store(!shown, Ordering::Relaxed);
+    }
+
+    /// Whether lines of this level are written.
+    pub fn shows(&self, level: Level) -> bool {
+        level != Level::Debug || !self.is_terse.load(Ordering::Relaxed)
+    }
+}
+
 /// Hands records to the log writer without waiting; what does not fit is counted.
 #[derive(Clone, Debug)]
 pub struct Sink {
     sender: SyncSender<Record>,
     dropped: Arc<AtomicU64>,
+    levels: Levels,
 }
 
 impl Sink {
     /// A sink into a bounded channel.
     pub fn new(sender: SyncSender<Record>) -> Self {
-        Self { sender, dropped: Arc::default() }
+        Self { sender, dropped: Arc::default(), levels: Levels::default() }
+    }
+
+    /// Which lines are handed over.
+    pub fn levels(&self) -> &Levels {
+        &self.levels
     }
 
     /// Hands over one record, or counts it as dropped.
@@ -71,6 +96,9 @@ impl Sink {
 
     /// A line of text.
     pub fn line(&self, level: Level, origin: &'static str, text: impl Into<String>) {
+        if !self.levels.shows(level) {
+            return;
+        }
         self.send(Record::Line { level, origin, text: text.into() });
     }
 

@@ -199,6 +199,7 @@ impl Services {
     /// Fits the parts to the configuration that the workers have.
     pub(super) fn configure(&mut self, loaded: &Loaded, reloads: &mut Reloads) {
         let sink = &self.context.shared.sink;
+        sink.levels().show_debug(self.config.blocks.iter().any(|block| block.settings.debug));
         for warning in &loaded.tree.warnings {
             sink.line(Level::Warning, "", warning.to_string());
         }
