@@ -11,7 +11,7 @@ use crate::tsig::Key;
 use crate::zone::{Sight, Soa, Version, Zone};
 use nodens_wire::{Name, NameRef};
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -269,6 +269,8 @@ impl Zone for SecondaryZone {
 #[derive(Default)]
 pub struct Notices {
     waiting: Mutex<BTreeMap<(Name, usize), Option<Serial>>>,
+    /// Zones of which it was told that they are looked at, and no primary was asked since.
+    told: Mutex<HashSet<Name>>,
     wake: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 
@@ -286,12 +288,12 @@ impl Notices {
 
     /// The primary with this index says that `zone` has changed, and perhaps to what: of what it says
     /// before the keeper takes it, the latest version counts, and one that it does not name most. Gives
-    /// whether nothing from this primary was waiting.
+    /// whether this is the first since a primary was last asked for the zone.
     pub fn note(&self, zone: Name, primary: usize, serial: Option<Serial>) -> bool {
         let (had_some, is_new) = {
             let mut waiting = lock(&self.waiting);
             let had_some = !waiting.is_empty();
-            let is_new = match waiting.entry((zone, primary)) {
+            let is_new = match waiting.entry((zone.clone(), primary)) {
                 Entry::Vacant(place) => {
                     place.insert(serial);
                     true
@@ -309,7 +311,12 @@ impl Notices {
         if let Some(wake) = lock(&self.wake).as_ref().filter(|_| !had_some) {
             wake();
         }
-        is_new
+        is_new && lock(&self.told).insert(zone)
+    }
+
+    /// A primary was asked for the zone, or the zone is gone.
+    pub fn asked(&self, zone: &Name) {
+        lock(&self.told).remove(zone);
     }
 
     /// Takes what was noted.

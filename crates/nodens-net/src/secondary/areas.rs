@@ -193,6 +193,13 @@ impl Keeper {
         };
         let age = found.age;
         let (serial, records) = (found.data().soa().serial().0, found.data().records());
+        if let Some(at) = found.damaged_at {
+            let text = format!(
+                "Failed to read all of stored zone {}: cut or damaged at octet {at}, behind serial {serial}",
+                zone.origin()
+            );
+            self.sink.line(Level::Warning, ORIGIN, text);
+        }
         found.serve(zone);
         let text = format!("Restored: {}: serial {serial}, {records} records", zone.origin());
         self.sink.line(Level::Debug, ORIGIN, text);
@@ -203,6 +210,7 @@ impl Keeper {
     pub(super) fn forget(&mut self, index: usize, name: &Name) {
         let Some(area) = self.areas.get_mut(index) else { return };
         area.schedule.remove(name);
+        area.service.notices.asked(name);
         let kept = area.zones.remove(name);
         // What is on its way is not for whoever has its name next.
         let is_its = |order: &super::exchange::Order| order.area == index && order.zone == *name;

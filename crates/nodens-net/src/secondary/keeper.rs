@@ -394,6 +394,7 @@ impl Keeper {
 
     fn ended(&mut self, order: &Order, end: End) {
         let random = (self.random.u64() >> 32) as u32;
+        self.areas.iter().for_each(|area| area.service.notices.asked(&order.zone));
         let Some(area) = self.areas.get_mut(order.area) else { return };
         area.schedule.ended(&order.zone, order.token, clock::mono_ns(), end, random);
         area.note_times(&order.zone);

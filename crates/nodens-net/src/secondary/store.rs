@@ -41,6 +41,8 @@ pub(super) struct Found {
     /// The steps that are handed on.
     steps: Vec<Arc<Step>>,
     data: Data,
+    /// Where differences begin that are cut or damaged.
+    pub(super) damaged_at: Option<u64>,
 }
 
 impl Found {
@@ -130,9 +132,10 @@ impl Store {
             Image::read(zone.origin(), &octets).map_err(invalid)?;
         let (version_len, len, serial) = (version_len as u64, len as u64, data.soa().serial());
         self.written = Some(Written { serial, version_len, len, check });
+        let damaged_at = (len < octets.len() as u64).then_some(len);
         // A clock that was put back since makes it as good as new.
         let age = SystemTime::now().duration_since(reached).unwrap_or_default();
-        Ok(Some(Found { age, steps, data }))
+        Ok(Some(Found { age, steps, data, damaged_at }))
     }
 
     /// Keeps a version, which these steps led to from the one before it.

@@ -143,7 +143,11 @@ fn what_a_primary_said_is_not_taken_back_by_an_older_serial() {
         let note = |serial: &Option<u32>| notices.note(name("example.org."), 0, serial.map(Serial));
         let new: Vec<_> = serials.iter().map(note).collect();
         assert!(new[0] && !new[1..].contains(&true));
-        notices.take().next().map(|(.., serial)| serial)
+        let taken = notices.take().next();
+        // Nothing is said anew before a primary was asked.
+        assert!(!notices.note(name("example.org."), 1, None) && notices.take().count() == 1);
+        notices.asked(&name("example.org."));
+        taken.map(|(.., serial)| serial)
     };
     assert_eq!(noted(&[Some(8), Some(3)]), Some(Some(Serial(8))));
     assert_eq!(noted(&[Some(3), Some(8)]), Some(Some(Serial(8))));

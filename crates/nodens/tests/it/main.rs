@@ -35,4 +35,5 @@ mod stuck;
 mod transports;
 mod unread;
 mod upstreams;
+mod zone_files;
 mod zones;

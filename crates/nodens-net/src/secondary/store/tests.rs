@@ -111,9 +111,12 @@ fn what_was_written_in_part_is_cut_off_before_more_is_written() {
     };
     append(&[1, 2, 3]);
     let (zone, mut again) = (zone(), Store::new(folder.path(), &zone()));
-    assert!(again.load(&zone).unwrap().is_some());
+    let len = fs::metadata(&store.path).unwrap().len();
+    assert_eq!(again.load(&zone).unwrap().map(|found| found.damaged_at), Some(Some(len - 3)));
     again.save(&data(1, 51), &[step(0, 50)]).unwrap();
     assert_eq!(loaded(folder.path()).map(|(serial, ..)| serial), Some(1));
+    let found = Store::new(folder.path(), &zone).load(&zone).unwrap();
+    assert_eq!(found.map(|found| found.damaged_at), Some(None));
 }
 
 #[test]

@@ -15,6 +15,8 @@ enum Manner {
     /// Changes the last message after it was signed.
     Changed,
     Never,
+    /// At another time than it is.
+    Late,
 }
 
 fn key(secret: &str) -> Key {
@@ -62,7 +64,10 @@ fn respond(keys: &Keys, query: &[u8], manner: Manner) -> Vec<Vec<u8>> {
         if manner == Manner::Never || (manner == Manner::NotTheLast && is_last_of_many) {
             continue;
         }
-        sign(&mut signer, message);
+        match manner {
+            Manner::Late => signer.sign_next(message, clock::now().unix_s - 900).unwrap(),
+            _ => sign(&mut signer, message),
+        }
         if manner == Manner::Changed && is_last_of_many {
             // RD.
             message[2] ^= 1;
@@ -106,6 +111,7 @@ fn what_is_not_signed_or_changed_is_not_served() {
         (SECRET, Manner::NotTheLast, true, "the first or the last message of the response has no"),
         (SECRET, Manner::Changed, true, "the signature of the response does not verify"),
         (SECRET, Manner::Never, true, "the first or the last message of the response has no"),
+        (SECRET, Manner::Late, true, "the response was signed"),
         (other, Manner::Each, true, "the server refused the signature of the query with BADSIG"),
         (SECRET, Manner::Each, false, "rcode REFUSED"),
     ] {
