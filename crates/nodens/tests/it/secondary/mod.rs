@@ -1,8 +1,12 @@
 //! `secondary`, with the servers of others as primaries, and as secondaries of what it hands on.
 
+mod bad;
+mod disk;
+mod fake;
+mod kills;
 mod peers;
 
-use crate::fixture::{Server, alone};
+use crate::fixture::{Folder, Server, alone};
 use nodens_wire::Type;
 pub(crate) use peers::built;
 use peers::{KEY, Kind, Peer, Role, SECRET, ZONE};
@@ -104,7 +108,16 @@ fn until(port: u16, wanted: u32, log: impl Fn() -> String) -> Vec<String> {
     }
 }
 
-/// Nodens between a primary and a secondary of this kind, through 100 random changes.
+/// Changes of hosts in a test, 100 unless `NODENS_CHANGES` has another number.
+fn changes() -> u32 {
+    from_environment("NODENS_CHANGES", 100)
+}
+
+fn from_environment(name: &str, usual: u32) -> u32 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap())
+}
+
+/// Nodens between a primary and a secondary of this kind, through random changes.
 fn hand_on(kind: Kind, name: &str) {
     // They are slow beside other tests, which then time out.
     let _alone = alone();
@@ -126,7 +139,7 @@ fn hand_on(kind: Kind, name: &str) {
     server.wait_for("Transferred: example.org. from ");
     let log = || format!("{} {}", primary.log(), second.log());
     assert_eq!(records(primary.port), until(here, 1, log));
-    for _ in 0..20 {
+    for _ in 0..changes() / 5 {
         model.change(5);
         primary.change(&model.text());
         let wanted = until(primary.port, model.serial, log);
@@ -141,8 +154,9 @@ fn hand_on(kind: Kind, name: &str) {
     assert_eq!(answer.answer[0].rdata, [192, 0, 2, 1]);
     let (ixfr, outgoing) =
         (server.count_seen(", IXFR of "), server.count_seen("Outgoing incremental"));
-    // CoreDNS has whole zones alone; the others ask for differences too.
-    if kind == Kind::Coredns {
+    assert!(server.count_seen("Notify from 127.0.0.1 for ") > 0, "{:#?}", server.seen(""));
+    // CoreDNS and PowerDNS have whole zones alone; the others ask for differences too.
+    if matches!(kind, Kind::Coredns | Kind::Powerdns) {
         assert_eq!((ixfr, outgoing), (0, 0));
     } else {
         let lines = server.seen("");
@@ -156,6 +170,26 @@ fn signed(kind: Kind, name: &str) {
     let Some(primary) = Peer::start(kind, name, Role::Signing, &Model::new().text()) else {
         return;
     };
+    signed_by(&primary, name);
+}
+
+/// NSD signs the first and the last message, and each hundredth.
+#[test]
+fn messages_without_a_signature_come_with_the_next_that_has_one() {
+    let _alone = alone();
+    let mut zone = Model::new().text();
+    (0..100_000).for_each(|n| zone += &format!("large-host-{n} A 10.1.2.3\n"));
+    let Some(primary) = Peer::start(Kind::Nsd, "signed-large", Role::Signing, &zone) else {
+        return;
+    };
+    let line = signed_by(&primary, "signed-large");
+    let words: Vec<_> = line.split(' ').collect();
+    let at = words.iter().position(|word| *word == "messages,").unwrap();
+    assert!(words[at - 1].parse::<u32>().unwrap() > 100, "{line}");
+}
+
+/// Gives the line about the transfer.
+fn signed_by(primary: &Peer, name: &str) -> String {
     let corefile = |secret: &str, here: u16| {
         format!(
             "{ZONE}:{here} {{\n bind 127.0.0.1\n tsig {{\n secret {KEY} {secret} hmac-sha512\n }}\n \
@@ -165,7 +199,7 @@ fn signed(kind: Kind, name: &str) {
     };
     let here = nodens_testkit::free_port();
     let server = Server::start(name, &corefile(SECRET, here));
-    server.wait_for("Transferred: example.org. from ");
+    let line = server.wait_for("Transferred: example.org. from ");
     let key = format!("hmac-sha512:{KEY}:{SECRET}");
     // Ours is asked with a signature too, which `dig` verifies.
     let ours = records_for(here, &["-y", &key]);
@@ -180,7 +214,12 @@ fn signed(kind: Kind, name: &str) {
     drop(server);
     let wrong = SECRET.replacen('N', "X", 1);
     let server = Server::start(name, &corefile(&wrong, nodens_testkit::free_port()));
-    server.wait_for("the server refused the signature of the query with BADSIG");
+    server.wait_for(match primary.kind {
+        // It says so without a TSIG record.
+        Kind::Powerdns => "Failed to transfer example.org. from 127.0.0.1:",
+        _ => "the server refused the signature of the query with BADSIG",
+    });
+    line
 }
 
 #[test]
@@ -204,6 +243,38 @@ fn zones_of_coredns_come_signed() {
 }
 
 #[test]
+fn zones_of_powerdns_come_signed() {
+    signed(Kind::Powerdns, "signed-powerdns");
+}
+
+/// Who has no key gets nothing.
+#[test]
+fn zones_go_to_powerdns_signed() {
+    let _alone = alone();
+    let here = nodens_testkit::free_port();
+    let second = Peer::start(Kind::Powerdns, "signed-on", Role::SignedSecondary(here), "").unwrap();
+    let corefile = format!(
+        "{ZONE}:{here} {{\n bind 127.0.0.1\n file zone\n root FOLDER\n tsig {{\n secret {KEY} {SECRET} \
+         hmac-sha512\n require AXFR IXFR\n }}\n transfer {{\n to * 127.0.0.1:{}\n }}\n}}\n",
+        second.port
+    );
+    let (mut model, folder) = (Model::new(), Folder::new("signed-on"));
+    folder.write("zone", &model.text());
+    let corefile = corefile.replace("FOLDER", &folder.0.display().to_string());
+    let _server = Server::start("signed-on-server", &corefile);
+    for _ in 0..2 {
+        let records = until(second.port, model.serial, || second.log());
+        let key = format!("hmac-sha512:{KEY}:{SECRET}");
+        let mut ours = records_for(here, &["-y", &key]);
+        ours.retain(|record| !record.contains(" tsig "));
+        assert_eq!(ours, records);
+        assert_eq!(self::records(here), [""; 0]);
+        model.change(5);
+        folder.write("zone", &model.text());
+    }
+}
+
+#[test]
 fn zones_of_knot_come_and_go_on_as_differences() {
     hand_on(Kind::Knot, "secondary-knot");
 }
@@ -221,4 +292,9 @@ fn zones_of_bind_come_and_go_on_as_differences() {
 #[test]
 fn zones_of_coredns_come_and_go_on_whole() {
     hand_on(Kind::Coredns, "secondary-coredns");
+}
+
+#[test]
+fn zones_of_powerdns_come_and_go_on_whole() {
+    hand_on(Kind::Powerdns, "secondary-powerdns");
 }

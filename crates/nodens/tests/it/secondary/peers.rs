@@ -3,6 +3,7 @@
 use crate::fixture::{Folder, free_port, need};
 use std::fs::File;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ pub(super) enum Kind {
     Nsd,
     Bind,
     Coredns,
+    Powerdns,
 }
 
 /// What a server is for the zone.
@@ -30,12 +32,15 @@ pub(super) enum Role {
     Secondary(u16),
     /// It has the zone in `zone`, and gives it to those alone who have the key.
     Signing,
+    /// It transfers the zone from this port with signed queries. PowerDNS alone.
+    SignedSecondary(u16),
 }
 
 /// A server that runs until this is dropped.
 pub(super) struct Peer {
     pub(super) port: u16,
-    kind: Kind,
+    pub(super) kind: Kind,
+    program: PathBuf,
     child: Child,
     folder: Folder,
 }
@@ -45,32 +50,48 @@ impl Peer {
     pub(super) fn start(kind: Kind, name: &str, role: Role, zone: &str) -> Option<Self> {
         let (folder, port) = (Folder::new(&format!("{name}-{kind:?}")), free_port());
         let program = program(kind)?;
-        if !matches!(role, Role::Secondary(_)) {
+        if matches!(role, Role::Primary(_) | Role::Signing) {
             folder.write("zone", zone);
         }
         // Knot keeps differences here, and does not make it.
         std::fs::create_dir_all(folder.0.join("db")).unwrap();
         let path = folder.0.display().to_string();
-        let (name, text) = match kind {
-            Kind::Knot => ("knot.conf", knot(&path, port, role)),
-            Kind::Nsd => ("nsd.conf", nsd(&path, port, role)),
-            Kind::Bind => ("named.conf", bind(&path, port, role)),
-            Kind::Coredns => ("Corefile", coredns(&path, port, role)),
+        let text = match kind {
+            Kind::Knot => knot(&path, port, role),
+            Kind::Nsd => nsd(&path, port, role),
+            Kind::Bind => bind(&path, port, role),
+            Kind::Coredns => coredns(&path, port, role),
+            Kind::Powerdns => {
+                folder.write("zones", &powerdns_zones(&path, role));
+                powerdns(&path, port, role)
+            }
         };
-        let conf = folder.write(name, &text);
-        let mut command = Command::new(program);
-        match kind {
-            Kind::Knot => command.arg("-c").arg(&conf),
-            Kind::Nsd => command.arg("-d").arg("-c").arg(&conf),
-            Kind::Bind => command.arg("-g").arg("-c").arg(&conf),
-            Kind::Coredns => command.arg("-conf").arg(&conf),
-        };
-        let log = File::create(folder.0.join("log")).unwrap();
-        command.current_dir(&folder.0).stdout(log.try_clone().unwrap()).stderr(log);
-        let child = command.stdin(Stdio::null()).spawn().unwrap();
-        let peer = Self { port, kind, child, folder };
+        folder.write(configuration(kind), &text);
+        if kind == Kind::Powerdns {
+            prepare_powerdns(&folder.0, role);
+        }
+        let child = run(kind, &program, &folder);
+        let peer = Self { port, kind, program, child, folder };
         peer.until_it_listens();
         Some(peer)
+    }
+
+    /// Ends it as a machine that fails does, with all of its processes, and starts it with what it has on disk.
+    pub(super) fn crash(&mut self) {
+        let group = format!("-{}", self.child.id());
+        let status = Command::new("kill").args(["-KILL", "--", &group]).status().unwrap();
+        assert!(status.success());
+        self.child.wait().unwrap();
+        let since = Instant::now();
+        self.child = run(self.kind, &self.program, &self.folder);
+        // BIND ends if the port is not free at once.
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(since.elapsed() < Duration::from_secs(30), "{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+            if self.child.try_wait().unwrap().is_some() {
+                self.child = run(self.kind, &self.program, &self.folder);
+            }
+        }
     }
 
     fn until_it_listens(&self) {
@@ -97,6 +118,11 @@ impl Peer {
             Kind::Knot => {
                 let mut command = Command::new("knotc");
                 command.arg("-c").arg(self.folder.0.join("knot.conf")).args(["zone-reload", ZONE]);
+                command
+            }
+            Kind::Powerdns => {
+                let mut command = Command::new("pdns_control");
+                command.arg(powerdns_folder(&self.folder.0)).args(["bind-reload-now", ZONE]);
                 command
             }
             Kind::Nsd | Kind::Bind => {
@@ -127,11 +153,38 @@ impl Drop for Peer {
     }
 }
 
+fn configuration(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Knot => "knot.conf",
+        Kind::Nsd => "nsd.conf",
+        Kind::Bind => "named.conf",
+        Kind::Coredns => "Corefile",
+        Kind::Powerdns => "pdns.conf",
+    }
+}
+
+/// Starts the program in a group of processes of its own; what it writes is added to what it wrote before.
+fn run(kind: Kind, program: &Path, folder: &Folder) -> Child {
+    let conf = folder.0.join(configuration(kind));
+    let mut command = Command::new(program);
+    match kind {
+        Kind::Knot => command.arg("-c").arg(&conf),
+        Kind::Nsd => command.arg("-d").arg("-c").arg(&conf),
+        Kind::Bind => command.arg("-g").arg("-c").arg(&conf),
+        Kind::Coredns => command.arg("-conf").arg(&conf),
+        Kind::Powerdns => command.arg(powerdns_folder(&folder.0)),
+    };
+    let log = File::options().create(true).append(true).open(folder.0.join("log")).unwrap();
+    command.current_dir(&folder.0).stdout(log.try_clone().unwrap()).stderr(log);
+    command.stdin(Stdio::null()).process_group(0).spawn().unwrap()
+}
+
 fn program(kind: Kind) -> Option<PathBuf> {
     let (program, package) = match kind {
         Kind::Knot => ("knotd", "knot"),
         Kind::Nsd => ("nsd", "nsd"),
         Kind::Bind => ("named", "bind9"),
+        Kind::Powerdns => ("pdns_server", "pdns-server"),
         Kind::Coredns => return built("coredns"),
     };
     need(program, package);
@@ -154,7 +207,9 @@ pub(crate) fn built(program: &str) -> Option<PathBuf> {
 fn knot(path: &str, port: u16, role: Role) -> String {
     let (remote, zone) = match role {
         Role::Primary(to) => (to, "    notify: other\n    zonefile-load: difference\n"),
-        Role::Secondary(from) => (from, "    master: other\n    journal-content: all\n"),
+        Role::Secondary(from) | Role::SignedSecondary(from) => {
+            (from, "    master: other\n    journal-content: all\n")
+        }
         Role::Signing => {
             return format!(
                 "server:\n  rundir: \"{path}\"\n  listen: 127.0.0.1@{port}\ndatabase:\n  storage: \
@@ -179,7 +234,7 @@ fn nsd(path: &str, port: u16, role: Role) -> String {
             "  zonefile: zone\n  notify: 127.0.0.1@{to} NOKEY\n  provide-xfr: 127.0.0.1 NOKEY\n  \
              create-ixfr: yes\n  store-ixfr: yes\n  ixfr-number: 200\n"
         ),
-        Role::Secondary(from) => format!(
+        Role::Secondary(from) | Role::SignedSecondary(from) => format!(
             "  request-xfr: 127.0.0.1@{from} NOKEY\n  allow-notify: 127.0.0.1 NOKEY\n  \
              provide-xfr: 127.0.0.1 NOKEY\n"
         ),
@@ -203,7 +258,7 @@ fn bind(path: &str, port: u16, role: Role) -> String {
             "type primary; file \"zone\"; ixfr-from-differences yes; notify explicit; also-notify {{ \
              127.0.0.1 port {to}; }};"
         ),
-        Role::Secondary(from) => format!(
+        Role::Secondary(from) | Role::SignedSecondary(from) => format!(
             "type secondary; file \"copy\"; primaries {{ 127.0.0.1 port {from}; }}; notify no;"
         ),
         Role::Signing => {
@@ -224,7 +279,7 @@ fn coredns(path: &str, port: u16, role: Role) -> String {
         Role::Primary(to) => {
             format!("file {path}/zone {{\n reload 1s\n }}\n transfer {{\n to * 127.0.0.1:{to}\n }}")
         }
-        Role::Secondary(from) => {
+        Role::Secondary(from) | Role::SignedSecondary(from) => {
             format!("secondary {{\n transfer from 127.0.0.1:{from}\n }}\n transfer {{\n to *\n }}")
         }
         Role::Signing => format!(
@@ -233,4 +288,58 @@ fn coredns(path: &str, port: u16, role: Role) -> String {
         ),
     };
     format!("{ZONE}:{port} {{\n bind 127.0.0.1\n {zone}\n}}\n")
+}
+
+fn powerdns_folder(path: &Path) -> String {
+    format!("--config-dir={}", path.display())
+}
+
+/// It looks at serials of its primaries, and tells of its own, once a second; and keeps no answers.
+fn powerdns(path: &str, port: u16, role: Role) -> String {
+    let more = match role {
+        Role::Primary(to) => format!("primary=yes\nalso-notify=127.0.0.1:{to}\n"),
+        Role::Secondary(_) | Role::SignedSecondary(_) => "secondary=yes\n".to_owned(),
+        Role::Signing => String::new(),
+    };
+    // Without a key everybody may have the zone, unless it is for those with one.
+    let allowed = if matches!(role, Role::Signing) { "" } else { "127.0.0.1" };
+    format!(
+        "launch=bind\nbind-config={path}/zones\nbind-dnssec-db={path}/db/keys\nlocal-address=127.0.0.1\n\
+         local-port={port}\nsocket-dir={path}\ndaemon=no\nguardian=no\ndisable-syslog=yes\n\
+         allow-axfr-ips={allowed}\nonly-notify=127.0.0.1\nallow-notify-from=127.0.0.1\n\
+         xfr-cycle-interval=1\ncache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0\n\
+         zone-cache-refresh-interval=0\nsecurity-poll-suffix=\nversion-string=anonymous\n{more}"
+    )
+}
+
+fn powerdns_zones(path: &str, role: Role) -> String {
+    match role {
+        Role::Primary(_) | Role::Signing => {
+            format!("zone \"{ZONE}\" {{ type master; file \"{path}/zone\"; }};\n")
+        }
+        Role::Secondary(from) | Role::SignedSecondary(from) => format!(
+            "zone \"{ZONE}\" {{ type slave; file \"{path}/copy\"; masters {{ 127.0.0.1:{from}; }}; }};\n"
+        ),
+    }
+}
+
+/// The database of keys, and who uses the key for what.
+fn prepare_powerdns(path: &Path, role: Role) {
+    let database = path.join("db/keys").display().to_string();
+    let mut commands = vec![vec!["create-bind-db", &database]];
+    let import = vec!["import-tsig-key", KEY, "hmac-sha512", SECRET];
+    match role {
+        Role::Primary(_) | Role::Secondary(_) => {}
+        Role::Signing => {
+            commands.extend([import, vec!["activate-tsig-key", ZONE, KEY, "primary"]]);
+        }
+        Role::SignedSecondary(_) => {
+            commands.extend([import, vec!["activate-tsig-key", ZONE, KEY, "secondary"]]);
+        }
+    }
+    for arguments in commands {
+        let mut command = Command::new("pdnsutil");
+        let output = command.arg(powerdns_folder(path)).args(&arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    }
 }
