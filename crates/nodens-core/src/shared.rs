@@ -29,6 +29,8 @@ pub struct Shared {
     pub secondaries: nodens_zone::secondary::Known,
     /// Zones that are kept in databases, for the next configuration.
     pub dynamic: nodens_zone::dynamic::Known,
+    /// Catalogs of the zones of this server, for the next configuration.
+    pub catalogs: nodens_zone::catalog::KnownCatalogs,
     /// What is counted of NOTIFY to other servers.
     pub notified: Arc<nodens_zone::counts::Notified>,
     /// Zone transfers under way, and what is counted of those that have ended.
@@ -69,6 +71,7 @@ impl Shared {
             clusters: crate::cluster::Clusters::default(),
             secondaries: nodens_zone::secondary::Known::default(),
             dynamic: nodens_zone::dynamic::Known::default(),
+            catalogs: nodens_zone::catalog::KnownCatalogs::default(),
             notified: Arc::default(),
             transfers: Arc::default(),
             in_flight: InFlight::default(),

@@ -125,7 +125,7 @@ impl Transport {
     /// Whether a response may have as many messages as it takes, as those of transfers have. A request of
     /// HTTP has one.
     pub const fn takes_many(self) -> bool {
-        matches!(self, Self::Tcp | Self::Tls)
+        matches!(self, Self::Tcp | Self::Tls | Self::Quic)
     }
 
     /// The longest response to a client that says it accepts datagrams of `udp_size` octets.

@@ -392,5 +392,9 @@ pub const CLASHES_NAMED: usize = 10;
 pub const PRIMARY_READS_IN_A_ROW: usize = 16;
 /// Octets up to which differences are appended to a stored zone however short it is: a disk gives no file less.
 pub const STORED_LEN_MIN: u64 = 4096;
+/// Datagrams that are taken from one primary over QUIC at once.
+pub const PRIMARY_DATAGRAMS_IN_A_ROW: usize = 64;
+/// Octets of a response on a stream of QUIC that a primary may send before they are read.
+pub const PRIMARY_STREAM_WINDOW: u32 = QUIC_UPSTREAM_WINDOW;
 /// Octets read from a primary at once.
 pub const PRIMARY_BUFFER_LEN: usize = 64 << 10;

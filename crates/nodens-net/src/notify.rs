@@ -1,4 +1,5 @@
-//! Tells other servers that a zone has changed (NOTIFY, RFC 1996), on a thread of its own.
+//! Tells other servers that a zone has changed (NOTIFY, RFC 1996), on a thread of its own, which keeps catalogs of
+//! zones up to date as well.
 
 use crate::clock;
 use crate::fault::errno_text;
@@ -7,6 +8,7 @@ use crate::poll::{Interest, Poll, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind};
 use nodens_core::log::{Level, Sink};
+use nodens_zone::catalog::{CatalogService, Producer};
 use nodens_zone::counts::Notified;
 use nodens_zone::notify::{Ended, Outgoing};
 use nodens_zone::{Changes, Notifier, NotifyService, Outcome};
@@ -20,6 +22,9 @@ use std::thread::JoinHandle;
 
 /// The directive that log lines name.
 const ORIGIN: &str = "transfer";
+
+/// Until the next look at catalogs that have to wait for the next second.
+const CATALOG_PAUSE_NS: u64 = 200_000_000;
 
 /// The telling of one configuration; it ends when this is dropped.
 pub struct Notifications {
@@ -36,20 +41,26 @@ impl std::fmt::Debug for Notifications {
 
 impl Notifications {
     /// Tells everybody of the versions there are now, and of later ones as they come. A table without
-    /// zones is passed over, for good: directives fill theirs before a configuration is at work.
+    /// zones is passed over, for good: directives fill theirs before a configuration is at work. From now on
+    /// `catalogs` list what they have to.
     ///
     /// # Errors
     /// If there is no thread or descriptor to be had.
-    pub fn start(services: &[NotifyService], sink: Sink) -> io::Result<Self> {
+    pub fn start(
+        services: &[NotifyService],
+        catalogs: &[CatalogService],
+        sink: Sink,
+    ) -> io::Result<Self> {
         let (stopping, waker) = (Arc::new(AtomicBool::new(false)), Arc::new(Waker::new()?));
         let mut notifications = Self { stopping, waker, thread: None };
         let has_zones = |service: &&NotifyService| !service.zones.load().is_empty();
         let services: Vec<_> = services.iter().filter(has_zones).cloned().collect();
-        if services.is_empty() {
+        if services.is_empty() && catalogs.is_empty() {
             return Ok(notifications);
         }
+        let catalogs = catalogs.to_vec();
         let (stopping, waker) = (notifications.stopping.clone(), notifications.waker.clone());
-        let run = move || match Round::new(&services, sink.clone(), waker) {
+        let run = move || match Round::new((&services, &catalogs), sink.clone(), waker) {
             Ok(mut round) => {
                 while !stopping.load(Ordering::Acquire) {
                     round.turn();
@@ -79,6 +90,7 @@ impl Drop for Notifications {
 
 /// What the thread does over and over.
 struct Round {
+    producer: Producer,
     notifier: Notifier,
     counts: Arc<Notified>,
     changes: Arc<Changes>,
@@ -90,20 +102,28 @@ struct Round {
 }
 
 impl Round {
-    fn new(services: &[NotifyService], sink: Sink, waker: Arc<Waker>) -> io::Result<Self> {
+    fn new(
+        (services, catalogs): (&[NotifyService], &[CatalogService]),
+        sink: Sink,
+        waker: Arc<Waker>,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&*waker, Kind::Wake, Key::ONLY, Interest::READ)?;
         let woken = waker.clone();
         let changes = Arc::new(Changes::new(move || woken.wake()));
+        let awoken = waker.clone();
+        let producer = Producer::new(catalogs, move || awoken.wake());
         let notifier = Notifier::new(services);
         notifier.listen(&changes);
         let (sockets, random) = (Sockets::default(), Random::new());
         let counts = services.iter().find_map(|service| service.rules.counts()).unwrap_or_default();
-        Ok(Self { notifier, counts, changes, sockets, poll, waker, random, sink })
+        Ok(Self { producer, notifier, counts, changes, sockets, poll, waker, random, sink })
     }
 
     fn turn(&mut self) {
         self.receive();
+        // Before the others are told of changes.
+        let waits = self.produce();
         self.notifier.take(&self.changes);
         let now = clock::now().mono_ns;
         let Self { notifier, counts, sockets, poll, random, sink, .. } = self;
@@ -139,9 +159,22 @@ impl Round {
         }
         let now = clock::now().mono_ns;
         let due = self.notifier.next_deadline();
+        let due = due.into_iter().chain(waits.then(|| now.saturating_add(CATALOG_PAUSE_NS))).min();
         self.poll.wait(due.map(|at| at.saturating_sub(now)));
         // Before the next look at what has changed, and at whether this is to stop.
         self.waker.reset();
+    }
+
+    /// Brings catalogs up to date; whether some have to wait.
+    fn produce(&mut self) -> bool {
+        let Self { producer, sink, .. } = self;
+        producer.turn(clock::now().unix_s, |catalog, listed| {
+            let text = format!(
+                "Catalog zone {catalog} lists {} member zones: {} added, {} removed, serial {}",
+                listed.members, listed.added, listed.removed, listed.serial.0
+            );
+            sink.line(Level::Info, ORIGIN, text);
+        })
     }
 
     fn receive(&mut self) {
@@ -247,7 +280,7 @@ mod tests {
     fn without_zones_there_is_no_thread() {
         let (sender, _log) = std::sync::mpsc::sync_channel(1);
         let service = NotifyService { zones: Arc::default(), rules: Arc::new(Nobody) };
-        let notifications = Notifications::start(&[service], Sink::new(sender)).unwrap();
+        let notifications = Notifications::start(&[service], &[], Sink::new(sender)).unwrap();
         assert!(notifications.thread.is_none());
     }
 }

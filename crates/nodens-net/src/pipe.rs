@@ -11,6 +11,7 @@ use crate::poll::{Interest, Poll};
 use crate::slots::{Key, Kind};
 use crate::tcp::Endpoint;
 use nodens_core::{ListenerKind, Transport};
+use nodens_tls::rustls::ProtocolVersion;
 use nodens_tls::rustls::server::UnbufferedServerConnection;
 use nodens_tls::{Peer, Protocol};
 use outbox::Outbox;
@@ -129,6 +130,14 @@ impl Pipe {
         match &self.carrier {
             Carrier::Plain(_) => None,
             Carrier::Tls(tls) => Some(tls.agreed()),
+        }
+    }
+
+    /// The version of TLS that both sides have agreed on; nothing without TLS, or before that.
+    pub(crate) fn tls_version(&self) -> Option<ProtocolVersion> {
+        match &self.carrier {
+            Carrier::Plain(_) => None,
+            Carrier::Tls(tls) => tls.version(),
         }
     }
 

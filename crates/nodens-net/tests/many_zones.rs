@@ -120,7 +120,7 @@ fn cost(count: u32) -> (usize, usize, (usize, u64), (usize, u64), usize) {
     let rules = Arc::new(Short(Arc::new(secondaries)));
     let (sender, _log) = mpsc::sync_channel(64);
     let service = NotifyService { zones: table.clone(), rules };
-    let notifications = Notifications::start(&[service], Sink::new(sender)).unwrap();
+    let notifications = Notifications::start(&[service], &[], Sink::new(sender)).unwrap();
     let tell = || told.recv_timeout(PATIENCE).unwrap();
     // A message may come twice.
     let mut zones = HashSet::new();

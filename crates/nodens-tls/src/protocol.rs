@@ -13,10 +13,12 @@ pub enum Protocol {
     Doq,
     /// DNS over HTTPS on HTTP/3 (RFC 9114).
     Http3,
+    /// Zone transfers over TLS (RFC 9103), as a secondary asks for them. At listeners they are [`Protocol::Dot`].
+    Xot,
 }
 
 impl Protocol {
-    /// All of them.
+    /// Those of listeners.
     pub(crate) const ALL: [Self; 5] = [Self::Dot, Self::Https, Self::Grpc, Self::Doq, Self::Http3];
 
     /// The place in [`Protocol::ALL`].
@@ -31,14 +33,15 @@ impl Protocol {
             Self::Dot => Vec::new(),
             // HTTP/1.1 has one request at a time.
             Self::Https | Self::Grpc => vec![b"h2".to_vec()],
-            Self::Doq | Self::Http3 => self.names(),
+            // RFC 9103 section 7.1.
+            Self::Doq | Self::Http3 | Self::Xot => self.names(),
         }
     }
 
     /// Its names for ALPN.
     pub(crate) fn names(self) -> Vec<Vec<u8>> {
         match self {
-            Self::Dot => vec![b"dot".to_vec()],
+            Self::Dot | Self::Xot => vec![b"dot".to_vec()],
             Self::Https => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             Self::Grpc => vec![b"h2".to_vec()],
             Self::Doq => vec![b"doq".to_vec()],

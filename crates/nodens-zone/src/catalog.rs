@@ -1,12 +1,16 @@
 //! Catalog zones: zones whose records name other zones (RFC 9432).
 //!
-//! [`Catalog::read`] finds the members in a version of a catalog. What becomes of them is decided by whoever
+//! [`Produced`] is one that lists zones of this server. [`Catalog::read`] finds the members in a version of a catalog. What becomes of them is decided by whoever
 //! keeps zones; [`Catalog::member`] is what a change of ownership is looked up by.
 
 use crate::data::Data;
 use crate::zone::{Advance, RecordRef};
 use nodens_wire::{Name, NameRef, Type};
 use std::collections::{BTreeMap, HashMap};
+
+mod produced;
+
+pub use produced::{CatalogService, KnownCatalogs, Listed, Listing, Produced, Producer};
 
 #[cfg(test)]
 mod tests;

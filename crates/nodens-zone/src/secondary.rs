@@ -9,26 +9,30 @@ use crate::serial::Serial;
 use crate::table::ZoneTable;
 use crate::tsig::Key;
 use crate::zone::{Sight, Soa, Version, Zone};
-use nodens_wire::{Name, NameRef};
+use nodens_wire::Name;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod configured;
 mod known;
+mod primary;
 #[cfg(test)]
 mod tests;
 
+pub use configured::{Configured, Group, Terms};
 pub use known::Known;
+pub use primary::{Identity, Primary};
 
 /// A zone, its primaries, and what is here of it.
 #[derive(Debug)]
 pub struct SecondaryZone {
     origin: Name,
-    primaries: Vec<SocketAddr>,
+    primaries: Vec<Primary>,
     /// What queries to the primaries are signed with.
     key: Mutex<Option<Key>>,
     served: Served,
@@ -63,7 +67,7 @@ pub type Members = HashMap<Name, (Box<[u8]>, Arc<SecondaryZone>)>;
 
 impl SecondaryZone {
     /// A zone of which nothing is here yet.
-    pub fn new(origin: Name, primaries: Vec<SocketAddr>) -> Self {
+    pub fn new(origin: Name, primaries: Vec<Primary>) -> Self {
         Self {
             origin,
             primaries,
@@ -86,7 +90,7 @@ impl SecondaryZone {
     }
 
     /// The servers that it is transferred from, in the order in which they are asked.
-    pub fn primaries(&self) -> &[SocketAddr] {
+    pub fn primaries(&self) -> &[Primary] {
         &self.primaries
     }
 
@@ -103,7 +107,7 @@ impl SecondaryZone {
     /// The first primary with this address, whatever its port.
     pub fn primary_at(&self, address: IpAddr) -> Option<usize> {
         let address = address.to_canonical();
-        self.primaries.iter().position(|primary| primary.ip().to_canonical() == address)
+        self.primaries.iter().position(|primary| primary.address.ip().to_canonical() == address)
     }
 
     /// What is served.
@@ -184,7 +188,7 @@ impl SecondaryZone {
     }
 
     /// A zone of other primaries, with what is here of this one.
-    pub fn moved(&self, primaries: Vec<SocketAddr>) -> Self {
+    pub fn moved(&self, primaries: Vec<Primary>) -> Self {
         let moved = Self::new(self.origin.clone(), primaries);
         moved.set_key(self.key());
         if let Some(data) = self.data() {
@@ -252,7 +256,7 @@ impl Zone for SecondaryZone {
     }
 
     fn comes_from(&self) -> String {
-        let primaries: Vec<_> = self.primaries.iter().map(SocketAddr::to_string).collect();
+        let primaries: Vec<_> = self.primaries.iter().map(Primary::to_string).collect();
         primaries.join(" ")
     }
 
@@ -356,28 +360,6 @@ impl Restoring {
     /// Everything was read.
     pub fn finish(&self) {
         self.0.store(true, Ordering::Release);
-    }
-}
-
-/// A zone that the configuration names.
-#[derive(Clone, Debug)]
-pub struct Configured {
-    /// The zone.
-    pub zone: Arc<SecondaryZone>,
-    /// Whether its members are zones to be served as well (RFC 9432), and which of them: those in one of
-    /// these zones, or all if there are none.
-    pub catalog: Option<Vec<Name>>,
-    /// See [`SecondaryZone::key`].
-    pub key: Option<Key>,
-    /// The folder that it and its members are kept in, if any.
-    pub store: Option<PathBuf>,
-}
-
-impl Configured {
-    /// Whether a member of this name is accepted.
-    pub fn accepts(&self, member: NameRef<'_>) -> bool {
-        let Some(accepted) = &self.catalog else { return false };
-        accepted.is_empty() || accepted.iter().any(|zone| member.is_in_domain(zone.view()))
     }
 }
 

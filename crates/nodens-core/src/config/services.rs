@@ -30,6 +30,8 @@ pub struct Services {
     /// `transfer`: secondaries to notify when zones change. The program, which has clocks and sockets,
     /// runs a [`nodens_zone::Notifier`] for them.
     pub notifies: Vec<NotifyService>,
+    /// `transfer`: catalogs of zones to be kept up to date, with a [`nodens_zone::catalog::Producer`].
+    pub catalogs: Vec<nodens_zone::catalog::CatalogService>,
     /// `secondary`: zones to be transferred from primaries, those of each block once.
     pub secondaries: Vec<nodens_zone::secondary::SecondaryService>,
     /// `dynupdate`: zones that are changed by messages, each once. The program, which has threads, does

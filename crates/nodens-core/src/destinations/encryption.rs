@@ -12,10 +12,12 @@ use nodens_tls::{Client, ClientFiles, Protocol, server_name};
 use std::sync::Arc;
 
 /// What `tls` and `tls_servername` say.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Encryption {
     /// The directive, for log and errors.
     origin: &'static str,
+    /// Whether zones are transferred.
+    transfers: bool,
     client: Option<Arc<Client>>,
     /// The name of all certificates, as written.
     name: Option<(String, ServerName<'static>)>,
@@ -24,7 +26,12 @@ pub(crate) struct Encryption {
 impl Encryption {
     /// What `origin` has without either.
     pub(crate) fn new(origin: &'static str) -> Self {
-        Self { origin, client: None, name: None }
+        Self { origin, transfers: false, client: None, name: None }
+    }
+
+    /// The same for a directive that transfers zones.
+    pub(crate) fn for_transfers(origin: &'static str) -> Self {
+        Self { transfers: true, ..Self::new(origin) }
     }
 
     /// Whether either is there.
@@ -103,6 +110,7 @@ impl Encryption {
     fn protocol(&self, kind: ListenerKind) -> Option<Protocol> {
         match kind {
             ListenerKind::Dns => None,
+            ListenerKind::Tls if self.transfers => Some(Protocol::Xot),
             ListenerKind::Tls => Some(Protocol::Dot),
             ListenerKind::Https => Some(Protocol::Https),
             // Without TLS where the Corefile says nothing of it, as in CoreDNS.

@@ -4,6 +4,7 @@
 //! carrier, in atomics: a server whose TCP is stuck may well answer over UDP.
 
 mod path;
+mod primary;
 mod series;
 
 /// How an upstream is asked: by the transports that clients have.
@@ -11,6 +12,7 @@ pub use crate::transport::Transport as Carrier;
 /// Who an upstream with encryption has to be.
 pub use nodens_tls::Peer;
 pub use path::Path;
+pub use primary::PrimaryPeer;
 pub use series::Series;
 
 use crate::metrics::Registry;

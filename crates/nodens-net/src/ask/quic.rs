@@ -1,7 +1,7 @@
 //! One query over QUIC, on a connection of its own.
 
 use super::left;
-use crate::limits::RESPONSE_LEN_MAX;
+use crate::limits::{QUIC_UPSTREAM_STREAM_WINDOW, RESPONSE_LEN_MAX};
 use crate::quic::code;
 use crate::upstream::quic::{Dialled, begin, socket_to, text_of};
 use nodens_core::upstream::Peer;
@@ -38,7 +38,8 @@ pub(super) fn exchange(
     let socket = socket_to(server, None)?;
     socket.set_nonblocking(false)?;
     let endpoints = Arc::<EndpointConfig>::default();
-    let dialled = begin(&endpoints, server, peer, patience * 2, Instant::now())?;
+    let bounds = (patience * 2, QUIC_UPSTREAM_STREAM_WINDOW);
+    let dialled = begin(&endpoints, server, peer, bounds, Instant::now())?;
     let (query, received) = (framed(query), Vec::new());
     let mut exchange = Exchange { peer, server, socket, dialled, query, stream: None, received };
     let response = loop {

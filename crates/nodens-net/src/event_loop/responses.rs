@@ -29,11 +29,17 @@ impl EventLoop {
         rest: Box<Stream>,
         now: Now,
     ) {
-        // A datagram holds one message; what answers in several refuses before that.
-        if client.transport.is_datagram() || client.transport.is_quic() {
-            return self.deliver(client, wire, now);
+        match client.transport {
+            // A datagram holds one message, and so does a response of HTTP; what answers in several refuses
+            // before that.
+            Transport::Udp | Transport::Https3 => return self.deliver(client, wire, now),
+            Transport::Quic => {
+                self.quic(now, |quic, _| quic.begin_stream(client, (&wire, rest), now));
+            }
+            Transport::Tcp | Transport::Tls | Transport::Https | Transport::Grpc => {
+                self.tcp.begin_stream(client, (&wire, rest), now);
+            }
         }
-        self.tcp.begin_stream(client, (&wire, rest), now);
         self.worker.reuse(wire);
     }
 

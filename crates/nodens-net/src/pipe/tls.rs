@@ -7,7 +7,7 @@ mod session;
 
 use super::Received;
 use crate::limits::{RECORD_LEN_MAX, TLS_WAITING_MAX};
-use nodens_tls::rustls::Error;
+use nodens_tls::rustls::{Error, ProtocolVersion};
 use session::Between;
 pub(super) use session::Session;
 use std::io::{self, ErrorKind, Read, Write};
@@ -91,6 +91,11 @@ impl<S: Read + Write> Tls<S> {
     /// The name for ALPN that both sides have agreed on.
     pub(super) fn agreed(&self) -> Option<&[u8]> {
         self.session.alpn_protocol()
+    }
+
+    /// The version that both sides have agreed on.
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
+        self.session.protocol_version()
     }
 
     /// What it keeps of the handshake, in octets.

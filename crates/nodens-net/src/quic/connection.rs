@@ -1,6 +1,7 @@
 //! One client connection: its streams, what it owes, its deadlines.
 
 mod owed;
+mod sending;
 
 use super::books::Seat;
 pub(super) use super::code;
@@ -18,6 +19,8 @@ use bytes::Bytes;
 use nodens_core::Now;
 use owed::Unwritten;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
+use sending::Sending;
+pub(super) use sending::Turn;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -59,6 +62,8 @@ pub(super) struct Connection {
     owed: HashMap<StreamId, usize>,
     owed_octets: usize,
     unwritten: VecDeque<Unwritten>,
+    /// Responses of many messages that are not written whole.
+    sending: VecDeque<Sending>,
     /// Queries that wait for their response.
     pub(super) in_flight: usize,
     /// The first stream that waits for a place among all queries that wait.
@@ -116,6 +121,7 @@ impl Connection {
             owed: HashMap::new(),
             owed_octets: 0,
             unwritten: VecDeque::new(),
+            sending: VecDeque::new(),
             in_flight: 0,
             held_up: None,
             in_row: false,
@@ -141,7 +147,7 @@ impl Connection {
 
     /// Whether no query waits and no response is still to be written.
     pub(super) fn is_answered(&self) -> bool {
-        self.in_flight == 0 && self.unwritten.is_empty()
+        self.in_flight == 0 && self.unwritten.is_empty() && self.sending.is_empty()
     }
 
     /// Whether the client has acknowledged all responses too.
@@ -181,7 +187,8 @@ impl Connection {
     pub(super) fn held(&self) -> usize {
         let streams = self.streams_max as usize * QUIC_STREAM_COST;
         let http3 = self.http3.as_ref().map_or(0, |http3| http3.cost());
-        QUIC_COST + streams + http3 + self.kept + self.unread.octets() + self.owed_octets
+        let sent = self.owed_octets + self.sending_cost();
+        QUIC_COST + streams + http3 + self.kept + self.unread.octets() + sent
     }
 
     /// Takes a datagram of so many octets. What it has of streams stays in it until that is read.
@@ -254,6 +261,7 @@ impl Connection {
         let code = self.spoken(code);
         self.settle(stream);
         self.unwritten.retain(|own| own.stream != stream);
+        self.sending.retain(|own| own.stream != stream);
         // An error means that it has ended.
         _ = self.quinn.send_stream(stream).reset(code);
         // One that was not taken yet is read first.
@@ -301,6 +309,7 @@ impl Connection {
         self.partial_at = NEVER;
         self.owed = HashMap::new();
         self.unwritten = VecDeque::new();
+        self.sending = VecDeque::new();
         self.owed_octets = 0;
         self.events = Vec::new();
     }
@@ -320,11 +329,12 @@ impl Connection {
                     true => self.active_at.saturating_add(self.times.idle),
                     false => NEVER,
                 };
-                let taking = match self.owed.is_empty() {
+                let taking = match self.owed.is_empty() && self.sending.is_empty() {
                     true => NEVER,
                     false => self.progress_at.saturating_add(self.times.write),
                 };
-                idle.min(taking).min(self.partial_at)
+                let sending = self.sending.iter().map(Sending::deadline).min().unwrap_or(NEVER);
+                idle.min(taking).min(sending).min(self.partial_at)
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Queries on streams: a two-octet length and a message, one on each stream (RFC 9250 section 4.2).
 
-use super::connection::{Connection, Kept, Partial, Phase, code};
+use super::connection::{Connection, Kept, Partial, Phase, Turn, code};
 use super::server::QuicServer;
 use crate::context::Context;
 use crate::limits::{QUIC_STREAM_WINDOW, UNSENT_MAX};
 use crate::slots::Key;
 use crate::tcp::{Frame, NEVER, first_frame, refusal};
-use nodens_core::{Client, Transport, Verdict, Worker};
+use nodens_core::{Client, Now, Stream, Transport, Verdict, Worker};
 use nodens_wire::edns::code::TCP_KEEPALIVE;
 use nodens_wire::{Admission, MESSAGE_LEN_MAX, admit};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt};
@@ -166,9 +166,9 @@ impl QuicServer {
         match cx.worker.receive(cx.now, client, message, &mut answer) {
             Verdict::Answered => self.respond(key, id, &answer, cx),
             Verdict::Streaming => {
-                // Zones are not transferred over it.
-                drop(cx.worker.take_stream());
-                self.abandon(key, id, code::INTERNAL_ERROR, cx);
+                let rest = cx.worker.take_stream();
+                rest.into_iter()
+                    .for_each(|rest| connection.begin_sending(id, (&answer, rest), cx.now));
             }
             Verdict::Pending => {
                 connection.in_flight += 1;
@@ -217,6 +217,28 @@ impl QuicServer {
         connection.close(code::PROTOCOL_ERROR, "", at);
         let site = connection.site;
         self.count(site, code::PROTOCOL_ERROR, cx.worker);
+    }
+
+    /// Counts responses of many messages that have ended.
+    pub(super) fn count_turn(&self, site: Key, turn: Turn, cx: &Context<'_>) {
+        (0..turn.whole).for_each(|_| self.count(site, code::NO_ERROR, cx.worker));
+        (0..turn.broken).for_each(|_| self.count(site, code::INTERNAL_ERROR, cx.worker));
+        cx.counters.add(cx.counters.broken, turn.broken as u64);
+    }
+
+    /// Takes a response of many messages that had to be waited for.
+    pub(crate) fn begin_stream(
+        &mut self,
+        client: &Client,
+        (first, rest): (&[u8], Box<Stream>),
+        now: Now,
+    ) {
+        let (key, id) = place(client);
+        self.settle_one(key);
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.begin_sending(id, (first, rest), now);
+        }
+        self.mark(key);
     }
 
     fn count(&self, site: Key, code: VarInt, worker: &Worker) {

@@ -242,11 +242,13 @@ impl QuicServer {
         let at = self.instant(cx.now);
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.write_rest();
+        let (site, turn) = (connection.site, connection.go_on_sending(cx.now, &mut self.answer));
         let is_over = connection.ending && connection.is_answered();
         if connection.is_clogged() {
             cx.counters.add(cx.counters.greedy, 1);
             connection.close(code::EXCESSIVE_LOAD, "", at);
         }
+        self.count_turn(site, turn, cx);
         self.transmit(key, cx);
         let Some(connection) = self.connections.get_mut(key) else { return };
         if is_over && connection.phase != Phase::Closed && self.may_end(key) {
@@ -314,6 +316,8 @@ impl QuicServer {
         self.presses |= connection.holding.set(held);
         let deadline = quinn.map_or(NEVER, |at| self.clock.nanoseconds(at)).min(own);
         let Some(connection) = self.connections.get_mut(key) else { return };
+        // Others have their turn in between.
+        let deadline = if connection.wants_turn() { 0 } else { deadline };
         if deadline < connection.queued {
             connection.queued = deadline;
             self.deadlines.push(Reverse((deadline, key)));

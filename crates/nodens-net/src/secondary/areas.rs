@@ -16,6 +16,7 @@ use nodens_zone::image::file_name;
 use nodens_zone::refresh::{Refresh, Schedule};
 use nodens_zone::secondary::{Configured, SecondaryService, SecondaryZone};
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -230,6 +231,47 @@ impl Keeper {
             (None, Some(mut store)) => store.remove(),
             (None, None) => {}
         }
+    }
+}
+
+impl Keeper {
+    /// Tells whoever the zone is handed on to.
+    pub(super) fn announce(&self, zone: &Name) {
+        for area in &self.areas {
+            area.service.handed_on.announce(zone.view());
+        }
+    }
+
+    /// Notes whether what has come is on the disk.
+    pub(super) fn note_stored(&mut self, order: &super::exchange::Order, stored: io::Result<()>) {
+        self.counts.unwritten.add(u64::from(stored.is_err()));
+        let Some(kept) = self.kept(order) else { return };
+        // A disk that stays full is said to be once for each zone.
+        let was_unstored = std::mem::replace(&mut kept.is_unstored, stored.is_err());
+        let (level, text) = match stored {
+            Err(error) => {
+                let level = if was_unstored { Level::Debug } else { Level::Error };
+                (level, format!("Failed to store zone {}: {}", order.zone, errno_text(&error)))
+            }
+            Ok(()) if was_unstored => {
+                (Level::Info, format!("Store of zone {} recovered", order.zone))
+            }
+            Ok(()) => return,
+        };
+        self.sink.line(level, ORIGIN, text);
+    }
+
+    /// Serves a zone no more.
+    pub(super) fn expire(&mut self, area: usize, zone: &Arc<SecondaryZone>) {
+        zone.expire();
+        self.counts.expired.add(1);
+        self.sweep_later(zone);
+        let text = format!("Zone {} is expired: no primary was reached in time", zone.origin());
+        self.sink.line(Level::Error, ORIGIN, text);
+        let kept = self.areas.get_mut(area).and_then(|area| area.zones.get_mut(zone.origin()));
+        kept.and_then(|kept| kept.store.as_mut()).into_iter().for_each(Store::remove);
+        self.areas.get(area).into_iter().for_each(|area| area.note_times(zone.origin()));
+        self.announce(zone.origin());
     }
 }
 

@@ -9,7 +9,7 @@ use nodens_wire::Name;
 use nodens_zone::Zone;
 use nodens_zone::catalog::{Catalog, Member};
 use nodens_zone::data::Data;
-use nodens_zone::secondary::{Configured, Members, RefusedMembers, SecondaryZone};
+use nodens_zone::secondary::{Configured, Members, RefusedMembers, SecondaryZone, Terms};
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -113,7 +113,9 @@ impl Keeper {
                 self.forget(index, name);
             }
             for zone in changes.added {
-                self.begin(index, zone, configured.store.as_deref());
+                let groups = catalog.member(zone.origin()).map(|member| &*member.groups);
+                let terms = configured.terms(groups.unwrap_or_default());
+                self.begin(index, zone, terms.store);
             }
             let area = self.areas.get(index);
             others
@@ -187,7 +189,8 @@ impl Area {
                 continue;
             }
             let shared = now.get(&member.zone).map(|(_, zone)| zone.clone());
-            let zone = match self.fate(origin, member, before) {
+            let terms = configured.terms(&member.groups);
+            let zone = match self.fate(origin, member, before, terms) {
                 Fate::Clashes => {
                     refused.clashing += 1;
                     clashes.add(&member.zone);
@@ -195,13 +198,13 @@ impl Area {
                 }
                 Fate::Stays => before.get(&member.zone).map(|(_, zone)| zone.clone()),
                 Fate::Begins(known) => {
-                    let zone = shared.unwrap_or_else(|| beginning(configured, member, known));
+                    let zone = shared.unwrap_or_else(|| beginning(terms, member, known));
                     changes.added.push(zone.clone());
                     Some(zone)
                 }
             };
             if let Some(zone) = &zone {
-                zone.set_key(configured.key.clone());
+                zone.set_key(terms.key.cloned());
             }
             let owner = (origin.clone(), member.id.clone());
             self.catalogs.owners.insert(member.zone.clone(), owner);
@@ -232,7 +235,7 @@ impl Area {
     }
 
     /// See RFC 9432, sections 5.2 to 5.4.
-    fn fate(&self, origin: &Name, member: &Member, before: &Members) -> Fate {
+    fn fate(&self, origin: &Name, member: &Member, before: &Members, terms: Terms<'_>) -> Fate {
         let Some((owner, id)) = self.catalogs.owners.get(&member.zone) else {
             // An earlier configuration has it, or it is new.
             let known = before.get(&member.zone).filter(|(id, _)| *id == member.id);
@@ -245,7 +248,14 @@ impl Area {
             };
         };
         if owner == origin {
-            return if *id == member.id { Fate::Stays } else { Fate::Begins(None) };
+            let known = before.get(&member.zone).map(|(_, zone)| zone);
+            let stays = known.is_some_and(|zone| zone.primaries() == terms.primaries);
+            return match (*id == member.id, stays) {
+                (true, true) => Fate::Stays,
+                // Another group.
+                (true, false) => Fate::Begins(known.cloned()),
+                (false, _) => Fate::Begins(None),
+            };
         }
         let source = self.catalogs.now.get(owner).and_then(|other| other.member(&member.zone));
         match source {
@@ -261,11 +271,10 @@ impl Area {
 
 /// The zone of a member that begins, with what is here of it.
 fn beginning(
-    configured: &Configured,
+    Terms { primaries, .. }: Terms<'_>,
     member: &Member,
     known: Option<Arc<SecondaryZone>>,
 ) -> Arc<SecondaryZone> {
-    let primaries = configured.zone.primaries();
     match known {
         Some(known) if known.primaries() == primaries => known,
         Some(known) => Arc::new(known.moved(primaries.to_vec())),

@@ -1,13 +1,13 @@
 //! One connection to a primary: a query for its serial number, a transfer, or one after the other.
 
+use super::link::{Link, text_of};
 use crate::clock;
-use crate::fault::errno_text;
 use crate::limits::{
     PRIMARY_CONNECT_TIME, PRIMARY_READS_IN_A_ROW, PRIMARY_SILENCE_MAX, PRIMARY_TRANSFER_TIME_MAX,
 };
-use crate::pipe::{Pipe, Received as Read, take_front};
-use crate::poll::{Interest, Poll, Ready};
-use crate::slots::{Key, Kind};
+use crate::pipe::{Received as Read, take_front};
+use crate::poll::{Poll, Ready};
+use crate::slots::Key;
 use nodens_wire::framing::first_message;
 use nodens_wire::{
     Builder, Class, Flags, HEADER_LEN, Header, Name, Opcode, Rcode, Reader, Records, Section, Type,
@@ -15,11 +15,10 @@ use nodens_wire::{
 use nodens_zone::counts;
 use nodens_zone::incoming::{Incoming, IncomingError, Received};
 use nodens_zone::refresh::{End, Token};
+use nodens_zone::secondary::Primary;
 use nodens_zone::tsig::{Fault, Key as TsigKey, Verifier};
 use nodens_zone::{Serial, Soa};
-use socket2::{Domain, Protocol, SockAddr, Socket};
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Who it is for.
@@ -28,7 +27,7 @@ pub(super) struct Order {
     /// The keeper's number of the directive.
     pub(super) area: usize,
     pub(super) zone: Name,
-    pub(super) primary: SocketAddr,
+    pub(super) primary: Primary,
     pub(super) token: Token,
     /// What queries are signed with, and responses have to be.
     pub(super) key: Option<TsigKey>,
@@ -108,9 +107,15 @@ pub(super) struct Exchange {
     work: Work,
     /// Verifies the response, if the query is signed.
     verifier: Option<Verifier>,
-    pipe: Pipe,
+    link: Link,
     input: Vec<u8>,
+    /// Whether the system has made it, and whether the handshake is over, too.
     connected: bool,
+    made: bool,
+    /// Whether anything has come since.
+    heard: bool,
+    /// When it has to go on whatever the socket says.
+    pub(super) timer_ns: Option<u64>,
     /// When it was opened, and when something last came.
     pub(super) began_ns: u64,
     pub(super) heard_ns: u64,
@@ -122,35 +127,40 @@ impl Exchange {
     /// # Errors
     /// What the system says.
     pub(super) fn open(order: Order, work: Work) -> io::Result<Self> {
-        let address = order.primary;
-        let protocol = Some(Protocol::TCP);
-        let socket = Socket::new(Domain::for_address(address), socket2::Type::STREAM, protocol)?;
-        socket.set_nonblocking(true)?;
-        socket.set_tcp_nodelay(true)?;
-        match socket.connect(&SockAddr::from(address)) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
-            _ => {}
-        }
-        let pipe = Pipe::dialled(socket.into(), None)?;
+        let link = Link::open(&order.primary)?;
         let now = clock::mono_ns();
-        let (input, connected) = (Vec::new(), false);
+        let (input, timer_ns) = (Vec::new(), None);
+        let (connected, made, heard) = (false, false, false);
         let (verifier, began_ns, heard_ns) = (None, now, now);
-        let mut exchange =
-            Self { order, work, verifier, pipe, input, connected, began_ns, heard_ns };
+        let mut exchange = Self {
+            order,
+            work,
+            verifier,
+            link,
+            input,
+            connected,
+            made,
+            heard,
+            timer_ns,
+            began_ns,
+            heard_ns,
+        };
         exchange.ask()?;
         Ok(exchange)
     }
 
     /// Has `poll` say when it can go on.
     pub(super) fn register(&mut self, poll: &Poll, key: Key) -> io::Result<()> {
-        self.pipe.register(poll, (Kind::TcpUpstream, key), Interest::WRITE)
+        self.link.register(poll, key)?;
+        self.timer_ns = self.link.timer_ns();
+        Ok(())
     }
 
     /// Asks for something else on the same connection.
     pub(super) fn ask_for(&mut self, work: Work, poll: &Poll, key: Key) -> io::Result<()> {
         self.work = work;
         self.ask()?;
-        self.pipe.write()?;
+        self.link.write()?;
         self.watch(poll, key);
         Ok(())
     }
@@ -164,7 +174,7 @@ impl Exchange {
             }
             None => None,
         };
-        self.pipe.output.push(&request, &mut Vec::new());
+        self.link.push(&request);
         Ok(())
     }
 
@@ -208,7 +218,7 @@ impl Exchange {
 
     /// When the patience with the primary is over.
     pub(super) fn deadline_ns(&self) -> u64 {
-        let patience = if self.connected { PRIMARY_SILENCE_MAX } else { PRIMARY_CONNECT_TIME };
+        let patience = if self.made { PRIMARY_SILENCE_MAX } else { PRIMARY_CONNECT_TIME };
         let silent = self.heard_ns.saturating_add(nanoseconds(patience));
         silent.min(self.began_ns.saturating_add(nanoseconds(PRIMARY_TRANSFER_TIME_MAX)))
     }
@@ -216,10 +226,11 @@ impl Exchange {
     /// That it is.
     pub(super) fn timed_out(&self) -> Failure {
         let is_incremental = self.incoming().is_some_and(|i| i.qtype() == Type::IXFR);
-        match self.connected {
+        match self.made {
             // Some servers and firewalls answer IXFR with silence: AXFR may do.
             true if is_incremental => Failure::Cut("timed out".to_owned()),
             true => Failure::Silent("timed out".to_owned()),
+            false if self.connected => Failure::Unreachable("the handshake timed out".to_owned()),
             false => Failure::Unreachable("connecting timed out".to_owned()),
         }
     }
@@ -232,28 +243,54 @@ impl Exchange {
         buffer: &mut [u8],
     ) -> Result<Option<Answer>, Failure> {
         if !self.connected {
-            if let Some(error) = self.pipe.connect_error() {
-                return Err(Failure::Unreachable(errno_text(&error)));
+            if let Some(error) = self.link.connect_error() {
+                return Err(Failure::Unreachable(text_of(&error)));
             }
             self.connected = true;
+        }
+        self.write()?;
+        let mut answer = None;
+        if ready.readable {
+            answer = self.read(buffer)?;
+            self.write()?;
+        }
+        self.watch(poll, ready.key);
+        Ok(answer)
+    }
+
+    /// Sends what there is, once it is known that it may be sent.
+    fn write(&mut self) -> Result<(), Failure> {
+        if !self.made && self.link.is_made() {
+            if let Some(text) = self.link.mismatch() {
+                return Err(Failure::Unreachable(text));
+            }
+            self.made = true;
             self.heard_ns = clock::mono_ns();
         }
-        let unsent = |error: io::Error| Failure::Silent(errno_text(&error));
-        self.pipe.write().map_err(unsent)?;
-        self.watch(poll, ready.key);
-        if !ready.readable {
-            return Ok(None);
-        }
+        self.link.write().map_err(|error| match self.made {
+            true => Failure::Silent(text_of(&error)),
+            false => Failure::Unreachable(text_of(&error)),
+        })
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<Option<Answer>, Failure> {
         for _ in 0..PRIMARY_READS_IN_A_ROW {
-            let octets = match self.pipe.read(buffer) {
+            let octets = match self.link.read(buffer) {
                 Ok(Read::Octets(len)) => buffer.get(..len).unwrap_or_default(),
                 Ok(Read::Nothing) => break,
                 Ok(Read::End) => {
-                    return Err(Failure::Cut("the primary closed the connection".to_owned()));
+                    // Some say no more to who shows no certificate, or the wrong one.
+                    let is_after_handshake = self.order.primary.identity.is_some() && !self.heard;
+                    let hint = match is_after_handshake && self.link.is_made() {
+                        true => " after the handshake: does it want a certificate?",
+                        false => "",
+                    };
+                    return Err(self.ended(format!("the primary closed the connection{hint}")));
                 }
-                Err(error) => return Err(Failure::Cut(errno_text(&error))),
+                Err(error) => return Err(self.ended(text_of(&error))),
             };
             self.heard_ns = clock::mono_ns();
+            self.heard = true;
             if let Some(answer) = self.take(octets)? {
                 return Ok(Some(answer));
             }
@@ -261,9 +298,14 @@ impl Exchange {
         Ok(None)
     }
 
+    /// That nothing more comes.
+    fn ended(&self, text: String) -> Failure {
+        if self.link.is_made() { Failure::Cut(text) } else { Failure::Unreachable(text) }
+    }
+
     fn watch(&mut self, poll: &Poll, key: Key) {
-        let wanted = Interest { read: true, write: !self.pipe.output.is_empty() };
-        self.pipe.watch(poll, (Kind::TcpUpstream, key), wanted);
+        self.link.watch(poll, key);
+        self.timer_ns = self.link.timer_ns();
     }
 
     /// Takes the messages that are whole.

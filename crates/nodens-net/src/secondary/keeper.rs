@@ -3,12 +3,11 @@
 use super::ORIGIN;
 use super::areas::{Area, Kept};
 use super::exchange::{Answer, Exchange, Failure, Order, Work, nanoseconds};
+use super::link::{has_no_ids, text_of};
 use super::lock::Lock;
-use super::store::Store;
 use crate::clock;
-use crate::fault::errno_text;
 use crate::limits::{PRIMARY_BUFFER_LEN, PRIMARY_UNREACHABLE_TIME, SWEEP_INTERVAL};
-use crate::poll::{Interest, Poll, Waker};
+use crate::poll::{Interest, Poll, Ready, Waker};
 use crate::random::Random;
 use crate::slots::{Key, Kind, Slots};
 use nodens_core::log::{Level, Sink};
@@ -16,7 +15,7 @@ use nodens_wire::{Name, Type};
 use nodens_zone::counts::{self, Kind as Asked, Result as Came};
 use nodens_zone::incoming::{Incoming, Received};
 use nodens_zone::refresh::{Action, End, Token};
-use nodens_zone::secondary::{SecondaryService, SecondaryZone};
+use nodens_zone::secondary::{Primary, SecondaryService, SecondaryZone};
 use nodens_zone::{Serial, Zone};
 use std::collections::HashMap;
 use std::io;
@@ -98,7 +97,9 @@ impl Keeper {
         let folders_at = self.take_folders();
         let now = clock::mono_ns();
         let due = self.areas.iter().filter_map(|area| area.schedule.next_deadline());
-        let due = due.chain(self.exchanges.iter().map(|(_, exchange)| exchange.deadline_ns()));
+        let of_exchange =
+            |exchange: &Exchange| exchange.deadline_ns().min(exchange.timer_ns.unwrap_or(u64::MAX));
+        let due = due.chain(self.exchanges.iter().map(|(_, exchange)| of_exchange(exchange)));
         let due = due.chain(self.sweep_at).chain(folders_at).min();
         let ready = self.poll.wait(due.map(|at| at.saturating_sub(now)));
         let looked_ns = clock::mono_ns();
@@ -109,16 +110,25 @@ impl Keeper {
             else {
                 continue;
             };
-            let Self { exchanges, poll, buffer, .. } = self;
-            let Some(exchange) = exchanges.get_mut(ready.key) else { continue };
-            match exchange.go_on(ready, poll, buffer) {
-                Ok(None) => {}
-                Ok(Some(answer)) => self.answered(ready.key, answer),
-                Err(failure) => self.failed(ready.key, &failure),
-            }
+            self.go_on(ready);
+        }
+        let is_due =
+            |exchange: &Exchange| exchange.timer_ns.is_some_and(|at| at <= clock::mono_ns());
+        for key in self.exchanges.keys(is_due) {
+            self.go_on(Ready { kind: Kind::QuicUpstream, key, readable: true, broken: false });
         }
         // What has come while this thread did something else counts as heard.
         self.give_up(looked_ns);
+    }
+
+    fn go_on(&mut self, ready: Ready) {
+        let Self { exchanges, poll, buffer, .. } = self;
+        let Some(exchange) = exchanges.get_mut(ready.key) else { return };
+        match exchange.go_on(ready, poll, buffer) {
+            Ok(None) => {}
+            Ok(Some(answer)) => self.answered(ready.key, answer),
+            Err(failure) => self.failed(ready.key, &failure),
+        }
     }
 
     /// Frees versions that had readers when they were replaced.
@@ -160,8 +170,8 @@ impl Keeper {
                     area.schedule.notified(&zone, primary, serial);
                     let kept = area.zones.get(&zone);
                     // It is alive.
-                    if let Some(at) = kept.and_then(|kept| kept.zone.primaries().get(primary)) {
-                        self.unreachable.remove(at);
+                    if let Some(own) = kept.and_then(|kept| kept.zone.primaries().get(primary)) {
+                        self.unreachable.remove(&own.address);
                     }
                 }
             }
@@ -171,30 +181,37 @@ impl Keeper {
     fn act(&mut self, area: usize, zone: &Name, action: Action, token: Token) {
         let kept = self.areas.get(area).and_then(|area| area.zones.get(zone));
         let Some(data) = kept.map(|kept| kept.zone.clone()) else { return };
-        let (primary, work) = match action {
-            Action::Expire => return self.expire(area, &data),
-            Action::Query(primary) => (primary, Work::Serial(self.random.u16())),
-            Action::Transfer(primary) => {
-                let incoming = Incoming::axfr(zone.clone(), self.random.u16(), None);
-                (primary, Work::Transfer(Box::new(incoming)))
-            }
+        let (Action::Query(primary) | Action::Transfer(primary)) = action else {
+            return self.expire(area, &data);
         };
-        let Some(primary) = data.primaries().get(primary).copied() else { return };
+        let Some(primary) = data.primaries().get(primary).cloned() else { return };
+        let id = self.id(&primary);
+        let work = match action {
+            Action::Transfer(_) => Work::Transfer(Box::new(Incoming::axfr(zone.clone(), id, None))),
+            _ => Work::Serial(id),
+        };
         let key = data.key();
         let order = Order { area, zone: zone.clone(), primary, token, key };
         // One that cannot be reached would keep all its zones waiting, and those of others.
         let now = clock::mono_ns();
-        let is_down = |at: &SocketAddr| self.unreachable.get(at).is_some_and(|until| *until > now);
-        if is_down(&primary) && !data.primaries().iter().all(is_down) {
+        let is_down = |primary: &Primary| {
+            self.unreachable.get(&primary.address).is_some_and(|until| *until > now)
+        };
+        if is_down(&order.primary) && !data.primaries().iter().all(is_down) {
             return self.note_failure(&order, "it could not be reached before", End::Failed);
         }
         self.open(order, work);
     }
 
+    /// The ID of a query to a primary.
+    fn id(&mut self, primary: &Primary) -> u16 {
+        if has_no_ids(primary) { 0 } else { self.random.u16() }
+    }
+
     fn open(&mut self, order: Order, work: Work) {
         let mut opened = match Exchange::open(order.clone(), work) {
             Ok(exchange) => Some(exchange),
-            Err(error) => return self.note_failure(&order, &errno_text(&error), End::Failed),
+            Err(error) => return self.note_failure(&order, &text_of(&error), End::Failed),
         };
         // The key is in the table before the system knows of it.
         let Some(exchange) = opened.take() else { return };
@@ -203,7 +220,7 @@ impl Keeper {
         let registered = exchanges.get_mut(key).map(|exchange| exchange.register(poll, key));
         if let Some(Err(error)) = registered {
             self.exchanges.remove(key);
-            self.note_failure(&order, &errno_text(&error), End::Failed);
+            self.note_failure(&order, &text_of(&error), End::Failed);
         }
     }
 
@@ -227,7 +244,7 @@ impl Keeper {
         };
         let Some(exchange) = self.exchanges.get(key) else { return };
         let (order, took_ns) = (exchange.order.clone(), exchange.took_ns());
-        let id = self.random.u16();
+        let id = self.id(&order.primary);
         let base = self.kept(&order).and_then(|kept| kept.zone.data());
         match base.filter(|base| serial > base.soa().serial()) {
             // On the same connection, without another round.
@@ -239,7 +256,7 @@ impl Keeper {
                 let asked =
                     exchanges.get_mut(key).map(|exchange| exchange.ask_for(work, poll, key));
                 if let Some(Err(error)) = asked {
-                    self.failed(key, &Failure::Silent(errno_text(&error)));
+                    self.failed(key, &Failure::Silent(text_of(&error)));
                 }
             }
             None => {
@@ -251,7 +268,7 @@ impl Keeper {
     }
 
     /// The zone that it is for.
-    fn kept(&mut self, order: &Order) -> Option<&mut Kept> {
+    pub(super) fn kept(&mut self, order: &Order) -> Option<&mut Kept> {
         let area = self.areas.get_mut(order.area)?;
         // Not one that took the name of what it was for.
         let is_current = area.schedule.is_current(&order.zone, order.token);
@@ -306,7 +323,7 @@ impl Keeper {
         );
         self.sink.line(Level::Info, ORIGIN, text);
         if counts.outside > 0 {
-            let (zone, primary, outside) = (&order.zone, order.primary, counts.outside);
+            let (zone, primary, outside) = (&order.zone, &order.primary, counts.outside);
             let text = format!("{outside} records that are not in {zone} ignored from {primary}");
             self.sink.line(Level::Warning, ORIGIN, text);
         }
@@ -315,40 +332,15 @@ impl Keeper {
         self.apply_catalog(&zone, &version);
     }
 
-    fn note_stored(&mut self, order: &Order, stored: io::Result<()>) {
-        self.counts.unwritten.add(u64::from(stored.is_err()));
-        let Some(kept) = self.kept(order) else { return };
-        // A disk that stays full is said to be once for each zone.
-        let was_unstored = std::mem::replace(&mut kept.is_unstored, stored.is_err());
-        let (level, text) = match stored {
-            Err(error) => {
-                let level = if was_unstored { Level::Debug } else { Level::Error };
-                (level, format!("Failed to store zone {}: {}", order.zone, errno_text(&error)))
-            }
-            Ok(()) if was_unstored => {
-                (Level::Info, format!("Store of zone {} recovered", order.zone))
-            }
-            Ok(()) => return,
-        };
-        self.sink.line(level, ORIGIN, text);
-    }
-
-    /// Tells whoever the zone is handed on to.
-    fn announce(&self, zone: &Name) {
-        for area in &self.areas {
-            area.service.handed_on.announce(zone.view());
-        }
-    }
-
     /// A primary was reached.
     fn recovered(&mut self, order: &Order, serial: Serial) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_reached(clock::mono_ns());
         kept.zone.note_failure(None);
         let had_failed = kept.failed.len();
-        kept.failed.retain(|primary| *primary != order.primary);
+        kept.failed.retain(|primary| *primary != order.primary.address);
         if kept.failed.len() < had_failed {
-            let (zone, primary) = (&order.zone, order.primary);
+            let (zone, primary) = (&order.zone, &order.primary);
             let text = format!("{zone} recovered: {primary} has serial {}", serial.0);
             self.sink.line(Level::Info, ORIGIN, text);
         }
@@ -366,26 +358,27 @@ impl Keeper {
             let now = clock::mono_ns();
             self.unreachable.retain(|_, until| *until > now);
             let until = now.saturating_add(nanoseconds(PRIMARY_UNREACHABLE_TIME));
-            self.unreachable.insert(order.primary, until);
+            self.unreachable.insert(order.primary.address, until);
         }
         if !incremental || !failure.whole_may_help() {
             return self.note_failure(&order, &reason, failure.end());
         }
-        let (zone, primary) = (&order.zone, order.primary);
+        let (zone, primary) = (&order.zone, &order.primary);
         let text = format!("IXFR of {zone} from {primary} failed: {reason}, asking for AXFR");
+        let id = self.id(&order.primary);
         let Some(kept) = self.kept(&order) else { return };
-        let (base, level) = (kept.zone.data(), kept.level_of_failure(primary));
+        let (base, level) = (kept.zone.data(), kept.level_of_failure(primary.address));
         self.sink.line(level, ORIGIN, text);
-        let incoming = Incoming::axfr(order.zone.clone(), self.random.u16(), base);
+        let incoming = Incoming::axfr(order.zone.clone(), id, base);
         self.open(order, Work::Transfer(Box::new(incoming)));
     }
 
     fn note_failure(&mut self, order: &Order, reason: &str, end: End) {
         let Some(kept) = self.kept(order) else { return };
         kept.zone.note_failure(Some(&format!("{}: {reason}", order.primary)));
-        let level = kept.level_of_failure(order.primary);
+        let level = kept.level_of_failure(order.primary.address);
         if level == Level::Warning {
-            kept.failed.push(order.primary);
+            kept.failed.push(order.primary.address);
         }
         let text = format!("Failed to transfer {} from {}: {reason}", order.zone, order.primary);
         self.sink.line(level, ORIGIN, text);
@@ -398,17 +391,5 @@ impl Keeper {
         let Some(area) = self.areas.get_mut(order.area) else { return };
         area.schedule.ended(&order.zone, order.token, clock::mono_ns(), end, random);
         area.note_times(&order.zone);
-    }
-
-    fn expire(&mut self, area: usize, zone: &Arc<SecondaryZone>) {
-        zone.expire();
-        self.counts.expired.add(1);
-        self.sweep_later(zone);
-        let text = format!("Zone {} is expired: no primary was reached in time", zone.origin());
-        self.sink.line(Level::Error, ORIGIN, text);
-        let kept = self.areas.get_mut(area).and_then(|area| area.zones.get_mut(zone.origin()));
-        kept.and_then(|kept| kept.store.as_mut()).into_iter().for_each(Store::remove);
-        self.areas.get(area).into_iter().for_each(|area| area.note_times(zone.origin()));
-        self.announce(zone.origin());
     }
 }

@@ -8,6 +8,7 @@ mod areas;
 mod catalogs;
 mod exchange;
 mod keeper;
+mod link;
 mod lock;
 mod store;
 

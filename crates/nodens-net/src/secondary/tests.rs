@@ -122,8 +122,10 @@ fn run_as(
     key: Option<nodens_zone::tsig::Key>,
     store: Option<std::path::PathBuf>,
 ) -> Running {
-    let zone = Arc::new(SecondaryZone::new(zone(), primaries.to_vec()));
-    let configured = vec![Configured { zone: zone.clone(), catalog: None, key, store }];
+    let zone =
+        Arc::new(SecondaryZone::new(zone(), primaries.iter().copied().map(Into::into).collect()));
+    let configured =
+        vec![Configured { zone: zone.clone(), catalog: None, key, store, groups: Vec::new() }];
     let service = SecondaryService { configured, ..SecondaryService::default() };
     let shown = zone.clone() as Arc<dyn Zone>;
     service.zones.update(|update| update.replace(zone.origin().view(), shown));
@@ -311,10 +313,11 @@ fn that_a_zone_has_expired_is_known_wherever_it_is_handed_on() {
         }
         _ => Reaction::Refuse(Rcode::SERVFAIL),
     });
-    let zone = Arc::new(SecondaryZone::new(zone(), vec![address]));
+    let zone = Arc::new(SecondaryZone::new(zone(), vec![address.into()]));
     let service = || {
         let (key, store) = (None, None);
-        let configured = vec![Configured { zone: zone.clone(), catalog: None, key, store }];
+        let configured =
+            vec![Configured { zone: zone.clone(), catalog: None, key, store, groups: Vec::new() }];
         let service = SecondaryService { configured, ..SecondaryService::default() };
         let shown = zone.clone() as Arc<dyn Zone>;
         service.handed_on.update(|update| update.replace(zone.origin().view(), shown));

@@ -42,6 +42,17 @@ impl Authority {
         format!("tls {cert} {key} {cert}")
     }
 
+    /// The file of the certificate, which is its own authority.
+    pub(crate) fn certificate_path(&self) -> String {
+        self.folder.path().join("cert.pem").display().to_string()
+    }
+
+    /// The certificate and its key.
+    pub(crate) fn pair(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        let key = PrivateKeyDer::from_pem_file(self.folder.path().join("key.pem")).unwrap();
+        (vec![self.certificate.clone()], key)
+    }
+
     pub(crate) fn client(&self, has_certificate: bool) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();

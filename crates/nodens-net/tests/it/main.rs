@@ -8,6 +8,7 @@ mod handover;
 mod http;
 mod http3;
 mod https_upstreams;
+mod primaries;
 mod proxy;
 mod quic;
 mod quic_client;

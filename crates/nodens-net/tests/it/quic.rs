@@ -4,9 +4,10 @@ use super::authority::Authority;
 use super::client::{PATIENCE, assert_answered, framed, question};
 use super::quic_client::{End, QuicClient, config};
 use super::server::{Server, eventually};
+use super::transfer::Endpoints;
 use super::upstream::{Act, Upstream, gate};
 use nodens_net::Options;
-use nodens_wire::{Opcode, Rcode};
+use nodens_wire::{Message, Opcode, Rcode, Type};
 use quinn_proto::{ClientConfig, ConnectionError, TransportConfig, VarInt};
 use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -29,6 +30,14 @@ fn client(authority: &Authority) -> ClientConfig {
 fn start(more: &str) -> (Server, ClientConfig) {
     let authority = Authority::new();
     (Server::start(&corefile(&authority, more)), client(&authority))
+}
+
+/// With a zone to transfer.
+fn start_with(more: &str, zone: &Arc<Endpoints>) -> (Server, ClientConfig) {
+    let authority = Authority::new();
+    let corefile = corefile(&authority, more);
+    let server = Server::with_zones(&corefile, Options::default(), &zone.options());
+    (server, client(&authority))
 }
 
 fn query() -> Vec<u8> {
@@ -496,12 +505,60 @@ fn a_query_that_is_dropped_ends_its_stream() {
     server.stop();
 }
 
+/// The records of a response of many messages.
+fn records_of(octets: &[u8]) -> Vec<nodens_wire::Record> {
+    let (mut rest, mut records) = (octets, Vec::new());
+    while let Some((message, end)) = nodens_wire::framing::first_message(rest) {
+        let message = Message::parse(message).unwrap();
+        assert_eq!((message.id, message.flags.rcode()), (0, Rcode::NOERROR));
+        records.extend(message.answer);
+        rest = &rest[end..];
+    }
+    assert!(rest.is_empty());
+    records
+}
+
 #[test]
-fn zones_are_not_transferred_as_in_coredns() {
-    let (server, config) = start("transfer {\n to *\n }\n whoami");
+fn a_zone_is_transferred_on_one_stream_and_others_have_their_turn() {
+    let zone = Endpoints::new(20_000);
+    let corefile = "transfer {\n  to *\n }\n whoami";
+    let (server, config) = start_with(corefile, &zone);
     let mut client = QuicClient::connect(server.address(), &config);
-    let answer = client.ask("example.org AXFR").unwrap();
-    assert_eq!(answer.flags.rcode(), Rcode::REFUSED);
+    let ids: Vec<_> = (0..3)
+        .map(|_| client.send(&framed(&question(0, "cluster.local AXFR")), true).unwrap())
+        .collect();
+    assert_answered(&client.ask(ASKED).unwrap());
+    for id in ids {
+        let (octets, end) = client.end_of(id);
+        assert_eq!(end, Some(End::Finished));
+        assert!(octets.len() > 16 * 16_384, "{}", octets.len());
+        let records = records_of(&octets);
+        assert_eq!(records.len(), 20_002);
+        assert!(records.first() == records.last() && records[0].rtype == Type::SOA);
+    }
+    assert_eq!(server.shared.transfers.count(), 0);
+    assert_answered(&client.ask(ASKED).unwrap());
+    server.stop();
+}
+
+#[test]
+fn a_transfer_that_is_cancelled_or_never_read_leaves_nothing_behind() {
+    let zone = Endpoints::new(200_000);
+    let (server, config) = start_with("transfer {\n  to *\n }\n whoami", &zone);
+    let mut client = QuicClient::connect(server.address(), &config);
+    let id = client.send(&framed(&question(0, "cluster.local AXFR")), true).unwrap();
+    client.drive("the first octets", |client| client.response_so_far(id) > 0);
+    assert_eq!(server.shared.transfers.count(), 1);
+    _ = client.connection.recv_stream(id).stop(VarInt::from_u32(3));
+    eventually("the end of the transfer", || {
+        client.turn();
+        server.shared.transfers.count() == 0
+    });
+    assert_answered(&client.ask(ASKED).unwrap());
+    let id = client.send(&framed(&question(0, "cluster.local AXFR")), true).unwrap();
+    client.drive("the first octets", |client| client.response_so_far(id) > 0);
+    client.close();
+    eventually("the end of the other", || server.shared.transfers.count() == 0);
     server.stop();
 }
 

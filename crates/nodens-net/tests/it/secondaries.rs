@@ -180,7 +180,7 @@ fn follows(start: Start, signs: bool) {
     feed.set_synced();
     let secondary = start(server.address(), address, signs);
     let sink = server.shared.sink.clone();
-    let notifications = Notifications::start(&config.services.notifies, sink).unwrap();
+    let notifications = Notifications::start(&config.services.notifies, &[], sink).unwrap();
     secondary.wait_for(7, START_MAX);
     // The primary is asked without a signature here.
     let names = if signs { &NAMES[1..] } else { NAMES };

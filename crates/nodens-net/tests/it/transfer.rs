@@ -437,7 +437,7 @@ fn servers_are_told_of_a_zone_and_of_its_changes_until_they_accept() {
     );
     let server = start(&zone, &corefile);
     let services = &server.first.upgrade().unwrap().services.notifies;
-    let notifications = Notifications::start(services, server.shared.sink.clone()).unwrap();
+    let notifications = Notifications::start(services, &[], server.shared.sink.clone()).unwrap();
     eventually("a second try", || told_late.lock().unwrap().len() == 2);
     let (from, first) = told.lock().unwrap()[0].clone();
     assert_eq!(from.ip(), IpAddr::from([127, 0, 0, 9]));
@@ -458,7 +458,7 @@ fn an_address_that_cannot_be_told_from_is_named_once_and_no_zone() {
         127.0.0.2:9\n  source 192.0.2.9\n }\n}";
     let server = start(&zone, corefile);
     let services = &server.first.upgrade().unwrap().services.notifies;
-    let notifications = Notifications::start(services, server.shared.sink.clone()).unwrap();
+    let notifications = Notifications::start(services, &[], server.shared.sink.clone()).unwrap();
     let mut log = String::new();
     let wanted = "cannot notify secondaries of changes from 192.0.2.9: ";
     eventually("a line in the log", || {

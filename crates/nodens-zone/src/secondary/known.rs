@@ -1,13 +1,12 @@
 //! The zones that there are, for the next configuration.
 
-use super::{Restoring, SecondaryZone, lock};
+use super::{Primary, Restoring, SecondaryZone, lock};
 use crate::counts;
 use nodens_wire::{Name, NameRef};
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
 
-type ByPrimaries = HashMap<(Name, Vec<SocketAddr>, Option<Name>), Weak<SecondaryZone>>;
+type ByPrimaries = HashMap<(Name, Vec<Primary>, Option<Name>), Weak<SecondaryZone>>;
 
 /// Zones by name, primaries and name of the key, for as long as a configuration has them: a new one goes on with what is
 /// here. What is counted outlives them.
@@ -26,7 +25,7 @@ impl Known {
     pub fn zone(
         &self,
         origin: NameRef<'_>,
-        primaries: &[SocketAddr],
+        primaries: &[Primary],
         key: Option<NameRef<'_>>,
     ) -> Arc<SecondaryZone> {
         let mut known = lock(&self.zones);

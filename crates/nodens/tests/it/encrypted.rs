@@ -2,7 +2,7 @@
 
 use crate::fixture::{Folder, Server, eventually, free_port, need, nodens};
 use nodens_wire::{Message, Rcode, Type};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -37,6 +37,8 @@ impl Files {
         let folder = Folder::new(&format!("encrypted-{name}"));
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // One that is called as the certificate would be taken for its own authority.
+        params.distinguished_name.push(DnType::CommonName, "authority");
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["dns.example".to_owned()]).unwrap();

@@ -1,44 +1,43 @@
 //! `secondary [ZONES…] { transfer from ADDRESS…; key NAME; catalog [MEMBER-ZONES…]; store FOLDER; … }`.
 
 use super::Secondary;
-use crate::config::BlockBuilder;
+use super::source::Source;
 use crate::authority::metrics;
+use crate::config::BlockBuilder;
 use crate::handlers::{Handler, ready};
 use crate::zones::{Fallthrough, Zones};
-use nodens_corefile::{Directive, Error, Token};
+use nodens_corefile::{Directive, Error};
 use nodens_wire::Name;
 use nodens_zone::Zone;
-use nodens_zone::secondary::{Configured, SecondaryService};
+use nodens_zone::secondary::{Configured, Group, SecondaryService};
 use nodens_zone::tsig::Key;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The port of DNS.
-const PORT: u16 = 53;
+/// The properties, as their users know them.
+const PROPERTIES: [&str; 8] =
+    ["transfer", "key", "tls", "tls_servername", "store", "catalog", "group", "fallthrough"];
 
 /// What the lines of one directive say.
-#[derive(Default)]
 struct Options {
-    primaries: Vec<SocketAddr>,
+    /// Where the zones come from.
+    own: Group,
     /// Whether the zones are catalogs, and in which zones their members may be: anywhere, if there are none.
     catalog: Option<Vec<Name>>,
-    store: Option<PathBuf>,
+    groups: Vec<Group>,
     fallthrough: Option<Fallthrough>,
-    /// What queries are signed with.
-    key: Option<Key>,
 }
 
 /// Reads the directive. Several in one block are one handler; of two for one zone, the last counts.
 pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     let zones = Zones::of(directive.args(), &block.zones)?;
     let options = options(directive, block)?;
-    let known = &block.shared.secondaries;
+    let (known, own) = (&block.shared.secondaries, &options.own);
     let configured = zones.names().iter().map(|name| Configured {
-        zone: known.zone(name.view(), &options.primaries, options.key.as_ref().map(Key::name)),
+        zone: known.zone(name.view(), &own.primaries, own.key.as_ref().map(Key::name)),
         catalog: options.catalog.clone(),
-        key: options.key.clone(),
-        store: options.store.clone(),
+        key: own.key.clone(),
+        store: own.store.clone(),
+        groups: options.groups.clone(),
     });
     let configured: Vec<_> = configured.collect();
     // The addresses of a block share its zones.
@@ -73,7 +72,8 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         secondary.fallthrough = fallthrough;
     }
     metrics::of_secondaries(block.shared);
-    if options.store.is_some() {
+    let of_groups = options.groups.iter().map(|group| &group.store);
+    if of_groups.chain([&options.own.store]).any(Option::is_some) {
         let restoring = block.shared.secondaries.restoring.clone();
         ready::wait_for(block, super::SPEC.name, move || restoring.is_done());
     }
@@ -114,40 +114,62 @@ fn add(service: &mut SecondaryService, configured: Vec<Configured>) {
     }
 }
 
-fn options(directive: &Directive, block: &BlockBuilder<'_>) -> Result<Options, Error> {
-    let mut options = Options::default();
+fn options(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<Options, Error> {
+    let (mut source, mut catalog, mut fallthrough) = (Source::default(), None, None);
+    let mut groups: Vec<&Directive> = Vec::new();
     for line in directive.lines() {
-        line.expect_no_body()?;
         match line.name.text.as_str() {
-            "transfer" => options.primaries.extend(primaries(line)?),
-            "key" => options.key = Some(key(line, block)?),
+            // It begins with what the others say, wherever they stand.
+            "group" => groups.push(line),
             "catalog" => {
+                line.expect_no_body()?;
                 let accepted = Zones::of(line.args(), &[])?;
-                merge(&mut options.catalog, accepted.names());
+                merge(&mut catalog, accepted.names());
             }
-            "store" => {
-                let [folder] = line.expect_args::<1>()?;
-                options.store = Some(block.path(&folder.text));
+            "fallthrough" => {
+                line.expect_no_body()?;
+                fallthrough = Some(Fallthrough::of(line.args())?);
             }
-            "fallthrough" => options.fallthrough = Some(Fallthrough::of(line.args())?),
-            _ => {
-                let known = ["transfer", "key", "catalog", "store", "fallthrough"];
-                return Err(line.unknown_property(&known));
-            }
+            _ if source.read(line, block)? => {}
+            _ => return Err(line.unknown_property(&PROPERTIES)),
         }
     }
-    if options.primaries.is_empty() {
-        return Err(directive.invalid("secondary zones require a transfer from property"));
+    if let Some(group) = groups.first().filter(|_| catalog.is_none()) {
+        return Err(group.invalid("only members of a catalog are in groups: add catalog"));
     }
-    Ok(options)
+    let own = source.clone().finish(directive, block)?;
+    let groups = groups.into_iter().map(|line| group(line, (&source, &own), block));
+    let groups: Vec<Group> = groups.collect::<Result<_, _>>()?;
+    let is_repeated =
+        |(at, group): (usize, &Group)| groups.iter().take(at).any(|other| other.name == group.name);
+    if groups.iter().enumerate().any(is_repeated) {
+        return Err(directive.invalid("two groups have the same name"));
+    }
+    Ok(Options { own, catalog, groups, fallthrough })
 }
 
-/// `key NAME`: one of the keys of `tsig`.
-fn key(line: &Directive, block: &BlockBuilder<'_>) -> Result<Key, Error> {
-    let [arg] = line.expect_args()?;
-    let name: Name = arg.text.parse().map_err(|_| Error::expected(arg, "the name of a key"))?;
-    let known = block.settings.keys.get(&name).cloned();
-    known.ok_or_else(|| Error::expected(arg, "a key of tsig in the same server block"))
+/// `group NAME { … }`: what it does not say, the directive says.
+fn group(
+    line: &Directive,
+    (outer, own): (&Source, &Group),
+    block: &mut BlockBuilder<'_>,
+) -> Result<Group, Error> {
+    let [name] = line.expect_args::<1>()?;
+    let mut source = outer.within();
+    for line in line.lines() {
+        if !source.read(line, block)? {
+            return Err(line.unknown_property(&Source::PROPERTIES));
+        }
+    }
+    let name = name.text.as_bytes().into();
+    if source.names_primaries() {
+        return Ok(Group { name, ..source.finish(line, block)? });
+    }
+    if source.is_encrypted_anew() {
+        return Err(line.invalid("tls and tls_servername of a group need a transfer from of it"));
+    }
+    let (key, store) = (source.key.clone(), source.store.clone());
+    Ok(Group { name, key, store, ..own.clone() })
 }
 
 /// `catalog` without names accepts all members, before or after one with names.
@@ -157,30 +179,4 @@ fn merge(catalog: &mut Option<Vec<Name>>, accepted: &[Name]) {
         Some(before) => [&before, accepted].concat(),
         None => accepted.to_vec(),
     });
-}
-
-/// `from ADDRESS…`.
-fn primaries(line: &Directive) -> Result<Vec<SocketAddr>, Error> {
-    match line.expect_args_from(1)? {
-        [from, addresses @ ..] if from.text == "from" => {
-            if addresses.is_empty() {
-                return Err(Error::expected(from, "one or more addresses behind 'from'"));
-            }
-            addresses.iter().map(address).collect()
-        }
-        [other, ..] => Err(Error::expected(other, "from")),
-        [] => Ok(Vec::new()),
-    }
-}
-
-/// An IP address, perhaps with a port: `192.0.2.1`, `192.0.2.1:5300`, `[2001:db8::1]:5300`.
-fn address(arg: &Token) -> Result<SocketAddr, Error> {
-    let text = arg.text.as_str();
-    let alone = text.parse().map(|ip: IpAddr| SocketAddr::new(ip, PORT));
-    let address = alone.or_else(|_| match text.strip_suffix(':') {
-        // An empty port is none, as in CoreDNS.
-        Some(_) => format!("{text}{PORT}").parse(),
-        None => text.parse(),
-    });
-    address.map_err(|_| Error::expected(arg, "an IP address, with or without a port"))
 }

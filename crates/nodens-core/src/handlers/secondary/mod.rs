@@ -5,6 +5,7 @@
 //! tells it what primaries say (NOTIFY, RFC 1996).
 
 mod config;
+mod source;
 
 use super::answering;
 use crate::authority::metrics::Heard;

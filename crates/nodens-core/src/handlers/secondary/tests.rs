@@ -2,13 +2,15 @@ use super::*;
 use crate::config::build;
 use crate::testing::{Bench, request};
 use crate::transport::Transport;
+use crate::upstream::PrimaryPeer;
 use crate::worker::Verdict;
 use nodens_wire::{Builder, Class, Flags, Message, Name, Record};
-use nodens_zone::data::{Data, Edit};
 use nodens_zone::Zone;
-use nodens_zone::secondary::SecondaryService;
+use nodens_zone::data::{Data, Edit};
+use nodens_zone::secondary::{Primary, SecondaryService};
 
-const BLOCK: &str = "example.org:53 {\n secondary {\n  transfer from 192.0.2.1 192.0.2.2:5300\n }\n}";
+const BLOCK: &str =
+    "example.org:53 {\n secondary {\n  transfer from 192.0.2.1 192.0.2.2:5300\n }\n}";
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -24,7 +26,8 @@ fn data(origin: &str, serial: u32) -> Data {
     let soa = Soa::with(origin.view(), 60, (&origin, &origin), [serial, 7200, 900, 86_400, 30]);
     let mut edit = Edit::new(origin.view(), Class::IN);
     let ns = record(&origin, Type::NS, name("ns.example.net.").as_wire());
-    let www = record(&name("www.").join(origin.view()).unwrap_or(origin), Type::A, &[192, 0, 2, 80]);
+    let www =
+        record(&name("www.").join(origin.view()).unwrap_or(origin), Type::A, &[192, 0, 2, 80]);
     for record in [soa.record(), &ns, &www] {
         edit.add(record.into()).unwrap();
     }
@@ -115,7 +118,8 @@ fn another_configuration_goes_on_with_what_is_there() {
     let bench = Bench::new(BLOCK);
     transfer(&bench, "example.org.", 7);
     let serial = |corefile: &str| {
-        let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources).unwrap();
+        let tree =
+            nodens_corefile::parse("Corefile", corefile, &nodens_corefile::SystemSources).unwrap();
         let options = crate::config::BuildOptions::default();
         let config = build(&tree, &options, &bench.shared).unwrap();
         let zone = config.services.secondaries[0].configured[0].zone.clone();
@@ -133,9 +137,10 @@ fn addresses_of_a_block_share_its_zones_and_the_last_directive_for_a_zone_counts
     let bench = Bench::new(corefile);
     let [service] = bench.worker.config().services.secondaries.as_slice() else { panic!() };
     let zones: Vec<_> = service.configured.iter().map(|zone| zone.zone.clone()).collect();
-    let primaries: Vec<std::net::SocketAddr> =
+    let primaries: Vec<Primary> =
         ["192.0.2.2:53", "192.0.2.3:5300", "[2001:db8::1]:53", "[2001:db8::2]:53"]
-            .map(|text| text.parse().unwrap()).to_vec();
+            .map(|text| text.parse().unwrap())
+            .to_vec();
     assert_eq!(zones.len(), 2);
     assert!(zones.iter().all(|zone| zone.primaries() == primaries));
 }
@@ -170,12 +175,115 @@ fn mistakes_are_found_where_they_are() {
         ("secondary {\n  transfer from 192.0.2.1\n  catalog :\n }", 4, "expected a port"),
         ("secondary {\n  transfer from 192.0.2.1\n  store\n }", 4, "1"),
         ("secondary {\n  transferr from 192.0.2.1\n }", 3, "did you mean 'transfer'"),
+        (
+            "secondary {\n  transfer from dns://192.0.2.1\n }",
+            3,
+            "alone or behind tls:// or quic://",
+        ),
+        ("secondary {\n  transfer from https://192.0.2.1\n }", 3, "alone or behind tls:// or"),
+        ("secondary {\n  transfer from tls://\n }", 3, "invalid address"),
+        ("secondary {\n  transfer from tls://ns.example.org\n }", 3, "not an IP address"),
+        ("secondary {\n  transfer from tls://192.0.2.1:x\n }", 3, "not an IP address"),
+        (
+            "secondary {\n  transfer from tls://192.0.2.1\n  tls /no/such/file\n }",
+            4,
+            "no/such/file",
+        ),
+        ("secondary {\n  transfer from tls://192.0.2.1\n  tls a b c d\n }", 4, "Wrong argument"),
+        ("secondary {\n  transfer from tls://192.0.2.1\n  tls_servername\n }", 4, "Wrong argument"),
+        (
+            "secondary {\n  transfer from tls://192.0.2.1\n  tls_servername a_b%\n }",
+            4,
+            "no name that a",
+        ),
+        ("secondary {\n  transfer from 192.0.2.1\n  tls_servername a.example\n }", 2, "no effect"),
+        (
+            "secondary {\n  transfer from tls://192.0.2.1%a.example\n  tls_servername b.example\n }",
+            2,
+            "both secondary",
+        ),
+        ("secondary {\n  transfer from 192.0.2.1\n  group a {\n  }\n }", 4, "add catalog"),
+        (
+            "secondary {\n  transfer from 192.0.2.1\n  catalog\n  group {\n  }\n }",
+            5,
+            "Wrong argument",
+        ),
+        (
+            "secondary {\n  transfer from 192.0.2.1\n  catalog\n  group a {\n   catalog\n  }\n }",
+            6,
+            "nknown property 'catalog'",
+        ),
+        (
+            "secondary {\n  transfer from 192.0.2.1\n  catalog\n  group a\n  group a\n }",
+            2,
+            "two groups have the same name",
+        ),
+        (
+            "secondary {\n  transfer from 192.0.2.1\n  catalog\n  group a {\n   tls_servername b.example\n  }\n }",
+            5,
+            "need a transfer from",
+        ),
     ] {
         let error = Bench::try_new(&format!("example.org:53 {{\n {directive}\n}}"));
         let error = error.unwrap_err().to_string();
         assert!(error.starts_with(&format!("Corefile:{line}:")), "{directive}: {error}");
         assert!(error.contains(text), "{directive}: {error}");
     }
+}
+
+#[test]
+fn primaries_may_be_asked_within_tls_and_over_quic() {
+    let primaries = |lines: &str| {
+        let bench = Bench::new(&format!("example.org:53 {{\n secondary {{\n  {lines}\n }}\n}}"));
+        service(&bench).configured[0].zone.primaries().to_vec()
+    };
+    let shown = |lines: &str| primaries(lines).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let lines = "transfer from tls://192.0.2.1 tls://[2001:db8::1]:8853 quic://192.0.2.2 192.0.2.3";
+    assert_eq!(
+        shown(lines),
+        ["tls://192.0.2.1:853", "tls://[2001:db8::1]:8853", "quic://192.0.2.2:853", "192.0.2.3:53"]
+    );
+    let tls = "transfer from tls://192.0.2.1\n";
+    let named = |name: &str| primaries(&format!("{tls}  tls_servername {name}"));
+    let peer =
+        |own: &[Primary]| PrimaryPeer::of(&own[0]).unwrap().peer.name().to_str().into_owned();
+    assert_eq!(peer(&primaries(tls)), "192.0.2.1");
+    assert_eq!(peer(&named("Ns.Example.")), "ns.example");
+    assert_eq!(peer(&primaries("transfer from tls://192.0.2.1%ns.example")), "ns.example");
+    // Another name is another server.
+    assert_eq!(named("a.example"), named("A.example"));
+    assert_ne!(named("a.example"), named("b.example"));
+    assert_ne!(primaries("transfer from tls://192.0.2.1:53"), primaries("transfer from 192.0.2.1"));
+    let both =
+        ["tls", "quic"].map(|scheme| primaries(&format!("transfer from {scheme}://192.0.2.1:853")));
+    assert_ne!(both[0], both[1]);
+}
+
+#[test]
+fn members_of_a_group_have_what_it_says_and_the_rest_of_the_directive() {
+    let corefile = "example.org:53 {\n tsig {\n  secret k. c2VjcmV0\n }\n secondary {\n  group far {\n   \
+        transfer from tls://192.0.2.9\n   store far\n  }\n  group near {\n   key k.\n  }\n  \
+        transfer from 192.0.2.1\n  tls_servername ns.example\n  transfer from tls://192.0.2.2\n  \
+        catalog\n  store zones\n }\n}";
+    let bench = Bench::new(corefile);
+    let own = &service(&bench).configured[0];
+    let shown = |groups: &[&str]| {
+        let groups: Vec<Box<[u8]>> = groups.iter().map(|name| name.as_bytes().into()).collect();
+        let terms = own.terms(&groups);
+        let primaries: Vec<_> = terms.primaries.iter().map(ToString::to_string).collect();
+        let folder = terms.store.unwrap().file_name().unwrap().to_string_lossy().into_owned();
+        (primaries.join(" "), terms.key.is_some(), folder)
+    };
+    let both = "192.0.2.1:53 tls://192.0.2.2:853".to_owned();
+    assert_eq!(shown(&[]), (both.clone(), false, "zones".to_owned()));
+    assert_eq!(shown(&["other", "near"]), (both.clone(), true, "zones".to_owned()));
+    assert_eq!(shown(&["far"]), ("tls://192.0.2.9:853".to_owned(), false, "far".to_owned()));
+    // Of several the first in the Corefile; names of groups are octets.
+    assert_eq!(shown(&["near", "far"]).2, "far");
+    assert_eq!(shown(&["Far"]), (both, false, "zones".to_owned()));
+    let terms = own.terms(&[b"far".as_slice().into()]);
+    let peer = &PrimaryPeer::of(&terms.primaries[0]).unwrap().peer;
+    assert_eq!(peer.name().to_str(), "ns.example");
 }
 
 #[test]
@@ -215,7 +323,10 @@ fn zones_that_are_not_the_same_need_folders_of_their_own() {
     assert!(with("transfer from 192.0.2.2").is_ok());
     for other in [from("192.0.2.2"), from("192.0.2.1") + "\n key k."] {
         let error = with(&other).unwrap_err().to_string();
-        assert!(error.contains("zone example.org. is stored in the same folder by another"), "{error}");
+        assert!(
+            error.contains("zone example.org. is stored in the same folder by another"),
+            "{error}"
+        );
     }
 }
 
@@ -225,9 +336,7 @@ fn a_notify_that_waits_already_is_said_once() {
     for serial in 0..100 {
         send(&mut bench, "192.0.2.1:53", &notify("example.org.", Some(serial))).unwrap();
     }
-    let is_wanted = |record: &crate::log::Record| {
-        matches!(record, crate::log::Record::Line { text, .. } if text.contains("checking transfer"))
-    };
+    let is_wanted = |record: &crate::log::Record| matches!(record, crate::log::Record::Line { text, .. } if text.contains("checking transfer"));
     assert_eq!(bench.log.try_iter().filter(is_wanted).count(), 1);
 }
 

@@ -3,6 +3,7 @@
 
 mod config;
 
+use super::answering;
 use crate::handler::{Cx, Handle, Spec, Step};
 use crate::job::Recipient;
 use crate::limits::TRANSFER_TIME_MAX;
@@ -10,6 +11,7 @@ use crate::stream::Stream;
 use crate::zones::Zones;
 use nodens_wire::edns::extended_error;
 use nodens_wire::{Class, Flags, NameRef, Rcode, Type};
+use nodens_zone::catalog::{Listing, Produced};
 use nodens_zone::counts::Notified;
 use nodens_zone::{NotifyRules, Question, Secondaries, Zone, ZoneTable, requested_serial};
 use std::net::IpAddr;
@@ -41,8 +43,12 @@ struct Rule {
     zones: Zones,
     /// Whether anyone may have the zones.
     anyone: bool,
+    /// Whether they are given within TLS and over QUIC alone (RFC 9103 section 9.3.3).
+    encrypted: bool,
     /// Who may, and is told of changes.
     to: Arc<Secondaries>,
+    /// The catalog that lists the zones.
+    catalog: Option<Arc<Produced>>,
 }
 
 impl Rule {
@@ -57,6 +63,23 @@ impl Rule {
     }
 }
 
+impl Transfer {
+    /// Answers queries for names in catalogs, to those alone who may transfer them: secondaries look at the
+    /// serial first. Others are told nothing (RFC 9432 section 6).
+    fn answer_for_catalog(&self, cx: &mut Cx<'_>) -> Step {
+        let q = &cx.job.current;
+        let Some((rule, catalog)) = self.rules.catalog(q.qname.view()) else { return Step::Next };
+        let client = *cx.job.client();
+        let says_little = q.qtype == Type::SOA && *catalog.origin() == q.qname;
+        let is_open = says_little || !rule.encrypted || client.transport.is_encrypted();
+        if !rule.allows(client.peer.ip()) || !is_open {
+            return Step::Fail(Rcode::REFUSED);
+        }
+        let data = catalog.served().load();
+        answering::answer(cx, data.as_ref(), None, |_| false)
+    }
+}
+
 impl NotifyRules for Rules {
     fn secondaries(&self, zone: NameRef<'_>) -> Option<Arc<Secondaries>> {
         self.rule(zone).filter(|rule| rule.notifies()).map(|rule| rule.to.clone())
@@ -68,9 +91,19 @@ impl NotifyRules for Rules {
 }
 
 impl Rules {
+    /// The catalog that `name` lies in, and the rule that has it.
+    fn catalog(&self, name: NameRef<'_>) -> Option<(&Rule, &Arc<Produced>)> {
+        let catalogs = self.0.iter().filter_map(|rule| Some((rule, rule.catalog.as_ref()?)));
+        let mut around = catalogs.filter(|(_, own)| name.is_in_domain(own.origin().view()));
+        around.next()
+    }
+
     /// The rule for `name`: the one that has the longest zone around it; of several, the first.
     /// Never the one whose name comes last in the alphabet (CVE-2026-33489).
     fn rule(&self, name: NameRef<'_>) -> Option<&Rule> {
+        if let Some((rule, _)) = self.catalog(name).filter(|(_, own)| own.origin().view() == name) {
+            return Some(rule);
+        }
         let length = |rule: &Rule| {
             let longest = rule.zones.longest(name)?;
             rule.zones.names().get(longest).map(|zone| zone.as_wire().len())
@@ -80,12 +113,28 @@ impl Rules {
     }
 }
 
+/// The zones that one of the catalogs lists.
+#[derive(Debug)]
+struct Lists {
+    rules: Rules,
+    catalog: Arc<Produced>,
+}
+
+impl Listing for Lists {
+    fn lists(&self, zone: NameRef<'_>) -> bool {
+        let of_rule = self.rules.rule(zone).and_then(|rule| rule.catalog.as_ref());
+        let is_catalog =
+            self.rules.catalog(zone).is_some_and(|(_, own)| own.origin().view() == zone);
+        !is_catalog && of_rule.is_some_and(|own| Arc::ptr_eq(own, &self.catalog))
+    }
+}
+
 impl Handle for Transfer {
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
         let q = &cx.job.current;
         let wanted = matches!(q.qtype, Type::AXFR | Type::IXFR) && q.qclass == Class::IN;
         if !wanted {
-            return Step::Next;
+            return self.answer_for_catalog(cx);
         }
         let client = *cx.job.client();
         let rule = self.rules.rule(q.qname.view());
@@ -95,9 +144,12 @@ impl Handle for Transfer {
             return Step::Fail(Rcode::REFUSED);
         }
         let Some(rule) = rule else { return Step::Next };
+        if rule.encrypted && !client.transport.is_encrypted() {
+            "a transfer that is not encrypted".clone_into(&mut cx.job.error);
+            return Step::Fail(Rcode::REFUSED);
+        }
         // Nobody else's lookup can take an answer of many messages.
-        let asks_himself =
-            q.is_clients() && matches!(cx.job.recipient, Recipient::Client(_));
+        let asks_himself = q.is_clients() && matches!(cx.job.recipient, Recipient::Client(_));
         if !rule.allows(client.peer.ip()) || !asks_himself {
             return Step::Fail(Rcode::REFUSED);
         }
@@ -134,7 +186,9 @@ fn begin(source: &dyn Zone, is_stream: bool, cx: &mut Cx<'_>) -> Step {
             Some(differences) => nodens_zone::Transfer::differences(question, differences),
             None => match source.version() {
                 Some(version) => nodens_zone::Transfer::whole(question, version),
-                None => return not_now(cx, extended_error::NOT_READY, "the zone is not loaded yet"),
+                None => {
+                    return not_now(cx, extended_error::NOT_READY, "the zone is not loaded yet");
+                }
             },
         },
     };

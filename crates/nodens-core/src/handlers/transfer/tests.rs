@@ -6,6 +6,7 @@ use crate::stream::{Broken, Outgoing as Kind, Stream};
 use crate::testing::{Bench, Reaction, request};
 use crate::worker::Verdict;
 use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Record, Section, Type};
+use nodens_zone::catalog::Producer;
 use nodens_zone::notify::Outgoing;
 use nodens_zone::{Changes, Next, Notifier, Records, Soa, Version, Zone};
 use std::sync::Arc;
@@ -355,9 +356,100 @@ fn mistakes_are_found_where_they_are() {
         ("transfer {\n  to *\n  source nowhere\n }", 4, "an IP address"),
         ("transfer {\n  to *\n  source ::1\n  source ::1\n }", 5, "source already specified"),
         ("transfer {\n  too *\n }", 3, "did you mean 'to'"),
+        ("transfer {\n  to *\n  encrypted yes\n }", 4, "0"),
+        ("transfer {\n  to *\n  catalog\n }", 4, "1"),
+        ("transfer {\n  to *\n  catalog a..b\n }", 4, "the name of a zone"),
+        ("transfer {\n  to *\n  catalog a.example\n  catalog b.example\n }", 5, "catalog already"),
     ] {
         let error = Bench::try_new(&format!(".:53 {{\n {directive}\n}}")).unwrap_err().to_string();
         assert!(error.starts_with(&format!("Corefile:{line}:")), "{directive}: {error}");
         assert!(error.contains(text), "{directive}: {error}");
+    }
+}
+
+#[test]
+fn a_rule_may_want_encryption() {
+    let zone = Numbers::new("cluster.local.", 3);
+    let corefile = ANYONE.replace("to *", "to *\n  encrypted");
+    let mut bench = bench(&corefile, &[&zone]);
+    for (transport, axfr, ixfr_rcode) in [
+        (Transport::Udp, Rcode::REFUSED, Rcode::REFUSED),
+        (Transport::Tcp, Rcode::REFUSED, Rcode::REFUSED),
+        (Transport::Tls, Rcode::NOERROR, Rcode::NOERROR),
+        (Transport::Quic, Rcode::NOERROR, Rcode::NOERROR),
+        // One message is no zone.
+        (Transport::Https, Rcode::REFUSED, Rcode::NOERROR),
+    ] {
+        bench.client.transport = transport;
+        let rcode = |bench: &mut Bench, request: &[u8]| begin(bench, request).0.flags.rcode();
+        assert_eq!(rcode(&mut bench, &request("cluster.local. AXFR")), axfr, "{transport:?}");
+        assert_eq!(rcode(&mut bench, &ixfr("cluster.local.", 6)), ixfr_rcode, "{transport:?}");
+    }
+}
+
+/// Takes up which zones there are.
+fn produce(bench: &Bench, unix_s: u64) {
+    let services = &bench.worker.config().services.catalogs;
+    Producer::new(services, || {}).turn(unix_s, |_, _| {});
+}
+
+#[test]
+fn a_catalog_lists_the_zones_that_its_rule_hands_on() {
+    let zones = ["a.example.", "b.example.", "c.test."].map(|origin| Numbers::new(origin, 3));
+    let corefile = ".:53 {\n bind 192.0.2.1 192.0.2.2\n transfer example {\n  to 192.0.2.53\n  \
+        catalog Catalog.example\n }\n transfer test {\n  to *\n }\n}";
+    let mut bench = bench(corefile, &[&zones[0], &zones[1], &zones[2]]);
+    assert_eq!(bench.worker.config().services.catalogs.len(), 1);
+    assert_eq!(short(&mut bench, &request("catalog.example. AXFR")).0, Rcode::SERVFAIL);
+    produce(&bench, 1000);
+    let messages = axfr(&mut bench, "catalog.example.");
+    let of_type = |rtype| messages[0].answer.iter().filter(move |record| record.rtype == rtype);
+    let members: Vec<_> = of_type(Type::PTR).map(|record| Name::from_wire(&record.rdata)).collect();
+    assert_eq!(members.len(), 2);
+    assert!(["a.example.", "b.example."].iter().all(|zone| members.contains(&Ok(name(zone)))));
+    assert_eq!(of_type(Type::SOA).count(), 2);
+    // Secondaries ask for the serial first, and nobody else is told anything.
+    bench.client.transport = Transport::Udp;
+    let soa = bench.ask("catalog.example. SOA");
+    assert_eq!((soa.flags.rcode(), soa.answer.len()), (Rcode::NOERROR, 1));
+    assert_eq!(short(&mut bench, &ixfr("catalog.example.", 9)), (Rcode::NOERROR, 1));
+    bench.client.peer = "192.0.2.54:4000".parse().unwrap();
+    for question in ["catalog.example. SOA", "version.catalog.example. TXT", "x.catalog.example. A"]
+    {
+        assert_eq!(bench.ask(question).flags.rcode(), Rcode::REFUSED, "{question}");
+    }
+}
+
+#[test]
+fn a_catalog_goes_on_with_the_next_configuration() {
+    let zone = Numbers::new("a.example.", 3);
+    let corefile = ".:53 {\n transfer {\n  to *\n  catalog catalog.example\n }\n}";
+    let mut bench = bench(corefile, &[&zone]);
+    produce(&bench, 1000);
+    let tree = nodens_corefile::parse("Corefile", corefile, &nodens_corefile::NoSources).unwrap();
+    let next = crate::build(&tree, &BuildOptions::default(), &bench.shared).unwrap();
+    let [service] = next.services.catalogs.as_slice() else { panic!() };
+    assert_eq!(service.catalog.soa().map(|soa| soa.serial().0), Some(1000));
+    assert_eq!(short(&mut bench, &ixfr("catalog.example.", 1000)), (Rcode::NOERROR, 1));
+    // There the zone is gone.
+    Producer::new(&next.services.catalogs, || {}).turn(2000, |_, _| {});
+    assert_eq!(short(&mut bench, &ixfr("catalog.example.", 2000)), (Rcode::NOERROR, 1));
+    assert_eq!(axfr(&mut bench, "catalog.example.")[0].answer.len(), 4);
+}
+
+#[test]
+fn catalogs_have_to_be_reached_and_belong_to_one_block() {
+    let long = "abcdefg.".repeat(28);
+    let block = |zone: &str, port: u16, name: &str| {
+        format!("{zone}:{port} {{\n transfer {{\n  to *\n  catalog {name}\n }}\n}}\n")
+    };
+    let two = |port| block(".", 53, "c.example") + &block(".", port, "C.example");
+    for (corefile, text) in [
+        (block("example", 53, "c.test"), "do not reach this server block"),
+        (block(".", 53, &long), "too long for members"),
+        (two(54), "another server block has this catalog"),
+    ] {
+        let error = Bench::try_new(&corefile).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
     }
 }

@@ -4,14 +4,14 @@ use nodens_core::log::Record as LogRecord;
 use nodens_wire::{Class, Record, Type};
 use nodens_zone::Soa;
 use nodens_zone::data::Edit;
-use nodens_zone::secondary::SecondaryService;
+use nodens_zone::secondary::{Group, SecondaryService};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// A zone with an NS record and these records besides, owners and PTR targets.
+/// A zone with an NS record and these records besides, owners and PTR targets, or groups.
 fn data(origin: &str, pointers: &[(&str, &str)]) -> Data {
     let origin = name(origin);
     let mut edit = Edit::new(origin.view(), Class::IN);
@@ -29,7 +29,10 @@ fn data(origin: &str, pointers: &[(&str, &str)]) -> Data {
         record(origin.clone(), Type::NS, name("invalid.").as_wire()),
         record(below("version"), Type::TXT, b"\x012"),
     ];
-    let pointer = |(owner, to): &(&str, &str)| record(below(owner), Type::PTR, name(to).as_wire());
+    let pointer = |(owner, to): &(&str, &str)| match owner.starts_with("group.") {
+        true => record(below(owner), Type::TXT, &[&[to.len() as u8], to.as_bytes()].concat()),
+        false => record(below(owner), Type::PTR, name(to).as_wire()),
+    };
     records.extend(pointers.iter().map(pointer));
     records.iter().for_each(|record| _ = edit.add(record.into()).unwrap());
     edit.finish().unwrap()
@@ -49,7 +52,7 @@ impl Scene {
         };
         let configured = |zone: &Arc<SecondaryZone>, catalog: Option<&[&str]>| {
             let catalog = catalog.map(|zones| zones.iter().map(|zone| name(zone)).collect());
-            Configured { zone: zone.clone(), catalog, key: None, store: None }
+            Configured { zone: zone.clone(), catalog, key: None, store: None, groups: Vec::new() }
         };
         let configured = vec![
             configured(&zone("one.", "127.0.0.1:1"), Some(&[])),
@@ -122,6 +125,39 @@ fn members_come_and_go_and_begin_anew_with_another_label() {
     assert!(scene.has_data("a.example.") && !scene.keeper.areas[0].zones.contains_key(&name("c.")));
     scene.apply("one.", &[("9.zones", "a.example.")]);
     assert_eq!((scene.served().as_str(), scene.has_data("a.example.")), ("a.example.", false));
+}
+
+#[test]
+fn members_of_a_group_come_from_its_primaries_and_keep_their_data_when_they_change_it() {
+    let mut configured = Scene::new().service.configured[..1].to_vec();
+    let primaries = vec!["127.0.0.1:9".parse().unwrap()];
+    let folder = tempfile::tempdir().unwrap();
+    let store = Some(folder.path().to_owned());
+    configured[0].groups =
+        vec![Group { name: b"far".as_slice().into(), primaries, key: None, store }];
+    let mut scene = Scene::of(of(&configured));
+    let port = |scene: &Scene, origin| scene.zone(origin).primaries()[0].address.port();
+    let is_stored =
+        |scene: &Scene, origin: &str| scene.keeper.areas[0].zones[&name(origin)].store.is_some();
+    let both = [("1.zones", "a.example."), ("2.zones", "c.")];
+    scene.apply("one.", &[both[0], both[1], ("group.1.zones", "far"), ("group.2.zones", "other")]);
+    assert_eq!((port(&scene, "a.example."), port(&scene, "c.")), (9, 1));
+    assert!(is_stored(&scene, "a.example.") && !is_stored(&scene, "c."));
+    scene.fill("a.example.");
+    let before = scene.zone("a.example.");
+    // The same again is no change.
+    scene.apply("one.", &[both[0], both[1], ("group.1.zones", "far")]);
+    assert!(Arc::ptr_eq(&before, &scene.zone("a.example.")));
+    scene.apply("one.", &[both[0], both[1], ("group.2.zones", "far")]);
+    assert_eq!((port(&scene, "a.example."), port(&scene, "c.")), (1, 9));
+    assert!(scene.has_data("a.example.") && !is_stored(&scene, "a.example."));
+    assert_eq!(scene.served(), "a.example. c.");
+    // The next configuration has the group elsewhere.
+    let catalog = configured[0].zone.clone();
+    catalog.replace(data("one.", &[both[0], ("group.1.zones", "far")]), &[]);
+    configured[0].groups[0].primaries = vec!["127.0.0.1:8".parse().unwrap()];
+    let scene = Scene::of(of(&configured));
+    assert_eq!((port(&scene, "a.example."), scene.has_data("a.example.")), (8, true));
 }
 
 #[test]
@@ -272,7 +308,7 @@ fn what_is_on_its_way_for_a_member_that_goes_is_given_up() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let primary = listener.local_addr().unwrap();
     let mut configured = Scene::new().service.configured[..1].to_vec();
-    configured[0].zone = Arc::new(SecondaryZone::new(name("one."), vec![primary]));
+    configured[0].zone = Arc::new(SecondaryZone::new(name("one."), vec![primary.into()]));
     let mut scene = Scene::of(of(&configured));
     scene.apply("one.", &[("1.zones", "a.example.")]);
     scene.keeper.turn();
@@ -290,7 +326,7 @@ fn what_came_while_the_thread_was_busy_is_read_before_a_primary_is_given_up() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let primary = listener.local_addr().unwrap();
     let mut configured = Scene::new().service.configured[2..].to_vec();
-    configured[0].zone = Arc::new(SecondaryZone::new(name("zone.example."), vec![primary]));
+    configured[0].zone = Arc::new(SecondaryZone::new(name("zone.example."), vec![primary.into()]));
     let mut scene = Scene::of(of(&configured));
     scene.keeper.turn();
     let (mut stream, _) = listener.accept().unwrap();
@@ -318,7 +354,8 @@ fn silence_instead_of_differences_is_followed_by_a_query_for_the_whole_zone() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut configured = Scene::new().service.configured[2..].to_vec();
     let origin = name("zone.example.");
-    let zone = Arc::new(SecondaryZone::new(origin.clone(), vec![listener.local_addr().unwrap()]));
+    let zone =
+        Arc::new(SecondaryZone::new(origin.clone(), vec![listener.local_addr().unwrap().into()]));
     zone.replace(data("zone.example.", &[]), &[]);
     zone.note_reached(crate::clock::mono_ns());
     configured[0].zone = zone;

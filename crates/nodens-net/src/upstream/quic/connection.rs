@@ -2,7 +2,10 @@
 
 use super::dial::{self, Dialled};
 use super::fault;
-use crate::limits::{QUIC_UPSTREAM_IN_FLIGHT, QUIC_UPSTREAM_PARTIAL_MAX, QUIC_WAITING_EVENTS};
+use crate::limits::{
+    QUIC_UPSTREAM_IN_FLIGHT, QUIC_UPSTREAM_PARTIAL_MAX, QUIC_UPSTREAM_STREAM_WINDOW,
+    QUIC_WAITING_EVENTS,
+};
 use crate::quic::code;
 use crate::random::Random;
 use crate::tcp::NEVER;
@@ -103,7 +106,7 @@ impl Connection {
         let peer = upstream.key.tls.as_deref().ok_or_else(no_peer)?;
         let expire = upstream.key.settings.expire;
         let Dialled { endpoint, handle, quinn } =
-            dial::begin(endpoints, address, peer, expire, at)?;
+            dial::begin(endpoints, address, peer, (expire, QUIC_UPSTREAM_STREAM_WINDOW), at)?;
         Ok(Self {
             record: Record::new(upstream, random, now),
             socket: dial::socket_to(address, upstream.key.source)?,

@@ -1,8 +1,7 @@
 //! The beginning of connections.
 
 use crate::limits::{
-    QUIC_IDLE, QUIC_PACKET_LEN, QUIC_SEND_WINDOW, QUIC_UPSTREAM_RTT, QUIC_UPSTREAM_STREAM_WINDOW,
-    QUIC_UPSTREAM_WINDOW,
+    QUIC_IDLE, QUIC_PACKET_LEN, QUIC_SEND_WINDOW, QUIC_UPSTREAM_RTT, QUIC_UPSTREAM_WINDOW,
 };
 use crate::sys;
 use nodens_core::upstream::Peer;
@@ -25,17 +24,17 @@ pub(crate) struct Dialled {
 }
 
 /// Begins a connection to the server at `address`, which has to be this `peer`, and is closed when nothing is
-/// heard for so long.
+/// heard for so long. So many octets on a stream are taken before they are read.
 pub(crate) fn begin(
     endpoints: &Arc<EndpointConfig>,
     address: SocketAddr,
     peer: &Peer,
-    idle: Duration,
+    (idle, window): (Duration, u32),
     at: Instant,
 ) -> io::Result<Dialled> {
     let tls = QuicClientConfig::try_from(peer.config()).map_err(io::Error::other)?;
     let mut config = ClientConfig::new(Arc::new(tls));
-    config.transport_config(Arc::new(transport(idle)));
+    config.transport_config(Arc::new(transport(idle, window)));
     // What a server gives to show the address with is kept by its name alone, and saves a round trip only where
     // the server is short of something.
     config.token_store(Arc::new(NoneTokenStore));
@@ -45,14 +44,14 @@ pub(crate) fn begin(
     Ok(Dialled { endpoint, handle, quinn })
 }
 
-fn transport(idle: Duration) -> TransportConfig {
+fn transport(idle: Duration, window: u32) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(IdleTimeout::try_from(idle.max(QUIC_IDLE)).ok())
         // A server opens no streams (RFC 9250 section 4.2).
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .stream_receive_window(VarInt::from_u32(QUIC_UPSTREAM_STREAM_WINDOW))
+        .stream_receive_window(VarInt::from_u32(window))
         .receive_window(VarInt::from_u32(QUIC_UPSTREAM_WINDOW))
         .send_window(QUIC_SEND_WINDOW)
         .datagram_receive_buffer_size(None)

@@ -93,7 +93,8 @@ impl Services {
     pub(super) fn notify(&mut self) {
         self.notifier = None;
         let sink = &self.context.shared.sink;
-        match Notifications::start(&self.config.services.notifies, sink.clone()) {
+        let services = &self.config.services;
+        match Notifications::start(&services.notifies, &services.catalogs, sink.clone()) {
             Ok(notifications) => self.notifier = Some(notifications),
             Err(error) => {
                 let text = format!("cannot notify secondaries of changes: {error}");

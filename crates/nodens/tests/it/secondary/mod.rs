@@ -4,7 +4,9 @@ mod bad;
 mod disk;
 mod fake;
 mod kills;
+mod encrypted;
 mod peers;
+mod produced;
 
 use crate::fixture::{Folder, Server, alone};
 use nodens_wire::Type;

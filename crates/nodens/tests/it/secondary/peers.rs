@@ -48,28 +48,40 @@ pub(super) struct Peer {
 impl Peer {
     /// Starts one at a port of its own; none if the program is not there, which has been said.
     pub(super) fn start(kind: Kind, name: &str, role: Role, zone: &str) -> Option<Self> {
-        let (folder, port) = (Folder::new(&format!("{name}-{kind:?}")), free_port());
+        let text = |path: &str, port| match kind {
+            Kind::Knot => knot(path, port, role),
+            Kind::Nsd => nsd(path, port, role),
+            Kind::Bind => bind(path, port, role),
+            Kind::Coredns => coredns(path, port, role),
+            Kind::Powerdns => {
+                let folder = Path::new(path);
+                std::fs::write(folder.join("zones"), powerdns_zones(path, role)).unwrap();
+                let text = powerdns(path, port, role);
+                std::fs::write(folder.join(configuration(kind)), &text).unwrap();
+                prepare_powerdns(folder, role);
+                text
+            }
+        };
+        let zone = if matches!(role, Role::Primary(_) | Role::Signing) { zone } else { "" };
+        Self::start_with(kind, (name, free_port()), zone, &text)
+    }
+
+    /// The same at this port with a configuration by folder and port. Without text there is no zone in `zone`.
+    pub(super) fn start_with(
+        kind: Kind,
+        (name, port): (&str, u16),
+        zone: &str,
+        text: &dyn Fn(&str, u16) -> String,
+    ) -> Option<Self> {
+        let folder = Folder::new(&format!("{name}-{kind:?}"));
         let program = program(kind)?;
-        if matches!(role, Role::Primary(_) | Role::Signing) {
+        if !zone.is_empty() {
             folder.write("zone", zone);
         }
         // Knot keeps differences here, and does not make it.
         std::fs::create_dir_all(folder.0.join("db")).unwrap();
         let path = folder.0.display().to_string();
-        let text = match kind {
-            Kind::Knot => knot(&path, port, role),
-            Kind::Nsd => nsd(&path, port, role),
-            Kind::Bind => bind(&path, port, role),
-            Kind::Coredns => coredns(&path, port, role),
-            Kind::Powerdns => {
-                folder.write("zones", &powerdns_zones(&path, role));
-                powerdns(&path, port, role)
-            }
-        };
-        folder.write(configuration(kind), &text);
-        if kind == Kind::Powerdns {
-            prepare_powerdns(&folder.0, role);
-        }
+        folder.write(configuration(kind), &text(&path, port));
         let child = run(kind, &program, &folder);
         let peer = Self { port, kind, program, child, folder };
         peer.until_it_listens();
@@ -244,11 +256,16 @@ fn nsd(path: &str, port: u16, role: Role) -> String {
              hmac-sha512\n  secret: \"{SECRET}\"\n"
         ),
     };
+    nsd_server(path, port, "") + &zone
+}
+
+/// All but the lines of the zone.
+pub(super) fn nsd_server(path: &str, port: u16, more: &str) -> String {
     format!(
         "server:\n  ip-address: 127.0.0.1@{port}\n  username: \"\"\n  chroot: \"\"\n  zonesdir: \
          \"{path}\"\n  pidfile: \"{path}/pid\"\n  database: \"\"\n  xfrdfile: \"{path}/xfrd\"\n  \
-         xfrdir: \"{path}\"\n  zonelistfile: \"{path}/list\"\n  cookie-secret-file: \"\"\n\
-         remote-control:\n  control-enable: no\nzone:\n  name: {ZONE}\n{zone}"
+         xfrdir: \"{path}\"\n  zonelistfile: \"{path}/list\"\n  cookie-secret-file: \"\"\n{more}\
+         remote-control:\n  control-enable: no\nzone:\n  name: {ZONE}\n"
     )
 }
 
@@ -266,11 +283,16 @@ fn bind(path: &str, port: u16, role: Role) -> String {
         }
     };
     let key = format!("key \"{KEY}\" {{ algorithm hmac-sha512; secret \"{SECRET}\"; }};\n");
+    format!("{}{key}zone \"{ZONE}\" {{ {zone} }};\n", bind_options(path, port))
+}
+
+/// What it has beside zones and keys.
+pub(super) fn bind_options(path: &str, port: u16) -> String {
     format!(
         "options {{ directory \"{path}\"; pid-file \"{path}/pid\"; session-keyfile \"{path}/key\"; \
          listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; allow-transfer {{ any; }}; \
          allow-notify {{ 127.0.0.1; }}; recursion no; dnssec-validation no; notify-delay 0; \
-         max-ixfr-ratio unlimited; }};\ncontrols {{ }};\n{key}zone \"{ZONE}\" {{ {zone} }};\n"
+         max-ixfr-ratio unlimited; }};\ncontrols {{ }};\n"
     )
 }
 
