@@ -170,7 +170,8 @@ impl Server {
     /// Octets of memory in use now, by all processes of the server; what several have in common
     /// counts once, files that are mapped count as far as they are in memory.
     pub(crate) fn proportional(&self) -> Option<u64> {
-        family(self.child.id()).into_iter().map(proportional).sum()
+        // One may have ended meanwhile.
+        family(self.child.id()).into_iter().filter_map(proportional).reduce(|all, one| all + one)
     }
 
     /// The most octets of memory that one of its processes ever had in use.

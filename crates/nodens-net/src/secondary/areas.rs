@@ -193,7 +193,7 @@ impl Keeper {
             return (store, None);
         };
         let age = found.age;
-        let (serial, records) = (found.data().soa().serial().0, found.data().records());
+        let serial = found.data().soa().serial().0;
         if let Some(at) = found.damaged_at {
             let text = format!(
                 "Failed to read all of stored zone {}: cut or damaged at octet {at}, behind serial {serial}",
@@ -201,10 +201,19 @@ impl Keeper {
             );
             self.sink.line(Level::Warning, ORIGIN, text);
         }
+        let (zones, records) = self.restored.get();
+        self.restored.set((zones + 1, records + found.data().records()));
         found.serve(zone);
-        let text = format!("Restored: {}: serial {serial}, {records} records", zone.origin());
-        self.sink.line(Level::Debug, ORIGIN, text);
         (store, Some(age))
+    }
+
+    /// Says what was on disk, in one line: a large catalog has a hundred thousand zones.
+    pub(super) fn say_restored(&self) {
+        let (zones, records) = self.restored.take();
+        if zones > 0 {
+            let text = format!("Restored from disk: {zones} zones, {records} records");
+            self.sink.line(Level::Info, ORIGIN, text);
+        }
     }
 
     /// Keeps a zone no more, unless another directive has it.

@@ -17,6 +17,7 @@ use nodens_zone::incoming::{Incoming, Received};
 use nodens_zone::refresh::{Action, End, Token};
 use nodens_zone::secondary::{Primary, SecondaryService, SecondaryZone};
 use nodens_zone::{Serial, Zone};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -43,6 +44,8 @@ pub(super) struct Keeper {
     /// Of the folders that zones are kept in.
     pub(super) locks: HashMap<PathBuf, Arc<Lock>>,
     pub(super) counts: Arc<counts::Incoming>,
+    /// Zones that were read from disk and are not in the log yet, and their records.
+    pub(super) restored: Cell<(u64, u64)>,
     pub(super) sink: Sink,
 }
 
@@ -72,6 +75,7 @@ impl Keeper {
             buffer,
             locks,
             counts,
+            restored: Cell::default(),
             sink,
         };
         for service in services {
@@ -85,6 +89,7 @@ impl Keeper {
     }
 
     pub(super) fn turn(&mut self) {
+        self.say_restored();
         self.take_notices();
         for area in 0..self.areas.len() {
             while let Some((zone, action, token)) =

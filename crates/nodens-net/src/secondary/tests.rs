@@ -386,6 +386,7 @@ fn a_restart_goes_on_with_what_is_on_disk() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let third = run_stored(&[gone], folder);
     third.until(Some(8));
+    third.until_said("Restored from disk: 1 zones, 8 records");
     assert_eq!(third.addresses(), 7);
     assert!(third.zone.since(Serial(7)).is_some());
     // What is damaged is said, and fetched again.
