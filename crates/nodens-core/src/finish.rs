@@ -6,7 +6,7 @@ use crate::handler::Job;
 use crate::limits::PADDING_BLOCK;
 use crate::shared::Shared;
 use nodens_wire::edns::{code, push_option};
-use nodens_wire::shape::{ResponseEdns, pad, shape, shape_without_opt};
+use nodens_wire::shape::{ResponseEdns, pad, shape_as};
 use nodens_wire::{Builder, Flags, HEADER_LEN, Rcode, header};
 use nodens_zone::tsig::Signer;
 
@@ -40,10 +40,7 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
     let limit = job.recipient.client().transport.max_message(udp_size);
     let reserve = job.signer.as_ref().map_or(0, |signer| signer.record_len());
     let limit = usize::from(limit).saturating_sub(reserve);
-    let shaped = match response.without_opt {
-        true => shape_without_opt(&mut response.wire, rcode, edns, limit),
-        false => shape(&mut response.wire, rcode, edns, limit),
-    };
+    let shaped = shape_as(&mut response.wire, rcode, edns, limit, !response.without_opt);
     if is_padded && shaped.is_ok() {
         pad(&mut response.wire, &response.options, PADDING_BLOCK, limit);
     }

@@ -115,22 +115,22 @@ impl<'b> Builder<'b> {
     }
 
     /// Writes records that have all but their RDATA in common, which hold uncompressed names, and
-    /// gives how many. `standing` is told where the names stand that RDATA of [`RdataPart::Name`]
+    /// gives their owner for others of the same. `standing` is told where the names stand that RDATA of [`RdataPart::Name`]
     /// alone consists of, of one record after the other, as far as it has room; 0 for other types.
     ///
     /// The names of an RRset often have all but their first label in common: each is written with
     /// a pointer to the one before it, without a search.
-    pub fn records<'r>(
+    pub fn records<'r, 'n>(
         &mut self,
         section: Section,
-        owner: Owner<'_>,
+        owner: Owner<'n>,
         fields: (Type, Class, u32),
         rdata: impl Iterator<Item = &'r [u8]>,
         standing: &mut [u16],
-    ) -> Result<usize, WireError> {
-        let is_target =
-            may_compress_rdata(fields.0) && matches!(rdata_layout(fields.0), [RdataPart::Name]);
-        let (mut owner, mut before, mut count) = (owner, None, 0);
+    ) -> Result<Owner<'n>, WireError> {
+        let layout = rdata_layout(fields.0);
+        let is_target = matches!(layout, [RdataPart::Name]) && may_compress_rdata(fields.0);
+        let (mut owner, mut before) = (owner, None);
         for (at, rdata) in rdata.enumerate() {
             let start = self.out.len();
             if is_target {
@@ -142,9 +142,8 @@ impl<'b> Builder<'b> {
                 self.record_of(section, owner, fields, rdata)?;
             }
             owner = self.again(owner, start);
-            count += 1;
         }
-        Ok(count)
+        Ok(owner)
     }
 
     /// The owner of a record, of which another was written at `start`.
@@ -179,6 +178,12 @@ impl<'b> Builder<'b> {
             (Some((known, at)), _) if known == parent => {
                 self.out.extend_from_slice(label);
                 self.out.extend_from_slice(&pointer_to(usize::from(at)));
+            }
+            // Nothing else has its name as a rule: it is not looked for.
+            (None, _) if let Some(at) = self.names.expected(self.out, parent) => {
+                self.out.extend_from_slice(label);
+                self.out.extend_from_slice(&pointer_to(usize::from(at)));
+                *before = Some((parent, at));
             }
             (_, Ok(name)) => {
                 self.name(name);
@@ -274,7 +279,7 @@ impl<'b> Builder<'b> {
             };
             let Some((head, tail)) = rest.split_at_checked(len) else { break };
             match (part, NameRef::new(head)) {
-                (RdataPart::Name, Ok(name)) if compress => self.name(name),
+                (RdataPart::Name, Ok(name)) if compress => self.name_in_rdata(name, layout),
                 (RdataPart::Name, Ok(name)) => self.whole_name(name),
                 _ => self.out.extend_from_slice(head),
             }
@@ -310,6 +315,20 @@ impl<'b> Builder<'b> {
         match self.names.target(known) {
             Some(at) => self.out.extend_from_slice(&pointer_to(at)),
             None => self.out.push(0),
+        }
+    }
+
+    /// Writes a name in RDATA. Those of an SOA record are not looked for: other names seldom are the same.
+    fn name_in_rdata(&mut self, name: NameRef<'_>, layout: &[RdataPart]) {
+        let wire = name.as_wire();
+        let len = wire.first().map_or(0, |len| 1 + usize::from(*len));
+        let (label, parent) = wire.split_at_checked(len).unwrap_or_default();
+        match self.names.expected(self.out, parent) {
+            Some(at) if matches!(layout, [RdataPart::Name, RdataPart::Name]) => {
+                self.out.extend_from_slice(label);
+                self.out.extend_from_slice(&pointer_to(usize::from(at)));
+            }
+            _ => self.name(name),
         }
     }
 

@@ -25,38 +25,29 @@ pub struct ResponseEdns<'o> {
 /// An OPT record it carries is removed; `edns` is appended if the client spoke EDNS. If the
 /// result is longer than `limit` octets, whole records are dropped from the end and TC is set
 /// (RFC 2181 section 9). The RCODE is `rcode`, whose upper bits need `edns`.
+#[inline]
 pub fn shape(
     response: &mut Vec<u8>,
     rcode: Rcode,
     edns: Option<ResponseEdns<'_>>,
     limit: usize,
 ) -> Result<(), WireError> {
-    let mut header = Header::read(response)?;
-    if header.counts[3] > 0 {
-        remove_opt(response, &mut header)?;
-    }
-    fit(response, header, rcode, (edns, limit))
+    shape_as(response, rcode, edns, limit, true)
 }
 
-/// As [`shape`], for a response that is known to have no OPT record: its records are not looked at
-/// if they all fit.
-pub fn shape_without_opt(
+/// As [`shape`]. A response that cannot have an OPT record is not searched for one.
+pub fn shape_as(
     response: &mut Vec<u8>,
     rcode: Rcode,
     edns: Option<ResponseEdns<'_>>,
     limit: usize,
+    may_have_opt: bool,
 ) -> Result<(), WireError> {
-    let header = Header::read(response)?;
-    fit(response, header, rcode, (edns, limit))
-}
-
-fn fit(
-    response: &mut Vec<u8>,
-    mut header: Header,
-    rcode: Rcode,
-    (edns, limit): (Option<ResponseEdns<'_>>, usize),
-) -> Result<(), WireError> {
+    let mut header = Header::read(response)?;
     header.flags = header.flags.with_rcode(rcode);
+    if header.counts[3] > 0 && may_have_opt {
+        remove_opt(response, &mut header)?;
+    }
     let opt_len = edns.map_or(0, |edns| OPT_LEN + edns.options.len());
     if response.len() + opt_len > limit {
         // Its counts must be those of the records that are left.
@@ -221,7 +212,7 @@ mod tests {
         for (records, edns) in [(2, None), (2, Some(edns)), (40, Some(edns))] {
             let (mut one, mut other) = (response(records), response(records));
             shape(&mut one, Rcode::NXDOMAIN, edns, 512).unwrap();
-            shape_without_opt(&mut other, Rcode::NXDOMAIN, edns, 512).unwrap();
+            shape_as(&mut other, Rcode::NXDOMAIN, edns, 512, false).unwrap();
             assert_eq!(one, other);
         }
     }

@@ -107,6 +107,14 @@ impl Suffixes {
         Self { at, tail, filled, first: 0, expected: None }
     }
 
+    /// Where the name stands that later names were expected to end with, if these octets are it.
+    pub(crate) fn expected(&self, message: &[u8], wire: &[u8]) -> Option<u16> {
+        let Expected { at, len, .. } =
+            self.expected.filter(|it| usize::from(it.len) == wire.len())?;
+        let start = usize::from(at);
+        (message.get(start..start + usize::from(len)) == Some(wire)).then_some(at)
+    }
+
     /// How far the table is filled now, for [`Suffixes::forget_since`].
     pub(crate) fn filled(&self) -> Filled {
         self.filled

@@ -71,18 +71,25 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     }
 
     fn with_ttl(&mut self, section: Section, owner: Owner<'_>, rrset: &Rrset<'_>, ttl: u32) {
-        self.records(section, owner, rrset, ttl);
+        let owner = self.records(section, owner, rrset, ttl);
         if let Some(signatures) = self.dnssec.then(|| rrset.sigs()).flatten() {
             self.records(section, owner, &signatures, ttl);
         }
     }
 
-    fn records(&mut self, section: Section, owner: Owner<'_>, rrset: &Rrset<'_>, ttl: u32) {
+    /// Writes the records of an RRset; gives the owner for more of them.
+    fn records<'n>(
+        &mut self,
+        section: Section,
+        owner: Owner<'n>,
+        rrset: &Rrset<'_>,
+        ttl: u32,
+    ) -> Owner<'n> {
         let fields = (rrset.rtype(), rrset.class(), ttl);
         let rdata = rrset.iter().map(|record| record.rdata);
         let standing: &mut [u16] = if fields.0 == Type::NS { &mut self.standing } else { &mut [] };
         // What no message can hold is left out; the builder notes it.
-        _ = self.builder.records(section, owner, fields, rdata, standing);
+        self.builder.records(section, owner, fields, rdata, standing).unwrap_or(owner)
     }
 
     /// Writes the servers of the zone into the authority section.

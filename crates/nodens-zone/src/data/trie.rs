@@ -70,8 +70,7 @@ impl Trie {
             let Twig::Branch(branch) = twig else { break twig.entry() };
             let symbol = place.key.at(branch.offset());
             if hidden_by.is_none() && symbol != END {
-                let upper = branch.upper().filter(|upper| upper.flags.hides_names_below());
-                hidden_by = upper.map(|upper| (branch.offset(), upper));
+                hidden_by = branch.hiding().map(|upper| (branch.offset(), upper));
             }
             match branch.twig(symbol) {
                 Some(next) => twig = next,
@@ -147,30 +146,28 @@ impl Trie {
         key: &Key,
         (common, is_behind): (usize, bool),
     ) -> Option<Entry<'_>> {
-        // A twig whose names all come before, and what hides them.
-        let mut lesser: Option<(&Twig, Option<Entry<'_>>)> = None;
+        // A branch, the place of a twig whose names all come before, and what hides them.
+        let mut lesser: Option<(&Branch, usize, Option<Entry<'_>>)> = None;
         let mut hidden_by = None;
         let mut twig = &self.root;
         while let Twig::Branch(branch) = twig
             && branch.offset() <= common
         {
             let symbol = key.at(branch.offset());
-            let upper = branch.upper().filter(|upper| upper.flags.hides_names_below());
-            if let Some(rank) = branch.rank(symbol).checked_sub(1) {
-                let is_upper = rank == 0 && branch.has(END);
-                let upper = upper.filter(|_| !is_upper);
-                lesser = branch.twigs().get(rank).map(|twig| (twig, hidden_by.or(upper)));
+            let rank = branch.rank(symbol);
+            if let Some(before) = rank.checked_sub(1) {
+                lesser = Some((branch, before, hidden_by));
+            }
+            match branch.twigs().get(rank).filter(|_| branch.has(symbol)) {
+                Some(next) => twig = next,
+                None => return last_at(lesser?),
             }
             if symbol != END {
-                hidden_by = hidden_by.or(upper);
-            }
-            match branch.twig(symbol) {
-                Some(next) => twig = next,
-                None => return last_seen(lesser?),
+                hidden_by = hidden_by.or_else(|| branch.hiding());
             }
         }
         // All names from here on are on the same side.
-        last_seen(if is_behind { (twig, hidden_by) } else { lesser? })
+        if is_behind { last_seen((twig, hidden_by)) } else { last_at(lesser?) }
     }
 
     /// The last name of all.
@@ -277,13 +274,21 @@ impl Trie {
     }
 }
 
+/// The last name of a twig of a branch, or the uppermost that hides it.
+fn last_at<'t>(
+    (branch, rank, hidden_by): (&'t Branch, usize, Option<Entry<'t>>),
+) -> Option<Entry<'t>> {
+    let is_upper = rank == 0 && branch.has(END);
+    let hidden_by = hidden_by.or_else(|| branch.hiding().filter(|_| !is_upper));
+    last_seen((branch.twigs().get(rank)?, hidden_by))
+}
+
 /// The last name of a twig, or the uppermost that hides it.
 fn last_seen<'t>((twig, hidden_by): (&'t Twig, Option<Entry<'t>>)) -> Option<Entry<'t>> {
     let (mut twig, mut hidden_by) = (twig, hidden_by);
-    while let Twig::Branch(branch) = twig {
+    while let (Twig::Branch(branch), None) = (twig, hidden_by) {
         // Of several twigs the last is not that of the upper name.
-        let upper = branch.upper().filter(|upper| upper.flags.hides_names_below());
-        hidden_by = hidden_by.or(upper);
+        hidden_by = branch.hiding();
         twig = branch.twigs().last()?;
     }
     hidden_by.or_else(|| twig.entry())

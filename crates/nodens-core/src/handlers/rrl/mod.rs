@@ -45,14 +45,14 @@ pub struct Rrl {
 fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Error> {
     block.once(directive)?;
     let (zones, options) = config::read(directive, &block.zones)?;
-    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
-    (block.fingerprint, &block.server).hash(&mut hasher);
+    let id = foldhash::fast::FixedState::default()
+        .hash_one((block.fingerprint, block.server.as_str()));
     let labels = [("server", block.server.as_str())];
     let counter = |name, help| block.shared.registry.counter(name, help, &labels);
     let rrl = Rrl {
         zones,
         options,
-        id: hasher.finish(),
+        id,
         workers: block.shared.workers().max(1) as u64,
         requests: counter(
             "coredns_rrl_requests_exceeded_total",

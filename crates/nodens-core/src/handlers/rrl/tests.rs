@@ -164,7 +164,7 @@ fn a_table_full_of_forged_networks_still_holds_back_who_is_in_debt() {
     }
     from(&mut bench, "198.51.100.7");
     assert_eq!(ask(&mut bench, 20, same("www.example.org. A")), (0, 0));
-    assert_eq!(bench.ask_bytes(&request("ns.example.org. A")).is_some(), true);
+    assert!(bench.ask_bytes(&request("ns.example.org. A")).is_some());
 }
 
 #[test]

@@ -92,6 +92,11 @@ impl Branch {
         if self.has(END) { self.twigs().first()?.entry() } else { None }
     }
 
+    /// The same, if it hides those below it.
+    pub(super) fn hiding(&self) -> Option<Entry<'_>> {
+        self.upper().filter(|upper| upper.flags.hides_names_below())
+    }
+
     /// Lets `change` see the twigs, of a copy if others have this branch too.
     fn change<T>(&mut self, change: impl FnOnce(&mut [Twig]) -> T) -> Option<T> {
         if ThinArc::strong_count(&self.0) != 1 {
