@@ -103,6 +103,7 @@ const FILES: &[(&str, &str)] = &[
     ("weights", "www.example.org\n192.0.2.1 3\n192.0.2.2 1\n"),
     ("hosts", "192.0.2.1 a.example.org\n"),
     ("example.hosts", "192.0.2.1 a.example.org\n"),
+    ("example.org.zone", "@ 60 SOA ns hostmaster 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.53\n"),
     ("resolv.conf", "nameserver 192.0.2.53\nsearch example.org\n"),
 ];
 
