@@ -2,9 +2,9 @@
 
 mod bad;
 mod disk;
+mod encrypted;
 mod fake;
 mod kills;
-mod encrypted;
 mod peers;
 mod produced;
 
