@@ -73,3 +73,34 @@ fn few_zones_have_series_of_their_own_and_many_have_sums() {
     assert!(many.contains("nodens_zones{source=\"file\"} 201\n"), "{many}");
     assert!(!many.contains("nodens_zone_serial"), "{many}");
 }
+
+/// A zone of each kind, and a catalog.
+const ALL: &str = ".:0 {
+    secondary cat.example {
+        transfer from 192.0.2.1
+        catalog
+    }
+    file /nonexistent/db lost.example
+    transfer {
+        to *
+    }
+}
+";
+
+#[test]
+fn the_alert_rules_ask_for_metrics_that_are_there() {
+    let shared = Arc::new(Shared::new(1, Sink::new(std::sync::mpsc::sync_channel(99).0)));
+    let tree = nodens_corefile::parse("Corefile", ALL, &nodens_corefile::SystemSources).unwrap();
+    let config = nodens_core::build(&tree, &Default::default(), &shared).unwrap();
+    let zones = Zones::new(shared.clone());
+    zones.take_up(Arc::new(config));
+    zones.count();
+    let shown = shared.registry.render();
+    let rules = include_str!("../../../../deploy/authority/alerts.yaml");
+    let names = regex::Regex::new(r"\bnodens_[a-z_]+").unwrap();
+    let expressions: Vec<_> = rules.lines().filter(|line| line.contains(" expr: ")).collect();
+    assert!(expressions.len() > 4, "{expressions:?}");
+    for name in expressions.iter().flat_map(|line| names.find_iter(line)) {
+        assert!(shown.contains(&format!("# TYPE {} ", name.as_str())), "{name:?} {shown}");
+    }
+}
