@@ -88,13 +88,9 @@ impl Keeper {
 
     /// Tries to get folders that another process had, and writes what came meanwhile. Gives when to try again.
     pub(super) fn take_folders(&mut self) -> Option<u64> {
-        let mut foreign: Vec<_> = self.locks.values().filter(|lock| lock.is_foreign()).collect();
-        if foreign.is_empty() {
-            return None;
-        }
-        let before = foreign.len();
-        foreign.retain(|lock| !lock.is_held());
-        if foreign.len() < before {
+        let foreign = self.locks.values().filter(|lock| !lock.is_held()).count();
+        // A zone that was to be written may have got the lock since the last look.
+        if foreign < std::mem::replace(&mut self.foreign, foreign) {
             let kept = self.areas.iter_mut().flat_map(|area| area.zones.values_mut());
             for Kept { zone, store, .. } in kept {
                 let (Some(store), Some(data)) = (store, zone.data()) else { continue };
@@ -106,8 +102,7 @@ impl Keeper {
                 }
             }
         }
-        let is_left = self.locks.values().any(|lock| lock.is_foreign());
-        is_left.then(|| clock::mono_ns().saturating_add(nanoseconds(STORE_LOCK_INTERVAL)))
+        (foreign > 0).then(|| clock::mono_ns().saturating_add(nanoseconds(STORE_LOCK_INTERVAL)))
     }
 
     /// The area that keeps this very zone.

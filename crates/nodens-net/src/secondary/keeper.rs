@@ -43,6 +43,8 @@ pub(super) struct Keeper {
     buffer: Vec<u8>,
     /// Of the folders that zones are kept in.
     pub(super) locks: HashMap<PathBuf, Arc<Lock>>,
+    /// How many of them another process had at the last look.
+    pub(super) foreign: usize,
     pub(super) counts: Arc<counts::Incoming>,
     /// Zones that were read from disk and are not in the log yet, and their records.
     pub(super) restored: Cell<(u64, u64)>,
@@ -60,7 +62,7 @@ impl Keeper {
         poll.add(&*waker, Kind::Wake, Key::ONLY, Interest::READ)?;
         let (buffer, random) = (vec![0; PRIMARY_BUFFER_LEN], Random::new());
         let (areas, exchanges) = (Vec::new(), Slots::default());
-        let (unreachable, unswept, sweep_at, locks) = Default::default();
+        let (unreachable, unswept, sweep_at, locks, foreign) = Default::default();
         let counts = services.first().map(|service| service.counts.clone()).unwrap_or_default();
         let mut keeper = Self {
             areas,
@@ -74,6 +76,7 @@ impl Keeper {
             random,
             buffer,
             locks,
+            foreign,
             counts,
             restored: Cell::default(),
             sink,

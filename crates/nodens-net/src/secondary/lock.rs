@@ -72,11 +72,6 @@ impl Lock {
         }
     }
 
-    /// Whether another process has the folder, as far as is known.
-    pub(super) fn is_foreign(&self) -> bool {
-        matches!(*self.lock(), State::Foreign(..))
-    }
-
     fn say(&self, level: Level, text: &str) {
         self.sink.line(level, super::ORIGIN, format!("{}: {text}", self.folder.display()));
     }

@@ -1,7 +1,10 @@
 //! Two processes with one folder, as in a hand-over.
 
 use super::*;
+use crate::limits::STORE_LOCK_INTERVAL;
 use crate::secondary::store::Store;
+use nodens_zone::data::Edit;
+use std::fs::File;
 
 /// The version that the folder has, with how many records.
 fn stored(folder: &std::path::Path) -> Option<(u32, u64)> {
@@ -59,4 +62,27 @@ fn what_is_stored_is_there_before_the_primary_is_asked() {
         std::thread::yield_now();
     }
     assert_eq!(again.zone.soa().map(|soa| soa.serial().0), Some(7));
+}
+
+#[test]
+fn what_came_meanwhile_is_stored_also_if_another_zone_gets_the_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = File::create(folder.path().join("lock")).unwrap();
+    other.try_lock().unwrap();
+    let zone = Arc::new(SecondaryZone::new(zone(), vec!["127.0.0.1:1".parse().unwrap()]));
+    let (key, store) = (None, Some(folder.path().to_owned()));
+    let configured = vec![Configured { zone: zone.clone(), catalog: None, key, store }];
+    let service = SecondaryService { configured, ..SecondaryService::default() };
+    let (sender, _log) = sync_channel(1000);
+    let waker = Arc::new(Waker::new().unwrap());
+    let mut keeper = Keeper::new(&[service], Sink::new(sender), waker, Arc::default()).unwrap();
+    assert!(keeper.take_folders().is_some());
+    let mut edit = Edit::new(zone.origin().view(), Class::IN);
+    whole(7, &[1, 2]).iter().for_each(|record| _ = edit.add(record.into()).unwrap());
+    zone.replace(edit.finish().unwrap(), &[]);
+    drop(other);
+    std::thread::sleep(STORE_LOCK_INTERVAL);
+    // As a zone asks that is to be written.
+    assert!(keeper.locks.values().all(|lock| lock.is_held()));
+    assert_eq!((keeper.take_folders(), stored(folder.path())), (None, Some((7, 3))));
 }
