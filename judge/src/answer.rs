@@ -46,6 +46,9 @@ pub struct Answer {
     signature: &'static str,
     /// Serials of SOA records, which are not in the text of the records.
     serials: Vec<u32>,
+    /// Whether the first and the last record of the answer section are SOA records.
+    begins_with_soa: bool,
+    ends_with_soa: bool,
 }
 
 /// How much two answers may differ and still be the same.
@@ -109,6 +112,26 @@ impl Outcome {
         outcome
     }
 
+    /// Whether it is a response with records in its answer section.
+    pub fn has_answers(&self) -> bool {
+        matches!(self, Outcome::Answer(answer) if !answer.sections[0].is_empty())
+    }
+
+    /// Adds the next message of a transfer (RFC 5936 section 2.2): its records, and its RCODE where it is an error.
+    pub fn join(&mut self, next: Outcome) {
+        match (self, next) {
+            (Outcome::Answer(answer), Outcome::Answer(next)) => answer.join(*next),
+            (outcome, next) => *outcome = next,
+        }
+    }
+
+    /// Whether another message of the same transfer follows: the last record is not the SOA record that the first one is.
+    pub fn goes_on(&self) -> bool {
+        let Outcome::Answer(answer) = self else { return false };
+        // One SOA record is a response to IXFR.
+        answer.begins_with_soa && !answer.ends_with_soa && answer.rcode == "NOERROR"
+    }
+
     fn kind(&self) -> &str {
         match self {
             Outcome::Answer(_) => "answer",
@@ -136,6 +159,10 @@ impl Answer {
         let rcode =
             opt.as_ref().map_or_else(|| OptRcode::from(header.rcode()), |o| o.rcode(header));
         let mut serials = Vec::new();
+        let mut soas = Vec::new();
+        for record in answer {
+            soas.push(record?.rtype() == Rtype::SOA);
+        }
         let sections = [
             section(answer, &mut serials)?,
             section(authority, &mut serials)?,
@@ -143,6 +170,8 @@ impl Answer {
         ];
         Ok(Answer {
             serials,
+            begins_with_soa: soas.first() == Some(&true),
+            ends_with_soa: soas.last() == Some(&true),
             signature: "unchecked",
             rcode: rcode.to_string(),
             opcode: Opcode::from_int(header.opcode().to_int()).to_string(),
@@ -163,6 +192,24 @@ impl Answer {
                 }
             },
         })
+    }
+}
+
+impl Answer {
+    /// Adds what another message of the same transfer has.
+    fn join(&mut self, next: Answer) {
+        for (section, more) in self.sections.iter_mut().zip(next.sections) {
+            for (record, ttls) in more {
+                let known = section.entry(record).or_default();
+                known.extend(ttls);
+                known.sort_unstable();
+            }
+        }
+        self.serials.extend(next.serials);
+        self.ends_with_soa = next.ends_with_soa;
+        if next.rcode != "NOERROR" {
+            self.rcode = next.rcode;
+        }
     }
 }
 
@@ -391,6 +438,39 @@ mod tests {
             authority.push((www, 30, A::from(std::net::Ipv4Addr::LOCALHOST))).unwrap();
         }
         Outcome::read(&authority.finish())
+    }
+
+    fn part(types: &[Rtype]) -> Outcome {
+        let zone: Name<Vec<u8>> = "example.".parse().unwrap();
+        let ttl = Ttl::from_secs(30);
+        let mut answer = MessageBuilder::new_vec().answer();
+        for rtype in types {
+            let address = A::from(std::net::Ipv4Addr::LOCALHOST);
+            let soa = Soa::new(zone.clone(), zone.clone(), Serial(1), ttl, ttl, ttl, ttl);
+            match *rtype {
+                Rtype::SOA => answer.push((zone.clone(), 30, soa)).unwrap(),
+                _ => answer.push((zone.clone(), 30, address)).unwrap(),
+            }
+        }
+        Outcome::read(&answer.finish())
+    }
+
+    #[test]
+    fn a_transfer_goes_on_to_its_second_soa_record() {
+        let mut all = part(&[Rtype::SOA, Rtype::A]);
+        assert!(all.goes_on());
+        all.join(part(&[Rtype::A]));
+        assert!(all.goes_on());
+        all.join(part(&[Rtype::A, Rtype::SOA]));
+        assert!(!all.goes_on());
+        let at_once = part(&[Rtype::SOA, Rtype::A, Rtype::A, Rtype::A, Rtype::SOA]);
+        assert_eq!(fields(&all, &at_once), [""; 0]);
+        assert_eq!(fields(&all, &part(&[Rtype::SOA, Rtype::A, Rtype::SOA])), ["answer"]);
+        for one in [&[Rtype::SOA][..], &[Rtype::A], &[]] {
+            assert!(!part(one).goes_on());
+        }
+        all.join(Outcome::Closed);
+        assert_eq!(all, Outcome::Closed);
     }
 
     #[test]

@@ -141,6 +141,9 @@ pub struct Question {
     pub defect: Defect,
     /// How it is signed; one with a defect is not.
     pub signing: Option<Signing>,
+    /// The serial number of the version that the client has, as IXFR says it (RFC 1995 section 3); one with a defect does
+    /// not.
+    pub serial: Option<u32>,
 }
 
 impl Question {
@@ -157,12 +160,15 @@ impl Question {
             edns: None,
             defect: Defect::None,
             signing: None,
+            serial: None,
         }
     }
 
     /// The message as bytes. A name that has no wire form is asked as the root.
     pub fn to_bytes(&self, id: u16) -> Vec<u8> {
-        let counts = self.counts();
+        let (mut counts, soa) = (self.counts(), self.soa());
+        let records = usize::from(counts[1] + counts[2]);
+        counts[2] += u16::from(soa.is_some());
         let mut bytes = id.to_be_bytes().to_vec();
         bytes.extend((u16::from(self.opcode) << 11 | self.flags).to_be_bytes());
         bytes.extend(counts.iter().flat_map(|count| count.to_be_bytes()));
@@ -179,8 +185,8 @@ impl Question {
             _ => 1,
         };
         bytes.extend(question.repeat(times));
-        let records = usize::from(counts[1] + counts[2]);
         bytes.extend(RECORD.repeat(records));
+        bytes.extend(soa.unwrap_or_default());
         let mut additional = usize::from(counts[3]);
         if self.defect == Defect::ThreeAdditional {
             bytes.extend(RECORD.repeat(3));
@@ -203,6 +209,16 @@ impl Question {
             signing.sign(&mut bytes);
         }
         bytes
+    }
+
+    /// The SOA record of the version that the client has, of the name in the question.
+    fn soa(&self) -> Option<Vec<u8>> {
+        let serial = self.serial.filter(|_| self.defect == Defect::None)?;
+        // TYPE, CLASS, TTL, RDLENGTH, and two names that are the root.
+        let mut record = b"\xc0\x0c\x00\x06\x00\x01\x00\x00\x00\x00\x00\x16\x00\x00".to_vec();
+        record.extend(serial.to_be_bytes());
+        record.extend([0; 16]);
+        Some(record)
     }
 
     /// QDCOUNT, ANCOUNT, NSCOUNT, ARCOUNT.
@@ -272,6 +288,9 @@ impl fmt::Display for Question {
             write!(f, "-c {qclass} ")?;
         }
         write!(f, "{} {qtype}", self.qname)?;
+        if let Some(serial) = self.serial {
+            write!(f, "={serial}")?;
+        }
         if self.opcode != 0 {
             write!(f, " +opcode={}", self.opcode)?;
         }
@@ -329,6 +348,18 @@ mod tests {
         assert_eq!(message.sole_question().unwrap().qname().to_string(), "WWW.example.org");
         let opt = message.opt().unwrap();
         assert_eq!((opt.udp_payload_size(), opt.dnssec_ok()), (4096, true));
+    }
+
+    #[test]
+    fn a_serial_is_what_domain_reads() {
+        let edns = Some(Edns::of_size(1232));
+        let ixfr = Question { serial: Some(7), qtype: 251, edns, ..question() };
+        let message = Message::from_octets(ixfr.to_bytes(9)).unwrap();
+        let record = message.authority().unwrap().next().unwrap().unwrap();
+        let soa = record.to_record::<domain::rdata::Soa<_>>().unwrap().unwrap();
+        assert_eq!(soa.owner().to_string(), "WWW.example.org");
+        assert_eq!((soa.data().serial().into_int(), message.opt().is_some()), (7, true));
+        assert!(ixfr.to_string().contains("IXFR=7"));
     }
 
     #[test]

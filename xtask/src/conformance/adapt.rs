@@ -121,6 +121,7 @@ pub(crate) fn adapt(
                 forwards += 1;
             }
             "grpc" => edits.grpc(directive, upstreams),
+            "secondary" => edits.secondary(directive, upstreams),
             "health" | "ready" | "prometheus" | "pprof" => edits.endpoint(directive, free_port()),
             "bind" => edits.bind(directive),
             "acl" => edits.acl(directive),
@@ -202,6 +203,25 @@ impl Edits {
             };
             let own = own.map(|port| SocketAddr::new(authority::loopback(1), *port));
             self.replace(to, own.unwrap_or_else(|| upstreams.closed()).to_string());
+        }
+    }
+
+    /// Has zones transferred from the primary of the case, or from a closed port for `10.53.0.1` and where it has none.
+    fn secondary(&mut self, directive: &Directive, upstreams: &Upstreams) {
+        for option in &directive.options {
+            let [first, second, addresses @ ..] = option.as_slice() else { continue };
+            if (first.text.as_str(), second.text.as_str()) != ("transfer", "from") {
+                continue;
+            }
+            for word in addresses {
+                let primary = match upstream_kind(&word.text) {
+                    Kind::NotAnAddress => continue,
+                    Kind::Closed => None,
+                    Kind::Mute => Some(upstreams.mute()),
+                    _ => upstreams.primary(),
+                };
+                self.replace(word, primary.unwrap_or_else(|| upstreams.closed()).to_string());
+            }
         }
     }
 
@@ -381,6 +401,16 @@ mod tests {
         );
         let own = adapted(". {\n forward . 127.0.0.1:5301\n}\n.:5301 {\n whoami\n}\n");
         assert!(own.text.contains("forward . 127.0.0.1:20002"), "{}", own.text);
+    }
+
+    #[test]
+    fn a_secondary_transfers_from_the_primary_of_its_case() {
+        let text = "a.org {\n secondary {\n  transfer from 192.0.2.1 10.53.0.1\n }\n}\n";
+        let upstreams = Upstreams::fixed(9000);
+        let adapted = adapt(text, &upstreams.with_primary(77), || 1).text;
+        assert!(adapted.contains("transfer from 127.0.0.1:77 127.0.0.1:9101\n"), "{adapted}");
+        let without = adapt(text, &upstreams, || 1).text;
+        assert!(without.contains("transfer from 127.0.0.1:9101 127.0.0.1:9101\n"), "{without}");
     }
 
     #[test]

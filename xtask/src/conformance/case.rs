@@ -52,8 +52,10 @@ pub(crate) const DIRECTIVES: &[&str] = &[
     "reload",
     "rewrite",
     "root",
+    "secondary",
     "template",
     "timeouts",
+    "transfer",
     "tsig",
     "view",
     "whoami",
@@ -76,6 +78,12 @@ pub(crate) struct Settings {
     pub(crate) asks: Vec<String>,
     /// `key`: a key to sign two questions of three with, as `dig -y` has it; of several, any.
     pub(crate) keys: Vec<Signing>,
+    /// `serials`: what IXFR says that the client has.
+    pub(crate) serials: Vec<u32>,
+    /// `primary`: zones, each with its file, that the server has from which `secondary` transfers.
+    pub(crate) primary: Vec<(String, String)>,
+    /// `until`: names whose SOA records both servers have to have before they are asked anything else.
+    pub(crate) until: Vec<String>,
     /// `plain`: without the random variations of flags, EDNS and defects.
     pub(crate) plain: bool,
     /// `bad`: send what is wrong around a message too, over each transport.
@@ -213,6 +221,16 @@ fn settings(text: &str) -> Result<Settings> {
             "settle" => settings.settle = Some(millis().with_context(at)?),
             "ask" => settings.asks.push(value.to_owned()),
             "key" => settings.keys.push(value.parse().with_context(at)?),
+            "serials" => {
+                for word in words(value) {
+                    settings.serials.push(word.parse().with_context(at)?);
+                }
+            }
+            "primary" => {
+                let (zone, file) = value.split_once(' ').with_context(at)?;
+                settings.primary.push((zone.to_owned(), file.trim().to_owned()));
+            }
+            "until" => settings.until.extend(words(value)),
             "plain" => settings.plain = true,
             "bad" => settings.bad = true,
             "log" => settings.log = true,

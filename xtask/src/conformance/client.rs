@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_millis(3000);
 /// The same once a server has been silent several times in one case: it probably stays so.
 const SHORT_PATIENCE: Duration = Duration::from_millis(400);
 const MANY_SILENCES: usize = 3;
+/// IXFR and AXFR.
+const TRANSFERS: [u16; 2] = [251, 252];
 
 /// The sockets of one case.
 pub(crate) struct Client<'a> {
@@ -37,6 +39,16 @@ pub(crate) struct Client<'a> {
     id: u16,
     /// How the question at work is signed.
     signing: Option<Signing>,
+    /// Whether it asks for a transfer, which may be many messages.
+    transfers: bool,
+}
+
+/// A query, and what is known of the response.
+struct Expected<'q> {
+    query: &'q [u8],
+    signing: Option<&'q Signing>,
+    /// Whether it may be many messages.
+    transfers: bool,
 }
 
 impl<'a> Client<'a> {
@@ -55,6 +67,7 @@ impl<'a> Client<'a> {
             one_sided: 0,
             id: 1,
             signing: None,
+            transfers: false,
         })
     }
 
@@ -62,6 +75,7 @@ impl<'a> Client<'a> {
     pub(crate) fn ask(&mut self, question: &Question, transport: Transport) -> Result<[Reply; 2]> {
         let bytes = self.message(question);
         self.signing.clone_from(&question.signing);
+        self.transfers = TRANSFERS.contains(&question.qtype);
         let (client, targets) = (question.client, self.targets(question, transport));
         let bare = |outcome| Reply { outcome, wrapping: Wrapping::default() };
         let replies = match transport {
@@ -192,12 +206,13 @@ impl<'a> Client<'a> {
         let start = Instant::now();
         let [first, second] = streams;
         let (silence, signing) = (self.silence, self.signing.as_ref());
-        let mut first_outcome = read_until(first, start + silence, bytes, signing)?;
+        let expected = Expected { query: bytes, signing, transfers: self.transfers };
+        let mut first_outcome = read_until(first, start + silence, &expected)?;
         let patience =
             if matches!(first_outcome, Outcome::Answer(_)) { self.patience() } else { silence };
-        let second_outcome = read_until(second, start + patience, bytes, signing)?;
+        let second_outcome = read_until(second, start + patience, &expected)?;
         if first_outcome == Outcome::Silent && matches!(second_outcome, Outcome::Answer(_)) {
-            first_outcome = read_until(first, start + self.patience(), bytes, signing)?;
+            first_outcome = read_until(first, start + self.patience(), &expected)?;
         }
         Ok([first_outcome, second_outcome])
     }
@@ -240,13 +255,14 @@ fn connect(from: SocketAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads one message of the wanted ID, skipping others.
+/// Reads one message of the wanted ID, skipping others; of a transfer, all of its messages.
 fn read_until(
     stream: &mut TcpStream,
     deadline: Instant,
-    query: &[u8],
-    signing: Option<&Signing>,
+    expected: &Expected<'_>,
 ) -> Result<Outcome> {
+    let Expected { query, signing, transfers } = *expected;
+    let mut whole: Option<Outcome> = None;
     loop {
         let mut length = [0; 2];
         let message = match read_exact(stream, &mut length, deadline)? {
@@ -260,7 +276,18 @@ fn read_until(
             }
         };
         if same_id(&message, query) {
-            return Ok(Outcome::read_signed(&message, query, signing));
+            let part = Outcome::read_signed(&message, query, signing);
+            let outcome = match whole.take() {
+                None => part,
+                Some(mut outcome) => {
+                    outcome.join(part);
+                    outcome
+                }
+            };
+            if !transfers || !outcome.goes_on() {
+                return Ok(outcome);
+            }
+            whole = Some(outcome);
         }
     }
 }

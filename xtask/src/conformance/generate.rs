@@ -17,6 +17,8 @@ use nodens_judge::signature::Signing;
 /// Questions per transport when the case does not say.
 pub(super) const DEFAULT_COUNT: usize = 70;
 
+const IXFR: u16 = 251;
+
 /// First labels that the local authority has rules for.
 const LABELS: &[&str] = &[
     "www",
@@ -132,6 +134,12 @@ pub(crate) fn questions(case: &Case, adapted: &Adapted, seed: &str) -> Result<Ve
             }
         }
         questions.push(question);
+    }
+    let serials = &case.settings.serials;
+    for question in questions.iter_mut().filter(|question| question.qtype == IXFR) {
+        if !serials.is_empty() && question.serial.is_none() {
+            question.serial = Some(*random.one_of::<u32>(serials));
+        }
     }
     for question in questions.iter_mut().filter(|question| question.signing.is_none()) {
         let keys = &case.settings.keys;
@@ -324,14 +332,19 @@ fn class(text: &str) -> Result<u16> {
     }
 }
 
-/// Reads `NAME TYPE [-b ADDRESS] [-p PORT] [-c CLASS] [+norec] [+ad] [+cd] [+tc] [+qr] [+dnssec] [+bufsize=N]
+/// Reads `NAME TYPE[=SERIAL] [-b ADDRESS] [-p PORT] [-c CLASS] [+norec] [+ad] [+cd] [+tc] [+qr] [+dnssec] [+bufsize=N]
 /// [+nsid] [+opcode=N] [+ednsopt=CODE:HEX] [+broken=DEFECT] [-y ALGORITHM:NAME:SECRET [+skew=SECONDS] [+mac=OCTETS]]`.
 fn parse_ask(text: &str) -> Result<Question> {
     let mut words = text.split_whitespace();
     let name = words.next().context("no name")?;
     let name = if name.ends_with('.') { name.to_owned() } else { format!("{name}.") };
-    let qtype = rtype(words.next().context("no type")?)?;
-    let mut question = Question::new(IpAddr::V4(Ipv4Addr::LOCALHOST), &name, qtype);
+    let qtype = words.next().context("no type")?;
+    let (qtype, serial) = match qtype.split_once('=') {
+        Some((qtype, serial)) => (qtype, Some(serial.parse()?)),
+        None => (qtype, None),
+    };
+    let mut question = Question::new(IpAddr::V4(Ipv4Addr::LOCALHOST), &name, rtype(qtype)?);
+    question.serial = serial;
     while let Some(word) = words.next() {
         let mut edns = question.edns.clone().unwrap_or_else(|| Edns::of_size(1232));
         let (option, value) = word.split_once('=').unwrap_or((word, ""));

@@ -12,6 +12,7 @@ mod client;
 mod corefile;
 mod generate;
 mod http;
+mod primary;
 mod random;
 mod report;
 mod run;

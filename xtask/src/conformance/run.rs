@@ -15,6 +15,7 @@ use super::case::Case;
 use super::client::Client;
 use super::generate;
 use super::http;
+use super::primary::{self, Primary};
 use super::server::{PortPool, Server, Started};
 use super::streams::bad::Bad;
 use super::streams::{Reply, Wrapping};
@@ -114,8 +115,13 @@ pub(crate) fn run(bench: &Bench, case: &Case) -> Result<CaseReport> {
     };
     let dir = bench.folder.join(case.name.replace(['/', ':', ' '], "-"));
     prepare(&dir, case)?;
+    let primary = Primary::start(bench, case, &dir)?;
+    let upstreams = match &primary {
+        Some(primary) => &bench.upstreams.with_primary(primary.port),
+        None => &bench.upstreams,
+    };
     let start = |program: &Path, name: &str| {
-        let adapted = adapt(&case.text, &bench.upstreams, || bench.ports.take());
+        let adapted = adapt(&case.text, upstreams, || bench.ports.take());
         Server::start(program, name, &dir, adapted)
     };
     let (coredns, nodens) = (start(&bench.coredns, "coredns")?, start(&bench.nodens, "nodens")?);
@@ -166,6 +172,7 @@ fn ask_all(
     let [first, second] = &servers;
     let adapted = [&first.adapted, &second.adapted];
     let mut client = Client::new(adapted, case.settings.silence, bench.certificate.clone())?;
+    primary::until_transferred(&mut client, &case.settings.until)?;
     let started = Instant::now();
     let rounds = 1 + usize::from(case.settings.pause.is_some());
     for round in 0..rounds {

@@ -36,6 +36,8 @@ pub(crate) struct Upstreams {
     ports: [u16; FLAVOURS],
     closed: u16,
     mute: u16,
+    /// Of the server that a case's `secondary` transfers from.
+    primary: Option<u16>,
 }
 
 impl Upstreams {
@@ -56,11 +58,21 @@ impl Upstreams {
         SocketAddr::new(loopback(1), self.mute)
     }
 
+    /// The address of the primary of a case that has one.
+    pub(crate) fn primary(&self) -> Option<SocketAddr> {
+        self.primary.map(|port| SocketAddr::new(loopback(1), port))
+    }
+
+    /// The same, with a primary at this port.
+    pub(crate) fn with_primary(&self, port: u16) -> Self {
+        Upstreams { primary: Some(port), ..self.clone() }
+    }
+
     /// Addresses with ports counted from `base`, for tests that ask nothing.
     #[cfg(test)]
     pub(crate) fn fixed(base: u16) -> Self {
         let ports = [base, base + 1, base + 2, base + 3];
-        Upstreams { ports, closed: base + 101, mute: base + 102 }
+        Upstreams { ports, closed: base + 101, mute: base + 102, primary: None }
     }
 }
 
@@ -87,7 +99,7 @@ pub(crate) fn start(mut free_port: impl FnMut() -> u16) -> Result<Upstreams> {
         let held: Vec<_> = tcp.incoming().collect();
         drop(held);
     });
-    Ok(Upstreams { ports, closed: free_port(), mute })
+    Ok(Upstreams { ports, closed: free_port(), mute, primary: None })
 }
 
 fn serve_udp(socket: &UdpSocket, flavour: usize) {

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Folder, free_port, need};
 use std::fs::File;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -94,16 +94,14 @@ impl Peer {
         let status = Command::new("kill").args(["-KILL", "--", &group]).status().unwrap();
         assert!(status.success());
         self.child.wait().unwrap();
-        let since = Instant::now();
-        self.child = run(self.kind, &self.program, &self.folder);
-        // BIND ends if the port is not free at once.
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        // Some have children, whose sockets go a moment later.
+        let (since, address) = (Instant::now(), ("127.0.0.1", self.port));
+        while TcpListener::bind(address).is_err() || UdpSocket::bind(address).is_err() {
             assert!(since.elapsed() < Duration::from_secs(30), "{}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
-            if self.child.try_wait().unwrap().is_some() {
-                self.child = run(self.kind, &self.program, &self.folder);
-            }
+            std::thread::sleep(Duration::from_millis(5));
         }
+        self.child = run(self.kind, &self.program, &self.folder);
+        self.until_it_listens();
     }
 
     fn until_it_listens(&self) {
