@@ -1,12 +1,12 @@
 //! Zones that are signed as a whole: when a signed file is due, and how it is made.
 
-use crate::authority::source::{LoadError, read_some, read_zone};
+use crate::authority::source::{Files, LoadError, read, steadily};
 use crate::limits::SIGNED_FILE_RECORDS;
 use nodens_wire::{Name, NameRef, Type};
 use nodens_zone::data::Data;
 use nodens_zone::dnssec::{SignZoneError, SigningKey, Validity, sign_zone};
 use nodens_zone::presentation::record_text;
-use nodens_zone::{Advance, RecordRef};
+use nodens_zone::{Advance, Master, RecordRef};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -23,7 +23,7 @@ const INCEPTION_JITTER_S: u32 = 18 * HOUR_S;
 const EXPIRATION_AFTER_S: u32 = 32 * DAY_S;
 const EXPIRATION_JITTER_S: u32 = 5 * DAY_S;
 /// The age at which a zone is signed again.
-const AGE_MAX_S: u32 = 6 * DAY_S;
+const AGAIN_AFTER_S: u32 = 6 * DAY_S;
 /// The time until signatures expire below which it is.
 const REMAINING_MIN_S: u32 = 7 * DAY_S;
 
@@ -137,8 +137,8 @@ impl ZoneSigner {
     /// # Errors
     /// [`SignFailure`].
     pub fn sign(&self, now_s: u64, goes_on: &dyn Fn() -> bool) -> Result<u32, SignFailure> {
-        let data = read_zone(&self.file, self.origin());
-        let data = data.map_err(|error| SignFailure::File(error.to_string()))?;
+        let (_, read) = steadily(|files| read(&self.file, (self.origin(), None), None, files));
+        let data = read.map_err(|error| SignFailure::File(error.to_string()))?.data;
         let now = now_s as u32;
         let validity = Validity {
             inception: now.wrapping_sub(INCEPTION_BEFORE_S + self.inception_jitter_s),
@@ -167,6 +167,24 @@ impl ZoneSigner {
             _ = fs::remove_file(temporary);
         }
         moved
+    }
+}
+
+/// Shows the records of a file, until `see` has seen enough.
+fn read_some(
+    path: &Path,
+    origin: NameRef<'_>,
+    mut see: impl FnMut(&RecordRef<'_>) -> ControlFlow<()>,
+) -> Result<(), LoadError> {
+    let files = Files::default();
+    let text = files.open_path(path)?;
+    let mut master = Master::new(text, &path.to_string_lossy(), origin, Box::new(files));
+    loop {
+        match master.next_record() {
+            Ok(Some(record)) if see(&record).is_continue() => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(LoadError::Content(error.to_string())),
+        }
     }
 }
 
@@ -207,8 +225,8 @@ fn reason_in(rdata: &[u8], now_s: u64) -> Option<String> {
     if age < 0 {
         return Some(format!("its signature begins in {} s", age.unsigned_abs()));
     }
-    if age.unsigned_abs() > AGE_MAX_S {
-        return Some(format!("its signature began {age} s ago, more than {AGE_MAX_S}"));
+    if age.unsigned_abs() > AGAIN_AFTER_S {
+        return Some(format!("its signature began {age} s ago, more than {AGAIN_AFTER_S}"));
     }
     let is_short = remaining < REMAINING_MIN_S.cast_signed();
     is_short.then(|| format!("its signature expires in {remaining} s, less than {REMAINING_MIN_S}"))

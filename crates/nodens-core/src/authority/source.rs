@@ -82,11 +82,11 @@ struct Known {
 }
 
 /// The files of a zone, each as it was before it was read.
-type Seen = Vec<(PathBuf, Option<Stamp>)>;
+pub(crate) type Seen = Vec<(PathBuf, Option<Stamp>)>;
 
 /// Tells one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     modified: (i64, i64),
     /// Also when it was allowed to be read.
     changed: (i64, i64),
@@ -275,7 +275,7 @@ impl FileZone {
 }
 
 /// Reads files until they do not change meanwhile: half a file may be a zone, too. Gives what they were like.
-fn steadily<T>(
+pub(crate) fn steadily<T>(
     mut read: impl FnMut(&Files) -> Result<T, LoadError>,
 ) -> (Seen, Result<T, LoadError>) {
     let mut seen = Seen::new();
@@ -295,8 +295,8 @@ fn steadily<T>(
 
 /// What a file holds.
 #[derive(Debug)]
-struct Read {
-    data: Data,
+pub(crate) struct Read {
+    pub(crate) data: Data,
     /// The first owner outside the zone, and the number of such records.
     ignored: Option<(Name, usize)>,
 }
@@ -334,7 +334,7 @@ impl Includes for Files {
 }
 
 /// Reads the zone `origin` out of a file, but not if its serial is `known`.
-fn read(
+pub(crate) fn read(
     path: &Path,
     (origin, before): (NameRef<'_>, Option<Data>),
     known: Option<Serial>,

@@ -157,7 +157,7 @@ fn records_as_text_read_back_the_same() {
     for (text, wanted) in [
         ("x. 5 A 192.0.2.1", "x.\t5\tIN\tA\t192.0.2.1"),
         ("x\\.y. 5 CH TXT \"a b\" c", "x\\.y.\t5\tCH\tTXT\t\"a b\" \"c\""),
-        ("x. 5 TYPE65280 \\# 2 0aff", "x.\t5\tIN\tTYPE65280\t\\# 2 0AFF"),
+        ("x. 5 TYPE65280 \\# 2 0aff", "x.\t5\tIN\tTYPE65280\t\\# 2 0A FF"),
         ("x. 5 A \\# 3 0a0b0c", "error"),
         ("x. 5 AVC \\# 0", "x.\t5\tIN\tAVC\t\\# 0"),
     ] {
