@@ -7,6 +7,7 @@ use crate::proxy::ProxySettings;
 use crate::shared::Shared;
 use crate::transport::ListenerKind;
 use crate::zones::Zones;
+use nodens_wire::Name;
 use nodens_zone::tsig::Keys;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -49,6 +50,8 @@ pub struct BlockSettings {
     pub udp_size_max: u16,
     /// Whether a handler of the block takes UPDATE messages (RFC 2136).
     pub takes_updates: bool,
+    /// Zones whose answers change at any time: `cache` leaves them as they are.
+    pub live: Vec<Name>,
 }
 
 /// What is dropped in silence where there is no room for it, of a server.
@@ -209,6 +212,7 @@ impl Default for BlockSettings {
             metadata: None,
             udp_size_max: u16::MAX,
             takes_updates: false,
+            live: Vec::new(),
         }
     }
 }

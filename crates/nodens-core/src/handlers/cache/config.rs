@@ -32,6 +32,8 @@ const RECHECK_MAX: Duration = Duration::from_secs(300);
 pub(crate) struct Options {
     /// The zones it caches; the block's own unless it names some.
     pub(crate) zones: Vec<Name>,
+    /// The same where it passes over some of them, and those: then `zones` is empty.
+    partly: Option<Box<[Vec<Name>; 2]>>,
     /// Answers by class: `success`, `denial`.
     pub(crate) classes: [Class; 2],
     /// How long SERVFAIL and NOTIMP are kept; zero is not at all.
@@ -99,6 +101,7 @@ impl Options {
         };
         Self {
             zones,
+            partly: None,
             classes: [class(3600), class(1800)],
             failure_ttl: Duration::from_secs(5),
             prefetch: None,
@@ -111,7 +114,15 @@ impl Options {
 
     /// Whether `qname` lies in a zone that is cached.
     pub(crate) fn serves(&self, qname: NameRef<'_>) -> bool {
-        contains(&self.zones, qname)
+        contains(&self.zones, qname) || self.partly.as_ref().is_some_and(|partly| {
+            let [zones, live] = &**partly;
+            contains(zones, qname) && !contains(live, qname)
+        })
+    }
+
+    /// Passes over zones from now on.
+    pub(crate) fn pass_over(&mut self, live: Vec<Name>) {
+        self.partly = Some(Box::new([std::mem::take(&mut self.zones), live]));
     }
 
     /// The limits for one class of answers.

@@ -31,7 +31,11 @@ mod subnet;
 mod tests;
 
 /// How the directive is read.
-pub const SPEC: Spec = Spec { complete: Some(set_budget), ..Spec::new("cache", setup) };
+pub const SPEC: Spec = Spec {
+    chain_complete: Some(pass_over),
+    complete: Some(set_budget),
+    ..Spec::new("cache", setup)
+};
 
 /// The directive at work.
 #[derive(Debug)]
@@ -53,6 +57,17 @@ fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Erro
     metrics::register_gauges(block, &options.zones, &lease);
     block.push(Cache { options, lease, counters });
     Ok(())
+}
+
+/// Passes over zones behind it whose answers change at any time.
+fn pass_over(block: &mut BlockBuilder<'_>) {
+    let live = &block.settings.live;
+    let caches = block.handlers.iter_mut().filter(|_| !live.is_empty());
+    for handler in caches {
+        if let Handler::Cache(cache) = handler {
+            cache.options.pass_over(live.clone());
+        }
+    }
 }
 
 /// Sets the budget of the cache, which all blocks share: the most that any of them asks for.

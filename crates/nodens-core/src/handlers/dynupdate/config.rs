@@ -46,6 +46,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
         block.services.dynamic.push(zone.clone());
     }
     block.settings.takes_updates = true;
+    block.settings.live.push(origin.clone());
     let (zone_label, view) = (origin.to_string(), block.view_name());
     let counters = RCODES.map(|rcode| {
         let rcode = rcode.to_string();

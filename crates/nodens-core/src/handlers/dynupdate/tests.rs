@@ -220,6 +220,26 @@ fn a_client_hears_that_its_update_is_not_done_in_time() {
 }
 
 #[test]
+fn cache_leaves_the_zone_as_it_is_and_keeps_others() {
+    let folder = folder();
+    fs::write(folder.path().join("db"), ZONE.replace("60", "7200")).unwrap();
+    let body = format!("dynupdate example.org {{\n file db\n {ALLOW}\n}}\n whoami");
+    let mut bench = Bench::new(&corefile(folder.path(), "example.org net", &body));
+    for _ in 0..2 {
+        // `cache` gives no denial a longer TTL than half an hour.
+        assert_eq!(bench.ask("none.example.org. A").authority[0].ttl, 7200);
+        assert_eq!(bench.ask("www.example.org. A").answer[0].ttl, 7200);
+        assert_eq!(bench.ask("www.net. A").flags.rcode(), Rcode::NOERROR);
+    }
+    let text = bench.shared.registry.render();
+    let count = |name: &str| {
+        let mut series = text.lines().filter(|line| line.starts_with(name));
+        series.next().and_then(|line| line.rsplit(' ').next()?.parse().ok())
+    };
+    assert_eq!(count("coredns_cache_requests_total"), Some(2));
+}
+
+#[test]
 fn aliases_notify_and_names_outside_are_answered_as_by_file() {
     let folder = folder();
     let mut bench = bench(folder.path(), ALLOW);
