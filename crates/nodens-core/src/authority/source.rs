@@ -166,8 +166,8 @@ impl FileZone {
     }
 
     /// Lets it be transferred out of `table` no more.
-    pub(crate) fn hide(&self, table: &ZoneTable) {
-        table.update(|update| _ = update.remove_own(self.origin.view(), &self.served));
+    pub(crate) fn hide(self: &Arc<Self>, table: &ZoneTable) {
+        table.update(|update| _ = update.remove_own(self.origin.view(), self));
     }
 
     /// The file.

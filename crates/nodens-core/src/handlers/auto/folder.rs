@@ -130,7 +130,7 @@ impl Folder {
         true
     }
 
-    fn hide(&self, zone: &FileZone) {
+    fn hide(&self, zone: &Arc<FileZone>) {
         for table in self.tables().iter().filter_map(Weak::upgrade) {
             zone.hide(&table);
         }
