@@ -8,7 +8,7 @@ use crate::zones::Zones;
 use nodens_corefile::{Directive, Error, Token, take};
 use nodens_wire::Name;
 use nodens_zone::catalog::{CatalogService, Produced};
-use nodens_zone::{NotifyService, Secondaries, ZoneTable};
+use nodens_zone::{NotifyService, Secondaries};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -74,18 +74,18 @@ fn catalog(line: &Directive, block: &mut BlockBuilder<'_>) -> Result<Arc<Produce
     if !Produced::has_room(name.view()) {
         return Err(Error::invalid(arg, "the name is too long for members below it"));
     }
-    let (catalog, table) = (block.shared.catalogs.get(name.view()), block.zone_table.clone());
-    let is_other = |own: &Owned| Arc::ptr_eq(&own.0, &catalog) && !Arc::ptr_eq(&own.1, &table);
+    let (catalog, source) = (block.shared.catalogs.get(name.view()), block.source);
+    let is_other = |own: &Owned| Arc::ptr_eq(&own.0, &catalog) && own.1 != source;
     if block.services.kept.all().any(is_other) {
         return Err(Error::invalid(arg, "another server block has this catalog"));
     }
-    table.update(|update| update.replace(name.view(), catalog.clone()));
-    block.services.kept.add(Owned(catalog.clone(), table));
+    block.zone_table.update(|update| update.replace(name.view(), catalog.clone()));
+    block.services.kept.add(Owned(catalog.clone(), source));
     Ok(catalog)
 }
 
-/// A catalog, and the zones of the block that has it.
-struct Owned(Arc<Produced>, Arc<ZoneTable>);
+/// A catalog, and the block that has it.
+struct Owned(Arc<Produced>, usize);
 
 /// An IP address, perhaps with a port: `192.0.2.1`, `192.0.2.1:5300`, `[2001:db8::1]:5300`.
 fn address(arg: &Token) -> Result<SocketAddr, Error> {

@@ -444,6 +444,9 @@ fn catalogs_have_to_be_reached_and_belong_to_one_block() {
         format!("{zone}:{port} {{\n transfer {{\n  to *\n  catalog {name}\n }}\n}}\n")
     };
     let two = |port| block(".", 53, "c.example") + &block(".", port, "C.example");
+    // One block with several keys has it once.
+    let bench = Bench::new(&block(".:54 .", 53, "c.example"));
+    assert_eq!(bench.worker.config().services.catalogs.len(), 1);
     for (corefile, text) in [
         (block("example", 53, "c.test"), "do not reach this server block"),
         (block(".", 53, &long), "too long for members"),
