@@ -239,6 +239,14 @@ impl Keeper {
 }
 
 impl Keeper {
+    /// The zone that an exchange is for.
+    pub(super) fn kept(&mut self, order: &super::exchange::Order) -> Option<&mut Kept> {
+        let area = self.areas.get_mut(order.area)?;
+        // Not one that took the name of what it was for.
+        let is_current = area.schedule.is_current(&order.zone, order.token);
+        area.zones.get_mut(&order.zone).filter(|_| is_current)
+    }
+
     /// Tells whoever the zone is handed on to.
     pub(super) fn announce(&self, zone: &Name) {
         for area in &self.areas {

@@ -1,7 +1,7 @@
 //! What the thread does over and over.
 
 use super::ORIGIN;
-use super::areas::{Area, Kept};
+use super::areas::Area;
 use super::exchange::{Answer, Exchange, Failure, Order, Work, nanoseconds};
 use super::link::{has_no_ids, text_of};
 use super::lock::Lock;
@@ -273,14 +273,6 @@ impl Keeper {
                 self.up_to_date(&order, serial);
             }
         }
-    }
-
-    /// The zone that it is for.
-    pub(super) fn kept(&mut self, order: &Order) -> Option<&mut Kept> {
-        let area = self.areas.get_mut(order.area)?;
-        // Not one that took the name of what it was for.
-        let is_current = area.schedule.is_current(&order.zone, order.token);
-        area.zones.get_mut(&order.zone).filter(|_| is_current)
     }
 
     fn up_to_date(&mut self, order: &Order, serial: Serial) {
