@@ -8,7 +8,7 @@ use super::lock::Lock;
 use super::store::{Store, is_fresh};
 use crate::clock;
 use crate::fault::errno_text;
-use crate::limits::STORE_LOCK_INTERVAL;
+use crate::limits::{STORE_LOCK_INTERVAL, SWEEP_INTERVAL};
 use nodens_core::log::Level;
 use nodens_wire::Name;
 use nodens_zone::Zone;
@@ -103,6 +103,15 @@ impl Keeper {
             }
         }
         (foreign > 0).then(|| clock::mono_ns().saturating_add(nanoseconds(STORE_LOCK_INTERVAL)))
+    }
+
+    /// Another version of this zone is served, perhaps.
+    pub(super) fn sweep_later(&mut self, zone: &Arc<SecondaryZone>) {
+        if zone.served().sweep() > 0 && !self.unswept.iter().any(|other| Arc::ptr_eq(other, zone)) {
+            self.unswept.push(zone.clone());
+            let at = clock::mono_ns().saturating_add(nanoseconds(SWEEP_INTERVAL));
+            self.sweep_at.get_or_insert(at);
+        }
     }
 
     /// The area that keeps this very zone.

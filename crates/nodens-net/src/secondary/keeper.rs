@@ -37,8 +37,8 @@ pub(super) struct Keeper {
     /// Primaries to which no connection could be made, until they are tried again before others.
     unreachable: HashMap<SocketAddr, u64>,
     /// Zones whose earlier versions still had readers, and when to look again.
-    unswept: Vec<Arc<SecondaryZone>>,
-    sweep_at: Option<u64>,
+    pub(super) unswept: Vec<Arc<SecondaryZone>>,
+    pub(super) sweep_at: Option<u64>,
     random: Random,
     buffer: Vec<u8>,
     /// Of the folders that zones are kept in.
@@ -146,15 +146,6 @@ impl Keeper {
             self.unswept.retain(|zone| zone.served().sweep() > 0);
             let is_empty = self.unswept.is_empty();
             self.sweep_at = (!is_empty).then(|| now.saturating_add(nanoseconds(SWEEP_INTERVAL)));
-        }
-    }
-
-    /// Another version of this zone is served, perhaps.
-    pub(super) fn sweep_later(&mut self, zone: &Arc<SecondaryZone>) {
-        if zone.served().sweep() > 0 && !self.unswept.iter().any(|other| Arc::ptr_eq(other, zone)) {
-            self.unswept.push(zone.clone());
-            let at = clock::mono_ns().saturating_add(nanoseconds(SWEEP_INTERVAL));
-            self.sweep_at.get_or_insert(at);
         }
     }
 

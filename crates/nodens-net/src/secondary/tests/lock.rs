@@ -71,7 +71,8 @@ fn what_came_meanwhile_is_stored_also_if_another_zone_gets_the_lock() {
     other.try_lock().unwrap();
     let zone = Arc::new(SecondaryZone::new(zone(), vec!["127.0.0.1:1".parse().unwrap()]));
     let (key, store) = (None, Some(folder.path().to_owned()));
-    let configured = vec![Configured { zone: zone.clone(), catalog: None, key, store }];
+    let configured =
+        vec![Configured { zone: zone.clone(), catalog: None, key, store, groups: Vec::new() }];
     let service = SecondaryService { configured, ..SecondaryService::default() };
     let (sender, _log) = sync_channel(1000);
     let waker = Arc::new(Waker::new().unwrap());
