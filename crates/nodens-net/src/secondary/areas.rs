@@ -137,6 +137,7 @@ impl Keeper {
         let mut refresh = Refresh::new(zone.primaries().len());
         // A version that an earlier configuration has transferred, or an earlier process.
         let since = |at| Duration::from_nanos(now.saturating_sub(at));
+        age.into_iter().for_each(|age| zone.note_reached(now.saturating_sub(nanoseconds(age))));
         let age = age.or_else(|| zone.reached_ns().map(since));
         if let (Some(soa), Some(age)) = (zone.soa(), age) {
             refresh.restore(now, &soa, age);
