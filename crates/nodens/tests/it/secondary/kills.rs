@@ -3,6 +3,7 @@
 use super::peers::{Kind, Peer, Role, ZONE};
 use super::{Model, from_environment, records, serial, until};
 use crate::fixture::{Folder, Server, alone, free_port};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 /// How often something ends, unless `NODENS_KILLS` has another number:
@@ -110,13 +111,15 @@ fn kill(kind: Kind, name: &str, usual: u32) {
         }
     }
     let [primary, nodens, secondary] = ended;
-    println!(
+    let said = format!(
         "{kind:?}: killed {primary} times the primary, {nodens} Nodens ({} served at once from disk), {secondary} the \
          secondary; serial {} after {:?}",
         three.restored,
         model.serial,
         began.elapsed()
     );
+    // For those who want the figures of a long run.
+    _ = writeln!(std::io::stdout(), "{said}");
     assert!(three.restored * 2 >= nodens, "{} of {nodens}", three.restored);
 }
 
