@@ -268,7 +268,7 @@ impl Exchange {
             self.heard_ns = clock::mono_ns();
         }
         self.link.write().map_err(|error| match self.made {
-            true => Failure::Silent(text_of(&error)),
+            true => Failure::Silent(self.text_of(&error)),
             false => Failure::Unreachable(text_of(&error)),
         })
     }
@@ -279,15 +279,10 @@ impl Exchange {
                 Ok(Read::Octets(len)) => buffer.get(..len).unwrap_or_default(),
                 Ok(Read::Nothing) => break,
                 Ok(Read::End) => {
-                    // Some say no more to who shows no certificate, or the wrong one.
-                    let is_after_handshake = self.order.primary.identity.is_some() && !self.heard;
-                    let hint = match is_after_handshake && self.link.is_made() {
-                        true => " after the handshake: does it want a certificate?",
-                        false => "",
-                    };
-                    return Err(self.ended(format!("the primary closed the connection{hint}")));
+                    let text = format!("the primary closed the connection{}", self.hint());
+                    return Err(self.ended(text));
                 }
-                Err(error) => return Err(self.ended(text_of(&error))),
+                Err(error) => return Err(self.ended(self.text_of(&error))),
             };
             self.heard_ns = clock::mono_ns();
             self.heard = true;
@@ -296,6 +291,21 @@ impl Exchange {
             }
         }
         Ok(None)
+    }
+
+    fn text_of(&self, error: &io::Error) -> String {
+        let is_end = matches!(error.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE));
+        let hint = if is_end { self.hint() } else { "" };
+        format!("{}{hint}", text_of(error))
+    }
+
+    /// Some say no more to who shows no certificate, or the wrong one.
+    fn hint(&self) -> &'static str {
+        let is_within_tls = self.order.primary.identity.is_some();
+        match is_within_tls && self.link.is_made() && !self.heard {
+            true => " after the handshake: does it want a certificate?",
+            false => "",
+        }
     }
 
     /// That nothing more comes.
