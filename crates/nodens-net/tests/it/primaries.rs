@@ -96,11 +96,11 @@ fn what_is_wrong_with_a_primary_within_tls_is_said() {
     let old = of(tls(&authority, &rustls::version::TLS12));
     assert_eq!(old, "the primary speaks TLSv1_2, and transfers need TLS 1.3");
     let silent = of(tls(&authority, &rustls::version::TLS13));
-    assert_eq!(
-        silent,
-        "the primary closed the connection after the handshake: does it want a certificate?"
-    );
-    assert_eq!(of(listener(drop)), "the primary closed the connection");
+    assert!(silent.ends_with(" after the handshake: does it want a certificate?"), "{silent}");
+    // What it has not read makes the system say that it has gone.
+    let ended = ["the primary closed the connection", "connection reset by peer"];
+    let gone = of(listener(drop));
+    assert!(ended.contains(&gone.as_str()), "{gone}");
     let plain = of(listener(|mut stream| {
         _ = stream.write_all(b"\x00\x0c\x12\x34\x80\x05\0\0\0\0\0\0\0\0");
         _ = stream.read(&mut [0; 512]);
