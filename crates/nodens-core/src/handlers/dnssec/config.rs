@@ -101,7 +101,7 @@ fn warn(directive: &Directive, keys: &[SigningKey], block: &BlockBuilder<'_>) {
     if let Some(key) = keys.iter().find(|key| key.algorithm().is_rsa()) {
         let (algorithm, tag) = (key.algorithm(), key.tag());
         say(format!(
-            "{position}: key {tag} is {algorithm}, whose signatures take some 50 times longer than those of ECDSAP256SHA256; queries wait for them"
+            "{position}: key {tag} is {algorithm}, whose signatures take some 30 times longer than those of ECDSAP256SHA256; queries wait for them"
         ));
     }
 }
