@@ -30,6 +30,7 @@ pub(crate) const DIRECTIVES: &[&str] = &[
     "debug",
     "dns64",
     "dnssec",
+    "dynupdate",
     "erratic",
     "errors",
     "file",

@@ -39,7 +39,7 @@ fn check_says_where_and_what() {
     assert!(text.starts_with(&wanted), "{text}");
     assert!(text.contains("    forwrd . 192.0.2.1") && text.contains("^^^^^^"), "{text}");
 
-    let planned = folder.write("planned", ".:53 {\n dnssec\n}\n");
+    let planned = folder.write("planned", ".:53 {\n nomad\n}\n");
     let output = nodens().arg("-check").arg("-conf").arg(&planned).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("known to CoreDNS, but Nodens does not have it yet"), "{text}");
