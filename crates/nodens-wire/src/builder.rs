@@ -1,5 +1,6 @@
 //! Writes messages front to back with name compression (RFC 1035 section 4.1.4).
 
+use crate::block::Block;
 use crate::header::{self, Flags, Header};
 use crate::name::NameRef;
 use crate::reader::WireError;
@@ -240,6 +241,28 @@ impl<'b> Builder<'b> {
         Ok(())
     }
 
+    /// Writes a block of records, whose name stands at `name_at` of this message, where the name of the
+    /// question ends with it ([`Builder::end_of_question`]); of no meaning for a block of the root. Says
+    /// whether there was room where pointers reach. Later names do not end with pointers into it.
+    pub fn append(&mut self, block: &Block, name_at: u16) -> bool {
+        let start = self.out.len();
+        if start + block.octets().len() > POINTER_MAX {
+            return false;
+        }
+        self.out.extend_from_slice(block.octets());
+        let octets = self.out.get_mut(start..).unwrap_or_default();
+        block.move_pointers(octets, start, usize::from(name_at));
+        let sections = [Section::Authority, Section::Additional];
+        for (section, count) in sections.into_iter().zip(block.counts()) {
+            if count > 0 {
+                debug_assert!(section >= self.section, "sections are written in order");
+                self.section = section;
+                self.count_more(section.count_index(), count);
+            }
+        }
+        true
+    }
+
     /// Writes an owned record.
     pub fn push(&mut self, section: Section, record: &Record) -> Result<(), WireError> {
         let fields = (record.rtype, record.class, record.ttl);
@@ -258,9 +281,18 @@ impl<'b> Builder<'b> {
         self.out.len()
     }
 
+    /// Records of each section, the question first.
+    pub(crate) fn counts(&self) -> [u16; 4] {
+        self.counts
+    }
+
     fn count(&mut self, index: usize) {
+        self.count_more(index, 1);
+    }
+
+    fn count_more(&mut self, index: usize, more: u16) {
         if let Some(count) = self.counts.get_mut(index) {
-            *count = count.saturating_add(1);
+            *count = count.saturating_add(more);
             let at = 4 + 2 * index;
             if let Some(slot) = self.out.get_mut(at..at + 2) {
                 slot.copy_from_slice(&count.to_be_bytes());

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod block;
 pub mod builder;
 pub mod edns;
 pub mod framing;
@@ -38,6 +39,7 @@ mod suffixes;
 pub mod types;
 
 pub use admission::{Admission, Query, admit, not_implemented};
+pub use block::Block;
 pub use builder::{Builder, Owner};
 pub use header::{Flags, Header};
 pub use message::Message;

@@ -94,4 +94,13 @@ pub const INCOMING_MESSAGES_MAX: u64 = INCOMING_RECORDS_MAX;
 /// Messages without any record in one transfer to this server.
 pub const INCOMING_EMPTY_MAX: u64 = 16;
 
+/// Octets of the parts of responses that are written once, of all zones together.
+pub const PREPARED_OCTETS_MAX: usize = 8 << 20;
+/// The part of the memory of zones that they are: one in so many, if that is less.
+pub const PREPARED_PART: u64 = 16;
+/// Octets that have to be left of these before another part is made: more than one has.
+pub const PREPARED_RESERVE: usize = 32 << 10;
+/// Places for such parts in one version of a zone; a power of two.
+pub const PREPARED_SLOTS_MAX: usize = 8192;
+
 const _: () = assert!(MESSAGE_LEN <= 1 << 14 && MESSAGE_LEN < nodens_wire::MESSAGE_LEN_MAX);

@@ -17,7 +17,7 @@ pub(crate) mod source;
 use crate::job::{Resolution, States};
 use chain::{Chain, End};
 use nodens_wire::{HEADER_LEN, NameRef, Owner, Rcode, Section, Type};
-use nodens_zone::data::{Data, Found};
+use nodens_zone::data::{Data, Found, Part};
 use out::Out;
 use std::sync::Arc;
 
@@ -91,6 +91,9 @@ pub(crate) fn answer<S: States>(
             let is_referral = matches!(found, Found::Referral { .. }) && chain.is_empty();
             q.reply_with(rcode, !is_referral, |builder, qname| {
                 let mut out = Out::new(builder, data, dnssec);
+                if is_referral && referral(&mut out, qtype, &found) {
+                    return;
+                }
                 let name = chain.write(&mut out, qname);
                 // The question has it already, unless it is the root.
                 let owner = match chain.is_empty() && !qname.is_root() {
@@ -111,6 +114,16 @@ pub(crate) fn answer<S: States>(
 fn below(wildcard: Option<NameRef<'_>>) -> u8 {
     let parent = wildcard.and_then(NameRef::parent);
     parent.map_or(0, |parent| u8::try_from(parent.as_wire().len()).unwrap_or(u8::MAX))
+}
+
+/// Writes a referral as it was written for other names below the same cut; false if it was not.
+fn referral<'z>(out: &mut Out<'_, '_, 'z>, qtype: Type, found: &Found<'z>) -> bool {
+    let Found::Referral { cut, .. } = found else { return false };
+    let base = (*cut, out.above(*cut));
+    out.prepared((Part::Referral, *cut), base, |out| {
+        write(out, base, qtype, found);
+        additional(out, found);
+    })
 }
 
 /// Writes what was found for `name`, and what proves that it is all.

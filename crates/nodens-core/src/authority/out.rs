@@ -1,8 +1,8 @@
 //! RRsets and records into the sections of a response.
 
 use crate::limits::ADDITIONAL_NAMES_MAX;
-use nodens_wire::{Builder, Class, NameRef, Owner, Record, Section, Type};
-use nodens_zone::data::{Data, Found, Rrset};
+use nodens_wire::{Block, Builder, Class, NameRef, Owner, Record, Section, Type};
+use nodens_zone::data::{Data, Found, Part, Rrset};
 
 /// A response that is being written.
 pub(super) struct Out<'b, 'm, 'd> {
@@ -92,8 +92,45 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
         self.builder.records(section, owner, fields, rdata, standing).unwrap_or(owner)
     }
 
+    /// Writes a part that is the same for all queries of names that end with `base`, which is `name`,
+    /// and belongs to `key`; false if the caller has to write it.
+    pub(super) fn prepared(
+        &mut self,
+        (part, key): (Part, NameRef<'_>),
+        (name, base): (NameRef<'_>, Owner<'_>),
+        make: impl FnOnce(&mut Out<'_, '_, 'd>),
+    ) -> bool {
+        let (data, dnssec) = (self.data, self.dnssec);
+        let at = match base {
+            Owner::At(at) => at,
+            // Nothing points to the root.
+            Owner::Name(name) if name.is_root() => 0,
+            // The letters are not those of the question.
+            Owner::Name(_) => return false,
+        };
+        let block = data.prepared(part, key, dnssec, || {
+            Block::new(name, |builder| make(&mut Out::new(builder, data, dnssec)))
+        });
+        block.is_some_and(|block| self.builder.append(block, at))
+    }
+
+    fn prepared_at_origin(
+        &mut self,
+        part: (Part, NameRef<'_>),
+        make: impl FnOnce(&mut Out<'_, '_, 'd>),
+    ) -> bool {
+        self.prepared(part, (self.data.origin(), self.origin), make)
+    }
+
     /// Writes the servers of the zone into the authority section.
     pub(super) fn servers(&mut self) {
+        let part = (Part::Servers, self.data.origin());
+        if !self.prepared_at_origin(part, |out| out.write_servers()) {
+            self.write_servers();
+        }
+    }
+
+    fn write_servers(&mut self) {
         if let Some(servers) = self.data.apex(Type::NS) {
             self.with_ttl(Section::Authority, self.origin, &servers, servers.ttl());
             self.servers_written = true;
@@ -103,6 +140,13 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
     /// Writes the SOA record of a negative answer. How long it may be kept is the lesser of its
     /// TTL and of its last field (RFC 2308 section 3).
     pub(super) fn soa(&mut self) {
+        let part = (Part::Soa, self.data.origin());
+        if !self.prepared_at_origin(part, |out| out.write_soa()) {
+            self.write_soa();
+        }
+    }
+
+    fn write_soa(&mut self) {
         let data = self.data;
         if let Some(soa) = data.apex(Type::SOA) {
             let ttl = soa.ttl().min(data.soa().minimum());
@@ -115,8 +159,16 @@ impl<'b, 'm, 'd> Out<'b, 'm, 'd> {
         let data = self.data;
         if self.dnssec {
             for rrset in data.proof(name, found).iter() {
-                self.rrset(Section::Authority, rrset.owner(), &rrset);
+                self.proof_of(rrset);
             }
+        }
+    }
+
+    fn proof_of(&mut self, rrset: Rrset<'d>) {
+        let owner = rrset.owner();
+        let part = (Part::Proof, owner);
+        if !self.prepared_at_origin(part, |out| out.rrset(Section::Authority, owner, &rrset)) {
+            self.rrset(Section::Authority, owner, &rrset);
         }
     }
 

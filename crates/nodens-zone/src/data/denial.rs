@@ -1,8 +1,8 @@
 //! Proofs of what is not in a signed zone, out of the NSEC (RFC 4035 section 3.1.3) and NSEC3 records
 //! (RFC 5155 section 7.2) that it has.
 
-use super::key::Place;
-use super::lookup::wildcard_name;
+use super::key::{Key, Place};
+use super::lookup::{Gap, wildcard_name};
 use super::rrset::Rrset;
 use super::trie::Entry;
 use super::{Data, Found};
@@ -137,11 +137,9 @@ impl Data {
                 proof.push(self.nsec_before(qname));
                 proof.push(wildcard.and_then(|wildcard| self.nsec_before(wildcard)));
             }
-            Found::NxDomain { closest_encloser } => {
-                proof.push(self.nsec_before(qname));
-                let mut buffer = [0; NAME_LEN_MAX];
-                let wildcard = wildcard_name(*closest_encloser, &mut buffer);
-                proof.push(wildcard.and_then(|wildcard| self.nsec_before(wildcard)));
+            Found::NxDomain { closest_encloser, gap } => {
+                proof.push(self.nsec_in(qname, *gap));
+                proof.push(self.nsec_of_wildcard(*closest_encloser));
             }
             Found::Referral { cut, ds: None, .. } => proof.push(self.rrset(*cut, Type::NSEC)),
             Found::Referral { .. } | Found::Dname { .. } | Found::Outside => {}
@@ -155,17 +153,41 @@ impl Data {
         let origin = self.origin();
         let place = Place::new(name, origin)?;
         let walk = self.names.walk(&place, origin);
-        let mut candidate = walk.hidden_by.or(walk.hit);
-        let (mut key, mut reached) = (place.key, (walk.common, walk.is_behind));
+        let reached = (walk.common, walk.is_behind);
+        match walk.hidden_by.or(walk.hit) {
+            Some(entry) => self.nsec_at_or_before(entry),
+            None => self.nsec_at_or_before(self.names.before(&place.key, reached)?),
+        }
+    }
+
+    /// The NSEC record that covers a name which does not exist.
+    fn nsec_in(&self, name: NameRef<'_>, gap: Gap) -> Option<Rrset<'_>> {
+        let key = Key::new(name, self.origin())?;
+        self.nsec_at_or_before(self.names.before(&key, (gap.common, gap.is_behind))?)
+    }
+
+    /// The NSEC record that covers the wildcard right below a name.
+    fn nsec_of_wildcard(&self, encloser: NameRef<'_>) -> Option<Rrset<'_>> {
+        let node = self.prepared.covering((encloser, self.count), || {
+            let mut buffer = [0; NAME_LEN_MAX];
+            let set = self.nsec_before(wildcard_name(encloser, &mut buffer)?)?;
+            let place = Place::new(set.owner(), self.origin())?;
+            self.names.get(&place).map(|entry| entry.node.clone())
+        });
+        match node {
+            Some(node) => node.set(Type::NSEC, self.class),
+            None => self.nsec_before(wildcard_name(encloser, &mut [0; NAME_LEN_MAX])?),
+        }
+    }
+
+    fn nsec_at_or_before<'z>(&'z self, entry: Entry<'z>) -> Option<Rrset<'z>> {
+        let mut entry = entry;
         for _ in 0..NSEC_STEPS {
-            if let Some(entry) = candidate {
-                if let Some(set) = entry.node.set(Type::NSEC, self.class) {
-                    return Some(set);
-                }
-                key = Place::new(entry.node.owner(), origin)?.key;
-                reached = (key.len(), false);
+            if let Some(set) = entry.node.set(Type::NSEC, self.class) {
+                return Some(set);
             }
-            candidate = Some(self.names.before(&key, reached)?);
+            let key = Key::new(entry.node.owner(), self.origin())?;
+            entry = self.names.before(&key, (key.len(), false))?;
         }
         None
     }
@@ -198,7 +220,7 @@ impl Data {
                 proof.push(self.nsec3(params, *wildcard).either());
             }
             Found::NoData { wildcard: None } => self.prove_name(params, qname, &mut proof),
-            Found::NxDomain { closest_encloser } => {
+            Found::NxDomain { closest_encloser, .. } => {
                 let proven = self.prove_encloser(params, qname, *closest_encloser, &mut proof);
                 let wildcard = proven.and_then(|above| wildcard_name(above, &mut buffer));
                 proof.push(wildcard.and_then(|name| self.nsec3(params, name).cover()));

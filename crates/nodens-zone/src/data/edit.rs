@@ -3,6 +3,7 @@
 use super::check::{check_cname, is_hashed, is_wildcard};
 use super::key::Place;
 use super::node::{Added, Node};
+use super::prepared::Prepared;
 use super::room::Claim;
 use super::rrset::{Rrset, Rrsets, is_same};
 use super::trie::{Entry, Flags, Trie, Walk};
@@ -241,7 +242,8 @@ impl Edit {
         let apex = apex.node.clone();
         let Self { origin, class, names, hashed, records, count, .. } = self;
         let soa = Arc::new(soa);
-        Ok(Data { origin, class, soa, names, apex, hashed, records, count, signed })
+        let prepared = Prepared::default();
+        Ok(Data { origin, class, soa, names, apex, hashed, records, count, signed, prepared })
     }
 
     /// A zone has one SOA record: another one takes its place.

@@ -64,9 +64,20 @@ pub enum Found<'z> {
     NxDomain {
         /// The lowest name above that exists.
         closest_encloser: NameRef<'z>,
+        /// Where the name would be, for [`Data::proof`].
+        gap: Gap,
     },
     /// The name does not lie in the zone.
     Outside,
+}
+
+/// Between which names one that does not exist would be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gap {
+    /// Symbols that its key has in common with the one nearest to it.
+    pub(super) common: usize,
+    /// Whether that one is less.
+    pub(super) is_behind: bool,
 }
 
 impl<'z> Found<'z> {
@@ -102,7 +113,7 @@ impl Data {
             };
         }
         let Some(encloser) = self.names.encloser(&place.key, walk.common, origin) else {
-            return Found::NxDomain { closest_encloser: origin };
+            return Found::NxDomain { closest_encloser: origin, gap: Gap::default() };
         };
         let closest_encloser = encloser.node.owner();
         let wildcard = if encloser.flags.has(Flags::WILDCARD) {
@@ -114,7 +125,10 @@ impl Data {
             // Neither NS nor DNAME records of a wildcard act on names that it stands for (RFC 4592
             // sections 4.2 and 4.4); they are data.
             Some(entry) => self.at(entry.node, qtype, Some(entry.node.owner())),
-            None => Found::NxDomain { closest_encloser },
+            None => {
+                let gap = Gap { common: walk.common, is_behind: walk.is_behind };
+                Found::NxDomain { closest_encloser, gap }
+            }
         }
     }
 

@@ -26,6 +26,7 @@ mod edit;
 mod key;
 mod lookup;
 mod node;
+mod prepared;
 pub mod room;
 mod rrset;
 mod served;
@@ -38,7 +39,8 @@ pub use check::{Incomplete, Refused};
 pub use denial::Proof;
 pub use difference::{Conflict, Difference};
 pub use edit::Edit;
-pub use lookup::Found;
+pub use lookup::{Found, Gap};
+pub use prepared::Part;
 pub(crate) use rrset::is_same;
 pub use rrset::{Rrset, RrsetRecords, Rrsets};
 pub use served::Served;
@@ -47,6 +49,7 @@ use crate::zone::{Cursor, Soa, Version};
 use key::Place;
 use node::Node;
 use nodens_wire::{Class, Name, NameRef, Type};
+use prepared::Prepared;
 use std::fmt;
 use std::sync::Arc;
 use trie::Trie;
@@ -69,6 +72,7 @@ pub struct Data {
     records: u64,
     count: u64,
     signed: bool,
+    prepared: Prepared,
 }
 
 impl fmt::Debug for Data {

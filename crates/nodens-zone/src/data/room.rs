@@ -3,8 +3,8 @@
 //! What is served and what is being made count together. What two versions share counts once; what versions
 //! have that are kept for their last readers alone does not count.
 
-use crate::limits::ROOM_STEP;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::limits::{PREPARED_OCTETS_MAX, PREPARED_PART, ROOM_STEP};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Octets of all versions that are served.
 static HELD: AtomicU64 = AtomicU64::new(0);
@@ -12,6 +12,8 @@ static HELD: AtomicU64 = AtomicU64::new(0);
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
 /// Octets that both together may be.
 static MOST: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Octets that prepared parts of responses may take beside them.
+static PREPARED_MOST: AtomicUsize = AtomicUsize::new(PREPARED_OCTETS_MAX);
 
 /// Octets of all versions that are served, about.
 pub fn held() -> u64 {
@@ -24,9 +26,17 @@ pub fn most() -> u64 {
 }
 
 /// From now on no zone grows while all of them take more than so many octets
-/// ([`Refused::NoRoom`](super::Refused::NoRoom)). What is served stays.
+/// ([`Refused::NoRoom`](super::Refused::NoRoom)), less a part for what is prepared of responses. What is
+/// served stays.
 pub fn set_most(octets: u64) {
-    MOST.store(octets, Ordering::Relaxed);
+    let part = (octets / PREPARED_PART).min(PREPARED_OCTETS_MAX as u64);
+    PREPARED_MOST.store(part as usize, Ordering::Relaxed);
+    MOST.store(octets - part, Ordering::Relaxed);
+}
+
+/// Octets that the prepared parts of responses may take.
+pub(super) fn prepared_most() -> usize {
+    PREPARED_MOST.load(Ordering::Relaxed)
 }
 
 /// Another version is served: of so many octets, in the place of one of so many.

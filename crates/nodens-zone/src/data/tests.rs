@@ -55,7 +55,7 @@ fn ask(data: &Data, qname: &str, qtype: Type) -> String {
             format!("referral {cut} NSx{} DS {}", ns.count(), ds.is_some())
         }
         Found::NoData { wildcard } => format!("NODATA{}", suffix(wildcard)),
-        Found::NxDomain { closest_encloser } => format!("NXDOMAIN below {closest_encloser}"),
+        Found::NxDomain { closest_encloser, .. } => format!("NXDOMAIN below {closest_encloser}"),
         Found::Outside => "outside".to_owned(),
     }
 }

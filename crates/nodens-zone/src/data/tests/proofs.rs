@@ -183,7 +183,7 @@ fn is_proven(qname: NameRef<'_>, found: &Found<'_>, verifier: &Verifier<'_>) -> 
         Found::NoData { wildcard: None } => {
             verifier.matches(qname) || verifier.encloser(qname).is_some()
         }
-        Found::NxDomain { closest_encloser } => {
+        Found::NxDomain { closest_encloser, .. } => {
             let encloser = verifier.encloser(qname);
             encloser.is_some_and(|above| closest_encloser.is_in_domain(above))
                 // If opt-out left the encloser out, no more can be proven than that.
