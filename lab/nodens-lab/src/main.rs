@@ -121,3 +121,29 @@ fn stop() -> anyhow::Result<Arc<AtomicBool>> {
     }
     Ok(stop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A default stands in the code as text, which only a run reads.
+    #[test]
+    fn every_command_accepts_its_own_defaults() {
+        let server = "127.0.0.1:53";
+        for line in [
+            &["load", "-s", server][..],
+            &["echo"],
+            &["ab", "--a", server, "--b", server],
+            &["demo"],
+            &["hold", "-s", server],
+            &["bench"],
+            &["authority", "ixfr"],
+            &["bench-lab"],
+        ] {
+            let words = [&["nodens-lab"], line].concat();
+            if let Err(error) = Cli::try_parse_from(&words) {
+                panic!("{line:?}: {error}");
+            }
+        }
+    }
+}

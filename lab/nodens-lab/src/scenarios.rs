@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "20%", value_parser = lab_units::part)]
     load: f64,
     /// When a server that has not served everything is given up.
-    #[arg(long, value_name = "TIME", default_value = "20m", value_parser = lab_units::whole_seconds)]
+    #[arg(long, value_name = "TIME", default_value = "20min", value_parser = lab_units::whole_seconds)]
     patience: f64,
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
