@@ -10,36 +10,55 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files that examples name and that must exist, with what stands in them.
-const FILES: [(&str, &str); 6] = [
-    ("/etc/resolv.conf", "search lab.example.org example.org\nnameserver 192.0.2.53\n"),
-    ("/etc/nodens/weights", "www.example.org\n192.0.2.1 3\n192.0.2.2 1\n"),
+/// Files that examples name, in whatever folder, and that must exist, with what stands in them.
+const FILES: [(&str, &str); 7] = [
+    ("resolv.conf", "search lab.example.org example.org\nnameserver 192.0.2.53\n"),
+    ("weights", "www.example.org\n192.0.2.1 3\n192.0.2.2 1\n"),
+    ("example.org.zone", "@ 60 SOA ns hostmaster 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.53\n"),
     (
-        "/etc/nodens/Kexample.org.+013+31548.key",
+        "Kexample.org.+013+31548.key",
         include_str!("../../nodens-zone/testdata/dnssec/Kexample.org.+013+31548.key"),
     ),
     (
-        "/etc/nodens/Kexample.org.+013+31548.private",
+        "Kexample.org.+013+31548.private",
         include_str!("../../nodens-zone/testdata/dnssec/Kexample.org.+013+31548.private"),
     ),
     (
-        "/etc/nodens/Kcluster.local.+015+17213.key",
+        "Kcluster.local.+015+17213.key",
         "cluster.local. 3600 IN DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=\n",
     ),
     (
-        "/etc/nodens/Kcluster.local.+015+17213.private",
+        "Kcluster.local.+015+17213.private",
         "Private-key-format: v1.2\nAlgorithm: 15 (ED25519)\nPrivateKey: ODIyNjAzODQ2MjgwODAxMjI2NDUxOTAyMDQxNDIyNjI=\n",
     ),
 ];
 
-/// A certificate and its key, which differ from run to run.
-const CERTIFICATE: [&str; 2] = ["/etc/nodens/cert.pem", "/etc/nodens/key.pem"];
+/// Certificates, keys and authorities, made anew in each run.
+const PEM_FILES: [&str; 5] = ["cert.pem", "ca.pem", "nodens.pem", "key.pem", "nodens.key"];
 
-/// What stands in these.
-fn certificate() -> [String; 2] {
+/// Writes all of them into a folder.
+fn write_files(folder: &Path) {
     let made = rcgen::generate_simple_self_signed(["dns.example.org".to_owned()]);
     let rcgen::CertifiedKey { cert, signing_key } = made.expect("a certificate");
-    [cert.pem(), signing_key.serialize_pem()]
+    let (certificate, key) = (cert.pem(), signing_key.serialize_pem());
+    let pem = |name: &str| if name.contains("key") { key.clone() } else { certificate.clone() };
+    let texts = FILES.map(|(name, text)| (name, text.to_owned())).into_iter();
+    for (name, text) in texts.chain(PEM_FILES.map(|name| (name, pem(name)))) {
+        fs::write(folder.join(name), text).expect("a file");
+    }
+}
+
+/// A Corefile whose files are those of `folder`, as far as it has them.
+fn in_folder(corefile: &str, folder: &Path) -> String {
+    let words = corefile.split_inclusive(char::is_whitespace).map(|word| {
+        let Some(name) = Path::new(word.trim()).file_name() else { return word.to_owned() };
+        let path = folder.join(name);
+        // Keys are named without the endings of their files.
+        let key = folder.join(format!("{}.key", name.display()));
+        let known = path.is_file() || key.is_file();
+        if known { word.replace(word.trim(), &path.to_string_lossy()) } else { word.to_owned() }
+    });
+    words.collect()
 }
 
 /// A block of a README: where it starts and its text.
@@ -96,13 +115,7 @@ fn pages() -> Vec<PathBuf> {
 
 /// Builds a configuration from `text`, or says why not.
 fn check(text: &str, folder: &Path) -> Result<(), String> {
-    let mut text = text.to_owned();
-    for path in FILES.map(|(path, _)| path).into_iter().chain(CERTIFICATE) {
-        let name = Path::new(path).file_name().expect("a file");
-        text = text.replace(path, &folder.join(name).to_string_lossy());
-    }
-    // Keys are named without the endings of their files.
-    text = text.replace("/etc/nodens/K", &folder.join("K").to_string_lossy());
+    let text = in_folder(text, folder);
     let (sender, _log) = std::sync::mpsc::sync_channel(64);
     let shared = Arc::new(Shared::new(1, Sink::new(sender)));
     let of = |addresses: [&str; 2]| -> Vec<IpAddr> {
@@ -120,14 +133,7 @@ fn check(text: &str, folder: &Path) -> Result<(), String> {
 #[test]
 fn every_corefile_in_every_readme_and_page_is_accepted() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (path, text) in FILES {
-        let name = Path::new(path).file_name().expect("a file");
-        fs::write(folder.path().join(name), text).expect("a file");
-    }
-    for (path, text) in CERTIFICATE.into_iter().zip(certificate()) {
-        let name = Path::new(path).file_name().expect("a file");
-        fs::write(folder.path().join(name), text).expect("a file");
-    }
+    write_files(folder.path());
     let mut wrong = Vec::new();
     let (readmes, pages) = (readmes(), pages());
     for path in readmes.iter().chain(&pages) {

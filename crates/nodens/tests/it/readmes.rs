@@ -4,6 +4,7 @@
 //! the files it names, the upstreams' hosts and what a pod finds of its cluster are made up there.
 
 use crate::fixture::{Folder, need, nodens};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,6 +106,22 @@ const FILES: &[(&str, &str)] = &[
     ("example.hosts", "192.0.2.1 a.example.org\n"),
     ("example.org.zone", "@ 60 SOA ns hostmaster 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.53\n"),
     ("resolv.conf", "nameserver 192.0.2.53\nsearch example.org\n"),
+    (
+        "Kexample.org.+013+31548.key",
+        include_str!("../../../nodens-zone/testdata/dnssec/Kexample.org.+013+31548.key"),
+    ),
+    (
+        "Kexample.org.+013+31548.private",
+        include_str!("../../../nodens-zone/testdata/dnssec/Kexample.org.+013+31548.private"),
+    ),
+    (
+        "Kcluster.local.+015+17213.key",
+        "cluster.local. 3600 IN DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=\n",
+    ),
+    (
+        "Kcluster.local.+015+17213.private",
+        "Private-key-format: v1.2\nAlgorithm: 15 (ED25519)\nPrivateKey: ODIyNjAzODQ2MjgwODAxMjI2NDUxOTAyMDQxNDIyNjI=\n",
+    ),
 ];
 
 /// The same of a certificate, its key and its authority.
@@ -138,12 +155,20 @@ impl Files {
     }
 }
 
+/// The name of a key by its public file.
+fn stem_of_key(file: &str) -> Option<&OsStr> {
+    file.strip_suffix(".key").map(OsStr::new)
+}
+
 /// Absolute paths of the example files are moved into the folder.
 fn in_folder(folder: &Folder, corefile: &str) -> String {
     let words = corefile.split_inclusive(char::is_whitespace).map(|word| {
         let file = Path::new(word.trim());
         let mut names = FILES.iter().map(|(name, _)| *name).chain(PEM_FILES);
-        let known = file.file_name().is_some_and(|name| names.any(|known| name == known));
+        // Keys are named without the endings of their files.
+        let known = file
+            .file_name()
+            .is_some_and(|name| names.any(|it| name == it || Some(name) == stem_of_key(it)));
         if file.is_absolute() && known && !file.exists() {
             let name = file.file_name().unwrap_or_default();
             word.replace(word.trim(), &folder.0.join(name).to_string_lossy())
