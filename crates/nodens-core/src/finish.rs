@@ -1,11 +1,12 @@
 //! The first and the last step of every answer: what EDNS does not allow; ID, question, OPT, size.
 
+use crate::compact;
 use crate::config::Config;
 use crate::cookie;
 use crate::handler::Job;
 use crate::limits::PADDING_BLOCK;
 use crate::shared::Shared;
-use nodens_wire::edns::{code, push_option};
+use nodens_wire::edns::{CO, DO, code, push_option};
 use nodens_wire::shape::{ResponseEdns, pad, shape_as};
 use nodens_wire::{Builder, Flags, HEADER_LEN, Rcode, header};
 use nodens_zone::tsig::Signer;
@@ -28,13 +29,18 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
     }
     restore_question(job);
     let is_padded = answer_options(config, shared, job);
+    let is_compact = block.is_some_and(|block| block.settings.signs) && takes_compact(job);
+    if is_compact && rcode == Rcode::NOERROR && compact::denies_name(&job.current.response.wire) {
+        rcode = Rcode::NXDOMAIN;
+        job.current.response.rcode = rcode;
+    }
     let response = &mut job.current.response;
     let own = block.map_or(u16::MAX, |block| block.settings.udp_size_max);
     let udp_size = job.query.udp_size().min(own);
     let edns = job.query.edns.as_ref().map(|edns| ResponseEdns {
         // The client's own figure is given back, even one below the 512 octets that count then.
         udp_size: edns.udp_size.min(own),
-        flags: edns.flags & nodens_wire::edns::DO,
+        flags: edns.flags & if is_compact { DO | CO } else { DO },
         options: &response.options,
     });
     let limit = job.recipient.client().transport.max_message(udp_size);
@@ -52,6 +58,11 @@ pub fn finish(config: &Config, shared: &Shared, job: &mut Job) {
     if let Some(signer) = job.signer.take() {
         sign(job, signer);
     }
+}
+
+/// Whether the client takes NXDOMAIN with a denial that says NOERROR to others (RFC 9824 section 5.1).
+fn takes_compact(job: &Job) -> bool {
+    job.query.edns.as_ref().is_some_and(|edns| edns.flags & (DO | CO) == DO | CO)
 }
 
 /// Signs the message as it will be sent, and has those that follow it signed.

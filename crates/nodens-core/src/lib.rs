@@ -19,6 +19,7 @@ pub mod chain;
 pub mod challenges;
 pub mod cluster;
 pub mod coalescing;
+mod compact;
 pub mod config;
 pub mod containment;
 pub mod cookie;

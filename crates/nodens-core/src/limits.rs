@@ -149,6 +149,12 @@ pub const KEY_FILE_LEN_MAX: usize = 1 << 20;
 pub const SIGNATURES_DEFAULT: usize = 10_000;
 /// The most that are kept, whatever it says. One takes about 350 octets with a key of ECDSAP256SHA256.
 pub const SIGNATURES_MAX: usize = 1 << 17;
+/// Of RRsets that are made for questions, which may be any, one part in this many is kept beside them.
+pub const SIGNATURES_MADE_SHARE: usize = 4;
+/// How much a worker may sign in a second, in units of about 20 µs: a fifth of its time.
+pub const SIGNING_PER_SECOND: u64 = 10_000;
+/// How much at once, in the same units.
+pub const SIGNING_BURST: u64 = SIGNING_PER_SECOND / 4;
 /// Records at the front of a file that `sign` looks for signatures of the SOA record in, as in CoreDNS.
 pub const SIGNED_FILE_RECORDS: usize = 100;
 /// RRsets that `dnssec` signs in one response; others stay unsigned.

@@ -23,6 +23,9 @@ pub struct Response {
     pub answered_by: Option<usize>,
     /// Octets at the end of the qname that a wildcard lies right below which stands for it; 0 if none does.
     pub below_wildcard: u8,
+    /// A zone of this server says that another zone begins at a name: that of the servers in the authority
+    /// section, or the qname, which has no DS records.
+    pub is_cut: bool,
     /// The message is known to have no OPT record, so that none is looked for.
     pub without_opt: bool,
     /// It follows something that changes at any time and costs nothing to ask again, so `cache`
@@ -48,6 +51,7 @@ impl Response {
         self.dropped = false;
         self.live = false;
         self.below_wildcard = 0;
+        self.is_cut = false;
         self.without_opt = false;
         self.handed_on = false;
         self.answered_by = None;

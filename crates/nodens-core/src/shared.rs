@@ -29,6 +29,8 @@ pub struct Shared {
     pub secondaries: nodens_zone::secondary::Known,
     /// Zones that are kept in databases, for the next configuration.
     pub dynamic: nodens_zone::dynamic::Known,
+    /// Signatures that `dnssec` has made, for all servers of a block and the next configuration.
+    pub signatures: crate::handlers::dnssec::Known,
     /// Catalogs of the zones of this server, for the next configuration.
     pub catalogs: nodens_zone::catalog::KnownCatalogs,
     /// What is counted of NOTIFY to other servers.
@@ -71,6 +73,7 @@ impl Shared {
             clusters: crate::cluster::Clusters::default(),
             secondaries: nodens_zone::secondary::Known::default(),
             dynamic: nodens_zone::dynamic::Known::default(),
+            signatures: crate::handlers::dnssec::Known::default(),
             catalogs: nodens_zone::catalog::KnownCatalogs::default(),
             notified: Arc::default(),
             transfers: Arc::default(),

@@ -57,6 +57,8 @@ pub mod extended_error {
     pub const NETWORK_ERROR: u16 = 23;
     /// Invalid data.
     pub const INVALID_DATA: u16 = 24;
+    /// Invalid query type (RFC 9824 section 3.5).
+    pub const INVALID_QUERY_TYPE: u16 = 30;
 }
 
 /// What the OPT record of a message says, with its options by position.
@@ -76,6 +78,8 @@ pub struct Edns {
 
 /// The DO bit in [`Edns::flags`].
 pub const DO: u16 = 0x8000;
+/// The bit behind it: compact denials are understood, whatever their RCODE (RFC 9824 section 5.1).
+pub const CO: u16 = 0x4000;
 /// Octets of an OPT record without options.
 pub const OPT_LEN: usize = 11;
 /// Length of the code and the length of an option, in octets.

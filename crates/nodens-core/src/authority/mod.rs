@@ -88,6 +88,7 @@ pub(crate) fn answer<S: States>(
                 Found::NxDomain { .. } => Rcode::NXDOMAIN,
                 _ => Rcode::NOERROR,
             };
+            let is_cut = is_cut(data, q.qname.view(), qtype, &found, &chain);
             let is_referral = matches!(found, Found::Referral { .. }) && chain.is_empty();
             q.reply_with(rcode, !is_referral, |builder, qname| {
                 let mut out = Out::new(builder, data, dnssec);
@@ -105,8 +106,28 @@ pub(crate) fn answer<S: States>(
                 additional(&mut out, &found);
             });
             q.response.without_opt = true;
+            q.response.is_cut = is_cut;
             Reply::Answered
         }
+    }
+}
+
+/// Whether what was found says that another zone begins at a name: a referral does, and that there are no
+/// DS records beside NS records.
+fn is_cut(
+    data: &Data,
+    qname: NameRef<'_>,
+    qtype: Type,
+    found: &Found<'_>,
+    chain: &Chain<'_>,
+) -> bool {
+    let has_servers = || data.rrsets(qname).any(|rrset| rrset.rtype() == Type::NS);
+    match found {
+        Found::Referral { .. } => true,
+        Found::NoData { .. } if qtype == Type::DS => {
+            chain.is_empty() && qname != data.origin() && has_servers()
+        }
+        _ => false,
     }
 }
 

@@ -50,6 +50,8 @@ pub struct BlockSettings {
     pub udp_size_max: u16,
     /// Whether a handler of the block takes UPDATE messages (RFC 2136).
     pub takes_updates: bool,
+    /// Whether `dnssec` signs responses of the block.
+    pub signs: bool,
     /// Zones whose answers change at any time: `cache` leaves them as they are.
     pub live: Vec<Name>,
 }
@@ -212,6 +214,7 @@ impl Default for BlockSettings {
             metadata: None,
             udp_size_max: u16::MAX,
             takes_updates: false,
+            signs: false,
             live: Vec::new(),
         }
     }

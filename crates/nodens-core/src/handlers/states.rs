@@ -1,6 +1,6 @@
 //! What handlers remember: of a resolution, and in a worker.
 
-use super::{LookupState, cache, kubernetes, rewrite, rrl};
+use super::{LookupState, cache, dnssec, kubernetes, rewrite, rrl};
 use crate::asking;
 use crate::config::Config;
 use crate::job::States;
@@ -76,6 +76,8 @@ impl HandlerStates {
 pub struct OfWorker {
     /// Room for what `kubernetes` finds for a question.
     pub(crate) kubernetes: kubernetes::Scratch,
+    /// How much `dnssec` has signed of late.
+    pub(crate) dnssec: dnssec::Meter,
     /// What `rrl` counts.
     pub(crate) rrl: rrl::Tables,
 }

@@ -85,6 +85,15 @@ impl SigningKey {
         self.algorithm
     }
 
+    /// Octets of its signatures: with RSA as many as the modulus has.
+    pub fn signature_len(&self) -> usize {
+        match (&self.pair, self.algorithm) {
+            (Pair::Rsa(pair), _) => pair.public().modulus_len(),
+            (_, Algorithm::EcdsaP384Sha384) => 96,
+            _ => 64,
+        }
+    }
+
     fn flags(&self) -> u16 {
         self.rdata.first_chunk().copied().map_or(0, u16::from_be_bytes)
     }

@@ -1,6 +1,5 @@
 //! `dnssec [ZONES…] { key file KEY…; cache_capacity CAPACITY }`.
 
-use super::signatures::Signatures;
 use super::{Dnssec, SPEC};
 use crate::config::BlockBuilder;
 use crate::limits::{SIGNATURES_DEFAULT, SIGNATURES_MAX};
@@ -39,6 +38,7 @@ pub(super) fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Resu
     }
     check(directive, &zones, &keys)?;
     warn(directive, &keys, block);
+    block.settings.signs = !keys.is_empty();
     block.push(handler(zones, keys, capacity, block));
     Ok(())
 }
@@ -49,7 +49,7 @@ fn handler(
     capacity: usize,
     block: &BlockBuilder<'_>,
 ) -> Dnssec {
-    let signatures = Arc::new(Signatures::new(capacity));
+    let signatures = block.shared.signatures.of(block.fingerprint, &keys, capacity);
     let registry = &block.shared.registry;
     let server = ("server", &*block.server);
     let counted = Arc::downgrade(&signatures);
@@ -61,8 +61,10 @@ fn handler(
     let hits = registry.counter("coredns_dnssec_cache_hits_total", help, &[server]);
     let help = "RRsets that had to be signed.";
     let misses = registry.counter("coredns_dnssec_cache_misses_total", help, &[server]);
+    let help = "Responses that were not given as too many signatures were to be made.";
+    let refused = registry.counter("nodens_dnssec_refused_total", help, &[server]);
     let is_split = keys.iter().any(SigningKey::is_ksk) && keys.iter().any(SigningKey::is_zsk);
-    Dnssec { zones, keys, is_split, signatures, hits, misses }
+    Dnssec { zones, keys, is_split, signatures, hits, misses, refused }
 }
 
 /// `key file KEY…`.

@@ -1,21 +1,27 @@
 //! `dnssec`: signs responses as they are given, and proves what does not exist with NSEC records that are
-//! made for the question (compact denial, RFC 9824, with NOERROR for names that do not exist).
+//! made for the question (compact denial, RFC 9824). Names that do not exist get NOERROR here; who takes
+//! NXDOMAIN gets it at the very end.
 
 mod config;
 mod denial;
+mod meter;
 mod signatures;
 mod signing;
 
-use crate::handler::{Cx, Handle, Spec, Step};
+use crate::handler::{Cx, Handle, Resolution, Spec, Step};
 use crate::metrics::Counter;
 use crate::zones::Zones;
+use meter::Sort;
+use nodens_wire::edns::extended_error;
 use nodens_wire::{Class, Opcode, Rcode, Section, Type};
 use nodens_zone::dnssec::{Canonical, SigningKey};
 use signatures::Signatures;
-use signing::{ORIGINAL_TTL, Signing};
+use signing::{Asked, ORIGINAL_TTL, Signing};
 use std::sync::Arc;
 
 use config::setup;
+pub use meter::Meter;
+pub use signatures::Known;
 
 #[cfg(test)]
 mod tests;
@@ -33,6 +39,7 @@ pub struct Dnssec {
     signatures: Arc<Signatures>,
     hits: Counter,
     misses: Counter,
+    refused: Counter,
 }
 
 impl Dnssec {
@@ -49,15 +56,21 @@ impl Dnssec {
 
     /// Answers with the keys, which lie at the apex of every zone.
     fn answer_keys(&self, cx: &mut Cx<'_>) -> Step {
-        let mut signing = Signing::new(self, cx.now, &cx.worker.cells);
+        let (parts, meter) = (&cx.worker.parts, &mut cx.worker.own.dnssec);
+        let mut signing = Signing::new(self, cx.now, &parts.cells, meter);
         let q = &mut cx.job.current;
         let rdatas = || self.keys.iter().map(SigningKey::rdata);
-        let ttl = self.keys.iter().map(SigningKey::ttl).min().unwrap_or(ORIGINAL_TTL);
+        let ttl = self.keys.iter().map(SigningKey::ttl).fold(ORIGINAL_TTL, u32::min);
         let mut signed = None;
         if q.dnssec_ok() {
             let sort = (Type::DNSKEY, Class::IN);
             let rrset = Canonical::new(q.qname.view(), sort, ORIGINAL_TTL, rdatas());
-            signed = signing.sign(&rrset, q.qname.view());
+            signed = signing.sign(&rrset, q.qname.view(), Sort::Found);
+        }
+        if signing.is_incomplete() {
+            parts.cells.add(self.refused, 1);
+            refuse(q);
+            return Step::Answered;
         }
         q.reply_with(Rcode::NOERROR, true, |builder, qname| {
             let mut add = |rtype, rdata: &[u8]| {
@@ -73,14 +86,34 @@ impl Dnssec {
     }
 }
 
+/// Answers with a failure that the next query may not have any more. Without its signatures a response would
+/// look forged.
+#[cold]
+fn refuse(q: &mut Resolution) {
+    q.reply_with(Rcode::SERVFAIL, false, |_, _| ());
+    q.response.live = true;
+    q.response.extended_error(extended_error::OTHER, "too many signatures to be made");
+}
+
+/// Answers a query for the type that only stands in bitmaps (RFC 9824 section 3.5).
+#[cold]
+fn reject(q: &mut Resolution) -> Step {
+    q.reply_with(Rcode::FORMERR, false, |_, _| ());
+    q.response.extended_error(extended_error::INVALID_QUERY_TYPE, "");
+    Step::Answered
+}
+
 impl Handle for Dnssec {
     fn answer(&self, cx: &mut Cx<'_>) -> Step {
-        let q = &cx.job.current;
-        let is_for_keys = q.qtype == Type::DNSKEY && q.flags.opcode() == Opcode::QUERY;
-        if is_for_keys && !self.keys.is_empty() && self.zones.names().contains(&q.qname) {
-            return self.answer_keys(cx);
+        let q = &mut cx.job.current;
+        if self.keys.is_empty() || q.flags.opcode() != Opcode::QUERY {
+            return Step::Next;
         }
-        Step::Next
+        match q.qtype {
+            Type::DNSKEY if self.zones.names().contains(&q.qname) => self.answer_keys(cx),
+            Type::NXNAME if self.zones.longest(q.qname.view()).is_some() => reject(q),
+            _ => Step::Next,
+        }
     }
 
     fn amend(&self, cx: &mut Cx<'_>) {
@@ -92,16 +125,26 @@ impl Handle for Dnssec {
         if q.flags.opcode() != Opcode::QUERY || self.zones.longest(q.qname.view()).is_none() {
             return;
         }
-        let mut signing = Signing::new(self, cx.now, &cx.worker.cells);
-        let (qname, qtype, rcode) = (&q.qname, q.qtype, q.response.rcode);
-        let mut signed_rcode = rcode;
+        let (parts, meter) = (&cx.worker.parts, &mut cx.worker.own.dnssec);
+        let mut signing = Signing::new(self, cx.now, &parts.cells, meter);
+        let asked = Asked {
+            qname: q.qname.view(),
+            qtype: q.qtype,
+            rcode: q.response.rcode,
+            is_cut: q.response.is_cut,
+            is_wildcard: q.response.below_wildcard != 0,
+        };
+        let mut rcode = asked.rcode;
         let edited = q.response.edit(|message| {
-            signed_rcode = signing.message(message, qname.view(), qtype, rcode);
-            message.flags = message.flags.with_rcode(signed_rcode);
+            rcode = signing.message(message, asked);
+            message.flags = message.flags.with_rcode(rcode);
         });
-        // A message that cannot be read stays as it is, and does not validate.
-        if edited.is_ok() {
-            q.response.rcode = signed_rcode;
+        if signing.is_incomplete() {
+            parts.cells.add(self.refused, 1);
+            refuse(q);
+        } else if edited.is_ok() {
+            // A message that cannot be read stays as it is, and does not validate.
+            q.response.rcode = rcode;
         }
     }
 }

@@ -1,10 +1,14 @@
 //! Signatures that are kept, for all workers.
 
-use crate::limits::SIGNATURES_MAX;
+use super::meter::Sort;
+use crate::limits::{SIGNATURES_MADE_SHARE, SIGNATURES_MAX};
+use foldhash::fast::FixedState;
 use lru::LruCache;
-use nodens_zone::dnssec::Validity;
+use nodens_zone::dnssec::{SigningKey, Validity};
+use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Parts with a lock each, so that workers rarely wait for one another.
 const PARTS: usize = 16;
@@ -20,15 +24,52 @@ pub(super) struct Signed {
     pub(super) validity: Validity,
 }
 
-/// Signatures by what they cover; those not given for longest make room.
+/// Signatures by what they cover; those not given for longest make room for others of their sort.
 #[derive(Debug)]
-pub(super) struct Signatures([Mutex<LruCache<Digest, Signed>>; PARTS]);
+pub(super) struct Signatures {
+    found: Store,
+    made: Store,
+}
 
 impl Signatures {
-    /// Room for the signatures over `capacity` RRsets.
+    /// Room for the signatures over `capacity` RRsets that there are, and over a quarter as many that are made
+    /// for questions.
     pub(super) fn new(capacity: usize) -> Self {
-        let each = capacity.min(SIGNATURES_MAX).div_ceil(PARTS);
-        let each = NonZeroUsize::new(each).unwrap_or(NonZeroUsize::MIN);
+        let capacity = capacity.min(SIGNATURES_MAX);
+        Self { found: Store::new(capacity), made: Store::new(capacity / SIGNATURES_MADE_SHARE) }
+    }
+
+    fn of(&self, sort: Sort) -> &Store {
+        match sort {
+            Sort::Found => &self.found,
+            Sort::Made => &self.made,
+        }
+    }
+
+    /// The signatures over an RRset.
+    pub(super) fn find(&self, sort: Sort, digest: &Digest) -> Option<Signed> {
+        self.of(sort).part(digest)?.get(digest).cloned()
+    }
+
+    /// Keeps signatures, in the place of older ones.
+    pub(super) fn keep(&self, sort: Sort, digest: Digest, signed: Signed) {
+        if let Some(mut part) = self.of(sort).part(&digest) {
+            part.put(digest, signed);
+        }
+    }
+
+    /// Of how many RRsets there are signatures.
+    pub(super) fn len(&self) -> usize {
+        self.found.len() + self.made.len()
+    }
+}
+
+#[derive(Debug)]
+struct Store([Mutex<LruCache<Digest, Signed>>; PARTS]);
+
+impl Store {
+    fn new(capacity: usize) -> Self {
+        let each = NonZeroUsize::new(capacity.div_ceil(PARTS)).unwrap_or(NonZeroUsize::MIN);
         Self(std::array::from_fn(|_| {
             // The table grows with what is in it.
             let mut part = LruCache::unbounded();
@@ -43,23 +84,35 @@ impl Signatures {
         Some(part.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The signatures over an RRset.
-    pub(super) fn find(&self, digest: &Digest) -> Option<Signed> {
-        self.part(digest)?.get(digest).cloned()
-    }
-
-    /// Keeps signatures, in the place of older ones.
-    pub(super) fn keep(&self, digest: Digest, signed: Signed) {
-        if let Some(mut part) = self.part(&digest) {
-            part.put(digest, signed);
-        }
-    }
-
-    /// Of how many RRsets there are signatures.
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         let len = |part: &Mutex<LruCache<_, _>>| {
             part.lock().unwrap_or_else(PoisonError::into_inner).len()
         };
         self.0.iter().map(len).sum()
+    }
+}
+
+/// Signatures by the block that gives them, for its other servers and for the next configuration.
+#[derive(Debug, Default)]
+pub struct Known(Mutex<HashMap<u64, Weak<Signatures>, FixedState>>);
+
+impl Known {
+    /// Those of the block with this fingerprint, signed with these keys: the files may have others meanwhile.
+    pub(super) fn of(
+        &self,
+        fingerprint: u64,
+        keys: &[SigningKey],
+        capacity: usize,
+    ) -> Arc<Signatures> {
+        let rdatas: Vec<&[u8]> = keys.iter().map(SigningKey::rdata).collect();
+        let id = FixedState::default().hash_one((fingerprint, capacity, rdatas));
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(signatures) = known.get(&id).and_then(Weak::upgrade) {
+            return signatures;
+        }
+        known.retain(|_, signatures| signatures.strong_count() > 0);
+        let signatures = Arc::new(Signatures::new(capacity));
+        known.insert(id, Arc::downgrade(&signatures));
+        signatures
     }
 }

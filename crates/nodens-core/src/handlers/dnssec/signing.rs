@@ -1,17 +1,18 @@
 //! Signatures for the RRsets of a response.
 
-use super::denial::{Denied, nsec};
-use super::signatures::Signed;
 use super::Dnssec;
+use super::denial::{Denied, What, nsec};
+use super::meter::{Meter, Sort, units};
+use super::signatures::Signed;
 use crate::limits::SIGNED_RRSETS_MAX;
 use crate::metrics::Cells;
 use crate::time::Now;
-use nodens_wire::{Class, Message, Name, NameRef, Rcode, Record, Type};
+use nodens_wire::{Class, Flags, Message, Name, NameRef, Rcode, Record, Type};
 use nodens_zone::dnssec::{Canonical, Validity};
 use std::sync::Arc;
 
-/// The TTL that is signed, which validators do not exceed, as in CoreDNS: the TTL of a response may have
-/// been counted down.
+/// The TTL that is signed, which no record is given with more than, as in CoreDNS: the TTL of a response
+/// may have been counted down.
 pub(super) const ORIGINAL_TTL: u32 = 3600;
 /// How long signatures have been valid when they are made, for clients whose clock is late.
 const INCEPTION_BEFORE_S: u32 = 3 * 3600;
@@ -20,87 +21,139 @@ const EXPIRATION_AFTER_S: u32 = 8 * 24 * 3600;
 /// How long they have to remain so to be given again.
 const REMAINING_MIN_S: u64 = 2 * 24 * 3600;
 
+/// What was asked, and what is known of the response beside the message.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'q> {
+    pub(super) qname: NameRef<'q>,
+    pub(super) qtype: Type,
+    pub(super) rcode: Rcode,
+    /// See [`crate::response::Response::is_cut`].
+    pub(super) is_cut: bool,
+    /// Whether a wildcard stands for the qname.
+    pub(super) is_wildcard: bool,
+}
+
 /// Signs what one response consists of.
 pub(super) struct Signing<'a> {
     handler: &'a Dnssec,
     now: Now,
     cells: &'a Cells,
+    meter: &'a mut Meter,
     /// RRsets that may still be signed.
     left: usize,
+    /// Whether a signature is missing that could not be made.
+    is_incomplete: bool,
 }
 
 impl<'a> Signing<'a> {
-    pub(super) fn new(handler: &'a Dnssec, now: Now, cells: &'a Cells) -> Self {
-        Self { handler, now, cells, left: SIGNED_RRSETS_MAX }
+    pub(super) fn new(
+        handler: &'a Dnssec,
+        now: Now,
+        cells: &'a Cells,
+        meter: &'a mut Meter,
+    ) -> Self {
+        let (left, is_incomplete) = (SIGNED_RRSETS_MAX, false);
+        Self { handler, now, cells, meter, left, is_incomplete }
+    }
+
+    /// Whether a signature is missing because too many were to be made, or the system could make none: the
+    /// response must not be given then.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// The signatures over an RRset of the zone `signer`, made now or before; nothing if none can be made.
-    pub(super) fn sign(&mut self, rrset: &Canonical, signer: NameRef<'_>) -> Option<Signed> {
+    pub(super) fn sign(
+        &mut self,
+        rrset: &Canonical,
+        signer: NameRef<'_>,
+        sort: Sort,
+    ) -> Option<Signed> {
         self.left = self.left.checked_sub(1)?;
         let (handler, now_s) = (self.handler, self.now.unix_s);
         let digest = rrset.digest(signer);
-        let known = handler.signatures.find(&digest);
+        let known = handler.signatures.find(sort, &digest);
         let is_fresh = |signed: &Signed| signed.validity.contains(now_s + REMAINING_MIN_S);
         if let Some(signed) = known.filter(is_fresh) {
             self.cells.add(handler.hits, 1);
             return Some(signed);
         }
         self.cells.add(handler.misses, 1);
-        let now = now_s as u32;
+        let signed = self.make(rrset, signer, sort);
+        match &signed {
+            Some(signed) => handler.signatures.keep(sort, digest, signed.clone()),
+            None => self.is_incomplete = true,
+        }
+        signed
+    }
+
+    fn make(&mut self, rrset: &Canonical, signer: NameRef<'_>, sort: Sort) -> Option<Signed> {
+        let keys = || self.handler.signers(rrset.rtype());
+        let cost = keys().map(units).sum();
+        // One that lacks another signature is not given anyway.
+        if self.is_incomplete || !self.meter.takes(self.now.mono_ns, cost, sort) {
+            return None;
+        }
+        let now = self.now.unix_s as u32;
         let validity = Validity {
             inception: now.wrapping_sub(INCEPTION_BEFORE_S),
             expiration: now.wrapping_add(EXPIRATION_AFTER_S),
         };
-        let keys = handler.signers(rrset.rtype());
-        let rdatas: Result<Vec<_>, _> = keys.map(|key| rrset.sign(key, signer, validity)).collect();
-        let signed = Signed { rdatas: Arc::from(rdatas.ok()?), validity };
-        handler.signatures.keep(digest, signed.clone());
-        Some(signed)
+        let rdatas: Result<Vec<_>, _> =
+            keys().map(|key| rrset.sign(key, signer, validity)).collect();
+        Some(Signed { rdatas: Arc::from(rdatas.ok()?), validity })
     }
 
-    /// The zone that signs records of a name; nothing for names that are not ours.
-    fn signer(&self, name: NameRef<'_>) -> Option<&'a Name> {
+    /// The zone that has a name; nothing for names that are not ours.
+    fn zone(&self, name: NameRef<'_>) -> Option<&'a Name> {
         let zones = &self.handler.zones;
         zones.longest(name).and_then(|index| zones.names().get(index))
     }
 
-    /// Adds signatures to `message`, the response to a query for `qname`, and what proves a denial. Gives
-    /// the RCODE it then has.
-    pub(super) fn message(
-        &mut self,
-        message: &mut Message,
-        qname: NameRef<'_>,
-        qtype: Type,
-        rcode: Rcode,
-    ) -> Rcode {
-        let is_negative = matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN);
-        let has_soa = message.authority.iter().any(|record| record.rtype == Type::SOA);
-        if !is_negative {
+    /// The zone that signs records of a name: DS records are those of the zone above (RFC 4035 section 2.4).
+    fn signer(&self, name: NameRef<'_>, rtype: Type) -> Option<&'a Name> {
+        match rtype {
+            Type::DS => self.zone(name.parent()?),
+            _ => self.zone(name),
+        }
+    }
+
+    /// Adds signatures to `message`, a response, and what proves a denial. Gives the RCODE it then has.
+    pub(super) fn message(&mut self, message: &mut Message, asked: Asked<'_>) -> Rcode {
+        let Asked { qname, qtype, rcode, .. } = asked;
+        if !matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
             return rcode;
         }
+        self.shorten(&mut message.answer);
+        self.shorten(&mut message.authority);
+        let has_soa = message.authority.iter().any(|record| record.rtype == Type::SOA);
         let end = end_of_aliases(&message.answer, qname);
         let answers = |record: &Record| {
             record.owner.view() == end.view() && (record.rtype == qtype || qtype == Type::ANY)
         };
         let is_alias = qtype == Type::CNAME && !message.answer.is_empty();
-        if has_soa && !is_alias && !message.answer.iter().any(answers) {
-            return self.deny(message, end.view(), qtype, rcode);
+        let is_answered = is_alias || message.answer.iter().any(answers);
+        self.section(&mut message.answer, asked);
+        if has_soa && !is_answered {
+            return self.deny(message, end.view(), asked);
         }
-        if message.answer.is_empty() && !has_soa && rcode == Rcode::NOERROR && self.refer(message) {
-            return rcode;
+        let may_refer = !has_soa && !is_answered && rcode == Rcode::NOERROR;
+        if !may_refer || !self.refer(message, end.view(), asked) {
+            self.section(&mut message.authority, asked);
         }
-        self.sections(message);
         rcode
     }
 
-    fn sections(&mut self, message: &mut Message) {
-        self.section(&mut message.answer);
-        self.section(&mut message.authority);
-        self.section(&mut message.additional);
+    /// Gives no record of ours a longer TTL than what is signed (RFC 4034 section 3.1.4).
+    fn shorten(&self, records: &mut [Record]) {
+        let is_ours = |record: &&mut Record| self.zone(record.owner.view()).is_some();
+        let long = records.iter_mut().filter(|record| record.ttl > ORIGINAL_TTL);
+        long.filter(is_ours).for_each(|record| record.ttl = ORIGINAL_TTL);
     }
 
-    /// Signs every RRset of a section that is ours.
-    fn section(&mut self, records: &mut Vec<Record>) {
+    /// Signs every RRset of a section that is ours and not signed by us already, as what a nested lookup
+    /// has found is.
+    fn section(&mut self, records: &mut Vec<Record>, asked: Asked<'_>) {
         let mut signatures = Vec::new();
         let mut done: Vec<(&Name, Type)> = Vec::new();
         for record in records.iter() {
@@ -110,20 +163,47 @@ impl<'a> Signing<'a> {
                 continue;
             }
             done.push((owner, *rtype));
-            let Some(signer) = self.signer(owner.view()) else { continue };
+            let Some(signer) = self.signer(owner.view(), *rtype) else { continue };
+            let signer = signer.view();
+            let is_ours = |other: &Record| other.owner == *owner && self.is_own(other, *rtype, signer);
+            if records.iter().any(is_ours) {
+                continue;
+            }
             let is_same = |other: &&Record| other.rtype == *rtype && other.owner == *owner;
             let rrset: Vec<&Record> = records.iter().filter(is_same).collect();
-            self.rrset(&rrset, signer.view(), &mut signatures);
+            let is_made = asked.is_wildcard && owner.view() == asked.qname;
+            let sort = if is_made { Sort::Made } else { Sort::Found };
+            self.rrset(&rrset, signer, sort, &mut signatures);
         }
         records.extend(signatures);
     }
 
+    /// Whether a record is a signature of ours over records of the type.
+    fn is_own(&self, record: &Record, rtype: Type, signer: NameRef<'_>) -> bool {
+        // RFC 4034 section 3.1: the type, the algorithm, and 13 octets later the key tag and the signer.
+        let [high, low, algorithm, fields @ ..] = record.rdata.as_slice() else { return false };
+        let Some([tag_high, tag_low, name @ ..]) = fields.get(13..) else { return false };
+        let tag = u16::from_be_bytes([*tag_high, *tag_low]);
+        let wire = signer.as_wire();
+        let mut keys = self.handler.signers(rtype);
+        record.rtype == Type::RRSIG
+            && u16::from_be_bytes([*high, *low]) == rtype.0
+            && name.get(..wire.len()).is_some_and(|name| name.eq_ignore_ascii_case(wire))
+            && keys.any(|key| key.tag() == tag && key.algorithm().number() == *algorithm)
+    }
+
     /// Adds the signatures over an RRset to `out`; false if there are none.
-    fn rrset(&mut self, rrset: &[&Record], signer: NameRef<'_>, out: &mut Vec<Record>) -> bool {
+    fn rrset(
+        &mut self,
+        rrset: &[&Record],
+        signer: NameRef<'_>,
+        sort: Sort,
+        out: &mut Vec<Record>,
+    ) -> bool {
         let Some(Record { owner, rtype, ttl, .. }) = rrset.first() else { return false };
         let rdatas = rrset.iter().map(|record| record.rdata.as_slice());
         let canonical = Canonical::new(owner.view(), (*rtype, Class::IN), ORIGINAL_TTL, rdatas);
-        let Some(signed) = self.sign(&canonical, signer) else { return false };
+        let Some(signed) = self.sign(&canonical, signer, sort) else { return false };
         out.extend(signed.rdatas.iter().map(|rdata| Record {
             owner: owner.clone(),
             rtype: Type::RRSIG,
@@ -134,26 +214,29 @@ impl<'a> Signing<'a> {
         true
     }
 
-    /// Proves that `name` has no records of the type, by a record that says it had others. The RCODE is
-    /// NOERROR then: the name is said to exist.
-    fn deny(
-        &mut self,
-        message: &mut Message,
-        name: NameRef<'_>,
-        qtype: Type,
-        rcode: Rcode,
-    ) -> Rcode {
-        self.section(&mut message.answer);
-        let ([soa], Some(signer)) = (message.authority.as_slice(), self.signer(name)) else {
-            // It has proofs of its own, or is not ours.
+    /// Proves that `name` does not exist or has no records of the type, by one record of its own. The RCODE
+    /// is NOERROR then.
+    fn deny(&mut self, message: &mut Message, name: NameRef<'_>, asked: Asked<'_>) -> Rcode {
+        let Asked { qname, qtype, rcode, is_cut, .. } = asked;
+        // The zone that has the SOA record denies, which for DS records is the one above.
+        let [soa] = message.authority.as_slice() else { return rcode };
+        let Some(zone) = self.zone(soa.owner.view()).map(Name::view) else { return rcode };
+        if !name.is_in_domain(zone) {
             return rcode;
+        }
+        let what = match rcode {
+            // Where a zone begins, there is one.
+            Rcode::NXDOMAIN if name != zone => What::Name,
+            // Only a zone of this server knows where others begin: to all else, the name would be one that
+            // everybody may forge.
+            _ if is_cut && qtype == Type::DS && name == qname && name != zone => What::Keys,
+            _ => What::Type(qtype),
         };
-        let mut signatures = Vec::new();
-        self.rrset(&[soa], signer.view(), &mut signatures);
-        let denied = Denied { name, zone: signer.view(), qtype, is_referral: false };
-        let Some(nsec) = nsec(&denied, soa.ttl) else { return rcode };
-        let mut proof = Vec::new();
-        if !self.rrset(&[&nsec], signer.view(), &mut proof) {
+        let Some(nsec) = nsec(&Denied { name, zone, what }, soa.ttl) else { return rcode };
+        let (mut signatures, mut proof) = (Vec::new(), Vec::new());
+        self.rrset(&[soa], zone, Sort::Found, &mut signatures);
+        let sort = if what == What::Keys { Sort::Found } else { Sort::Made };
+        if !self.rrset(&[&nsec], zone, sort, &mut proof) {
             return rcode;
         }
         proof.push(nsec);
@@ -167,25 +250,30 @@ impl<'a> Signing<'a> {
         Rcode::NOERROR
     }
 
-    /// Signs the DS records of a referral, or proves that there are none; false if the message is none.
-    fn refer(&mut self, message: &mut Message) -> bool {
+    /// Signs the DS records of a referral for `name`, or proves that there are none; false if the message is
+    /// none.
+    fn refer(&mut self, message: &mut Message, name: NameRef<'_>, asked: Asked<'_>) -> bool {
         let is_ns = |record: &&Record| record.rtype == Type::NS;
         let Some(ns) = message.authority.iter().find(is_ns) else { return false };
+        let cut = ns.owner.view();
+        // The servers of a zone that is signed here, or that has answered, are no referral.
+        let is_apex = message.flags.has(Flags::AA) || self.handler.zones.names().contains(&ns.owner);
+        if !name.is_in_domain(cut) || (is_apex && !asked.is_cut) {
+            return false;
+        }
         // The parent's zone signs what stands at a cut.
-        let above = ns.owner.view().parent().and_then(|parent| self.signer(parent));
-        let Some(signer) = above else { return false };
-        let is_ds = |record: &&Record| record.rtype == Type::DS;
+        let Some(zone) = self.signer(cut, Type::DS).map(Name::view) else { return false };
+        let is_ds = |record: &&Record| record.rtype == Type::DS && record.owner == ns.owner;
         let ds: Vec<&Record> = message.authority.iter().filter(is_ds).collect();
         let mut proof = Vec::new();
         if ds.is_empty() {
-            let (name, zone) = (ns.owner.view(), signer.view());
-            let denied = Denied { name, zone, qtype: Type::DS, is_referral: true };
+            let denied = Denied { name: cut, zone, what: What::Keys };
             let Some(nsec) = nsec(&denied, ns.ttl) else { return true };
-            if self.rrset(&[&nsec], zone, &mut proof) {
+            if self.rrset(&[&nsec], zone, Sort::Found, &mut proof) {
                 proof.push(nsec);
             }
         } else {
-            self.rrset(&ds, signer.view(), &mut proof);
+            self.rrset(&ds, zone, Sort::Found, &mut proof);
         }
         message.authority.extend(proof);
         true

@@ -1,5 +1,6 @@
 use crate::log::{Level, Record as Line};
 use crate::testing::{Bench, Reaction, request};
+use nodens_wire::edns::{CO, DO, extended_error};
 use nodens_wire::{Builder, Class, Flags, Message, Name, Rcode, Record, Section, Type};
 use nodens_zone::dnssec::{Canonical, SigningKey, Validity};
 use std::fs;
@@ -29,6 +30,8 @@ safe NS ns.cut
 safe DS 1 13 2 aabb
 *.wild TXT text
 mail MX 10 www
+deep CNAME www.cut
+weeks 604800 TXT text
 ";
 
 fn keys() -> PathBuf {
@@ -127,11 +130,11 @@ fn rrsets_of_the_zone_are_signed_where_it_is_asked_for() {
     assert_eq!(signed(&answer.answer, &ed), [row("WWW.example.org.", Type::A)]);
     assert_eq!(signed(&answer.authority, &ed), [row("example.org.", Type::NS)]);
     assert!(answer.flags.has(Flags::AA));
+    // What is only of help must not make a response too long.
     let answer = bench.ask("mail.example.org. MX +do");
-    let additional: Vec<_> =
-        answer.additional.iter().filter(|record| record.rtype != Type::OPT).cloned().collect();
-    let rows = [row("www.example.org.", Type::A), row("www.example.org.", Type::AAAA)];
-    assert_eq!(signed(&additional, &ed)[..2], rows);
+    assert_eq!(signed(&answer.answer, &ed), [row("mail.example.org.", Type::MX)]);
+    let rtypes: Vec<Type> = answer.additional.iter().map(|record| record.rtype).collect();
+    assert_eq!(rtypes, [Type::A, Type::A, Type::AAAA, Type::OPT]);
     let answer = bench.ask("a.wild.example.org. TXT +do");
     assert_eq!(signed(&answer.answer, &ed), [row("a.wild.example.org.", Type::TXT)]);
     for question in ["www.example.org. A", "www.example.org. A +edns", "no.example.org. A"] {
@@ -146,14 +149,18 @@ fn rrsets_of_the_zone_are_signed_where_it_is_asked_for() {
 fn what_does_not_exist_is_denied_by_name_and_type() {
     let mut bench = bench(&[ED]);
     for (question, owner, has, has_not) in [
-        ("No.example.org. A", "No.example.org.", Type::TXT, Type::A),
-        ("no.example.org. MX", "no.example.org.", Type::A, Type::MX),
         ("www.example.org. TXT", "www.example.org.", Type::A, Type::TXT),
+        ("www.example.org. CAA", "www.example.org.", Type::HTTPS, Type::CAA),
+        ("www.example.org. TYPE65280", "www.example.org.", Type::PTR, Type::CNAME),
+        ("www.example.org. RRSIG", "www.example.org.", Type::RRSIG, Type::SOA),
         ("example.org. MX", "example.org.", Type::SOA, Type::MX),
         ("example.org. DS", "example.org.", Type::DNSKEY, Type::DS),
-        ("www.example.org. DS", "www.example.org.", Type::NS, Type::DS),
-        ("cut.example.org. DS", "cut.example.org.", Type::NS, Type::SOA),
+        ("example.org. CDS", "example.org.", Type::CDNSKEY, Type::CDS),
         ("wild.example.org. A", "wild.example.org.", Type::NSEC, Type::A),
+        // No zone begins there: NS would let everybody forge the name.
+        ("www.example.org. DS", "www.example.org.", Type::MX, Type::NS),
+        ("wild.example.org. DS", "wild.example.org.", Type::MX, Type::NS),
+        ("a.wild.example.org. DS", "a.wild.example.org.", Type::MX, Type::NS),
     ] {
         let answer = bench.ask(&format!("{question} +do"));
         assert_eq!((answer.flags.rcode(), answer.answer.len()), (Rcode::NOERROR, 0), "{question}");
@@ -163,7 +170,87 @@ fn what_does_not_exist_is_denied_by_name_and_type() {
         assert_eq!(found, owner);
         assert_eq!(next, format!("\\000.{}", owner.to_lowercase()));
         assert!(types.contains(&has) && !types.contains(&has_not), "{question} {types:?}");
+        assert!(types.contains(&Type::NSEC) && types.contains(&Type::RRSIG), "{question}");
+        let is_apex = owner == "example.org.";
+        assert_eq!(types.contains(&Type::NS), is_apex, "{question} {types:?}");
+        for alias in [Type::CNAME, Type::DNAME, Type::DS, Type::NXNAME] {
+            assert!(!types.contains(&alias), "{question} {types:?}");
+        }
         assert!(answer.authority.iter().all(|record| record.ttl == 5 || record.ttl == 60));
+    }
+}
+
+#[test]
+fn a_name_that_does_not_exist_has_nothing_and_one_with_another_zone_its_servers() {
+    let mut bench = bench(&[ED]);
+    let [ns, nxname] = [Type::NS, Type::NXNAME].map(|own| {
+        let mut types = vec![own, Type::RRSIG, Type::NSEC];
+        types.sort_unstable();
+        types
+    });
+    for (question, next, types) in [
+        ("No.example.org. A", "\\000.no.example.org.", &nxname),
+        ("no.example.org. MX", "\\000.no.example.org.", &nxname),
+        ("a.no.example.org. DS", "\\000.a.no.example.org.", &nxname),
+        ("cut.example.org. DS", "cut\\000.example.org.", &ns),
+        ("CUT.example.org. DS", "cut\\000.example.org.", &ns),
+    ] {
+        let answer = bench.ask(&format!("{question} +do"));
+        assert_eq!((answer.flags.rcode(), answer.answer.len()), (Rcode::NOERROR, 0), "{question}");
+        let owner = question.split(' ').next().unwrap();
+        let rows = [row("example.org.", Type::SOA), row(owner, Type::NSEC)];
+        assert_eq!(signed(&answer.authority, &key(ED)), rows, "{question}");
+        assert_eq!(nsec(&answer.authority), (owner.to_owned(), next.to_owned(), types.clone()));
+    }
+}
+
+/// The RCODE of the response to a query with these bits behind the EDNS version, and the bits of its OPT
+/// record.
+fn rcode(bench: &mut Bench, question: &str, flags: u16) -> (Rcode, u16) {
+    let mut wire = request(&format!("{question} +edns"));
+    let end = wire.len();
+    wire[end - 4..end - 2].copy_from_slice(&flags.to_be_bytes());
+    let answer = Message::parse(&bench.ask_bytes(&wire).unwrap()).unwrap();
+    (answer.flags.rcode(), answer.edns().unwrap().0.flags)
+}
+
+#[test]
+fn those_who_understand_it_get_the_rcode_of_names_that_do_not_exist() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("db"), ZONE).unwrap();
+    for lines in [format!("key file {ED}"), format!("key file {ED}\n}}\n cache {{\n success 9")] {
+        let mut bench = Bench::new(&corefile(folder.path(), &lines));
+        for _ in 0..2 {
+            for (question, flags, wanted) in [
+                ("no.example.org. A", DO, (Rcode::NOERROR, DO)),
+                ("no.example.org. A", DO | CO, (Rcode::NXDOMAIN, DO | CO)),
+                ("no.example.org. A", DO | CO | 1, (Rcode::NXDOMAIN, DO | CO)),
+                ("no.example.org. A", CO, (Rcode::NXDOMAIN, 0)),
+                ("no.example.org. A", 0, (Rcode::NXDOMAIN, 0)),
+                ("lost.example.org. A", DO, (Rcode::NOERROR, DO)),
+                ("lost.example.org. A", DO | CO, (Rcode::NXDOMAIN, DO | CO)),
+                ("www.example.org. TXT", DO | CO, (Rcode::NOERROR, DO | CO)),
+                ("www.example.org. A", DO | CO, (Rcode::NOERROR, DO | CO)),
+                ("cut.example.org. DS", DO | CO, (Rcode::NOERROR, DO | CO)),
+            ] {
+                assert_eq!(rcode(&mut bench, question, flags), wanted, "{question} {flags:#x}");
+            }
+        }
+    }
+    // Others do not know the bit.
+    let mut bench = Bench::new("example.org {\n whoami\n}");
+    assert_eq!(rcode(&mut bench, "example.org. A", DO | CO), (Rcode::NOERROR, DO));
+}
+
+#[test]
+fn the_type_of_names_that_do_not_exist_can_not_be_asked_for() {
+    let mut bench = bench(&[ED]);
+    for question in ["no.example.org. NXNAME +do", "www.example.org. NXNAME +edns"] {
+        let answer = bench.ask(question);
+        assert_eq!((answer.flags.rcode(), answer.authority.len()), (Rcode::FORMERR, 0));
+        let (_, mut options) = answer.edns().unwrap();
+        let data = extended_error::INVALID_QUERY_TYPE.to_be_bytes();
+        assert_eq!(options.next(), Some((nodens_wire::edns::code::EXTENDED_ERROR, &data[..])));
     }
 }
 
@@ -213,6 +300,74 @@ fn referrals_prove_whether_the_zone_below_is_signed() {
     let answer = bench.ask("www.safe.example.org. A +do");
     let rows = [("safe.example.org.".to_owned(), Type::NS, 0), row("safe.example.org.", Type::DS)];
     assert_eq!(signed(&answer.authority, &ed), rows);
+}
+
+#[test]
+fn an_alias_may_lead_below_a_cut() {
+    let ed = key(ED);
+    let answer = bench(&[ED]).ask("deep.example.org. A +do");
+    assert_eq!(signed(&answer.answer, &ed), [row("deep.example.org.", Type::CNAME)]);
+    let rows = [("cut.example.org.".to_owned(), Type::NS, 0), row("cut.example.org.", Type::NSEC)];
+    assert_eq!(signed(&answer.authority, &ed), rows);
+    assert!(answer.additional.iter().all(|record| record.rtype != Type::RRSIG));
+}
+
+/// The signers of the signatures of a section, by the type that they cover.
+fn signers(section: &[Record]) -> Vec<(Type, String)> {
+    let rrsigs = section.iter().filter(|record| record.rtype == Type::RRSIG);
+    let signer = |rrsig: &Record| {
+        let (high, low) = (rrsig.rdata[0], rrsig.rdata[1]);
+        let len = rrsig.rdata.len() - 64;
+        let name = Name::from_wire(&rrsig.rdata[18..len]).unwrap();
+        (Type(u16::from_be_bytes([high, low])), name.to_string())
+    };
+    rrsigs.map(signer).collect()
+}
+
+#[test]
+fn two_zones_of_one_directive_sign_each_its_own() {
+    let folder = TempDir::new().unwrap();
+    let (root, path) = (keys(), folder.path().display());
+    let root = root.display();
+    let child = "$TTL 300\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n";
+    fs::write(folder.path().join("child"), child).unwrap();
+    let corefile = format!(
+        "example.org {{\n root {root}\n dnssec example.org sub.example.org {{\n key file {ED}\n }}\n \
+         file {path}/db example.org\n file {path}/child sub.example.org\n}}"
+    );
+    let parent = format!("{ZONE}sub NS ns.sub\nns.sub A 192.0.2.1\nfar CNAME www.sub\n");
+    let [above, below] = ["example.org.".to_owned(), "sub.example.org.".to_owned()];
+    for ds in ["", "sub DS 1 13 2 aabb\n"] {
+        fs::write(folder.path().join("db"), format!("{parent}{ds}")).unwrap();
+        let mut bench = Bench::new(&corefile);
+        let answer = bench.ask("sub.example.org. DS +do");
+        if ds.is_empty() {
+            let wanted = [(Type::SOA, above.clone()), (Type::NSEC, above.clone())];
+            assert_eq!(signers(&answer.authority), wanted);
+            assert_eq!(nsec(&answer.authority).2, [Type::NS, Type::RRSIG, Type::NSEC]);
+        } else {
+            assert_eq!(signers(&answer.answer), [(Type::DS, above.clone())]);
+        }
+        let answer = bench.ask("sub.example.org. MX +do");
+        let wanted = [(Type::SOA, below.clone()), (Type::NSEC, below.clone())];
+        assert_eq!(signers(&answer.authority), wanted);
+        assert!(nsec(&answer.authority).2.contains(&Type::SOA));
+        let answer = bench.ask("www.sub.example.org. A +do");
+        assert_eq!(signers(&answer.answer), [(Type::A, below.clone())]);
+        // The other zone has been asked, and has signed.
+        let answer = bench.ask("far.example.org. A +do");
+        let wanted = [(Type::A, below.clone()), (Type::CNAME, above.clone())];
+        assert_eq!(signers(&answer.answer), wanted);
+    }
+}
+
+#[test]
+fn no_ttl_is_longer_than_the_signed_one() {
+    let mut bench = bench(&[ED]);
+    let answer = bench.ask("weeks.example.org. TXT +do");
+    assert_eq!(signed(&answer.answer, &key(ED)), [row("weeks.example.org.", Type::TXT)]);
+    assert!(answer.answer.iter().all(|record| record.ttl == 3600), "{answer:?}");
+    assert_eq!(bench.ask("weeks.example.org. TXT").answer[0].ttl, 604_800);
 }
 
 #[test]
@@ -269,14 +424,86 @@ fn signatures_are_kept_until_two_days_before_they_expire() {
 fn as_many_signatures_are_kept_as_there_is_room_for() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("db"), ZONE).unwrap();
-    let lines = format!("key file {ED}\n cache_capacity 32");
+    let lines = format!("key file {ED}\n cache_capacity 256");
     let mut bench = Bench::new(&corefile(folder.path(), &lines));
-    for n in 0..200 {
+    bench.ask("www.example.org. A +do");
+    let before = counts(&bench);
+    assert_eq!(before, [2, 0, 2]);
+    // Whatever is asked for, what there is remains.
+    for n in 0..400 {
         bench.ask(&format!("n{n}.example.org. A +do"));
+        bench.ask(&format!("n{n}.wild.example.org. TXT +do"));
     }
     let [entries, hits, misses] = counts(&bench);
-    assert!((16..=32).contains(&entries), "{entries}");
-    assert_eq!(hits + misses, 400);
+    assert!((40..=67).contains(&entries), "{entries}");
+    assert_eq!((hits, misses), (2 * 400 - 1, 2 + 2 * 400 + 1));
+    bench.ask("www.example.org. A +do");
+    assert_eq!(counts(&bench), [entries, hits + 2, misses]);
+}
+
+fn refused(bench: &Bench) -> u64 {
+    let text = bench.shared.registry.render();
+    let series = "nodens_dnssec_refused_total{server=\"dns://:53\"} ";
+    text.lines().find_map(|line| line.strip_prefix(series)).unwrap().parse().unwrap()
+}
+
+#[test]
+fn beyond_what_a_worker_may_sign_queries_fail() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("db"), ZONE).unwrap();
+    for lines in [format!("key file {ED}"), format!("key file {ED}\n}}\n cache {{\n success 99")] {
+        let mut bench = Bench::new(&corefile(folder.path(), &lines));
+        let names = (0..1400).map(|n| format!("a{n}.example.org. A +do"));
+        let answers = names.filter(|name| bench.ask(name).flags.rcode() == Rcode::NOERROR).count();
+        // Half of the room is left to what there is, of which there is the SOA record.
+        assert_eq!((answers, refused(&bench)), (1249, 151));
+        let answer = bench.ask("late.example.org. A +do");
+        assert_eq!((answer.flags.rcode(), answer.authority.len()), (Rcode::SERVFAIL, 0));
+        let (_, mut options) = answer.edns().unwrap();
+        assert!(options.any(|(code, _)| code == nodens_wire::edns::code::EXTENDED_ERROR));
+        let answer = bench.ask("www.example.org. A +do");
+        assert_eq!(signed(&answer.answer, &key(ED)), [row("www.example.org.", Type::A)]);
+        let others = bench.ask("late.example.org. A");
+        assert_eq!(others.flags.rcode(), Rcode::NXDOMAIN);
+        // A failure is not kept.
+        bench.pass(Duration::from_millis(200));
+        let answer = bench.ask("late.example.org. A +do");
+        let rows = [row("example.org.", Type::SOA), row("late.example.org.", Type::NSEC)];
+        assert_eq!(signed(&answer.authority, &key(ED)), rows);
+    }
+}
+
+#[test]
+fn the_servers_of_a_block_and_the_next_configuration_have_the_same_signatures() {
+    let folder = TempDir::new().unwrap();
+    let (root, path) = (keys(), folder.path().display());
+    let root = root.display();
+    fs::write(folder.path().join("db"), ZONE).unwrap();
+    let text = |key: &str| {
+        format!(
+            "example.org:53 example.org:54 {{\n root {root}\n dnssec {{\n key file {key}\n }}\n file {path}/db\n}}"
+        )
+    };
+    let mut bench = Bench::new(&text(ED));
+    bench.ask("www.example.org. A +do");
+    let entries = |bench: &Bench, port: u16| {
+        let text = bench.shared.registry.render();
+        let series =
+            format!("coredns_dnssec_cache_entries{{server=\"dns://:{port}\",type=\"signature\"}} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&series));
+        value.unwrap_or_else(|| panic!("{series} {text}")).to_owned()
+    };
+    assert_eq!((entries(&bench, 53), entries(&bench, 54)), ("2".to_owned(), "2".to_owned()));
+    bench.reload(&text(ED)).unwrap();
+    assert_eq!(entries(&bench, 54), "2");
+    bench.reload(&text(P256_ZSK)).unwrap();
+    assert_eq!(entries(&bench, 54), "0");
+    // Keys may change behind the same Corefile.
+    let known = super::Known::default();
+    let of = |name: &str, capacity| known.of(7, &[key(name)], capacity);
+    let first = of(ED, 100);
+    assert!(std::sync::Arc::ptr_eq(&first, &of(ED, 100)));
+    assert!(!std::sync::Arc::ptr_eq(&first, &of(P256_ZSK, 100)));
 }
 
 #[test]
@@ -300,7 +527,7 @@ fn what_is_not_ours_or_too_much_stays_unsigned() {
         }
         for n in 0..200_u8 {
             let (owner, sort) = (name(&format!("m{n}.example.org.")), (Type::A, Class::IN, 60));
-            builder.record(Section::Additional, owner.view(), sort, &[10, 0, 0, n]).unwrap();
+            builder.record(Section::Authority, owner.view(), sort, &[10, 0, 0, n]).unwrap();
         }
         Reaction::Reply(wire)
     });
@@ -310,7 +537,7 @@ fn what_is_not_ours_or_too_much_stays_unsigned() {
         let is_rrsig = |record: &&Record| record.rtype == Type::RRSIG;
         (
             answer.answer.iter().filter(is_rrsig).count(),
-            answer.additional.iter().filter(is_rrsig).count(),
+            answer.authority.iter().filter(is_rrsig).count(),
         )
     };
     assert_eq!(count("example.org. A +do"), (20, 44));
