@@ -191,8 +191,9 @@ impl SecondaryZone {
     pub fn moved(&self, primaries: Vec<Primary>) -> Self {
         let moved = Self::new(self.origin.clone(), primaries);
         moved.set_key(self.key());
-        if let Some(data) = self.data() {
-            moved.replace(data, &[]);
+        if let Some(data) = self.served.load_full() {
+            let shared = data.octets();
+            moved.served.store_beside(Data::clone(&data), (&self.served, &data), shared);
             moved.reached_ns.store(self.reached_ns.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         moved

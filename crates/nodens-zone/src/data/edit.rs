@@ -88,6 +88,11 @@ impl Edit {
         Self { like: data, ..self }
     }
 
+    /// Octets that the version it was begun from has as well, or the one that it is [like](Edit::like).
+    pub fn shared(&self) -> u64 {
+        self.shared as u64
+    }
+
     /// Octets that are this version's alone.
     fn own(&self) -> usize {
         (self.names.octets() + self.hashed.octets()).saturating_sub(self.shared)

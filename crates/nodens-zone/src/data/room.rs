@@ -15,6 +15,14 @@ static MOST: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Octets that prepared parts of responses may take beside them.
 static PREPARED_MOST: AtomicUsize = AtomicUsize::new(PREPARED_OCTETS_MAX);
 
+/// How often there was no room.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// How often there was no room for a version since the process began.
+pub fn refused() -> u64 {
+    REFUSED.load(Ordering::Relaxed)
+}
+
 /// Octets of all versions that are served, about.
 pub fn held() -> u64 {
     HELD.load(Ordering::Relaxed)
@@ -61,6 +69,7 @@ impl Claim {
         let more = octets.saturating_sub(self.0);
         let taken = HELD.load(Ordering::Relaxed) + CLAIMED.load(Ordering::Relaxed);
         if taken.saturating_add(more) > MOST.load(Ordering::Relaxed) {
+            REFUSED.fetch_add(1, Ordering::Relaxed);
             return false;
         }
         // Small changes need not write what all threads share.

@@ -6,6 +6,7 @@ use crate::zone::{Advance, Cursor, RecordRef, Soa, Version, Zone};
 use arc_swap::{ArcSwapOption, Guard};
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A zone that answers queries. Without data it cannot be served: queries fail (SERVFAIL).
@@ -16,8 +17,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Default)]
 pub struct Served {
     now: ArcSwapOption<Data>,
+    past: Mutex<Past>,
+}
+
+#[derive(Default)]
+struct Past {
     /// Versions that may have readers.
-    retired: Mutex<VecDeque<Arc<Data>>>,
+    retired: VecDeque<Arc<Data>>,
+    /// What the version shares with those of other zones and they count.
+    borrowed: Option<Arc<Shared>>,
+    /// What versions of other zones share with this one, which counts it.
+    lent: Vec<Arc<Shared>>,
+}
+
+/// Octets that two zones share and one of them counts, until one of them has another version.
+struct Shared(AtomicU64);
+
+impl Shared {
+    /// From now on both count them, or the one that is left does.
+    fn count(&self) {
+        room::replaced(0, self.0.swap(0, Ordering::Relaxed));
+    }
 }
 
 impl fmt::Debug for Served {
@@ -47,53 +67,71 @@ impl Served {
     /// Replaces the data. The caller announces the zone afterwards
     /// ([`ZoneTable::announce`](crate::ZoneTable::announce)).
     pub fn store(&self, data: Data) {
-        let after = data.octets();
-        let before = self.now.swap(Some(Arc::new(data)));
-        room::replaced(before.as_ref().map_or(0, |data| data.octets()), after);
-        self.retire(before);
+        self.replace(Some(Arc::new(data)));
+    }
+
+    /// As [`Served::store`], of a version that shares so many octets with that one, which `other` serves: they
+    /// count once while both are served.
+    pub fn store_beside(&self, data: Data, (other, theirs): (&Self, &Arc<Data>), shared: u64) {
+        let shared = shared.min(data.octets()).min(theirs.octets());
+        self.replace(Some(Arc::new(data)));
+        let debt = {
+            let mut past = other.lock();
+            // Another version has taken its place, perhaps.
+            if !other.now.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, theirs)) {
+                return;
+            }
+            past.lent.retain(|debt| Arc::strong_count(debt) > 1);
+            let debt = Arc::new(Shared(AtomicU64::new(shared)));
+            past.lent.push(debt.clone());
+            room::replaced(shared, 0);
+            debt
+        };
+        self.lock().borrowed = Some(debt);
     }
 
     /// Takes the data away, of a zone that has expired or is not wanted any more.
     pub fn clear(&self) {
-        let before = self.now.swap(None);
-        room::replaced(before.as_ref().map_or(0, |data| data.octets()), 0);
-        self.retire(before);
+        self.replace(None);
     }
 
     /// Frees versions that have no readers any more; gives how many still have some. `store` and
     /// `clear` do this as well, so that it is only needed some time after the last of them.
     pub fn sweep(&self) -> usize {
-        let mut retired = self.lock();
-        let all = std::mem::take(&mut *retired);
+        let mut past = self.lock();
+        let all = std::mem::take(&mut past.retired);
         let (kept, unused): (VecDeque<_>, VecDeque<_>) =
             all.into_iter().partition(|data| Arc::strong_count(data) > 1);
-        *retired = kept;
-        let left = retired.len();
-        drop(retired);
+        past.retired = kept;
+        let left = past.retired.len();
+        drop(past);
         drop(unused);
         left
     }
 
-    fn retire(&self, data: Option<Arc<Data>>) {
-        let Some(data) = data else { return };
-        let mut retired = self.lock();
-        retired.push_back(data);
-        if retired.len() > RETIRED_MAX {
-            retired.pop_front();
-        }
-        drop(retired);
+    fn replace(&self, data: Option<Arc<Data>>) {
+        let after = data.as_ref().map_or(0, |data| data.octets());
+        let mut past = self.lock();
+        let before = self.now.swap(data);
+        past.borrowed.take().into_iter().for_each(|debt| debt.count());
+        past.lent.drain(..).for_each(|debt| debt.count());
+        room::replaced(before.as_ref().map_or(0, |data| data.octets()), after);
+        past.retired.extend(before);
+        let surplus = past.retired.len().saturating_sub(RETIRED_MAX);
+        let unread: Vec<_> = past.retired.drain(..surplus).collect();
+        drop(past);
+        drop(unread);
         self.sweep();
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Data>>> {
-        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        let last = self.now.load_full();
-        room::replaced(last.map_or(0, |data| data.octets()), 0);
+        self.replace(None);
     }
 }
 
