@@ -1,9 +1,10 @@
 //! How much memory zones take and may take. One test: what it looks at belongs to the process.
 
 use nodens_testkit::alloc::{Counting, held};
-use nodens_wire::{Class, Name, NameRef, Type};
+use nodens_wire::{Builder, Class, Flags, Name, NameRef, Record, Section, Type};
 use nodens_zone::RecordRef;
 use nodens_zone::data::{Data, Edit, Refused, Served, room};
+use nodens_zone::incoming::{Incoming, IncomingError};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -76,10 +77,63 @@ fn zones_take_what_they_say_share_what_is_the_same_and_end_where_there_is_no_roo
         Ok(true),
         "the first is not known to be more"
     );
+    // A transfer that has no room is tried again, but not as a whole zone, which takes more.
+    let mut message = Vec::new();
+    let mut builder = Builder::new(&mut message, 7, Flags(0).reply());
+    for owner in ["example.com.", "a.example.com."] {
+        let rtype = if owner.starts_with('a') { Type::A } else { Type::SOA };
+        let rdata = if rtype == Type::A { vec![1; 4] } else { vec![0; 22] };
+        let record = Record { owner: name(owner), rtype, class: Class::IN, ttl: 5, rdata };
+        builder.push(Section::Answer, &record).unwrap();
+    }
+    let mut incoming = Incoming::axfr(name("example.com."), 7, None);
+    let error = incoming.message(&message).unwrap_err();
+    assert_eq!(error, IncomingError::NoRoom);
+    assert!(!error.is_lasting() && !error.whole_may_help());
+
     served.store(edit.finish().unwrap());
     served.clear();
     assert_eq!(room::held(), 0);
     let _other = Served::new(first.clone());
     drop(_other);
+    assert_eq!(room::held(), 0);
+    beside(&first, &same);
+}
+
+/// What two zones share counts once, whichever of them goes or changes first.
+fn beside(first: &Data, same: &Data) {
+    let all = first.octets();
+    let pair = || {
+        let old = Served::new(first.clone());
+        let (new, now) = (Served::default(), old.load_full().unwrap());
+        new.store_beside(same.clone(), (&old, &now), all - 1000);
+        assert_eq!(room::held(), same.octets() + 1000);
+        (old, new)
+    };
+    let (old, new) = pair();
+    drop(old);
+    assert_eq!(room::held(), same.octets());
+    drop(new);
+    assert_eq!(room::held(), 0);
+    let (old, new) = pair();
+    drop(new);
+    assert_eq!(room::held(), all);
+    drop(old);
+    assert_eq!(room::held(), 0);
+    let (old, new) = pair();
+    old.store(same.clone());
+    assert_eq!(room::held(), 2 * same.octets(), "they may share nothing now");
+    new.clear();
+    old.clear();
+    assert_eq!(room::held(), 0);
+    let (old, new) = pair();
+    new.store(first.clone());
+    assert_eq!(room::held(), 2 * all);
+    // One that was replaced meanwhile is not there to be shared.
+    let gone = old.load_full().unwrap();
+    old.store(same.clone());
+    new.store_beside(first.clone(), (&old, &gone), all);
+    assert_eq!(room::held(), all + same.octets());
+    drop((old, new));
     assert_eq!(room::held(), 0);
 }

@@ -66,6 +66,9 @@ pub enum IncomingError {
     /// The signature of a message is missing, or wrong (RFC 8945).
     #[error("{0}")]
     Signature(String),
+    /// Zones may not take more memory ([`room`](crate::data::room)).
+    #[error("{}", crate::data::Refused::NoRoom)]
+    NoRoom,
     /// The zone cannot have one of the records.
     #[error("{0}")]
     Refused(String),
@@ -76,9 +79,9 @@ pub enum IncomingError {
 
 impl IncomingError {
     /// Whether the whole zone (AXFR) may be had from a server with whose response to IXFR this was wrong.
-    /// Who did not sign what it should have signed is not asked again.
+    /// Who did not sign what it should have signed is not asked again, and the whole zone takes more room.
     pub fn whole_may_help(&self) -> bool {
-        !matches!(self, Self::Signature(_) | Self::TooMany(_))
+        !matches!(self, Self::Signature(_) | Self::TooMany(_) | Self::NoRoom)
     }
 
     /// Whether the whole zone will be wrong the next time as well, until it is changed.

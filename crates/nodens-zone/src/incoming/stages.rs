@@ -1,7 +1,7 @@
 //! What the records of a transfer mean, by what came before them.
 
 use super::{Incoming, IncomingError, Received};
-use crate::data::Edit;
+use crate::data::{Edit, Refused};
 use crate::journal::{Packed, Step};
 use crate::zone::{RecordRef, Soa};
 use nodens_wire::record::decompress_rdata;
@@ -211,8 +211,12 @@ fn owned(record: RecordRef<'_>) -> Record {
     Record { owner: owner.to_name(), rtype, class, ttl, rdata: rdata.to_vec() }
 }
 
-fn refused(error: impl fmt::Display) -> IncomingError {
-    IncomingError::Refused(error.to_string())
+fn refused(error: Refused) -> IncomingError {
+    match error {
+        // Another zone may leave some, or the configuration.
+        Refused::NoRoom => IncomingError::NoRoom,
+        error => IncomingError::Refused(error.to_string()),
+    }
 }
 
 fn incomplete(error: impl fmt::Display) -> IncomingError {
