@@ -25,6 +25,8 @@ pub struct Shared {
     pub cache: crate::cache::Store,
     /// What is known of Kubernetes clusters.
     pub clusters: crate::cluster::Clusters,
+    /// Zones that were read from files, for the next configuration.
+    pub(crate) files: Arc<crate::authority::source::KnownFiles>,
     /// Zones that are transferred from primaries, for the next configuration.
     pub secondaries: nodens_zone::secondary::Known,
     /// Zones that are kept in databases, for the next configuration.
@@ -71,6 +73,7 @@ impl Shared {
             upstreams: Upstreams::default(),
             cache: crate::cache::Store::default(),
             clusters: crate::cluster::Clusters::default(),
+            files: Arc::default(),
             secondaries: nodens_zone::secondary::Known::default(),
             dynamic: nodens_zone::dynamic::Known::default(),
             signatures: crate::handlers::dnssec::Known::default(),

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 mod files;
+mod known;
 
 pub(crate) use files::{Files, steadily};
 use files::{Seen, has_changed, is_written_on};
+pub(crate) use known::KnownFiles;
 
 /// A zone that lies in a file, as one block of the Corefile has it.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl Zone for FileZone {
 }
 
 /// What the files of a zone were like.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Known {
     /// When they were read last.
     last: Seen,
@@ -85,6 +87,9 @@ pub(crate) enum LoadError {
     /// The SOA record has the serial that was known.
     #[error("no change in SOA serial")]
     Unchanged,
+    /// Zones have no memory left for it.
+    #[error("{}", Refused::NoRoom)]
+    NoRoom,
 }
 
 impl FileZone {
@@ -135,12 +140,60 @@ impl FileZone {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the zone for the first time.
+    /// Reads the zone for the first time. What an earlier configuration has read of the same file is taken as it is
+    /// if that has not changed since, or if there is no room for another version.
     ///
     /// # Errors
     /// [`LoadError`]; there are no data then.
-    pub(crate) fn load(&self, sink: &Sink, directive: &'static str) -> Result<(), LoadError> {
-        self.read(None, sink, directive)
+    pub(crate) fn load(
+        self: &Arc<Self>,
+        files: &KnownFiles,
+        sink: &Sink,
+        directive: &'static str,
+    ) -> Result<(), LoadError> {
+        _ = self.directive.set(directive);
+        let earlier = files.find(&self.path(), &self.origin);
+        let is_taken = earlier.as_ref().is_some_and(|earlier| self.take(earlier));
+        let read =
+            if is_taken { Ok(()) } else { self.read(earlier.as_deref(), None, sink, directive) };
+        let read = match (read, earlier) {
+            (Err(LoadError::NoRoom), Some(earlier)) => {
+                self.take_data(&earlier);
+                self.known().served = earlier.known().served.clone();
+                let (origin, path) = (&self.origin, self.path());
+                let text = format!(
+                    "Failed to read zone \"{origin}\" in \"{}\": {}: the version before it is served",
+                    path.display(),
+                    LoadError::NoRoom
+                );
+                sink.line(Level::Error, directive, text);
+                Ok(())
+            }
+            (read, _) => read,
+        };
+        if read.is_ok() {
+            files.add(self);
+        }
+        read
+    }
+
+    /// Serves what another one has read, if its files are still as they were then.
+    fn take(&self, other: &Self) -> bool {
+        let known = other.known().clone();
+        // What could not be read since is to be said again.
+        if known.last != known.served || other.has_changed() || !self.take_data(other) {
+            return false;
+        }
+        *self.known() = known;
+        true
+    }
+
+    /// Serves what another one serves.
+    fn take_data(&self, other: &Self) -> bool {
+        let Some(data) = other.served.load_full() else { return false };
+        let shared = data.octets();
+        self.served.store_beside(Data::clone(&data), (&other.served, &data), shared);
+        true
     }
 
     /// Reads the zone again if its files have changed, and its serial or, if so configured, only the files. What cannot
@@ -155,7 +208,8 @@ impl FileZone {
         // Half a file may have been read, which is a zone with the same serial.
         let counts = !self.by_mtime && !is_written_on(&self.known().served);
         let (origin, path) = (&self.origin, path.display());
-        let line = match self.read(known.filter(|_| counts), sink, directive) {
+        let failed = self.failure();
+        let line = match self.read(None, known.filter(|_| counts), sink, directive) {
             Ok(()) => {
                 self.shown.announce();
                 let serial = self.served.load().as_ref().map_or(0, |data| data.soa().serial().0);
@@ -181,6 +235,12 @@ impl FileZone {
                 let text = format!("\"{path}\" of zone \"{origin}\" is not reloaded: {error}");
                 (Level::Info, text)
             }
+            // It is tried again each time, and said to be once.
+            Err(error @ LoadError::NoRoom) => {
+                let text = format!("Failed: reading zone \"{origin}\" in \"{path}\": {error}");
+                let is_said = failed.is_some_and(|failed| failed == error.to_string());
+                (if is_said { Level::Debug } else { Level::Error }, text)
+            }
             Err(LoadError::Content(error)) => {
                 (Level::Error, format!("Failed: parsing zone \"{origin}\": {error}"))
             }
@@ -188,24 +248,34 @@ impl FileZone {
         sink.line(line.0, directive, line.1);
     }
 
+    /// Reads the files, as far as the serial is not `known`. The new version shares what it has in common with the one
+    /// before it, which may be that of an `earlier` configuration.
     fn read(
         &self,
+        earlier: Option<&Self>,
         known: Option<Serial>,
         sink: &Sink,
         directive: &'static str,
     ) -> Result<(), LoadError> {
         let path = self.path();
-        _ = self.directive.set(directive);
-        let before = self.served.load_full();
-        let base = || before.as_deref().cloned();
+        let earlier = earlier.and_then(|zone| Some((&*zone.served, zone.served.load_full()?)));
+        let own = self.served.load_full();
+        let before = earlier.as_ref().map(|(_, data)| data).or(own.as_ref());
+        let base = || before.map(|data| Data::clone(data));
         let (seen, read) =
             steadily(|files| read(&path, (self.origin.view(), base()), known, files));
-        self.known().last.clone_from(&seen);
+        // There may be room the next time.
+        if !matches!(read, Err(LoadError::NoRoom)) {
+            self.known().last.clone_from(&seen);
+        }
         let failure = read.as_ref().err().filter(|error| !matches!(error, LoadError::Unchanged));
         let failure = failure.map(LoadError::to_string);
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
-        let Read { data, ignored } = read?;
-        self.served.store(data);
+        let Read { data, ignored, shared } = read?;
+        match &earlier {
+            Some((zone, before)) => self.served.store_beside(data, (zone, before), shared),
+            None => self.served.store(data),
+        }
         self.known().served = seen;
         if let Some((owner, count)) = ignored {
             let (origin, path) = (&self.origin, path.display());
@@ -224,6 +294,8 @@ pub(crate) struct Read {
     pub(crate) data: Data,
     /// The first owner outside the zone, and the number of such records.
     ignored: Option<(Name, usize)>,
+    /// Octets that the version before has as well.
+    shared: u64,
 }
 
 /// Reads the zone `origin` out of a file, but not if its serial is `known`.
@@ -259,6 +331,7 @@ pub(crate) fn read(
                 let first = ignored.get_or_insert_with(|| (record.owner.to_name(), 0));
                 first.1 += 1;
             }
+            Err(Refused::NoRoom) => return Err(LoadError::NoRoom),
             Err(error) => {
                 let (owner, rtype) = (record.owner.to_name(), record.rtype);
                 let (file, line) = master.position();
@@ -271,8 +344,9 @@ pub(crate) fn read(
         let text = format!("file \"{file}\" has no SOA record for origin {origin}");
         return Err(LoadError::Content(text));
     }
+    let shared = edit.shared();
     let data = edit.finish().map_err(|error| LoadError::Content(format!("{file}: {error}")))?;
-    Ok(Read { data, ignored })
+    Ok(Read { data, ignored, shared })
 }
 
 fn check_soa(record: &RecordRef<'_>, origin: NameRef<'_>, file: &str) -> Result<(), LoadError> {

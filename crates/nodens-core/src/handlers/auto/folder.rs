@@ -3,11 +3,11 @@
 use super::files::Files;
 use super::{NAME, Settings};
 use crate::authority::set::ZoneSet;
-use crate::authority::source::FileZone;
+use crate::authority::source::{FileZone, KnownFiles, LoadError};
 use crate::log::{Level, Sink};
 use arc_swap::{ArcSwap, Guard};
 use nodens_wire::Name;
-use nodens_zone::ZoneTable;
+use nodens_zone::{Zone, ZoneTable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -20,6 +20,8 @@ pub(super) struct Folder {
     zones: ArcSwap<Zones>,
     /// Where they can be transferred.
     tables: Mutex<Vec<Weak<ZoneTable>>>,
+    /// What earlier configurations have read.
+    known: Arc<KnownFiles>,
     /// What the last look came to, apart from zones.
     rest: Mutex<Rest>,
 }
@@ -44,6 +46,11 @@ struct Rest {
 }
 
 impl Folder {
+    /// No zones yet; `known` are those of earlier configurations.
+    pub(super) fn new(known: Arc<KnownFiles>) -> Self {
+        Self { known, ..Self::default() }
+    }
+
     /// The zones that there are now. Takes no lock.
     pub(super) fn zones(&self) -> Guard<Arc<Zones>> {
         self.zones.load()
@@ -118,9 +125,12 @@ impl Folder {
     fn load(&self, zone: &Arc<FileZone>, sink: &Sink) -> bool {
         let path = zone.path();
         let shown = path.display();
-        if let Err(error) = zone.load(sink, NAME) {
+        let failed = zone.failure();
+        if let Err(error) = zone.load(&self.known, sink, NAME) {
             let text = format!("Failed: parse zone `{}' from {shown}: {error}", zone.origin);
-            sink.line(Level::Warning, NAME, text);
+            // Where there is no room it is tried again each time, and said to be once.
+            let is_said = matches!(error, LoadError::NoRoom) && failed == Some(error.to_string());
+            sink.line(if is_said { Level::Debug } else { Level::Warning }, NAME, text);
             return false;
         }
         for table in self.tables().iter().filter_map(Weak::upgrade) {

@@ -99,7 +99,7 @@ fn load(
     let zone = Arc::new(FileZone::new(origin.clone(), path.clone(), handler.by_mtime));
     let sink = block.shared.sink.clone();
     let every = handler.reload;
-    match zone.load(&sink, NAME) {
+    match zone.load(&block.shared.files, &sink, NAME) {
         Ok(()) | Err(LoadError::Unchanged) => {}
         Err(error @ (LoadError::Open(_) | LoadError::Changing)) if !every.is_zero() => {
             let (path, every) = (path.display(), format_go_duration(every));
@@ -110,7 +110,7 @@ fn load(
             let text = format!("failed to open \"{}\": {error}", path.display());
             return Err(Error::invalid(file, text));
         }
-        Err(LoadError::Content(error)) => {
+        Err(error @ (LoadError::Content(_) | LoadError::NoRoom)) => {
             let text = format!("failed to parse zone {origin}: {error}");
             return Err(Error::invalid(file, text));
         }

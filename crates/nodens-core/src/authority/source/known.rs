@@ -1,0 +1,41 @@
+//! The zones that were read from files, for the next configuration.
+
+use super::FileZone;
+use nodens_wire::Name;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+type ByFile = HashMap<(PathBuf, Name), Vec<Weak<FileZone>>>;
+
+/// Zones by file and name, for as long as a configuration has them: the next one shares what has not changed, so that
+/// a reload takes little memory.
+#[derive(Debug, Default)]
+pub(crate) struct KnownFiles(Mutex<ByFile>);
+
+impl KnownFiles {
+    /// The zone that was read last of this file and has data.
+    pub(super) fn find(&self, path: &Path, origin: &Name) -> Option<Arc<FileZone>> {
+        let key = (path.to_owned(), origin.to_folded());
+        let known = self.lock();
+        let mut zones = known.get(&key)?.iter().rev().filter_map(Weak::upgrade);
+        zones.find(|zone| **zone.path() == *path && zone.served.load().is_some())
+    }
+
+    /// Adds one that was read.
+    pub(super) fn add(&self, zone: &Arc<FileZone>) {
+        let mut known = self.lock();
+        // Those that no configuration has any more go whenever the room would have to grow.
+        if known.len() == known.capacity() {
+            known.retain(|_, zones| zones.iter().any(|zone| zone.strong_count() > 0));
+        }
+        let key = (PathBuf::clone(&zone.path()), zone.origin.to_folded());
+        let zones = known.entry(key).or_default();
+        zones.retain(|zone| zone.strong_count() > 0);
+        zones.push(Arc::downgrade(zone));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ByFile> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
