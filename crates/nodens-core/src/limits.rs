@@ -8,9 +8,9 @@ pub const DDR_TTL_MAX: u32 = 86_400;
 pub const PADDING_BLOCK: usize = 468;
 /// The most accounts that an `rrl` may have in all workers together, of 24 octets each.
 pub const RRL_TABLE_LEN_MAX: usize = 1_000_000;
-/// Tables of `rrl` that a worker keeps: those of the blocks that have one, and of blocks that a reload has
-/// changed or taken out.
-pub const RRL_TABLES_MAX: usize = 16;
+/// Tables of `rrl` that a worker keeps of blocks that a reload has changed or taken out, beside those of blocks
+/// that are there.
+pub const RRL_OLD_TABLES_MAX: usize = 16;
 /// Nested lookups one question may cause (CNAME targets, search paths, DNS64).
 pub const LOOKUP_DEPTH_MAX: usize = 8;
 /// Lookups one question may cause in all.

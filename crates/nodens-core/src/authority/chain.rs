@@ -57,10 +57,12 @@ impl<'z> Chain<'z> {
         self.links.first().is_none_or(Option::is_none)
     }
 
-    /// The wildcard that stands for the qname, if it is an alias.
-    pub(super) fn wildcard(&self) -> Option<NameRef<'z>> {
+    /// The name right below which all names are the same alias as the qname, if it is one that a wildcard or a DNAME
+    /// record makes.
+    pub(super) fn made_below(&self) -> Option<NameRef<'z>> {
         match self.links.first() {
-            Some(Some(Link::Cname { wildcard, .. })) => *wildcard,
+            Some(Some(Link::Cname { wildcard, .. })) => wildcard.and_then(NameRef::parent),
+            Some(Some(Link::Dname { rrset, .. })) => Some(rrset.owner()),
             _ => None,
         }
     }

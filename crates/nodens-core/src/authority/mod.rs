@@ -56,8 +56,8 @@ pub(crate) fn answer<S: States>(
     let mut chain = Chain::default();
     let end = chain.follow(data, q.qname.view(), qtype, others);
     q.response.below_wildcard = below(match &end {
-        End::Found(found) if chain.is_empty() => found.wildcard(),
-        _ => chain.wildcard(),
+        End::Found(found) if chain.is_empty() => found.wildcard().and_then(NameRef::parent),
+        _ => chain.made_below(),
     });
     match end {
         End::Pass => Reply::Pass,
@@ -131,9 +131,8 @@ fn is_cut(
     }
 }
 
-/// Octets of the name that a wildcard lies right below.
-fn below(wildcard: Option<NameRef<'_>>) -> u8 {
-    let parent = wildcard.and_then(NameRef::parent);
+/// Octets of that name.
+fn below(parent: Option<NameRef<'_>>) -> u8 {
     parent.map_or(0, |parent| u8::try_from(parent.as_wire().len()).unwrap_or(u8::MAX))
 }
 

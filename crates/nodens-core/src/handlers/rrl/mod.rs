@@ -15,9 +15,10 @@ use config::Options;
 use nodens_corefile::{Directive, Error};
 use nodens_wire::edns::code;
 use nodens_wire::name::NAME_LEN_MAX;
-use nodens_wire::{Flags, Header, Rcode, Records, Section, Type};
+use nodens_wire::{Flags, Header, Opcode, Rcode, Records, Section, Type};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use table::{Account, Outcome};
 
 pub(crate) use table::Tables;
@@ -34,7 +35,7 @@ pub struct Rrl {
     zones: Zones,
     options: Options,
     /// Whose tables of the workers these are: the same block's after a reload.
-    id: u64,
+    id: Arc<u64>,
     /// The parts of all workers together are what the Corefile says.
     workers: u64,
     requests: Counter,
@@ -52,7 +53,7 @@ fn setup(directive: &Directive, block: &mut BlockBuilder<'_>) -> Result<(), Erro
     let rrl = Rrl {
         zones,
         options,
-        id,
+        id: Arc::new(id),
         workers: block.shared.workers().max(1) as u64,
         requests: counter(
             "coredns_rrl_requests_exceeded_total",
@@ -98,7 +99,9 @@ impl Handle for Rrl {
     }
 
     fn amend(&self, cx: &mut Cx<'_>) {
-        if !self.is_limited(cx) {
+        // An update is done already: who hears nothing of it sends it again.
+        let is_update = cx.job.current.flags.opcode() == Opcode::UPDATE;
+        if is_update || !self.is_limited(cx) {
             return;
         }
         let (kind, name) = classify(&cx.job.current);
@@ -112,9 +115,11 @@ impl Handle for Rrl {
             Kind::Response | Kind::Referral => cx.job.current.qtype,
             _ => Type(0),
         };
+        let mut owner = std::mem::take(&mut cx.worker.own.rrl.name);
         let mut buffer = [0; NAME_LEN_MAX];
-        let name = fold(&cx.job.current, name, &mut buffer);
+        let name = fold(&cx.job.current, name, &mut owner, &mut buffer);
         let key = self.key(cx, |hasher| (network, kind, qtype.0, name).hash(hasher));
+        cx.worker.own.rrl.name = owner;
         let outcome = self.debit(cx, key, interval);
         if outcome == Outcome::Passes {
             return;
@@ -135,7 +140,7 @@ impl Handle for Rrl {
 
 impl Rrl {
     /// Whether the query of `cx` is counted: one over UDP, whose client's address may be forged, and
-    /// not a lookup of the server's own.
+    /// not a lookup of the server's own. Who has signed it is known.
     fn is_limited(&self, cx: &Cx<'_>) -> bool {
         let (job, q) = (&cx.job, &cx.job.current);
         let is_clients = q.is_clients() && matches!(job.recipient, Recipient::Client(_));
@@ -143,6 +148,7 @@ impl Rrl {
             && job.client().transport == Transport::Udp
             && !q.response.dropped
             && self.zones.contains(q.qname.view())
+            && job.verified_key().is_none()
             && !is_vouched_for(job, cx.worker.shared.cookies.get())
     }
 
@@ -165,8 +171,8 @@ impl Rrl {
     fn debit(&self, cx: &mut Cx<'_>, key: u64, interval: u64) -> Outcome {
         let Options { window, table_len, slip, .. } = self.options;
         let len = table_len / usize::try_from(self.workers).unwrap_or(usize::MAX);
-        let account = Account { interval: interval.saturating_mul(self.workers), window, slip };
-        cx.worker.own.rrl.debit((self.id, len), key, cx.now.mono_ns, account)
+        let account = Account::new(interval, self.workers, window, slip);
+        cx.worker.own.rrl.debit((&self.id, len), key, cx.now.mono_ns, account)
     }
 }
 
@@ -182,7 +188,7 @@ fn is_vouched_for(job: &Job, secret: Option<&Secret>) -> bool {
 
 /// The name that a response is counted under.
 enum Counted {
-    /// The qname, but for so many octets at its front for which a wildcard stands.
+    /// The qname, but for so many octets at its front for which a wildcard or a DNAME record stands.
     Question(usize),
     /// The owner of the first record of the authority section.
     Authority(usize),
@@ -219,13 +225,18 @@ fn classify(q: &Resolution) -> (Kind, Counted) {
 }
 
 /// The name in lower case.
-fn fold<'b>(q: &Resolution, name: Counted, buffer: &'b mut [u8; NAME_LEN_MAX]) -> &'b [u8] {
-    let mut owner = Vec::new();
+fn fold<'b>(
+    q: &Resolution,
+    name: Counted,
+    owner: &mut Vec<u8>,
+    buffer: &'b mut [u8; NAME_LEN_MAX],
+) -> &'b [u8] {
+    owner.clear();
     let wire = match name {
         Counted::Question(skip) => q.qname.as_wire().get(skip..).unwrap_or_default(),
         Counted::Authority(at) => {
-            _ = nodens_wire::reader::Reader::new(&q.response.wire, at).name(&mut owner);
-            &owner
+            _ = nodens_wire::reader::Reader::new(&q.response.wire, at).name(owner);
+            owner
         }
         Counted::Nothing => &[],
     };

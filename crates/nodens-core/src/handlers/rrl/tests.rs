@@ -4,13 +4,14 @@ use crate::testing::{Bench, request};
 use nodens_wire::edns::{code, push_option};
 use nodens_wire::shape::{ResponseEdns, shape};
 use nodens_wire::{Flags, Message, Rcode, Type};
+use nodens_zone::tsig::Key;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
 const ZONE: &str = "$TTL 60\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n\
-     www AAAA 2001:db8::1\n*.w A 192.0.2.3\n*.alias CNAME www\nsub NS ns.sub\nns.sub A 192.0.2.4\n";
+     www AAAA 2001:db8::1\n*.w A 192.0.2.3\n*.alias CNAME www\ndn DNAME w\nout DNAME other.test.\nsub NS ns.sub\nns.sub A 192.0.2.4\n";
 
 fn served(options: &str) -> (Bench, NamedTempFile) {
     let mut file = NamedTempFile::new().unwrap();
@@ -88,6 +89,9 @@ fn what_an_attacker_can_vary_makes_no_other_response() {
         ("N.w.example.org. TXT", 2),
         ("N.alias.example.org. A", 3),
         ("N.sub.example.org. A", 5),
+        ("N.dn.example.org. A", 3),
+        ("N.m.dn.example.org. TXT", 3),
+        ("N.out.example.org. A", 3),
     ] {
         let limits = "responses-per-second 3\n nodata-per-second 2\n nxdomains-per-second 4\n referrals-per-second 5";
         let (mut bench, _file) = served(limits);
@@ -140,6 +144,30 @@ fn streams_clients_with_a_cookie_and_other_zones_are_not_limited() {
     let mut bench = Bench::new(". {\n rrl a.test b.test {\n responses-per-second 1\n }\n whoami\n}");
     assert_eq!(ask(&mut bench, 20, same("c.test. A")), (20, 0));
     assert_eq!(ask(&mut bench, 20, same("x.b.test. A")), (1, 0));
+}
+
+#[test]
+fn who_has_signed_is_not_limited_and_no_update_remains_without_a_response() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("db"), ZONE).unwrap();
+    let secret = "NoTCJU+DMqFWywaPyxSijrDEA/eC3nK0xi3AMEZuPVk=";
+    let mut bench = Bench::new(&format!(
+        "example.org {{\n root {}\n tsig {{\n secret key.example. {secret}\n }}\n rrl {{\n responses-per-second 1\n }}\n \
+         dynupdate {{\n file db\n allow key.example. * *\n }}\n}}",
+        folder.path().display()
+    ));
+    let key = Key::parse("key.example.", secret, None).unwrap();
+    let mut signed = request("www.example.org. A");
+    _ = key.sign_query(&mut signed, bench.now.unix_s).unwrap();
+    let passed = |bench: &mut Bench, wire: &[u8]| {
+        (0..20).filter(|_| bench.ask_bytes(wire).is_some()).count()
+    };
+    assert_eq!(passed(&mut bench, &signed), 20);
+    assert_eq!(passed(&mut bench, &request("www.example.org. A")), 1);
+    let mut update = request("example.org. SOA");
+    update[2] = 5 << 3;
+    assert_eq!(passed(&mut bench, &update), 20, "it is refused, as it is not signed");
+    assert_eq!(passed(&mut bench, &request("other.example.org. A")), 1);
 }
 
 #[test]
