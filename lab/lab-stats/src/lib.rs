@@ -1,4 +1,4 @@
-//! Statistics for comparing two servers by blocks of load.
+//! Statistics for comparing servers, and the settings of one, by blocks of load.
 //!
 //! The unit is a *block*, never a query: queries of one second share queues, caches and the
 //! scheduler's moods, and millions of them would make any shift significant. Blocks come in pairs,
@@ -10,7 +10,9 @@
 //! - [`bootstrap`]: intervals by BCa, or by stationary blocks if neighbours are correlated;
 //! - [`compare()`]: all of it for one metric, with equivalence margins and a verdict;
 //! - [`holm`]: many metrics; [`power`]: what can be found with how many pairs;
-//! - [`unpaired`]: archives that were not measured in pairs; [`linear`]: CPU = a + b × rate.
+//! - [`unpaired`]: archives that were not measured in pairs; [`linear`]: CPU = a + b × rate;
+//! - [`screening`]: which of many factors matter, by permutation within blocks;
+//! - [`groups`]: the tests of several groups that papers use, with what they assume.
 //!
 //! What is deliberately absent: removal of outliers, a clock, files, printing, and tests repeated
 //! until they are significant: the number of pairs is fixed beforehand.
@@ -19,12 +21,15 @@
 
 pub mod bootstrap;
 mod compare;
+pub mod groups;
 pub mod holm;
 pub mod linear;
 mod normal;
 pub mod paired;
 pub mod power;
 pub mod proportion;
+mod ranges;
+pub mod screening;
 pub mod unpaired;
 
 pub use compare::{Comparison, Margin, Method, Settings, Verdict, compare};

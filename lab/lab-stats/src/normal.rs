@@ -1,6 +1,6 @@
 //! Quantiles of the distributions that tests and plans need.
 
-use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, FisherSnedecor, Normal, StudentsT};
 
 /// The standard normal distribution function.
 pub(crate) fn cdf(z: f64) -> f64 {
@@ -20,6 +20,16 @@ pub(crate) fn student(p: f64, freedom: f64) -> f64 {
 /// The quantile of the chi-squared distribution; 0 if `freedom` is not positive.
 pub(crate) fn chi_squared(p: f64, freedom: f64) -> f64 {
     ChiSquared::new(freedom).map_or(0.0, |chi| chi.inverse_cdf(p))
+}
+
+/// The chance that a chi-squared variable exceeds `value`; 1 if `freedom` is not positive.
+pub(crate) fn chi_squared_above(value: f64, freedom: f64) -> f64 {
+    ChiSquared::new(freedom).map_or(1.0, |chi| chi.sf(value.max(0.0)))
+}
+
+/// The chance that a variable with the F distribution exceeds `value`; 1 if a freedom is not positive.
+pub(crate) fn f_above(value: f64, freedom: f64, within: f64) -> f64 {
+    FisherSnedecor::new(freedom, within).map_or(1.0, |f| f.sf(value.max(0.0)))
 }
 
 /// The quantile of the beta distribution; 0 if a shape is not positive.

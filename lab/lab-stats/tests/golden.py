@@ -156,6 +156,55 @@ upper = [
     {"sigma": 0.03, "pairs": n, "upper": 0.03 * math.sqrt((n - 1) / float(stats.chi2.ppf(0.2, n - 1)))} for n in (5, 10, 40)
 ]
 
+
+
+def dunn(groups):
+    values = np.concatenate(groups)
+    ranks = np.split(stats.rankdata(values), np.cumsum([len(g) for g in groups])[:-1])
+    n = len(values)
+    ties = sum(int(t) ** 3 - int(t) for t in np.unique(values, return_counts=True)[1])
+    variance = n * (n + 1) / 12 - ties / (12 * (n - 1))
+    pairs = [(i, j) for i in range(len(groups)) for j in range(i)]
+    z = [(ranks[i].mean() - ranks[j].mean()) / math.sqrt(variance * (1 / len(ranks[i]) + 1 / len(ranks[j]))) for i, j in pairs]
+    p = [2 * stats.norm.sf(abs(v)) for v in z]
+    order, adjusted, highest = np.argsort(p), [0.0] * len(p), 0.0
+    for smaller, at in enumerate(order):
+        highest = max(highest, min(1.0, p[at] * (len(p) - smaller)))
+        adjusted[at] = highest
+    return [{"group": i, "with": j, "statistic": float(v), "p": float(q)} for (i, j), v, q in zip(pairs, z, adjusted)]
+
+
+def of_means(groups, equal):
+    test = stats.tukey_hsd(*groups, equal_var=equal)
+    ends = test.confidence_interval(0.95)
+    pairs = [(i, j) for i in range(len(groups)) for j in range(i)]
+    return [{"group": i, "with": j, "difference": float(test.statistic[i, j]), "p": float(test.pvalue[i, j]), "interval": [float(ends.low[i, j]), float(ends.high[i, j])]} for i, j in pairs]
+
+
+def group_case(groups):
+    arrays = [np.array(g) for g in groups]
+    kruskal, levene = stats.kruskal(*arrays), stats.levene(*arrays, center="median")
+    normality = stats.normaltest(np.concatenate([g - g.mean() for g in arrays]))
+    dunnett = stats.dunnett(*arrays[1:], control=arrays[0])
+    return {
+        "groups": groups,
+        "kruskal_wallis": [float(kruskal.statistic), float(kruskal.pvalue)],
+        "equal_variances": [float(levene.statistic), float(levene.pvalue)],
+        "normal_values": [float(normality.statistic), float(normality.pvalue)],
+        "dunn": dunn(arrays),
+        "tukey": of_means(arrays, True),
+        "games_howell": of_means(arrays, False),
+        # By randomized integration: exact to about four digits.
+        "dunnett": [[float(z), float(p)] for z, p in zip(dunnett.statistic, dunnett.pvalue)],
+    }
+
+
+groups = [
+    [rounded(rng.normal(0, 1, 12)), rounded(rng.normal(0.8, 1, 9)), rounded(rng.normal(1.5, 1, 15))],
+    [rounded(np.round(rng.normal(3 + m, s, n), 1)) for m, s, n in ((0, 1, 8), (0, 3, 10), (1, 0.5, 7), (2, 2, 9))],
+    [rounded(rng.lognormal(m, 0.6, 20)) for m in (0, 0.2, 0.2, 0.5, 0.9)],
+]
+
 json.dump(
     {
         "source": f"golden.py with SciPy {scipy.__version__}, NumPy {np.__version__}",
@@ -166,6 +215,7 @@ json.dump(
         "proportion": proportions,
         "power": power,
         "sigma_upper": upper,
+        "groups": list(map(group_case, groups)),
     },
     __import__("sys").stdout,
     indent=1,

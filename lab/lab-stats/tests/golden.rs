@@ -2,7 +2,7 @@
 
 use lab_stats::paired::{self, Side, Statistic};
 use lab_stats::power::{Plan, sigma_upper};
-use lab_stats::{Interval, bootstrap, linear, proportion, unpaired};
+use lab_stats::{Interval, bootstrap, groups, linear, proportion, unpaired};
 use serde_json::Value;
 
 fn golden(section: &str) -> Vec<Value> {
@@ -118,6 +118,49 @@ fn proportions() {
     for case in golden("proportion") {
         let (hits, trials) = (number(&case["hits"]) as u64, number(&case["trials"]) as u64);
         same_ends(proportion::interval(hits, trials, 0.05), &case["interval"], 1e-9);
+    }
+}
+
+#[test]
+fn tests_of_several_groups() {
+    for case in golden("groups") {
+        let of: Vec<Vec<f64>> = case["groups"].as_array().unwrap().iter().map(numbers).collect();
+        for (name, test) in [
+            ("kruskal_wallis", groups::kruskal_wallis(&of)),
+            ("equal_variances", groups::equal_variances(&of)),
+            ("normal_values", groups::normal_values(&of)),
+        ] {
+            let (test, expected) = (test.unwrap(), numbers(&case[name]));
+            close(test.statistic, expected[0], 1e-9);
+            close(test.p, expected[1], 1e-9);
+        }
+        same_pairs(&groups::dunn(&of, None), &case["dunn"], 1e-9);
+        same_pairs(&groups::tukey(&of, 0.05), &case["tukey"], 1e-6);
+        same_pairs(&groups::games_howell(&of, 0.05), &case["games_howell"], 1e-6);
+        let dunnett = groups::dunnett(&of, 0, 0.05);
+        let expected = case["dunnett"].as_array().unwrap();
+        assert_eq!(dunnett.len(), expected.len());
+        for (pair, expected) in dunnett.iter().zip(expected.iter().map(numbers)) {
+            close(pair.statistic, expected[0], 1e-9);
+            close(pair.p, expected[1], 1e-3);
+        }
+    }
+}
+
+fn same_pairs(got: &[groups::Pair], expected: &Value, tolerance: f64) {
+    let expected = expected.as_array().unwrap();
+    assert_eq!(got.len(), expected.len());
+    for (pair, expected) in got.iter().zip(expected) {
+        assert_eq!(pair.group as u64, expected["group"].as_u64().unwrap());
+        assert_eq!(pair.with as u64, expected["with"].as_u64().unwrap());
+        close(pair.p, number(&expected["p"]), tolerance);
+        if let Some(statistic) = expected["statistic"].as_f64() {
+            close(pair.statistic, statistic, tolerance);
+        }
+        if let Some(interval) = pair.interval {
+            close(pair.difference, number(&expected["difference"]), tolerance);
+            same_ends(interval, &expected["interval"], tolerance);
+        }
     }
 }
 
