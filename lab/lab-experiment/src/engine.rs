@@ -1,0 +1,319 @@
+//! The loop that leads a subject through a plan.
+
+use crate::disturbance::{Again, Fault, Together, severity};
+use crate::{Arm, Block, Design, Plan};
+
+/// What is measured. Arms are named by their index in the design, too.
+pub trait Subject {
+    /// What one measurement brings.
+    type Value;
+    /// Why it failed; the experiment ends with it.
+    type Error;
+
+    /// Starts an arm for a group of blocks. All arms are started before the group's first block, in the
+    /// order of the design.
+    ///
+    /// # Errors
+    ///
+    /// What prevented the start; [`Subject::end`] follows nevertheless.
+    fn start(&mut self, arm: &Arm, index: usize) -> Result<(), Self::Error>;
+
+    /// Called when all arms of a group are started; `first` is its first block. `None` stops the
+    /// experiment.
+    ///
+    /// # Errors
+    ///
+    /// What prevented the check.
+    fn ready(&mut self, first: &Block) -> Result<Option<Ready<Self::Value>>, Self::Error> {
+        _ = first;
+        Ok(Some(Ready::default()))
+    }
+
+    /// Gives the factors the levels of an arm, right before a measurement.
+    ///
+    /// # Errors
+    ///
+    /// What could not be set; [`Subject::restore`] follows nevertheless and undoes the rest.
+    fn set(&mut self, arm: &Arm, index: usize) -> Result<(), Self::Error>;
+
+    /// Measures an arm once. `None` stops the experiment; what belongs to this attempt is left out.
+    ///
+    /// # Errors
+    ///
+    /// What prevented the measurement; [`Subject::restore`] follows nevertheless.
+    fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<Self::Value>>, Self::Error>;
+
+    /// Undoes what [`Subject::set`] did, right after a measurement.
+    ///
+    /// # Errors
+    ///
+    /// What could not be restored.
+    fn restore(&mut self, arm: &Arm, index: usize) -> Result<(), Self::Error>;
+
+    /// Ends what [`Subject::start`] started; called for every group, also after an error.
+    ///
+    /// # Errors
+    ///
+    /// What could not be ended.
+    fn end(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Called after every unit that is complete.
+    fn passed(&mut self, unit: &Unit<'_>) {
+        _ = unit;
+    }
+}
+
+/// What was found before a group of blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ready<V> {
+    /// What holds for the whole group, whatever is measured again.
+    pub faults: Vec<Fault>,
+    /// What was measured of each arm before the first block, such as its costs without load.
+    pub values: Vec<V>,
+}
+
+impl<V> Default for Ready<V> {
+    fn default() -> Self {
+        Self { faults: Vec::new(), values: Vec::new() }
+    }
+}
+
+/// Which blocks are measured: one block under one condition.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit<'a> {
+    /// The block.
+    pub block: &'a Block,
+    /// The condition, from 0.
+    pub condition: usize,
+}
+
+/// Where a measurement stands in the experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The arm.
+    pub arm: &'a Arm,
+    /// Its index.
+    pub index: usize,
+    /// The block and the condition.
+    pub unit: Unit<'a>,
+    /// Its place in the order of the block, from 0.
+    pub turn: usize,
+    /// How often it was measured before.
+    pub attempt: usize,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured<V> {
+    /// What it brought.
+    pub value: V,
+    /// Why it is disturbed; see [`crate::disturbance::Signs::faults`].
+    pub faults: Vec<Fault>,
+}
+
+/// One measurement, and where it stood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record<V> {
+    /// The name of the arm.
+    pub arm: String,
+    /// The block.
+    pub block: usize,
+    /// The condition; `None` for what was measured before a group.
+    pub condition: Option<usize>,
+    /// Its place in the order of the block.
+    pub turn: usize,
+    /// How often it was measured before.
+    pub attempt: usize,
+    /// Whether it counts: one attempt of each does, the last one if it is not disturbed.
+    pub used: bool,
+    /// Why it is disturbed.
+    pub faults: Vec<Fault>,
+    /// What it brought.
+    pub value: V,
+}
+
+/// Everything that was measured, in the order of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Results<V> {
+    /// The measurements.
+    pub records: Vec<Record<V>>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+impl<V> Default for Results<V> {
+    fn default() -> Self {
+        Self { records: Vec::new(), interrupted: false }
+    }
+}
+
+impl<V> Results<V> {
+    /// What counts of the arm called `name`, without what was measured before groups.
+    pub fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Record<V>> {
+        let mine = move |r: &&Record<V>| r.arm == name && r.used && r.condition.is_some();
+        self.records.iter().filter(mine)
+    }
+
+    /// What counts although it is disturbed.
+    pub fn disturbed(&self) -> impl Iterator<Item = &Record<V>> {
+        self.records.iter().filter(|record| record.used && !record.faults.is_empty())
+    }
+}
+
+/// Leads `subject` through `plan`, which must be that of `design`.
+///
+/// What was set is restored, and what was started is ended, before this returns, whatever happened but
+/// a panic. `stop` is asked between measurements.
+///
+/// # Errors
+///
+/// The first error of the subject.
+pub fn run<S: Subject>(
+    design: &Design,
+    plan: &Plan,
+    again: Again,
+    subject: &mut S,
+    stop: &dyn Fn() -> bool,
+) -> Result<Results<S::Value>, S::Error> {
+    let mut engine = Engine { design, again, subject, stop, results: Results::default() };
+    for blocks in plan.blocks.chunks(design.group_blocks.max(1)) {
+        let measured = if stop() { Ok(false) } else { engine.group(blocks) };
+        let ended = engine.subject.end();
+        let all = measured?;
+        ended?;
+        if !all {
+            engine.results.interrupted = true;
+            break;
+        }
+    }
+    Ok(engine.results)
+}
+
+/// The measurements of an attempt; `None` if it was stopped.
+type Attempt<S> = Option<Vec<Record<<S as Subject>::Value>>>;
+
+struct Engine<'a, S: Subject> {
+    design: &'a Design,
+    again: Again,
+    subject: &'a mut S,
+    stop: &'a dyn Fn() -> bool,
+    results: Results<S::Value>,
+}
+
+impl<S: Subject> Engine<'_, S> {
+    /// A group of blocks; false if it was stopped.
+    fn group(&mut self, blocks: &[Block]) -> Result<bool, S::Error> {
+        let Some(first) = blocks.first() else { return Ok(true) };
+        for (index, arm) in self.design.arms.iter().enumerate() {
+            self.subject.start(arm, index)?;
+        }
+        let Some(ready) = self.subject.ready(first)? else { return Ok(false) };
+        for (arm, value) in self.design.arms.iter().zip(ready.values) {
+            self.results.records.push(Record {
+                arm: arm.name.clone(),
+                block: first.index,
+                condition: None,
+                turn: 0,
+                attempt: 0,
+                used: true,
+                faults: Vec::new(),
+                value,
+            });
+        }
+        for block in blocks {
+            for condition in 0..self.design.conditions {
+                let unit = Unit { block, condition };
+                if (self.stop)() || !self.unit(unit, &ready.faults)? {
+                    return Ok(false);
+                }
+                self.subject.passed(&unit);
+            }
+        }
+        Ok(true)
+    }
+
+    /// All arms of a block under one condition; false if it was stopped.
+    fn unit(&mut self, unit: Unit<'_>, of_group: &[Fault]) -> Result<bool, S::Error> {
+        let turns: Vec<(usize, usize)> = unit.block.order.iter().copied().enumerate().collect();
+        let parts: Vec<&[(usize, usize)]> = match self.again.together {
+            Together::Block => vec![&turns],
+            Together::Single => turns.chunks(1).collect(),
+        };
+        for part in parts {
+            if !self.part(unit, part, of_group)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is measured again together, until it is not disturbed; false if it was stopped.
+    fn part(
+        &mut self,
+        unit: Unit<'_>,
+        turns: &[(usize, usize)],
+        of_group: &[Fault],
+    ) -> Result<bool, S::Error> {
+        let begin = self.results.records.len();
+        let mut best: Option<(usize, (usize, f64))> = None;
+        for attempt in 0..=self.again.retries {
+            let Some(mut records) = self.attempt(unit, turns, attempt)? else { return Ok(false) };
+            let severity = severity(records.iter().flat_map(|record| &record.faults));
+            for record in &mut records {
+                record.faults.extend_from_slice(of_group);
+            }
+            self.results.records.append(&mut records);
+            // Of attempts that are equally disturbed the last one counts.
+            if best.is_none_or(|(_, least)| severity <= least) {
+                best = Some((attempt, severity));
+            }
+            if severity.0 == 0 {
+                break;
+            }
+        }
+        for record in self.results.records.iter_mut().skip(begin) {
+            record.used = best.is_some_and(|(attempt, _)| record.attempt == attempt);
+        }
+        Ok(true)
+    }
+
+    fn attempt(
+        &mut self,
+        unit: Unit<'_>,
+        turns: &[(usize, usize)],
+        attempt: usize,
+    ) -> Result<Attempt<S>, S::Error> {
+        let mut records = Vec::with_capacity(turns.len());
+        for (turn, index) in turns.iter().copied() {
+            let Some(arm) = self.design.arms.get(index) else { continue };
+            if (self.stop)() {
+                return Ok(None);
+            }
+            let place = Place { arm, index, unit, turn, attempt };
+            let measured = match self.subject.set(arm, index) {
+                Ok(()) => self.subject.measure(&place),
+                Err(error) => Err(error),
+            };
+            let restored = self.subject.restore(arm, index);
+            let measured = measured?;
+            restored?;
+            let Some(Measured { value, faults }) = measured else { return Ok(None) };
+            records.push(Record {
+                arm: arm.name.clone(),
+                block: unit.block.index,
+                condition: Some(unit.condition),
+                turn,
+                attempt,
+                used: false,
+                faults,
+                value,
+            });
+        }
+        Ok(Some(records))
+    }
+}
+
+#[cfg(test)]
+mod tests;

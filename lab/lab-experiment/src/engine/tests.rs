@@ -1,0 +1,193 @@
+use super::*;
+use crate::Order;
+use crate::disturbance::{Kind, Signs};
+use std::cell::Cell;
+
+/// A subject that keeps a diary, and is disturbed or fails where it is told to.
+#[derive(Default)]
+struct Simulated {
+    diary: Vec<String>,
+    measured: usize,
+    /// Measurements, by their number, in which the hypervisor takes this part.
+    stolen: Vec<(usize, f64)>,
+    /// The number of the measurement, or the call, that fails.
+    fails: Option<&'static str>,
+    of_group: Vec<Fault>,
+    passed: usize,
+}
+
+impl Simulated {
+    fn call(&mut self, name: &str) -> Result<(), String> {
+        self.diary.push(name.to_owned());
+        match self.fails {
+            Some(call) if call == name => Err(format!("{name} failed")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Subject for Simulated {
+    type Value = usize;
+    type Error = String;
+
+    fn start(&mut self, arm: &Arm, _: usize) -> Result<(), String> {
+        self.call(&format!("start {}", arm.name))
+    }
+
+    fn ready(&mut self, _: &Block) -> Result<Option<Ready<usize>>, String> {
+        self.call("ready")?;
+        Ok(Some(Ready { faults: self.of_group.clone(), values: vec![100, 200] }))
+    }
+
+    fn set(&mut self, arm: &Arm, _: usize) -> Result<(), String> {
+        self.call(&format!("set {}", arm.name))
+    }
+
+    fn measure(&mut self, place: &Place<'_>) -> Result<Option<Measured<usize>>, String> {
+        let number = self.measured;
+        self.measured += 1;
+        self.call(&format!("measure {} {}", place.arm.name, place.unit.condition))?;
+        let stolen =
+            self.stolen.iter().find(|(at, _)| *at == number).map_or(0.0, |(_, part)| *part);
+        let faults = Signs { stolen, ..Signs::default() }.faults();
+        Ok(Some(Measured { value: number, faults }))
+    }
+
+    fn restore(&mut self, arm: &Arm, _: usize) -> Result<(), String> {
+        self.call(&format!("restore {}", arm.name))
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        self.call("end")
+    }
+
+    fn passed(&mut self, _: &Unit<'_>) {
+        self.passed += 1;
+    }
+}
+
+const TOGETHER: Again = Again { retries: 2, together: Together::Block };
+
+fn measure(
+    design: &Design,
+    again: Again,
+    subject: &mut Simulated,
+) -> Result<Results<usize>, String> {
+    run(design, &design.plan().unwrap(), again, subject, &|| false)
+}
+
+/// The numbers of the measurements that count.
+fn used(results: &Results<usize>) -> Vec<usize> {
+    let counts = results.records.iter().filter(|r| r.used && r.condition.is_some());
+    counts.map(|record| record.value).collect()
+}
+
+#[test]
+fn a_group_is_started_measured_in_the_planned_order_and_ended() {
+    let design = Design { group_blocks: 2, conditions: 2, ..Design::of_arms(&["a", "b"], 3, 1) };
+    let plan = design.plan().unwrap();
+    let mut subject = Simulated::default();
+    let results = measure(&design, TOGETHER, &mut subject).unwrap();
+    let mut expected = Vec::new();
+    for group in plan.blocks.chunks(2) {
+        expected.extend(["start a", "start b", "ready"].map(str::to_owned));
+        for block in group {
+            for condition in 0..2 {
+                for arm in block.order.iter().map(|arm| ["a", "b"][*arm]) {
+                    expected.push(format!("set {arm}"));
+                    expected.push(format!("measure {arm} {condition}"));
+                    expected.push(format!("restore {arm}"));
+                }
+            }
+        }
+        expected.push("end".to_owned());
+    }
+    assert_eq!(subject.diary, expected);
+    assert_eq!(subject.passed, 6);
+    assert_eq!(used(&results), (0..12).collect::<Vec<_>>());
+    assert!(!results.interrupted && results.disturbed().count() == 0);
+    let of_a: Vec<_> = results.of("a").map(|record| (record.block, record.condition)).collect();
+    assert_eq!(of_a.len(), 6);
+    assert_eq!(results.of("nothing").count(), 0);
+    let before: Vec<_> = results.records.iter().filter(|r| r.condition.is_none()).collect();
+    let before: Vec<_> = before.iter().map(|r| (&*r.arm, r.block, r.value)).collect();
+    assert_eq!(before, [("a", 0, 100), ("b", 0, 200), ("a", 2, 100), ("b", 2, 200)]);
+}
+
+#[test]
+fn a_disturbed_pair_is_measured_again_as_a_whole() {
+    let design = Design::of_arms(&["a", "b"], 2, 1);
+    let mut subject = Simulated { stolen: vec![(1, 0.5)], ..Simulated::default() };
+    let results = measure(&design, TOGETHER, &mut subject).unwrap();
+    assert_eq!(used(&results), [2, 3, 4, 5]);
+    let first: Vec<_> = results.records.iter().filter(|r| !r.used).map(|r| r.value).collect();
+    assert_eq!(first, [0, 1], "what does not count is kept, too");
+    assert_eq!(results.disturbed().count(), 0);
+}
+
+#[test]
+fn a_disturbed_measurement_is_measured_again_alone_where_blocks_are_long() {
+    let design = Design::of_arms(&["a", "b"], 2, 1);
+    let again = Again { retries: 2, together: Together::Single };
+    let mut subject = Simulated { stolen: vec![(1, 0.5)], ..Simulated::default() };
+    let results = measure(&design, again, &mut subject).unwrap();
+    assert_eq!(used(&results), [0, 2, 3, 4]);
+}
+
+#[test]
+fn of_attempts_that_are_all_disturbed_the_least_disturbed_counts_with_its_reason() {
+    let design = Design::of_arms(&["a", "b"], 1, 1);
+    let stolen = vec![(0, 0.5), (2, 0.02), (4, 0.03)];
+    let mut subject = Simulated { stolen, ..Simulated::default() };
+    let results = measure(&design, TOGETHER, &mut subject).unwrap();
+    assert_eq!(used(&results), [2, 3]);
+    let faults: Vec<_> = results.disturbed().flat_map(|r| &r.faults).collect();
+    assert_eq!(faults.len(), 1);
+    assert_eq!((faults[0].kind, faults[0].part), (Kind::Stolen, 0.02));
+    assert_eq!(results.records.len(), 2 + 6, "no more attempts than allowed");
+}
+
+#[test]
+fn what_holds_for_a_group_is_noted_and_not_measured_again() {
+    let design = Design::of_arms(&["a", "b"], 1, 1);
+    let of_group = vec![Fault::of_group("the echo lost queries")];
+    let mut subject = Simulated { of_group, ..Simulated::default() };
+    let results = measure(&design, TOGETHER, &mut subject).unwrap();
+    assert_eq!(used(&results), [0, 1]);
+    assert_eq!(results.disturbed().count(), 2);
+}
+
+#[test]
+fn whatever_fails_what_was_set_is_restored_and_what_was_started_is_ended() {
+    let design = Design::of_arms(&["a", "b"], 4, 1);
+    for (fails, last) in [
+        ("start b", &["start b", "end"][..]),
+        ("ready", &["ready", "end"]),
+        ("set b", &["set b", "restore b", "end"]),
+        ("measure b 0", &["measure b 0", "restore b", "end"]),
+        ("restore b", &["restore b", "end"]),
+        ("end", &["end"]),
+    ] {
+        let mut subject = Simulated { fails: Some(fails), ..Simulated::default() };
+        let error = measure(&design, TOGETHER, &mut subject).unwrap_err();
+        assert_eq!(error, format!("{fails} failed"));
+        assert!(subject.diary.ends_with(&last.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    }
+}
+
+#[test]
+fn a_stop_leaves_whole_pairs_only() {
+    let design = Design { order: Order::Random, ..Design::of_arms(&["a", "b"], 4, 1) };
+    for calls in 0..30 {
+        let left = Cell::new(calls);
+        let stop = || left.replace(left.get().max(1) - 1) == 0;
+        let mut subject = Simulated::default();
+        let plan = design.plan().unwrap();
+        let results = run(&design, &plan, TOGETHER, &mut subject, &stop).unwrap();
+        assert!(used(&results).len().is_multiple_of(2));
+        assert_eq!(results.interrupted, used(&results).len() < 8, "{calls} calls");
+        let count = |name| subject.diary.iter().filter(|entry| entry.starts_with(name)).count();
+        assert_eq!(count("set"), count("restore"));
+        assert!(subject.diary.is_empty() || subject.diary.ends_with(&["end".to_owned()]));
+    }
+}
